@@ -330,7 +330,6 @@ EXEMPT: Mapping[str, str] = {
     "hwd_agents.bus.mqtt": "one URL of the operator",
     "hwd_agents.sources.twin.hostwire_server": "names of settings, looked up; the frames are fed",
     "hwd_agents.sources.kernel.netlink": "one error of the kernel",
-    "hwd_agents.sources.kernel.netlink_layout": "attributes of the kernel's own messages, each cut by its length",
     "hwd_agents.sources.twin.played": "names of settings, looked up",
     "hwd_agents.switches.target": "one word of a job, looked up; its line is at most 64 kB",
     "hwd_drivers.conformance.tapped": "hands bytes on",

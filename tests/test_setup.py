@@ -82,7 +82,7 @@ def test_what_the_demo_runs_imports_no_package_of_an_extra() -> None:
         "hwd.daemon.serve",
         "hwd.twin.serve",
         "hwd.sim.__main__",
-        "hwd_agents.process.main",
+        "hwd_agents.process.serve",
     ]
     parts += ["hwd_drivers.families.polatis.models", "hwd.report.page.html", "hwd.report.figures.svg"]
     script = f"import sys, {', '.join(parts)}; print(*sorted({{name.partition('.')[0] for name in sys.modules}}))"

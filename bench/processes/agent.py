@@ -1,6 +1,8 @@
-"""A twin host's agent, whose clock is moved by a known amount: `python -m bench.processes.agent CONFIG OFFSET_S DRIFT_PPM`.
+"""A twin host's agent, whose clock is moved by a known amount: `python -m bench.processes.agent CONFIG OFFSET_S
+DRIFT_PPM`.
 
-Says one line: a time of its clock and the machine's CLOCK_MONOTONIC_RAW at that moment, from which the truth of all its stamps follows.
+Says one line: a time of its clock and the machine's CLOCK_MONOTONIC_RAW at that moment, from which the truth of all
+its stamps follows.
 """
 
 import asyncio
@@ -10,16 +12,17 @@ from pathlib import Path
 
 from hwd_agents.bus.mqtt import MqttBus
 from hwd_agents.process.agent import Agent
-from hwd_agents.process.agent_loop import AgentLoop
 from hwd_agents.process.config import broker_url, load_config
-from hwd_agents.process.main import clock_port, open_sources
+from hwd_agents.process.seams import Seams, Storage
+from hwd_agents.process.serve import clock_port, open_sources
+from hwd_agents.sources.kernel.timed_selector import TimedSelector
 from hwd_drivers.core.clock import ShiftedClock, SystemClock
 from hwd_drivers.core.disk import FileDisk
 from hwd_drivers.core.ids import Draws, RandomIds
 from hwd_drivers.core.offload import ThreadOffload
 
 
-async def main(path: str, offset_s: str, drift_ppm: str) -> None:
+async def main(selector: TimedSelector, path: str, offset_s: str, drift_ppm: str) -> None:
     config = load_config(Path(path))
     clock = ShiftedClock(SystemClock(), offset_s=float(offset_s), drift_ppm=float(drift_ppm))
     at_ns = clock.monotonic_ns()
@@ -28,13 +31,10 @@ async def main(path: str, offset_s: str, drift_ppm: str) -> None:
     folder.mkdir()
     agent = Agent(
         config,
-        clock=clock,
-        ids=RandomIds(),
-        draws=draws,
+        Seams(clock=clock, ids=RandomIds(), draws=draws),
+        Storage(events=FileDisk(folder / "events"), settings=FileDisk(folder / "settings")),
+        open_sources(config, clock, ThreadOffload(1), ThreadOffload(1), delay_ns=selector.delay_ns),
         bus=lambda will: MqttBus(broker_url(config), f"bench-{config.host}", clock, draws, will),
-        sources=open_sources(config, clock, ThreadOffload(1), ThreadOffload(1)),
-        disk=FileDisk(folder / "events"),
-        settings_disk=FileDisk(folder / "settings"),
         clock_port=clock_port(config, clock),
     )
     life = asyncio.create_task(agent.run())
@@ -43,5 +43,6 @@ async def main(path: str, offset_s: str, drift_ppm: str) -> None:
 
 
 if __name__ == "__main__":
-    with asyncio.Runner(loop_factory=AgentLoop) as runner:
-        runner.run(main(*sys.argv[1:]))
+    timed = TimedSelector(SystemClock())
+    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(timed)) as runner:
+        runner.run(main(timed, *sys.argv[1:]))

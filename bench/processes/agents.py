@@ -17,6 +17,7 @@ from bench.lab import NAME
 from hwd_agents.bus.mqtt import MqttBus
 from hwd_agents.process.agent import Agent
 from hwd_agents.process.config import AgentConfig, PortConfig, SourcesConfig, SpoolConfig, TwinConfig
+from hwd_agents.process.seams import Seams, Storage
 from hwd_agents.sources.link_source import LinkReading, OperState, Origin
 from hwd_agents.sources.twin.hostwire_server import HostWireServer
 from hwd_agents.sources.twin.played import PlayedHost
@@ -115,13 +116,10 @@ class Fleet:
         )
         return Agent(
             config,
-            clock=clock,
-            ids=self._ids,
-            draws=self._draws,
+            Seams(clock=clock, ids=self._ids, draws=self._draws),
+            Storage(events=FileDisk(self._folder / host / "events"), settings=MemoryDisk()),
+            TwinSources(self._dialer, f"mem:{host}", clock, host=host).sources(link=(links, NOTE)),
             bus=lambda will: MqttBus(str(config.broker), f"bench-{host}", clock, self._draws, will),
-            sources=TwinSources(self._dialer, f"mem:{host}", clock, host=host).sources(link=(links, NOTE)),
-            disk=FileDisk(self._folder / host / "events"),
-            settings_disk=MemoryDisk(),
         )
 
     async def flap(self, rate: float, seconds: float, batch: int) -> tuple[int, float, float]:

@@ -1,7 +1,8 @@
-"""`hwd-agent` that notes when its spool has taken what: `python -m bench.processes.spooler CONFIG`; a line in, all notes out as JSON.
+"""`hwd-agent` that notes when its spool has taken what: `python -m bench.processes.spooler CONFIG`; a line in, all
+notes out as JSON.
 
-Each note is [stamp in ns of CLOCK_MONOTONIC_RAW when the write had returned, `at_ns` of the notice, or of each event, in it]. The agent is the whole of it, under its
-real-time priority; only the classes of its files are some that look at the clock.
+Each note is [stamp in ns of CLOCK_MONOTONIC_RAW when the write had returned, `at_ns` of each event in it]. The agent
+is the whole of it, under its real-time priority; only the class of its files is one that looks at the clock.
 """
 
 import json
@@ -13,12 +14,10 @@ from pathlib import Path
 import msgspec
 from typing_extensions import override
 
-from hwd_agents.process import main as cli
-from hwd_agents.spool.notice_pad import NoticePad
+from hwd_agents.process import serve
 from hwd_drivers.core.disk import FileDisk, decode_frames
 
 APPENDS: list[tuple[int, bytes]] = []
-PUTS: list[tuple[int, int]] = []
 
 
 class StampedDisk(FileDisk):
@@ -30,26 +29,15 @@ class StampedDisk(FileDisk):
         APPENDS.append((time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW), data))
 
 
-class StampedPad(NoticePad):
-    """Stamps its notices."""
-
-    @override
-    def put(self, at_ns: int, size: int) -> None:
-        NoticePad.put(self, at_ns, size)  # nothing is looked up for it that an agent would not
-        PUTS.append((time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW), at_ns))
-
-
 def main(config: str) -> None:
-    vars(cli).update(FileDisk=StampedDisk, NoticePad=StampedPad)
+    vars(serve).update(FileDisk=StampedDisk)
     threading.Thread(target=_answer, daemon=True).start()
-    cli.serve(Path(config), "warning")
+    serve.serve(Path(config), "warning")
 
 
 def _answer() -> None:
     for _ in sys.stdin:
-        notices = [(done_ns, [at_ns]) for done_ns, at_ns in list(PUTS)]
-        events = [(done_ns, _events(data)) for done_ns, data in list(APPENDS)]
-        print(json.dumps(sorted(notices + events)), flush=True)
+        print(json.dumps([(done_ns, _events(data)) for done_ns, data in list(APPENDS)]), flush=True)
 
 
 def _events(data: bytes) -> list[int]:

@@ -29,6 +29,8 @@ from hwd.web.service import Service
 from hwd_agents.bus.memory import MemoryBroker, MemoryBus
 from hwd_agents.process.agent import Agent
 from hwd_agents.process.config import AgentConfig, SelectionConfig, SourcesConfig, TwinConfig
+from hwd_agents.process.seams import Seams
+from hwd_agents.process.seams import Storage as AgentStorage
 from hwd_agents.sources.twin.twin_sources import TwinSources
 from hwd_drivers.core.clock import ShiftedClock
 from hwd_drivers.core.disk import MemoryDisk
@@ -121,14 +123,10 @@ class World:
             sources = TwinSources(self._dialer(name), self._addresses[host], clock, host=host)
             agent = Agent(
                 self._config(host),
-                clock=clock,
-                ids=self._ids(name),
-                draws=self.draws,
+                Seams(clock=clock, ids=self._ids(name), draws=self.draws, dialer=self._dialer(name)),
+                AgentStorage(events=self._spools[host], settings=self._settings[host]),
+                sources.sources(),
                 bus=lambda will: MemoryBus(self.broker, name, clock, will),
-                sources=sources.sources(),
-                disk=self._spools[host],
-                settings_disk=self._settings[host],
-                dialer=self._dialer(name),
             )
         self._start(name, agent.run())
 

@@ -358,12 +358,12 @@ class Lab:
         """Wait until every carrier change that was, is recorded, each event once and none left out. `unseen`: some may be counted only."""
 
         async def look() -> bool | None:
-            return await self._carrier_recorded() == self.carrier_changes() or None
+            return await self.carrier_recorded() == self.carrier_changes() or None
 
         try:
             await self.found("all carrier changes are recorded", look, within_s)
         except AssertionError as error:
-            told = await self._carrier_recorded()
+            told = await self.carrier_recorded()
             raise AssertionError(f"recorded {told}, true {self.carrier_changes()}\n{error}") from None
         numbers: dict[tuple[str, str], list[int]] = {}
         for event in await self.documents("host.event"):
@@ -373,7 +373,8 @@ class Lab:
         lost = await self.documents("host.lost")
         assert unseen or not lost, lost
 
-    async def _carrier_recorded(self) -> dict[str, int]:
+    async def carrier_recorded(self) -> dict[str, int]:
+        """By port, how many changes of its carrier the records have, seen or counted."""
         changes: Counter[str] = Counter()
         carrier: dict[str, bool] = {}
         for event in await self.documents("host.event"):

@@ -13,27 +13,21 @@ from hwd_agents.clock.port import ClockPort
 from hwd_agents.process.commands import Commands
 from hwd_agents.process.config import AgentConfig
 from hwd_agents.process.host_inventory import Inventory
+from hwd_agents.process.seams import Seams, Storage
 from hwd_agents.process.version import own_version
 from hwd_agents.settings.port_settings import Settings
 from hwd_agents.settings.setting_limits import SOURCE as LIMITS
 from hwd_agents.settings.setting_limits import SettingLimits
 from hwd_agents.sources.sources import Sources
-from hwd_agents.spool.notice_pad import NoticePad
 from hwd_agents.spool.outbox import Outbox
 from hwd_agents.spool.spool import Spool
 from hwd_agents.spool.syncer import Syncer
-from hwd_agents.spool.told_marks import ToldMarks
 from hwd_agents.switches.own_switches import OwnSwitches
 from hwd_agents.watchers import nics
 from hwd_agents.watchers.reviver import Reviver
 from hwd_agents.watchers.watchers import Watchers
-from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.disk import Disk
 from hwd_drivers.core.errors import LinkError, ProtocolError
-from hwd_drivers.core.ids import Draws, Ids
-from hwd_drivers.core.offload import InlineOffload, Offload
 from hwd_drivers.core.reason import reason_of
-from hwd_drivers.transports.dial import Dialer, TcpDialer
 
 FAREWELL_S: Final = 1.0
 """How long an agent that stops in order tries to say so."""
@@ -49,51 +43,50 @@ _log = logging.getLogger(__name__)
 class Agent:
     """One host.
 
-        agent = Agent(config, clock=SystemClock(), ids=RandomIds(), draws=Draws(None), bus=open_bus, sources=sources, disk=FileDisk(path),
-            settings_disk=FileDisk(other))
+        agent = Agent(
+            config,
+            Seams(clock=SystemClock(), ids=RandomIds(), draws=Draws(None)),
+            Storage(events=FileDisk(path), settings=FileDisk(other)),
+            sources,
+            bus=open_bus,
+        )
         await agent.run()
 
-    `dialer` is for the host's own switches; left out, it is of this machine's network and serial ports. `disk` is the spool's, `pad` takes notices before they are events, `told` the marks of what the daemon holds while the disk is full, `settings_disk` keeps what the settings of the ports were before runs changed them. `clock_name` names `clock`: whoever has the same name has the same clock. `offload` is where the spool is synced. `bus` is called once, with the will of this boot, `on_started` when the spool is open and the watchers were started. `run` lasts until it is cancelled; then it says `down` and leaves the spool in order.
+    `bus` is called once, with the will of this boot. `clock_port` makes the port on which the clock is asked, from the
+    key of this boot. `on_started` is called when the spool is open and the watchers have started. `run` lasts until it
+    is cancelled; then it publishes `down` and leaves the spool in order.
     """
 
     def __init__(
         self,
         config: AgentConfig,
-        *,
-        clock: Clock,
-        ids: Ids,
-        draws: Draws,
-        bus: Callable[[Will], Bus],
+        seams: Seams,
+        storage: Storage,
         sources: Sources,
-        disk: Disk,
-        settings_disk: Disk,
+        *,
+        bus: Callable[[Will], Bus],
         clock_port: Callable[[str], ClockPort] | None = None,
-        clock_name: str = "",
-        offload: Offload | None = None,
         on_started: Callable[[], None] = lambda: None,
-        dialer: Dialer | None = None,
-        pad: NoticePad | None = None,
-        told: ToldMarks | None = None,
     ) -> None:
+        clock, draws, ids = seams.clock, seams.draws, seams.ids
         self._config = config
         self._clock = clock
+        self._clock_name = seams.clock_name
         self._sources = sources
         self._on_started = on_started
         self.boot = ids.uuid()
         self._seqs: dict[str, int] = {}
         self._garbage = 0
-        self._clock_name = clock_name
         self._birth_due = asyncio.Event()
         self._spool = Spool(
-            disk,
+            storage.events,
             boot=self.boot,
             clock=clock,
             limit_bytes=config.spool.limit_bytes,
-            clock_name=clock_name,
-            told=told,
+            clock_name=seams.clock_name,
             on_trouble=self._birth_due.set,
         )
-        self._syncer = Syncer(config.spool.sync, self._spool, offload or InlineOffload())
+        self._syncer = Syncer(config.spool.sync, self._spool, storage.offload)
         lost = wire.encode(wire.State(boot=self.boot, seq=0, state="lost"))
         self._bus = bus(Will(topic=self._topic("state"), payload=lost))
         self._greeted = False
@@ -108,7 +101,6 @@ class Agent:
             self._spool,
             phase=draws.stream(f"agent {config.host} phase"),
             on_change=self._ports_changed,
-            pad=pad,
         )
         self._reviver = Reviver(
             config.host,
@@ -121,7 +113,7 @@ class Agent:
         self._settings = Settings(
             config.ports,
             sources.settings,
-            settings_disk,
+            storage.settings,
             clock=clock,
             life=sources.life,
             on_change=self._ports_changed,
@@ -133,13 +125,10 @@ class Agent:
             self.boot,
             self._watchers.link,
             self._spool,
-            dialer=dialer or TcpDialer(),
-            clock=clock,
-            draws=draws,
+            seams,
             emit=self._outbox.emit,
             spawn=self._spawn,
             on_change=self._birth_due.set,
-            clock_name=clock_name,
         )
         self._host_clock = HostClock(
             config.host,

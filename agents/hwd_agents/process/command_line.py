@@ -1,4 +1,4 @@
-"""The options of `hwd-agent` and `hwd-agent put-back`: what parses them is not wanted in an agent that runs for months."""
+"""The options of `hwd-agent` and `hwd-agent put-back`. An agent that runs for months does not import what parses them."""
 
 import asyncio
 import sys
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from hwd_agents.process.config import AgentConfig, load_config
-from hwd_agents.process.main import open_sources, serve, spool_folder
+from hwd_agents.process.serve import open_sources, serve, spool_folder
 from hwd_agents.settings.put_back import put_back_all
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import HwdError

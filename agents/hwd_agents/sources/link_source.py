@@ -1,6 +1,6 @@
 """What a host's kernel says of one network interface, and where a link watcher reads it."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Protocol
 
@@ -40,8 +40,8 @@ class OperState(StrEnum):
 class LinkReading(msgspec.Struct, frozen=True, kw_only=True):
     """One interface at one time. Absent (`present` false) keeps the last known figures.
 
-    The state that it tells began at or after `earliest_ns` and not after `at_ns`; None: no earlier state is known, it may have
-    begun at any time. Counters run since the interface was made: a new `ifindex` starts anew.
+    The state that it tells began at or after `earliest_ns` and not after `at_ns`; None: no earlier state is known, it
+    may have begun at any time. Counters run since the interface was made: a new `ifindex` starts anew.
     """
 
     interface: str
@@ -78,32 +78,11 @@ class LinkSource(Protocol):
         ...
 
     async def refresh(self) -> None:
-        """Read all again, so that changes whose notice was lost or is held back are counted; returns after the last reading."""
+        """Read all again, so that changes whose notice was lost or is held back are counted; returns after the last
+        reading.
+        """
         ...
 
     async def close(self) -> None:
         """Stop; no reading comes after."""
-        ...
-
-
-class NoticeSource(Protocol):
-    """A LinkSource whose notices can be put down as they come, before anything is made of them."""
-
-    def jot(
-        self,
-        interfaces: Collection[str],
-        room: memoryview,
-        put: Callable[[int, int], None],
-        keep: Callable[[], None],
-    ) -> None:
-        """From now on receive into `room`, and call `put` with the stamp and the size of what is there, before anything is made of it; then `keep` where it is that the
-        carrier of one of these has changed. Other notices may be put, which the next is to replace.
-        """
-        ...
-
-    def understand(self, at_ns: int, raw: bytes) -> LinkReading | None:
-        """The reading that was in such bytes, of which the end may be gone; since when it may have been is not known any more. None where they tell of something else.
-
-        Raises ProtocolError for what nobody sends.
-        """
         ...

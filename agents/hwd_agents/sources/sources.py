@@ -10,7 +10,7 @@ from hwd_agents.sources.kernel.nic_link_details import LinkDetailSource
 from hwd_agents.sources.kernel.port_counters import CounterSource
 from hwd_agents.sources.kernel.udp import DatagramSource
 from hwd_agents.sources.kernel.wall_clock import WallSource
-from hwd_agents.sources.link_source import LinkSource, NoticeSource
+from hwd_agents.sources.link_source import LinkSource
 from hwd_agents.sources.readings import FileSource, ModuleSource, PhySource
 from hwd_agents.sources.setting_source import SettingSource
 from hwd_agents.sources.verbs.verbs import VerbsSource
@@ -21,7 +21,7 @@ from hwd_agents.wire import SourceNote
 class Sources:
     """One of each; None is a source that this host does not have.
 
-    `link_note` and `datagrams_note` say what those two are worth now. `notices` is `link`, where its notices can be kept. `life` names the life of the link counters: another one, and they have
+    `link_note` and `datagrams_note` say what those two are worth now. `life` names the life of the link counters: another one, and they have
     started anew. `background` runs what stands behind the sources for as long as the agent lives, and calls back whenever a note or the life changed.
     """
 
@@ -38,7 +38,6 @@ class Sources:
     drivers: DriverSource | None = None
     details: LinkDetailSource | None = None
     counters: CounterSource | None = None
-    notices: NoticeSource | None = None
     verbs: VerbsSource | None = None
     walls: Sequence[WallSource] = ()
     background: Callable[[Callable[[], None]], Coroutine[Any, Any, None]] | None = None

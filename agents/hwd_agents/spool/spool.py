@@ -12,7 +12,6 @@ from hwd_agents.spool import file as spool_file
 from hwd_agents.spool.disk_trouble import next_step, read, set_aside
 from hwd_agents.spool.file import AckedFrame, BatchFrame, BootFrame, FreshFrame
 from hwd_agents.spool.loss import Loss, Stored, damaged, encode_event, lost
-from hwd_agents.spool.told_marks import ToldMarks
 from hwd_agents.wire import EVENTS_MAX, Event
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.disk import Disk
@@ -25,8 +24,6 @@ KEPT_AFTER_DROP: Final = 0.75
 """When the spool is full, the oldest go until this part of the limit is left: one rewrite for many events."""
 RETRY_MOST: Final = 256
 """A disk that fails is tried again after 1, 2, 4 ... and at last each 256 flushes."""
-REFUSED_MOST: Final = 1024
-"""So many times are told apart when the daemon's word comes; later ones are one."""
 
 Mark = dict[str, Any]
 _log = logging.getLogger(__name__)
@@ -41,7 +38,6 @@ class Spool:
     A process that dies loses nothing that was flushed; a power cut may lose what was not synced yet (`SpoolSync`), with the marks that say so.
     Marks are small facts by name (a watcher's last carrier count) that are put down in the same frame as the events they go with, so that
     neither is ever there without the other. `clock_name` says which clock stamps the events of this boot: boots of the same name have the same clock.
-    `told` keeps marks of links whose events the daemon holds while the disk does not take them: else the next life would tell them again, as unseen.
     `on_trouble` is called when `trouble` or `lost` has changed, `on_written` when there is something to sync.
     """
 
@@ -53,7 +49,6 @@ class Spool:
         clock: Clock,
         limit_bytes: int,
         clock_name: str = "",
-        told: ToldMarks | None = None,
         on_trouble: Callable[[], None] = lambda: None,
     ) -> None:
         if limit_bytes < LIMIT_LEAST_BYTES:
@@ -82,13 +77,7 @@ class Spool:
         self.disk_failures = 0
         self.disk_why = ""
         self.damaged_bytes = 0
-        self._told = told
-        self._refused: deque[tuple[int, dict[str, Mark]]] = deque()  # marks that only memory has, and up to which event
         self._read()
-        kept = {} if told is None else told.marks
-        if later := {name: mark for name, mark in kept.items() if _is_later(mark, self._marks.get(name))}:
-            self._marks |= later
-            self._rewrite = True
         self._boots[boot] = deque()
         self._clocks[boot] = clock_name
 
@@ -153,10 +142,7 @@ class Spool:
     def flush(self) -> None:
         """Put down all that was added, in one append. A disk that fails is counted: the events are kept in memory and put down later."""
         while self._fresh or self._fresh_marks:  # twice, where the first time tells of events that it had to drop
-            upto, marks = self._next_seq - 1, self._fresh_marks
             self._write(self._take_fresh())
-            if self._failures_in_a_row:
-                self._refuse(upto, marks)
 
     def batch(self, boot: str, *, after: int, upto: int | None = None, limit: int = EVENTS_MAX) -> list[Event]:
         """The next events of `boot` behind `after`, ascending without gaps; empty when there are none."""
@@ -178,8 +164,6 @@ class Spool:
             self._live_bytes -= len(held.popleft().raw) + 1
             gone += 1
         self._forget(boot)
-        if boot == self._boot:
-            self._keep_told(upto)
         if gone:
             self._write(spool_file.encode(AckedFrame(boot=boot, upto=upto)))
             self.flush()
@@ -212,20 +196,6 @@ class Spool:
         except OSError as error:
             _log.warning("spool: cannot write what is left: %s", reason_of(error))
         self._disk.close()
-
-    def _refuse(self, upto: int, marks: Mapping[str, Mark]) -> None:
-        """The disk did not take these; they are true once the daemon holds all up to `upto`."""
-        ours = {name: mark for name, mark in marks.items() if "at_ns" in mark}
-        if len(self._refused) >= REFUSED_MOST:
-            ours = self._refused.pop()[1] | ours
-        self._refused.append((upto, ours))
-
-    def _keep_told(self, upto: int) -> None:
-        marks: dict[str, Mark] = {}
-        while self._refused and self._refused[0][0] <= upto:
-            marks |= self._refused.popleft()[1]
-        if marks and self._told is not None:
-            self._told.keep(marks)
 
     def _take_fresh(self) -> bytes:
         frames = b""
@@ -324,8 +294,6 @@ class Spool:
             self._disk.replace(whole)
             self._rewrite = False
             self._named = True
-            if self._told is not None:
-                self._told.forget()
         else:
             self._disk.append(frames)
         self._unwritten.clear()
@@ -349,9 +317,6 @@ class Spool:
 
     def _healed(self) -> None:
         self._failures_in_a_row = 0
-        self._refused.clear()
-        if self._told is not None:
-            self._told.forget()
         if self.disk_why:
             self.disk_why = ""
             _log.info("spool: can write again, after %d failures", self.disk_failures)
@@ -387,11 +352,6 @@ class Spool:
         ranges = [list(each) for each in loss.ranges]
         self.add(lost(0, self._clock.monotonic_ns(), {"count": loss.count, "why": why, "ranges": ranges}))
         self._on_trouble()
-
-
-def _is_later(mark: Mark, than: Mark | None) -> bool:
-    """Stamps of one life of the counters are by one clock; of two, that which was kept is the later, as its clock is that of now."""
-    return than is None or than.get("life") != mark["life"] or bool(mark["at_ns"] > than["at_ns"])
 
 
 class _Head(msgspec.Struct, frozen=True):

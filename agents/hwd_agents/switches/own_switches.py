@@ -1,4 +1,6 @@
-"""The host's own switches, together: what keeps them alive, who may set them, who asks for it, and what the daemon says to it."""
+"""The host's own switches, together: what keeps them alive, who may set them, who asks for it, and what the daemon
+says to it.
+"""
 
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
@@ -7,6 +9,7 @@ import msgspec
 
 from hwd_agents.process.commands import Verb
 from hwd_agents.process.config import AgentConfig
+from hwd_agents.process.seams import Seams
 from hwd_agents.spool.outbox import Emit
 from hwd_agents.spool.spool import Spool
 from hwd_agents.switches.epochs import Epochs
@@ -17,10 +20,7 @@ from hwd_agents.switches.selections import Selections
 from hwd_agents.watchers.link_watcher import LinkWatcher
 from hwd_agents.wire import SwitchNote
 from hwd_agents.wire.arguments import Delegate, TakeBack
-from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import RefusedError
-from hwd_drivers.core.ids import Draws
-from hwd_drivers.transports.dial import Dialer
 
 SELECTIONS: Final = "selections"
 SOCKET: Final = "selection socket"
@@ -29,8 +29,8 @@ SOCKET: Final = "selection socket"
 class OwnSwitches:
     """Of one agent. A host without any has one too: it answers the daemon that there are none.
 
-    Data of the replies: `delegate`: switches: {name: SwitchNote and crossconnects}, refused: {name: why}; `take-back`: switches, when no command that
-    was begun before is under way any more.
+    Data of the replies: `delegate`: switches: {name: SwitchNote and crossconnects}, refused: {name: why}; `take-back`:
+    switches, when no command that was begun before is under way any more.
     """
 
     def __init__(
@@ -39,14 +39,11 @@ class OwnSwitches:
         boot: str,
         link: LinkWatcher,
         spool: Spool,
+        seams: Seams,
         *,
-        dialer: Dialer,
-        clock: Clock,
-        draws: Draws,
         emit: Emit,
         spawn: Spawn,
         on_change: Callable[[], None],
-        clock_name: str = "",
     ) -> None:
         def keep(name: str, value: dict[str, Any]) -> None:
             spool.mark(name, value)
@@ -63,9 +60,9 @@ class OwnSwitches:
         self._switches = Switches(
             config.switches,
             self._epochs,
-            dialer=dialer,
-            clock=clock,
-            draws=draws,
+            dialer=seams.dialer,
+            clock=seams.clock,
+            draws=seams.draws,
             emit=emit,
             origin=origin,
             on_change=on_change,
@@ -75,15 +72,15 @@ class OwnSwitches:
             self._epochs,
             link,
             config.selection,
-            clock=clock,
+            clock=seams.clock,
             emit=emit,
             origin=origin,
             name=self._name,
             intents=Intents(spool.marks, keep),
-            clock_name=clock_name,
+            clock_name=seams.clock_name,
         )
         self._socket = SelectSocket(
-            config.selection, self._selections, self._switches, acceptor=dialer, clock=clock, spawn=spawn
+            config.selection, self._selections, self._switches, acceptor=seams.dialer, clock=seams.clock, spawn=spawn
         )
 
     def runs(self) -> list[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]:

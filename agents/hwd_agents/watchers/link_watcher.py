@@ -1,8 +1,8 @@
 """LinkWatcher: from what the kernel says of interfaces to events, with every flap counted, seen one by one or not."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from hwd_agents.process.config import PortConfig, SamplingConfig
 from hwd_agents.sources.link_source import LinkReading
@@ -22,20 +22,13 @@ OnCarrier = Callable[[str, LinkReading], None]
 """Called with a port's name and its new reading, after the event."""
 
 
-class Earlier(NamedTuple):
-    """What an agent read before it died, in that life of the kernel's counters."""
-
-    life: str
-    reading: LinkReading
-
-
 class LinkWatcher:
     """Events `carrier` and `interface`.
 
-    `carrier_changes` is the kernel's own count: what it grew by beyond the one change that was seen is `unseen`. The last count is kept as a mark in
-    the spool, with the life of the counters and the ifindex, so that flaps while no agent ran are counted as well. `earlier`: what agents read before they
-    died, and may not have told. What their marks do not know of is told first, as it was stamped then, whatever has become of its interface.
-    `on_life` is called with the life of the counters when it begins.
+    `carrier_changes` is the kernel's own count: what it grew by beyond the one change that was seen is `unseen`. The
+    last count is kept as a mark in the spool, with the life of the counters and the ifindex, so that flaps while no
+    agent ran are counted as well. An agent that is killed between the kernel's notice and its event leaves that change
+    to the same count: the next one reports that it happened at some time since the last mark, and not when.
     """
 
     def __init__(
@@ -49,8 +42,6 @@ class LinkWatcher:
         set_mark: Callable[[str, Mark], None],
         sampling: SamplingConfig,
         origin: str,
-        earlier: Sequence[Earlier] = (),
-        on_life: Callable[[str], None] = lambda life: None,
     ) -> None:
         self._ports = {port.interface: name for name, port in ports.items()}
         self._sources = sources
@@ -60,8 +51,6 @@ class LinkWatcher:
         self._set_mark = set_mark
         self._sampling = sampling
         self._origin = origin
-        self._earlier = earlier
-        self._on_life = on_life
         self._readings: dict[str, LinkReading] = {}
         self._names: dict[int, str] = {}  # of all interfaces that are there
         self._lives: dict[str, str] = {}
@@ -84,7 +73,6 @@ class LinkWatcher:
 
     async def run(self) -> None:
         """Watch until cancelled; raises what the source raises."""
-        self._tell_earlier()
         try:
             await self._sources.link.open(self._take)
             self._opened = self._open = True
@@ -97,7 +85,9 @@ class LinkWatcher:
             await self._sources.link.close()
 
     async def refresh(self) -> bool:
-        """Read all interfaces now. Does nothing, and returns False, while the source is away: it reads all when it comes back."""
+        """Read all interfaces now. Does nothing, and returns False, while the source is away: it reads all when it
+        comes back.
+        """
         if not self._open:
             return False
         await self._sources.link.refresh()
@@ -140,8 +130,6 @@ class LinkWatcher:
         mark = _mark(reading, self._sources.life())
         self._readings[port] = reading
         life, self._lives[port] = self._lives.get(port), mark["life"]
-        if life != mark["life"]:
-            self._on_life(mark["life"])
         if before is None:
             self._first(port, reading, mark)
         else:
@@ -162,21 +150,6 @@ class LinkWatcher:
             for call in self.on_carrier:
                 call(port, reading)
 
-    def _tell_earlier(self) -> None:
-        earlier, self._earlier = self._earlier, ()
-        for life, reading in earlier:
-            name = _mark_name(reading.interface)
-            port, old = self._ports.get(reading.interface), self._marks.get(name)
-            if port is None or old is None or (old["life"], old["ifindex"]) != (life, reading.ifindex):
-                continue
-            changes = reading.carrier_changes - old["changes"]
-            if changes <= 0:  # told
-                continue
-            self._marks[name] = _mark(reading, life) | {"held_ns": _held_ns(old)}
-            self._tell_carrier(
-                port, reading, self._marks[name], was=old["carrier"], changes=changes, since_ns=_held_ns(old)
-            )
-
     def _next(self, port: str, before: LinkReading, reading: LinkReading, mark: Mark, *, same_life: bool) -> None:
         anew = not same_life or before.ifindex != reading.ifindex or before.carrier_changes > reading.carrier_changes
         changes = reading.carrier_changes - (0 if anew else before.carrier_changes)
@@ -193,7 +166,9 @@ class LinkWatcher:
                 call(port, reading)
 
     def _tell_presence(self, port: str, reading: LinkReading) -> None:
-        """Without a mark: that counts changes which are told after this, and whoever is killed in between has not told them."""
+        """Without a mark: that counts changes which are told after this, and whoever is killed in between has not told
+        them.
+        """
         if reading.present:
             log.info("%s: its interface %s is there", port, reading.interface)
         else:
@@ -263,5 +238,7 @@ def _mark(reading: LinkReading, life: str) -> Mark:
 
 
 def _held_ns(mark: Mark) -> int:
-    """When the state of a mark surely held; its end, unread yet, may already have been on its way at its stamp. Older agents did not write it."""
+    """When the state of a mark surely held; its end, unread yet, may already have been on its way at its stamp. Older
+    agents did not write it.
+    """
     return int(mark["held_ns"] if "held_ns" in mark else mark["at_ns"])

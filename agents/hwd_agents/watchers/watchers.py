@@ -1,7 +1,6 @@
 """The watchers of one host, wired to each other: carrier starts the probe and the RDMA polling, RDMA hurries the probe."""
 
 import asyncio
-import logging
 import random
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
@@ -13,9 +12,8 @@ from hwd_agents.probes.rc_recovery import RcRecovery
 from hwd_agents.probes.readiness import Probe
 from hwd_agents.probes.verbs_ports import VerbsPorts
 from hwd_agents.process.config import AgentConfig
-from hwd_agents.sources.link_source import LinkReading, NoticeSource
+from hwd_agents.sources.link_source import LinkReading
 from hwd_agents.sources.sources import Sources
-from hwd_agents.spool.notice_pad import Notice, NoticePad
 from hwd_agents.spool.outbox import Outbox
 from hwd_agents.spool.spool import Spool
 from hwd_agents.watchers import counter_watcher as counters
@@ -27,23 +25,20 @@ from hwd_agents.watchers import rdma_watcher as rdma
 from hwd_agents.watchers.counter_watcher import CounterWatcher
 from hwd_agents.watchers.firmware_watcher import FirmwareWatcher
 from hwd_agents.watchers.link_detail_watcher import LinkDetailWatcher
-from hwd_agents.watchers.link_watcher import Earlier, LinkWatcher
+from hwd_agents.watchers.link_watcher import LinkWatcher
 from hwd_agents.watchers.optics_watcher import OpticsWatcher
 from hwd_agents.watchers.rdma_watcher import RdmaWatcher
 from hwd_agents.wire import Observation, Peer, PortNote, SourceNote
 from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.errors import ProtocolError
 
 BASELINE_S: Final = 0.5
 """How long the first look at the ports of an observation may take; reading a module over I2C takes 30 ms."""
 RECOVERY_S: Final = 0.7
 """The daemon waits 1 s for an answer. What comes later is told by its event, and is not in the timeline."""
 
-_log = logging.getLogger(__name__)
-
 
 class Watchers:
-    """All that looks at the ports of a host. A source that is not there is said so in each port's notes. `pad`: where notices are put down as they come."""
+    """All that looks at the ports of a host. A source that is not there is said so in each port's notes."""
 
     def __init__(
         self,
@@ -55,7 +50,6 @@ class Watchers:
         *,
         phase: random.Random,
         on_change: Callable[[], None],
-        pad: NoticePad | None = None,
     ) -> None:
         self._config = config
         self._sources = sources
@@ -73,11 +67,7 @@ class Watchers:
             set_mark=outbox.mark,
             sampling=sampling,
             origin=config.origin,
-            earlier=[] if sources.notices is None or pad is None else _understand(sources.notices, pad.notices),
-            on_life=_nothing if pad is None else pad.begin,
         )
-        if sources.notices is not None and pad is not None:
-            sources.notices.jot([port.interface for port in ports.values()], pad.room, pad.put, pad.keep)
         self.details = (
             None
             if sources.details is None
@@ -352,22 +342,5 @@ class Watchers:
         self._on_change()
 
 
-def _nothing(life: str) -> None:
-    """Nobody has to know."""
-
-
 def _none(why_not: str) -> Observation:
     return Observation(seen=False, why_not=why_not)
-
-
-def _understand(source: NoticeSource, notices: Sequence[Notice]) -> list[Earlier]:
-    """What is in notices of earlier lives, told or not; what one of nonsense told is counted by the next."""
-    found = []
-    for notice in notices:
-        try:
-            reading = source.understand(notice.at_ns, notice.raw)
-        except ProtocolError as error:
-            _log.warning("a notice of an earlier agent is dropped: %s", error)
-        else:
-            found += [] if reading is None else [Earlier(life=notice.life, reading=reading)]
-    return found

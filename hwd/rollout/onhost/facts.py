@@ -115,7 +115,7 @@ def runs(environment: Path) -> bool:
     """Whether the agent can be started: an upgrade of the host's Python breaks an environment."""
     try:
         return (
-            run([str(environment / "bin/python"), "-I", "-c", "import hwd_agents.process.main"], fails=True).returncode
+            run([str(environment / "bin/python"), "-I", "-c", "import hwd_agents.process.serve"], fails=True).returncode
             == 0
         )
     except OSError:

@@ -133,7 +133,7 @@ def fill(environment: Path, staging: Path, spec: list[str]) -> None:
     if (found := pyverbs()) is not None:
         library = run([python, "-c", "import sysconfig; print(sysconfig.get_path('platlib'))"]).stdout.strip()
         os.symlink(found, Path(library) / "pyverbs")
-    done = run([python, "-I", "-c", "import hwd_agents.process.main"], fails=True)
+    done = run([python, "-I", "-c", "import hwd_agents.process.serve"], fails=True)
     if done.returncode:
         raise Failure(f"the agent does not run with this host's Python {platform.python_version()}: {last(done)}")
 

@@ -14,6 +14,7 @@ from hwd_agents.bus.memory import MemoryBroker, MemoryBus
 from hwd_agents.bus.protocol import Incoming
 from hwd_agents.process.agent import Agent
 from hwd_agents.process.config import AgentConfig, make_config
+from hwd_agents.process.seams import Seams, Storage
 from hwd_agents.sources.twin.hostwire_server import HostWireServer
 from hwd_agents.sources.twin.played import PlayedHost
 from hwd_agents.sources.twin.twin_sources import TwinSources
@@ -75,13 +76,10 @@ class Lab:
             clock = ShiftedClock(self.clock, offset_s=5, drift_ppm=0)
             agent = self.agents[name] = Agent(
                 config(name, **more),
-                clock=clock,
-                ids=self._ids,
-                draws=Draws(1),
+                Seams(clock=clock, ids=self._ids, draws=Draws(1)),
+                Storage(events=self.disks[name], settings=self.setting_disks[name]),
+                TwinSources(self.dialer, f"mem:{name}", clock, host=name).sources(),
                 bus=lambda will: MemoryBus(self.broker, name, clock, will),
-                sources=TwinSources(self.dialer, f"mem:{name}", clock, host=name).sources(),
-                disk=self.disks[name],
-                settings_disk=self.setting_disks[name],
             )
             await agent.run()
 

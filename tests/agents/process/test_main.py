@@ -54,7 +54,7 @@ async def test_a_spool_is_its_users_alone_whatever_the_umask(tmp_path: Path) -> 
             made = {one.name: one.stat().st_mode & 0o777 for one in (tmp_path / "spool").iterdir()}
             agent.send_signal(signal.SIGTERM)
             await agent.communicate()
-            assert made == dict.fromkeys(("events", "lock", "notices", "settings", "told"), 0o600)
+            assert made == dict.fromkeys(("events", "lock", "settings"), 0o600)
             assert (tmp_path / "spool").stat().st_mode & 0o777 == 0o700
             for one in (tmp_path / "spool").iterdir():
                 one.chmod(0o640)  # as version 0.1 left them
@@ -106,14 +106,22 @@ def test_what_an_agent_that_serves_needs_not_is_not_imported(tmp_path: Path) -> 
     assert ended.returncode == 2
     loaded = set(ended.stdout.split())
     assert "hwd_agents.process.agent" in loaded
-    assert not loaded & {
-        "typer",
-        "importlib.metadata",
-        "pyverbs",
-        "argparse",
-        "unittest",
-        "hwd_drivers.devices.registry",
-    }
+    assert not loaded & {"typer", "importlib.metadata", "pyverbs", "hwd_drivers.devices.registry"}
+
+
+async def test_files_that_only_earlier_versions_used_are_removed_and_that_is_said(tmp_path: Path) -> None:
+    path, spool = tmp_path / "agent.yaml", tmp_path / "spool"
+    path.write_text(GOOD.format(folder=tmp_path))
+    spool.mkdir()
+    for name in ("notices", "told"):
+        (spool / name).write_bytes(bytes(16384))
+    agent = await start(path)
+    words = await read_until(agent, "boot")
+    agent.send_signal(signal.SIGTERM)
+    await agent.communicate()
+    for name in ("notices", "told"):
+        assert f"{spool / name}: removed: an earlier version used it" in words
+    assert {one.name for one in spool.iterdir()} == {"events", "lock", "settings"}
 
 
 @pytest.mark.root

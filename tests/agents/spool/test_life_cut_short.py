@@ -1,14 +1,15 @@
-"""A spool that ends anywhere, since its agent was killed there: the next life tells or counts each change once, by the notices that were put down before."""
+"""A spool that ends anywhere, since its agent was killed there: the next agent reports or counts each change once, by
+the kernel's count.
+"""
 
 import asyncio
 from collections.abc import Sequence
 
 from hwd_agents.process.config import PortConfig, SamplingConfig
 from hwd_agents.sources.link_source import LinkReading
-from hwd_agents.spool.notice_pad import SLOTS
 from hwd_agents.spool.outbox import Outbox
 from hwd_agents.spool.spool import Spool
-from hwd_agents.watchers.link_watcher import Earlier, LinkWatcher
+from hwd_agents.watchers.link_watcher import LinkWatcher
 from hwd_agents.wire import Event
 from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.twins.virtual_time import run_virtual
@@ -23,7 +24,7 @@ CUT_EVERY_BYTES = 23
 class Life:
     """A link watcher over a spool, as an agent has them; nobody takes the events. `readings` are those of notices."""
 
-    def __init__(self, one: Stage, disk: MemoryDisk, boot: str, earlier: Sequence[Earlier] = ()) -> None:
+    def __init__(self, one: Stage, disk: MemoryDisk, boot: str) -> None:
         self.readings: list[LinkReading] = []
         self.spool = Spool(disk, boot=boot, clock=one.clock, limit_bytes=1 << 20)
         outbox = Outbox(self.spool, is_up=lambda: False, publish=self._publish)
@@ -37,7 +38,6 @@ class Life:
             set_mark=outbox.mark,
             sampling=SamplingConfig(links_fast_s=0.25, links_slow_s=10),
             origin="twin",
-            earlier=earlier,
         )
         watcher.on_carrier.append(self._changed)
         self.task = one.run(watcher)
@@ -59,7 +59,7 @@ class Life:
 
 
 def check(told: Sequence[Event], stamps: dict[tuple[str, int], int], end_ns: int) -> dict[str, int]:
-    """Each change is told or counted once; what was noticed has its stamp. Returns how many of each port."""
+    """Each change is reported or counted once, and has its stamp if the spool has it. Returns how many of each port."""
     counts, carriers = dict.fromkeys(PORTS, 0), dict.fromkeys(PORTS, False)
     for event in told:
         port = event.port or ""
@@ -88,13 +88,11 @@ def test_wherever_the_spool_ends_each_change_is_told_or_counted_once() -> None:
             stamps = {(reading.interface, reading.carrier_changes): reading.at_ns for reading in first.readings}
             assert check(whole, stamps, one.now_ns()) == made
             assert len(whole) > 16
-            life = one.sources["h0"].life()
-            earlier = [Earlier(life=life, reading=reading) for reading in first.readings[-SLOTS:]]
             data, end_ns = disk.read(), one.now_ns()
             for cut in range(least, len(data), CUT_EVERY_BYTES):
                 left = MemoryDisk()
                 left.append(data[:cut])
-                assert check(await Life(one, left, "b2", earlier).told(), stamps, end_ns) == made
-                assert check(await Life(one, left, "b3", earlier).told(), stamps, end_ns) == made
+                assert check(await Life(one, left, "b2").told(), stamps, end_ns) == made
+                assert check(await Life(one, left, "b3").told(), stamps, end_ns) == made
 
     run_virtual(main())

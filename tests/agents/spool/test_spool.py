@@ -1,11 +1,8 @@
 """What the spool took is there after any crash, in order and without gaps, or its loss is told."""
 
-import contextlib
 import errno
 import itertools
 import os
-from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -13,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwd_agents.spool.ranges import Ranges
-from hwd_agents.spool.spool import LIMIT_LEAST_BYTES, REFUSED_MOST, Spool
-from hwd_agents.spool.told_marks import ToldMarks
+from hwd_agents.spool.spool import LIMIT_LEAST_BYTES, Spool
 from hwd_agents.wire import EVENTS_MAX, Event
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.disk import MemoryDisk
@@ -363,83 +359,23 @@ def test_whatever_happens_numbers_have_no_gap_and_losses_are_counted(steps: list
             assert disk.size() <= LIMIT_LEAST_BYTES
 
 
-def link_mark(changes: int, *, life: str = "1") -> dict[str, object]:
-    return {"life": life, "ifindex": 2, "changes": changes, "carrier": False, "at_ns": 10 * changes}
-
-
-@contextlib.contextmanager
-def with_told(disk: MemoryDisk, folder: Path, boot: str, clock_name: str = "c") -> Iterator[Spool]:
-    with contextlib.closing(ToldMarks(folder / "told", clock_name=clock_name)) as told:
-        yield Spool(disk, boot=boot, clock=SystemClock(), limit_bytes=LIMIT_BYTES, clock_name=clock_name, told=told)
-
-
-def flap(into: Spool, changes: int) -> int:
-    seq = into.add(event(changes), marks={"link:eth0": link_mark(changes), "switch:a": {"epoch": changes}})
-    into.flush()
-    return seq
-
-
-def test_what_the_daemon_holds_is_known_to_the_next_life_though_the_disk_was_full(tmp_path: Path) -> None:
+def test_next_agent_counts_from_the_marks_that_the_disk_took() -> None:
     disk = MemoryDisk()
-    with with_told(disk, tmp_path, "b1") as one:
-        flap(one, 1)
-        disk.capacity_bytes = disk.size()
-        told = [flap(one, changes) for changes in range(2, 30)]
-        one.ack("b1", told[-3])
-    with with_told(disk, tmp_path, "b2") as two:  # killed
-        assert two.marks["link:eth0"] == link_mark(27)  # neither what the daemon did not hold, nor less than it did
-        assert two.marks["switch:a"] == {"epoch": 1}  # of another clock's counters it says nothing
-        seq = flap(two, 40)
-        two.ack("b2", seq)
-    with with_told(disk, tmp_path, "b3") as three:
-        assert three.marks["link:eth0"] == link_mark(40)
-        disk.capacity_bytes = None
-        flap(three, 50)
-    with with_told(disk, tmp_path, "b4") as four:
-        assert four.marks["link:eth0"] == link_mark(50)  # of the spool, which is later
-    with with_told(disk, tmp_path, "b5", "another clock") as five:
-        assert five.marks["link:eth0"] == link_mark(50)
+    one = spool(disk)
 
-
-def test_marks_without_an_answer_of_the_daemon_are_not_told_however_many(tmp_path: Path) -> None:
-    disk = MemoryDisk()
-    with with_told(disk, tmp_path, "b1") as one:
-        flap(one, 1)
-        disk.capacity_bytes = disk.size()
-        told = [flap(one, changes) for changes in range(2, REFUSED_MOST + 100)]
-        one.ack("b1", told[-1] - 50)
-    with with_told(disk, tmp_path, "b2") as two:
-        assert 1 < two.marks["link:eth0"]["changes"] <= told[-1] - 50
-
-
-def test_marks_of_an_earlier_life_of_the_counters_are_given_up_once_the_disk_takes_later_ones(tmp_path: Path) -> None:
-    disk = MemoryDisk()
-    with with_told(disk, tmp_path, "b1") as one:
-        flap(one, 1)
-        disk.capacity_bytes = disk.size()
-        one.ack("b1", flap(one, 2))
-        disk.capacity_bytes = None
-        flap(one, 3)
-        one.add(event(4), marks={"link:eth0": link_mark(4, life="2")})
+    def change(number: int) -> int:
+        seq = one.add(event(number), marks={"link:eth0": {"changes": number}})
         one.flush()
-    with with_told(disk, tmp_path, "b2") as two:
-        assert two.marks["link:eth0"] == link_mark(4, life="2")
+        return seq
 
-
-def test_marks_that_the_daemon_holds_go_into_the_spool_as_soon_as_it_takes_anything(tmp_path: Path) -> None:
-    disk = MemoryDisk()
-    with with_told(disk, tmp_path, "b1") as one:
-        flap(one, 1)
-        disk.capacity_bytes = disk.size()
-        one.ack("b1", flap(one, 2))
+    change(1)
+    disk.capacity_bytes = disk.size()
+    one.ack("b1", change(2))
+    assert spool(disk, "b2").marks["link:eth0"] == {"changes": 1}  # killed: the second was in memory alone
     disk.capacity_bytes = None
-    with with_told(disk, tmp_path, "b2") as two:  # killed
-        two.add(event(), marks={"link:eth1": link_mark(9)})
-        two.flush()
-    three = spool(disk, "b3")
-    assert (three.marks["link:eth0"], three.marks["link:eth1"]) == (link_mark(2), link_mark(9))
-    with contextlib.closing(ToldMarks(tmp_path / "told", clock_name="c")) as told:
-        assert told.marks == {}
+    change(3)
+    one.try_again()
+    assert spool(disk, "b3").marks["link:eth0"] == {"changes": 3}
 
 
 def test_an_unfinished_end_is_cut_off_though_the_disk_was_full_at_first() -> None:

@@ -2,14 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
 
-import msgspec
 import pytest
 
 from hwd_agents.process.config import PortConfig, SamplingConfig
 from hwd_agents.sources.link_source import LinkReading
-from hwd_agents.watchers.link_watcher import Earlier, LinkWatcher
+from hwd_agents.watchers.link_watcher import LinkWatcher
 from hwd_drivers.twins.virtual_time import run_virtual
 
 from ..conftest import LATENCY_NS, Ear, Stage, stage, stop
@@ -18,7 +16,7 @@ from ..conftest import LATENCY_NS, Ear, Stage, stage, stop
 class Watched:
     """A link watcher on `h0`; a second life of it is given the ear, and with it the marks, of the first."""
 
-    def __init__(self, one: Stage, ear: Ear | None = None, *, earlier: Sequence[Earlier] = ()) -> None:
+    def __init__(self, one: Stage, ear: Ear | None = None) -> None:
         self.ear = ear or Ear()
         self.readings: list[tuple[str, LinkReading]] = []
         self.calls: list[tuple[str, bool]] = []
@@ -32,7 +30,6 @@ class Watched:
             set_mark=self.ear.mark,
             sampling=SamplingConfig(links_fast_s=0.25, links_slow_s=10),
             origin="twin",
-            earlier=earlier,
         )
         self.link.on_carrier.append(self._called)
         self.link.on_presence.append(lambda port, reading: self.presences.append(reading.present))
@@ -347,7 +344,7 @@ def test_an_interface_that_was_renamed_is_said_with_its_new_name() -> None:
     run_virtual(main())
 
 
-def test_readings_of_an_agent_that_died_are_told_where_its_mark_does_not_know_of_them() -> None:
+def test_changes_that_an_agent_was_killed_at_are_counted_by_the_next_one_once() -> None:
     async def main() -> None:
         async with stage("h0") as one:
             first = Watched(one)
@@ -356,51 +353,20 @@ def test_readings_of_an_agent_that_died_are_told_where_its_mark_does_not_know_of
                 one.hosts["h0"].carrier("eth0", up=up)
                 await asyncio.sleep(1)
             await stop(first.task)
-            told, fell, rose = first.ear.of("carrier")
+            _, _, rose = first.ear.of("carrier")
             ear = Ear()
-            ear.marks = dict(first.ear.marks_after[1])  # put down with the first
-            held_ns = ear.marks["link:eth0"]["held_ns"]
-            assert told.earliest_ns == held_ns <= told.at_ns < fell.at_ns
-            life = ear.marks["link:eth0"]["life"]
-            earlier = [
-                Earlier(life=life, reading=msgspec.structs.replace(reading, earliest_ns=None))
-                for _, reading in first.readings
-            ]
-            second = Watched(one, ear, earlier=earlier)
+            ear.marks = dict(first.ear.marks_after[1])  # what the spool took with the first event
+            second = Watched(one, ear)
             await asyncio.sleep(0.1)
-            assert [(each.at_ns, each.data) for each in ear.told] == [(each.at_ns, each.data) for each in (fell, rose)]
-            assert [each.earliest_ns for each in ear.told] == [held_ns, held_ns]
+            (counted,) = ear.told
+            assert counted.data == {**rose.data, "unseen": 2}
+            assert (counted.earliest_ns, counted.at_ns) == (
+                rose.earliest_ns,
+                rose.at_ns,
+            )  # a twin knows of the last one
             await stop(second.task)
-            third = Watched(one, ear, earlier=earlier)
+            third = Watched(one, ear)
             await asyncio.sleep(0.1)
-            assert (len(ear.told), third.unseen()) == (2, 0)
-
-    run_virtual(main())
-
-
-def test_readings_of_another_interface_or_life_are_not_told() -> None:
-    async def main() -> None:
-        async with stage("h0") as one:
-            first = Watched(one)
-            await asyncio.sleep(0.1)
-            one.hosts["h0"].carrier("eth0", up=True)
-            await asyncio.sleep(1)
-            await stop(first.task)
-            (_, reading) = first.readings[-1]
-            ear = Ear()
-            ear.marks = dict(first.ear.marks_after[0])
-            life = ear.marks["link:eth0"]["life"]
-            others = [
-                Earlier(
-                    life=life,
-                    reading=msgspec.structs.replace(reading, at_ns=reading.at_ns - 7, ifindex=reading.ifindex + 1),
-                ),
-                Earlier(life=life, reading=msgspec.structs.replace(reading, at_ns=reading.at_ns - 7, interface="eth9")),
-                Earlier(life=f"not {life}", reading=msgspec.structs.replace(reading, at_ns=reading.at_ns - 7)),
-            ]
-            Watched(one, ear, earlier=others)
-            await asyncio.sleep(0.1)
-            (told,) = ear.told
-            assert (told.at_ns, told.data) == (reading.at_ns, first.ear.told[0].data)  # as a look shows it
+            assert (len(ear.told), third.unseen()) == (1, 2)
 
     run_virtual(main())

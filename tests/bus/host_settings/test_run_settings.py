@@ -20,6 +20,7 @@ from hwd_agents.bus.memory import MemoryBroker, MemoryBus
 from hwd_agents.bus.protocol import Incoming
 from hwd_agents.process.agent import Agent
 from hwd_agents.process.config import AgentConfig, PortConfig, SourcesConfig, TwinConfig
+from hwd_agents.process.seams import Seams, Storage
 from hwd_agents.sources.twin.hostwire_server import HostWireServer
 from hwd_agents.sources.twin.played import PlayedHost
 from hwd_agents.sources.twin.twin_sources import TwinSources
@@ -82,13 +83,10 @@ class Lab:
             events, settings = self.disks[name]
             agent = Agent(
                 config,
-                clock=clock,
-                ids=self._ids,
-                draws=Draws(1),
+                Seams(clock=clock, ids=self._ids, draws=Draws(1)),
+                Storage(events=events, settings=settings),
+                TwinSources(self.dialer, f"mem:{name}", clock, host=name).sources(),
                 bus=lambda will: MemoryBus(self.broker, name, clock, will),
-                sources=TwinSources(self.dialer, f"mem:{name}", clock, host=name).sources(),
-                disk=events,
-                settings_disk=settings,
             )
             await agent.run()
 

@@ -1,14 +1,12 @@
 """ModuleMemory: what the memory of a pluggable module says, whatever standard lays it out, and what the three standards have in common."""
 
-import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hwd_drivers.core.errors import ProtocolError
 
-if TYPE_CHECKING:  # it is made of the steps that stand here
-    from .thresholds import Thresholds
+from .thresholds import Thresholds
 
 HALF_PAGE_BYTES: Final = 128
 """Memory is read in halves of a page: 0 to 127, and 128 to 255 of the page that is selected."""
@@ -16,12 +14,6 @@ A0H: Final = 0x50
 A2H: Final = 0x51
 """Addresses on the I2C bus, in seven bits; in eight, as the standards write them, A0h and A2h."""
 
-STEP_UW: Final = 0.1
-POWER_FLOOR_DBM: Final = -40.0
-"""One step, 0.1 uW. Zero steps is no light that can be told."""
-BIAS_STEP_MA: Final = 0.002
-TEMPERATURE_STEPS: Final = 256
-"""In one degree."""
 COPPER_FROM: Final = 0x0A
 COPPER_TO: Final = 0x0F
 """Technologies of a transmitter that are copper cables, SFF-8636 table 6-19 and CMIS table 8-36."""
@@ -93,20 +85,10 @@ class ModuleMemory:
     rx_power_dbm: tuple[float | None, ...]
     tx_power_dbm: tuple[float | None, ...]
     bias_ma: tuple[float | None, ...]
-    thresholds: "Thresholds | None" = None
+    thresholds: Thresholds | None = None
 
     def __str__(self) -> str:
         return f"{self.vendor} {self.part} serial {self.serial} ({self.standard})"
-
-
-def power_dbm(steps: float) -> float | None:
-    """The power of so many steps of 0.1 uW."""
-    return 10 * math.log10(steps * STEP_UW / 1000) if steps > 0 else None
-
-
-def power_steps(power: float | None) -> int:
-    """Steps of 0.1 uW, as many as 16 bits hold."""
-    return 0 if power is None else min(0xFFFF, round(10 ** (power / 10) * 1000 / STEP_UW))
 
 
 def text(raw: bytes) -> str:

@@ -14,19 +14,16 @@ from hwd_drivers.core.errors import ProtocolError
 
 from .module_memory import (
     A2H,
-    BIAS_STEP_MA,
     HALF_PAGE_BYTES,
-    TEMPERATURE_STEPS,
     Layout,
     Los,
     ModuleMemory,
     Span,
     check_size,
     check_sum,
-    power_dbm,
-    power_steps,
     text,
 )
+from .quantities import BIAS_STEP_MA, TEMPERATURE_STEPS, power_dbm, power_steps
 from .thresholds import Thresholds
 
 IDENTIFIERS: Final = {0x03: "SFP, SFP+ or SFP28", 0x0B: "DWDM SFP"}

@@ -13,20 +13,17 @@ from typing import Final
 from hwd_drivers.core.errors import ProtocolError
 
 from .module_memory import (
-    BIAS_STEP_MA,
     COPPER_FROM,
     COPPER_TO,
-    TEMPERATURE_STEPS,
     Layout,
     Los,
     ModuleMemory,
     Span,
     check_size,
     check_sum,
-    power_dbm,
-    power_steps,
     text,
 )
+from .quantities import BIAS_STEP_MA, TEMPERATURE_STEPS, power_dbm, power_steps
 from .thresholds import Thresholds
 
 PAGE_03H: Final = 256

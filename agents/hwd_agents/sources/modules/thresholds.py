@@ -4,7 +4,7 @@ import struct
 from dataclasses import dataclass
 from typing import Final, Self
 
-from .module_memory import BIAS_STEP_MA, TEMPERATURE_STEPS, power_dbm
+from .quantities import BIAS_STEP_MA, TEMPERATURE_STEPS, power_dbm
 
 SIZE: Final = 8
 """Of one quantity: high alarm, low alarm, high warning, low warning, in the quantity's own steps."""

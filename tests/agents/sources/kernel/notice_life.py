@@ -1,5 +1,5 @@
-"""One life of a link watcher over a spool, killed as soon as it has put down so many notices: `python notice_life.py KEEPER FOLDER BOOT NOTICES`; prints a line
-when it has put down that it watches.
+"""One link watcher over a spool, killed at its so many-th notice of a changed carrier, before it could make the event:
+`python notice_life.py KEEPER FOLDER BOOT NOTICES`; prints a line when its spool has its first mark.
 """
 
 import asyncio
@@ -7,18 +7,19 @@ import os
 import random
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from typing_extensions import override
 
-from hwd_agents.process.agent_loop import AgentLoop
 from hwd_agents.process.config import AgentConfig, PortConfig, SamplingConfig
 from hwd_agents.sources.kernel.rtnetlink import RtnetlinkLinks
 from hwd_agents.sources.kernel.sockets import NamespaceSockets, Sockets
+from hwd_agents.sources.kernel.timed_selector import TimedSelector
 from hwd_agents.sources.kernel.udp import InterfaceDatagrams
+from hwd_agents.sources.link_source import LinkReading, Origin
 from hwd_agents.sources.sources import Sources
-from hwd_agents.spool.notice_pad import NoticePad
 from hwd_agents.spool.outbox import Outbox
 from hwd_agents.spool.spool import Spool
 from hwd_agents.watchers.watchers import Watchers
@@ -31,9 +32,11 @@ _HERE: Final = SourceNote(sees=["carrier"], origin="measured")
 
 
 class Life:
-    """The link watcher of `eth0`, wired as in an agent, whose events nobody takes from the spool. After its first look it only listens."""
+    """The link watcher of `eth0`, wired as in an agent, whose events nobody takes from the spool. After its first look
+    it only listens.
+    """
 
-    def __init__(self, sockets: Sockets, folder: Path, boot: str, pad: NoticePad, *, life: str = "1") -> None:
+    def __init__(self, links: RtnetlinkLinks, sockets: Sockets, folder: Path, boot: str, *, life: str = "1") -> None:
         clock = SystemClock()
         self.boot = boot
         self.looked = asyncio.Event()
@@ -41,10 +44,8 @@ class Life:
         self._disk = FileDisk(folder / "events")
         self.spool = Spool(self._disk, boot=boot, clock=clock, limit_bytes=LIMIT_BYTES)
         outbox = Outbox(self.spool, is_up=lambda: False, publish=self._publish)
-        links = RtnetlinkLinks(sockets, clock)
         sources = Sources(
             link=links,
-            notices=links,
             link_note=lambda: _HERE,
             datagrams=InterfaceDatagrams(sockets, clock),
             datagrams_note=lambda: _HERE,
@@ -58,7 +59,7 @@ class Life:
             sampling=SamplingConfig(links_slow_s=0),
         )
         self.watchers = Watchers(
-            config, sources, clock, outbox, self.spool, phase=random.Random(1), on_change=lambda: None, pad=pad
+            config, sources, clock, outbox, self.spool, phase=random.Random(1), on_change=lambda: None
         )
 
     def close(self) -> None:
@@ -66,7 +67,7 @@ class Life:
         self.spool.flush()
         self._disk.close()
 
-    def told(self) -> list[Event]:
+    def events(self) -> list[Event]:
         """The events of this life."""
         self.spool.flush()
         return self.spool.batch(self.boot, after=0)
@@ -80,24 +81,33 @@ class Life:
         raise AssertionError("the bus is never up")
 
 
-class FatalPad(NoticePad):
-    """Kills its process once so many notices are down for good."""
+class FatalLinks(RtnetlinkLinks):
+    """Kills its process at so many changes of a carrier, each of which it has received and decoded, and nobody else
+    knows of yet.
+    """
 
-    def __init__(self, path: Path, *, clock_name: str, notices: int) -> None:
-        super().__init__(path, clock_name=clock_name)
+    def __init__(self, sockets: Sockets, selector: TimedSelector, *, notices: int) -> None:
+        super().__init__(sockets, SystemClock(), delay_ns=selector.delay_ns)
         self._left = notices
+        self._carriers: dict[str, bool] = {}
 
     @override
-    def keep(self) -> None:
-        super().keep()
-        self._left -= 1
-        if self._left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
+    async def open(self, on_reading: Callable[[LinkReading], None]) -> None:
+        def take(reading: LinkReading) -> None:
+            changed = self._carriers.get(reading.interface, reading.carrier) != reading.carrier
+            self._carriers[reading.interface] = reading.carrier
+            if changed and reading.origin is Origin.NOTICE:
+                self._left -= 1
+                if self._left == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+            on_reading(reading)
+
+        await super().open(take)
 
 
-async def main(keeper: str, folder: str, boot: str, notices: str) -> None:
-    pad = FatalPad(Path(folder) / "notices", clock_name="c", notices=int(notices))
-    life = Life(NamespaceSockets(keeper, "h0"), Path(folder), boot, pad)
+async def main(selector: TimedSelector, keeper: str, folder: str, boot: str, notices: str) -> None:
+    sockets = NamespaceSockets(keeper, "h0")
+    life = Life(FatalLinks(sockets, selector, notices=int(notices)), sockets, Path(folder), boot)
     watching = asyncio.create_task(life.watchers.link.run())
     written = asyncio.Event()
     life.spool.on_written = written.set
@@ -108,5 +118,6 @@ async def main(keeper: str, folder: str, boot: str, notices: str) -> None:
 
 
 if __name__ == "__main__":
-    with asyncio.Runner(loop_factory=AgentLoop) as runner:
-        runner.run(main(*sys.argv[1:]))
+    timed = TimedSelector(SystemClock())
+    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(timed)) as runner:
+        runner.run(main(timed, *sys.argv[1:]))

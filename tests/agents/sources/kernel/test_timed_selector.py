@@ -1,0 +1,147 @@
+"""What a loop handles has waited at most as long as its thread was not asleep in a look since the look before."""
+
+import asyncio
+import contextlib
+import random
+import select
+import selectors
+import socket
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from typing_extensions import override
+
+from hwd_agents.sources.kernel.timed_selector import SCHEDSTAT, UNKNOWN_WAIT_NS, TimedSelector
+from hwd_drivers.core.clock import SystemClock
+
+T = TypeVar("T")
+MS = 1_000_000
+BUSY_NS = 50 * MS
+ROUNDS = 5
+"""On a machine that others use too, the shortest of some is what the code does."""
+DATAGRAMS = 100
+SENDER = f"""
+import random, socket, time
+draw, sent_ns = random.Random(4), []
+with socket.socket(fileno=0) as out:
+    for number in range({DATAGRAMS}):
+        time.sleep(draw.uniform(0, 0.012))
+        out.send(str(number).encode())
+        sent_ns.append(time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW))
+print(*sent_ns)
+"""
+
+
+def run(main: Callable[[TimedSelector], Coroutine[None, None, T]], *, path: str = SCHEDSTAT) -> T:
+    selector = TimedSelector(SystemClock(), path=path)
+    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
+        return runner.run(main(selector))
+
+
+def work(work_ns: int = BUSY_NS) -> None:
+    clock = SystemClock()
+    until_ns = clock.monotonic_ns() + work_ns
+    while clock.monotonic_ns() < until_ns:
+        pass
+
+
+def sleep_elsewhere() -> None:
+    """As in a write to a disk that takes nothing for a while."""
+    select.poll().poll(BUSY_NS / MS)
+
+
+def delays_ns(before: Callable[[], None], *, sleep_s: float, path: str = SCHEDSTAT) -> list[int]:
+    """The delay that a timer's callback finds, where `before` was called in the turn before and the loop slept so long
+    in between.
+    """
+
+    async def main(selector: TimedSelector) -> list[int]:
+        loop, found = asyncio.get_running_loop(), list[int]()
+        for _ in range(ROUNDS):
+            done = loop.create_future()
+            before()
+            loop.call_later(sleep_s, lambda done=done: done.set_result(selector.delay_ns()))  # type: ignore[misc]
+            found.append(await done)
+        return found
+
+    return run(main, path=path)
+
+
+@pytest.mark.parametrize("before", [work, sleep_elsewhere])
+@pytest.mark.parametrize("sleep_s", [0.0, 0.03])
+def test_all_that_the_thread_did_since_the_look_before_counts(before: Callable[[], None], sleep_s: float) -> None:
+    assert min(delays_ns(before, sleep_s=sleep_s)) >= BUSY_NS * 0.99
+
+
+def test_sleep_in_a_look_does_not_count() -> None:
+    assert min(delays_ns(lambda: None, sleep_s=BUSY_NS / 1e9)) < BUSY_NS / 2
+
+
+def test_where_the_kernel_does_not_count_waits_a_long_one_is_assumed(tmp_path: Path) -> None:
+    found = delays_ns(lambda: None, sleep_s=BUSY_NS / 1e9, path=str(tmp_path / "none"))
+    assert UNKNOWN_WAIT_NS <= min(found) < BUSY_NS
+
+
+def test_work_in_the_same_turn_counts() -> None:
+    async def main(selector: TimedSelector) -> int:
+        await asyncio.sleep(0.001)
+        work()
+        return selector.delay_ns()
+
+    assert run(main) >= BUSY_NS
+
+
+def test_an_idle_loop_is_not_woken_for_it() -> None:
+    class Counting(TimedSelector):
+        looks = 0
+
+        @override
+        def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+            self.looks += 1
+            return super().select(timeout)
+
+    selector = Counting(SystemClock())
+    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
+        runner.run(asyncio.sleep(0.1))
+    assert 0 < selector.looks < 10
+
+
+@pytest.mark.parametrize("path", [SCHEDSTAT, "/proc/none"])
+def test_nothing_that_such_a_loop_reads_came_earlier_than_it_says(path: str) -> None:
+    """Datagrams of another process, which says when each had surely been sent, come while the loop works and while it
+    sleeps.
+    """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    ours.setblocking(False)
+    clock = SystemClock()
+    read: dict[int, tuple[int, int]] = {}
+
+    async def main(selector: TimedSelector) -> list[int]:
+        draw = random.Random(3)
+
+        def take() -> None:
+            since_ns = clock.monotonic_ns() - selector.delay_ns()
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    read[int(ours.recv(64))] = since_ns, clock.monotonic_ns()
+
+        asyncio.get_running_loop().add_reader(ours, take)
+        sender = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", SENDER, stdin=theirs.fileno(), stdout=asyncio.subprocess.PIPE
+        )
+        sending = asyncio.create_task(sender.communicate())
+        while not sending.done() or len(read) < DATAGRAMS:
+            work(draw.randrange(8 * MS))
+            await asyncio.sleep(draw.uniform(0, 0.008))
+        asyncio.get_running_loop().remove_reader(ours)
+        return [int(each) for each in sending.result()[0].split()]
+
+    with ours, theirs:
+        sent_ns = run(main, path=path)
+    early = [number for number, (since_ns, _) in read.items() if since_ns > sent_ns[number]]
+    assert len(early) <= DATAGRAMS // 50, "the kernel's own work may come between"
+    shortest_ns = sorted(at_ns - since_ns for since_ns, at_ns in read.values())[DATAGRAMS // 10]
+    assert shortest_ns < BUSY_NS, "what it says is of some use"
