@@ -238,9 +238,7 @@ class Daemon:
             faults=self._faults,
             reconfigurer=self.reconfigurer,
             leases=self._leases,
-            hosts=HostAccess(
-                bus=self._bus, gateway=self._gateway, settings=self._settings, delegations=self._delegations
-            ),
+            hosts=HostAccess(gateway=self._gateway, settings=self._settings, delegations=self._delegations),
             boards=StatusBoards(switches=self._switches, links=self._linkboard),
             records=self._records,
             recorder=self._recorder,

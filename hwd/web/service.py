@@ -29,7 +29,6 @@ from hwd.records.records import Records
 from hwd.records.run import Run
 from hwd.web.applies import Applies, under_way
 from hwd.web.linkboard import Linkboard
-from hwd_agents.bus.protocol import Bus
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Json
 from hwd_drivers.core.errors import ConfigError, RefusedError, UnknownError
@@ -38,9 +37,8 @@ from hwd_drivers.core.values import PortOverride
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostAccess:
-    """The daemon's ways to its hosts: the bus, the agents behind it, NIC settings and delegated switches."""
+    """The daemon's ways to its hosts: the agents behind the broker, NIC settings and delegated switches."""
 
-    bus: Bus
     gateway: Gateway
     settings: HostSettings
     delegations: Delegations
@@ -90,7 +88,7 @@ class Service:
 
     def status(self) -> dict[str, Json]:
         """Everything of one screen."""
-        address, connected = self._hosts.bus.address, self._hosts.bus.connected
+        address, connected = self._hosts.gateway.broker_address, self._hosts.gateway.connected
         failure = self._recorder.failure
         return {
             "testbed": self.testbed.name,
@@ -116,7 +114,7 @@ class Service:
 
     def ready(self) -> dict[str, Json]:
         """`ready` is true when every switch that is ours answers, the broker is there, records and journal can be written, and nobody has to decide what a damaged journal held; `why` lists what is not."""
-        address, connected = self._hosts.bus.address, self._hosts.bus.connected
+        address, connected = self._hosts.gateway.broker_address, self._hosts.gateway.connected
         why = [] if connected else [f"broker {address} is not connected"]
         why += [
             f"switch {switch['switch']} is down: {switch['cause']}"
