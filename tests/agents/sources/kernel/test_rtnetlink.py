@@ -381,7 +381,7 @@ def test_in_the_loop_of_an_agent_the_bound_is_as_wide_as_the_loop_was_late(tmp_p
             await keeper.start(["h0"], tmp_path / "run")
             crossbar = Crossbar(keeper, clock)
             await plug_a(keeper, crossbar, clock)
-            watched = Watched(RtnetlinkLinks(keeper.sockets("h0"), clock, delay_ns=selector.delay_ns))
+            watched = Watched(RtnetlinkLinks(keeper.sockets("h0"), clock, selector=selector))
             await watched.links.open(watched.take)
             held, widths_ns, rounds = 0, list[int](), 30
             for number in range(rounds):
@@ -416,9 +416,7 @@ def test_more_notices_than_a_turn_takes_did_not_come_before_they_are_said_to_hav
             ports = {f"eth{number}": f"p{number}" for number in range(4)}
             for interface, port in ports.items():
                 crossbar.plug(port, host="h0", interface=interface)
-            links = RtnetlinkLinks(
-                keeper.sockets("h0"), clock, delay_ns=selector.delay_ns, receive_buffer_bytes=1 << 21
-            )
+            links = RtnetlinkLinks(keeper.sockets("h0"), clock, selector=selector, receive_buffer_bytes=1 << 21)
             brackets: dict[tuple[str, int], Bracket] = {}
             seen: list[LinkReading] = []
             last: set[tuple[str, int]] = set()
