@@ -9,10 +9,11 @@ from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
 from typing import Final
 
-from hwd.model.testbed import Host, NicPort, NicPortId, Testbed
+from hwd.model.testbed import NicPort, NicPortId, Testbed
 from hwd.twin.kernel import Bracket, Crossbar, HostNetwork, Keeper, Light, Plug
-from hwd.twin.kernel.route import KernelError
+from hwd.twin.kernel_hosts import kernel_hosts, machine_hosts
 from hwd.twin.monitor import MachineMonitor
+from hwd_agents.sources.kernel.netlink_requests import KernelRefusal
 from hwd_drivers.core.clock import Clock
 
 NIC_PREFIX: Final = "hwd-"
@@ -21,16 +22,6 @@ _GONE: Final = frozenset({errno.ENODEV, errno.ENETDOWN})
 """What the kernel says of an interface that somebody has removed, or switched off."""
 
 log = logging.getLogger(__name__)
-
-
-def kernel_hosts(testbed: Testbed) -> tuple[Host, ...]:
-    """The hosts that the testbed wants in the kernel."""
-    return tuple(host for host in testbed.hosts.values() if host.twin is not None and host.twin.kernel)
-
-
-def machine_hosts(testbed: Testbed) -> tuple[Host, ...]:
-    """The hosts that are virtual machines."""
-    return tuple(host for host in testbed.hosts.values() if host.twin is not None and host.twin.machine is not None)
 
 
 class KernelNetwork:
@@ -130,7 +121,7 @@ class KernelNetwork:
         """Whether all interfaces that `do` is about are there; what was refused for another reason is raised."""
         try:
             do()
-        except KernelError as error:
+        except KernelRefusal as error:
             if error.number not in _GONE:
                 raise
             log.warning(

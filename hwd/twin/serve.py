@@ -25,7 +25,8 @@ from hwd.twin.control import ControlSession
 from hwd.twin.faults.rack_faults import RackFaults
 from hwd.twin.faults.scenario_player import play
 from hwd.twin.kernel import Keeper, NamespacesUnavailableError
-from hwd.twin.kernelside import KernelNetwork, kernel_hosts, machine_hosts
+from hwd.twin.kernel_hosts import kernel_hosts, machine_hosts
+from hwd.twin.kernelside import KernelNetwork
 from hwd.twin.processes import AgentProcess
 from hwd.twin.rack import TwinRack
 from hwd.twin.sockets import check_sockets, control_socket, host_socket, monitor_socket, select_socket

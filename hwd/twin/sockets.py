@@ -3,17 +3,25 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from hwd.model.testbed import Testbed
 from hwd.twin.control import CONTROL
-from hwd.twin.kernel.keeper import SOCKET_PATH_LIMIT_BYTES, keeper_path
-from hwd.twin.kernelside import kernel_hosts, machine_hosts
+from hwd.twin.kernel_hosts import kernel_hosts, machine_hosts
 from hwd_drivers.core.errors import ConfigError
+
+SOCKET_PATH_LIMIT_BYTES: Final = 107
+"""Of `sun_path` without its closing zero (unix(7))."""
 
 
 def control_socket(run_dir: Path) -> Path:
     """Where `hwd fault` speaks to the rack."""
     return run_dir / CONTROL
+
+
+def keeper_path(run_dir: Path) -> Path:
+    """Where the keeper of the namespaces passes sockets out."""
+    return run_dir / "keeper"
 
 
 def host_socket(run_dir: Path, host: str) -> Path:

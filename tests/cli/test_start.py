@@ -19,6 +19,7 @@ SLOW = {
     "numpy",
     "pyarrow",
     "pygments",
+    "pyroute2",
     "rich",
     "sqlalchemy",
     "uvicorn",

@@ -1,7 +1,6 @@
 """A rack of kernel hosts: what its real interfaces show, driven through the real driver."""
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -11,8 +10,7 @@ import pytest
 
 from hwd.model.testbed import NicPortId, Testbed
 from hwd.twin.kernel import Keeper
-from hwd.twin.kernel.messages import delete_interface
-from hwd.twin.kernel.route import RouteSocket
+from hwd.twin.kernel.messages import delete_interface, requests_to
 from hwd.twin.kernelside import KernelNetwork
 from hwd.twin.nic import What
 from hwd.twin.rack import TwinRack
@@ -174,9 +172,8 @@ async def test_an_interface_that_somebody_removes_leaves_the_switch_and_the_othe
     async with open_world(make_testbed(kernel=True)) as world:
         await change(world.switch, ("1A-3B", "3A-1B"))
         gone = await world.until("h1", "eth0", up=True)
-        route = RouteSocket(world.keeper.socket("h1", socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE))
-        route.do([delete_interface(gone.ifindex, says="remove h1.eth0")])
-        route.close()
+        with requests_to(world.keeper, "h1") as kernel:
+            kernel.do([delete_interface(gone.ifindex, says="remove h1.eth0")])
         await change(world.switch, ("2A-3B", "3A-2B", "1A-5B", "5A-1B"), ("1A-3B", "3A-1B"))
         assert (await world.until("h2", "eth0", up=True)).carrier
         assert (await world.until("h0", "eth0", up=True)).carrier

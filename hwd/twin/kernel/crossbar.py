@@ -2,17 +2,17 @@
 
 import hashlib
 import os
-import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from hwd_agents.sources.kernel.netlink_requests import NetlinkRequests, Request
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import ConfigError, RefusedError
 
 from . import messages
 from .keeper import SWITCH, Keeper
-from .route import Request, RouteSocket
+from .messages import requests_to
 
 HOST_INDEX: Final = 100
 FIBRE_INDEX: Final = 1_000_000
@@ -34,7 +34,8 @@ class Bracket:
 class Plug:
     """A NIC port with a fibre in it. A port that is plugged anew gets new indexes.
 
-    `tap`: the tap device that is the fibre end where the NIC is that of a virtual machine; its `ifindex` there is 0, which nobody here knows.
+    `tap`: the tap device that is the fibre end where the NIC is that of a virtual machine; `ifindex` is 0 then, since
+    nobody here knows it.
     """
 
     port: str
@@ -51,7 +52,7 @@ class Plug:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Light:
-    """From now on what `from_port` sends arrives at each of `to_ports`; at none: it is dark. Its other direction is its own."""
+    """From now on what `from_port` sends arrives at each of `to_ports`; with none it is dark. One direction only."""
 
     from_port: str
     to_ports: tuple[str, ...]
@@ -82,8 +83,8 @@ class Crossbar:
     def __init__(self, keeper: Keeper, clock: Clock) -> None:
         self._keeper = keeper
         self._clock = clock
-        self._route = RouteSocket(keeper.socket(SWITCH, socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE))
-        self._host_routes: dict[str, RouteSocket] = {}
+        self._route = requests_to(keeper, SWITCH)
+        self._host_routes: dict[str, NetlinkRequests] = {}
         self._plugs: dict[str, Plug] = {}
         self._targets: dict[str, tuple[str, ...]] = {}
         self._count = 0
@@ -96,7 +97,10 @@ class Crossbar:
     def plug(
         self, port: str, *, host: str, interface: str, address: str = "", mtu_bytes: int = DEFAULT_MTU_BYTES
     ) -> Plug:
-        """Make the interface of a NIC port, up and dark. Without an `address` the port's name makes one, always the same."""
+        """Make the interface of a NIC port, up and dark.
+
+        Without an `address` the port's name makes one, always the same.
+        """
         if port in self._plugs:
             raise ConfigError(f"{port}: cannot plug: there is a fibre already. Unplug it first")
         if not 0 < len(interface.encode()) <= _NAME_LIMIT_BYTES:
@@ -118,7 +122,7 @@ class Crossbar:
                 far=interface,
                 far_index=plug.ifindex,
                 far_namespace=namespace,
-                address=bytes.fromhex(plug.address.replace(":", "")),
+                address=plug.address,
                 mtu=mtu_bytes,
                 says=f"make interface {interface} of {host} for {port}",
             )
@@ -126,12 +130,16 @@ class Crossbar:
         finally:
             os.close(namespace)
         self._plugs[port] = plug
+        messages.encode_redirect((plug.fibre_ifindex,))  # now, so that the first light to it is as quick as any other
         self._route.do([messages.add_clsact(plug.fibre_ifindex, says=f"prepare the fibre of {port}")])
         self._host_route(host).do([messages.set_up(plug.ifindex, up=True, says=f"switch on {interface} of {host}")])
         return plug
 
     def plug_tap(self, port: str, *, host: str, interface: str) -> Plug:
-        """Make a tap device for the NIC port of a virtual machine, up and dark; its carrier is not ours to set, and its packets are of any length."""
+        """Make a tap device for the NIC port of a virtual machine, up and dark.
+
+        Its carrier is not ours to set, and its packets are of any length.
+        """
         if port in self._plugs:
             raise ConfigError(f"{port}: cannot plug: there is a fibre already. Unplug it first")
         self._count += 1
@@ -149,6 +157,7 @@ class Crossbar:
         except OSError as error:
             raise RefusedError(f"{port}: cannot make a tap device for its machine: {error.strerror}") from error
         self._plugs[port] = plug
+        messages.encode_redirect((plug.fibre_ifindex,))
         says = f"prepare the fibre of {port}"
         self._route.do(
             [
@@ -171,7 +180,7 @@ class Crossbar:
     def apply(self, changes: Sequence[Change]) -> Bracket:
         """Do all, in order, in one call to the kernel (one for each 64); all took place within the bracket.
 
-        Raises KernelError for the first that was refused; the others were done all the same.
+        Raises KernelRefusal for the first that was refused; the others were done all the same.
         """
         requests = [self._request(change) for change in changes]
         before_ns = self._clock.monotonic_ns()
@@ -215,10 +224,9 @@ class Crossbar:
                 says = f"{'give' if up else 'take'} carrier {'to' if up else 'from'} {port}"
                 return messages.set_up(self._plug(port).fibre_ifindex, up=up, says=says)
 
-    def _host_route(self, host: str) -> RouteSocket:
+    def _host_route(self, host: str) -> NetlinkRequests:
         if host not in self._host_routes:
-            opened = self._keeper.socket(host, socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
-            self._host_routes[host] = RouteSocket(opened)
+            self._host_routes[host] = requests_to(self._keeper, host)
         return self._host_routes[host]
 
     def _plug(self, port: str) -> Plug:

@@ -1,29 +1,33 @@
 """Addresses, routes and neighbours of one twin host's network."""
 
-import socket
 from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Interface
 from typing import Final
 
+from hwd_agents.sources.kernel.netlink_requests import Request
+
 from . import messages
 from .crossbar import Plug
 from .keeper import Keeper
-from .route import Request, RouteSocket
+from .messages import requests_to
 
 _LOOPBACK_INDEX: Final = 1
 
 
 class HostNetwork:
-    """Sets up the namespace of one host. Routes to neighbours are /32, so that a host may be reached over any of its ports."""
+    """Sets up the namespace of one host. Routes to neighbours are /32: a host may be reached over any of its ports."""
 
     def __init__(self, keeper: Keeper, host: str) -> None:
         self._keeper = keeper
         self._host = host
-        self._route = RouteSocket(keeper.socket(host, socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE))
+        self._route = requests_to(keeper, host)
         self._addresses: dict[int, IPv4Address] = {}
 
     def prepare(self) -> None:
-        """Loopback up; packets pass whichever port they come by: forwarding on (rings need it), no reverse path filter."""
+        """Loopback up; packets pass whichever port they come by.
+
+        That is forwarding, which rings need, and no reverse path filter.
+        """
         self._route.do([messages.set_up(_LOOPBACK_INDEX, up=True, says=f"switch on the loopback of {self._host}")])
         self._keeper.setting(self._host, "net/ipv4/ip_forward", "1")
         for which in ("all", "default"):
@@ -36,16 +40,17 @@ class HostNetwork:
         self._addresses[plug.ifindex] = address.ip
 
     def know(self, plug: Plug, neighbours: Mapping[IPv4Address, str]) -> None:
-        """Hardware addresses of neighbours, {address: hardware address}, that may come to this port, without a route to them.
+        """Set hardware addresses, {address: hardware address}, of neighbours at this port, without a route to them.
 
-        A socket that is bound to the port (SO_BINDTODEVICE) reaches them: where no route of the port leads there the kernel takes them to be on its link.
+        A socket that is bound to the port (SO_BINDTODEVICE) reaches them: where no route of the port leads there, the
+        kernel takes them to be on its link.
         """
         self._route.do(
             [
                 messages.set_neighbour(
                     plug.ifindex,
                     ip,
-                    bytes.fromhex(address.replace(":", "")),
+                    address,
                     says=f"know {ip} at {plug.port}",
                 )
                 for ip, address in neighbours.items()
@@ -69,8 +74,7 @@ class HostNetwork:
         requests: list[Request] = []
         for ip, address in neighbours.items():
             says = f"reach {ip} over {plug.port}"
-            packed = bytes.fromhex(address.replace(":", ""))
-            requests.append(messages.set_neighbour(plug.ifindex, ip, packed, says=says))
+            requests.append(messages.set_neighbour(plug.ifindex, ip, address, says=says))
             requests.append(messages.set_route(ip, plug.ifindex, source, says=says))
         self._route.do(requests)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from hwd.twin.sockets import SOCKET_PATH_LIMIT_BYTES, keeper_path
 from hwd_agents.sources.kernel.sockets import KeeperRequest, NamespaceSockets, Verb, ask, ask_for_descriptor
 from hwd_drivers.core.errors import BugError, ConfigError, LinkError, RefusedError
 
@@ -23,8 +24,6 @@ SWITCH: Final = "switch"
 
 START_TIMEOUT_S: Final = 10.0  # takes 60 ms; an interpreter on a cold disk takes longer
 STOP_TIMEOUT_S: Final = 5.0
-SOCKET_PATH_LIMIT_BYTES: Final = 107
-"""Of `sun_path` without its closing zero (unix(7))."""
 
 _REFUSALS: Final = frozenset({errno.EPERM, errno.EACCES, errno.ENOSPC, errno.EUSERS, errno.EINVAL, errno.ENOSYS})
 
@@ -39,7 +38,7 @@ class Privilege(StrEnum):
     ROOT = "root"
     """The right was there: root, or its capability."""
     USER = "user"
-    """Inside a user namespace that an ordinary user made; only processes of the same user can use its sockets in full."""
+    """Inside a user namespace of an ordinary user; only processes of the same user can use its sockets in full."""
 
 
 class Keeper:
@@ -75,7 +74,7 @@ class Keeper:
         return self._process.pid
 
     async def start(self, hosts: Sequence[str], runtime_dir: Path) -> None:
-        """Make namespace `switch` and one a host. The keeper's socket is made in `runtime_dir`, a folder closed to others.
+        """Make namespace `switch` and one a host, and the keeper's socket in `runtime_dir`, a folder closed to others.
 
         Raises NamespacesUnavailableError where the machine does not allow it; then take process hosts.
         """
@@ -116,11 +115,14 @@ class Keeper:
         return ask_for_descriptor(self._path, KeeperRequest(verb=Verb.NAMESPACE, ns=ns))
 
     def tap(self, ns: str, name: str, ifindex: int) -> int:
-        """A descriptor of a tap device, made where it is not there yet; the caller closes it, and the device stays. Raises OSError, ENOENT where there is no tun."""
+        """A descriptor of a tap device, made where it is not there yet; the caller closes it, and the device stays.
+
+        Raises OSError, ENOENT where there is no tun.
+        """
         return ask_for_descriptor(self._path, KeeperRequest(verb=Verb.TAP, ns=ns, name=name, value=str(ifindex)))
 
     def setting(self, ns: str, name: str, value: str) -> None:
-        """Set `name` (`net/ipv4/ip_forward`) of one network. Raises OSError, EROFS where /proc/sys cannot be written."""
+        """Set `name` (`net/ipv4/ip_forward`) of one network. Raises OSError: EROFS where /proc/sys is read-only."""
         ask(self._path, KeeperRequest(verb=Verb.SETTING, ns=ns, name=name, value=value))
 
     async def died(self) -> int:
@@ -167,7 +169,10 @@ class Keeper:
 
 
 def _spawn(control: socket.socket, path: Path, names: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Run by its file: as a module it would import the packages above it first. Own session: Ctrl-C is the rack's to handle."""
+    """Run by its file: as a module it would import the packages above it first.
+
+    It has a session of its own: Ctrl-C is the rack's to handle.
+    """
     command = [
         sys.executable,
         "-P",
@@ -185,11 +190,6 @@ def _spawn(control: socket.socket, path: Path, names: Sequence[str]) -> subproce
     )
 
 
-def keeper_path(runtime_dir: Path) -> Path:
-    """Its socket."""
-    return runtime_dir / "keeper"
-
-
 def _socket_path(runtime_dir: Path) -> Path:
     runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     if stat.S_IMODE(runtime_dir.stat().st_mode) & 0o077:
@@ -198,7 +198,8 @@ def _socket_path(runtime_dir: Path) -> Path:
     length = len(os.fsencode(path))
     if length > SOCKET_PATH_LIMIT_BYTES:
         raise ConfigError(
-            f"{path}: cannot be a Unix socket: {length} bytes, over the {SOCKET_PATH_LIMIT_BYTES} of Linux. Take a shorter folder"
+            f"{path}: cannot be a Unix socket: {length} bytes, over the {SOCKET_PATH_LIMIT_BYTES} of Linux. "
+            "Take a shorter folder"
         )
     path.unlink(missing_ok=True)  # of a keeper that was killed
     return path
@@ -210,9 +211,10 @@ def _read_greeting(said: str) -> Privilege:
             return Privilege(mode)
         case ["refused", number, words] if int(number) in _REFUSALS:
             raise NamespacesUnavailableError(
-                f"keeper: cannot make network namespaces for user {os.geteuid()}: the kernel refuses ({words}). Run as root, "
-                "or allow user namespaces (user.max_user_namespaces above 0, kernel.unprivileged_userns_clone=1, "
-                "kernel.apparmor_restrict_unprivileged_userns=0), or use process hosts (twin: {kernel: false})"
+                f"keeper: cannot make network namespaces for user {os.geteuid()}: the kernel refuses ({words}). "
+                "Run as root, or allow user namespaces (user.max_user_namespaces above 0, "
+                "kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0), "
+                "or use process hosts (twin: {kernel: false})"
             )
         case ["refused", _number, words]:
             raise LinkError(f"keeper: cannot start: {words}")

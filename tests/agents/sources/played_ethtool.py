@@ -1,42 +1,22 @@
 """An ethtool family that is played in user space, over a real netlink socket: NICs with modules that no test machine has.
 
-Messages are read with pyroute2's parser, so that who asks and who answers share no code. It plays the checks of net/ethtool/eeprom.c.
+Messages are read here by hand, by linux/ethtool_netlink.h, so that who asks and who answers share no code.
+It plays the checks of net/ethtool/eeprom.c.
 """
 
 import errno
 import socket
 import struct
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from pyroute2.netlink import genlmsg, nla
-
 NETLINK_USERSOCK = 2
 FAMILY = 0x15
 GET_FAMILY, EEPROM_GET = 3, 31
-
-
-class _Header(nla):  # type: ignore[misc]
-    nla_map = (("NONE", "none"), ("DEV_INDEX", "uint32"), ("DEV_NAME", "asciiz"), ("FLAGS", "uint32"))
-
-
-class _Eeprom(genlmsg):  # type: ignore[misc]
-    """ETHTOOL_MSG_MODULE_EEPROM_GET, by linux/ethtool_netlink.h."""
-
-    prefix = ""
-    nla_map = (
-        ("NONE", "none"),
-        ("HEADER", "of_device"),
-        ("OFFSET", "uint32"),
-        ("LENGTH", "uint32"),
-        ("PAGE", "uint8"),
-        ("BANK", "uint8"),
-        ("I2C_ADDRESS", "uint8"),
-        ("DATA", "cdata"),
-    )
-    of_device = _Header
+HEADER, DEV_NAME = 1, 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +33,10 @@ class Asked:
 
 @dataclass(kw_only=True)
 class PlayedModule:
-    """Memory by (I2C address, page), 256 bytes each, the lower half that of page 0; `banked` by (page, bank) from bank 1 on. `on_read(address, page, offset, length)` comes after each read: it clears flags."""
+    """Memory by (I2C address, page), 256 bytes each, the lower half that of page 0; `banked` by (page, bank) from bank 1.
+
+    `on_read(address, page, offset, length)` is called after each read: it clears flags.
+    """
 
     pages: dict[tuple[int, int], bytearray] = field(default_factory=dict)
     banked: dict[tuple[int, int], bytearray] = field(default_factory=dict)
@@ -61,8 +44,11 @@ class PlayedModule:
 
 
 class PlayedEthtool:
-    """Implements `hwd_agents.sources.kernel.sockets.Sockets`: each socket is connected to the played family. `refusals`: errno by interface; `answers`: attributes by interface and message,
-    what is not there is not supported. `without_family`: it is a kernel from before ethtool netlink. `at_once`: it answers several questions at a time, as drivers of several NICs do where nothing holds them up.
+    """Implements `hwd_agents.sources.kernel.sockets.Sockets`: each socket is connected to the played family.
+
+    `refusals`: errno by interface. `answers`: attributes by interface and message; what is not there is not supported.
+    `questions`: the attributes of each question, in the order in which they came. `without_family`: it is a kernel from
+    before ethtool netlink. `at_once`: it answers several questions at a time, as drivers of several NICs do.
     """
 
     def __init__(self) -> None:
@@ -70,6 +56,7 @@ class PlayedEthtool:
         self.refusals: dict[str, int] = {}
         self.asked: list[Asked] = []
         self.answers: dict[tuple[str, int], bytes] = {}
+        self.questions: list[dict[int, bytes]] = []
         self.at_once = False
         self.without_family = False
         self._answering: list[threading.Thread] = []
@@ -91,7 +78,7 @@ class PlayedEthtool:
             self._peer.close()
 
     def open(self, family: int, kind: int, proto: int = 0) -> socket.socket:
-        opened = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_USERSOCK)
+        opened = socket.socket(socket.AF_NETLINK, kind, NETLINK_USERSOCK)
         opened.connect(self._peer.getsockname())
         opened.setblocking(False)
         return opened
@@ -122,22 +109,16 @@ class PlayedEthtool:
             return errno.ENOENT, b""
         if kind == 0x10 and command == GET_FAMILY:
             return 0, attribute(1, struct.pack("=H", FAMILY))
-        message = _Eeprom(data)  # of other messages only the header is looked at
-        message.decode()
-        interface = message.get_attr("HEADER").get_attr("DEV_NAME")
+        question = attributes(data[20:])  # after both headers
+        self.questions.append(question)
+        interface = attributes(question[HEADER])[DEV_NAME].rstrip(b"\0").decode()
         if number := self.refusals.get(interface, 0):
             return number, b""
         if command != EEPROM_GET:
             answer = self.answers.get((interface, command))
             return (errno.EOPNOTSUPP, b"") if answer is None else (0, answer)
-        asked = Asked(
-            interface=interface,
-            address=message.get_attr("I2C_ADDRESS"),
-            page=message.get_attr("PAGE"),
-            offset=message.get_attr("OFFSET"),
-            length=message.get_attr("LENGTH"),
-            bank=message.get_attr("BANK"),
-        )
+        offset, length, page, bank, address = (int.from_bytes(question[kind], sys.byteorder) for kind in range(2, 7))
+        asked = Asked(interface=interface, address=address, page=page, offset=offset, length=length, bank=bank)
         self.asked.append(asked)
         number, found = self._read(asked)
         return number, attribute(7, found)
@@ -167,6 +148,16 @@ def pages_of(memory: bytes) -> dict[tuple[int, int], bytearray]:
 
 def attribute(kind: int, value: bytes) -> bytes:
     return struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
+
+
+def attributes(data: bytes) -> dict[int, bytes]:
+    """By type, without the flag that says nested."""
+    found = {}
+    while data:
+        length, kind = struct.unpack_from("=HH", data)
+        found[kind & 0x7FFF] = data[4:length]
+        data = data[length + -length % 4 :]
+    return found
 
 
 def _error(sequence: int, number: int) -> bytes:

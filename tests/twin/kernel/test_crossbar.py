@@ -2,18 +2,20 @@
 
 import asyncio
 import errno
+import json
+import os
 import socket
+import subprocess
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from ipaddress import IPv4Address, IPv4Interface
+from typing import Any
 
 import pytest
-from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
-from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
-from hwd.twin.kernel import Carrier, Crossbar, HostNetwork, Keeper, Light, Plug, messages
-from hwd.twin.kernel.route import KernelError, Request
-from hwd_agents.sources.kernel import netlink
+from hwd.twin.kernel import SWITCH, Carrier, Crossbar, HostNetwork, Keeper, Light, Plug, Privilege, messages
+from hwd.twin.kernel.messages import requests_to
+from hwd_agents.sources.kernel.netlink_requests import KernelRefusal
 from hwd_agents.sources.kernel.rtnetlink import RtnetlinkLinks
 from hwd_agents.sources.link_source import LinkReading
 from hwd_drivers.core.clock import SystemClock
@@ -239,7 +241,7 @@ def test_unknown_port_is_refused_by_name_and_nothing_is_done(crossbar: Crossbar)
 
 def test_refusal_of_the_kernel_names_the_port_and_the_reason(crossbar: Crossbar) -> None:
     crossbar.plug("a", host="h0", interface="eth0")
-    with pytest.raises(KernelError, match="cannot make interface eth0 of h0 for b: File exists") as caught:
+    with pytest.raises(KernelRefusal, match="cannot make interface eth0 of h0 for b: File exists") as caught:
         crossbar.plug("b", host="h0", interface="eth0")
     assert caught.value.number == errno.EEXIST
     assert list(crossbar.plugs) == ["a"]
@@ -250,32 +252,61 @@ def test_name_that_no_interface_can_have_is_refused(crossbar: Crossbar) -> None:
         crossbar.plug("a", host="h0", interface="sixteen-bytes-ab")
 
 
-def whole(request: Request) -> bytes:
-    return netlink.encode_message(request.type, request.flags, 1, request.payload)
+def inside(keeper: Keeper, namespace: str, *command: str) -> Any:
+    """What a command of iproute2 says in a namespace, which it judges independently."""
+    descriptor = keeper.namespace(namespace)
+    user = [f"--user=/proc/{keeper.pid}/ns/user", "--preserve-credentials"]
+    enter = ["nsenter", *(user if keeper.privilege is Privilege.USER else []), f"--net=/proc/self/fd/{descriptor}"]
+    try:
+        done = subprocess.run([*enter, *command], pass_fds=[descriptor], capture_output=True, text=True, check=False)
+    finally:
+        os.close(descriptor)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
-def test_pyroute2_reads_our_redirect() -> None:
-    """An independent reader of the same format."""
-    read = tcmsg(whole(messages.redirect(7, [8, 9], says="x")))
-    read.decode()
-    assert (read["index"], read["handle"], read["parent"]) == (7, 0x80000001, 0xFFFFFFF2)
-    assert read.get_attr("TCA_KIND") == "u32"
-    options = read.get_attr("TCA_OPTIONS")
-    assert [key["key_mask"] for key in options.get_attr("TCA_U32_SEL")["keys"]] == [0]
-    actions = options.get_attr("TCA_U32_ACT")
-    parameters = [
-        actions.get_attr(f"TCA_ACT_PRIO_{order}").get_attr("TCA_ACT_OPTIONS").get_attr("TCA_MIRRED_PARMS")
-        for order in (1, 2)
+def redirects(keeper: Keeper, fibre: str) -> list[tuple[str, str, str]]:
+    """(what is done, the device, what then) of all that comes in at a fibre, as `tc` shows it."""
+    filters = inside(keeper, SWITCH, "tc", "-j", "filter", "show", "dev", fibre, "ingress")
+    actions = [one for each in filters for one in each.get("options", {}).get("actions", ())]
+    return [(one["mirred_action"], one["to_dev"], one["control_action"]["type"]) for one in actions]
+
+
+def test_tc_shows_where_the_light_goes(keeper: Keeper, crossbar: Crossbar) -> None:
+    for number in range(1, 5):
+        crossbar.plug(f"p{number}", host="h0", interface=f"eth{number}")
+    assert redirects(keeper, "fibre1") == []
+    crossbar.apply([Light(from_port="p1", to_ports=("p2", "p3", "p4")), Light(from_port="p2", to_ports=("p1",))])
+    assert redirects(keeper, "fibre1") == [
+        ("mirror", "fibre2", "pipe"),
+        ("mirror", "fibre3", "pipe"),
+        ("redirect", "fibre4", "stolen"),
     ]
-    assert [(each["eaction"], each["action"], each["ifindex"]) for each in parameters] == [(2, 3, 8), (1, 4, 9)]
+    assert redirects(keeper, "fibre2") == [("redirect", "fibre1", "stolen")]
+    crossbar.light("p1", "p3")
+    assert redirects(keeper, "fibre1") == [("redirect", "fibre3", "stolen")]
+    crossbar.darken("p1")
+    assert redirects(keeper, "fibre1") == []
+    assert redirects(keeper, "fibre2") == [("redirect", "fibre1", "stolen")]
 
 
-def test_pyroute2_reads_our_pair() -> None:
-    request = messages.add_pair(
-        near="fibre1", near_index=9, far="eth0", far_index=5, far_namespace=3, address=bytes(6), mtu=9000, says="x"
-    )
-    read = ifinfmsg(whole(request))
-    read.decode()
-    peer = read.get_attr("IFLA_LINKINFO").get_attr("IFLA_INFO_DATA").get_attr("VETH_INFO_PEER")
-    assert (read["index"], read.get_attr("IFLA_IFNAME"), read.get_attr("IFLA_MTU")) == (9, "fibre1", 65535)
-    assert (peer["index"], peer.get_attr("IFLA_IFNAME"), peer.get_attr("IFLA_MTU")) == (5, "eth0", 9000)
+def test_ip_shows_both_ends_of_a_pair_as_they_were_asked_for(keeper: Keeper, crossbar: Crossbar) -> None:
+    plug = crossbar.plug("a", host="h0", interface="eth0", address="02:00:00:00:00:07", mtu_bytes=9000)
+    (near,) = inside(keeper, SWITCH, "ip", "-j", "-d", "link", "show", "fibre1")
+    (far,) = inside(keeper, "h0", "ip", "-j", "-d", "link", "show", "eth0")
+    assert (near["ifindex"], near["mtu"], near["linkinfo"]["info_kind"]) == (plug.fibre_ifindex, 65535, "veth")
+    assert (far["ifindex"], far["mtu"], far["address"]) == (plug.ifindex, 9000, "02:00:00:00:00:07")
+    assert ("UP" in near["flags"], "UP" in far["flags"]) == (False, True)
+
+
+def test_first_refusal_of_many_changes_is_told_and_the_others_are_made(keeper: Keeper, crossbar: Crossbar) -> None:
+    for number in range(1, 4):
+        crossbar.plug(f"p{number}", host="h0", interface=f"eth{number}")
+    with requests_to(keeper, SWITCH) as kernel:
+        kernel.do([messages.delete_interface(crossbar.plugs["p2"].fibre_ifindex, says="remove it behind our back")])
+    changes = [Carrier(port=f"p{number}", up=True) for number in range(1, 4)]
+    with pytest.raises(KernelRefusal, match=r"^kernel: cannot give carrier to p2: No such device$") as caught:
+        crossbar.apply([Light(from_port="p1", to_ports=("p3",)), *changes])
+    assert caught.value.number == errno.ENODEV
+    up = {link["ifname"] for link in inside(keeper, SWITCH, "ip", "-j", "link", "show") if "UP" in link["flags"]}
+    assert up == {"fibre1", "fibre3"}

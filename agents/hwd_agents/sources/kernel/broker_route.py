@@ -1,29 +1,29 @@
-"""The way from this host to its broker, as the kernel routes it, and which settings of ports would cut it: whoever is cut off cannot be told to put them back."""
+"""The way from this host to its broker, as the kernel routes it, and which settings of ports would cut it.
+
+An agent that is cut off cannot be asked to restore them.
+"""
 
 import ipaddress
 import socket
-import struct
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
+
+from pyroute2.netlink import NLM_F_DUMP
+from pyroute2.netlink.rtnl import RTM_GETLINK, RTM_GETROUTE, rt_type
+from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
+from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
 from hwd_agents.sources.setting_source import Setting
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.offload import Offload
 
-from . import netlink
-from .netlink import attributes, encode_attribute
-from .netlink_ask import KernelRefusal, NetlinkAsk
+from .netlink_requests import KernelRefusal, NetlinkRequests
 from .sockets import Sockets
 
-RTM_GETROUTE: Final = 26
-_ROUTE: Final = struct.Struct("=BBBBBBBBI")  # struct rtmsg
 _FIB_MATCH: Final = 0x2000  # the entry of the table that was taken, and not what was made of it (Linux 4.13)
-_RTA_DST, _RTA_OIF, _RTA_GATEWAY, _RTA_PRIORITY, _RTA_TABLE = 1, 4, 5, 6, 15
 _TABLE_MAIN: Final = 254
-_TYPE_LOCAL: Final = 2
-_IFLA_LINK, _IFLA_MASTER, _IFLA_LINK_NETNSID = 5, 10, 37
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -38,7 +38,10 @@ class Way(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Way:
-    """To one address of the broker. `interfaces`: the one that the route leads out of, and those below it, of a bond or a VLAN; `prefix` and `metric` of the route."""
+    """The way to one address of the broker, with `prefix` and `metric` of the route.
+
+    `interfaces`: the one that the route leads out of, and those below it, of a bond or a VLAN.
+    """
 
     broker: Address
     interfaces: frozenset[str]
@@ -55,9 +58,11 @@ class _Way:
 
 
 class BrokerWay:
-    """A Way on the network that `sockets` opens into; `addresses` tells those of the broker, none where it is on this machine by a Unix socket.
+    """A Way on the network that `sockets` opens into.
 
-    It is read anew before each change: the routes of a host may change by themselves.
+    `addresses` returns those of the broker; none where the agent reaches it by a Unix socket of this machine.
+
+    The way is read anew before each change: the routes of a host may change by themselves.
     """
 
     def __init__(self, sockets: Sockets, offload: Offload, addresses: Callable[[], Awaitable[Sequence[str]]]) -> None:
@@ -70,30 +75,29 @@ class BrokerWay:
             way = await self._offload(self._find, ipaddress.ip_address(text.partition("%")[0]))
             if way is not None and (why := _cuts(way, interface, setting, value)):
                 raise RefusedError(
-                    f"{interface}: {setting} {_words(value)}: {why}: {way}. Nothing was changed. Set it at a port that the broker is not reached by, "
+                    f"{interface}: {setting} {_words(value)}: {why}: {way}. Nothing was changed. "
+                    "Set it at a port that the broker is not reached by, "
                     "or give the broker an address on a network of its own"
                 )
 
     def _find(self, broker: Address) -> _Way | None:
-        """None where no other host is between: the broker is here, or there is no route that a change could take away."""
-        with NetlinkAsk(self._sockets.open(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)) as kernel:
+        """None where no change could cut it: the broker is on this host, or no route leads to it."""
+        with NetlinkRequests(self._sockets) as kernel:
             try:
-                taken, _ = _route(kernel, broker, 0)
-                if taken[7] == _TYPE_LOCAL:
+                used = _route(kernel, broker, 0)
+                if used["type"] == rt_type["local"]:
                     return None
-                head, found = _route(kernel, broker, _FIB_MATCH)
+                entry = _route(kernel, broker, _FIB_MATCH)
             except KernelRefusal:  # network unreachable
                 return None
-            _, used = _route(kernel, broker, 0)
-            index = _number(used.get(_RTA_OIF))
-            via = used.get(_RTA_GATEWAY)
+            via = used.get_attr("RTA_GATEWAY")
             return _Way(
                 broker=broker,
-                interfaces=_with_those_below(kernel, index),
+                interfaces=_with_those_below(kernel, used.get_attr("RTA_OIF")),
                 via=None if via is None else ipaddress.ip_address(via),
-                prefix=head[1],
-                metric=_number(found.get(_RTA_PRIORITY)),
-                main=(_number(found.get(_RTA_TABLE)) or head[4]) == _TABLE_MAIN,
+                prefix=entry["dst_len"],
+                metric=entry.get_attr("RTA_PRIORITY") or 0,
+                main=(entry.get_attr("RTA_TABLE") or entry["table"]) == _TABLE_MAIN,
             )
 
 
@@ -122,31 +126,37 @@ def _cuts(way: _Way, interface: str, setting: Setting, value: Any) -> str:
 
 
 def _takes(way: _Way, to: ipaddress.IPv4Network | ipaddress.IPv6Network, metric: int) -> bool:
-    """Whether a route to there would be taken instead. Which of other tables is asked first is not known here, so any that covers the broker counts."""
+    """Whether the kernel would take a route to there instead.
+
+    Which of other tables it asks first is not known here, so any route that covers the broker counts.
+    """
     if way.broker.version != to.version or way.broker not in to:
         return False
     return not way.main or to.prefixlen > way.prefix or (to.prefixlen == way.prefix and metric <= way.metric)
 
 
-def _route(kernel: NetlinkAsk, to: Address, flags: int) -> tuple[tuple[int, ...], Mapping[int, bytes]]:
-    family, bits = (socket.AF_INET, 32) if to.version == 4 else (socket.AF_INET6, 128)
-    payload = _ROUTE.pack(family, bits, 0, 0, 0, 0, 0, 0, flags) + encode_attribute(_RTA_DST, to.packed)
-    (answer,) = kernel.ask(f"find the route to {to}", RTM_GETROUTE, 0, payload)
-    return _ROUTE.unpack_from(answer.payload), attributes(answer.payload, _ROUTE.size)
+def _route(kernel: NetlinkRequests, to: Address, flags: int) -> Any:
+    question = rtmsg()
+    family = socket.AF_INET if to.version == 4 else socket.AF_INET6
+    question.update(family=family, dst_len=to.max_prefixlen, flags=flags)
+    question["attrs"].append(("RTA_DST", str(to)))
+    (route,) = kernel.ask(f"find the route to {to}", question, RTM_GETROUTE)
+    return route
 
 
-def _with_those_below(kernel: NetlinkAsk, index: int) -> frozenset[str]:
-    """The interface with this number, those that it is made of, and so on. The other end of a pair in another network is none of them."""
+def _with_those_below(kernel: NetlinkRequests, index: int) -> frozenset[str]:
+    """The interface with this number, those that it is made of, and so on.
+
+    The other end of a pair in another network is none of them.
+    """
     names: dict[int, str] = {}
     above: dict[int, set[int]] = {}
-    payload = netlink.INTERFACE.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
-    for message in kernel.ask("read the interfaces", netlink.RTM_GETLINK, netlink.NLM_F_DUMP, payload):
-        number = netlink.INTERFACE.unpack_from(message.payload)[2]
-        found = attributes(message.payload, netlink.INTERFACE.size)
-        names[number] = found[netlink.IFLA_IFNAME].rstrip(b"\0").decode(errors="replace")
-        if master := _number(found.get(_IFLA_MASTER)):
+    for link in kernel.ask("read the interfaces", ifinfmsg(), RTM_GETLINK, NLM_F_DUMP):
+        number, name = link["index"], link.get_attr("IFLA_IFNAME")
+        names[number] = name.decode(errors="replace") if isinstance(name, bytes) else name  # the kernel takes any bytes
+        if master := link.get_attr("IFLA_MASTER"):
             above.setdefault(master, set()).add(number)
-        if _IFLA_LINK_NETNSID not in found and (below := _number(found.get(_IFLA_LINK))):
+        if link.get_attr("IFLA_LINK_NETNSID") is None and (below := link.get_attr("IFLA_LINK")):
             above.setdefault(number, set()).add(below)
     seen, due = set[int](), [index]
     while due:
@@ -155,10 +165,6 @@ def _with_those_below(kernel: NetlinkAsk, index: int) -> frozenset[str]:
             seen.add(number)
             due += above.get(number, ())
     return frozenset(names[number] for number in seen if number in names)
-
-
-def _number(data: bytes | None) -> int:
-    return 0 if data is None else int(struct.unpack("=I", data)[0])
 
 
 def _words(value: Json) -> str:

@@ -1,51 +1,68 @@
-"""Settings of real kernel interfaces: MTU, addresses, neighbours and routes over rtnetlink, auto-negotiation and FEC over ethtool netlink."""
+"""Settings of real kernel interfaces.
+
+MTU, addresses, neighbours and routes go over rtnetlink, auto-negotiation and FEC over ethtool netlink.
+"""
 
 import errno
 import ipaddress
 import socket
-import struct
 from collections.abc import Mapping
 from typing import Any, Final
+
+from pyroute2.netlink import (
+    NETLINK_GENERIC,
+    NLM_F_CREATE,
+    NLM_F_DUMP,
+    NLM_F_EXCL,
+    NLM_F_REPLACE,
+    nlmsg,
+)
+from pyroute2.netlink.rtnl import (
+    RTM_DELADDR,
+    RTM_DELNEIGH,
+    RTM_DELROUTE,
+    RTM_GETADDR,
+    RTM_GETLINK,
+    RTM_GETNEIGH,
+    RTM_GETROUTE,
+    RTM_NEWADDR,
+    RTM_NEWLINK,
+    RTM_NEWNEIGH,
+    RTM_NEWROUTE,
+    rt_proto,
+    rt_scope,
+    rt_type,
+)
+from pyroute2.netlink.rtnl.ifaddrmsg import IFA_F_NODAD, ifaddrmsg
+from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 
 from hwd_agents.sources.setting_source import NUD_LASTING, Setting
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import LinkError, RefusedError
 from hwd_drivers.core.offload import Offload
 
-from . import netlink
 from .ethtool import Ethtool
-from .netlink import attributes, encode_attribute, encode_text, encode_u32
-from .netlink_ask import KernelRefusal, NetlinkAsk
+from .netlink_requests import KernelRefusal, NetlinkRequests
+from .rtnetlink_messages import Neighbour, Route
 from .sockets import Sockets
 
 IPV6_MTU_LEAST: Final = 1280
-"""Below it the kernel takes the IPv6 addresses of an interface away, and does not bring them back (RFC 8200, section 5)."""
+"""Below it the kernel removes the IPv6 addresses of an interface, and does not restore them (RFC 8200, section 5)."""
 
-RTM_NEWADDR, RTM_DELADDR, RTM_GETADDR = 20, 21, 22
-RTM_NEWROUTE, RTM_DELROUTE, RTM_GETROUTE = 24, 25, 26
-RTM_NEWNEIGH, RTM_DELNEIGH, RTM_GETNEIGH = 28, 29, 30
-
-_ADDRESS: Final = struct.Struct("=BBBBI")  # struct ifaddrmsg: family, prefix length, flags, scope, index
-_NEIGHBOUR: Final = struct.Struct("=BxxxiHBB")  # struct ndmsg: family, index, state, flags, type
-_ROUTE: Final = struct.Struct(
-    "=BBBBBBBBI"
-)  # struct rtmsg: family, lengths of both prefixes, tos, table, protocol, scope, type, flags
-_REPLACE: Final = netlink.NLM_F_CREATE | netlink.NLM_F_REPLACE
-_IFA_ADDRESS, _IFA_LOCAL = 1, 2
-_IFA_F_NODAD: Final = 0x02  # a dark link would keep the address tentative
-_NDA_DST, _NDA_LLADDR = 1, 2
+_REPLACE: Final = NLM_F_CREATE | NLM_F_REPLACE
 _NUD_STALE, _NUD_PERMANENT = 0x04, 0x80
 _NUD_NOTHING: Final = 0x01 | 0x20  # incomplete, failed: no hardware address is known
-_RTA_DST, _RTA_OIF, _RTA_GATEWAY, _RTA_PRIORITY, _RTA_CACHEINFO, _RTA_TABLE = 1, 4, 5, 6, 12, 15
-_RT_TABLE_MAIN, _RTPROT_STATIC, _RTN_UNICAST = 254, 4, 1
+_RT_TABLE_MAIN: Final = 254
 _RTNH_F_ONLINK: Final = 4  # of a route's flags the one that is a wish; others say how its interface is
-_SCOPE_WORLD, _SCOPE_LINK = 0, 253
 _IPV6_METRIC: Final = 1024  # what the kernel takes where none is stated
 _GONE: Final = frozenset({errno.ENODEV, errno.ENXIO})
+_ANSWERS: Final = {RTM_NEWNEIGH: Neighbour, RTM_NEWROUTE: Route}
 
 
 class KernelSettings:
-    """A SettingSource on the network that `sockets` opens into. Each call has a socket of its own, in a thread: a NIC's firmware may take seconds.
+    """A SettingSource on the network that `sockets` opens into.
+
+    Each call has a socket of its own, in a thread: a NIC's firmware may take seconds.
 
     settings = KernelSettings(HostSockets(), offload)
     await settings.write("eth0", Setting.MTU, 4200)
@@ -67,22 +84,22 @@ class KernelSettings:
     def _read(self, interface: str, setting: Setting, value: Any) -> Json:
         match setting:
             case Setting.AUTONEG | Setting.FEC:
-                with self._open(netlink.NETLINK_GENERIC) as kernel:
+                with NetlinkRequests(self._sockets, NETLINK_GENERIC) as kernel:
                     ethtool = Ethtool(kernel)
                     return ethtool.autoneg(interface) if setting is Setting.AUTONEG else ethtool.fec(interface)
             case _:
-                with self._open(socket.NETLINK_ROUTE) as kernel:
+                with NetlinkRequests(self._sockets, answers=_ANSWERS) as kernel:
                     return _Interface(kernel, interface).read(setting, value)
 
     def _write(self, interface: str, setting: Setting, value: Any) -> None:
         match setting:
             case Setting.AUTONEG:
-                with self._open(netlink.NETLINK_GENERIC) as kernel:
+                with NetlinkRequests(self._sockets, NETLINK_GENERIC) as kernel:
                     ethtool = Ethtool(kernel)
                     ethtool.set_autoneg(interface, {**ethtool.autoneg(interface), "autoneg": value})
             case Setting.FEC:
                 auto = value == "auto"
-                with self._open(netlink.NETLINK_GENERIC) as kernel:
+                with NetlinkRequests(self._sockets, NETLINK_GENERIC) as kernel:
                     ethtool = Ethtool(kernel)
                     now = ethtool.fec(interface)
                     if not now["auto"] and not now["modes"]:
@@ -91,40 +108,38 @@ class KernelSettings:
                         )
                     ethtool.set_fec(interface, {"auto": auto, "modes": [] if auto else [value]})
             case _:
-                with self._open(socket.NETLINK_ROUTE) as kernel:
+                with NetlinkRequests(self._sockets, answers=_ANSWERS) as kernel:
                     _Interface(kernel, interface).write(setting, value)
 
     def _restore(self, interface: str, setting: Setting, value: Any, state: Any) -> None:
         match setting:
             case Setting.AUTONEG:
-                with self._open(netlink.NETLINK_GENERIC) as kernel:
+                with NetlinkRequests(self._sockets, NETLINK_GENERIC) as kernel:
                     Ethtool(kernel).set_autoneg(interface, state)
             case Setting.FEC:
-                with self._open(netlink.NETLINK_GENERIC) as kernel:
+                with NetlinkRequests(self._sockets, NETLINK_GENERIC) as kernel:
                     Ethtool(kernel).set_fec(interface, state)
             case _:
-                with self._open(socket.NETLINK_ROUTE) as kernel:
+                with NetlinkRequests(self._sockets, answers=_ANSWERS) as kernel:
                     _Interface(kernel, interface).restore(setting, value, state)
-
-    def _open(self, protocol: int) -> NetlinkAsk:
-        return NetlinkAsk(self._sockets.open(socket.AF_NETLINK, socket.SOCK_RAW, protocol))
 
 
 class _Interface:
     """One interface over rtnetlink."""
 
-    def __init__(self, kernel: NetlinkAsk, name: str) -> None:
+    def __init__(self, kernel: NetlinkRequests, name: str) -> None:
         self._kernel = kernel
         self._name = name
-        payload = netlink.INTERFACE.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + encode_text(netlink.IFLA_IFNAME, name)
+        question = ifinfmsg()
+        question["attrs"].append(("IFLA_IFNAME", name))
         try:
-            (link,) = kernel.ask(f"read {name}", netlink.RTM_GETLINK, 0, payload)
+            (link,) = kernel.ask(f"read {name}", question, RTM_GETLINK)
         except KernelRefusal as error:
             if error.number in _GONE:
                 raise LinkError(f"{name}: no such interface here") from error
             raise
-        self._index: int = netlink.INTERFACE.unpack_from(link.payload)[2]
-        (self._mtu,) = struct.unpack("=I", attributes(link.payload, netlink.INTERFACE.size)[netlink.IFLA_MTU])
+        self._index: int = link["index"]
+        self._mtu: int = link.get_attr("IFLA_MTU")
 
     def read(self, setting: Setting, value: Any) -> Json:
         match setting:
@@ -135,7 +150,7 @@ class _Interface:
             case Setting.ROUTE:
                 return self._route(value)
             case _:
-                return int(self._mtu)
+                return self._mtu
 
     def write(self, setting: Setting, value: Any) -> None:
         match setting:
@@ -168,126 +183,135 @@ class _Interface:
 
     def _set_mtu(self, mtu: int) -> None:
         if mtu < IPV6_MTU_LEAST:
-            kept = [str(one) for one in self._addresses(socket.AF_INET6) if not one.is_link_local]
-            if kept:
+            lost = [str(one) for one in self._addresses(socket.AF_INET6) if not one.is_link_local]
+            if lost:
                 raise RefusedError(
-                    f"{self._name}: MTU {mtu} is below {IPV6_MTU_LEAST}: the kernel would take {', '.join(kept)} away for good"
+                    f"{self._name}: MTU {mtu} is below {IPV6_MTU_LEAST}: "
+                    f"the kernel would take {', '.join(lost)} away for good"
                 )
-        payload = netlink.INTERFACE.pack(socket.AF_UNSPEC, 0, self._index, 0, 0) + encode_u32(netlink.IFLA_MTU, mtu)
-        self._ask(f"set the MTU of {self._name} to {mtu}", netlink.RTM_NEWLINK, 0, payload)
+        message = ifinfmsg()
+        message["index"] = self._index
+        message["attrs"].append(("IFLA_MTU", mtu))
+        self._ask(f"set the MTU of {self._name} to {mtu}", message, RTM_NEWLINK)
 
     # --- addresses
 
     def _addresses(self, family: int) -> list[ipaddress.IPv4Interface | ipaddress.IPv6Interface]:
-        payload = _ADDRESS.pack(family, 0, 0, 0, 0)
+        question = ifaddrmsg()
+        question["family"] = family
         found = []
-        for message in self._ask(f"read the addresses of {self._name}", RTM_GETADDR, netlink.NLM_F_DUMP, payload):
-            _family, length, _flags, _scope, index = _ADDRESS.unpack_from(message.payload)
-            inner = attributes(message.payload, _ADDRESS.size)
-            packed = inner.get(_IFA_LOCAL) or inner.get(_IFA_ADDRESS)
-            if index == self._index and packed is not None:
-                found.append(ipaddress.ip_interface((packed, length)))
+        for message in self._ask(f"read the addresses of {self._name}", question, RTM_GETADDR, NLM_F_DUMP):
+            address = message.get_attr("IFA_LOCAL") or message.get_attr("IFA_ADDRESS")
+            if message["index"] == self._index and address is not None:
+                found.append(ipaddress.ip_interface((address, message["prefixlen"])))
         return found
 
     def _set_address(self, text: str, *, there: bool) -> None:
         address = ipaddress.ip_interface(text)
         if (address in self._addresses(_family(text))) is there:
             return
-        flags = _IFA_F_NODAD if address.version == 6 and there else 0
-        payload = _ADDRESS.pack(_family(text), address.network.prefixlen, flags, 0, self._index)
-        payload += encode_attribute(_IFA_LOCAL, address.packed) + encode_attribute(_IFA_ADDRESS, address.packed)
+        message = ifaddrmsg()
+        message.update(family=_family(text), prefixlen=address.network.prefixlen, index=self._index)
+        message["attrs"] += [("IFA_LOCAL", str(address.ip)), ("IFA_ADDRESS", str(address.ip))]
         if there:
-            create = netlink.NLM_F_CREATE | netlink.NLM_F_EXCL
-            self._ask(f"give {text} to {self._name}", RTM_NEWADDR, create, payload)
+            if address.version == 6:
+                message["flags"] = IFA_F_NODAD  # a dark link would keep the address tentative
+            self._ask(f"give {text} to {self._name}", message, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL)
         else:
-            self._ask(f"take {text} from {self._name}", RTM_DELADDR, 0, payload)
+            self._ask(f"take {text} from {self._name}", message, RTM_DELADDR)
 
     # --- neighbours
 
     def _neighbour(self, ip: str) -> Json:
-        payload = _NEIGHBOUR.pack(_family(ip), 0, 0, 0, 0)
+        question = Neighbour()
+        question["family"] = _family(ip)
         packed = ipaddress.ip_address(ip).packed
-        for message in self._ask(f"read the neighbours of {self._name}", RTM_GETNEIGH, netlink.NLM_F_DUMP, payload):
-            _, index, state, _, _ = _NEIGHBOUR.unpack_from(message.payload)
-            found = attributes(message.payload, _NEIGHBOUR.size)
-            if index == self._index and found.get(_NDA_DST) == packed:
-                mac = found.get(_NDA_LLADDR)
+        for message in self._ask(f"read the neighbours of {self._name}", question, RTM_GETNEIGH, NLM_F_DUMP):
+            if message["ifindex"] == self._index and message.get_attr("NDA_DST") == packed:
+                mac, state = message.get_attr("NDA_LLADDR"), message["state"]
                 return None if mac is None or state & _NUD_NOTHING else {"mac": mac.hex(":"), "nud": state}
         return None
 
     def _set_neighbour(self, ip: str, mac: str, state: int) -> None:
-        payload = _NEIGHBOUR.pack(_family(ip), self._index, state, 0, _RTN_UNICAST)
-        payload += encode_attribute(_NDA_DST, ipaddress.ip_address(ip).packed)
-        payload += encode_attribute(_NDA_LLADDR, bytes.fromhex(mac.replace(":", "")))
-        self._ask(f"know {ip} as {mac} at {self._name}", RTM_NEWNEIGH, _REPLACE, payload)
+        message = self._neighbour_message(ip)
+        message.update(state=state, ndm_type=rt_type["unicast"])
+        message["attrs"].append(("NDA_LLADDR", bytes.fromhex(mac.replace(":", ""))))
+        self._ask(f"know {ip} as {mac} at {self._name}", message, RTM_NEWNEIGH, _REPLACE)
 
     def _forget_neighbour(self, ip: str) -> None:
-        payload = _NEIGHBOUR.pack(_family(ip), self._index, 0, 0, 0)
-        payload += encode_attribute(_NDA_DST, ipaddress.ip_address(ip).packed)
         accepted = frozenset({errno.ENOENT, errno.ENXIO})
-        self._ask(f"forget {ip} at {self._name}", RTM_DELNEIGH, 0, payload, accepted=accepted)
+        self._ask(f"forget {ip} at {self._name}", self._neighbour_message(ip), RTM_DELNEIGH, accepted=accepted)
+
+    def _neighbour_message(self, ip: str) -> Neighbour:
+        message = Neighbour()
+        message.update(family=_family(ip), ifindex=self._index)
+        message["attrs"].append(("NDA_DST", ipaddress.ip_address(ip).packed))
+        return message
 
     # --- routes, of the main table
 
     def _route(self, value: Mapping[str, Any]) -> Json:
         """The route to the same prefix with the same metric, by whichever interface."""
         to = ipaddress.ip_network(value["to"])
-        payload = _ROUTE.pack(_family(value["to"]), 0, 0, 0, 0, 0, 0, 0, 0)
-        for message in self._ask("read the routes", RTM_GETROUTE, netlink.NLM_F_DUMP, payload):
-            head = _ROUTE.unpack_from(message.payload)
-            found = attributes(message.payload, _ROUTE.size)
-            table = _number(found.get(_RTA_TABLE)) or head[4]
-            packed = found.get(_RTA_DST, bytes(len(to.network_address.packed)))
-            same = (table, head[1], packed) == (_RT_TABLE_MAIN, to.prefixlen, to.network_address.packed)
-            if not same or (_number(found.get(_RTA_PRIORITY)) or 0) != _metric(value):
+        question = Route()
+        question["family"] = _family(value["to"])
+        for route in self._ask("read the routes", question, RTM_GETROUTE, NLM_F_DUMP):
+            table = route.get_attr("RTA_TABLE") or route["table"]
+            packed = route.get_attr("RTA_DST") or bytes(len(to.network_address.packed))
+            same = (table, route["dst_len"], packed) == (_RT_TABLE_MAIN, to.prefixlen, to.network_address.packed)
+            if not same or (route.get_attr("RTA_PRIORITY") or 0) != _metric(value):
                 continue
-            via = found.get(_RTA_GATEWAY)
-            kept = {kind: data for kind, data in found.items() if kind not in (_RTA_OIF, _RTA_CACHEINFO)}
+            via, oif = route.get_attr("RTA_GATEWAY"), route.get_attr("RTA_OIF")
+            route["flags"] &= _RTNH_F_ONLINK
+            head, attributes = route.strip(("RTA_OIF", "RTA_CACHEINFO")).parts()
             return {
                 "via": None if via is None else str(ipaddress.ip_address(via)),
-                "ours": _number(found.get(_RTA_OIF)) == self._index,
-                "oif": _number(found.get(_RTA_OIF)),
-                "head": _ROUTE.pack(*head[:-1], head[-1] & _RTNH_F_ONLINK).hex(),
-                "attributes": b"".join(encode_attribute(kind, data) for kind, data in kept.items()).hex(),
+                "ours": oif == self._index,
+                "oif": oif,
+                "head": head.hex(),
+                "attributes": attributes.hex(),
             }
         return None
 
     def _add_route(self, value: Mapping[str, Any]) -> None:
         to, via = ipaddress.ip_network(value["to"]), value.get("via")
-        scope = _SCOPE_WORLD if via is not None or to.version == 6 else _SCOPE_LINK
-        payload = self._route_payload(value, scope=scope, protocol=_RTPROT_STATIC)
+        message = self._route_message(value)
+        straight = via is None and to.version == 4
+        message.update(proto=rt_proto["static"], scope=rt_scope["link" if straight else "universe"])
         if via is not None:
-            payload += encode_attribute(_RTA_GATEWAY, ipaddress.ip_address(via).packed)
-        self._ask(f"reach {to} over {self._name}", RTM_NEWROUTE, _REPLACE, payload)
+            message["attrs"].append(("RTA_GATEWAY", ipaddress.ip_address(via).packed))
+        self._ask(f"reach {to} over {self._name}", message, RTM_NEWROUTE, _REPLACE)
 
     def _delete_route(self, value: Mapping[str, Any]) -> None:
-        payload = self._route_payload(value, scope=255, protocol=0)  # scope nowhere: any will do
+        message = self._route_message(value)
+        message["scope"] = rt_scope["nowhere"]  # any will do
         accepted = frozenset({errno.ESRCH})
-        self._ask(f"forget {value['to']} over {self._name}", RTM_DELROUTE, 0, payload, accepted=accepted)
+        self._ask(f"forget {value['to']} over {self._name}", message, RTM_DELROUTE, accepted=accepted)
 
     def _bring_route_back(self, value: Mapping[str, Any], state: Mapping[str, Any]) -> None:
-        """Just as it was; where it led out of this interface, it does so again, though the interface may have been made anew."""
-        payload = bytes.fromhex(state["head"] + state["attributes"])
+        """Restore it exactly. A route out of this interface leads out of it again, even if that was made anew."""
+        message = Route.of(bytes.fromhex(state["head"]), bytes.fromhex(state["attributes"]))
         oif = self._index if state["ours"] else state["oif"]
         if oif is not None:
-            payload += encode_u32(_RTA_OIF, oif)
-        self._ask(f"bring the route to {value['to']} back", RTM_NEWROUTE, _REPLACE, payload)
+            message["attrs"].append(("RTA_OIF", oif))
+        self._ask(f"bring the route to {value['to']} back", message, RTM_NEWROUTE, _REPLACE)
 
-    def _route_payload(self, value: Mapping[str, Any], *, scope: int, protocol: int) -> bytes:
+    def _route_message(self, value: Mapping[str, Any]) -> Route:
         to = ipaddress.ip_network(value["to"])
-        head = (_family(value["to"]), to.prefixlen, 0, 0, _RT_TABLE_MAIN, protocol, scope, _RTN_UNICAST, 0)
-        payload = _ROUTE.pack(*head)
+        message = Route()
+        message.update(family=_family(value["to"]), dst_len=to.prefixlen, table=_RT_TABLE_MAIN, type=rt_type["unicast"])
         if to.prefixlen:
-            payload += encode_attribute(_RTA_DST, to.network_address.packed)
+            message["attrs"].append(("RTA_DST", to.network_address.packed))
         if (metric := _metric(value)) != 0:
-            payload += encode_u32(_RTA_PRIORITY, metric)
-        return payload + encode_u32(_RTA_OIF, self._index)
+            message["attrs"].append(("RTA_PRIORITY", metric))
+        message["attrs"].append(("RTA_OIF", self._index))
+        return message
 
     def _ask(
-        self, says: str, kind: int, flags: int, payload: bytes, *, accepted: frozenset[int] = frozenset()
-    ) -> list[netlink.Message]:
+        self, says: str, message: nlmsg, kind: int, flags: int = 0, *, accepted: frozenset[int] = frozenset()
+    ) -> list[Any]:
         try:
-            return self._kernel.ask(says, kind, flags, payload)
+            return self._kernel.ask(says, message, kind, flags)
         except KernelRefusal as error:
             if error.number in accepted:
                 return []
@@ -307,7 +331,3 @@ def _metric(value: Mapping[str, Any]) -> int:
     if metric is None:
         return 0 if ipaddress.ip_network(value["to"]).version == 4 else _IPV6_METRIC
     return int(metric)
-
-
-def _number(data: bytes | None) -> int | None:
-    return None if data is None else int(struct.unpack("=I", data)[0])

@@ -1,26 +1,25 @@
-"""What a port has carried, as its kernel counts it: bytes, packets, drops, errors, pause frames; and the host's TCP retransmissions."""
+"""What a port has carried, as its kernel counts it: bytes, packets, drops, errors, pause frames.
 
-import socket
-import struct
+TCP retransmissions of the host are here, too.
+"""
+
 from pathlib import Path
 from typing import Final, Protocol
 
 import msgspec
+from pyroute2.netlink import NETLINK_GENERIC
+from pyroute2.netlink.rtnl import RTM_GETLINK
+from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 
 from hwd_drivers.core.errors import LinkError, ProtocolError, RefusedError
 from hwd_drivers.core.offload import Offload
 
-from . import netlink
 from .ethtool import NAME_IT, Ethtool
-from .netlink_ask import KernelRefusal, NetlinkAsk
+from .netlink_requests import KernelRefusal, NetlinkRequests
 from .sockets import Sockets
 
 SNMP: Final = Path("/proc/net/snmp")
 """Of the network that this process is in (RFC 4022, tcpRetransSegs)."""
-
-_IFLA_STATS64: Final = 23
-_STATS: Final = struct.Struct("=8Q")
-"""The head of struct rtnl_link_stats64 (linux/if_link.h): packets, bytes, errors, drops; each received, then sent."""
 
 
 class PortCounters(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,12 +45,18 @@ class CounterSource(Protocol):
         ...
 
     async def read_retransmissions(self) -> int | None:
-        """Segments that TCP of the whole host sent again, on all ports together; None where they cannot be seen. Raises LinkError, ProtocolError."""
+        """Segments that TCP of the whole host sent again, on all ports together; None where they cannot be seen.
+
+        Raises LinkError, ProtocolError.
+        """
         ...
 
 
 class KernelCounters:
-    """A CounterSource on the network that `sockets` opens into. `snmp`: its TCP counters; None where they are those of another network."""
+    """A CounterSource on the network that `sockets` opens into.
+
+    `snmp`: its TCP counters; None where they are those of another network.
+    """
 
     def __init__(self, sockets: Sockets, offload: Offload, *, snmp: Path | None = SNMP) -> None:
         self._sockets = sockets
@@ -70,48 +75,40 @@ class KernelCounters:
             raise LinkError(f"{self._snmp}: cannot read the retransmissions: {error.strerror}") from error
 
     def _read(self, interface: str) -> PortCounters:
-        with NetlinkAsk(self._sockets.open(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)) as kernel:
-            request = netlink.INTERFACE.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
-            request += netlink.encode_text(netlink.IFLA_IFNAME, interface)
+        question = ifinfmsg()
+        question["attrs"].append(("IFLA_IFNAME", interface))
+        with NetlinkRequests(self._sockets) as kernel:
             try:
-                answers = kernel.ask(f"read the counters of {interface}", netlink.RTM_GETLINK, 0, request)
+                (link,) = kernel.ask(f"read the counters of {interface}", question, RTM_GETLINK)
             except KernelRefusal as error:
                 raise LinkError(f"{interface}: {error}. {NAME_IT}") from error
-        stats = parse_stats(interface, answers[0].payload if answers else b"")
+        stats = link.get_attr("IFLA_STATS64")
+        if stats is None:
+            raise ProtocolError(f"{interface}: the kernel answered without counters")
         rx_pause, tx_pause = self._pause(interface)
-        rx_packets, tx_packets, rx_bytes, tx_bytes, rx_errors, tx_errors, rx_dropped, tx_dropped = stats
         return PortCounters(
-            rx_bytes=rx_bytes,
-            tx_bytes=tx_bytes,
-            rx_packets=rx_packets,
-            tx_packets=tx_packets,
-            rx_errors=rx_errors,
-            tx_errors=tx_errors,
-            rx_dropped=rx_dropped,
-            tx_dropped=tx_dropped,
+            rx_bytes=stats["rx_bytes"],
+            tx_bytes=stats["tx_bytes"],
+            rx_packets=stats["rx_packets"],
+            tx_packets=stats["tx_packets"],
+            rx_errors=stats["rx_errors"],
+            tx_errors=stats["tx_errors"],
+            rx_dropped=stats["rx_dropped"],
+            tx_dropped=stats["tx_dropped"],
             rx_pause=rx_pause,
             tx_pause=tx_pause,
         )
 
     def _pause(self, interface: str) -> tuple[int | None, int | None]:
-        opened = self._sockets.open(socket.AF_NETLINK, socket.SOCK_RAW, netlink.NETLINK_GENERIC)
-        with NetlinkAsk(opened) as kernel:
+        with NetlinkRequests(self._sockets, NETLINK_GENERIC) as kernel:
             try:
                 return Ethtool(kernel).pause_frames(interface)
             except (RefusedError, KernelRefusal):  # most virtual interfaces have none
                 return None, None
 
 
-def parse_stats(interface: str, payload: bytes) -> tuple[int, ...]:
-    """The first eight counters of an RTM_NEWLINK. Raises ProtocolError where it has none."""
-    stats = netlink.attributes(payload, netlink.INTERFACE.size).get(_IFLA_STATS64, b"")
-    if len(stats) < _STATS.size:
-        raise ProtocolError(f"{interface}: the kernel answered with {len(stats)} bytes of counters, not {_STATS.size}")
-    return _STATS.unpack_from(stats)
-
-
 def parse_retransmissions(text: str) -> int:
-    """RetransSegs of /proc/net/snmp: a line of names, then a line of numbers. Raises ProtocolError where it is not there."""
+    """RetransSegs of /proc/net/snmp: a line of names, then one of numbers. Raises ProtocolError without them."""
     lines = [line.split() for line in text.splitlines() if line.startswith("Tcp:")]
     if len(lines) == 2 and len(lines[0]) == len(lines[1]):
         found = dict(zip(*lines, strict=True)).get("RetransSegs", "")

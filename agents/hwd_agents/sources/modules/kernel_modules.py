@@ -1,13 +1,13 @@
 """Memory of the modules of real NICs, by ethtool netlink: what does not change is read once, the monitors each time."""
 
 import logging
-import socket
 from dataclasses import dataclass
 from typing import Final
 
+from pyroute2.netlink import NETLINK_GENERIC
+
 from hwd_agents.sources.kernel.ethtool import Ethtool
-from hwd_agents.sources.kernel.netlink import NETLINK_GENERIC
-from hwd_agents.sources.kernel.netlink_ask import NetlinkAsk
+from hwd_agents.sources.kernel.netlink_requests import NetlinkRequests
 from hwd_agents.sources.kernel.sockets import Sockets
 from hwd_agents.sources.readings import ModuleReading
 from hwd_agents.wire import SourceNote
@@ -19,7 +19,10 @@ from .module_kinds import HEAD, identity_of, layout_of, parse_module
 from .module_memory import Layout, Span
 
 UNWATCHED_NS: Final = 2_000_000_000
-"""A module takes up to 2 s from power to its first answer (SFF-8636 and SFF-8472: t_init): in less it cannot have been exchanged without a failed read."""
+"""A module takes up to 2 s from power to its first answer (SFF-8636 and SFF-8472: t_init).
+
+In less time it cannot have been exchanged without a failed read.
+"""
 STATIC_EVERY_NS: Final = 60_000_000_000
 """Read it again all the same: a driver may answer from its own copy while the module is out."""
 SUSPECT_EVERY_NS: Final = 500_000_000
@@ -47,7 +50,8 @@ class _Known:
 
 class KernelModules:
     """A ModuleSource on the network that `sockets` opens into. I2C is slow: give it an `offload` of its own, with a
-    thread for each module. What modules share below that (one adapter, a NIC's firmware, the kernel's lock of all interfaces) shows in their stamps.
+    thread for each module. What modules share below that (one adapter, a NIC's firmware, the kernel's lock of all
+    interfaces) is to be seen in their stamps.
 
     modules = KernelModules(HostSockets(), clock, ThreadOffload(2))
     reading = await modules.read_module("eth0")
@@ -63,12 +67,13 @@ class KernelModules:
     async def read_module(self, interface: str) -> ModuleReading:
         """Read the module of `interface`; its latched flags are cleared by it. The stamps are around the monitors.
 
-        Raises RefusedError where this NIC cannot, LinkError where nothing answers, ProtocolError for a module of no known standard.
+        Raises RefusedError where this NIC cannot, LinkError where nothing answers, ProtocolError for a module of no
+        known standard.
         """
         return await self._offload(self._read, interface)
 
     def _read(self, interface: str) -> ModuleReading:
-        with NetlinkAsk(self._sockets.open(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_GENERIC)) as kernel:
+        with NetlinkRequests(self._sockets, NETLINK_GENERIC) as kernel:
             ethtool = Ethtool(kernel)
             try:
                 known = self._look_up(ethtool, interface)

@@ -16,7 +16,7 @@ from hwd.twin.kernel import Crossbar, Keeper, Privilege
 from hwd_agents.process.config import PortConfig
 from hwd_agents.settings.port_settings import Settings
 from hwd_agents.sources.kernel.kernel_settings import KernelSettings
-from hwd_agents.sources.kernel.netlink_ask import KernelRefusal
+from hwd_agents.sources.kernel.netlink_requests import KernelRefusal
 from hwd_agents.sources.setting_source import Setting, holds, restored
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.disk import MemoryDisk

@@ -9,10 +9,12 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 
 import pytest
+from pyroute2.netlink.rtnl import RTM_NEWLINK
+from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 
 from hwd.twin.kernel import SWITCH, Bracket, Carrier, Crossbar, Keeper, messages
-from hwd.twin.kernel.route import Request, RouteSocket
-from hwd_agents.sources.kernel import netlink
+from hwd.twin.kernel.messages import requests_to
+from hwd_agents.sources.kernel.netlink_requests import Request, encode
 from hwd_agents.sources.kernel.rtnetlink import DELIVERY_NS, RtnetlinkLinks
 from hwd_agents.sources.kernel.timed_selector import TimedSelector
 from hwd_agents.sources.link_source import LinkReading, LinkSource, OperState, Origin
@@ -178,10 +180,8 @@ async def test_interface_that_is_not_there_at_the_start_is_seen_when_it_comes(
 
 async def test_renamed_interface_is_gone_by_its_old_name(watched: Watched, keeper: Keeper, crossbar: Crossbar) -> None:
     plug = crossbar.plugs["a"]
-    payload = netlink.INTERFACE.pack(socket.AF_UNSPEC, 0, plug.ifindex, 0, 0)
-    payload += netlink.encode_text(netlink.IFLA_IFNAME, "eth7")
     do(keeper, "h0", messages.set_up(plug.ifindex, up=False, says="switch off"))
-    do(keeper, "h0", Request(says="rename", type=netlink.RTM_NEWLINK, flags=0, payload=payload))
+    do(keeper, "h0", rename(plug.ifindex, b"eth7"))
     gone = await watched.until(lambda reading: not reading.present)
     new = await watched.until(lambda reading: reading.present, "eth7")
     assert gone.ifindex == new.ifindex == plug.ifindex
@@ -192,10 +192,8 @@ async def test_interface_whose_name_is_no_text_hides_no_other(
 ) -> None:
     """The kernel takes any bytes but a slash, a colon and white space."""
     odd = crossbar.plug("b", host="h0", interface="eth1")
-    payload = netlink.INTERFACE.pack(socket.AF_UNSPEC, 0, odd.ifindex, 0, 0)
-    payload += netlink.encode_attribute(netlink.IFLA_IFNAME, b"\xff1\0")
     do(keeper, "h0", messages.set_up(odd.ifindex, up=False, says="switch off"))
-    do(keeper, "h0", Request(says="rename", type=netlink.RTM_NEWLINK, flags=0, payload=payload))
+    do(keeper, "h0", rename(odd.ifindex, b"\xff1"))
     renamed = await watched.until(lambda reading: reading.present, "\ufffd1")
     assert renamed.ifindex == odd.ifindex
     later = Watched(RtnetlinkLinks(keeper.sockets("h0"), clock))
@@ -245,9 +243,15 @@ async def test_refreshes_at_the_same_time_are_all_answered(watched: Watched) -> 
 
 
 def do(keeper: Keeper, ns: str, request: Request) -> None:
-    route = RouteSocket(keeper.socket(ns, socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE))
-    route.do([request])
-    route.close()
+    with requests_to(keeper, ns) as kernel:
+        kernel.do([request])
+
+
+def rename(ifindex: int, name: bytes) -> Request:
+    message = ifinfmsg()
+    message["index"] = ifindex
+    message["attrs"].append(("IFLA_IFNAME", name))
+    return Request(says="rename", data=encode(message, RTM_NEWLINK))
 
 
 class HeldBack:
@@ -265,7 +269,7 @@ class HeldBack:
             far="nic",
             far_index=self.INDEX,
             far_namespace=namespace,
-            address=bytes.fromhex("020000000001"),
+            address="02:00:00:00:00:01",
             mtu=1500,
             says="make the pair",
         )

@@ -7,7 +7,7 @@ from ipaddress import IPv4Address, IPv4Interface
 import pytest
 
 from hwd.twin.kernel import Carrier, Crossbar, HostNetwork, Keeper, Light, messages
-from hwd.twin.kernel.route import RouteSocket
+from hwd.twin.kernel.messages import requests_to
 from hwd_agents.sources.kernel.udp import Datagrams, DatagramSource, InterfaceDatagrams
 from hwd_drivers.core.clock import Clock, ShiftedClock, SystemClock
 
@@ -172,13 +172,13 @@ async def test_datagram_by_another_interface_is_not_taken(
 async def test_interface_that_is_off_says_why_and_works_when_it_is_back(
     wire: Wire, ports: Ports, keeper: Keeper, until_up: UntilUp
 ) -> None:
-    route = RouteSocket(keeper.socket("h0", 16, 3, 0))
+    kernel = requests_to(keeper, "h0")
     index = wire.crossbar.plugs["h0"].ifindex
-    route.do([messages.set_up(index, up=False, says="off")])
+    kernel.do([messages.set_up(index, up=False, says="off")])
     assert not ports.send("h0", b"lost")
     assert ports.ports["h0"].last_failure.startswith(f"eth0: cannot send to {IPS['h1']}:")
-    route.do([messages.set_up(index, up=True, says="on")])
-    route.close()
+    kernel.do([messages.set_up(index, up=True, says="on")])
+    kernel.close()
     wire.configure("h0")
     await until_up("h0")
     assert ports.send("h0", b"again")

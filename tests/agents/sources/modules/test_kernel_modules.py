@@ -2,16 +2,15 @@
 
 import asyncio
 import errno
-import socket
 import threading
 from collections.abc import Iterator
 
 import pytest
+from pyroute2.netlink import NETLINK_GENERIC
 
 from hwd.twin.kernel import Crossbar, Keeper
 from hwd_agents.sources.kernel.ethtool import Ethtool
-from hwd_agents.sources.kernel.netlink import NETLINK_GENERIC
-from hwd_agents.sources.kernel.netlink_ask import NetlinkAsk
+from hwd_agents.sources.kernel.netlink_requests import NetlinkRequests
 from hwd_agents.sources.kernel.sockets import HostSockets
 from hwd_agents.sources.modules.kernel_modules import STATIC_EVERY_NS, SUSPECT_EVERY_NS, UNWATCHED_NS, KernelModules
 from hwd_agents.sources.modules.module_kinds import parse_module
@@ -300,7 +299,7 @@ async def test_the_kernel_takes_the_question_and_says_that_a_veth_has_no_module(
 def test_the_kernel_itself_refuses_reads_over_the_end_of_a_page(keeper: Keeper, crossbar: Crossbar) -> None:
     """So the played family's own checks are those of the kernel: they come before the driver is asked."""
     crossbar.plug("p0", host="h0", interface="eth0")
-    with NetlinkAsk(keeper.sockets("h0").open(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_GENERIC)) as kernel:
+    with NetlinkRequests(keeper.sockets("h0"), NETLINK_GENERIC) as kernel:
         for span in (Span(offset=100, length=60, place=0), Span(offset=0, length=16, place=0, page=1)):
             with pytest.raises(LinkError, match="Invalid argument"):
                 Ethtool(kernel).module("eth0", span)
