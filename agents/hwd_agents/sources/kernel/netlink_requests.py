@@ -86,8 +86,8 @@ class NetlinkRequests:
         """
         self._socket = sockets.open(socket.AF_NETLINK, socket.SOCK_DGRAM, protocol)
         self._socket.settimeout(answer_within_s)
-        self._socket.setsockopt(SOL_NETLINK, NETLINK_EXT_ACK, 1)
         self._netlink = IPRSocket(use_socket=self._socket)
+        self._netlink.setsockopt(SOL_NETLINK, NETLINK_EXT_ACK, 1)  # through it: it takes the socket in this thread only
         self._sequences = itertools.count(1)
         self._begins = f"{subject}: cannot" if subject else "cannot"
         self.read_as(answers or {})

@@ -131,3 +131,12 @@ async def test_it_works_in_the_thread_of_a_running_loop_and_in_others_and_leaves
         assert len(os.listdir("/proc/self/fd")) == len(before)
     finally:
         offload.close()
+
+
+async def test_it_may_be_made_in_one_thread_and_used_in_another() -> None:
+    offload = ThreadOffload(1)
+    try:
+        with NetlinkRequests(HostSockets()) as kernel:
+            assert len(await offload(kernel.ask, "read lo", named("lo"), RTM_GETLINK)) == 1
+    finally:
+        offload.close()
