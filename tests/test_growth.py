@@ -329,7 +329,6 @@ EXEMPT: Mapping[str, str] = {
     "hwd.twin.settings": "words of the operator's own command line, bounded by the system",
     "hwd_agents.bus.mqtt": "one URL of the operator",
     "hwd_agents.sources.twin.hostwire_server": "names of settings, looked up; the frames are fed",
-    "hwd_agents.sources.kernel.netlink": "one error of the kernel",
     "hwd_agents.sources.twin.played": "names of settings, looked up",
     "hwd_agents.switches.target": "one word of a job, looked up; its line is at most 64 kB",
     "hwd_drivers.conformance.tapped": "hands bytes on",

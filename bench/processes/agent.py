@@ -33,7 +33,7 @@ async def main(selector: TimedSelector, path: str, offset_s: str, drift_ppm: str
         config,
         Seams(clock=clock, ids=RandomIds(), draws=draws),
         Storage(events=FileDisk(folder / "events"), settings=FileDisk(folder / "settings")),
-        open_sources(config, clock, ThreadOffload(1), ThreadOffload(1), delay_ns=selector.delay_ns),
+        open_sources(config, clock, ThreadOffload(1), ThreadOffload(1), selector=selector),
         bus=lambda will: MqttBus(broker_url(config), f"bench-{config.host}", clock, draws, will),
         clock_port=clock_port(config, clock),
     )

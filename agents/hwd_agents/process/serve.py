@@ -93,7 +93,7 @@ async def _live(config: AgentConfig, folder: Path, selector: TimedSelector) -> N
         config,
         Seams(clock=clock, clock_name=clock_name, ids=RandomIds(), draws=draws),
         Storage(events=_open_disk(folder / "events"), settings=_open_disk(folder / "settings"), offload=disk_thread),
-        open_sources(config, clock, offload, i2c, delay_ns=selector.delay_ns),
+        open_sources(config, clock, offload, i2c, selector=selector),
         bus=lambda will: MqttBus(
             lambda: broker_url(config), client_id(config.testbed, config.host), clock, draws, will
         ),
@@ -138,11 +138,11 @@ def clock_port(config: AgentConfig, clock: Clock) -> Callable[[str], ClockPort] 
 
 
 def open_sources(
-    config: AgentConfig, clock: Clock, offload: Offload, i2c: Offload, *, delay_ns: Callable[[], int] | None = None
+    config: AgentConfig, clock: Clock, offload: Offload, i2c: Offload, *, selector: TimedSelector | None = None
 ) -> Sources:
     """The sources that the configuration names. Nothing is opened before the agent runs. `i2c` reads modules, which
     takes milliseconds each: with a thread for each port no module waits for another, unless its driver or the kernel
-    lets it. `delay_ns` is of the event loop, as in `RtnetlinkLinks`.
+    lets it. `selector` is that of the event loop, as in `RtnetlinkLinks`.
     """
     kernel, twin = config.sources.kernel, config.sources.twin
     is_machine = kernel is not None and kernel.keeper is None
@@ -160,7 +160,7 @@ def open_sources(
         sockets = NamespaceSockets(kernel.keeper, kernel.namespace)
     link_note = SourceNote(sees=["carrier", "interface"], origin=config.origin)
     datagrams_note = SourceNote(sees=["ready"], origin=config.origin)
-    links, datagrams = RtnetlinkLinks(sockets, clock, delay_ns=delay_ns), InterfaceDatagrams(sockets, clock)
+    links, datagrams = RtnetlinkLinks(sockets, clock, selector=selector), InterfaceDatagrams(sockets, clock)
     settings, drivers = KernelSettings(sockets, offload), KernelDrivers(sockets, offload)
     if twins is not None and not is_machine:
         return twins.sources(

@@ -34,7 +34,8 @@ class Bracket:
 class Plug:
     """A NIC port with a fibre in it. A port that is plugged anew gets new indexes.
 
-    `tap`: the tap device that is the fibre end where the NIC is that of a virtual machine; its `ifindex` there is 0, which nobody here knows.
+    `tap`: the tap device that is the fibre end where the NIC is that of a virtual machine; `ifindex` is 0 then, since
+    nobody here knows it.
     """
 
     port: str
@@ -51,7 +52,7 @@ class Plug:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Light:
-    """From now on what `from_port` sends arrives at each of `to_ports`; at none: it is dark. Its other direction is its own."""
+    """From now on what `from_port` sends arrives at each of `to_ports`; with none it is dark. One direction only."""
 
     from_port: str
     to_ports: tuple[str, ...]
@@ -96,7 +97,10 @@ class Crossbar:
     def plug(
         self, port: str, *, host: str, interface: str, address: str = "", mtu_bytes: int = DEFAULT_MTU_BYTES
     ) -> Plug:
-        """Make the interface of a NIC port, up and dark. Without an `address` the port's name makes one, always the same."""
+        """Make the interface of a NIC port, up and dark.
+
+        Without an `address` the port's name makes one, always the same.
+        """
         if port in self._plugs:
             raise ConfigError(f"{port}: cannot plug: there is a fibre already. Unplug it first")
         if not 0 < len(interface.encode()) <= _NAME_LIMIT_BYTES:
@@ -132,7 +136,10 @@ class Crossbar:
         return plug
 
     def plug_tap(self, port: str, *, host: str, interface: str) -> Plug:
-        """Make a tap device for the NIC port of a virtual machine, up and dark; its carrier is not ours to set, and its packets are of any length."""
+        """Make a tap device for the NIC port of a virtual machine, up and dark.
+
+        Its carrier is not ours to set, and its packets are of any length.
+        """
         if port in self._plugs:
             raise ConfigError(f"{port}: cannot plug: there is a fibre already. Unplug it first")
         self._count += 1

@@ -15,7 +15,7 @@ _LOOPBACK_INDEX: Final = 1
 
 
 class HostNetwork:
-    """Sets up the namespace of one host. Routes to neighbours are /32, so that a host may be reached over any of its ports."""
+    """Sets up the namespace of one host. Routes to neighbours are /32: a host may be reached over any of its ports."""
 
     def __init__(self, keeper: Keeper, host: str) -> None:
         self._keeper = keeper
@@ -24,7 +24,10 @@ class HostNetwork:
         self._addresses: dict[int, IPv4Address] = {}
 
     def prepare(self) -> None:
-        """Loopback up; packets pass whichever port they come by: forwarding on (rings need it), no reverse path filter."""
+        """Loopback up; packets pass whichever port they come by.
+
+        That is forwarding, which rings need, and no reverse path filter.
+        """
         self._route.do([messages.set_up(_LOOPBACK_INDEX, up=True, says=f"switch on the loopback of {self._host}")])
         self._keeper.setting(self._host, "net/ipv4/ip_forward", "1")
         for which in ("all", "default"):
@@ -37,9 +40,10 @@ class HostNetwork:
         self._addresses[plug.ifindex] = address.ip
 
     def know(self, plug: Plug, neighbours: Mapping[IPv4Address, str]) -> None:
-        """Hardware addresses of neighbours, {address: hardware address}, that may come to this port, without a route to them.
+        """Set hardware addresses, {address: hardware address}, of neighbours at this port, without a route to them.
 
-        A socket that is bound to the port (SO_BINDTODEVICE) reaches them: where no route of the port leads there the kernel takes them to be on its link.
+        A socket that is bound to the port (SO_BINDTODEVICE) reaches them: where no route of the port leads there, the
+        kernel takes them to be on its link.
         """
         self._route.do(
             [

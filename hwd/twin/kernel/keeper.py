@@ -38,7 +38,7 @@ class Privilege(StrEnum):
     ROOT = "root"
     """The right was there: root, or its capability."""
     USER = "user"
-    """Inside a user namespace that an ordinary user made; only processes of the same user can use its sockets in full."""
+    """Inside a user namespace of an ordinary user; only processes of the same user can use its sockets in full."""
 
 
 class Keeper:
@@ -74,7 +74,7 @@ class Keeper:
         return self._process.pid
 
     async def start(self, hosts: Sequence[str], runtime_dir: Path) -> None:
-        """Make namespace `switch` and one a host. The keeper's socket is made in `runtime_dir`, a folder closed to others.
+        """Make namespace `switch` and one a host, and the keeper's socket in `runtime_dir`, a folder closed to others.
 
         Raises NamespacesUnavailableError where the machine does not allow it; then take process hosts.
         """
@@ -115,11 +115,14 @@ class Keeper:
         return ask_for_descriptor(self._path, KeeperRequest(verb=Verb.NAMESPACE, ns=ns))
 
     def tap(self, ns: str, name: str, ifindex: int) -> int:
-        """A descriptor of a tap device, made where it is not there yet; the caller closes it, and the device stays. Raises OSError, ENOENT where there is no tun."""
+        """A descriptor of a tap device, made where it is not there yet; the caller closes it, and the device stays.
+
+        Raises OSError, ENOENT where there is no tun.
+        """
         return ask_for_descriptor(self._path, KeeperRequest(verb=Verb.TAP, ns=ns, name=name, value=str(ifindex)))
 
     def setting(self, ns: str, name: str, value: str) -> None:
-        """Set `name` (`net/ipv4/ip_forward`) of one network. Raises OSError, EROFS where /proc/sys cannot be written."""
+        """Set `name` (`net/ipv4/ip_forward`) of one network. Raises OSError: EROFS where /proc/sys is read-only."""
         ask(self._path, KeeperRequest(verb=Verb.SETTING, ns=ns, name=name, value=value))
 
     async def died(self) -> int:
@@ -166,7 +169,10 @@ class Keeper:
 
 
 def _spawn(control: socket.socket, path: Path, names: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Run by its file: as a module it would import the packages above it first. Own session: Ctrl-C is the rack's to handle."""
+    """Run by its file: as a module it would import the packages above it first.
+
+    It has a session of its own: Ctrl-C is the rack's to handle.
+    """
     command = [
         sys.executable,
         "-P",
@@ -192,7 +198,8 @@ def _socket_path(runtime_dir: Path) -> Path:
     length = len(os.fsencode(path))
     if length > SOCKET_PATH_LIMIT_BYTES:
         raise ConfigError(
-            f"{path}: cannot be a Unix socket: {length} bytes, over the {SOCKET_PATH_LIMIT_BYTES} of Linux. Take a shorter folder"
+            f"{path}: cannot be a Unix socket: {length} bytes, over the {SOCKET_PATH_LIMIT_BYTES} of Linux. "
+            "Take a shorter folder"
         )
     path.unlink(missing_ok=True)  # of a keeper that was killed
     return path
@@ -204,9 +211,10 @@ def _read_greeting(said: str) -> Privilege:
             return Privilege(mode)
         case ["refused", number, words] if int(number) in _REFUSALS:
             raise NamespacesUnavailableError(
-                f"keeper: cannot make network namespaces for user {os.geteuid()}: the kernel refuses ({words}). Run as root, "
-                "or allow user namespaces (user.max_user_namespaces above 0, kernel.unprivileged_userns_clone=1, "
-                "kernel.apparmor_restrict_unprivileged_userns=0), or use process hosts (twin: {kernel: false})"
+                f"keeper: cannot make network namespaces for user {os.geteuid()}: the kernel refuses ({words}). "
+                "Run as root, or allow user namespaces (user.max_user_namespaces above 0, "
+                "kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0), "
+                "or use process hosts (twin: {kernel: false})"
             )
         case ["refused", _number, words]:
             raise LinkError(f"keeper: cannot start: {words}")

@@ -1,4 +1,4 @@
-"""The rtnetlink requests that a twin rack needs, in the messages of pyroute2 (linux/rtnetlink.h, pkt_cls.h, tc_act/tc_mirred.h)."""
+"""The rtnetlink requests that a twin rack needs, in the messages of pyroute2 (linux/rtnetlink.h, pkt_cls.h)."""
 
 import errno
 import ipaddress
@@ -53,16 +53,20 @@ _RT_TABLE_MAIN: Final = 254
 
 
 def requests_to(keeper: Keeper, namespace: str) -> NetlinkRequests:
-    """A socket for the requests below. It never waits: the kernel works them off inside the call that sends them, in 10 to 300 us each."""
+    """A socket for the requests below.
+
+    It never waits: the kernel works them off inside the call that sends them, in 10 to 300 us each.
+    """
     return NetlinkRequests(keeper.sockets(namespace), answer_within_s=0, subject="kernel")
 
 
 def add_pair(
     *, near: str, near_index: int, far: str, far_index: int, far_namespace: int, address: str, mtu: int, says: str
 ) -> Request:
-    """A veth pair: `near` here, `far` in another namespace and with a hardware address and an MTU, both down. `near` is a fibre: it takes packets of any length.
+    """A veth pair, both ends down: `near` here, `far` in another namespace with a hardware address and an MTU.
 
-    Different indexes are what makes the kernel tell each carrier change at once (link_watch.c compares them).
+    `near` is a fibre: it takes packets of any length. The indexes must differ: then the kernel sends the notice of each
+    carrier change at once (link_watch.c compares them).
     """
     peer = {
         "index": far_index,

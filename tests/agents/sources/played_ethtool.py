@@ -1,6 +1,7 @@
 """An ethtool family that is played in user space, over a real netlink socket: NICs with modules that no test machine has.
 
-Messages are read here by hand, by linux/ethtool_netlink.h, so that who asks and who answers share no code. It plays the checks of net/ethtool/eeprom.c.
+Messages are read here by hand, by linux/ethtool_netlink.h, so that who asks and who answers share no code.
+It plays the checks of net/ethtool/eeprom.c.
 """
 
 import errno
@@ -32,7 +33,10 @@ class Asked:
 
 @dataclass(kw_only=True)
 class PlayedModule:
-    """Memory by (I2C address, page), 256 bytes each, the lower half that of page 0; `banked` by (page, bank) from bank 1 on. `on_read(address, page, offset, length)` comes after each read: it clears flags."""
+    """Memory by (I2C address, page), 256 bytes each, the lower half that of page 0; `banked` by (page, bank) from bank 1.
+
+    `on_read(address, page, offset, length)` is called after each read: it clears flags.
+    """
 
     pages: dict[tuple[int, int], bytearray] = field(default_factory=dict)
     banked: dict[tuple[int, int], bytearray] = field(default_factory=dict)
@@ -40,8 +44,11 @@ class PlayedModule:
 
 
 class PlayedEthtool:
-    """Implements `hwd_agents.sources.kernel.sockets.Sockets`: each socket is connected to the played family. `refusals`: errno by interface; `answers`: attributes by interface and message,
-    what is not there is not supported; `questions`: the attributes of each question, in the order in which they came. `without_family`: it is a kernel from before ethtool netlink. `at_once`: it answers several questions at a time, as drivers of several NICs do where nothing holds them up.
+    """Implements `hwd_agents.sources.kernel.sockets.Sockets`: each socket is connected to the played family.
+
+    `refusals`: errno by interface. `answers`: attributes by interface and message; what is not there is not supported.
+    `questions`: the attributes of each question, in the order in which they came. `without_family`: it is a kernel from
+    before ethtool netlink. `at_once`: it answers several questions at a time, as drivers of several NICs do.
     """
 
     def __init__(self) -> None:

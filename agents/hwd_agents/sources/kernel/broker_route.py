@@ -1,4 +1,7 @@
-"""The way from this host to its broker, as the kernel routes it, and which settings of ports would cut it: whoever is cut off cannot be told to put them back."""
+"""The way from this host to its broker, as the kernel routes it, and which settings of ports would cut it.
+
+An agent that is cut off cannot be asked to restore them.
+"""
 
 import ipaddress
 import socket
@@ -35,7 +38,10 @@ class Way(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Way:
-    """To one address of the broker. `interfaces`: the one that the route leads out of, and those below it, of a bond or a VLAN; `prefix` and `metric` of the route."""
+    """The way to one address of the broker, with `prefix` and `metric` of the route.
+
+    `interfaces`: the one that the route leads out of, and those below it, of a bond or a VLAN.
+    """
 
     broker: Address
     interfaces: frozenset[str]
@@ -52,9 +58,11 @@ class _Way:
 
 
 class BrokerWay:
-    """A Way on the network that `sockets` opens into; `addresses` tells those of the broker, none where it is on this machine by a Unix socket.
+    """A Way on the network that `sockets` opens into.
 
-    It is read anew before each change: the routes of a host may change by themselves.
+    `addresses` returns those of the broker; none where the agent reaches it by a Unix socket of this machine.
+
+    The way is read anew before each change: the routes of a host may change by themselves.
     """
 
     def __init__(self, sockets: Sockets, offload: Offload, addresses: Callable[[], Awaitable[Sequence[str]]]) -> None:
@@ -67,12 +75,13 @@ class BrokerWay:
             way = await self._offload(self._find, ipaddress.ip_address(text.partition("%")[0]))
             if way is not None and (why := _cuts(way, interface, setting, value)):
                 raise RefusedError(
-                    f"{interface}: {setting} {_words(value)}: {why}: {way}. Nothing was changed. Set it at a port that the broker is not reached by, "
+                    f"{interface}: {setting} {_words(value)}: {why}: {way}. Nothing was changed. "
+                    "Set it at a port that the broker is not reached by, "
                     "or give the broker an address on a network of its own"
                 )
 
     def _find(self, broker: Address) -> _Way | None:
-        """None where no other host is between: the broker is here, or there is no route that a change could take away."""
+        """None where no change could cut it: the broker is on this host, or no route leads to it."""
         with NetlinkRequests(self._sockets) as kernel:
             try:
                 used = _route(kernel, broker, 0)
@@ -117,7 +126,10 @@ def _cuts(way: _Way, interface: str, setting: Setting, value: Any) -> str:
 
 
 def _takes(way: _Way, to: ipaddress.IPv4Network | ipaddress.IPv6Network, metric: int) -> bool:
-    """Whether a route to there would be taken instead. Which of other tables is asked first is not known here, so any that covers the broker counts."""
+    """Whether the kernel would take a route to there instead.
+
+    Which of other tables it asks first is not known here, so any route that covers the broker counts.
+    """
     if way.broker.version != to.version or way.broker not in to:
         return False
     return not way.main or to.prefixlen > way.prefix or (to.prefixlen == way.prefix and metric <= way.metric)
@@ -133,7 +145,10 @@ def _route(kernel: NetlinkRequests, to: Address, flags: int) -> Any:
 
 
 def _with_those_below(kernel: NetlinkRequests, index: int) -> frozenset[str]:
-    """The interface with this number, those that it is made of, and so on. The other end of a pair in another network is none of them."""
+    """The interface with this number, those that it is made of, and so on.
+
+    The other end of a pair in another network is none of them.
+    """
     names: dict[int, str] = {}
     above: dict[int, set[int]] = {}
     for link in kernel.ask("read the interfaces", ifinfmsg(), RTM_GETLINK, NLM_F_DUMP):

@@ -1,4 +1,4 @@
-"""Auto-negotiation, FEC, link state and module memory over ethtool netlink, as messages (linux/ethtool_netlink.h, genetlink.h)."""
+"""Auto-negotiation, FEC, link state, pause frames and module memory over ethtool netlink (linux/ethtool_netlink.h)."""
 
 import errno
 import os
@@ -31,7 +31,10 @@ _GONE: Final = frozenset({errno.ENODEV, errno.ENXIO})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkState:
-    """The link as its driver has it, in the kernel's numbers (ETHTOOL_LINK_EXT_STATE_...); None for what it does not tell."""
+    """The link as its driver reports it, in the kernel's numbers (ETHTOOL_LINK_EXT_STATE_...).
+
+    None is for what it does not report.
+    """
 
     link: int | None
     why: int | None
@@ -47,7 +50,7 @@ class Ethtool:
         self._family: int | None = None
 
     def autoneg(self, interface: str) -> dict[str, Json]:
-        """The state of auto-negotiation: on or off, speed and duplex where there are any, the modes that are offered."""
+        """The state of auto-negotiation: on or off, speed and duplex where the driver has them, the modes on offer."""
         found = self._get(interface, "read the auto-negotiation", messages.LinkModes(), messages.MSG_LINKMODES_GET)
         speed = found.get_attr("SPEED")
         duplex = found.get_attr("DUPLEX")
@@ -86,7 +89,7 @@ class Ethtool:
         }
 
     def active_fec(self, interface: str) -> str | None:
-        """The FEC that is in force, in the words of `FEC_BITS`; None while the link is down, or where the driver does not tell."""
+        """The FEC in force, in the words of `FEC_BITS`; None while the link is down, or where the driver has none."""
         found = self._get(interface, "read the FEC", messages.Fec(), messages.MSG_FEC_GET)
         active = found.get_attr("ACTIVE")
         return next((word for word, bit in FEC_BITS.items() if bit == active), None)
@@ -123,7 +126,8 @@ class Ethtool:
     def module(self, interface: str, span: Span) -> bytes:
         """These bytes of the memory of the module in `interface`. It takes as long as I2C does: some 0.1 ms a byte.
 
-        Raises RefusedError where the NIC cannot, LinkError where no module answers or the interface is away, ProtocolError where fewer bytes come.
+        Raises RefusedError where the NIC cannot, LinkError where no module answers or the interface is not there,
+        ProtocolError where fewer bytes come.
         """
         message = messages.ModuleEeprom()
         message["attrs"] += [
@@ -139,10 +143,12 @@ class Ethtool:
         except KernelRefusal as error:
             if error.number in _NOT_ALLOWED:
                 raise RefusedError(
-                    f"{interface}: cannot {says}: the kernel wants CAP_NET_ADMIN for it. Run the agent as root, or give its unit AmbientCapabilities=CAP_NET_ADMIN"
+                    f"{interface}: cannot {says}: the kernel wants CAP_NET_ADMIN for it. "
+                    "Run the agent as root, or give its unit AmbientCapabilities=CAP_NET_ADMIN"
                 ) from error
             raise LinkError(
-                f"{interface}: cannot {says}: {os.strerror(error.number)}. Is a module plugged in, and is it that of this port?"
+                f"{interface}: cannot {says}: {os.strerror(error.number)}. "
+                "Is a module plugged in, and is it that of this port?"
             ) from error
         found = bytes(answer.get_attr("DATA", b""))
         if len(found) != span.length:

@@ -1,4 +1,7 @@
-"""Settings of real kernel interfaces: MTU, addresses, neighbours and routes over rtnetlink, auto-negotiation and FEC over ethtool netlink."""
+"""Settings of real kernel interfaces.
+
+MTU, addresses, neighbours and routes go over rtnetlink, auto-negotiation and FEC over ethtool netlink.
+"""
 
 import errno
 import ipaddress
@@ -44,7 +47,7 @@ from .rtnetlink_messages import Neighbour, Route
 from .sockets import Sockets
 
 IPV6_MTU_LEAST: Final = 1280
-"""Below it the kernel takes the IPv6 addresses of an interface away, and does not bring them back (RFC 8200, section 5)."""
+"""Below it the kernel removes the IPv6 addresses of an interface, and does not restore them (RFC 8200, section 5)."""
 
 _REPLACE: Final = NLM_F_CREATE | NLM_F_REPLACE
 _NUD_STALE, _NUD_PERMANENT = 0x04, 0x80
@@ -57,7 +60,9 @@ _ANSWERS: Final = {RTM_NEWNEIGH: Neighbour, RTM_NEWROUTE: Route}
 
 
 class KernelSettings:
-    """A SettingSource on the network that `sockets` opens into. Each call has a socket of its own, in a thread: a NIC's firmware may take seconds.
+    """A SettingSource on the network that `sockets` opens into.
+
+    Each call has a socket of its own, in a thread: a NIC's firmware may take seconds.
 
     settings = KernelSettings(HostSockets(), offload)
     await settings.write("eth0", Setting.MTU, 4200)
@@ -178,10 +183,11 @@ class _Interface:
 
     def _set_mtu(self, mtu: int) -> None:
         if mtu < IPV6_MTU_LEAST:
-            kept = [str(one) for one in self._addresses(socket.AF_INET6) if not one.is_link_local]
-            if kept:
+            lost = [str(one) for one in self._addresses(socket.AF_INET6) if not one.is_link_local]
+            if lost:
                 raise RefusedError(
-                    f"{self._name}: MTU {mtu} is below {IPV6_MTU_LEAST}: the kernel would take {', '.join(kept)} away for good"
+                    f"{self._name}: MTU {mtu} is below {IPV6_MTU_LEAST}: "
+                    f"the kernel would take {', '.join(lost)} away for good"
                 )
         message = ifinfmsg()
         message["index"] = self._index
@@ -283,7 +289,7 @@ class _Interface:
         self._ask(f"forget {value['to']} over {self._name}", message, RTM_DELROUTE, accepted=accepted)
 
     def _bring_route_back(self, value: Mapping[str, Any], state: Mapping[str, Any]) -> None:
-        """Just as it was; where it led out of this interface, it does so again, though the interface may have been made anew."""
+        """Restore it exactly. A route out of this interface leads out of it again, even if that was made anew."""
         message = Route.of(bytes.fromhex(state["head"]), bytes.fromhex(state["attributes"]))
         oif = self._index if state["ours"] else state["oif"]
         if oif is not None:

@@ -29,7 +29,7 @@ from .sockets import Sockets
 ANSWER_WITHIN_S: Final = 30.0
 """The kernel works inside the call that sends the request; a NIC whose firmware is asked may take seconds."""
 BATCH: Final = 64
-"""Requests in one call: their answers, of about 800 bytes of kernel memory each, must fit the socket's receive buffer (208 KiB)."""
+"""Requests in one call: their answers, about 800 bytes of kernel memory each, must fit the receive buffer (208 KiB)."""
 
 _SEQUENCE_AT: Final = 8  # in struct nlmsghdr: after the length, the type and the flags
 
@@ -46,7 +46,7 @@ class KernelRefusal(HwdError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One question or change, as bytes. `says` is what it does, for errors; an errno in `accepted` is as good as done."""
+    """One question or change, as bytes. `says` is what it does, for errors; an errno in `accepted` is no refusal."""
 
     says: str
     data: bytes
@@ -62,9 +62,10 @@ def encode(message: nlmsg, kind: int, flags: int = 0) -> bytes:
 
 
 class NetlinkRequests:
-    """Sends requests over a socket of its own from `sockets`. It blocks: call it in a thread, unless the kernel answers at once.
+    """Sends requests over a socket of its own from `sockets`.
 
-    pyroute2's IPRSocket has no event loop inside, unlike its IPRoute: so this works in the thread of a running loop, too.
+    It blocks: call it in a thread, unless the kernel answers at once. pyroute2's IPRSocket runs no event loop inside,
+    unlike its IPRoute, so that this works in the thread of a running loop, too.
 
     with NetlinkRequests(HostSockets()) as kernel:
         (link,) = kernel.ask("read eth0", ifinfmsg(...), RTM_GETLINK)
@@ -79,11 +80,14 @@ class NetlinkRequests:
         answer_within_s: float = ANSWER_WITHIN_S,
         subject: str = "",
     ) -> None:
-        """`answers`: by type, messages that are read as another class than pyroute2's own; `subject` begins each error. Raises OSError."""
+        """`answers`: by type, the class of messages that pyroute2's own is not right for. `subject` begins each error.
+
+        Raises OSError where no socket can be opened.
+        """
         self._socket = sockets.open(socket.AF_NETLINK, socket.SOCK_DGRAM, protocol)
         self._socket.settimeout(answer_within_s)
-        self._socket.setsockopt(SOL_NETLINK, NETLINK_EXT_ACK, 1)
         self._netlink = IPRSocket(use_socket=self._socket)
+        self._netlink.setsockopt(SOL_NETLINK, NETLINK_EXT_ACK, 1)  # through it: it takes the socket in this thread only
         self._sequences = itertools.count(1)
         self._begins = f"{subject}: cannot" if subject else "cannot"
         self.read_as(answers or {})
@@ -108,9 +112,10 @@ class NetlinkRequests:
         return self.do([Request(says=says, data=encode(message, kind, flags))])
 
     def do(self, requests: Iterable[Request]) -> list[Any]:
-        """Send all, in order; their answers. Raises KernelRefusal for the first that was refused, when the others were tried all the same.
+        """Send all, in order, and return their answers.
 
-        Raises LinkError where no answer comes.
+        Raises KernelRefusal for the first that was refused, after the others were tried all the same, and LinkError
+        where no answer comes.
         """
         answers: list[Any] = []
         refusals: list[KernelRefusal] = []

@@ -1,4 +1,7 @@
-"""What a NIC says of its own link besides the carrier: why it is down, its speed, FEC, auto-negotiation (linux/ethtool.h, ethtool_netlink.h)."""
+"""What a NIC reports of its own link besides the carrier: why it is down, its speed, FEC, auto-negotiation.
+
+The numbers are those of linux/ethtool.h and ethtool_netlink.h.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
@@ -63,9 +66,10 @@ DETAIL: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class LinkDetails(msgspec.Struct, frozen=True, kw_only=True):
-    """One port as its driver tells of it; None for what it does not tell. `why_down` and `detail` are None while the link is up.
+    """One port as its driver reports it; None is for what it does not report.
 
-    `downs`: how often the PHY lost the link, counted by the NIC, which sees more than the kernel does. `fec`: the one in force.
+    `why_down` and `detail` are None while the link is up. `downs`: how often the PHY lost the link, counted by the NIC,
+    which sees more than the kernel does. `fec`: the one in force.
     """
 
     up: bool | None
@@ -82,13 +86,16 @@ class LinkDetails(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LinkDetailSource(Protocol):
-    """Link details of one host. Raises LinkError where the interface is not there, RefusedError where its driver tells nothing."""
+    """Link details of one host.
+
+    Raises LinkError where the interface is not there, RefusedError where its driver reports nothing.
+    """
 
     async def read_details(self, interface: str) -> LinkDetails: ...
 
 
 class KernelLinkDetails:
-    """A LinkDetailSource on the network that `sockets` opens into. The NIC's firmware may be asked, so it is read in a thread."""
+    """A LinkDetailSource on the network that `sockets` opens into. It reads in a thread: the firmware may be asked."""
 
     def __init__(self, sockets: Sockets, offload: Offload) -> None:
         self._sockets = sockets

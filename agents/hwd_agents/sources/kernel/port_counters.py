@@ -1,4 +1,7 @@
-"""What a port has carried, as its kernel counts it: bytes, packets, drops, errors, pause frames; and the host's TCP retransmissions."""
+"""What a port has carried, as its kernel counts it: bytes, packets, drops, errors, pause frames.
+
+TCP retransmissions of the host are here, too.
+"""
 
 from pathlib import Path
 from typing import Final, Protocol
@@ -42,12 +45,18 @@ class CounterSource(Protocol):
         ...
 
     async def read_retransmissions(self) -> int | None:
-        """Segments that TCP of the whole host sent again, on all ports together; None where they cannot be seen. Raises LinkError, ProtocolError."""
+        """Segments that TCP of the whole host sent again, on all ports together; None where they cannot be seen.
+
+        Raises LinkError, ProtocolError.
+        """
         ...
 
 
 class KernelCounters:
-    """A CounterSource on the network that `sockets` opens into. `snmp`: its TCP counters; None where they are those of another network."""
+    """A CounterSource on the network that `sockets` opens into.
+
+    `snmp`: its TCP counters; None where they are those of another network.
+    """
 
     def __init__(self, sockets: Sockets, offload: Offload, *, snmp: Path | None = SNMP) -> None:
         self._sockets = sockets
@@ -99,7 +108,7 @@ class KernelCounters:
 
 
 def parse_retransmissions(text: str) -> int:
-    """RetransSegs of /proc/net/snmp: a line of names, then a line of numbers. Raises ProtocolError where it is not there."""
+    """RetransSegs of /proc/net/snmp: a line of names, then one of numbers. Raises ProtocolError without them."""
     lines = [line.split() for line in text.splitlines() if line.startswith("Tcp:")]
     if len(lines) == 2 and len(lines[0]) == len(lines[1]):
         found = dict(zip(*lines, strict=True)).get("RetransSegs", "")

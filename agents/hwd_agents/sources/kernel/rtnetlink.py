@@ -23,11 +23,12 @@ from hwd_drivers.core.reason import reason_of
 
 from .link_message import reading_of
 from .sockets import Sockets
+from .timed_selector import TimedSelector
 
 DELIVERY_NS: Final = 4_500_000
 """From the end of a carrier change until its notice is in our socket: 0.03 ms median, p99 0.1 to 1.9 ms as two cores
 are idle or busy. On busy ones the kernel's worker waits for time slices of others, 3 to 4 ms, and in 3 of 1,000 cases
-up to 10 ms, which is more. How long the notice waited in the socket is measured.
+up to 10 ms. What this thread waited lately is added for that, and how long the notice waited in the socket.
 """
 
 HELD_BACK_NS: Final = 1_125_000_000
@@ -63,12 +64,12 @@ class RtnetlinkLinks:
     """A LinkSource on one rtnetlink socket. Netlink carries no kernel stamps: a reading is stamped right after its
     receipt.
 
-    links = RtnetlinkLinks(HostSockets(), clock, delay_ns=selector.delay_ns)
+    links = RtnetlinkLinks(HostSockets(), clock, selector=selector)
     await links.open(print)
 
-    `delay_ns` says how long what the event loop handles now may have waited for it (`TimedSelector`). A notice arrived
-    within that time, and after the socket was last found empty; without `delay_ns` only the second is known, so that
-    the bounds reach back to the notice before.
+    `selector` is that of the event loop. A notice arrived within the time that it measures, and after the socket was
+    last found empty; without it only the second is known, and the bounds reach back to the notice before. The kernel's
+    worker that sends notices shares the processors with us: what this thread waited lately, the worker may have waited.
     """
 
     def __init__(
@@ -76,12 +77,12 @@ class RtnetlinkLinks:
         sockets: Sockets,
         clock: Clock,
         *,
-        delay_ns: Callable[[], int] | None = None,
+        selector: TimedSelector | None = None,
         receive_buffer_bytes: int | None = None,
     ) -> None:
         self._sockets = sockets
         self._clock = clock
-        self._delay_ns = delay_ns
+        self._selector = selector
         self._receive_buffer_bytes = receive_buffer_bytes
         self._marshal = MarshalRtnl()
         self._socket: socket.socket | None = None
@@ -89,7 +90,7 @@ class RtnetlinkLinks:
         self._sequences = itertools.count(1)
         self._empty_ns = 0  # when the socket was empty at last
         self._behind = False  # the turn before left something in the socket
-        self._arrived_ns = 0  # what is read now arrived after this
+        self._since_ns = 0  # what is read now tells of changes that ended after this, if it was not held back
         self._dump: _Dump | None = None
         self._dumping = asyncio.Lock()
         self._recovery: asyncio.Task[None] | None = None
@@ -174,14 +175,18 @@ class RtnetlinkLinks:
         if opened is None:  # it was closed in this turn
             return
         if not self._behind:
-            self._arrived_ns = self._empty_ns
-            if self._delay_ns is not None:
-                self._arrived_ns = max(self._arrived_ns, self._clock.monotonic_ns() - self._delay_ns())
+            self._since_ns = self._changed_since_ns()
         for at_ns, data in self._receive(opened):
             for message in self._marshal.parse(data):
                 if self._socket is not opened:  # a callback closed us
                     return
                 self._take(message, at_ns)
+
+    def _changed_since_ns(self) -> int:
+        if self._selector is None:
+            return self._empty_ns - DELIVERY_NS
+        arrived_ns = max(self._empty_ns, self._clock.monotonic_ns() - self._selector.delay_ns())
+        return arrived_ns - DELIVERY_NS - self._selector.recent_wait_ns()
 
     def _receive(self, opened: socket.socket) -> list[tuple[int, bytes]]:
         """The datagrams that are there, each with the time of its receipt."""
@@ -231,7 +236,7 @@ class RtnetlinkLinks:
             if kind == RTM_NEWLINK:
                 self._take_link(message, at_ns, dump)
             else:
-                self._gone(message["index"], Origin.NOTICE, at_ns, self._arrived_ns - DELIVERY_NS)
+                self._gone(message["index"], Origin.NOTICE, at_ns, self._since_ns)
         elif kind == NLMSG_DONE and dump is not None:
             self._end_dump(dump, at_ns)
         elif kind == NLMSG_ERROR and dump is not None:
@@ -248,7 +253,7 @@ class RtnetlinkLinks:
         reading = reading_of(message, Origin.NOTICE if dump is None else dump.origin, at_ns, None)
         before = self._known.get(ifindex)
         if before is not None and before.interface != reading.interface:  # renamed
-            self._gone(ifindex, Origin.NOTICE, at_ns, self._arrived_ns - DELIVERY_NS)
+            self._gone(ifindex, Origin.NOTICE, at_ns, self._since_ns)
             before = None
         if dump is not None:
             dump.seen.add(ifindex)
@@ -258,7 +263,7 @@ class RtnetlinkLinks:
             urgent = message.get_attr("IFLA_LINK", 0) not in (0, ifindex)
             if before is not None and reading.carrier and before.operstate in _WORKED_DOWN:
                 urgent = True
-            earliest_ns = self._arrived_ns - DELIVERY_NS - (0 if urgent else HELD_BACK_NS)
+            earliest_ns = self._since_ns - (0 if urgent else HELD_BACK_NS)
             if before is not None:
                 earliest_ns = max(earliest_ns, self._held_ns[ifindex])
             self._held_ns[ifindex] = earliest_ns

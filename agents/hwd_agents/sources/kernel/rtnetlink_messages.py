@@ -1,6 +1,7 @@
-"""Messages of rtnetlink whose attributes are bytes as the kernel has them, so that a read state is restored exactly (linux/rtnetlink.h, neighbour.h).
+"""Messages of rtnetlink whose attributes are bytes as the kernel has them (linux/rtnetlink.h, neighbour.h).
 
-pyroute2's own turn them to text. They have none for a hardware address of 20 bytes (InfiniBand), nor for attributes of a newer kernel.
+A state that was read is restored exactly. pyroute2's own messages turn attributes to text: they take no hardware
+address of 20 bytes (InfiniBand), and no attribute of a newer kernel.
 """
 
 import struct

@@ -19,7 +19,10 @@ from .module_kinds import HEAD, identity_of, layout_of, parse_module
 from .module_memory import Layout, Span
 
 UNWATCHED_NS: Final = 2_000_000_000
-"""A module takes up to 2 s from power to its first answer (SFF-8636 and SFF-8472: t_init): in less it cannot have been exchanged without a failed read."""
+"""A module takes up to 2 s from power to its first answer (SFF-8636 and SFF-8472: t_init).
+
+In less time it cannot have been exchanged without a failed read.
+"""
 STATIC_EVERY_NS: Final = 60_000_000_000
 """Read it again all the same: a driver may answer from its own copy while the module is out."""
 SUSPECT_EVERY_NS: Final = 500_000_000
@@ -47,7 +50,8 @@ class _Known:
 
 class KernelModules:
     """A ModuleSource on the network that `sockets` opens into. I2C is slow: give it an `offload` of its own, with a
-    thread for each module. What modules share below that (one adapter, a NIC's firmware, the kernel's lock of all interfaces) shows in their stamps.
+    thread for each module. What modules share below that (one adapter, a NIC's firmware, the kernel's lock of all
+    interfaces) is to be seen in their stamps.
 
     modules = KernelModules(HostSockets(), clock, ThreadOffload(2))
     reading = await modules.read_module("eth0")
@@ -63,7 +67,8 @@ class KernelModules:
     async def read_module(self, interface: str) -> ModuleReading:
         """Read the module of `interface`; its latched flags are cleared by it. The stamps are around the monitors.
 
-        Raises RefusedError where this NIC cannot, LinkError where nothing answers, ProtocolError for a module of no known standard.
+        Raises RefusedError where this NIC cannot, LinkError where nothing answers, ProtocolError for a module of no
+        known standard.
         """
         return await self._offload(self._read, interface)
 

@@ -87,7 +87,7 @@ class FatalLinks(RtnetlinkLinks):
     """
 
     def __init__(self, sockets: Sockets, selector: TimedSelector, *, notices: int) -> None:
-        super().__init__(sockets, SystemClock(), delay_ns=selector.delay_ns)
+        super().__init__(sockets, SystemClock(), selector=selector)
         self._left = notices
         self._carriers: dict[str, bool] = {}
 

@@ -21,7 +21,7 @@ from ..played_ethtool import NETLINK_USERSOCK
 
 
 class Mute:
-    """Implements `Sockets`: whom these sockets are connected to never answers, and `counted` tells how often something was sent."""
+    """Implements `Sockets`: its sockets are connected to a peer that never answers, and that counts datagrams."""
 
     def __init__(self) -> None:
         self.peer = socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, NETLINK_USERSOCK)
@@ -33,7 +33,7 @@ class Mute:
         opened.connect(self.peer.getsockname())
         return opened
 
-    def counted(self) -> int:
+    def count(self) -> int:
         count = 0
         while True:
             try:
@@ -107,7 +107,7 @@ def test_accepted_refusal_is_as_good_as_done() -> None:
 def test_many_requests_are_few_calls(mute: Mute) -> None:
     with NetlinkRequests(mute, answer_within_s=0) as kernel, pytest.raises(LinkError):
         kernel.do([ask_for("lo")] * BATCH)
-    assert mute.counted() == 1
+    assert mute.count() == 1
 
 
 @pytest.mark.parametrize(("within_s", "words"), [(0, "no answer"), (0.05, "timed out")])
@@ -129,5 +129,14 @@ async def test_it_works_in_the_thread_of_a_running_loop_and_in_others_and_leaves
         assert read() == 1
         assert await asyncio.gather(*(offload(read) for _ in range(20))) == [1] * 20
         assert len(os.listdir("/proc/self/fd")) == len(before)
+    finally:
+        offload.close()
+
+
+async def test_it_may_be_made_in_one_thread_and_used_in_another() -> None:
+    offload = ThreadOffload(1)
+    try:
+        with NetlinkRequests(HostSockets()) as kernel:
+            assert len(await offload(kernel.ask, "read lo", named("lo"), RTM_GETLINK)) == 1
     finally:
         offload.close()

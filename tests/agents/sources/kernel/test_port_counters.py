@@ -1,4 +1,4 @@
-"""Counters of interfaces of the kernel, judged by what was sent and by sysfs' own figures; pause frames of a played NIC; retransmissions."""
+"""Counters of interfaces of the kernel, judged by what was sent and by sysfs; pause frames of a played NIC."""
 
 import contextlib
 import socket

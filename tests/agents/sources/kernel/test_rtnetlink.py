@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 
 import pytest
+from pyroute2.netlink.rtnl import RTM_NEWLINK
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 
 from hwd.twin.kernel import SWITCH, Bracket, Carrier, Crossbar, Keeper, messages
 from hwd.twin.kernel.messages import requests_to
-from hwd_agents.sources.kernel import netlink
 from hwd_agents.sources.kernel.netlink_requests import Request, encode
 from hwd_agents.sources.kernel.rtnetlink import DELIVERY_NS, RtnetlinkLinks
 from hwd_agents.sources.kernel.timed_selector import TimedSelector
@@ -251,7 +251,7 @@ def rename(ifindex: int, name: bytes) -> Request:
     message = ifinfmsg()
     message["index"] = ifindex
     message["attrs"].append(("IFLA_IFNAME", name))
-    return Request(says="rename", data=encode(message, netlink.RTM_NEWLINK))
+    return Request(says="rename", data=encode(message, RTM_NEWLINK))
 
 
 class HeldBack:
@@ -385,7 +385,7 @@ def test_in_the_loop_of_an_agent_the_bound_is_as_wide_as_the_loop_was_late(tmp_p
             await keeper.start(["h0"], tmp_path / "run")
             crossbar = Crossbar(keeper, clock)
             await plug_a(keeper, crossbar, clock)
-            watched = Watched(RtnetlinkLinks(keeper.sockets("h0"), clock, delay_ns=selector.delay_ns))
+            watched = Watched(RtnetlinkLinks(keeper.sockets("h0"), clock, selector=selector))
             await watched.links.open(watched.take)
             held, widths_ns, rounds = 0, list[int](), 30
             for number in range(rounds):
@@ -420,9 +420,7 @@ def test_more_notices_than_a_turn_takes_did_not_come_before_they_are_said_to_hav
             ports = {f"eth{number}": f"p{number}" for number in range(4)}
             for interface, port in ports.items():
                 crossbar.plug(port, host="h0", interface=interface)
-            links = RtnetlinkLinks(
-                keeper.sockets("h0"), clock, delay_ns=selector.delay_ns, receive_buffer_bytes=1 << 21
-            )
+            links = RtnetlinkLinks(keeper.sockets("h0"), clock, selector=selector, receive_buffer_bytes=1 << 21)
             brackets: dict[tuple[str, int], Bracket] = {}
             seen: list[LinkReading] = []
             last: set[tuple[str, int]] = set()

@@ -14,7 +14,7 @@ from typing import TypeVar
 import pytest
 from typing_extensions import override
 
-from hwd_agents.sources.kernel.timed_selector import SCHEDSTAT, UNKNOWN_WAIT_NS, TimedSelector
+from hwd_agents.sources.kernel.timed_selector import RECENT_LOOKS, SCHEDSTAT, UNKNOWN_WAIT_NS, TimedSelector
 from hwd_drivers.core.clock import SystemClock
 
 T = TypeVar("T")
@@ -74,6 +74,22 @@ def delays_ns(before: Callable[[], None], *, sleep_s: float, path: str = SCHEDST
 @pytest.mark.parametrize("sleep_s", [0.0, 0.03])
 def test_all_that_the_thread_did_since_the_look_before_counts(before: Callable[[], None], sleep_s: float) -> None:
     assert min(delays_ns(before, sleep_s=sleep_s)) >= BUSY_NS * 0.99
+
+
+def test_waits_for_a_processor_in_recent_looks_are_told_and_older_ones_forgotten(tmp_path: Path) -> None:
+    path = tmp_path / "schedstat"
+    path.write_text("1 1000 1")
+
+    async def main(selector: TimedSelector) -> list[int]:
+        path.write_text("1 8000 1")
+        found = [selector.recent_wait_ns()]
+        for _ in range(RECENT_LOOKS + 1):
+            await asyncio.sleep(0.001)
+            found.append(selector.recent_wait_ns())
+        return found
+
+    found = run(main, path=str(path))
+    assert (found[0], found[1], found[-1]) == (7000, 7000, 0)
 
 
 def test_sleep_in_a_look_does_not_count() -> None:
