@@ -1,4 +1,4 @@
-"""`hwd serve`: the daemon as a process. Takes the parts of this machine, puts them together, says where it listens, and ends in order."""
+"""`hwd serve`: the daemon as a process, from its command line to an orderly end."""
 
 import asyncio
 import contextlib
@@ -46,14 +46,18 @@ from hwd_drivers.transports.dial import TcpDialer
 HTTP_PORT = 8642
 """Taken where no address is asked for and it is free, so that bookmarks and Prometheus find the daemon again."""
 THREADS = 4
-"""One that writes records and one that reads them, SQLite has one writer; one for a playbook or a topology that is read; and one that searches ways through composites."""
+"""One to write records, since SQLite has one writer; one to read them; one to load playbooks; one to search ways."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
-    """What the command line says. `http` None: 127.0.0.1, port 8642 or a free one. `mqtt`: `embedded`, `embedded:HOST:PORT` or a URL; None: as the environment says."""
+    """Options of the command line.
+
+    `http` None: 127.0.0.1 with port 8642 or a free one. `mqtt`: `embedded`, `embedded:HOST:PORT` or a URL; None: from
+    the environment.
+    """
 
     testbed: Path
     data: Path | None = None
@@ -63,7 +67,11 @@ class ServeOptions:
 
 
 async def serve(options: ServeOptions, environment: Mapping[str, str] = os.environ) -> None:
-    """Until cancelled. Raises ConfigError with all problems of the testbed file, RefusedError where another daemon has the testbed or its data."""
+    """Run the daemon until cancelled.
+
+    Raises ConfigError with all problems of the testbed file, RefusedError where another daemon has the testbed or its
+    data.
+    """
     loaded = load(options.testbed)
     testbed = loaded.require()
     for problem in loaded.problems:

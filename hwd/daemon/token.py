@@ -27,7 +27,7 @@ class Token:
 
     @classmethod
     def kept(cls, data: Path, ids: Ids, *, group: str | None) -> Self:
-        """Of a data folder; drawn where it has none. Raises ConfigError for a file that others may know, and for a group that there is not."""
+        """The token of a data folder, or a new one. Raises ConfigError: file readable by others, unknown group."""
         path = data.absolute() / FILE
         text = draw_once(path, ids, what="token", group=group)
         if len(text) < SHORTEST_TOKEN:

@@ -14,7 +14,10 @@ STAGES = frozenset({"journaled", "driving", "read-back", "waiting", "awaiting-co
 
 
 class Board:
-    """A `Sink`. `tell(status)` is called at every change; `run_of` names the run of a reconfiguration under way, `paused_by` who asked a run to pause."""
+    """A `Sink` that calls `tell(status)` at every change.
+
+    `run_of` names the run of a reconfiguration in progress, `paused_by` who asked a run to pause.
+    """
 
     TAKES: ClassVar = ("run.step", "reconfiguration.state", "reconfiguration.ended")
 
@@ -70,7 +73,7 @@ class Board:
         return after
 
     def look(self, run: str) -> None:
-        """Somebody asked for a pause, or for going on: paused is a run of which no step is under way, and none begins."""
+        """Update a run after a request to pause or resume. It is paused when no step of it is in progress."""
         by = self._paused_by(run)
         if by is not None and not self._steps_open.get(run):
             self.change(run, state=RunState.PAUSED, by=by, stage=None)

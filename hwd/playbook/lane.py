@@ -1,4 +1,4 @@
-"""A lane of a run: steps done one after the other, with the lease and the reconfiguration that they share. A `parallel` step opens one for each branch."""
+"""A lane of a run: steps in sequence that share a lease and a reconfiguration. A `parallel` step has one per branch."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -34,14 +34,14 @@ from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import ConfigError, FailedError, HwdError, RefusedError
 
 HELD_S = 60.0
-"""A pause lets leases last at least so long from each renewal on, however little they had left: they are renewed twice in that time."""
+"""The least time that a pause renews a lease for; it is renewed twice in that time."""
 LEFT_LEAST_S = 0.001
 """What a lease has left is read a moment after it was seen in force."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Shared:
-    """What the lanes of one run share. `tell(kind, **data)` emits a document of the run, `count(step, state)` says how far it is."""
+    """What the lanes of one run share. `tell(kind, **data)` emits a document of the run."""
 
     run: str
     reconfigurer: Reconfigurer

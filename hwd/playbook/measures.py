@@ -16,7 +16,10 @@ _NS_IN_S = 1e9
 
 
 class Tally:
-    """Counts and stage times of reconfigurations that have ended. Of stages only those of `stages` are kept: a run may have millions of values."""
+    """Counts and stage times of reconfigurations that have ended.
+
+    Only the stages in `stages` are stored: a run may have millions of values.
+    """
 
     def __init__(self, stages: Iterable[StageName] = StageName) -> None:
         self.applies = 0

@@ -1,4 +1,4 @@
-"""Runs: takes playbooks, starts each when its ports are free and its time has come, and sees it to its end.
+"""Runs: takes playbooks, starts each when it is due and its ports are free, and brings it to its end.
 
 status = await runs.start(text=..., file=..., parameters={})     # running, or queued
 await runs.pause(status.run, by="ada")
@@ -39,7 +39,7 @@ AGAIN_S = 5.0
 LOOK_S = 30.0
 """The longest sleep before a due time: the clock on the wall may be set meanwhile."""
 SETTLED_WITHIN_S = 30.0
-"""What earlier lives of the daemon left in the queue waits so long for the switches and hosts; then it starts, and says itself what is missing."""
+"""The longest that queued runs of an earlier process wait for switches and hosts; then they start and may fail."""
 SETTLED_LOOK_S = 0.25
 THE_LAB = "the switches and hosts to be there"
 DAEMON_END = "the end of the daemon"
@@ -147,7 +147,7 @@ class Runs:
                 continue
 
     def __call__(self, document: Document) -> None:
-        """Sink: what an end left open is brought back, or on, or its confirm is written at last: where the switches of its run are is known now."""
+        """Sink: learns where the switches of ended runs are, from recoveries and from confirms after the end."""
         run, outcome = document.data["run"], document.data["outcome"]
         is_late = document.kind == "daemon.recovered" or (run not in self._active and outcome != Outcome.FAILED)
         if isinstance(run, str) and is_late:
@@ -181,7 +181,7 @@ class Runs:
         return tuple(status for one in self._queue.waiting if (status := self.board.get(one.id)) is not None)
 
     async def state(self, id: str) -> RunStatus:
-        """Of a run by its id or the beginning of it. Raises UnknownError where there is none, ConfigError where several fit."""
+        """The state of a run, by its id or a prefix of it. Raises UnknownError for none, ConfigError for several."""
         if (known := self.board.get(id)) is not None:
             return known
         live = [status for status in self.board.live if status.run.startswith(id)] if id else []
@@ -197,7 +197,7 @@ class Runs:
     async def start(
         self, *, text: str, file: str, parameters: Mapping[str, str], due_wall_ns: int | None = None
     ) -> RunStatus:
-        """Check the playbook, and start it, or put it into the queue. Raises ConfigError with every problem, before anything moves."""
+        """Check the playbook, and start or queue it. Raises ConfigError with every problem, before any switch moves."""
         # whoever asked may go away meanwhile
         return await to_its_end(self._start(text, file, parameters, due_wall_ns), name="hwd:runs/start")
 
@@ -309,7 +309,7 @@ class Runs:
         return bool(outcomes) and all(outcome == Outcome.CONFIRMED for outcome in outcomes.values())
 
     async def _settle_recovered(self) -> float | None:
-        """Say of runs whose switches were not known at their end where they are; how long until it is to be tried again, None where that is done."""
+        """Record the safe state of ended runs that recovery made known; returns seconds until the next try, if any."""
         again_s: float | None = None
         for id, states in list(self._recovered.items()):
             if id in self._active or self._rack.is_left_open(id):

@@ -1,4 +1,4 @@
-"""Where a run left the switches, by what became of the last apply of each of its branches."""
+"""The safe state of a run: where it left the switches, by the outcome of the last apply of each branch."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ class SafeState(StrEnum):
     UNTOUCHED = "untouched"
     """The run applied nothing, or never began: it drove no switch."""
     AS_APPLIED = "as-applied"
-    """Nothing was under way: what was confirmed last stands. Of a switch that cannot be read at the end the reason of the end says so."""
+    """The state of the last confirm. The reason of the end names switches that could not be read at the end."""
     BEFORE_APPLY = "before-apply"
-    """The state read at the start of the last apply, and read back; of branches that ran at once, of the last apply of each."""
+    """The state read before the last apply, and read back; with parallel branches, before the last apply of each."""
     MIXED = "mixed"
-    """Of branches that ran at once, some stand as applied, and some as before their last apply; the reason of the end says which."""
+    """Some parallel branches are as applied, and some as before their last apply; the reason of the end names them."""
     UNKNOWN = "unknown"
     """A switch could not be brought back; the journal holds it open and the daemon brings it back when it answers."""
 

@@ -1,4 +1,4 @@
-"""Faults of twins that runs ask for: cleared when their run ends, whatever becomes of run, rack and daemon."""
+"""The faults of twins that runs have set, and their clearing when the run ends, also after a crash of the daemon."""
 
 import asyncio
 import logging
@@ -16,7 +16,10 @@ AGAIN_S: Final = 5.0
 """What could not be cleared is tried again so often."""
 
 SetFault = Callable[[Fault], Coroutine[None, None, None]]
-"""Tells the rack, and returns when it has done it. Raises ConfigError where it refuses, NoRackError where none is up, LinkError where one does not answer."""
+"""Sets a fault at the rack.
+
+Raises ConfigError where the rack refuses, NoRackError without a rack, LinkError where the rack does not answer.
+"""
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +29,7 @@ class NoRackError(LinkError):
 
 
 class TwinFaults:
-    """All faults of the rack's twins that come in through the daemon. `under_way` names the runs that are not over: what others set is cleared while `run` runs.
+    """All faults of twins that the daemon has set. `run` clears the faults of runs that are not in `under_way()`.
 
     What a run touches is in the records before it is set, and stays there until the rack said that it is clear.
     """
@@ -52,12 +55,12 @@ class TwinFaults:
         return RunFaults(run, self)
 
     async def set(self, fault: Fault) -> None:
-        """Raises RefusedError where the subject is no twin, ConfigError where it is not there, LinkError where the rack is away."""
+        """Raises RefusedError for a subject without twin, ConfigError for an unknown one, LinkError without a rack."""
         check_fault(fault, self._testbed)
         await self._set_fault(fault)
 
     async def set_for(self, run: str, fault: Fault) -> None:
-        """As `set`, and `clear_of` ends it. Raises HwdError too where the subject still has a fault of a run that is over."""
+        """As `set`, until `clear_of`. Raises HwdError also where the subject still has a fault of an ended run."""
         check_fault(fault, self._testbed)
         await self._in_turn(self._set_for(run, fault))
 
@@ -98,7 +101,7 @@ class TwinFaults:
                 log.info("run %s: the faults of twins that it left are cleared", run)
 
     async def _in_turn(self, work: Coroutine[None, None, None]) -> None:
-        """The rack is told one thing after the other, each to its end, also where who asked is gone: what is asked later is done later."""
+        """Send requests to the rack in order, each to its end, even if the caller is cancelled."""
 
         async def do() -> None:
             async with self._turn:

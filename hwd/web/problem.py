@@ -1,7 +1,7 @@
 """Problem documents (RFC 9457): what an error looks like over HTTP.
 
-`exit_status` is what the command line ends with. A refused file has `problems`, one text each; a device that said no has `device`, `command`, `code`, `text`;
-what could not be rolled back has `switches`, those that differ from before.
+`exit_status` is what the command line ends with. A refused file has `problems`, one text each; a device that said no
+has `device`, `command`, `code`, `text`; what could not be rolled back has `switches`, those that differ from before.
 """
 
 import logging

@@ -1,7 +1,8 @@
 """The event stream: the hub's documents as server-sent events.
 
-An id is `<boot>.<number>`. A listener that comes back with `Last-Event-ID` of this boot of the daemon gets what it has not seen; with an id of another boot it
-gets everything that is kept, since all of it is new to it. An `event: missed` says how many it can never have.
+An id is `<boot>.<number>`. A listener that comes back with `Last-Event-ID` of this boot of the daemon gets what it has
+not seen; with an id of another boot it gets everything that is kept, since all of it is new to it. An `event: missed`
+says how many it can never have.
 """
 
 import asyncio
@@ -48,7 +49,7 @@ class EventStream:
         return int(number) if boot == self._boot else 0
 
     def kept(self, after: int | None, kinds: tuple[str, ...] = ()) -> dict[str, Json]:
-        """What is kept now, at once: {last, missed, documents}. `last` is the id to go on after; `after` None asks for that alone."""
+        """{last, missed, documents} in memory. `last`: the id to go on after; without `after` there is only `last`."""
         last = self._hub.last
         found = [] if after is None else self._hub.kept(after)
         missed = 0 if after is None else (found[0][0] if found else last + 1) - after - 1
@@ -56,7 +57,7 @@ class EventStream:
         return {"last": self.id_of(last), "missed": max(0, missed), "documents": documents}
 
     async def follow(self, after: int | None, kinds: tuple[str, ...] = ()) -> AsyncGenerator[bytes, None]:
-        """Events, heartbeats between them, until `stop`. `kinds`: kinds or their beginnings with a dot (`run.`); none: all."""
+        """Events with heartbeats, until `stop`. `kinds`: names, or prefixes with a dot (`run.`); none: all."""
         documents = self._hub.follow(after)
         stopping = asyncio.ensure_future(self._stopping.wait())
         coming = asyncio.ensure_future(anext(documents))

@@ -1,4 +1,4 @@
-"""What runs do beside driving switches one by one: branches, sweeps, asserts, faults, host settings, pauses, and how all of it ends."""
+"""The language of playbooks: branches, sweeps, asserts, faults, host settings, pauses, and all their ends."""
 
 import asyncio
 from typing import Any
@@ -237,8 +237,16 @@ def test_percentiles_are_known_from_enough_values_on(run_lab: RunLab) -> None:
 @pytest.mark.parametrize(
     ("steps", "why", "values"),
     [
-        ([apply(STRAIGHT), "assert: last.moves == n"], "does not hold; last.moves = 4, n = 3", {"last.moves": 4, "n": 3}),
-        (["assert: last.ready == 0"], "cannot be said, since nothing that was measured says last.ready; last.ready = unknown", {"last.ready": None}),
+        (
+            [apply(STRAIGHT), "assert: last.moves == n"],
+            "does not hold; last.moves = 4, n = 3",
+            {"last.moves": 4, "n": 3},
+        ),
+        (
+            ["assert: last.ready == 0"],
+            "cannot be said, since nothing that was measured says last.ready; last.ready = unknown",
+            {"last.ready": None},
+        ),
         ([apply(STRAIGHT), "assert: last.turnaround.p99_s < 3"], "p99_s = unknown", {"last.turnaround.p99_s": None}),
         (["assert: 1 / (n - 3) > 0"], "cannot be calculated", {"n": 3}),
     ],
@@ -337,7 +345,10 @@ def test_slow_switch_is_quick_again_on_the_way_back(run_lab: RunLab) -> None:
 
 
 class LateRack:
-    """The way to the rack's control socket, as threads go it: what began goes on without who asked, and clearing is quicker than setting."""
+    """The way to the rack's control socket as threads use it.
+
+    A request goes on without its caller, and clearing is faster than setting.
+    """
 
     def __init__(self, lab: Lab, *, sets_in_s: float, clears_in_s: float) -> None:
         self._set_fault = lab.world.set_fault

@@ -1,6 +1,6 @@
-"""One grammar: the same requests, in all modes, come out alike on switches that move ports in use and on those that refuse them.
+"""The same requests, in all modes, have the same results on switches that move ports in use and that refuse to.
 
-In virtual time, over the switches' own bytes. What differs is what happens in the window between our read and our write, and how that is told.
+In virtual time, over the switches' own bytes. Only changes of others between our read and our write differ.
 """
 
 import asyncio
@@ -148,7 +148,10 @@ def test_the_same_requests_come_out_alike_in_every_mode(kind: str, tmp_path: Pat
 def test_what_another_client_makes_in_the_window_is_refused_or_alarmed_never_lost_in_silence(
     kind: str, mode: str, tmp_path: Path
 ) -> None:
-    """On a switch that refuses, theirs stands. On one that moves it is taken: that is told, and is a failure where nothing in use may be touched."""
+    """A switch that refuses keeps the other client's crossconnect. One that moves takes it, which is reported.
+
+    Under `safe` that is a failure.
+    """
 
     async def test(rack: Rack) -> None:
         rack.meanwhile = lambda: rack.panel(add="7A-4B")

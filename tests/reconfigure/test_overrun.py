@@ -1,4 +1,4 @@
-"""Overruns: what another client made between our read and our write is alarmed and named, whatever becomes of our change."""
+"""Overruns: what another client made between our read and our write is named, whether or not our change succeeds."""
 
 import pytest
 from hypothesis import given

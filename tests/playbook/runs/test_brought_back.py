@@ -1,4 +1,4 @@
-"""What is kept when a daemon was killed: of its run that the last step did not end and that its switches were brought back later; how long things take; what became of what."""
+"""What a new daemon knows after a kill: the crashed run and its safe state, turnarounds, and outcomes."""
 
 import asyncio
 import errno

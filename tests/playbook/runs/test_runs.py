@@ -283,7 +283,7 @@ TWO_SLOW = (
 
 
 class Rack:
-    """The daemon's way to the rack's control socket, on which clearing of a switch fails as long as it is in `failing`."""
+    """The daemon's way to the rack's control socket; to clear a switch fails as long as it is in `failing`."""
 
     def __init__(self, lab: Lab, **failing: HwdError) -> None:
         self._set_fault = lab.world.set_fault
