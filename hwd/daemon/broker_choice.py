@@ -1,4 +1,4 @@
-"""Which broker the daemon is to use, and where that is said so that no password of it is for others to read."""
+"""The choice of the broker, from places where others cannot read its password."""
 
 import stat
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Which commit of hwd is at work: as its installation says, else as git says of the source tree that it runs from."""
+"""The commit of this hwd, as its installation or the git repository of its source tree says."""
 
 import json
 import os

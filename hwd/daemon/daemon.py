@@ -27,6 +27,7 @@ from hwd.model.instant import Origin
 from hwd.model.testbed import Switch, Testbed
 from hwd.playbook.effects import Effects
 from hwd.playbook.run_record import RunTemplate
+from hwd.playbook.run_recovery import RunRecovery
 from hwd.playbook.runner import Runner
 from hwd.playbook.runs import RackState, Runs
 from hwd.playbook.twin_faults import TwinFaults
@@ -224,10 +225,10 @@ class Daemon:
             announce=self._sink.without(self._recorder),
             offload=self._offload,
         )
-        self._sink.add(self._runs, *Runs.TAKES)
+        self._sink.add(self._runs.recovery, *RunRecovery.TAKES)
         board = self._runs.board
         self._topics = RunTopics(
-            self._bus, self.testbed.name, lambda: {status.run: status.to_data() for status in board.kept}
+            self._bus, self.testbed.name, lambda: {status.run: status.to_data() for status in board.all}
         )
         self._sink.add(board, *board.TAKES)
         self._sink.add(self._topics, *RunTopics.TAKES)
@@ -421,9 +422,7 @@ class Daemon:
             self._recover.clear()
             try:
                 await self.reconfigurer.recover()
-            except (
-                Exception
-            ):  # the supervisor of the journal: what is open stays open, and the switches go on being watched
+            except Exception:  # a supervisor: open entries stay open, and the daemon goes on
                 log.exception("journal: cannot recover")
             await self._name_journal()
             try:

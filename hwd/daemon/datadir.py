@@ -1,4 +1,4 @@
-"""The data directory: the daemon's own, held by one process at a time."""
+"""The data directory, with a lock for one daemon at a time."""
 
 import fcntl
 import logging

@@ -1,4 +1,4 @@
-"""The daemon's sink: hands each document to everybody who makes something of it."""
+"""The daemon's sink: hands each document to the sinks that take its kind."""
 
 import logging
 from collections.abc import Sequence

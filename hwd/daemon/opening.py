@@ -1,4 +1,4 @@
-"""Opens switches by their drivers, as the testbed file says."""
+"""Opens sessions with switches by their drivers, as the testbed file says."""
 
 from collections.abc import Awaitable, Callable, Mapping
 

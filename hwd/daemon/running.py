@@ -1,4 +1,4 @@
-"""From a process's start to its end: logging, signals, the event loop."""
+"""The frame of a process: logging, signals, event loop."""
 
 import asyncio
 import logging

@@ -88,7 +88,7 @@ async def serve(options: ServeOptions, environment: Mapping[str, str] = os.envir
         sock = stack.enter_context(_listen(options.http, set_tokens))
         ids, clock, draws = RandomIds(), SystemClock(), Draws(None)
         limits = Limits(clock)
-        token = None if set_tokens else Token.kept(data.path, ids, group=testbed.access_group)
+        token = None if set_tokens else Token.load(data.path, ids, group=testbed.access_group)
         logins = Logins.kept(Access.of(testbed), data.path, ids)
         embedded = _embedded(broker, logins, limits)
         if embedded is not None:
@@ -209,7 +209,7 @@ async def _run(
         switches, hosts = len(testbed.switches), len(testbed.hosts)
         log.info("testbed %s: %d switches, %d hosts", testbed.name, switches, hosts)
         log.info("http    %s", http_url)
-        if token is not None and sys.stderr.isatty():  # a log that is kept is read by others
+        if token is not None and sys.stderr.isatty():  # others may read a log file
             log.info("browser %s", token.page(http_url))
         log.info("mqtt    %s", BrokerUrl.parse(mqtt_url))
         log.info("data    %s", data)
@@ -259,7 +259,7 @@ def _rack(options: ServeOptions, testbed: Testbed, folder: Path) -> RackProcess 
 
 
 def _say_what_goes_on(testbed: Testbed, rack: RackPlace | None, started: Sequence[RackProcess]) -> None:
-    """At the end: nobody looks for the processes of a rack that was started days ago."""
+    """Log at the end which processes still run: a rack may have been started days ago."""
     pid = rack.pid if rack is not None else next((process.pid for process in started if not process.ended), None)
     if pid is not None:
         log.info(

@@ -36,7 +36,7 @@ from hwd_drivers.core.errors import ConfigError, FailedError, HwdError, RefusedE
 HELD_S = 60.0
 """The least time that a pause renews a lease for; it is renewed twice in that time."""
 LEFT_LEAST_S = 0.001
-"""What a lease has left is read a moment after it was seen in force."""
+"""The least remaining time of a lease, which is read a moment after it was seen in force."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class Shared:
     started_ns: int
     lanes: "list[Lane]" = field(default_factory=list)
     left_s: dict[str, float] = field(default_factory=dict)
-    """By lease: what it had left when the pause began that holds it."""
+    """By lease: the seconds that it had left when the pause began."""
     begun: int = 0
     done: int = 0
     applies_done: int = 0
@@ -65,7 +65,7 @@ class Shared:
     has_set: bool = False
     """Whether a NIC port was set."""
     has_harmed: bool = False
-    """Whether a twin was told to misbehave."""
+    """Whether a fault of a twin was set."""
 
     @property
     def holder(self) -> str:
@@ -80,7 +80,7 @@ class Lane:
         self.lease: Lease | None = None
         self.around = around
         self.has_stood = False
-        """Whether branches of it that are over applied something, which stood."""
+        """Whether ended branches of it applied something that is still in place."""
         self._shared = shared
         self._open: Reconfiguration | None = None
         self._last: Tally | None = around._last if around else None
@@ -88,12 +88,12 @@ class Lane:
         shared.lanes.append(self)
 
     async def go(self, steps: tuple[Step, ...]) -> None:
-        """Do the steps, and confirm what they applied last. Raises what a step raises, with all as it is."""
+        """Do the steps, and confirm the last apply. Raises what a step raises, without a roll-back."""
         await self._do(steps)
         await self._confirm()
 
     async def release(self) -> None:
-        """Give its own lease back."""
+        """Release its own lease."""
         if self.lease is not None:
             await self._shared.leases.release(self.lease.id)
         self.lease = None
@@ -278,7 +278,7 @@ class Lane:
             raise RefusedError(f"{conflict}. Wait, or ask {conflict.lease.holder} to release it")
 
     async def _border(self) -> None:
-        """Between two steps: stands still as long as a pause is asked for. Time stands still for its leases too."""
+        """Between two steps: wait while a pause is requested. The remaining time of leases is restored afterwards."""
         if (by := self._shared.brake.by) is None:
             return
         self._shared.tell("run.paused", by=by, branch=self.name)

@@ -1,4 +1,4 @@
-"""What a run has measured so far, under the names that expressions use. See `hwd.config.playbook.measured`."""
+"""The measures of a run, under the names that expressions use. See `hwd.config.playbook.measured`."""
 
 from array import array
 from collections.abc import Iterable

@@ -101,7 +101,7 @@ class Runner:
 
     @property
     def progress(self) -> dict[str, float]:
-        """Steps done, of how many, and how many seconds are left, about."""
+        """Steps done, their total, and the expected seconds that are left."""
         per_apply_s, _ = self._history.expect(())
         applies, dwell_s = self._applies - self._shared.applies_done, self._dwell_s - self._shared.dwelt_s
         expected_s = max(0, applies) * per_apply_s + max(0.0, dwell_s)
@@ -109,7 +109,7 @@ class Runner:
 
     @property
     def paused_by(self) -> str | None:
-        """Who asked it to pause; it stands still from the next border of two steps on."""
+        """Who requested a pause, which takes effect before the next step."""
         return self._brake.by
 
     async def go(self) -> RunEnd:
@@ -157,7 +157,7 @@ class Runner:
             self._stop_once()
             return
         self._shared.has_harmed = False  # what a lane still sets until it is stopped is cleared once more
-        self._clearing = self._start(self._clear(), "clear")  # first, since what is under way is brought back
+        self._clearing = self._start(self._clear(), "clear")  # before switches are rolled back
         self._clearing.add_done_callback(self._is_clear)
         asyncio.get_running_loop().call_later(CLEARED_WITHIN_S, self._stop_once)
 
@@ -183,7 +183,7 @@ class Runner:
             ) from None
 
     def _stop_once(self) -> None:
-        """A second time would cut the way back short."""
+        """Cancel the steps, but only once: a second cancel would cut the roll-back short."""
         if self._task is not None and not self._stopped:
             self._stopped = True
             self._task.cancel()

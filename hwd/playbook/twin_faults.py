@@ -72,7 +72,7 @@ class TwinFaults:
         await self._in_turn(self._clear_of(run))
 
     async def clear_left(self) -> None:
-        """Try once to clear what runs of a daemon that died had set; `run` goes on with what stays."""
+        """Try once to clear faults that runs of a crashed daemon have set; `run` tries the rest again."""
         try:
             left = await self._records.twin_faults.all()
         except HwdError as error:
@@ -115,7 +115,7 @@ class TwinFaults:
     def _is_done(self, task: asyncio.Task[None]) -> None:
         self._work.discard(task)
         if not task.cancelled():
-            task.exception()  # who asked has it; where nobody waits any more, `run` tries again and says so
+            task.exception()  # the caller has it; without a caller `run` tries again and logs it
 
     # --- in turn
 
@@ -133,7 +133,7 @@ class TwinFaults:
         await self._clear(run, list(self._touched.get(run, ())))
 
     async def _clear(self, run: str, subjects: Sequence[str]) -> None:
-        """All that can be; what is clear is forgotten."""
+        """Clear all subjects, and forget those that are clear. Raises FailedError for the others."""
         cleared: list[str] = []
         failures: list[str] = []
         for subject in subjects:
@@ -155,10 +155,10 @@ class TwinFaults:
             )
 
     async def _behave(self, run: str, clear: Fault) -> None:
-        """Returns when nothing is set there, or nobody is there."""
+        """Clear one subject; an unknown subject or a rack that is down counts as clear."""
         try:
             check_fault(clear, self._testbed)
-        except (ConfigError, RefusedError) as error:  # the testbed file was changed between two lives of the daemon
+        except (ConfigError, RefusedError) as error:  # the testbed file has changed since
             log.info("run %s: nothing to clear: %s", run, error)
             return
         try:

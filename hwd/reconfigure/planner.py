@@ -249,7 +249,7 @@ def relied_ports(plan: Plan) -> frozenset[str]:
 
 
 def touched_ports(plan: Plan) -> frozenset[str]:
-    """Ports that nobody else may have leased."""
+    """Ports that must not be leased to others."""
     return plan.touches
 
 

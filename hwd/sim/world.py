@@ -48,7 +48,7 @@ BUS_LATENCY_S = (0.000_08, 0.000_3)
 
 
 class World:
-    """Owns all nodes of one simulated rack. `documents` is everything that the daemon told, in order."""
+    """Owns all nodes of one simulated rack. `documents`: all documents of the daemon, in order."""
 
     def __init__(
         self,

@@ -328,7 +328,7 @@ def _events(events: EventStream) -> APIRouter:
         kind: Annotated[list[str] | None, Query(description="only these; `run.` is all that begin so")] = None,
     ) -> Response:
         """What the event stream keeps, at once: {last, missed, documents}. `last` is the id to go on after."""
-        return JSONResponse(events.kept(events.after(after), tuple(kind or ())))
+        return JSONResponse(events.snapshot(events.after(after), tuple(kind or ())))
 
     return router
 

@@ -18,7 +18,7 @@ from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.offload import Offload
 
 PLANS_KEPT = 256
-"""Plans that can be applied by their hash; nobody comes back to older ones."""
+"""Plans that can be applied by their hash; older ones are forgotten."""
 
 log = logging.getLogger(__name__)
 
@@ -130,7 +130,7 @@ class Applies:
         return under_way(one)
 
     async def close(self) -> None:
-        """Stop and roll back what is under way. Nothing new begins from here on."""
+        """Stop and roll back all in progress. Nothing new begins from here on."""
         self._closing = True
         for task in self._under_way.values():
             task.cancel()

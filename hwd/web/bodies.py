@@ -1,4 +1,4 @@
-"""What the calls of the HTTP API take. Unknown fields are refused: a misspelt limit must not be a missing one."""
+"""The bodies of HTTP calls. Unknown fields are refused, so that a misspelt limit is not ignored."""
 
 from typing import Annotated, Literal
 

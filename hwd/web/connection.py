@@ -51,9 +51,7 @@ class Connection(H11Protocol):
 
     @property
     def waits(self) -> bool:
-        if (
-            not self._begun or self.cycle is None
-        ):  # uvicorn has none before the first request, and never for what is no HTTP
+        if not self._begun or self.cycle is None:  # uvicorn has no cycle before the first request
             return True
         return self.cycle.response_complete or STRANGER in self.scope.get("state", {})
 
@@ -94,7 +92,7 @@ class Connection(H11Protocol):
 
     @override
     def send_400_response(self, msg: str) -> None:
-        """For what is no HTTP, and for a head that does not end."""
+        """The answer to bytes that are no HTTP, and to an endless head."""
         size = len(self.conn.trailing_data[0])
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):  # an answer is on its way: nothing fits behind it
             self.transport.close()

@@ -1,4 +1,4 @@
-"""The door: who may talk to the daemon. Who has a token of it; and no web page that a browser was lured to."""
+"""The door: access to the daemon with a token, and protection against foreign web pages."""
 
 import asyncio
 import hmac
@@ -29,7 +29,7 @@ OWN_SITES = frozenset({"same-origin", "none"})
 """Values of Sec-Fetch-Site for our own pages and typed addresses. Another port of this machine is `same-site`."""
 TOKEN_QUERY = "token"
 STRANGER = "stranger"
-"""In the `state` of a request of whoever showed no token: it has no claim to its connection when there are too many."""
+"""In the `state` of a request without a token: its connection may be closed when there are too many."""
 
 log = logging.getLogger(__name__)
 
@@ -172,7 +172,7 @@ def _is_open(scope: Scope) -> bool:
 
 
 def _has_body(headers: Headers) -> bool:
-    """Of whoever shows no token nothing is taken in."""
+    """The body of a request without a token is not read."""
     return "transfer-encoding" in headers or headers.get("content-length", "0").strip("0") != ""
 
 

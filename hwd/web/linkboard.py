@@ -1,4 +1,4 @@
-"""What is lit and what has carrier, kept from documents: the status screen's view of hosts and links."""
+"""Light and carrier of links and hosts, from documents, for the status screen."""
 
 from collections.abc import Callable, Mapping
 from typing import ClassVar
@@ -50,7 +50,7 @@ class Linkboard:
                         port["carrier"] = False
 
     def ports(self, host: str) -> dict[str, Json]:
-        """Ports of a host by name, as its agent's birth and events tell of them."""
+        """Ports of a host by name, from the birth and the events of its agent."""
         return {name: dict(port) for name, port in self._ports.get(host, {}).items()}
 
     def links(self) -> list[dict[str, Json]]:

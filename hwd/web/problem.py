@@ -41,7 +41,7 @@ _STATUS: tuple[tuple[type[HwdError], int], ...] = (
     (ProtocolError, 502),
     (BugError, 500),
 )
-"""First match counts: subclasses stand before their bases. Everything else was tried and did not come out: 500."""
+"""The first match counts, so subclasses come before their bases. All other errors are failures: 500."""
 
 _log = logging.getLogger(__name__)
 

@@ -29,7 +29,7 @@ CONNECTIONS_MAX = 256
 SHARE = 4
 """HTTP may have this fraction of the process's descriptors: switches, broker, records and journal need the rest."""
 BUSY_MAX = 8
-"""Connections beyond the most that are told so; of more, the kernel tells."""
+"""The most connections beyond the limit that get an answer; the kernel refuses the rest."""
 
 SAY_EVERY_S = 60.0
 """Between two lines about a want of descriptors: who takes them all sees to it that it comes and goes."""

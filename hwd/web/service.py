@@ -1,4 +1,4 @@
-"""What the daemon offers to the outside: one method for each call of the HTTP API, JSON in and out. No HTTP in here."""
+"""The service of the daemon: one method for each call of the HTTP API, JSON in and out, without HTTP."""
 
 import asyncio
 import dataclasses
@@ -88,10 +88,10 @@ class Service:
         self._recorder = recorder
         self._clock = clock
 
-    # --- what is
+    # --- state
 
     def status(self) -> dict[str, Json]:
-        """Everything of one screen."""
+        """All that the status screen shows."""
         address, connected = self._hosts.bus_address()
         failure = self._recorder.failure
         return {
@@ -318,7 +318,7 @@ class Service:
         return (document_data(document) async for document in self._recorder.documents(run.id))
 
     async def close(self) -> None:
-        """Abort the runs and roll back what is under way, each into its safe state. Nothing new begins from here on."""
+        """Abort runs and roll back reconfigurations into their safe states. Nothing new begins from here on."""
         await asyncio.gather(self._runs.close(), self._applies.close())
 
     # --- inside
@@ -375,5 +375,5 @@ def document_data(document: Document) -> dict[str, Json]:
 
 
 def run_data(run: Run) -> dict[str, Json]:
-    """A run as JSON; `outcome` is null while it goes on."""
+    """A run as JSON; `outcome` is null until its end."""
     return dataclasses.asdict(run)

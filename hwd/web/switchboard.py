@@ -1,4 +1,4 @@
-"""What the switches last said, kept from documents: the status screen's view of them."""
+"""The last reports of the switches, from documents, for the status screen."""
 
 from collections.abc import Iterable, Mapping
 from typing import ClassVar
