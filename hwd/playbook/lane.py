@@ -73,18 +73,18 @@ class Shared:
 
 
 class Lane:
-    """One line of steps. `lease` is its own; without one it acts under that of the lane around it."""
+    """One line of steps. `lease` is its own; without one it acts under that of the outer lane."""
 
-    def __init__(self, shared: Shared, *, name: str = "", around: "Lane | None" = None) -> None:
+    def __init__(self, shared: Shared, *, name: str = "", outer: "Lane | None" = None) -> None:
         self.name = name
         self.lease: Lease | None = None
-        self.around = around
-        self.has_stood = False
+        self.outer = outer
+        self.has_applied = False
         """Whether ended branches of it applied something that is still in place."""
         self._shared = shared
         self._open: Reconfiguration | None = None
-        self._last: Tally | None = around._last if around else None
-        self._swept: Mapping[str, Scalar] = around._swept if around else {}
+        self._last: Tally | None = outer._last if outer else None
+        self._swept: Mapping[str, Scalar] = outer._swept if outer else {}
         shared.lanes.append(self)
 
     async def go(self, steps: tuple[Step, ...]) -> None:
@@ -107,11 +107,11 @@ class Lane:
                     for _ in range(step.times):
                         await self._do(step.steps)
                 case SweepStep():
-                    around = self._swept
+                    outer = self._swept
                     for round in step.rounds:
-                        self._swept = {**around, **round.values}
+                        self._swept = {**outer, **round.values}
                         await self._do(round.steps)
-                    self._swept = around
+                    self._swept = outer
                 case ParallelStep():
                     await self._do_at_once(step)
                 case _:
@@ -163,7 +163,7 @@ class Lane:
     async def _do_at_once(self, step: ParallelStep) -> None:
         await self._confirm()
         lanes = [
-            Lane(self._shared, name=f"{self.name}/{branch.name}".lstrip("/"), around=self) for branch in step.branches
+            Lane(self._shared, name=f"{self.name}/{branch.name}".lstrip("/"), outer=self) for branch in step.branches
         ]
 
         async def go(lane: Lane, steps: tuple[Step, ...]) -> None:
@@ -179,7 +179,7 @@ class Lane:
         self._shared.lanes = [lane for lane in self._shared.lanes if lane not in lanes]
         applied = self._shared.reconfigurer.last_by_branch(self._shared.run)
         for lane in lanes:
-            self.has_stood |= lane.name in applied or lane.has_stood
+            self.has_applied |= lane.name in applied or lane.has_applied
             self._shared.reconfigurer.forget(self._shared.run, lane.name)
 
     async def _take(self, step: LeaseStep) -> None:
@@ -253,7 +253,7 @@ class Lane:
     @property
     def _in_force(self) -> Lease | None:
         """The lease that it acts under."""
-        return self.lease or (self.around._in_force if self.around else None)
+        return self.lease or (self.outer._in_force if self.outer else None)
 
     async def _confirm(self) -> None:
         if self._open is None:
@@ -297,12 +297,12 @@ class Lane:
         self._shared.tell("run.resumed", branch=self.name)
 
     def _held(self) -> list[Lease]:
-        """Leases in force of this lane and of those around it."""
+        """Leases in force of this lane and of its outer lanes."""
         mine = {lane.lease.id for lane in self._up() if lane.lease is not None}
         return [lease for lease in self._shared.leases.all() if lease.id in mine]
 
     def _up(self) -> "list[Lane]":
-        return [self, *(self.around._up() if self.around else [])]
+        return [self, *(self.outer._up() if self.outer else [])]
 
     def _tell_step(self, number: int, what: str, state: str) -> None:
         self._shared.tell(

@@ -40,15 +40,15 @@ def left_by(lanes: Sequence[Lane], last: Mapping[str, Reconfiguration]) -> Left:
 
     def state_of(lane: Lane) -> SafeState | None:
         """None where it applied nothing."""
-        if inner := [state for one in lanes if one.around is lane and (state := state_of(one)) is not None]:
+        if inner := [state for one in lanes if one.outer is lane and (state := state_of(one)) is not None]:
             return _together(inner)
         if (applied := last.get(lane.name)) is not None:
             return _state_after(applied)
-        return SafeState.AS_APPLIED if lane.has_stood else None
+        return SafeState.AS_APPLIED if lane.has_applied else None
 
     def branches() -> Iterator[tuple[str, SafeState]]:
         for lane in lanes:
-            is_innermost = not any(one.around is lane for one in lanes)
+            is_innermost = not any(one.outer is lane for one in lanes)
             if is_innermost and (state := state_of(lane)) is not None:
                 yield lane.name, state
 
