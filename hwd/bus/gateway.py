@@ -147,11 +147,6 @@ class Gateway:
         """Whether there is a broker."""
         return self._bus.connected
 
-    @property
-    def broker_address(self) -> str:
-        """Where the broker is, as `Bus.address`."""
-        return self._bus.address
-
     def hosts(self) -> Mapping[str, HostView]:
         """All hosts of the testbed, heard of or not, each as it is when it is looked at."""
         return _Views(self._hosts, self._view)

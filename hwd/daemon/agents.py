@@ -1,4 +1,4 @@
-"""The agents as a reconfiguration asks them: the gateway behind a smaller face."""
+"""The agents as a reconfiguration needs them, on top of the gateway."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Which broker the daemon is to use, and where that is said so that no password of it is for others to read."""
+"""The choice of the broker, from places where others cannot read its password."""
 
 import stat
 from collections.abc import Mapping
@@ -17,7 +17,8 @@ FILE_VARIABLE: Final = "HWD_MQTT_FILE"
 def chosen_broker(option: str | None, environment: Mapping[str, str]) -> str:
     """What `--mqtt` says, else HWD_MQTT, else the file that HWD_MQTT_FILE names, else `embedded`.
 
-    Raises ConfigError for a URL that is none, for a password on the command line or in a file that others can read, and for a file that cannot be read.
+    Raises ConfigError for an invalid URL, for a password on the command line or in a file that others can read, and
+    for a file that cannot be read.
     """
     if option is not None:
         if not _is_embedded(option) and BrokerUrl.parse(option).password is not None:

@@ -1,4 +1,4 @@
-"""Which commit of hwd is at work: as its installation says, else as git says of the source tree that it runs from."""
+"""The commit of this hwd, as its installation or the git repository of its source tree says."""
 
 import json
 import os
@@ -17,7 +17,7 @@ GIT_WITHIN_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """`id` is a commit, or what `git describe --always --dirty` says; None where that is not known, and then `why_not` says why."""
+    """`id`: a commit as `git describe --always --dirty` names it; None if unknown, with the reason in `why_not`."""
 
     id: str | None = None
     why_not: str = "nobody asked"

@@ -27,6 +27,7 @@ from hwd.model.instant import Origin
 from hwd.model.testbed import Switch, Testbed
 from hwd.playbook.effects import Effects
 from hwd.playbook.run_record import RunTemplate
+from hwd.playbook.run_recovery import RunRecovery
 from hwd.playbook.runner import Runner
 from hwd.playbook.runs import RackState, Runs
 from hwd.playbook.twin_faults import TwinFaults
@@ -54,13 +55,13 @@ from hwd_drivers.devices.supervisor import LONGEST_RETRY_S, Supervisor
 LAG_PERIOD_S = 0.25
 """Between two looks at how late the event loop is."""
 CLOSE_WITHIN_S = 10.0
-"""For runs and applies to reach their safe states when the daemon ends; each is bounded to 5 s by itself, and all go at once."""
+"""For runs and applies to reach their safe states when the daemon ends. Each takes 5 s at most, and all end at once."""
 LAG_TELL_S = 10.0
 """Between two documents that say so."""
 RECALLED = 16
 """Timelines that are read at once at a start: those of a large rack are megabytes."""
 RECALLED_MOST = 256
-"""Timelines that are looked at in all at a start: without agents none tells how long a link took, and there may be years of them."""
+"""The most timelines that are read at a start: without agents they hold no turnaround, and there may be many."""
 TWIN_RETRY_S = 1.0
 """The longest pause before a twin is tried again: it is a process of this machine, which an attempt costs nothing."""
 RECOVER_AGAIN_S = 5.0
@@ -121,7 +122,7 @@ class Daemon:
         self._limits = limits or Limits(clock)
 
     async def open(self) -> None:
-        """Read records and journal, close what a crash left open in the records, and put the parts together. Touches no device."""
+        """Read records and journal, close crashed runs in the records, and build the parts. Touches no device."""
         await self._records.open()
         await self._load_journal()
         self._supervisors = {
@@ -223,10 +224,10 @@ class Daemon:
             announce=self._sink.without(self._recorder),
             offload=self._offload,
         )
-        self._sink.add(self._runs, *Runs.TAKES)
+        self._sink.add(self._runs.recovery, *RunRecovery.TAKES)
         board = self._runs.board
         self._topics = RunTopics(
-            self._bus, self.testbed.name, lambda: {status.run: status.to_data() for status in board.kept}
+            self._bus, self.testbed.name, lambda: {status.run: status.to_data() for status in board.all}
         )
         self._sink.add(board, *board.TAKES)
         self._sink.add(self._topics, *RunTopics.TAKES)
@@ -238,7 +239,12 @@ class Daemon:
             faults=self._faults,
             reconfigurer=self.reconfigurer,
             leases=self._leases,
-            hosts=HostAccess(gateway=self._gateway, settings=self._settings, delegations=self._delegations),
+            hosts=HostAccess(
+                bus_address=lambda: (self._bus.address, self._bus.connected),
+                gateway=self._gateway,
+                settings=self._settings,
+                delegations=self._delegations,
+            ),
             boards=StatusBoards(switches=self._switches, links=self._linkboard),
             records=self._records,
             recorder=self._recorder,
@@ -288,7 +294,7 @@ class Daemon:
     # --- parts
 
     async def _recall(self) -> None:
-        """What an earlier life of the daemon knew of how long things take, and of what became of what was asked of it."""
+        """Learn turnarounds and outcomes from the records of earlier processes of the daemon."""
         before: int | None = None
         for _ in range(RECALLED_MOST // RECALLED):
             if self._history.full:
@@ -303,14 +309,17 @@ class Daemon:
             self._outcomes(stored.document)
 
     async def _load_journal(self) -> None:
-        """The records know which journal is theirs: without that, one that was taken away would be a new one, which holds nothing open."""
+        """Load the journal. The records have its id: without it a lost journal would look like a new and empty one."""
         known = await self._known_journal.read()
         self._journal.load(known=known, fresh=f"{self._clock.wall_ns():x}")
         self._is_journal_known = known is not None
         await self._name_journal()
 
     async def _name_journal(self) -> None:
-        """Tell the records of a journal that they do not know, once it is written: the next start would miss it before, and take that for damage."""
+        """Write the id of a new journal to the records, but not before the journal itself is on the disk.
+
+        An id without a journal would look like damage at the next start.
+        """
         if self._is_journal_known or not self._journal.is_written:
             return
         try:
@@ -325,7 +334,7 @@ class Daemon:
             async with asyncio.timeout(CLOSE_WITHIN_S):
                 try:
                     await self.service.close()
-                finally:  # also where the time is over: what was asked to be confirmed has no other chance before the next start
+                finally:  # after a timeout too: a pending confirm has no other chance before the next start
                     self.reconfigurer.write_ends()
                 await self._topics.flush()
         except TimeoutError:
@@ -350,7 +359,7 @@ class Daemon:
         return self._applies.request(step.what, mode=step.mode, lease=lease, wanted=step.wanted)
 
     def refused_client(self, client_id: str, why: str) -> None:
-        """The broker did not let a client of this id in. It may be an agent without its password, and then its host says so; it may be anybody."""
+        """The broker refused a client with this id: an agent without its password, or a stranger."""
         self._gateway.refused(client_id, why)
 
     def _runs_under_way(self) -> list[str]:
@@ -378,7 +387,7 @@ class Daemon:
         return there and bool(self.service.ready()["ready"]) and not self._journal.open
 
     def _switches(self) -> list[dict[str, Json]]:
-        """As the documents have them; of one that is down, why it cannot be reached now: the document says why it went."""
+        """The switches as documents reported them; for an unreachable one with the present reason."""
 
         def now(one: dict[str, Json]) -> dict[str, Json]:
             supervisor = self._supervisors.get(str(one["switch"]))
@@ -412,9 +421,7 @@ class Daemon:
             self._recover.clear()
             try:
                 await self.reconfigurer.recover()
-            except (
-                Exception
-            ):  # the supervisor of the journal: what is open stays open, and the switches go on being watched
+            except Exception:  # a supervisor: open entries stay open, and the daemon goes on
                 log.exception("journal: cannot recover")
             await self._name_journal()
             try:
@@ -424,7 +431,10 @@ class Daemon:
                 continue
 
     def _is_to_try_again(self) -> bool:
-        """Whether all switches of something that is open are there, none of which will tell of itself that it can be driven again, or the journal does not take all."""
+        """Whether recovery must be tried again by time, since no document will announce that it can succeed.
+
+        That is so where all switches of an open entry are connected, and where the journal does not take all.
+        """
         up = {name for name, supervisor in self._supervisors.items() if supervisor.device is not None}
         open_entries = [entry for entry in self._journal.open if not entry.doubt]
         there = any(up.issuperset(move.switch for move in entry.moves) for entry in open_entries)

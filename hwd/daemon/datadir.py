@@ -1,4 +1,4 @@
-"""The data directory: the daemon's own, held by one process at a time."""
+"""The data directory, with a lock for one daemon at a time."""
 
 import fcntl
 import logging
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class DataDirectory:
-    """A lock on a directory, which is this user's alone as are its files, for as long as the process lives; the kernel lets go of it when the process dies.
+    """A lock on a directory of this user alone. The kernel releases it when the process ends.
 
     with DataDirectory(path) as data:
         data.path / "journal"
@@ -65,7 +65,7 @@ class DataDirectory:
 
 
 def _check(path: Path) -> None:
-    """Before anything in it is opened: whoever may write there can plant links, and put a journal of their own in its place."""
+    """Check who may write to it, before any file in it is opened: others could plant links or a journal there."""
     mode = path.stat().st_mode
     if mode & stat.S_IWOTH:
         raise ConfigError(

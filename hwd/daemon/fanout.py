@@ -1,4 +1,4 @@
-"""The daemon's sink: hands each document to everybody who makes something of it."""
+"""The daemon's sink: hands each document to the sinks that take its kind."""
 
 import logging
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ log = logging.getLogger(__name__)
 
 
 class Fanout:
-    """Sinks in order, each with the kinds that it takes. One that raises is a fault of ours: it is logged with its trace, and the others still get the
-    document.
+    """Sinks in order, each with the kinds of documents that it takes.
 
-    Most documents are events of hosts, thousands a second, and most sinks have no use for them: who takes a kind is looked up once a kind.
+    An exception of a sink is a bug: it is logged with its trace, and the other sinks still get the document. Most
+    documents are events of hosts, thousands a second, and few sinks take them: the sinks of a kind are looked up once.
     """
 
     def __init__(self, sinks: Sequence[Sink] = ()) -> None:
@@ -24,7 +24,7 @@ class Fanout:
             self.add(sink)
 
     def add(self, sink: Sink, *takes: str) -> None:
-        """A sink that takes these kinds of documents, or all where none is named. Raises BugError for a kind that there is not."""
+        """Add a sink for these kinds of documents, or for all. Raises BugError for an unknown kind."""
         if unknown := set(takes) - kinds.KINDS.keys():
             raise BugError(f"sink {sink!r}: takes {', '.join(sorted(unknown))}, which no document is")
         self._sinks.append((sink, frozenset(takes or kinds.KINDS)))

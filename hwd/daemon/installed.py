@@ -1,4 +1,4 @@
-"""Testbed files against what is installed here: drivers by their entry points, timings of twins."""
+"""Testbed files with the drivers and twin timings that are installed here."""
 
 import os
 from collections.abc import Collection, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Starts the twin rack as a child that outlives the daemon, and says so when it ends."""
+"""Starts the twin rack as a process that outlives the daemon, and logs its end."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Tells of limits that were reached, without letting who reaches them flood the records."""
+"""Documents of limits that were reached, at a rate that cannot flood the records."""
 
 import asyncio
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from hwd_drivers.core.documents import Document, Sink
 EVERY_S = 10.0
 """One document a limit in this time: the first at once, and each counts what came since the one before."""
 DETAIL_MAX = 200
-"""Characters of a detail: whoever reaches a limit has a hand in it."""
+"""The most characters of a detail, since a client may choose them."""
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class Limits:
         self._news.set()
 
     async def run(self, sink: Sink) -> None:
-        """Until cancelled; what is not told by then is told at last."""
+        """Until cancelled; emits the rest at the end."""
         loop = asyncio.get_running_loop()
         try:
             while True:

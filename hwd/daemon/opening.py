@@ -1,4 +1,4 @@
-"""Opens switches by their drivers, as the testbed file says."""
+"""Opens sessions with switches by their drivers, as the testbed file says."""
 
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -25,10 +25,10 @@ def opener(
     environment: Mapping[str, str],
     rack_starting: Callable[[], int | None] = lambda: None,
 ) -> OpenSwitch:
-    """Opens one session with a switch; `twin_address` tells where the rack has a twin, None while it is not there; `rack_starting` the pid of a rack
-    of ours that is not up yet, None where nobody starts one.
+    """A function that opens one session with a switch.
 
-    Secrets are read at each session, so that one that was changed is taken up.
+    `twin_address`: the address of a twin, None while its rack is down. `rack_starting`: the pid of our rack while it
+    starts, else None. Secrets are read at each session, so that a new one takes effect.
     """
 
     async def open_switch(switch: Switch, sink: Sink) -> Device:

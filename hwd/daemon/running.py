@@ -1,4 +1,4 @@
-"""From a process's start to its end: logging, signals, the event loop."""
+"""The frame of a process: logging, signals, event loop."""
 
 import asyncio
 import logging
@@ -15,13 +15,16 @@ OTHERS = ("amqtt", "asyncio", "transitions", "uvicorn", "aiomqtt", "mqtt")
 """Libraries whose every step would be a line."""
 BROKER = "amqtt"
 BROKER_EVERY_S = 60.0
-"""Between two lines that amqtt says at one place of its code: it says an error with its trace for each message that a client does not acknowledge."""
+"""Between two log lines from one place in amqtt: it logs a trace for each message without an acknowledgement."""
 STOP = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """SIGHUP is a closed terminal or a service manager that wants the end: it is no reload."""
 
 
 def run_until_stopped(main: Coroutine[None, None, None]) -> None:
-    """Run `main` to its end. The signals of `STOP` cancel it, but for SIGHUP under `nohup`; that it then ends is no error, what it raises meanwhile is."""
+    """Run `main` to its end. A signal of `STOP` cancels it, except SIGHUP under `nohup`.
+
+    To be cancelled so is no error; what it raises meanwhile is.
+    """
     asyncio.run(_until_stopped(main))
 
 
@@ -50,7 +53,7 @@ async def _until_stopped(main: Coroutine[None, None, None]) -> None:
 
 
 def log_to_stderr(*, verbose: bool) -> None:
-    """Messages say whom they are about. With `verbose` DEBUG, libraries, and the name of the task that says it; without, errors only of libraries."""
+    """Set up logging. `verbose`: also DEBUG, libraries and task names; without it only errors of libraries."""
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(_add_task)
     if not verbose:
@@ -63,7 +66,7 @@ def log_to_stderr(*, verbose: bool) -> None:
 
 
 class Seldom(logging.Filter):
-    """Lets the same place of the broker's library speak once in `BROKER_EVERY_S`, in one line: clients can make it speak as often as they like."""
+    """Limits each place in the broker's library to one line in `BROKER_EVERY_S`: clients can provoke such lines."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()

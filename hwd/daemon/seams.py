@@ -16,7 +16,7 @@ from hwd_drivers.core.offload import Offload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """Time, random numbers and threads. `clock_name` names `clock`: times of clocks with different names do not compare."""
+    """Time, random numbers and threads. Times of clocks with different `clock_name` do not compare."""
 
     clock: Clock
     clock_name: str = ""

@@ -1,4 +1,4 @@
-"""`hwd serve`: the daemon as a process. Takes the parts of this machine, puts them together, says where it listens, and ends in order."""
+"""`hwd serve`: the daemon as a process, from its command line to an orderly end."""
 
 import asyncio
 import contextlib
@@ -46,14 +46,18 @@ from hwd_drivers.transports.dial import TcpDialer
 HTTP_PORT = 8642
 """Taken where no address is asked for and it is free, so that bookmarks and Prometheus find the daemon again."""
 THREADS = 4
-"""One that writes records and one that reads them, SQLite has one writer; one for a playbook or a topology that is read; and one that searches ways through composites."""
+"""One to write records, since SQLite has one writer; one to read them; one to load playbooks; one to search ways."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
-    """What the command line says. `http` None: 127.0.0.1, port 8642 or a free one. `mqtt`: `embedded`, `embedded:HOST:PORT` or a URL; None: as the environment says."""
+    """Options of the command line.
+
+    `http` None: 127.0.0.1 with port 8642 or a free one. `mqtt`: `embedded`, `embedded:HOST:PORT` or a URL; None: from
+    the environment.
+    """
 
     testbed: Path
     data: Path | None = None
@@ -63,7 +67,11 @@ class ServeOptions:
 
 
 async def serve(options: ServeOptions, environment: Mapping[str, str] = os.environ) -> None:
-    """Until cancelled. Raises ConfigError with all problems of the testbed file, RefusedError where another daemon has the testbed or its data."""
+    """Run the daemon until cancelled.
+
+    Raises ConfigError with all problems of the testbed file, RefusedError where another daemon has the testbed or its
+    data.
+    """
     loaded = load(options.testbed)
     testbed = loaded.require()
     for problem in loaded.problems:
@@ -80,7 +88,7 @@ async def serve(options: ServeOptions, environment: Mapping[str, str] = os.envir
         sock = stack.enter_context(_listen(options.http, set_tokens))
         ids, clock, draws = RandomIds(), SystemClock(), Draws(None)
         limits = Limits(clock)
-        token = None if set_tokens else Token.kept(data.path, ids, group=testbed.access_group)
+        token = None if set_tokens else Token.load(data.path, ids, group=testbed.access_group)
         logins = Logins.kept(Access.of(testbed), data.path, ids)
         embedded = _embedded(broker, logins, limits)
         if embedded is not None:
@@ -201,7 +209,7 @@ async def _run(
         switches, hosts = len(testbed.switches), len(testbed.hosts)
         log.info("testbed %s: %d switches, %d hosts", testbed.name, switches, hosts)
         log.info("http    %s", http_url)
-        if token is not None and sys.stderr.isatty():  # a log that is kept is read by others
+        if token is not None and sys.stderr.isatty():  # others may read a log file
             log.info("browser %s", token.page(http_url))
         log.info("mqtt    %s", BrokerUrl.parse(mqtt_url))
         log.info("data    %s", data)
@@ -251,7 +259,7 @@ def _rack(options: ServeOptions, testbed: Testbed, folder: Path) -> RackProcess 
 
 
 def _say_what_goes_on(testbed: Testbed, rack: RackPlace | None, started: Sequence[RackProcess]) -> None:
-    """At the end: nobody looks for the processes of a rack that was started days ago."""
+    """Log at the end which processes still run: a rack may have been started days ago."""
     pid = rack.pid if rack is not None else next((process.pid for process in started if not process.ended), None)
     if pid is not None:
         log.info(

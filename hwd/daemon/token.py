@@ -1,4 +1,4 @@
-"""The token of a daemon for which nobody set any: drawn once for its data folder."""
+"""The token of a daemon without configured tokens: drawn once for its data folder."""
 
 import grp
 import logging
@@ -20,14 +20,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """`path`: where it is kept."""
+    """`path`: its file."""
 
     text: str = field(repr=False)
     path: Path
 
     @classmethod
-    def kept(cls, data: Path, ids: Ids, *, group: str | None) -> Self:
-        """Of a data folder; drawn where it has none. Raises ConfigError for a file that others may know, and for a group that there is not."""
+    def load(cls, data: Path, ids: Ids, *, group: str | None) -> Self:
+        """The token of a data folder, or a new one. Raises ConfigError: file readable by others, unknown group."""
         path = data.absolute() / FILE
         text = draw_once(path, ids, what="token", group=group)
         if len(text) < SHORTEST_TOKEN:

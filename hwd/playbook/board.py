@@ -1,4 +1,4 @@
-"""The board: the state of every run that waits or goes on, and of the last that ended, kept from documents."""
+"""The board: the state of every queued or active run, and of the last ended ones, from documents."""
 
 import dataclasses
 from collections.abc import Callable, Iterable
@@ -8,13 +8,16 @@ from hwd.model.run import RunState, RunStatus
 from hwd_drivers.core.documents import Document
 
 ENDED_KEPT = 32
-"""Runs that ended whose state is at hand, and on the bus."""
+"""Ended runs whose states stay here and on the bus."""
 STAGES = frozenset({"journaled", "driving", "read-back", "waiting", "awaiting-confirm", "rolling-back"})
-"""States of a reconfiguration that somebody waits through."""
+"""States of a reconfiguration that take time."""
 
 
 class Board:
-    """A `Sink`. `tell(status)` is called at every change; `run_of` names the run of a reconfiguration under way, `paused_by` who asked a run to pause."""
+    """A `Sink` that calls `tell(status)` at every change.
+
+    `run_of` names the run of a reconfiguration in progress, `paused_by` who asked a run to pause.
+    """
 
     TAKES: ClassVar = ("run.step", "reconfiguration.state", "reconfiguration.ended")
 
@@ -38,20 +41,20 @@ class Board:
         return tuple(self._live.values())
 
     @property
-    def kept(self) -> tuple[RunStatus, ...]:
-        """Those that have not ended, and the last that did, oldest first."""
+    def all(self) -> tuple[RunStatus, ...]:
+        """All of them, ended ones first, oldest first."""
         return *self._ended.values(), *self._live.values()
 
     def get(self, run: str) -> RunStatus | None:
         return self._live.get(run) or self._ended.get(run)
 
     def load(self, ended: Iterable[RunStatus]) -> None:
-        """What earlier lives of the daemon left, oldest first; nothing is told of it."""
+        """Load ended runs of earlier processes of the daemon, oldest first, without a call of `tell`."""
         for status in ended:
             self._keep(status)
 
     def put(self, status: RunStatus, *, tell: Callable[[RunStatus], None] | None = None) -> None:
-        """A run that is new here, or that ends; `tell` in place of the usual one."""
+        """A new run, or one that ends; `tell` replaces the usual one."""
         if status.state.ended:
             self._live.pop(status.run, None)
             self._steps_open.pop(status.run, None)
@@ -61,7 +64,7 @@ class Board:
         (tell or self._tell)(status)
 
     def change(self, run: str, **fields: Any) -> RunStatus:
-        """Tells it where something differs. The run must be live."""
+        """Change fields of a live run, and `tell` it where one differs."""
         before = self._live[run]
         after = dataclasses.replace(before, **fields)
         self._live[run] = after
@@ -70,7 +73,7 @@ class Board:
         return after
 
     def look(self, run: str) -> None:
-        """Somebody asked for a pause, or for going on: paused is a run of which no step is under way, and none begins."""
+        """Update a run after a request to pause or resume. It is paused when no step of it is in progress."""
         by = self._paused_by(run)
         if by is not None and not self._steps_open.get(run):
             self.change(run, state=RunState.PAUSED, by=by, stage=None)
@@ -100,7 +103,7 @@ class Board:
         self._steps_open[run] = self._steps_open.get(run, 1) - 1
         self._live[run] = dataclasses.replace(
             self._live[run], expected_s=left_s
-        )  # the next start, or the end, tells of it
+        )  # emitted with the next start, or the end
         if data["done"] != data["total"]:
             self.look(run)
 

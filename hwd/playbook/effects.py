@@ -16,11 +16,14 @@ class Faults(Protocol):
     """Faults of the rack's twins. Both methods raise HwdError: LinkError where the rack cannot be reached."""
 
     async def set(self, fault: Fault) -> None:
-        """Returns when the fault is set. Raises RefusedError where its subject is no twin, ConfigError where it is unknown."""
+        """Returns when the fault is set.
+
+        Raises RefusedError for a subject without twin, ConfigError for an unknown one.
+        """
         ...
 
     async def clear(self) -> None:
-        """Clear all faults of the run, also of a `set` in progress. Raises where one stays; that is tried again after the run."""
+        """Clear all faults of the run, also of a `set` in progress. Raises where one stays; that is tried again."""
         ...
 
 

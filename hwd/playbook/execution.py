@@ -1,4 +1,4 @@
-"""The execution of a run: all its steps, and the record of its end. A run that cannot be recorded is stopped and fails."""
+"""The execution of a run: all its steps and the record of its end. Without records it is stopped and fails."""
 
 import asyncio
 import dataclasses

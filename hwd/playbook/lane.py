@@ -1,4 +1,4 @@
-"""A lane of a run: steps done one after the other, with the lease and the reconfiguration that they share. A `parallel` step opens one for each branch."""
+"""A lane of a run: steps in sequence that share a lease and a reconfiguration. A `parallel` step has one per branch."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -34,14 +34,14 @@ from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import ConfigError, FailedError, HwdError, RefusedError
 
 HELD_S = 60.0
-"""A pause lets leases last at least so long from each renewal on, however little they had left: they are renewed twice in that time."""
+"""The least time that a pause renews a lease for; it is renewed twice in that time."""
 LEFT_LEAST_S = 0.001
-"""What a lease has left is read a moment after it was seen in force."""
+"""The least remaining time of a lease, which is read a moment after it was seen in force."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Shared:
-    """What the lanes of one run share. `tell(kind, **data)` emits a document of the run, `count(step, state)` says how far it is."""
+    """What the lanes of one run share. `tell(kind, **data)` emits a document of the run."""
 
     run: str
     reconfigurer: Reconfigurer
@@ -56,7 +56,7 @@ class Shared:
     started_ns: int
     lanes: "list[Lane]" = field(default_factory=list)
     left_s: dict[str, float] = field(default_factory=dict)
-    """By lease: what it had left when the pause began that holds it."""
+    """By lease: the seconds that it had left when the pause began."""
     begun: int = 0
     done: int = 0
     applies_done: int = 0
@@ -65,7 +65,7 @@ class Shared:
     has_set: bool = False
     """Whether a NIC port was set."""
     has_harmed: bool = False
-    """Whether a twin was told to misbehave."""
+    """Whether a fault of a twin was set."""
 
     @property
     def holder(self) -> str:
@@ -73,27 +73,27 @@ class Shared:
 
 
 class Lane:
-    """One line of steps. `lease` is its own; without one it acts under that of the lane around it."""
+    """One line of steps. `lease` is its own; without one it acts under that of the outer lane."""
 
-    def __init__(self, shared: Shared, *, name: str = "", around: "Lane | None" = None) -> None:
+    def __init__(self, shared: Shared, *, name: str = "", outer: "Lane | None" = None) -> None:
         self.name = name
         self.lease: Lease | None = None
-        self.around = around
-        self.has_stood = False
-        """Whether branches of it that are over applied something, which stood."""
+        self.outer = outer
+        self.has_applied = False
+        """Whether ended branches of it applied something that is still in place."""
         self._shared = shared
         self._open: Reconfiguration | None = None
-        self._last: Tally | None = around._last if around else None
-        self._swept: Mapping[str, Scalar] = around._swept if around else {}
+        self._last: Tally | None = outer._last if outer else None
+        self._swept: Mapping[str, Scalar] = outer._swept if outer else {}
         shared.lanes.append(self)
 
     async def go(self, steps: tuple[Step, ...]) -> None:
-        """Do the steps, and confirm what they applied last. Raises what a step raises, with all as it is."""
+        """Do the steps, and confirm the last apply. Raises what a step raises, without a roll-back."""
         await self._do(steps)
         await self._confirm()
 
     async def release(self) -> None:
-        """Give its own lease back."""
+        """Release its own lease."""
         if self.lease is not None:
             await self._shared.leases.release(self.lease.id)
         self.lease = None
@@ -107,11 +107,11 @@ class Lane:
                     for _ in range(step.times):
                         await self._do(step.steps)
                 case SweepStep():
-                    around = self._swept
+                    outer = self._swept
                     for round in step.rounds:
-                        self._swept = {**around, **round.values}
+                        self._swept = {**outer, **round.values}
                         await self._do(round.steps)
-                    self._swept = around
+                    self._swept = outer
                 case ParallelStep():
                     await self._do_at_once(step)
                 case _:
@@ -163,7 +163,7 @@ class Lane:
     async def _do_at_once(self, step: ParallelStep) -> None:
         await self._confirm()
         lanes = [
-            Lane(self._shared, name=f"{self.name}/{branch.name}".lstrip("/"), around=self) for branch in step.branches
+            Lane(self._shared, name=f"{self.name}/{branch.name}".lstrip("/"), outer=self) for branch in step.branches
         ]
 
         async def go(lane: Lane, steps: tuple[Step, ...]) -> None:
@@ -179,7 +179,7 @@ class Lane:
         self._shared.lanes = [lane for lane in self._shared.lanes if lane not in lanes]
         applied = self._shared.reconfigurer.last_by_branch(self._shared.run)
         for lane in lanes:
-            self.has_stood |= lane.name in applied or lane.has_stood
+            self.has_applied |= lane.name in applied or lane.has_applied
             self._shared.reconfigurer.forget(self._shared.run, lane.name)
 
     async def _take(self, step: LeaseStep) -> None:
@@ -253,7 +253,7 @@ class Lane:
     @property
     def _in_force(self) -> Lease | None:
         """The lease that it acts under."""
-        return self.lease or (self.around._in_force if self.around else None)
+        return self.lease or (self.outer._in_force if self.outer else None)
 
     async def _confirm(self) -> None:
         if self._open is None:
@@ -278,7 +278,7 @@ class Lane:
             raise RefusedError(f"{conflict}. Wait, or ask {conflict.lease.holder} to release it")
 
     async def _border(self) -> None:
-        """Between two steps: stands still as long as a pause is asked for. Time stands still for its leases too."""
+        """Between two steps: wait while a pause is requested. The remaining time of leases is restored afterwards."""
         if (by := self._shared.brake.by) is None:
             return
         self._shared.tell("run.paused", by=by, branch=self.name)
@@ -297,12 +297,12 @@ class Lane:
         self._shared.tell("run.resumed", branch=self.name)
 
     def _held(self) -> list[Lease]:
-        """Leases in force of this lane and of those around it."""
+        """Leases in force of this lane and of its outer lanes."""
         mine = {lane.lease.id for lane in self._up() if lane.lease is not None}
         return [lease for lease in self._shared.leases.all() if lease.id in mine]
 
     def _up(self) -> "list[Lane]":
-        return [self, *(self.around._up() if self.around else [])]
+        return [self, *(self.outer._up() if self.outer else [])]
 
     def _tell_step(self, number: int, what: str, state: str) -> None:
         self._shared.tell(

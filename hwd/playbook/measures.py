@@ -1,4 +1,4 @@
-"""What a run has measured so far, under the names that expressions use. See `hwd.config.playbook.measured`."""
+"""The measures of a run, under the names that expressions use. See `hwd.config.playbook.measured`."""
 
 from array import array
 from collections.abc import Iterable
@@ -16,7 +16,10 @@ _NS_IN_S = 1e9
 
 
 class Tally:
-    """Counts and stage times of reconfigurations that have ended. Of stages only those of `stages` are kept: a run may have millions of values."""
+    """Counts and stage times of reconfigurations that have ended.
+
+    Only the stages in `stages` are stored: a run may have millions of values.
+    """
 
     def __init__(self, stages: Iterable[StageName] = StageName) -> None:
         self.applies = 0

@@ -1,19 +1,19 @@
-"""The brake of a run: who asked it to pause, and the wait for going on."""
+"""The brake of a run: a request to pause, and the wait for its end."""
 
 import asyncio
 
 
 class Brake:
-    """Asked for at any time; whoever does the steps looks at it before each."""
+    """A pause may be requested at any time; it takes effect before the next step."""
 
     def __init__(self) -> None:
         self.by: str | None = None
-        """Who asked for the pause; None while none is asked for."""
+        """Who requested the pause; None without one."""
         self._off = asyncio.Event()
         self._off.set()
 
     def pull(self, by: str) -> None:
-        """The first who asks is remembered."""
+        """Request a pause; the first request counts."""
         if self.by is None:
             self.by = by
             self._off.clear()
@@ -23,5 +23,5 @@ class Brake:
         self._off.set()
 
     async def off(self) -> None:
-        """Until nobody asks for a pause."""
+        """Wait until no pause is requested."""
         await self._off.wait()

@@ -1,4 +1,4 @@
-"""Reads the texts of playbooks for the daemon."""
+"""The reader of playbook texts, outside of the event loop."""
 
 import asyncio
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from hwd_drivers.core.offload import Offload
 
 
 class PlaybookReader:
-    """Outside of the loop and one at a time: a long one takes seconds, and whoever sends several takes no more than one thread."""
+    """Reads one playbook at a time in a thread: a long one takes seconds, and several must not take all threads."""
 
     def __init__(self, testbed: Testbed, offload: Offload) -> None:
         self._testbed = testbed

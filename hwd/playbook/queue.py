@@ -12,10 +12,10 @@ from hwd.records.run import QueuedRun
 from hwd_drivers.core.errors import RefusedError
 
 QUEUED_MAX = 100
-"""Runs that wait, each with up to a megabyte of playbook; every one of them is looked at when one starts or ends."""
+"""The most runs in the queue. Each has up to a megabyte of playbook, and each start or end looks at all of them."""
 ITS_TIME = "its due time"
 NAMED = 5
-"""Runs that a waiting one names, those that start first; of the others it says how many they are."""
+"""The most runs that a waiting one names; the rest is a number."""
 
 
 class Waits(Protocol):
@@ -41,8 +41,8 @@ W = TypeVar("W", bound=Waits)
 class Queue(Generic[W]):
     """Runs that wait, in the order in which they start: by their earliest start, then by arrival.
 
-    A run starts when its time has come and no run before it, going on or due and waiting, has one of its ports, nor `held()`, what runs that are over
-    still have. So runs on other ports pass by, and no run is passed by for ever.
+    A run starts when it is due and no active run, no earlier due run and no hold in `held()` has one of its ports. So a
+    run may overtake another one on other ports only, and no run waits for ever.
     """
 
     def __init__(self, held: Callable[[], Iterable[Hold]] = tuple) -> None:
@@ -71,7 +71,7 @@ class Queue(Generic[W]):
         self._waiting = [one for one in self._waiting if one.id != id]
 
     def look(self, now_wall_ns: int, busy: Mapping[str, frozenset[str]]) -> dict[str, tuple[str, ...]]:
-        """What each waits for, in order; nothing where it can start. `busy`: the ports of each run that goes on."""
+        """What each run waits for, in order; empty where it can start. `busy`: the ports of each active run."""
         claimed = dict(busy)
         holds = tuple(self._held())
         waits_for: dict[str, tuple[str, ...]] = {}
@@ -95,7 +95,7 @@ class Queue(Generic[W]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingRun:
-    """`hwd.playbook.queue.Waits`: what it takes to begin the run, as the records have it, and its runner."""
+    """A run in the queue: its record there, and its runner."""
 
     queued: QueuedRun
     runner: Runner

@@ -1,6 +1,7 @@
 """The runner: one run of one playbook, from the first step to a named end.
 
-A run ends as succeeded, failed (with the class of its fault) or aborted; a run that the daemon's death cut off is closed as crashed by the records.
+A run ends as succeeded, failed (with the class of its fault) or aborted. A run that a crash of the daemon cut off is
+closed as crashed by the records.
 """
 
 import asyncio
@@ -31,7 +32,7 @@ from hwd_drivers.core.errors import BugError, FailedError, HwdError
 END_WITHIN_S = 4.6
 """For everything that a run leaves to be undone, so that an abort is over within 5 s."""
 CLEARED_WITHIN_S = 0.3
-"""For the twins to behave again before anything is brought back; it takes a millisecond. What takes longer goes on beside that."""
+"""For the faults of twins to be cleared before switches are brought back; it takes a millisecond as a rule."""
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +101,7 @@ class Runner:
 
     @property
     def progress(self) -> dict[str, float]:
-        """Steps done, of how many, and how many seconds are left, about."""
+        """Steps done, their total, and the expected seconds that are left."""
         per_apply_s, _ = self._history.expect(())
         applies, dwell_s = self._applies - self._shared.applies_done, self._dwell_s - self._shared.dwelt_s
         expected_s = max(0, applies) * per_apply_s + max(0.0, dwell_s)
@@ -108,11 +109,11 @@ class Runner:
 
     @property
     def paused_by(self) -> str | None:
-        """Who asked it to pause; it stands still from the next border of two steps on."""
+        """Who requested a pause, which takes effect before the next step."""
         return self._brake.by
 
     async def go(self) -> RunEnd:
-        """Do all steps, then leave the switches in a named state. What stops it, a fault of ours too, is in its end, and never raised."""
+        """Do all steps, then leave the switches in a named state. The returned end has every error; it raises none."""
         self._shared.started_ns = self._clock.monotonic_ns()
         self._task = asyncio.create_task(self._steps(), name=f"hwd:run/{self.id}")
         if self._aborted_by is not None:
@@ -146,7 +147,7 @@ class Runner:
         return self.end
 
     def abort(self, by: str) -> None:
-        """Stop after the current command; `go` returns within 5 s: `ROLL_BACK_WITHIN_S` and the time that agents are waited for."""
+        """Stop after the current command; `go` returns within 5 s, which `ROLL_BACK_WITHIN_S` is a part of."""
         if self._aborted_by is not None:
             return  # it is on its way back already, and that must not be cut off
         self._aborted_by = by
@@ -156,12 +157,12 @@ class Runner:
             self._stop_once()
             return
         self._shared.has_harmed = False  # what a lane still sets until it is stopped is cleared once more
-        self._clearing = self._start(self._clear(), "clear")  # first, since what is under way is brought back
+        self._clearing = self._start(self._clear(), "clear")  # before switches are rolled back
         self._clearing.add_done_callback(self._is_clear)
         asyncio.get_running_loop().call_later(CLEARED_WITHIN_S, self._stop_once)
 
     def pause(self, by: str) -> None:
-        """Stand still at the next border of two steps, in every branch for itself; leases stay as long as they have left now."""
+        """Pause before the next step, in every branch; the remaining time of leases stays as it is now."""
         self._brake.pull(by)
 
     def resume(self) -> None:
@@ -182,7 +183,7 @@ class Runner:
             ) from None
 
     def _stop_once(self) -> None:
-        """A second time would cut the way back short."""
+        """Cancel the steps, but only once: a second cancel would cut the roll-back short."""
         if self._task is not None and not self._stopped:
             self._stopped = True
             self._task.cancel()
@@ -193,8 +194,10 @@ class Runner:
         self._stop_once()
 
     async def _undo(self, why: str) -> tuple[Left, list[str], list[str]]:
-        """Twins behave, NIC ports are as before, nothing is under way, nothing is leased; returns also what could not be undone in time, and the switches of
-        which nobody can see whether they are as they were left."""
+        """Clear faults, restore NIC settings, roll back and release leases.
+
+        Returns where the switches were left, what could not be undone in time, and the switches that cannot be read.
+        """
         by_s = asyncio.get_running_loop().time() + END_WITHIN_S
         tasks: dict[str, asyncio.Task[None]] = {}
         if self._clearing is not None and not self._shared.has_harmed:

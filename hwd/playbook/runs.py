@@ -1,4 +1,4 @@
-"""Runs: takes playbooks, starts each when its ports are free and its time has come, and sees it to its end.
+"""Runs: takes playbooks, starts each when it is due and its ports are free, and brings it to its end.
 
 status = await runs.start(text=..., file=..., parameters={})     # running, or queued
 await runs.pause(status.run, by="ada")
@@ -10,7 +10,6 @@ import dataclasses
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 from hwd.config.playbook.playbook import Playbook
 from hwd.model.hold import Hold
@@ -20,26 +19,24 @@ from hwd.playbook.execution import execute, record_end
 from hwd.playbook.playbook_reader import PlaybookReader
 from hwd.playbook.queue import Queue, WaitingRun
 from hwd.playbook.run_record import RunTemplate, ended_data, ended_status, status_of
+from hwd.playbook.run_recovery import AGAIN_S, RunRecovery
 from hwd.playbook.runner import RunEnd, Runner
 from hwd.playbook.safe_state import SafeState
 from hwd.playbook.twin_faults import TwinFaults
-from hwd.reconfigure.reconfiguration import Outcome
 from hwd.records.finish import to_its_end
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import Records
 from hwd.records.run import QueuedRun, Run, RunOutcome
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Json, Sink
-from hwd_drivers.core.errors import ConfigError, FailedError, HwdError, RefusedError, UnknownError
+from hwd_drivers.core.errors import ConfigError, FailedError, HwdError, RefusedError
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.offload import Offload
 
-AGAIN_S = 5.0
-"""Between attempts to start a run while the records cannot be written."""
 LOOK_S = 30.0
 """The longest sleep before a due time: the clock on the wall may be set meanwhile."""
 SETTLED_WITHIN_S = 30.0
-"""What earlier lives of the daemon left in the queue waits so long for the switches and hosts; then it starts, and says itself what is missing."""
+"""The longest that queued runs of an earlier process wait for switches and hosts; then they start and may fail."""
 SETTLED_LOOK_S = 0.25
 THE_LAB = "the switches and hosts to be there"
 DAEMON_END = "the end of the daemon"
@@ -64,8 +61,6 @@ class RackState:
 
 class Runs:
     """Owns every run from its request to its end."""
-
-    TAKES: ClassVar = ("daemon.recovered", "reconfiguration.ended")
 
     def __init__(
         self,
@@ -99,7 +94,7 @@ class Runs:
             tell=lambda status: self._tell("run.state", **status.to_data()),
         )
         self._queue: Queue[WaitingRun] = Queue(rack.holds)
-        self._left_over: set[str] = set()
+        self._from_before_start: set[str] = set()
         self._aborted_by: dict[str, str] = {}
         self._active: dict[str, Runner] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -107,24 +102,30 @@ class Runs:
         self._starting = asyncio.Lock()
         self._changed = asyncio.Event()
         self._closing = False
-        self._recovered: dict[str, set[SafeState]] = {}
-        """Runs whose switches were brought back, or on, after their end, and how; or whose crash left nothing open."""
+        self.recovery = RunRecovery(
+            records=records,
+            board=self.board,
+            active=self._active,
+            is_left_open=rack.is_left_open,
+            state=self.state,
+            on_change=self._changed.set,
+        )
 
     async def open(self) -> None:
-        """Close what a crash left open, and take up the queue of earlier lives of the daemon."""
+        """Close crashed runs, and load the queue of earlier processes of the daemon."""
         crashed = await self._recorder.close_crashed(self._clock.wall_ns())
         known = {run.id for run in crashed}
         ended = [run for run in await self._records.runs(limit=ENDED_KEPT) if run.id not in known]
         self.board.load([await self._status_of(run) for run in reversed(ended)])
-        for status in self.board.kept:  # whoever followed it when the daemon died may not know of its end
+        for status in self.board.all:  # who followed a run when the daemon crashed may not know its end
             self._announce(self._document("run.state", **status.to_data()))
         for run in crashed:
             status = dataclasses.replace(await self._status_of(run), safe_state=SafeState.UNKNOWN)
             self._tell("run.ended", run=run.id, outcome=RunOutcome.CRASHED, why=run.why, safe_state=status.safe_state)
             self.board.put(status)
             log.warning("run %s: closed as crashed, the daemon ended under it", run.id)
-            if not self._rack.is_left_open(run.id) and await self._is_all_confirmed(run.id):
-                self._recovered[run.id] = {SafeState.AS_APPLIED}
+            if not self._rack.is_left_open(run.id):
+                await self.recovery.take_crashed(run.id)
         for queued in await self._records.queue.all():
             await self._take_up(queued)
 
@@ -135,9 +136,9 @@ class Runs:
         settled_by_s = loop.time() + SETTLED_WITHIN_S
         while True:
             self._changed.clear()
-            if self._left_over and (self._rack.is_settled() or loop.time() >= settled_by_s):
-                self._left_over.clear()
-            settles_s = await self._settle_recovered()
+            if self._from_before_start and (self._rack.is_settled() or loop.time() >= settled_by_s):
+                self._from_before_start.clear()
+            settles_s = await self.recovery.settle()
             starts_s = await self._start_due()
             again_s = min((wait_s for wait_s in (settles_s, starts_s) if wait_s is not None), default=None)
             try:
@@ -146,21 +147,12 @@ class Runs:
             except TimeoutError:
                 continue
 
-    def __call__(self, document: Document) -> None:
-        """Sink: what an end left open is brought back, or on, or its confirm is written at last: where the switches of its run are is known now."""
-        run, outcome = document.data["run"], document.data["outcome"]
-        is_late = document.kind == "daemon.recovered" or (run not in self._active and outcome != Outcome.FAILED)
-        if isinstance(run, str) and is_late:
-            states = self._recovered.setdefault(run, set())
-            states.add(SafeState.BEFORE_APPLY if outcome == Outcome.ROLLED_BACK else SafeState.AS_APPLIED)
-            self._changed.set()
-
     def look_again(self) -> None:
-        """One of those that wait may be able to start."""
+        """Try the queue again: a queued run may be able to start."""
         self._changed.set()
 
     async def close(self) -> None:
-        """Abort what goes on, into its safe state. What waits stays in the queue; nothing new begins from here on."""
+        """Abort active runs into their safe states. Queued runs stay in the queue, and no run begins any more."""
         self._closing = True
         for runner in self._active.values():
             runner.abort(DAEMON_END)
@@ -168,20 +160,20 @@ class Runs:
         async with self._starting:
             pass  # one that was about to begin has ended its record
 
-    # --- what is asked of it
+    # --- requests
 
     @property
     def active(self) -> tuple[Runner, ...]:
-        """Those that go on, paused ones too."""
+        """Active runs, also paused ones."""
         return tuple(self._active.values())
 
     @property
     def queue(self) -> tuple[RunStatus, ...]:
-        """Those that wait, in the order in which they start."""
+        """Queued runs, in the order of their start."""
         return tuple(status for one in self._queue.waiting if (status := self.board.get(one.id)) is not None)
 
     async def state(self, id: str) -> RunStatus:
-        """Of a run by its id or the beginning of it. Raises UnknownError where there is none, ConfigError where several fit."""
+        """The state of a run, by its id or a prefix of it. Raises UnknownError for none, ConfigError for several."""
         if (known := self.board.get(id)) is not None:
             return known
         live = [status for status in self.board.live if status.run.startswith(id)] if id else []
@@ -197,12 +189,12 @@ class Runs:
     async def start(
         self, *, text: str, file: str, parameters: Mapping[str, str], due_wall_ns: int | None = None
     ) -> RunStatus:
-        """Check the playbook, and start it, or put it into the queue. Raises ConfigError with every problem, before anything moves."""
-        # whoever asked may go away meanwhile
+        """Check the playbook, and start or queue it. Raises ConfigError with every problem, before any switch moves."""
+        # the caller may go away meanwhile
         return await to_its_end(self._start(text, file, parameters, due_wall_ns), name="hwd:runs/start")
 
     async def wait(self, id: str) -> None:
-        """Until it has ended."""
+        """Wait for the end of a run."""
         if id in self._ended:
             await self._ended[id].wait()
 
@@ -222,7 +214,7 @@ class Runs:
         return self._of(id)
 
     def pause(self, id: str, *, by: str) -> RunStatus:
-        """It stops at the next border of two steps, with its leases kept; its state says when it stands there."""
+        """Pause before the next step, with all leases; its state is `paused` when that is reached."""
         runner = self._get_active(self._named(id))
         runner.pause(by)
         self.board.look(runner.id)
@@ -230,7 +222,7 @@ class Runs:
         return self._of(runner.id)
 
     def resume(self, id: str, *, by: str) -> RunStatus:
-        """It goes on; raises RefusedError where nobody paused it."""
+        """End a pause; raises RefusedError for a run that is not paused."""
         runner = self._get_active(self._named(id))
         if runner.paused_by is None:
             raise RefusedError(f"run {runner.id}: is not paused")
@@ -256,7 +248,7 @@ class Runs:
             )
             waiting = WaitingRun(queued=queued, runner=self._make_runner(queued.id, playbook))
             self._queue.add(waiting)
-            waits_for = self._looked()[queued.id]
+            waits_for = self._queue_waits()[queued.id]
             try:
                 if not waits_for:
                     return await self._begin(waiting)
@@ -271,10 +263,10 @@ class Runs:
             return self._of(queued.id)
 
     async def _start_due(self) -> float | None:
-        """Start all that can; how long until it is to be looked again, None where only a change makes a difference."""
+        """Start every run that can start; returns seconds until the next look, None if only a change matters."""
         async with self._starting:
             while not self._closing:
-                waits = self._looked()
+                waits = self._queue_waits()
                 for run, waits_for in waits.items():
                     self.board.change(run, waits_for=waits_for)
                 if (id := next((run for run, waits_for in waits.items() if not waits_for), None)) is None:
@@ -293,53 +285,16 @@ class Runs:
         now_ns = self._clock.wall_ns()
         next_ns = self._queue.next_wall_ns(now_ns)
         waits_s = [] if next_ns is None else [min(LOOK_S, (next_ns - now_ns) / 1e9)]
-        return min([*waits_s, *([SETTLED_LOOK_S] if self._left_over else [])], default=None)
+        return min([*waits_s, *([SETTLED_LOOK_S] if self._from_before_start else [])], default=None)
 
-    def _looked(self) -> dict[str, tuple[str, ...]]:
+    def _queue_waits(self) -> dict[str, tuple[str, ...]]:
         waits = self._queue.look(self._clock.wall_ns(), {run: runner.ports for run, runner in self._active.items()})
-        return {run: waits_for or ((THE_LAB,) if run in self._left_over else ()) for run, waits_for in waits.items()}
-
-    async def _is_all_confirmed(self, run: str) -> bool:
-        """Whether all that it drove has ended, and stands: nothing is to be brought back."""
-        kinds = ("reconfiguration.state", "reconfiguration.ended")
-        outcomes: dict[str, str | None] = {}
-        for stored in await self._records.documents(run=run, kinds=kinds):
-            data = stored.document.data
-            outcomes[str(data["reconfiguration"])] = str(data.get("outcome"))
-        return bool(outcomes) and all(outcome == Outcome.CONFIRMED for outcome in outcomes.values())
-
-    async def _settle_recovered(self) -> float | None:
-        """Say of runs whose switches were not known at their end where they are; how long until it is to be tried again, None where that is done."""
-        again_s: float | None = None
-        for id, states in list(self._recovered.items()):
-            if id in self._active or self._rack.is_left_open(id):
-                continue  # its end comes, or another recovery
-            safe = next(iter(states)) if len(states) == 1 else SafeState.MIXED
-            try:
-                status = await self.state(id)
-                is_unknown = status.safe_state in (None, SafeState.UNKNOWN)
-                if is_unknown and not await self._records.settle_run(id, safe):
-                    again_s = AGAIN_S
-                    continue
-            except UnknownError:
-                log.warning(
-                    "run %s: the journal knows it and the records do not; that it is %s is told to nobody", id, safe
-                )
-                del self._recovered[id]
-                continue
-            except HwdError as error:
-                log.debug("run %s: that it is %s is not recorded yet: %s", id, safe, error)
-                again_s = AGAIN_S
-                continue
-            del self._recovered[id]
-            if is_unknown:
-                rolled_back = safe is SafeState.BEFORE_APPLY
-                self.board.put(dataclasses.replace(status, safe_state=safe, rolled_back=rolled_back))
-                log.info("run %s: its switches are %s now", id, safe)
-        return again_s
+        return {
+            run: waits_for or ((THE_LAB,) if run in self._from_before_start else ()) for run, waits_for in waits.items()
+        }
 
     async def _take_up(self, queued: QueuedRun) -> None:
-        """A run of an earlier life of the daemon; one that means nothing any more has failed."""
+        """Queue a run of an earlier process of the daemon; one with an invalid playbook fails."""
         try:
             playbook = await self._reader.read(queued.playbook_text, file=queued.file, parameters=queued.parameters)
         except HwdError as error:
@@ -355,7 +310,7 @@ class Runs:
             return
         waiting = WaitingRun(queued=queued, runner=self._make_runner(queued.id, playbook))
         self._queue.add(waiting)
-        self._left_over.add(queued.id)
+        self._from_before_start.add(queued.id)
         self._ended[queued.id] = asyncio.Event()
         self.board.put(waiting.status(RunState.QUEUED))
 

@@ -1,4 +1,4 @@
-"""Where a run left the switches, by what became of the last apply of each of its branches."""
+"""The safe state of a run: where it left the switches, by the outcome of the last apply of each branch."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ class SafeState(StrEnum):
     UNTOUCHED = "untouched"
     """The run applied nothing, or never began: it drove no switch."""
     AS_APPLIED = "as-applied"
-    """Nothing was under way: what was confirmed last stands. Of a switch that cannot be read at the end the reason of the end says so."""
+    """The state of the last confirm. The reason of the end names switches that could not be read at the end."""
     BEFORE_APPLY = "before-apply"
-    """The state read at the start of the last apply, and read back; of branches that ran at once, of the last apply of each."""
+    """The state read before the last apply, and read back; with parallel branches, before the last apply of each."""
     MIXED = "mixed"
-    """Of branches that ran at once, some stand as applied, and some as before their last apply; the reason of the end says which."""
+    """Some parallel branches are as applied, and some as before their last apply; the reason of the end names them."""
     UNKNOWN = "unknown"
     """A switch could not be brought back; the journal holds it open and the daemon brings it back when it answers."""
 
@@ -40,15 +40,15 @@ def left_by(lanes: Sequence[Lane], last: Mapping[str, Reconfiguration]) -> Left:
 
     def state_of(lane: Lane) -> SafeState | None:
         """None where it applied nothing."""
-        if inner := [state for one in lanes if one.around is lane and (state := state_of(one)) is not None]:
+        if inner := [state for one in lanes if one.outer is lane and (state := state_of(one)) is not None]:
             return _together(inner)
         if (applied := last.get(lane.name)) is not None:
             return _state_after(applied)
-        return SafeState.AS_APPLIED if lane.has_stood else None
+        return SafeState.AS_APPLIED if lane.has_applied else None
 
     def branches() -> Iterator[tuple[str, SafeState]]:
         for lane in lanes:
-            is_innermost = not any(one.around is lane for one in lanes)
+            is_innermost = not any(one.outer is lane for one in lanes)
             if is_innermost and (state := state_of(lane)) is not None:
                 yield lane.name, state
 

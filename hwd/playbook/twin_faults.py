@@ -1,4 +1,4 @@
-"""Faults of twins that runs ask for: cleared when their run ends, whatever becomes of run, rack and daemon."""
+"""The faults of twins that runs have set, and their clearing when the run ends, also after a crash of the daemon."""
 
 import asyncio
 import logging
@@ -16,7 +16,10 @@ AGAIN_S: Final = 5.0
 """What could not be cleared is tried again so often."""
 
 SetFault = Callable[[Fault], Coroutine[None, None, None]]
-"""Tells the rack, and returns when it has done it. Raises ConfigError where it refuses, NoRackError where none is up, LinkError where one does not answer."""
+"""Sets a fault at the rack.
+
+Raises ConfigError where the rack refuses, NoRackError without a rack, LinkError where the rack does not answer.
+"""
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +29,7 @@ class NoRackError(LinkError):
 
 
 class TwinFaults:
-    """All faults of the rack's twins that come in through the daemon. `under_way` names the runs that are not over: what others set is cleared while `run` runs.
+    """All faults of twins that the daemon has set. `run` clears the faults of runs that are not in `under_way()`.
 
     What a run touches is in the records before it is set, and stays there until the rack said that it is clear.
     """
@@ -52,12 +55,12 @@ class TwinFaults:
         return RunFaults(run, self)
 
     async def set(self, fault: Fault) -> None:
-        """Raises RefusedError where the subject is no twin, ConfigError where it is not there, LinkError where the rack is away."""
+        """Raises RefusedError for a subject without twin, ConfigError for an unknown one, LinkError without a rack."""
         check_fault(fault, self._testbed)
         await self._set_fault(fault)
 
     async def set_for(self, run: str, fault: Fault) -> None:
-        """As `set`, and `clear_of` ends it. Raises HwdError too where the subject still has a fault of a run that is over."""
+        """As `set`, until `clear_of`. Raises HwdError also where the subject still has a fault of an ended run."""
         check_fault(fault, self._testbed)
         await self._in_turn(self._set_for(run, fault))
 
@@ -69,7 +72,7 @@ class TwinFaults:
         await self._in_turn(self._clear_of(run))
 
     async def clear_left(self) -> None:
-        """Try once to clear what runs of a daemon that died had set; `run` goes on with what stays."""
+        """Try once to clear faults that runs of a crashed daemon have set; `run` tries the rest again."""
         try:
             left = await self._records.twin_faults.all()
         except HwdError as error:
@@ -98,7 +101,7 @@ class TwinFaults:
                 log.info("run %s: the faults of twins that it left are cleared", run)
 
     async def _in_turn(self, work: Coroutine[None, None, None]) -> None:
-        """The rack is told one thing after the other, each to its end, also where who asked is gone: what is asked later is done later."""
+        """Send requests to the rack in order, each to its end, even if the caller is cancelled."""
 
         async def do() -> None:
             async with self._turn:
@@ -112,7 +115,7 @@ class TwinFaults:
     def _is_done(self, task: asyncio.Task[None]) -> None:
         self._work.discard(task)
         if not task.cancelled():
-            task.exception()  # who asked has it; where nobody waits any more, `run` tries again and says so
+            task.exception()  # the caller has it; without a caller `run` tries again and logs it
 
     # --- in turn
 
@@ -130,7 +133,7 @@ class TwinFaults:
         await self._clear(run, list(self._touched.get(run, ())))
 
     async def _clear(self, run: str, subjects: Sequence[str]) -> None:
-        """All that can be; what is clear is forgotten."""
+        """Clear all subjects, and forget those that are clear. Raises FailedError for the others."""
         cleared: list[str] = []
         failures: list[str] = []
         for subject in subjects:
@@ -152,10 +155,10 @@ class TwinFaults:
             )
 
     async def _behave(self, run: str, clear: Fault) -> None:
-        """Returns when nothing is set there, or nobody is there."""
+        """Clear one subject; an unknown subject or a rack that is down counts as clear."""
         try:
             check_fault(clear, self._testbed)
-        except (ConfigError, RefusedError) as error:  # the testbed file was changed between two lives of the daemon
+        except (ConfigError, RefusedError) as error:  # the testbed file has changed since
             log.info("run %s: nothing to clear: %s", run, error)
             return
         try:

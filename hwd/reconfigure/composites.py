@@ -109,7 +109,7 @@ def lead(composite: CompositeSwitch, asked: CompositeDemand, present: State) -> 
     )
 
 
-def settled(
+def settle(
     composite: CompositeSwitch, led: CompositeWay, now: State, then: State, asked: CompositeDemand
 ) -> CompositeWay:
     """`led` with all that the elements join after the move: an element that cannot be dark joins more than was asked.

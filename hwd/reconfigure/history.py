@@ -1,6 +1,7 @@
-"""What the documents say of the past: how long links took, how reconfigurations ended, what was set of NIC ports.
+"""The history from documents: turnarounds of links, outcomes of reconfigurations, settings of NIC ports.
 
-Three sinks. Timelines and ends are read from the records too, so that a new process of the daemon knows them."""
+All three are sinks. Turnarounds and outcomes are read from the records too, after a restart.
+"""
 
 import statistics
 from collections import deque

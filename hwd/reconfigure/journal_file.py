@@ -189,7 +189,7 @@ class _Log:
 
     @property
     def missing(self) -> set[int]:
-        """Numbers between the first and the last that nobody has seen."""
+        """Numbers between the first and the last that no entry has."""
         first = self.next if self.header is not None else min(self.seen, default=1)
         return (set(range(first, self.last + 1)) | self.kept) - self.seen
 

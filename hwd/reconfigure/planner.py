@@ -8,9 +8,9 @@ from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.plan import ApplyMode, Plan, PlannedLink, SwitchMoves
 from hwd.model.state import Observed
 from hwd.model.testbed import Testbed
-from hwd.reconfigure.composites import CompositeDemand, CompositeWay, lead, settled
+from hwd.reconfigure.composites import CompositeDemand, CompositeWay, lead, settle
 from hwd.reconfigure.route import HostReadings, Request, Routed, Router, host_crossconnects
-from hwd.reconfigure.switch_moves import Asked, moves_of, unreported
+from hwd.reconfigure.switch_moves import SwitchDemand, moves_of, unreported
 from hwd_drivers.core.errors import LinkError
 from hwd_drivers.core.offload import Offload
 from hwd_drivers.core.values import Crossconnect, CrossconnectState, PortSide, natural_key
@@ -67,8 +67,7 @@ class Planner:
         ) | host_crossconnects(wanted.host_readings)
         now, then = self._state(moves, observed, after=False), self._state(moves, observed, after=True)
         led = {
-            name: settled(self._fabric.composites[name], one, observed, then, demands[name])
-            for name, one in led.items()
+            name: settle(self._fabric.composites[name], one, observed, then, demands[name]) for name, one in led.items()
         }
         before = frozenset(self._fabric.links_of(now))
         if links:
@@ -135,7 +134,7 @@ class Planner:
         request, composites = wanted.request, list(led)
         by_name = wanted.crossconnects.get(name)
         return moves_of(
-            Asked(
+            SwitchDemand(
                 switch=name,
                 wanted=asked,
                 by_name=by_name or frozenset(),
@@ -249,7 +248,7 @@ def relied_ports(plan: Plan) -> frozenset[str]:
 
 
 def touched_ports(plan: Plan) -> frozenset[str]:
-    """Ports that nobody else may have leased."""
+    """Ports that must not be leased to others."""
     return plan.touches
 
 

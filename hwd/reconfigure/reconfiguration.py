@@ -195,7 +195,7 @@ class Reconfiguration:
         """Take one `host.event` at an end of its links."""
         if self.back_since_ns is not None and event["latest_ns"] >= self.back_since_ns:
             return
-        if event["port"] is None:  # of the host as a whole: events that its spool lost
+        if event["port"] is None:  # the host's spool lost events
             if any(end.host == event["host"] for end in self.ends):
                 self.events.append(event)
             return
@@ -203,14 +203,14 @@ class Reconfiguration:
         if port not in self.ends:
             return
         self.events.append(event)
-        if event.get("past"):  # how it was then: an agent that was born since has told how it is
+        if event.get("past"):  # the agent's present state came with its birth
             return
         match event["type"], event["data"]:
             case "ready", {"reconfiguration": self.id}:
                 self._ready.add(port)
                 self._changed.set()
             case ("carrier", {"carrier": False}) | ("interface", {"present": False}) | ("rdma", {"active": False}):
-                self._ready.discard(port)  # it was, and is not any more; its agent probes again
+                self._ready.discard(port)  # its agent probes again
 
     def end_by(self, ending: asyncio.Task[None]) -> None:
         """`ending` confirms it or rolls it back from here on."""

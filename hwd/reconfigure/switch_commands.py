@@ -103,7 +103,7 @@ class OverrunWatch:
 
     def changed(self, move: SwitchMoves, exchange: Exchange, *, read_ns: int) -> None:
         """`read_ns`: the end of the read on which `move` is based."""
-        self._taken = taken(move, exchange)
+        self._taken = taken_crossconnects(move, exchange)
         self._window_s = (exchange.commanded_ns - read_ns) / 1e9
 
     def read_back(self, there: Collection[Crossconnect]) -> None:
@@ -312,7 +312,7 @@ def join_errors(errors: Sequence[BaseException]) -> str:
     )
 
 
-def taken(move: SwitchMoves, exchange: Exchange) -> tuple[Crossconnect, ...]:
+def taken_crossconnects(move: SwitchMoves, exchange: Exchange) -> tuple[Crossconnect, ...]:
     """Crossconnects at the ends of `move` when the switch took it that were neither planned for nor wanted.
 
     Other changes of ours are never among them: no two reconfigurations of ours have a port in common.

@@ -17,10 +17,10 @@ from hwd_drivers.core.values import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What one switch is asked for.
+class SwitchDemand:
+    """The demand on one switch.
 
-    `by_name`: the part of `wanted` that the request names; the rest is asked for by composites, which check themselves
+    `by_name`: the part of `wanted` that the request names; the rest is demand for by composites, which check themselves
     what is in use. `emptied`: only `wanted` may stay. `freed`: ends that must be free. `gone`: crossconnects to
     remove. `staying`: crossconnects that others rely on; no element may leave them. `whole`: remove everything else,
     if possible. `carries`: whether light passes a crossconnect from a transmitter to a receiver.
@@ -38,30 +38,30 @@ class Asked:
     staying: frozenset[Crossconnect] = frozenset()
 
 
-def moves_of(asked: Asked, capabilities: Capabilities, readings: Sequence[CrossconnectReading]) -> SwitchMoves:
+def moves_of(demand: SwitchDemand, capabilities: Capabilities, readings: Sequence[CrossconnectReading]) -> SwitchMoves:
     """Raises RefusedError: in use under `safe`, a state that no element has, an element that cannot be dark."""
     before = tuple(reading.crossconnect for reading in readings)
     good = frozenset(reading.crossconnect for reading in readings if reading.state is not CrossconnectState.FAILED)
     if capabilities.elements:
-        after = _after_elements(asked, capabilities.elements, frozenset(before))
-        again = _again(asked.wanted, capabilities.elements, frozenset(before), good)
+        after = _after_elements(demand, capabilities.elements, frozenset(before))
+        again = _again(demand.wanted, capabilities.elements, frozenset(before), good)
         remove = [one for one in before if one not in after or one in again]
         add = (after - frozenset(before)) | again
-        colliding = [one for one in remove if _is_judged(asked, one, capabilities.elements)]
+        colliding = [one for one in remove if _is_judged(demand, one, capabilities.elements)]
     else:
-        add = asked.wanted - good
-        remove = _colliding(asked, before, add, asked.wanted & good)
-        named = asked.freed.union(end for one in asked.by_name for end in one.ends)
-        colliding = [one for one in remove if asked.emptied or named.intersection(one.ends)]
-        if asked.whole:
-            remove = [one for one in before if one not in asked.wanted or one not in good]
-    if asked.mode is ApplyMode.SAFE:
-        _refuse_used(asked, [one for one in colliding if one not in add], add)
-    keep = asked.wanted & good
-    if asked.mode is ApplyMode.OVERWRITE:  # all that stays is wanted
+        add = demand.wanted - good
+        remove = _colliding(demand, before, add, demand.wanted & good)
+        named = demand.freed.union(end for one in demand.by_name for end in one.ends)
+        colliding = [one for one in remove if demand.emptied or named.intersection(one.ends)]
+        if demand.whole:
+            remove = [one for one in before if one not in demand.wanted or one not in good]
+    if demand.mode is ApplyMode.SAFE:
+        _refuse_used(demand, [one for one in colliding if one not in add], add)
+    keep = demand.wanted & good
+    if demand.mode is ApplyMode.OVERWRITE:  # all that stays is wanted
         keep |= frozenset(before) - frozenset(remove)
     return SwitchMoves(
-        switch=asked.switch,
+        switch=demand.switch,
         remove=tuple(remove),
         add=tuple(sorted(add, key=Crossconnect.sort_key)),
         keep=tuple(sorted(keep, key=Crossconnect.sort_key)),
@@ -90,32 +90,34 @@ def unreported(capabilities: Capabilities, before: Iterable[Crossconnect]) -> tu
     )
 
 
-def _is_judged(asked: Asked, one: Crossconnect, elements: Sequence[Element]) -> bool:
+def _is_judged(demand: SwitchDemand, one: Crossconnect, elements: Sequence[Element]) -> bool:
     """Whether `safe` protects a crossconnect: its element was named, and can be dark or carries light."""
     element = next((element for element in elements if one in element.crossconnects), None)
     if element is None:
         return True
     ends = {end for other in element.crossconnects for end in other.ends}
-    named = asked.emptied or asked.by_name & element.crossconnects or asked.freed & ends
-    return bool(named) and (() in element.states or asked.carries(one))
+    named = demand.emptied or demand.by_name & element.crossconnects or demand.freed & ends
+    return bool(named) and (() in element.states or demand.carries(one))
 
 
 def _colliding(
-    asked: Asked, before: Iterable[Crossconnect], add: frozenset[Crossconnect], keep: frozenset[Crossconnect]
+    demand: SwitchDemand, before: Iterable[Crossconnect], add: frozenset[Crossconnect], keep: frozenset[Crossconnect]
 ) -> list[Crossconnect]:
-    ends = asked.freed.union(end for crossconnect in add for end in crossconnect.ends)
+    ends = demand.freed.union(end for crossconnect in add for end in crossconnect.ends)
     return [
-        one for one in before if one not in keep and (asked.emptied or one in asked.gone or ends.intersection(one.ends))
+        one
+        for one in before
+        if one not in keep and (demand.emptied or one in demand.gone or ends.intersection(one.ends))
     ]
 
 
-def _refuse_used(asked: Asked, used: Sequence[Crossconnect], add: frozenset[Crossconnect]) -> None:
+def _refuse_used(demand: SwitchDemand, used: Sequence[Crossconnect], add: frozenset[Crossconnect]) -> None:
     if not used:
         return
-    name, first = asked.switch, used[0]
-    if asked.emptied:
+    name, first = demand.switch, used[0]
+    if demand.emptied:
         raise RefusedError(f"{name}: cannot be emptied: it carries {first}. Remove it with --mode update")
-    if free := sorted(map(str, asked.freed.intersection(first.ends))):
+    if free := sorted(map(str, demand.freed.intersection(first.ends))):
         raise RefusedError(f"{name}: cannot free {free[0]}: it carries {first}. Remove it with --mode update")
     both = ((one, end) for one in sorted(add, key=Crossconnect.sort_key) for end in one.ends if end in first.ends)
     wants, end = next(both, (None, None))
@@ -131,14 +133,14 @@ def _refuse_used(asked: Asked, used: Sequence[Crossconnect], add: frozenset[Cros
 
 
 def _after_elements(
-    asked: Asked, elements: Sequence[Element], before: frozenset[Crossconnect]
+    demand: SwitchDemand, elements: Sequence[Element], before: frozenset[Crossconnect]
 ) -> frozenset[Crossconnect]:
     possible = frozenset(one for element in elements for one in element.crossconnects)
-    if never := sorted(asked.wanted - possible, key=Crossconnect.sort_key):
-        raise RefusedError(_never(asked.switch, never[0], elements))
+    if never := sorted(demand.wanted - possible, key=Crossconnect.sort_key):
+        raise RefusedError(_never(demand.switch, never[0], elements))
     after = set(before - possible)
     for element in elements:
-        after |= _state_of(asked, element, before & element.crossconnects)
+        after |= _state_of(demand, element, before & element.crossconnects)
     return frozenset(after)
 
 
@@ -155,31 +157,31 @@ def _again(
     )
 
 
-def _state_of(asked: Asked, element: Element, present: frozenset[Crossconnect]) -> frozenset[Crossconnect]:
+def _state_of(demand: SwitchDemand, element: Element, present: frozenset[Crossconnect]) -> frozenset[Crossconnect]:
     """The state to set: the present one if it serves, else the one with the fewest changes."""
-    wanted, staying = asked.wanted & element.crossconnects, asked.staying & element.crossconnects
+    wanted, staying = demand.wanted & element.crossconnects, demand.staying & element.crossconnects
     shut = frozenset(
         one
         for one in element.crossconnects - wanted
-        if asked.emptied or one in asked.gone or asked.freed.intersection(one.ends)
+        if demand.emptied or one in demand.gone or demand.freed.intersection(one.ends)
     )
     states = [frozenset(state) for state in element.states]
-    if not (wanted or asked.whole or present & shut or (shut and present not in states)):
+    if not (wanted or demand.whole or present & shut or (shut and present not in states)):
         return present
     having = [state for state in states if wanted <= state]
     if not having:
-        raise RefusedError(_contradiction(asked.switch, element, wanted))
+        raise RefusedError(_contradiction(demand.switch, element, wanted))
     leaving = [state for state in having if staying <= state]
     if not leaving:
         raise RefusedError(
-            f"{asked.switch}: cannot have {_list(wanted)}: element {element.name} would have to leave "
+            f"{demand.switch}: cannot have {_list(wanted)}: element {element.name} would have to leave "
             f"{_list(staying)}, which others use. "
             "Ask for other ends, or free those first"
         )
-    open_states = [state for state in leaving if not state & shut and (wanted or asked.whole or state <= present)]
+    open_states = [state for state in leaving if not state & shut and (wanted or demand.whole or state <= present)]
     if not open_states:
-        raise RefusedError(_cannot_be_dark(asked, element, shut))
-    if asked.whole:
+        raise RefusedError(_cannot_be_dark(demand, element, shut))
+    if demand.whole:
         open_states = _with_least(open_states, wanted, present)
     if present in open_states:
         return present
@@ -212,12 +214,12 @@ def _contradiction(switch: str, element: Element, wanted: frozenset[Crossconnect
     )
 
 
-def _cannot_be_dark(asked: Asked, element: Element, shut: frozenset[Crossconnect]) -> str:
+def _cannot_be_dark(demand: SwitchDemand, element: Element, shut: frozenset[Crossconnect]) -> str:
     held = sorted(shut, key=Crossconnect.sort_key)
-    ends = sorted(map(str, asked.freed & {end for one in held for end in one.ends}))
-    what = "be emptied" if asked.emptied else f"free {ends[0]}" if ends else f"be without {held[0]}"
+    ends = sorted(map(str, demand.freed & {end for one in held for end in one.ends}))
+    what = "be emptied" if demand.emptied else f"free {ends[0]}" if ends else f"be without {held[0]}"
     return (
-        f"{asked.switch}: cannot {what}: element {element.name} always joins something: {_states(element)}. "
+        f"{demand.switch}: cannot {what}: element {element.name} always joins something: {_states(element)}. "
         "Ask for another of its states, or hold an end dark with `hwd block` where the switch can"
     )
 

@@ -1,1 +1,1 @@
-"""Whole worlds from a seed: daemon, agents and twins in one process, in virtual time, on memory transports and a memory bus."""
+"""Whole worlds from a seed: daemon, agents and twins in one process, in virtual time, on memory transports."""

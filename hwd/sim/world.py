@@ -6,7 +6,7 @@
             run = await world.run_playbook(playbook_text)
     run_virtual(main())
 
-Every part is a node that can be killed (`world.nodes.kill("daemon")`) and started again; what it had on its disks is still there.
+Every part is a node that can be killed (`world.nodes.kill("daemon")`) and started again with its disks.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ BUS_LATENCY_S = (0.000_08, 0.000_3)
 
 
 class World:
-    """Owns all nodes of one simulated rack. `documents` is everything that the daemon told, in order."""
+    """Owns all nodes of one simulated rack. `documents`: all documents of the daemon, in order."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class World:
         self.journal_id = MemoryJournalId()
         self._spools = {name: MemoryDisk() for name in testbed.hosts}
         self._settings = {name: MemoryDisk() for name in testbed.hosts}
-        self._lives: dict[str, int] = {}
+        self._starts: dict[str, int] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self.rack = TwinRack(
             testbed, dialer=self._dialer(RACK), clock=self.clock, ids=self._ids(RACK), places=lambda name: f"mem:{name}"
@@ -114,7 +114,7 @@ class World:
     # --- nodes
 
     def start_agent(self, host: str) -> None:
-        """Begin a life of the agent of a host; its spool is what the life before left."""
+        """Start the agent of a host, with the spool that its last process left."""
         twin = self.testbed.hosts[host].twin
         assert twin is not None
         clock = ShiftedClock(self.clock, offset_s=twin.clock_offset_s, drift_ppm=twin.clock_drift_ppm)
@@ -131,8 +131,8 @@ class World:
         self._start(name, agent.run())
 
     def start_daemon(self) -> None:
-        """Begin a life of the daemon; records and journal are what the life before left."""
-        self._start(DAEMON, self._live_daemon())
+        """Start the daemon, with the records and the journal that its last process left."""
+        self._start(DAEMON, self._run_daemon())
 
     def kill(self, node: str) -> None:
         """As a crash does: nothing of it runs any more, and what it had not synced is lost."""
@@ -166,7 +166,7 @@ class World:
                 return service
 
     async def run_playbook(self, text: str, *, file: str, parameters: Mapping[str, str] | None = None) -> str:
-        """One run from start to end; returns its id. Raises NodeKilled when the daemon is killed meanwhile: the run dies with it."""
+        """One run from start to end; returns its id. Raises NodeKilled when the daemon is killed meanwhile."""
         service = await self.settled()
         starting = service.start_run(text=text, file=file, parameters=parameters or {})
         run = str((await self.nodes.run_in_node(DAEMON, starting))["run"])
@@ -175,7 +175,7 @@ class World:
 
     # --- parts
 
-    async def _live_daemon(self) -> None:
+    async def _run_daemon(self) -> None:
         daemon = Daemon(
             testbed=self.testbed,
             testbed_text=self._testbed_text,
@@ -213,19 +213,19 @@ class World:
         await self.nodes.run_in_node(RACK, set_it())
 
     def _replace_agent(self, host: str) -> None:
-        """As who keeps the agents does: another life."""
+        """Restart an agent, as a service manager does."""
         self.kill(agent_node(host))
         self.start_agent(host)
 
-    def _start(self, node: str, life: Coroutine[object, object, None]) -> None:
-        self._tasks[node] = asyncio.create_task(self.nodes.run_in_node(node, life), name=f"hwd:{node}/life")
+    def _start(self, node: str, main: Coroutine[object, object, None]) -> None:
+        self._tasks[node] = asyncio.create_task(self.nodes.run_in_node(node, main), name=f"hwd:{node}/main")
 
     def _dialer(self, node: str) -> MemoryDialer:
         return MemoryDialer(self.net, node=node)
 
     def _ids(self, node: str) -> SeededIds:
-        self._lives[node] = self._lives.get(node, 0) + 1
-        return SeededIds(self.draws.stream(f"ids {node} {self._lives[node]}").getrandbits(64))
+        self._starts[node] = self._starts.get(node, 0) + 1
+        return SeededIds(self.draws.stream(f"ids {node} {self._starts[node]}").getrandbits(64))
 
     def _config(self, host: str) -> AgentConfig:
         return agent_config(

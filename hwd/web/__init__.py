@@ -1,1 +1,1 @@
-"""The HTTP API, the event stream and what stands behind them."""
+"""The HTTP API, the event stream and the state that they show."""

@@ -1,6 +1,6 @@
 """The HTTP API: a `Service` behind paths. Reads and writes JSON; errors are problem documents.
 
-app = make_app(service, metrics=metrics.render, events=EventStream(hub, boot=...), tokens=..., session=ids.token(length=32))
+app = make_app(service, metrics=metrics.render, events=EventStream(hub, boot=...), tokens=..., session=...)
 """
 
 import json
@@ -77,7 +77,10 @@ def make_app(
     local: bool = True,
     reached: Reached = lambda limit, detail: None,
 ) -> FastAPI:
-    """Starts nothing and holds nothing: what runs, runs in the service. Without `tokens` nobody comes in; `session` and `local` are those of the `Door`."""
+    """The ASGI application.
+
+    Without `tokens` it refuses every request; `session` and `local` are those of the `Door`.
+    """
     if tokens and not session:
         raise BugError("an app with tokens needs a session, which browsers get for one of them")
     app = FastAPI(
@@ -145,7 +148,10 @@ def _reconfigurations(service: Service) -> APIRouter:
 
     @router.post("/reconfigurations")
     async def apply(body: ReconfigurationBody) -> Data:
-        """Drive, read back, wait for ready where asked; answers when that is done. It goes on when the caller goes away."""
+        """Drive, read back, wait for ready links where asked; answers after that.
+
+        It goes on when the caller goes away.
+        """
         if body.hash is None:
             return await service.apply(await _request(service, body))
         if body.model_fields_set != {"hash"}:
@@ -164,7 +170,7 @@ def _reconfigurations(service: Service) -> APIRouter:
 
     @router.post("/reconfigurations/{id}/give-up")
     async def give_up(id: str, body: ByBody) -> Data:
-        """Leave one that was cut off, and is tried again and again, as it is: {reconfiguration, run, what, why, by, left}. Its ports are free then."""
+        """Leave one that was cut off as it is, and free its ports: {reconfiguration, run, what, why, by, left}."""
         return await service.give_up(id, by=body.by)
 
     return router
@@ -178,7 +184,7 @@ def _runs(service: Service, events: EventStream) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=RUNS_MAX)] = RUNS_MAX,
         before: Annotated[str | None, Query(description="the id of a run: only those that began before it")] = None,
     ) -> Response:
-        """Runs of the records, newest first, each with its `state`, and without the texts and the inventory that `/runs/{id}` has."""
+        """Runs of the records, newest first, each with its `state`, without the texts and inventory of `/runs/{id}`."""
         return JSONResponse(await service.runs(limit=limit, before=before))
 
     @router.post("/runs", status_code=201)
@@ -205,7 +211,10 @@ def _runs(service: Service, events: EventStream) -> APIRouter:
 
     @router.get("/runs/{id}/state")
     async def state(id: str) -> Data:
-        """Where a run is: queued, running (step and stage), paused, or how it ended. Also on the bus, and as `run.state` among the events."""
+        """The state of a run: queued, running (step and stage), paused, or its end.
+
+        Also on the bus and in the events.
+        """
         return await service.run_state(id)
 
     @router.get("/runs/{id}/documents")
@@ -215,7 +224,7 @@ def _runs(service: Service, events: EventStream) -> APIRouter:
 
     @router.post("/runs/{id}/pause")
     async def pause(id: str, body: ByBody) -> Data:
-        """Stand still at the next border of two steps, leases kept. Answers at once; the state says `paused` when it stands."""
+        """Pause before the next step, with all leases. Answers at once; the state is `paused` when it is reached."""
         return service.pause_run(id, by=body.by)
 
     @router.post("/runs/{id}/resume")
@@ -225,7 +234,7 @@ def _runs(service: Service, events: EventStream) -> APIRouter:
 
     @router.post("/runs/{id}/abort")
     async def abort(id: str, body: ByBody) -> Data:
-        """End a run in its safe state; answers when it is there, within 5 s. One that waits is taken out of the queue."""
+        """End a run in its safe state, within 5 s; answers after that. A queued run is taken out of the queue."""
         return await service.abort_run(id, by=body.by)
 
     return router
@@ -236,7 +245,10 @@ def _faults(service: Service) -> APIRouter:
 
     @router.post("/faults")
     async def fault(body: FaultBody) -> Data:
-        """Tell a twin to misbehave: `{"switch": "ocs1", "fault": "slow", "seconds": 0.5}`; `{"fault": "clear"}` ends all. Refused for what is no twin, and for what others lease."""
+        """Set a fault of a twin: `{"switch": "ocs1", "fault": "slow", "seconds": 0.5}`; `{"fault": "clear"}` ends all.
+
+        Refused for a subject that is no twin, and for ports that others lease.
+        """
         return await service.fault(body.model_extra or {}, lease=body.lease)
 
     return router
@@ -267,7 +279,10 @@ def _leases(service: Service) -> APIRouter:
 
     @router.post("/leases/{id}/kick")
     async def kick(id: str, body: ByBody | None = None) -> Data:
-        """Take it away from its holder. Of a delegated one, whose id is its switch: the host may not set the switch until it is granted again."""
+        """Take a lease from its holder.
+
+        A delegated switch, by its name: its host may not set it until the next grant.
+        """
         return await service.release_lease(id, kick=True, by=(body or ByBody()).by)
 
     @router.post("/leases/{id}/grant")
@@ -283,7 +298,10 @@ def _overrides(service: Service) -> APIRouter:
 
     @router.post("/overrides")
     async def override(body: OverrideBody) -> Data:
-        """Hold fibre ends dark (`force-blocked`), or let them go (`normal`), whatever crossconnect they are in: {switch, ends, to, blocked}. Answers when the switch says so."""
+        """Hold fibre ends dark (`force-blocked`), or release them (`normal`): {switch, ends, to, blocked}.
+
+        Answers when the switch reports it.
+        """
         return await service.override(
             body.switch, body.ends, body.to, lease=body.lease, by=f"{body.by}: {body.why}" if body.why else body.by
         )
@@ -310,7 +328,7 @@ def _events(events: EventStream) -> APIRouter:
         kind: Annotated[list[str] | None, Query(description="only these; `run.` is all that begin so")] = None,
     ) -> Response:
         """What the event stream keeps, at once: {last, missed, documents}. `last` is the id to go on after."""
-        return JSONResponse(events.kept(events.after(after), tuple(kind or ())))
+        return JSONResponse(events.snapshot(events.after(after), tuple(kind or ())))
 
     return router
 

@@ -1,4 +1,4 @@
-"""Plans and applies that callers of the API ask for: planned, driven, confirmed or rolled back, with nobody waiting at need."""
+"""Plans and applies for callers of the API: planned, driven, then confirmed or rolled back without a waiting caller."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.offload import Offload
 
 PLANS_KEPT = 256
-"""Plans that can be applied by their hash; nobody comes back to older ones."""
+"""Plans that can be applied by their hash; older ones are forgotten."""
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class Applies:
         self._closing = False
 
     async def topology(self, text: str, *, file: str) -> Wanted:
-        """The links of a topology file. Raises ConfigError with all its problems. Outside of the loop: a long one takes seconds."""
+        """The links of a topology file, read in a thread since a long one takes seconds. Raises ConfigError."""
 
         def load() -> Topology:
             return load_topology_text(text, file=file, testbed=self._testbed)
@@ -76,7 +76,9 @@ class Applies:
         return plan.to_data()
 
     async def apply(self, request: Request, *, expect_hash: str | None = None) -> dict[str, Json]:
-        """Drive, read back, wait for ready where asked, then confirm, or start the confirm timer; returns {reconfiguration, state, outcome, ...}.
+        """Drive, read back, wait for ready links where asked, then confirm or start the confirm timer.
+
+        Returns {reconfiguration, state, outcome, ...}.
 
         It goes on when its caller goes away. `roll_back` and `close` stop it, into the state before it.
         """
@@ -111,7 +113,7 @@ class Applies:
         return under_way(one)
 
     async def roll_back(self, reconfiguration: str | None) -> dict[str, Json]:
-        """Raises FailedError where it was confirmed before and the journal has not taken that yet: then it stays as it is."""
+        """Raises FailedError where it was confirmed and the journal has not taken that yet: then it stays as it is."""
         one = self._reconfigurer.get(reconfiguration)
         if one.run is not None:
             raise RefusedError(f"reconfiguration {one.id}: belongs to run {one.run}; `hwd abort {one.run}` ends both")
@@ -128,7 +130,7 @@ class Applies:
         return under_way(one)
 
     async def close(self) -> None:
-        """Stop and roll back what is under way. Nothing new begins from here on."""
+        """Stop and roll back all in progress. Nothing new begins from here on."""
         self._closing = True
         for task in self._under_way.values():
             task.cancel()

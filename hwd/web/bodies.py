@@ -1,4 +1,4 @@
-"""What the calls of the HTTP API take. Unknown fields are refused: a misspelt limit must not be a missing one."""
+"""The bodies of HTTP calls. Unknown fields are refused, so that a misspelt limit is not ignored."""
 
 from typing import Annotated, Literal
 
@@ -40,7 +40,7 @@ class ReconfigurationBody(PlanBody):
 
 
 class RunBody(Body):
-    """A playbook by its text, with all that it names under `files`; `file` is where the caller read it, and opens nothing."""
+    """A playbook by its text, with the files that it names in `files`; `file` is its name and is not opened."""
 
     text: Annotated[str, Field(max_length=TEXT_MAX)]
     file: Annotated[str, Field(min_length=1, max_length=4096)]

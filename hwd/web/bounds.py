@@ -1,4 +1,4 @@
-"""Bounds of a request: its URL, its header fields, the size of its body and how deep its JSON goes. What is over them is answered and counted."""
+"""Bounds of a request: length of URL, header and body, and depth of its JSON. Requests beyond them are refused."""
 
 import re
 from itertools import accumulate
@@ -111,7 +111,7 @@ class Bounds:
 
 
 def depth_of(text: bytes) -> int:
-    """How many lists and objects of JSON are in each other at most, in time linear in its length; what is no JSON has some depth too."""
+    """The depth of nested lists and objects in JSON, in linear time. Text that is no JSON has a depth too."""
     brackets = _STRING.sub(b"", text).translate(_STEPS, _OTHERS)
     return max(accumulate(memoryview(brackets).cast("b"), initial=0))
 

@@ -1,4 +1,4 @@
-"""One connection of the HTTP server: uvicorn's own protocol, with a time for each thing that the other side has to do."""
+"""One connection of the HTTP server: uvicorn's own protocol, with a time limit for each step of the client."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ TAKE_WITHIN_S: Final = 60.0
 
 
 class Connection(H11Protocol):
-    """`lost` is called when it has ended. `waits`: it has no request in hand but one of a stranger, so that closing it takes no answer from anybody who may ask."""
+    """`lost` is called when it has ended. `waits`: no request with a token is in progress, so it may be closed."""
 
     def __init__(
         self,
@@ -51,9 +51,7 @@ class Connection(H11Protocol):
 
     @property
     def waits(self) -> bool:
-        if (
-            not self._begun or self.cycle is None
-        ):  # uvicorn has none before the first request, and never for what is no HTTP
+        if not self._begun or self.cycle is None:  # uvicorn has no cycle before the first request
             return True
         return self.cycle.response_complete or STRANGER in self.scope.get("state", {})
 
@@ -94,7 +92,7 @@ class Connection(H11Protocol):
 
     @override
     def send_400_response(self, msg: str) -> None:
-        """For what is no HTTP, and for a head that does not end."""
+        """The answer to bytes that are no HTTP, and to an endless head."""
         size = len(self.conn.trailing_data[0])
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):  # an answer is on its way: nothing fits behind it
             self.transport.close()
@@ -112,7 +110,7 @@ class Connection(H11Protocol):
         self.transport.abort()
 
     def _look(self) -> None:
-        """What the other side has to do now, and until when; uvicorn itself ends those that are idle between two requests."""
+        """The next step of the client and its deadline; uvicorn itself closes connections between requests."""
         state = self.conn.their_state
         due_for, within_s = "", 0.0
         if state is h11.SEND_BODY:

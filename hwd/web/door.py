@@ -1,4 +1,4 @@
-"""The door: who may talk to the daemon. Who has a token of it; and no web page that a browser was lured to."""
+"""The door: access to the daemon with a token, and protection against foreign web pages."""
 
 import asyncio
 import hmac
@@ -26,10 +26,10 @@ SHORTEST_TOKEN = 16
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing; a page of another origin cannot read what they answer."""
 OWN_SITES = frozenset({"same-origin", "none"})
-"""What a browser says in Sec-Fetch-Site of our own pages, and of what was typed. Another port of this machine is `same-site`, and is not ours."""
+"""Values of Sec-Fetch-Site for our own pages and typed addresses. Another port of this machine is `same-site`."""
 TOKEN_QUERY = "token"
 STRANGER = "stranger"
-"""In the `state` of a request of whoever showed no token: it has no claim to its connection when there are too many."""
+"""In the `state` of a request without a token: its connection may be closed when there are too many."""
 
 log = logging.getLogger(__name__)
 
@@ -37,11 +37,14 @@ _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]{2,45})\]|([A-Za-z0-9._-]{1,253}))(?::([
 
 
 class Door:
-    """ASGI middleware. Lets in who sends one of `tokens` as `Authorization: Bearer`, which no page of others can make a browser send.
+    """ASGI middleware that admits requests with one of `tokens` as `Authorization: Bearer`, or with the cookie.
 
-    A browser asks once for a page with `?token=TOKEN`, and is sent on to the page without it, with a cookie of this life of the daemon: `session`. By the cookie
-    nothing is changed for a page of another origin. `local`: only who asks this machine by its own name is answered, which a name that was bound anew
-    (DNS rebinding) is not; for a daemon that listens on loopback alone. Strangers go on one after the other, piece by piece of their answers.
+    No foreign page can send that header. A browser opens a page once with `?token=TOKEN`. It is redirected to the page
+    without it, and gets the cookie `session` of this process of the daemon. A page of another origin cannot change
+    anything by that cookie.
+
+    `local`, for a daemon on loopback alone: only requests to this machine's own names are answered, which stops DNS
+    rebinding. Refused requests are answered one after the other, piece by piece.
     """
 
     def __init__(self, app: ASGIApp, *, tokens: frozenset[str], session: str, local: bool) -> None:
@@ -69,7 +72,7 @@ class Door:
         await (answer or self._app)(scope, receive, in_turn)
 
     async def _turn(self) -> None:
-        """One stranger goes on in a round of the loop: however many there are, the daemon's own work comes between two of them."""
+        """Let one refused request go on in each round of the loop, so that many of them do not delay the daemon."""
         async with self._turns:
             await asyncio.sleep(0)
 
@@ -118,7 +121,10 @@ def check_listen(host: str, tokens: frozenset[str]) -> None:
 
 
 def read_tokens(environment: Mapping[str, str]) -> frozenset[str]:
-    """Tokens from HWD_TOKENS (commas between) or the file that HWD_TOKENS_FILE names (a line each, `#` for remarks). Warns of a file that everybody may read."""
+    """Tokens from HWD_TOKENS (separated by commas) or from the file in HWD_TOKENS_FILE.
+
+    The file has one on a line, and `#` before remarks. A file that everybody may read is a warning.
+    """
     text = environment.get("HWD_TOKENS", "").replace(",", "\n")
     if name := environment.get("HWD_TOKENS_FILE"):
         try:
@@ -140,7 +146,7 @@ def read_tokens(environment: Mapping[str, str]) -> frozenset[str]:
 
 
 def host_of(header: str) -> str | None:
-    """The host of a `Host` header, `host [":" port]` (RFC 9110 7.2, RFC 3986 3.2), an IPv6 address without its brackets; None for anything else."""
+    """The host of a `Host` header (RFC 9110 7.2, RFC 3986 3.2), IPv6 without brackets; None if it is invalid."""
     match = _HOST.fullmatch(header)
     if match is None or int(match[3] or 0) > 65535:
         return None
@@ -166,7 +172,7 @@ def _is_open(scope: Scope) -> bool:
 
 
 def _has_body(headers: Headers) -> bool:
-    """Of whoever shows no token nothing is taken in."""
+    """The body of a request without a token is not read."""
     return "transfer-encoding" in headers or headers.get("content-length", "0").strip("0") != ""
 
 

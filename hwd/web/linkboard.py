@@ -1,4 +1,4 @@
-"""What is lit and what has carrier, kept from documents: the status screen's view of hosts and links."""
+"""Light and carrier of links and hosts, from documents, for the status screen."""
 
 from collections.abc import Callable, Mapping
 from typing import ClassVar
@@ -13,7 +13,7 @@ Switches = Callable[[], list[dict[str, Json]]]
 
 
 class Linkboard:
-    """A `Sink`. Carrier is what an agent said last; None where none did, or where its host's agent is away, or was and has not said it anew."""
+    """A `Sink`. A carrier is None until the agent of its host reports it, and again while that agent is away."""
 
     TAKES: ClassVar = ("host.birth", "host.down", "host.event")
 
@@ -50,11 +50,11 @@ class Linkboard:
                         port["carrier"] = False
 
     def ports(self, host: str) -> dict[str, Json]:
-        """Ports of a host by name, as its agent's birth and events tell of them."""
+        """Ports of a host by name, from the birth and the events of its agent."""
         return {name: dict(port) for name, port in self._ports.get(host, {}).items()}
 
     def links(self) -> list[dict[str, Json]]:
-        """[{link, carrier, away}] of all links that the crossconnects make, as their switches reported last; `carrier`: both ends have it.
+        """[{link, carrier, away}] of all links that crossconnects make now; `carrier`: both ends have it.
 
         `away`: switches on a link's way that are down. Nobody knows then whether there is light, and `carrier` is None.
         """
@@ -69,7 +69,7 @@ class Linkboard:
         return told
 
     def composites(self) -> list[dict[str, Json]]:
-        """[{composite, switches, away, crossconnects: [{id, state}]}]: what their elements join, as their switches reported last; `away`: those that are down."""
+        """[{composite, switches, away, crossconnects: [{id, state}]}]; `away`: switches that are down."""
         if not self._fabric.composites:
             return []
         switches = {str(switch["switch"]): switch for switch in self._switches()}

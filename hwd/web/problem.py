@@ -1,7 +1,7 @@
 """Problem documents (RFC 9457): what an error looks like over HTTP.
 
-`exit_status` is what the command line ends with. A refused file has `problems`, one text each; a device that said no has `device`, `command`, `code`, `text`;
-what could not be rolled back has `switches`, those that differ from before.
+`exit_status` is what the command line ends with. A refused file has `problems`, one text each; a device that said no
+has `device`, `command`, `code`, `text`; what could not be rolled back has `switches`, those that differ from before.
 """
 
 import logging
@@ -41,7 +41,7 @@ _STATUS: tuple[tuple[type[HwdError], int], ...] = (
     (ProtocolError, 502),
     (BugError, 500),
 )
-"""First match counts: subclasses stand before their bases. Everything else was tried and did not come out: 500."""
+"""The first match counts, so subclasses come before their bases. All other errors are failures: 500."""
 
 _log = logging.getLogger(__name__)
 

@@ -1,4 +1,7 @@
-"""HttpServer: uvicorn inside the daemon's loop, on connections that are accepted here. It leaves signals to the daemon, and open event streams do not hold up its end."""
+"""HttpServer: uvicorn in the daemon's event loop, without its signal handlers, on connections accepted here.
+
+Open event streams do not delay its end.
+"""
 
 import asyncio
 import contextlib
@@ -24,9 +27,9 @@ DRAIN_S = 2
 CONNECTIONS_MAX = 256
 """At once. Event streams, pages and clients of one rack are some dozens."""
 SHARE = 4
-"""Of the descriptors that the process may have, one in so many is for HTTP at most: switches, broker, records and journal need theirs."""
+"""HTTP may have this fraction of the process's descriptors: switches, broker, records and journal need the rest."""
 BUSY_MAX = 8
-"""Connections beyond the most that are told so; of more, the kernel tells."""
+"""The most connections beyond the limit that get an answer; the kernel refuses the rest."""
 
 SAY_EVERY_S = 60.0
 """Between two lines about a want of descriptors: who takes them all sees to it that it comes and goes."""
@@ -56,7 +59,7 @@ class HttpServer:
         most: int | None = None,
         time_scale: float = 1.0,
     ) -> None:
-        """`most`: connections at once; None: as the descriptors of the process allow. `time_scale`: of all that the other side has to do in time."""
+        """`most`: connections at once; None: by the descriptors of the process. `time_scale`: factor on time limits."""
         self._config = uvicorn.Config(
             app,
             log_config=None,
@@ -208,7 +211,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
         made = socket.create_server((host, port), family=family, backlog=128)
-        # Named as TCP, or asyncio leaves Nagle's algorithm on and each answer waits 40 ms for a delayed acknowledgement.
+        # Named as TCP, or asyncio leaves Nagle's algorithm on and each answer waits 40 ms for a delayed ACK.
         return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=made.detach())
     except OSError as error:
         raise ConfigError(f"http {host}:{port}: cannot listen: {error.strerror or error}") from error

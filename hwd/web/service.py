@@ -1,4 +1,4 @@
-"""What the daemon offers to the outside: one method for each call of the HTTP API, JSON in and out. No HTTP in here."""
+"""The service of the daemon: one method for each call of the HTTP API, JSON in and out, without HTTP."""
 
 import asyncio
 import dataclasses
@@ -37,8 +37,12 @@ from hwd_drivers.core.values import PortOverride
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostAccess:
-    """The daemon's ways to its hosts: the agents behind the broker, NIC settings and delegated switches."""
+    """The daemon's ways to its hosts: the bus, the agents behind it, NIC settings and delegated switches.
 
+    `bus_address()`: the address of the broker, and whether the bus is connected.
+    """
+
+    bus_address: Callable[[], tuple[str, bool]]
     gateway: Gateway
     settings: HostSettings
     delegations: Delegations
@@ -53,7 +57,7 @@ class StatusBoards:
 
 
 class Service:
-    """The daemon from the outside. All methods raise HwdError; its `exit_status` and `title` become the problem document."""
+    """The daemon's offer to callers. All methods raise HwdError; its `exit_status` and `title` go to the caller."""
 
     def __init__(
         self,
@@ -84,11 +88,11 @@ class Service:
         self._recorder = recorder
         self._clock = clock
 
-    # --- what is
+    # --- state
 
     def status(self) -> dict[str, Json]:
-        """Everything of one screen."""
-        address, connected = self._hosts.gateway.broker_address, self._hosts.gateway.connected
+        """All that the status screen shows."""
+        address, connected = self._hosts.bus_address()
         failure = self._recorder.failure
         return {
             "testbed": self.testbed.name,
@@ -113,8 +117,12 @@ class Service:
         }
 
     def ready(self) -> dict[str, Json]:
-        """`ready` is true when every switch that is ours answers, the broker is there, records and journal can be written, and nobody has to decide what a damaged journal held; `why` lists what is not."""
-        address, connected = self._hosts.gateway.broker_address, self._hosts.gateway.connected
+        """{ready, why}: `why` lists what is not ready.
+
+        Ready means: our switches answer, the broker is connected, records and journal can be written, and no entry of a
+        damaged journal waits for a decision.
+        """
+        address, connected = self._hosts.bus_address()
         why = [] if connected else [f"broker {address} is not connected"]
         why += [
             f"switch {switch['switch']} is down: {switch['cause']}"
@@ -129,8 +137,14 @@ class Service:
         return {"ready": not why, "why": list[Json](why)}
 
     def switches(self) -> list[dict[str, Json]]:
-        """[{switch, owner, up, cause, vendor, model, serial, firmware, crossconnects: [{id, state}], power_dbm: {end: dBm or None}, blocked: [end],
-        restart: {wall_ns, sign, lost, missing, uptime_s, unheard_s} of the last one, or None, overruns: [{wall_ns, reconfiguration, lost, window_s}], lease: {host, epoch, state, why} of the host that drives it, or None}]"""
+        """All switches, as a list of objects:
+
+        {switch, owner, up, cause, vendor, model, serial, firmware, crossconnects: [{id, state}],
+        power_dbm: {end: dBm or None}, blocked: [end],
+        restart: {wall_ns, sign, lost, missing, uptime_s, unheard_s} of the last one, or None,
+        overruns: [{wall_ns, reconfiguration, lost, window_s}],
+        lease: {host, epoch, state, why} of the host that drives it, or None}
+        """
         return [
             {
                 **one,
@@ -142,16 +156,19 @@ class Service:
         ]
 
     def hosts(self) -> list[dict[str, Json]]:
-        """[{host, up, cause, heard_wall_ns, boot, version, skew: what is wrong with that version beside ours, clock: {offset_s, error_s} or None, ports: {...}}]"""
+        """[{host, up, cause, heard_wall_ns, boot, version, skew, clock: {offset_s, error_s} or None, ports: {...}}].
+
+        `skew`: why the agent's version does not fit ours.
+        """
         return [self._host(name) for name in self.testbed.hosts]
 
     def leases(self) -> list[dict[str, Json]]:
-        """Of ports, and of whole switches that are delegated to their hosts (`kind`: claim, delegated); the latter last until they are taken back."""
+        """Leases of ports (`kind` claim), and switches delegated to hosts (`kind` delegated), which do not expire."""
         delegated = [self._delegation(one) for one in self._hosts.delegations.all()]
         return [*(self._lease(lease) for lease in self._leases.all()), *delegated]
 
     def held(self) -> list[dict[str, Json]]:
-        """Settings of runs that are over and that are not put back yet: [{hold, run, ports, why}]; `kick` of the hold frees the ports."""
+        """Settings of ended runs still in force: [{hold, run, ports, why}]; `kick` of the hold frees the ports."""
         return [
             {"hold": hold.id, "run": hold.run, "ports": list[Json](sorted(hold.ports)), "why": str(hold)}
             for hold in self._hosts.settings.left
@@ -217,7 +234,7 @@ class Service:
         return self._lease(await self._leases.renew(id, for_s=for_s))
 
     async def grant_lease(self, id: str, *, by: str) -> dict[str, Json]:
-        """Give a switch that was taken back to its host again, under the next epoch. `told`: whether its agent has it already."""
+        """Delegate a switch to its host again, under the next epoch. `told`: whether its agent has the grant."""
         granted = await self._hosts.delegations.grant(id, by=by)
         return {**self._delegation(granted), "told": self._hosts.delegations.has(granted)}
 
@@ -238,7 +255,7 @@ class Service:
         return self._lease(lease)
 
     async def fault(self, data: Mapping[str, Json], *, lease: str | None = None) -> dict[str, Json]:
-        """Tell a twin to misbehave, or to behave again; returns {done}. Raises RefusedError where another lease than `lease` has ports of the subject."""
+        """Set or clear a fault of a twin; returns {done}. Raises RefusedError where another lease has its ports."""
         fault = parse_fault(data)
         self._leases.check_leased(harmed(fault, all_ports(self.testbed)), lease=lease)
         await self._faults.set(fault)
@@ -247,7 +264,7 @@ class Service:
     async def override(
         self, switch: str, ends: Sequence[str], to: str, *, lease: str | None = None, by: str
     ) -> dict[str, Json]:
-        """Hold fibre ends dark, or let them go; returns {switch, ends, to, blocked}, `blocked` being all that the switch holds dark then."""
+        """Hold fibre ends dark, or release them; returns {switch, ends, to, blocked}, `blocked`: all dark ends."""
         found = parse_ends(switch, ends, self.testbed)
         await self._reconfigurer.overrides.set(switch, found, PortOverride(to), lease=lease, by=by)
         (now,) = [one for one in self.switches() if one["switch"] == switch]
@@ -286,7 +303,7 @@ class Service:
         return [status.to_data() for status in self._runs.queue]
 
     async def runs(self, *, limit: int | None = None, before: str | None = None) -> list[dict[str, Json]]:
-        """Those that began, newest first, each with its `state`; without what `run` alone has. `before`: the id of one; only older ones."""
+        """Runs that began, newest first, each with its `state`, in short. `before`: only those older than this one."""
         found = await self._records.runs(limit=limit, before=before)
         return [{**run.summary(), "state": self._state(run)} for run in found]
 
@@ -296,12 +313,12 @@ class Service:
         return {**run_data(run), "state": self._state(run)}
 
     async def run_documents(self, id: str) -> AsyncIterator[dict[str, Json]]:
-        """All documents of a run, oldest first, as they are read; while the records cannot be written, those too that wait for it."""
+        """All documents of a run, oldest first; also those that still wait for the records."""
         run = await self._run(id)
         return (document_data(document) async for document in self._recorder.documents(run.id))
 
     async def close(self) -> None:
-        """Abort the runs and roll back what is under way, each into its safe state. Nothing new begins from here on."""
+        """Abort runs and roll back reconfigurations into their safe states. Nothing new begins from here on."""
         await asyncio.gather(self._runs.close(), self._applies.close())
 
     # --- inside
@@ -358,5 +375,5 @@ def document_data(document: Document) -> dict[str, Json]:
 
 
 def run_data(run: Run) -> dict[str, Json]:
-    """A run as JSON; `outcome` is null while it goes on."""
+    """A run as JSON; `outcome` is null until its end."""
     return dataclasses.asdict(run)

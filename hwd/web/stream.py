@@ -1,7 +1,8 @@
 """The event stream: the hub's documents as server-sent events.
 
-An id is `<boot>.<number>`. A listener that comes back with `Last-Event-ID` of this boot of the daemon gets what it has not seen; with an id of another boot it
-gets everything that is kept, since all of it is new to it. An `event: missed` says how many it can never have.
+An id is `<boot>.<number>`. A listener that comes back with `Last-Event-ID` of this boot of the daemon gets what it has
+not seen; with an id of another boot it gets everything that is kept, since all of it is new to it. An `event: missed`
+says how many it can never have.
 """
 
 import asyncio
@@ -39,7 +40,7 @@ class EventStream:
         self._stopping.set()
 
     def after(self, last_event_id: str | None) -> int | None:
-        """The number to go on after; raises ConfigError for what is no id of a stream."""
+        """The number in a `Last-Event-ID`; raises ConfigError for an invalid id."""
         if not last_event_id:
             return None
         boot, _, number = last_event_id.rpartition(".")
@@ -47,16 +48,16 @@ class EventStream:
             raise ConfigError(f"Last-Event-ID {last_event_id!r}: not an id of this stream, such as {self.last_id}")
         return int(number) if boot == self._boot else 0
 
-    def kept(self, after: int | None, kinds: tuple[str, ...] = ()) -> dict[str, Json]:
-        """What is kept now, at once: {last, missed, documents}. `last` is the id to go on after; `after` None asks for that alone."""
+    def snapshot(self, after: int | None, kinds: tuple[str, ...] = ()) -> dict[str, Json]:
+        """{last, missed, documents} in memory. `last`: the id to go on after; without `after` there is only `last`."""
         last = self._hub.last
-        found = [] if after is None else self._hub.kept(after)
+        found = [] if after is None else self._hub.since(after)
         missed = 0 if after is None else (found[0][0] if found else last + 1) - after - 1
         documents = [document_data(document) for _, document in found if not kinds or _is_one_of(document, kinds)]
         return {"last": self.id_of(last), "missed": max(0, missed), "documents": documents}
 
     async def follow(self, after: int | None, kinds: tuple[str, ...] = ()) -> AsyncGenerator[bytes, None]:
-        """Events, heartbeats between them, until `stop`. `kinds`: kinds or their beginnings with a dot (`run.`); none: all."""
+        """Events with heartbeats, until `stop`. `kinds`: names, or prefixes with a dot (`run.`); none: all."""
         documents = self._hub.follow(after)
         stopping = asyncio.ensure_future(self._stopping.wait())
         coming = asyncio.ensure_future(anext(documents))

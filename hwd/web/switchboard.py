@@ -1,4 +1,4 @@
-"""What the switches last said, kept from documents: the status screen's view of them."""
+"""The last reports of the switches, from documents, for the status screen."""
 
 from collections.abc import Iterable, Mapping
 from typing import ClassVar
@@ -12,7 +12,11 @@ OVERRUNS_KEPT = 8
 
 
 class Switchboard:
-    """A `Sink`. `missing` of a restart: what it took, as long as neither it nor anything else has been made at its ends. A switch that is down keeps what it last reported; `up` says that it may be old. Of one that a host drives, `up` is None while nobody can tell."""
+    """A `Sink` with the last report of each switch; `up` false says that it may be old.
+
+    `up` is None for a switch of a host whose state is unknown. `missing` of a restart: crossconnects that it took,
+    until they or others are made at their ends.
+    """
 
     TAKES: ClassVar = (
         "switch.up",

@@ -1,4 +1,4 @@
-"""A daemon that may open few files, and strangers who open more connections than that: it serves, and keeps its switch, its processor and its disk."""
+"""A daemon with few descriptors under more connections of strangers than that keeps its switch and its service."""
 
 import contextlib
 import os

@@ -297,7 +297,7 @@ def test_a_second_daemon_on_the_same_data_is_refused_with_the_pid_and_one_on_the
 
 
 async def refused(tmp_path: Path, text: str = TESTBED, run_dir: str = "run", **options: Any) -> str:
-    """What is said where a daemon does not start at all; it has exit status 2 then, as bad input, and has touched nothing."""
+    """The error of a daemon that does not start at all: exit status 2, as for bad input, and nothing was touched."""
     (tmp_path / "desk.yaml").write_text(text)
     asked = ServeOptions(testbed=tmp_path / "desk.yaml", data=tmp_path / "untouched", **options)
     with pytest.raises(ConfigError) as error:

@@ -30,9 +30,9 @@ def test_the_testbed_names_the_group_that_may_read_it(tmp_path: Path) -> None:
     (tmp_path / "t.yaml").write_text(TESTBED.replace("GROUP", group))
     testbed = load(tmp_path / "t.yaml").require()
     assert testbed.access_group == group
-    token = Token.kept(tmp_path, IDS, group=testbed.access_group)
+    token = Token.load(tmp_path, IDS, group=testbed.access_group)
     assert (stat.S_IMODE(token.path.stat().st_mode), token.path.group()) == (0o640, group)
-    assert Token.kept(tmp_path, IDS, group=group) == token
+    assert Token.load(tmp_path, IDS, group=group) == token
     assert token.text not in repr(token)
 
 
@@ -46,7 +46,7 @@ def test_a_group_that_is_not_here_is_told_by_check_and_refused_by_serve(tmp_path
     )
     assert problem.warning
     with pytest.raises(ConfigError, match="there is no group 'no-such-group'"):
-        Token.kept(tmp_path, IDS, group="no-such-group")
+        Token.load(tmp_path, IDS, group="no-such-group")
 
 
 @pytest.mark.parametrize("group", ["../x", "a b", "", "Lab"])
@@ -60,14 +60,14 @@ def test_a_folder_that_the_group_cannot_pass_is_told(tmp_path: Path, caplog: pyt
     group = some_group()
     data = tmp_path / "data"
     data.mkdir(mode=0o700)
-    Token.kept(data, IDS, group=group)
+    Token.load(data, IDS, group=group)
     assert "cannot get there: it may not pass" in caplog.text
     for folder in (data, *data.parents):
         if folder.stat().st_uid != os.geteuid() or folder == Path("/"):
             break
         folder.chmod(folder.stat().st_mode | stat.S_IXOTH)
     caplog.clear()
-    Token.kept(data, IDS, group=group)
+    Token.load(data, IDS, group=group)
     assert caplog.text == ""
 
 
@@ -75,5 +75,5 @@ def test_a_token_that_can_be_guessed_is_refused(tmp_path: Path) -> None:
     (tmp_path / "token").touch(mode=0o600)
     (tmp_path / "token").write_text("short\n")
     with pytest.raises(ConfigError, match="is shorter than 16 characters") as raised:
-        Token.kept(tmp_path, IDS, group=None)
+        Token.load(tmp_path, IDS, group=None)
     assert "short\n" not in str(raised.value)

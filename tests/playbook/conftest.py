@@ -79,7 +79,7 @@ class Lab:
                 self._changed.clear()
                 await self._changed.wait()
 
-    def told(self, kind: str, **fields: Any) -> list[dict[str, Any]]:
+    def emitted(self, kind: str, **fields: Any) -> list[dict[str, Any]]:
         return [
             dict(document.data)
             for document in self.world.documents

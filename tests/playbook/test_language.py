@@ -1,4 +1,4 @@
-"""What runs do beside driving switches one by one: branches, sweeps, asserts, faults, host settings, pauses, and how all of it ends."""
+"""The language of playbooks: branches, sweeps, asserts, faults, host settings, pauses, and all their ends."""
 
 import asyncio
 from typing import Any
@@ -70,7 +70,7 @@ def test_branches_on_one_switch_wait_for_their_links_at_the_same_time(run_lab: R
         assert (run["outcome"], run["safe_state"]) == ("succeeded", "as-applied")
         assert lab.now_s() - began_s < 0.75 * one_by_one_s
         assert lab.light() == ends(f"{ONE},{OTHER.partition(':')[2]}")
-        steps = lab.told("run.step", run=run["id"], state="done")
+        steps = lab.emitted("run.step", run=run["id"], state="done")
         assert [step["done"] for step in steps] == [1, 2, 3, 4, 5]
         assert {step["branch"] for step in steps} == {"", "left", "right"}
         assert left_nothing(lab)
@@ -169,7 +169,7 @@ def test_branches_within_branches_and_after_each_other(run_lab: RunLab) -> None:
         steps = at_once(left=[inner, apply(ONE)], right=[f"repeat: {{times: 2}}, steps: [{apply(OTHER)}]"])
         run = await lab.do(steps, "note: between", steps)
         assert run["outcome"] == "succeeded"
-        branches = [step["branch"] for step in lab.told("run.step", state="done")]
+        branches = [step["branch"] for step in lab.emitted("run.step", state="done")]
         assert sorted(branches) == sorted(["", *["left/a", "left/b", "left", "right", "right"] * 2])
 
     run_lab(test)
@@ -185,8 +185,8 @@ def test_sweep_tells_its_values_with_every_step(run_lab: RunLab) -> None:
             "note: z",
         )
         assert run["outcome"] == "succeeded"
-        assert [note["text"] for note in lab.told("run.note")] == ["1x", "1y", "after", "2x", "2y", "after", "z"]
-        assert [step["sweep"] for step in lab.told("run.step", state="done")] == [
+        assert [note["text"] for note in lab.emitted("run.note")] == ["1x", "1y", "after", "2x", "2y", "after", "z"]
+        assert [step["sweep"] for step in lab.emitted("run.step", state="done")] == [
             *({"a": 1, "b": "x"}, {"a": 1, "b": "y"}, {"a": 1}),
             *({"a": 2, "b": "x"}, {"a": 2, "b": "y"}, {"a": 2}),
             {},
@@ -213,12 +213,12 @@ def test_asserts_and_notes_know_what_was_measured(run_lab: RunLab) -> None:
         assert (run["outcome"], run["why"]) == ("succeeded", "")
         longest_s = max(
             stage["seconds"]
-            for link in lab.told("timeline")[1]["links"]
+            for link in lab.emitted("timeline")[1]["links"]
             for stage in link["stages"]
             if stage["name"] == "turnaround"
         )
-        assert lab.told("run.note")[0]["text"] == f"took {round(longest_s, 6):.9g} s, p95 unknown"
-        assert lab.told("run.assert")[-1]["held"] is True
+        assert lab.emitted("run.note")[0]["text"] == f"took {round(longest_s, 6):.9g} s, p95 unknown"
+        assert lab.emitted("run.assert")[-1]["held"] is True
 
     run_lab(test)
 
@@ -228,7 +228,7 @@ def test_percentiles_are_known_from_enough_values_on(run_lab: RunLab) -> None:
         pairs = f"{{repeat: {{times: 10}}, steps: [{{{apply(ONE)}}}, {{{apply('ocs1:1A-4B,4A-1B')}}}]}}"
         known = "run.control.median_s <= run.control.p95_s <= run.control.max_s"
         run = await lab.do(pairs, f"assert: run.control.n == 20 and {known}", "assert: run.control.p99_s > 0")
-        assert [one["held"] for one in lab.told("run.assert")] == [True, False]
+        assert [one["held"] for one in lab.emitted("run.assert")] == [True, False]
         assert run["why"].endswith("run.control.p99_s = unknown")
 
     run_lab(test)
@@ -237,8 +237,16 @@ def test_percentiles_are_known_from_enough_values_on(run_lab: RunLab) -> None:
 @pytest.mark.parametrize(
     ("steps", "why", "values"),
     [
-        ([apply(STRAIGHT), "assert: last.moves == n"], "does not hold; last.moves = 4, n = 3", {"last.moves": 4, "n": 3}),
-        (["assert: last.ready == 0"], "cannot be said, since nothing that was measured says last.ready; last.ready = unknown", {"last.ready": None}),
+        (
+            [apply(STRAIGHT), "assert: last.moves == n"],
+            "does not hold; last.moves = 4, n = 3",
+            {"last.moves": 4, "n": 3},
+        ),
+        (
+            ["assert: last.ready == 0"],
+            "cannot be said, since nothing that was measured says last.ready; last.ready = unknown",
+            {"last.ready": None},
+        ),
         ([apply(STRAIGHT), "assert: last.turnaround.p99_s < 3"], "p99_s = unknown", {"last.turnaround.p99_s": None}),
         (["assert: 1 / (n - 3) > 0"], "cannot be calculated", {"n": 3}),
     ],
@@ -253,10 +261,10 @@ def test_assert_that_does_not_hold_fails_the_run_with_its_figures(
         assert (record["outcome"], record["safe_state"]) == ("failed", "as-applied" if applied else "untouched")
         assert record["why"].startswith("failed: assert ")
         assert why in record["why"]
-        [told] = lab.told("run.assert")
+        [told] = lab.emitted("run.assert")
         assert (told["held"], told["values"]) == (False, values)
-        assert lab.told("run.ended")[-1]["exit_status"] == 1
-        assert lab.told("run.note") == []
+        assert lab.emitted("run.ended")[-1]["exit_status"] == 1
+        assert lab.emitted("run.note") == []
         assert left_nothing(lab)
 
     run_lab(test)
@@ -278,7 +286,7 @@ def test_wait_for_a_time_lets_links_come_up_and_can_be_aborted(run_lab: RunLab) 
 def test_expected_time_counts_waits_for_a_time(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         await lab.do("repeat: {times: 3}, steps: [wait: {for_s: 10}]".join("{}"))
-        left_s = [step["expected_s"] for step in lab.told("run.step", state="done")]
+        left_s = [step["expected_s"] for step in lab.emitted("run.step", state="done")]
         assert left_s == [20, 10, 0]
 
     run_lab(test)
@@ -315,10 +323,10 @@ def test_faults_and_settings_are_undone_at_every_end(run_lab: RunLab, end: str) 
             await abort(lab, run)
         assert (await record_of(lab, run))["outcome"] == end
         assert (lab.faults().slow_s, mtu(lab)) == (0.0, 1500)
-        assert [one["fault"]["fault"] for one in lab.told("run.fault")] == ["slow", "clear"]
-        changes = [(one["host"], one["port"], one["action"]) for one in lab.told("run.host")]
+        assert [one["fault"]["fault"] for one in lab.emitted("run.fault")] == ["slow", "clear"]
+        changes = [(one["host"], one["port"], one["action"]) for one in lab.emitted("run.host")]
         assert changes == [("h0", "h0.eth0", "mtu"), ("h0", "h0.eth0", "put-back")]
-        assert lab.told("run.host")[0]["before"] != lab.told("run.host")[0]["after"]
+        assert lab.emitted("run.host")[0]["before"] != lab.emitted("run.host")[0]["after"]
         assert left_nothing(lab)
 
     run_lab(test)
@@ -337,7 +345,10 @@ def test_slow_switch_is_quick_again_on_the_way_back(run_lab: RunLab) -> None:
 
 
 class LateRack:
-    """The way to the rack's control socket, as threads go it: what began goes on without who asked, and clearing is quicker than setting."""
+    """The way to the rack's control socket as threads use it.
+
+    A request goes on without its caller, and clearing is faster than setting.
+    """
 
     def __init__(self, lab: Lab, *, sets_in_s: float, clears_in_s: float) -> None:
         self._set_fault = lab.world.set_fault
@@ -380,11 +391,11 @@ def test_abort_clears_what_branches_set_while_it_clears(run_lab: RunLab) -> None
         run = await lab.start(f"parallel: {{{branches}}}")
         await lab.until("run.fault", fault={"port": "h0.eth1", "fault": "unplug", "on": True})
         end = await abort(lab, run)
-        told = lab.told("run.fault")
+        told = lab.emitted("run.fault")
         await asyncio.sleep(1)
         assert (end["outcome"], end["why"]) == ("aborted", "by ada")
         assert lab.world.faults.present() == ()
-        assert told == lab.told("run.fault")
+        assert told == lab.emitted("run.fault")
         assert told[-1]["fault"] == {"fault": "clear"}
         assert left_nothing(lab)
 
@@ -428,8 +439,8 @@ def test_setting_of_a_host_that_is_away_fails_the_run_as_such(run_lab: RunLab) -
         await lab.until("host.down")
         record = await lab.do(LEASE, SMALL, "note: never")
         assert (record["outcome"], record["safe_state"]) == ("failed", "untouched")
-        assert lab.told("run.ended")[-1]["exit_status"] == 4
-        assert (lab.told("run.note"), mtu(lab)) == ([], 1500)
+        assert lab.emitted("run.ended")[-1]["exit_status"] == 4
+        assert (lab.emitted("run.note"), mtu(lab)) == ([], 1500)
         assert left_nothing(lab)
 
     run_lab(test)
@@ -442,7 +453,7 @@ def test_ports_of_another_lease_are_neither_harmed_nor_set(run_lab: RunLab, step
         run = await lab.do(step)
         assert (run["outcome"], run["safe_state"]) == ("failed", "untouched")
         assert "leased to ada" in run["why"]
-        assert lab.told("run.ended")[-1]["exit_status"] == 3
+        assert lab.emitted("run.ended")[-1]["exit_status"] == 3
         assert (lab.faults().slow_s, mtu(lab)) == (0.0, 1500)
 
     run_lab(test)
@@ -457,9 +468,9 @@ def test_paused_run_stands_at_a_border_with_its_lease_and_goes_on(run_lab: RunLa
         await lab.until("reconfiguration.state", state="waiting")
         lab.service.pause_run(run, by="ada")
         await lab.until("run.paused", by="ada")
-        done = len(lab.told("run.step", state="done"))
+        done = len(lab.emitted("run.step", state="done"))
         await asyncio.sleep(300)
-        assert len(lab.told("run.step", state="done")) == done == 3
+        assert len(lab.emitted("run.step", state="done")) == done == 3
         [lease] = lab.service.leases()
         assert 29 < float(str(lease["left_s"])) < 61, "it is held a minute at a time"
         lab.service.resume_run(run, by="ada")
@@ -468,7 +479,7 @@ def test_paused_run_stands_at_a_border_with_its_lease_and_goes_on(run_lab: RunLa
         assert 5 < float(str(lease["left_s"])) < 20
         assert (await record_of(lab, run))["outcome"] == "succeeded"
         assert lab.light() == ends(CROSSED)
-        assert [one["branch"] for one in lab.told("run.resumed")] == [""]
+        assert [one["branch"] for one in lab.emitted("run.resumed")] == [""]
 
     run_lab(test)
 
@@ -480,7 +491,7 @@ def test_paused_branches_keep_the_lease_around_them(run_lab: RunLab) -> None:
         await lab.until("reconfiguration.state", state="waiting")
         lab.service.pause_run(run, by="ada")
         await asyncio.sleep(200)
-        assert sorted(one["branch"] for one in lab.told("run.paused")) == ["left", "right"]
+        assert sorted(one["branch"] for one in lab.emitted("run.paused")) == ["left", "right"]
         assert len(lab.service.leases()) == 1
         lab.service.resume_run(run, by="ada")
         assert (await record_of(lab, run))["outcome"] == "succeeded"

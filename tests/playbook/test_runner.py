@@ -49,11 +49,11 @@ def test_a_run_does_its_steps_and_ends_as_applied(run_lab: RunLab) -> None:
         assert (run["outcome"], run["why"], run["safe_state"]) == ("succeeded", "", "as-applied")
         assert lab.light() == ends(CROSSED)
         assert left_nothing(lab)
-        steps = lab.told("run.step")
+        steps = lab.emitted("run.step")
         assert [(step["step"], step["state"]) for step in steps] == [
             (number, state) for number in range(1, 6) for state in ("started", "done")
         ]
-        assert [one["outcome"] for one in lab.told("reconfiguration.ended")] == ["confirmed", "confirmed"]
+        assert [one["outcome"] for one in lab.emitted("reconfiguration.ended")] == ["confirmed", "confirmed"]
 
     run_lab(test)
 
@@ -63,7 +63,7 @@ def test_repeats_are_written_out_in_order(run_lab: RunLab) -> None:
         inner = repeat(2, apply(STRAIGHT), apply(CROSSED))
         run = await lab.do(LEASE, f"{{repeat: {{times: 2}}, steps: [{inner}, {{{apply(HALF)}}}]}}")
         assert run["outcome"] == "succeeded"
-        done = [step["what"] for step in lab.told("run.step", state="done")]
+        done = [step["what"] for step in lab.emitted("run.step", state="done")]
         once = [f"apply {STRAIGHT}", f"apply {CROSSED}"] * 2 + [f"apply {HALF}"]
         assert done == ["lease all for 600 s", *once, *once]
 
@@ -174,7 +174,7 @@ def test_not_ready_in_time_goes_back_and_says_which_link(run_lab: RunLab) -> Non
         assert (run["outcome"], run["safe_state"]) == ("failed", "before-apply")
         assert run["why"].startswith("not ready in time: ")
         assert "h0.eth0<->h1.eth1" in run["why"]
-        assert lab.told("run.ended")[-1]["exit_status"] == 5
+        assert lab.emitted("run.ended")[-1]["exit_status"] == 5
         assert lab.light() == ends(STRAIGHT)
         assert left_nothing(lab)
 
@@ -189,7 +189,7 @@ def test_a_denial_goes_back_with_the_words_of_the_switch(run_lab: RunLab) -> Non
         assert (run["outcome"], run["safe_state"]) == ("failed", "before-apply")
         assert run["why"].startswith("device error: ")
         assert "Mirror controller fault" in run["why"]
-        assert [step["state"] for step in lab.told("run.step")][-2:] == ["started", "failed"]
+        assert [step["state"] for step in lab.emitted("run.step")][-2:] == ["started", "failed"]
         assert left_nothing(lab)
 
     run_lab(test)
@@ -203,7 +203,7 @@ def test_a_switch_that_is_away_stops_the_run_before_anything_moves(run_lab: RunL
         run = await lab.do(LEASE, apply(CROSSED), wait())
         assert (run["outcome"], run["safe_state"]) == ("failed", "untouched")
         assert run["why"].startswith("unreachable: ")
-        assert lab.told("run.ended")[-1]["exit_status"] == 4
+        assert lab.emitted("run.ended")[-1]["exit_status"] == 4
         assert left_nothing(lab)
 
     run_lab(test)
@@ -217,7 +217,7 @@ def test_end_says_of_which_switch_nobody_sees_whether_what_was_confirmed_stands(
         lab.faults().reset()
         await asyncio.sleep(1)
         await lab.service.abort_run(run_id, by="ada")
-        end = lab.told("run.ended")[-1]
+        end = lab.emitted("run.ended")[-1]
         assert (end["outcome"], end["safe_state"]) == ("aborted", "as-applied")
         assert end["why"] == "by ada; ocs1 cannot be read now: what was confirmed last may be gone"
 
@@ -231,7 +231,7 @@ def test_ports_of_somebody_else_refuse_the_run(run_lab: RunLab) -> None:
             run = await lab.do(*steps)
             assert (run["outcome"], run["safe_state"]) == ("failed", "untouched")
             assert run["why"].startswith("refused: ocs1.3: leased to ada")
-        assert lab.told("run.ended")[-1]["exit_status"] == 3
+        assert lab.emitted("run.ended")[-1]["exit_status"] == 3
         assert [lease["holder"] for lease in lab.service.leases()] == ["ada"]
         assert lab.light() == []
 
@@ -251,7 +251,7 @@ def test_a_playbook_that_means_nothing_here_starts_no_run(run_lab: RunLab) -> No
     async def test(lab: Lab) -> None:
         with pytest.raises(ConfigError, match="9A"):
             await lab.start(apply("ocs1:9A-1B"))
-        assert (await lab.service.runs(), lab.told("run.started")) == ([], [])
+        assert (await lab.service.runs(), lab.emitted("run.started")) == ([], [])
 
     run_lab(test)
 
@@ -260,7 +260,7 @@ def test_a_lease_that_ends_during_a_wait_does_not_end_the_wait(run_lab: RunLab) 
     async def test(lab: Lab) -> None:
         run = await lab.do("lease: {ports: all, for_s: 1}", apply(CROSSED), wait())
         assert (run["outcome"], run["safe_state"]) == ("succeeded", "as-applied")
-        assert lab.told("lease.released")[-1]["why"] == "expired"
+        assert lab.emitted("lease.released")[-1]["why"] == "expired"
         assert left_nothing(lab)
 
     run_lab(test)
@@ -291,7 +291,7 @@ def test_progress_counts_steps_and_expects_what_is_left(run_lab: RunLab) -> None
     async def test(lab: Lab) -> None:
         await lab.do(LEASE, apply(STRAIGHT), wait())
         await lab.do(LEASE, repeat(2, apply(CROSSED), wait(), apply(STRAIGHT), wait()))
-        steps = [step for step in lab.told("run.step") if step["total"] == 9]
+        steps = [step for step in lab.emitted("run.step") if step["total"] == 9]
         assert [step["done"] for step in steps if step["state"] == "done"] == list(range(1, 10))
         expected_s = [step["expected_s"] for step in steps]
         assert 4 * 2 < expected_s[0] < 4 * 12  # a link takes some seconds to come up
@@ -330,8 +330,8 @@ def test_every_reconfiguration_that_started_is_told_to_have_ended(run_lab: RunLa
         lab.watchers.append(stop)
         await lab.service.wait_run(run)
         await asyncio.gather(*aborts, return_exceptions=True)
-        started = [one["reconfiguration"] for one in lab.told("reconfiguration.started")]
-        ended = [one["reconfiguration"] for one in lab.told("reconfiguration.ended")]
+        started = [one["reconfiguration"] for one in lab.emitted("reconfiguration.started")]
+        ended = [one["reconfiguration"] for one in lab.emitted("reconfiguration.ended")]
         assert [one for one in ended if one in started] == started
         assert left_nothing(lab)
 

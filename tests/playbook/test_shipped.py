@@ -1,4 +1,4 @@
-"""Every playbook that comes with hwd, run on the testbed that it is made for, in virtual time: it succeeds, and shows what it says."""
+"""Every playbook of hwd succeeds on its testbed, in virtual time, and shows what it says."""
 
 import statistics
 from collections.abc import Callable, Mapping
@@ -131,7 +131,7 @@ def test_opus_timeline_is_slower_with_autonegotiation_and_puts_it_back(show: Sho
     ] * 3
     assert all(len(one["settings"]) == 16 for one in timelines)
     assert [one["breaches"] for one in timelines] == [[]] * 6
-    # Links that stayed went down with the NICs that the run set, some so late that the next reconfiguration hears of it.
+    # Links that stayed went down with the NICs that the run set, some so late that the next reconfiguration sees it.
     assert all("was set, autoneg" in text for timeline in timelines for text in timeline["explained"])
     back = told(documents, "run.host", action="put-back")
     assert {one["port"] for one in back} == {f"h{host}.eth{port}" for host in range(4) for port in range(4)}

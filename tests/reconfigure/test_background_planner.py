@@ -1,4 +1,4 @@
-"""What is searched for seconds is searched beside the loop, and gives what it gives in it."""
+"""A search of seconds leaves the event loop free, and its plan is the same as in the loop."""
 
 import asyncio
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def threads() -> Iterator[ThreadOffload]:
 
 
 def benes() -> Testbed:
-    """2x2 switches in so many stages that any end on one side can be led to any on the other; which way, has to be searched."""
+    """A Benes network of 2x2 switches: any end leads to any end on the other side, and the ways must be searched."""
     capabilities = registry.find("thorlabs-osw").capabilities("osw22", None)
     names: list[str] = []
     strands: list[Strand] = []

@@ -39,7 +39,7 @@ async def held(lab: Lab) -> Reconfiguration:
 
 
 def ends(lab: Lab) -> list[Any]:
-    return [end["outcome"] for end in lab.told("reconfiguration.ended")]
+    return [end["outcome"] for end in lab.emitted("reconfiguration.ended")]
 
 
 def test_confirm_and_roll_back_at_once_have_one_winner(run_lab: RunLab) -> None:
@@ -48,7 +48,7 @@ def test_confirm_and_roll_back_at_once_have_one_winner(run_lab: RunLab) -> None:
         await asyncio.gather(lab.reconfigurer.confirm(one), lab.reconfigurer.roll_back(one, "asked for"))
         assert ends(lab) == ["confirmed", "confirmed"]
         assert light(lab) == wanted(CROSSED)
-        assert len(lab.told("timeline")) == 2
+        assert len(lab.emitted("timeline")) == 2
 
     run_lab(test)
 
@@ -165,7 +165,7 @@ def test_roll_back_that_is_denied_is_tried_again_until_it_is_done(run_lab: RunLa
                 assert f"`hwd give-up {one.id}` leaves it as it is" in said
                 assert "ago" not in said, "it has not ended"
                 assert "has ended" not in said
-        if not lab.told("daemon.recovered"):
+        if not lab.emitted("daemon.recovered"):
             await lab.until("daemon.recovered")
         assert light(lab) == wanted(STRAIGHT)
         await lab.service.take_lease(holder="ada", ports=["ocs1.1"], for_s=60)
@@ -191,14 +191,14 @@ def test_what_is_left_open_can_be_given_up_and_stays_as_it_is(run_lab: RunLab) -
             await lab.service.apply(lab.request(CROSSED))
         told = await lab.service.give_up(one.id, by="ada")
         assert told["left"] == ["ocs1: " + ", ".join(f"{each} unstated" for each in told_apart(CROSSED))]
-        assert [document["by"] for document in lab.told("journal.given-up")] == ["ada"]
+        assert [document["by"] for document in lab.emitted("journal.given-up")] == ["ada"]
         assert lab.reconfigurer.left_open == ()
         await lab.service.take_lease(holder="ada", ports=["ocs1.1"], for_s=60)
         faults.refusing = False
         await lab.until("switch.up")
         await asyncio.sleep(60)
         assert light(lab) == wanted(CROSSED), "nobody brings it back"
-        assert not lab.told("daemon.recovered")
+        assert not lab.emitted("daemon.recovered")
         with pytest.raises(RefusedError, match="it is not left open"):
             await lab.service.give_up(one.id, by="ada")
 
@@ -229,7 +229,7 @@ def test_confirmed_is_durable_on_a_disk_that_got_full_since_its_begin(run_lab: R
         lab.world.kill("daemon")
         lab.world.start_daemon()
         await lab.world.settled()
-        assert (lab.told("daemon.recovered"), light(lab)) == ([], wanted(CROSSED))
+        assert (lab.emitted("daemon.recovered"), light(lab)) == ([], wanted(CROSSED))
 
     run_lab(test)
 
@@ -268,7 +268,7 @@ def test_confirm_that_the_journal_refuses_stands_unconfirmed_until_it_is_taken_a
             await lab.service.apply(lab.request("ocs1:5A-6B"))
         await asyncio.sleep(100.0)  # virtual
         assert (ends(lab).count("confirmed"), light(lab)) == (1, wanted(CROSSED))
-        assert len(lab.told("journal.refused")) == 1, "said once"
+        assert len(lab.emitted("journal.refused")) == 1, "said once"
 
         disk.refusal = None
         since_s = loop.time()
@@ -279,7 +279,7 @@ def test_confirm_that_the_journal_refuses_stands_unconfirmed_until_it_is_taken_a
         lab.world.kill("daemon")
         lab.world.start_daemon()
         await lab.world.settled()
-        assert (lab.told("daemon.recovered"), light(lab)) == ([], wanted(CROSSED))
+        assert (lab.emitted("daemon.recovered"), light(lab)) == ([], wanted(CROSSED))
 
     run_lab(test)
 
@@ -348,7 +348,7 @@ def test_journal_that_could_not_be_written_yet_is_not_missed_at_the_next_start(r
         disk.refusal = None
         lab.world.start_daemon()
         await lab.world.settled()
-        assert lab.told("journal.damaged") == []
+        assert lab.emitted("journal.damaged") == []
         assert (lab.service.status()["open"], light(lab)) == ([], {""})
 
     run_lab(test)
@@ -376,7 +376,7 @@ def test_journal_that_cannot_be_written_at_the_start_is_told_and_tried_again_by_
         lab.world.journal_disk = MemoryDisk()
         lab.world.start_daemon()
         await asyncio.sleep(5.0)  # virtual
-        assert lab.told("journal.damaged"), "one that is gone is missed"
+        assert lab.emitted("journal.damaged"), "one that is gone is missed"
 
     run_lab(test)
 
@@ -392,7 +392,7 @@ def test_confirm_that_the_journal_refused_is_taken_at_the_end_of_the_daemon(run_
         assert ends(lab) == ["confirmed", "confirmed"]
         lab.world.start_daemon()
         await lab.world.settled()
-        assert (lab.told("daemon.recovered"), light(lab)) == ([], wanted(CROSSED))
+        assert (lab.emitted("daemon.recovered"), light(lab)) == ([], wanted(CROSSED))
 
     run_lab(test)
 
@@ -437,7 +437,7 @@ def test_full_disk_before_the_first_command_sends_nothing_and_needs_no_restart(r
         disk.capacity_bytes = disk.size()
         with pytest.raises(FailedError, match="Nothing was sent"):
             await lab.service.apply(lab.request(STRAIGHT))
-        assert lab.told("switch.command") == []
+        assert lab.emitted("switch.command") == []
         disk.capacity_bytes = None
         await lab.service.apply(lab.request(STRAIGHT))
 
@@ -465,7 +465,7 @@ def test_change_by_hand_between_plan_and_command_is_refused(run_lab: RunLab) -> 
         mirror = lab.world.rack.switches["ocs1"].mirror
         applying = asyncio.create_task(lab.service.apply(lab.request(STRAIGHT)))
         await asyncio.sleep(0.0005)  # virtual: planned, and the agents are being told what to watch
-        assert lab.told("reconfiguration.started") == []
+        assert lab.emitted("reconfiguration.started") == []
         request = lab.request("ocs1:5A-3B")
         mirror.connect([one.crossconnect for one in request.crossconnects], lab.world.clock.monotonic_ns(), move=True)
         with pytest.raises(RefusedError, match=r"changed meanwhile, and not by this daemon \(5A-3B\)"):
@@ -503,7 +503,7 @@ def test_what_is_seen_on_the_way_back_is_no_breach(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         with pytest.raises((NotReadyError, HwdError)):
             await lab.service.apply(lab.request(STRAIGHT, ready_within_s=3.2))
-        assert lab.told("timeline")[-1]["breaches"] == []
+        assert lab.emitted("timeline")[-1]["breaches"] == []
 
     run_lab(test)
 

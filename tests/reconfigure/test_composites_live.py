@@ -1,4 +1,4 @@
-"""Links through a composite, on twins and in virtual time: lit, told in the status, leased by ports of elements, brought back, found again after a crash."""
+"""Links through a composite, on twins: lit, in the status, leased, rolled back, and recovered after a crash."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

@@ -153,7 +153,10 @@ OPEN, ENDED = {"r1", "r4"}, {"r0", "r2", "r3"}
 
 
 def found(data: bytes) -> set[str]:
-    """What a damaged journal leads to: nothing that had ended is brought back, and nothing that was open is dropped without a word. Returns what is brought back."""
+    """Load a damaged journal and return what is recovered.
+
+    Nothing that had ended is brought back, and nothing that was open is dropped silently.
+    """
     disk = MemoryDisk()
     disk.append(data)
     disk.close()
@@ -375,7 +378,10 @@ def version_1(*entries: bytes) -> MemoryDisk:
     return disk
 
 
-BEGIN_1 = b'"begin","reconfiguration":"%s","run":null,"what":"ring","hash":"1f","crash_rule":"roll-back","moves":[{"switch":"ocs1","remove":[],"add":["1A-3B"],"keep":[],"before":[]}]}'
+BEGIN_1 = (
+    b'"begin","reconfiguration":"%s","run":null,"what":"ring","hash":"1f","crash_rule":"roll-back",'
+    b'"moves":[{"switch":"ocs1","remove":[],"add":["1A-3B"],"keep":[],"before":[]}]}'
+)
 END_1 = b'"end","reconfiguration":"%s","outcome":"confirmed"}'
 
 

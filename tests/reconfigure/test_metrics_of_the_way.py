@@ -81,11 +81,11 @@ def test_what_stays_open_is_told_until_it_is_undone(run_lab: RunLab) -> None:
         faults.reset()
         with pytest.raises(LinkError, match="ocs1"):
             await applying
-        if not lab.told("journal.open"):
+        if not lab.emitted("journal.open"):
             await lab.until("journal.open")
         assert samples(lab, "hwd_journal_open") == {(): 1}
-        (told,) = lab.told("journal.open")
-        assert told["reconfiguration"] == lab.told("reconfiguration.ended")[-1]["reconfiguration"]
+        (told,) = lab.emitted("journal.open")
+        assert told["reconfiguration"] == lab.emitted("reconfiguration.ended")[-1]["reconfiguration"]
         assert "ocs1" in told["why"]
         faults.refusing = False
         await lab.until("daemon.recovered")

@@ -85,7 +85,7 @@ steps:
         await lab.until("reconfiguration.state", state="waiting")
         asyncio.get_running_loop().call_later(1, cut)
         await lab.until("run.ended", run=run)
-        (end,) = lab.told("run.ended")
+        (end,) = lab.emitted("run.ended")
         assert (end["outcome"], end["exit_status"], end["safe_state"]) == ("failed", 6, "unknown")
         state = await lab.service.run_state(run)
         assert (state["fault_class"], state["rolled_back"]) == ("not ready and not rolled back", False)
@@ -126,7 +126,7 @@ def test_switch_that_is_away_is_named_with_what_holds_it_open(run_lab: RunLab) -
         assert ". Not rolled back: ocs1. The journal holds it open" in said
         faults.refusing = False
         await lab.until("daemon.recovered")
-        why = lab.told("daemon.recovered")[-1]["why"]
+        why = lab.emitted("daemon.recovered")[-1]["why"]
         assert why.startswith("ocs1 could not be reached before, and can be now"), (
             "nothing of it is told as if it were so still"
         )
@@ -153,7 +153,7 @@ def test_link_that_was_ready_and_fell_while_another_was_waited_for_is_not_ready(
         with pytest.raises(NotReadyError, match=r"h0\.eth0<->h1\.eth0") as raised:
             await applying
         assert "h0.eth1<->h1.eth1" not in str(raised.value).partition("Outcome")[0].partition("not ready")[2]
-        assert lab.told("reconfiguration.ended")[-1]["outcome"] == "rolled-back"
+        assert lab.emitted("reconfiguration.ended")[-1]["outcome"] == "rolled-back"
 
     run_lab(test)
 
@@ -167,7 +167,7 @@ def test_what_an_earlier_boot_of_an_agent_saw_and_comes_late_takes_no_link_back_
         applying = asyncio.create_task(lab.service.apply(lab.request(STRAIGHT, ready_within_s=18)))
         await lab.until("host.event", type="ready", port="eth0")
         await asyncio.sleep(1)
-        fell = next(one for one in lab.told("host.event") if (one["type"], one["port"]) == ("carrier", "eth0"))
+        fell = next(one for one in lab.emitted("host.event") if (one["type"], one["port"]) == ("carrier", "eth0"))
         (one,) = lab.reconfigurer.under_way
         late = {**fell, "latest_ns": one.started_ns, "data": {**fell["data"], "carrier": False}, "past": past}
         lab.reconfigurer(Document(kind="host.event", at_ns=0, wall_ns=0, data=late))
@@ -190,7 +190,7 @@ def test_link_that_fell_and_came_back_while_another_was_waited_for_is_ready(run_
         await asyncio.sleep(0.5)
         lab.set_fault({"port": "h0.eth0", "fault": "unplug", "on": False})
         assert (await applying)["outcome"] == "confirmed"
-        readies = [event for event in lab.told("host.event") if event["type"] == "ready" and event["port"] == "eth0"]
+        readies = [event for event in lab.emitted("host.event") if event["type"] == "ready" and event["port"] == "eth0"]
         assert len(readies) == 4, "both ends, twice"
 
     run_lab(test)
@@ -231,7 +231,7 @@ def test_recovery_says_which_of_its_causes_it_was(run_lab: RunLab) -> None:
         await asyncio.gather(applying, return_exceptions=True)
         lab.world.start_daemon()
         await lab.until("daemon.recovered")
-        assert lab.told("daemon.recovered")[-1]["why"] == "the daemon ended before it did"
+        assert lab.emitted("daemon.recovered")[-1]["why"] == "the daemon ended before it did"
 
     run_lab(test)
 
@@ -287,9 +287,9 @@ steps:
         await lab.until("reconfiguration.state", state="waiting")
         asyncio.get_running_loop().call_later(3, lab.world.rack.switches["ocs1"].faults.reboot, 0.5)
         await lab.until("run.ended", run=run)
-        (why,) = [end["why"] for end in lab.told("reconfiguration.ended") if end["run"] == run]
+        (why,) = [end["why"] for end in lab.emitted("reconfiguration.ended") if end["run"] == run]
         assert re.search(rf"Meanwhile: {away}; {fell}", why), why
-        (end,) = [end for end in lab.told("run.ended") if end["run"] == run]
+        (end,) = [end for end in lab.emitted("run.ended") if end["run"] == run]
         assert why in end["why"]
 
     run_lab(test)
@@ -299,7 +299,7 @@ def test_switch_that_was_away_without_harm_is_a_remark(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         asyncio.get_running_loop().call_later(2, lab.world.rack.switches["ocs1"].faults.reset)
         assert (await lab.service.apply(lab.request(STRAIGHT, ready_within_s=30)))["outcome"] == "confirmed"
-        (end,) = lab.told("reconfiguration.ended")
+        (end,) = lab.emitted("reconfiguration.ended")
         (remark,) = end["remarks"]
         assert re.fullmatch(r"ocs1 was away from 2\.\d{3} to 2\.\d{3} s after the start \(.+\)", remark)
 
@@ -324,7 +324,7 @@ def test_status_says_why_a_switch_cannot_be_reached_now_and_not_why_it_went(run_
         lab.world.rack.switches["ocs1"].faults.reboot(20)
         await lab.until("switch.down")
         await asyncio.sleep(5)
-        assert "connection lost" in lab.told("switch.down")[-1]["cause"]
+        assert "connection lost" in lab.emitted("switch.down")[-1]["cause"]
         (switch,) = Status(lab.service.status())["switches"]
         assert "nobody listens there" in switch["cause"]
         began_s = asyncio.get_running_loop().time()

@@ -1,6 +1,6 @@
-"""One grammar: the same requests, in all modes, come out alike on switches that move ports in use and on those that refuse them.
+"""The same requests, in all modes, have the same results on switches that move ports in use and that refuse to.
 
-In virtual time, over the switches' own bytes. What differs is what happens in the window between our read and our write, and how that is told.
+In virtual time, over the switches' own bytes. Only changes of others between our read and our write differ.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ class Rack:
     def light(self) -> str:
         return " ".join(map(str, self.world.rack.switches["ocs1"].mirror.crossconnects()))
 
-    def told(self, kind: str) -> list[dict[str, Any]]:
+    def emitted(self, kind: str) -> list[dict[str, Any]]:
         return [dict(document.data) for document in self.world.documents if document.kind == kind]
 
     def __call__(self, document: Document) -> None:
@@ -138,7 +138,7 @@ def test_the_same_requests_come_out_alike_in_every_mode(kind: str, tmp_path: Pat
                 done = await rack.apply(what, mode)
                 assert (done["outcome"], done["why"]) == ("confirmed", "")
             assert rack.light() == (BEFORE if wanted is None else wanted), f"{what} --mode {mode}"
-        assert rack.told("switch.overrun") == []
+        assert rack.emitted("switch.overrun") == []
 
     in_rack(kind, tmp_path, test)
 
@@ -148,7 +148,10 @@ def test_the_same_requests_come_out_alike_in_every_mode(kind: str, tmp_path: Pat
 def test_what_another_client_makes_in_the_window_is_refused_or_alarmed_never_lost_in_silence(
     kind: str, mode: str, tmp_path: Path
 ) -> None:
-    """On a switch that refuses, theirs stands. On one that moves it is taken: that is told, and is a failure where nothing in use may be touched."""
+    """A switch that refuses keeps the other client's crossconnect. One that moves takes it, which is reported.
+
+    Under `safe` that is a failure.
+    """
 
     async def test(rack: Rack) -> None:
         rack.meanwhile = lambda: rack.panel(add="7A-4B")
@@ -158,8 +161,8 @@ def test_what_another_client_makes_in_the_window_is_refused_or_alarmed_never_los
             done = await rack.apply("ocs1:7A-8B", mode)
         except (DeviceError, FailedError) as raised:
             error = raised
-        overruns = rack.told("switch.overrun")
-        ended = rack.told("reconfiguration.ended")[-1]
+        overruns = rack.emitted("switch.overrun")
+        ended = rack.emitted("reconfiguration.ended")[-1]
         if kind not in MOVING:
             assert isinstance(error, DeviceError)
             assert rack.light() == "7A-4B"
@@ -168,7 +171,7 @@ def test_what_another_client_makes_in_the_window_is_refused_or_alarmed_never_los
         (overrun,) = overruns
         assert (overrun["switch"], overrun["lost"]) == ("ocs1", ["7A-4B"])
         assert overrun["reconfiguration"] == ended["reconfiguration"]
-        (commanded,) = rack.told("reconfiguration.commanded")
+        (commanded,) = rack.emitted("reconfiguration.commanded")
         assert overrun["window_s"] == commanded["window_s"] >= 0
         assert any("7A-4B of another client" in remark for remark in ended["remarks"])
         if mode == "safe":
@@ -192,12 +195,12 @@ def test_one_that_another_client_moved_before_we_removed_it_is_an_overrun(kind: 
             await rack.apply("ocs1:1A-none", "update")
         except HwdError:
             assert "1A-7B" in rack.light()  # it would not remove what it was not told
-            assert rack.told("switch.overrun") == []
+            assert rack.emitted("switch.overrun") == []
             return
         if "1A-7B" in rack.light():
-            assert rack.told("switch.overrun") == []
+            assert rack.emitted("switch.overrun") == []
         else:
-            assert [one["lost"] for one in rack.told("switch.overrun")] == [["1A-7B"]]
+            assert [one["lost"] for one in rack.emitted("switch.overrun")] == [["1A-7B"]]
 
     in_rack(kind, tmp_path, test)
 
@@ -222,7 +225,7 @@ def test_of_a_change_that_moved_something_and_failed_it_is_said_that_nobody_know
         rack.meanwhile = meanwhile
         with pytest.raises(HwdError):
             await rack.apply("ocs1:5A-8B,7A-7B", "update")
-        (ended,) = rack.told("reconfiguration.ended")
+        (ended,) = rack.emitted("reconfiguration.ended")
         said = [remark for remark in ended["remarks"] if "whether it took what another client made" in remark]
         assert len(said) == (how != "refused")
         await asyncio.sleep(30)
@@ -248,8 +251,8 @@ def test_what_our_own_reconfigurations_do_on_other_ports_is_no_overrun(tmp_path:
         assert rack.light() == "1A-2B 3A-3B 5A-6B 7A-7B 8A-8B"
         await asyncio.sleep(5)
         assert rack.light() == "1A-2B 3A-4B 5A-6B 8A-8B"
-        assert rack.told("switch.overrun") == []
-        assert all(one["ours"] for one in rack.told("switch.read"))
-        assert all(one["remarks"] == [] for one in rack.told("reconfiguration.ended"))
+        assert rack.emitted("switch.overrun") == []
+        assert all(one["ours"] for one in rack.emitted("switch.read"))
+        assert all(one["remarks"] == [] for one in rack.emitted("reconfiguration.ended"))
 
     in_rack("moves", tmp_path, test)

@@ -32,7 +32,7 @@ def test_a_link_whose_end_is_blocked_goes_dark_and_comes_back(run_lab: RunLab) -
         await asyncio.sleep(10)
         links = {link["link"]: link["carrier"] for link in lab.service.status()["links"]}  # type: ignore[union-attr,index,call-overload]
         assert links["h0.eth0<->h1.eth0"] is True
-        assert [(one["ends"], one["to"], one["by"]) for one in lab.told("switch.override")] == [
+        assert [(one["ends"], one["to"], one["by"]) for one in lab.emitted("switch.override")] == [
             (["1A"], "force-blocked", "ada@desk: dirty"),
             (["1A"], "normal", "ada@desk"),
         ]
@@ -70,7 +70,7 @@ def test_what_another_lease_covers_is_not_made_dark(run_lab: RunLab, port: str) 
         for to in ("force-blocked", "normal"):
             with pytest.raises(RefusedError, match=f"{port}: leased to ben"):
                 await lab.service.override("ocs1", ["1A"], to, by="ada")
-        assert lab.told("switch.override") == []
+        assert lab.emitted("switch.override") == []
         await lab.service.override("ocs1", ["2A"], "force-blocked", by="ada")
         await lab.service.override("ocs1", ["1A"], "force-blocked", lease=str(lease["lease"]), by="ben")
         assert switch(lab)["blocked"] == ["1A", "2A"]

@@ -1,11 +1,11 @@
-"""Overruns: what another client made between our read and our write is alarmed and named, whatever becomes of our change."""
+"""Overruns: what another client made between our read and our write is named, whether or not our change succeeds."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hwd.model.plan import SwitchMoves
-from hwd.reconfigure.switch_commands import Overrun, OverrunWatch, taken
+from hwd.reconfigure.switch_commands import Overrun, OverrunWatch, taken_crossconnects
 from hwd_drivers.core.values import Crossconnect, Exchange, PortSide, Side
 
 
@@ -37,7 +37,7 @@ def exchange(before: str | None, commanded_ns: int = 4_000_000) -> Exchange:
 def test_what_stood_where_we_drive_and_was_not_planned_against_was_taken(
     move: SwitchMoves, before: str | None, lost: str
 ) -> None:
-    assert taken(move, exchange(before)) == pairs(lost)
+    assert taken_crossconnects(move, exchange(before)) == pairs(lost)
 
 
 ENDS = st.integers(1, 6)
@@ -54,7 +54,7 @@ def test_on_ports_that_are_not_ours_nothing_is_ever_overrun(
     ports = {end.port for one in (*add, *remove) for end in one.ends}
     elsewhere = tuple(one for one in theirs if ports.isdisjoint(end.port for end in one.ends))
     move = SwitchMoves(switch="ocs1", remove=tuple(remove), add=tuple(add), keep=(), before=tuple(remove))
-    assert taken(move, Exchange(commanded_ns=0, acknowledged_ns=0, commands=1, before=elsewhere)) == ()
+    assert taken_crossconnects(move, Exchange(commanded_ns=0, acknowledged_ns=0, commands=1, before=elsewhere)) == ()
 
 
 def test_what_is_there_at_the_read_back_is_not_lost_and_the_rest_is_told_once() -> None:

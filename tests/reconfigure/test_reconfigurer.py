@@ -20,7 +20,7 @@ def test_apply_is_read_back_ready_and_confirmed(run_lab: RunLab) -> None:
         done = await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
         assert done["outcome"] == "confirmed"
         assert same(lab.light(), STRAIGHT)
-        (timeline,) = lab.told("timeline")
+        (timeline,) = lab.emitted("timeline")
         assert timeline["breaches"] == []
         assert [link["link"] for link in timeline["links"]] == ["h0.eth0<->h1.eth0", "h0.eth1<->h1.eth1"]
         for link in timeline["links"]:
@@ -43,8 +43,8 @@ def test_second_apply_moves_all_pairs_in_one_command(run_lab: RunLab) -> None:
         await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
         await lab.service.apply(lab.request(CROSSED, ready_within_s=15))
         assert same(lab.light(), CROSSED)
-        assert [one["commands"] for one in lab.told("reconfiguration.commanded")] == [1, 1]
-        assert all(reading["ours"] for reading in lab.told("switch.read"))
+        assert [one["commands"] for one in lab.emitted("reconfiguration.commanded")] == [1, 1]
+        assert all(reading["ours"] for reading in lab.emitted("switch.read"))
 
     run_lab(test)
 
@@ -54,8 +54,8 @@ def test_same_again_moves_nothing_and_every_link_never_left(run_lab: RunLab) -> 
         await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
         again = await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
         assert again["outcome"] == "confirmed"
-        assert len(lab.told("reconfiguration.commanded")) == 1
-        links = lab.told("timeline")[1]["links"]
+        assert len(lab.emitted("reconfiguration.commanded")) == 1
+        links = lab.emitted("timeline")[1]["links"]
         assert all(link["kept"] for link in links)
 
     run_lab(test)
@@ -69,7 +69,7 @@ def test_denial_in_the_middle_rolls_back_with_the_switchs_own_words(run_lab: Run
             await lab.service.apply(lab.request(CROSSED, ready_within_s=15))
         assert raised.value.exit_status == 1
         assert same(lab.light(), STRAIGHT)
-        assert lab.told("reconfiguration.ended")[-1]["outcome"] == "rolled-back"
+        assert lab.emitted("reconfiguration.ended")[-1]["outcome"] == "rolled-back"
         assert lab.service.leases() == []
 
     run_lab(test)
@@ -82,7 +82,7 @@ def test_mirror_that_is_stuck_is_no_success(run_lab: RunLab) -> None:
         lab.world.rack.switches["ocs1"].faults.stick(ends)
         with pytest.raises((FailedError, NotReadyError)):
             await lab.service.apply(lab.request(CROSSED, ready_within_s=15))
-        assert lab.told("reconfiguration.ended")[-1]["outcome"] in ("rolled-back", "failed")
+        assert lab.emitted("reconfiguration.ended")[-1]["outcome"] in ("rolled-back", "failed")
 
     run_lab(test)
 
@@ -97,7 +97,7 @@ def test_switch_lost_in_the_middle_is_brought_back_when_it_answers(run_lab: RunL
         faults.reset()
         with pytest.raises(LinkError, match="ocs1"):
             await applying
-        assert lab.told("reconfiguration.ended")[-1]["outcome"] == "failed"
+        assert lab.emitted("reconfiguration.ended")[-1]["outcome"] == "failed"
         with pytest.raises((RefusedError, LinkError)):
             await lab.service.apply(lab.request(CROSSED))
         faults.refusing = False
@@ -124,7 +124,7 @@ def test_half_a_link_is_never_ready(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         done = await lab.service.apply(lab.request("ocs1:1A-3B", ready_within_s=5))
         assert done["links"] == []  # one way only: no link, nothing to wait for
-        assert not [event for event in lab.told("host.event") if event["type"] in ("firmware", "carrier")]
+        assert not [event for event in lab.emitted("host.event") if event["type"] in ("firmware", "carrier")]
 
     run_lab(test)
 
@@ -149,7 +149,7 @@ def test_plan_touches_nothing(run_lab: RunLab) -> None:
             {"switch": "ocs1", "remove": [], "add": ["1A-3B", "2A-4B", "3A-1B", "4A-2B"], "keep": []}
         ]
         assert lab.light() == EMPTY
-        assert lab.told("switch.command") == []
+        assert lab.emitted("switch.command") == []
 
     run_lab(test)
 
@@ -200,7 +200,7 @@ def test_lease_expires_by_itself(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         await lab.service.take_lease(holder="ada", ports=["ocs1.3"], for_s=60)
         await asyncio.sleep(61)
-        assert lab.told("lease.released")[-1]["why"] == "expired"
+        assert lab.emitted("lease.released")[-1]["why"] == "expired"
         assert (await lab.service.apply(lab.request(STRAIGHT)))["outcome"] == "confirmed"
 
     run_lab(test)
@@ -214,7 +214,7 @@ def test_unconfirmed_goes_back_by_itself(run_lab: RunLab) -> None:
         assert same(lab.light(), CROSSED)
         await asyncio.sleep(31)
         assert same(lab.light(), STRAIGHT)
-        assert lab.told("reconfiguration.ended")[-1]["outcome"] == "rolled-back"
+        assert lab.emitted("reconfiguration.ended")[-1]["outcome"] == "rolled-back"
 
     run_lab(test)
 
@@ -233,7 +233,7 @@ def test_unknown_port_touches_nothing(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         with pytest.raises(ConfigError, match="9A"):
             await lab.service.apply(lab.request("ocs1:9A-1B"))
-        assert lab.told("switch.command") == []
+        assert lab.emitted("switch.command") == []
 
     run_lab(test)
 
@@ -266,7 +266,7 @@ def test_daemon_killed_at_any_stage_goes_back_at_its_next_start(run_lab: RunLab,
         await lab.world.settled()
         await asyncio.sleep(1)
         assert same(lab.light(), STRAIGHT)
-        assert lab.told("daemon.recovered")[-1]["outcome"] == "rolled-back"
+        assert lab.emitted("daemon.recovered")[-1]["outcome"] == "rolled-back"
         await lab.service.apply(lab.request(CROSSED, ready_within_s=15))
         assert same(lab.light(), CROSSED)
 

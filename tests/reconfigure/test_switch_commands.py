@@ -64,7 +64,11 @@ def moves(
 
 
 class Switch:
-    """A switch on the mirrors that all twins share; what stands in `failed` it reports so until it is made anew, in `failing` always, what is in `dark` is held so, and told so, always."""
+    """A switch on the mirror model of all twins.
+
+    It reports crossconnects in `failed` as failed until they are made again, those in `failing` always, and holds those
+    in `dark` dark.
+    """
 
     def __init__(self, text: str = "", timing: str = "ideal") -> None:
         self.mirror = Mirror(name="ocs1", capabilities=CAPABILITIES, timing=find_timing(timing), draws=Draws(1))

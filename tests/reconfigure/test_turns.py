@@ -25,7 +25,7 @@ def test_two_at_once_on_ports_of_their_own_are_both_ready(run_lab: RunLab) -> No
         await asyncio.gather(*(lab.reconfigurer.wait_ready(found, within_s=20) for found in (one, other)))
         await asyncio.gather(*(lab.reconfigurer.confirm(found) for found in (one, other)))
         assert pairs(lab.light()) == pairs(ONE) | pairs(OTHER)
-        assert [end["remarks"] for end in lab.told("reconfiguration.ended")] == [[], []]
+        assert [end["remarks"] for end in lab.emitted("reconfiguration.ended")] == [[], []]
         assert one.timeline is not None
         assert [str(link.link) for link in one.timeline.links] == ["h0.eth0<->h1.eth0"]
 

@@ -1,4 +1,4 @@
-"""A part whose position nobody can tell before it was moved: a change that is undone leaves it where it is, says so, and holds up nothing after it."""
+"""A part with an unknown position: a roll-back leaves it, says so, and stops nothing after it."""
 
 from pathlib import Path
 
@@ -13,7 +13,11 @@ from hwd_drivers.twins.virtual_time import run_virtual
 TEXT = """testbed: bench
 switches:
   ocs1: {driver: polatis-tl1, model: polatis-6000, size: 8x8, twin: {}}
-  t1: {driver: ttl, model: latching-2x2, options: {parts: [{pulse: [0, 1]}]}, twin: {options: {parts: [{pulse: [0, 1]}]}}}
+  t1:
+    driver: ttl
+    model: latching-2x2
+    options: {parts: [{pulse: [0, 1]}]}
+    twin: {options: {parts: [{pulse: [0, 1]}]}}
 hosts:
   h0: {twin: {timing: ideal}, nics: {eth0: {ip: 10.1.0.1/32, rdma: mlx5_0, module: 100g-lr4}}}
 fibres:

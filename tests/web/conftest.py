@@ -1,4 +1,4 @@
-"""A real daemon of one twin switch behind HTTP, in the test's own loop; its clients, which block, are called in threads."""
+"""A real daemon with one twin switch behind HTTP, in the test's event loop; blocking clients run in threads."""
 
 import asyncio
 import functools

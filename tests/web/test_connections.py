@@ -28,7 +28,10 @@ TOKEN = "a-long-enough-token"
 
 
 class Served:
-    """A server with few connections and little patience; `/slow` answers when `go` is set, `/stream` for ever, `/much` more than buffers hold."""
+    """A server with few connections and short limits.
+
+    `/slow` answers when `go` is set, `/stream` never ends, `/much` is more than buffers hold.
+    """
 
     def __init__(self) -> None:
         self.reached: list[Limit] = []

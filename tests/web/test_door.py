@@ -296,7 +296,7 @@ async def test_without_tokens_and_session_nobody_comes_in() -> None:
 
 
 async def test_of_many_strangers_one_goes_on_in_a_round_of_the_loop() -> None:
-    """Each piece of an answer is work; 256 of them in a row kept the loop from everything else for 0.8 s, and agents counted as away."""
+    """256 answers in a row kept the loop from all other work for 0.8 s, and agents counted as disconnected."""
     loop = asyncio.get_running_loop()
     rounds, worked, ticking = 0, list[int](), loop.call_soon(lambda: None)
 

@@ -1,4 +1,4 @@
-"""The status screen's view of links: what the switches reported last, and what nobody knows while one of them is down."""
+"""The status screen's view of links: the last reports of switches, and what is unknown while one is down."""
 
 from pathlib import Path
 

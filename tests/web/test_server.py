@@ -10,7 +10,9 @@ from hwd_drivers.core.errors import ConfigError
 
 
 async def test_open_streams_do_not_hold_up_the_end(desk: Any) -> None:
-    """The fixture ends the server while this stream is open; a server that waited for it would be cut off only by the test's limit."""
+    """The fixture ends the server while this stream is open; if it waited for the stream, the test's limit would end
+    it.
+    """
     http = httpx.AsyncClient(trust_env=False, verify=False, headers=desk.by)
     stream = http.stream("GET", f"{desk.url}/api/v1/events")
     response = await stream.__aenter__()
@@ -40,7 +42,10 @@ def test_a_port_that_is_taken_is_said_by_name() -> None:
 
 
 async def test_an_answer_waits_for_no_delayed_acknowledgement(desk: Any) -> None:
-    """The kernel delays those by 40 ms, once a connection is some exchanges old; the quickest of the last ten answers is not slowed down by a busy machine."""
+    """The kernel delays ACKs by 40 ms on a connection that is some exchanges old.
+
+    The fastest of the last ten answers is not slowed down by a busy machine.
+    """
     loop = asyncio.get_running_loop()
     took_s: list[float] = []
     async with httpx.AsyncClient(trust_env=False, verify=False, headers=desk.by) as http:

@@ -117,7 +117,7 @@ def test_what_is_kept_is_told_at_once() -> None:
     made = EventStream(hub, boot="b")
     for kind in ("switch.up", "switch.down", "bus.up"):
         hub(document(kind))
-    told = made.kept(made.after("b.1"), ("switch.",))
+    told = made.snapshot(made.after("b.1"), ("switch.",))
     assert (told["last"], told["missed"]) == ("b.3", 0)
     assert isinstance(told["documents"], list)
     assert [one["kind"] for one in told["documents"] if isinstance(one, dict)] == ["switch.down"]
@@ -126,7 +126,7 @@ def test_what_is_kept_is_told_at_once() -> None:
 def test_without_an_id_only_the_last_is_told() -> None:
     hub = Hub()
     hub(document("switch.up"))
-    assert EventStream(hub, boot="b").kept(None) == {"last": "b.1", "missed": 0, "documents": []}
+    assert EventStream(hub, boot="b").snapshot(None) == {"last": "b.1", "missed": 0, "documents": []}
 
 
 def test_what_is_kept_no_more_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,5 +135,5 @@ def test_what_is_kept_no_more_is_counted(monkeypatch: pytest.MonkeyPatch) -> Non
     made = EventStream(hub, boot="b")
     for _ in range(5):
         hub(document("switch.up"))
-    assert made.kept(1)["missed"] == 2
-    assert made.kept(5)["missed"] == 0
+    assert made.snapshot(1)["missed"] == 2
+    assert made.snapshot(5)["missed"] == 0

@@ -59,7 +59,7 @@ class Lab:
         await self.in_daemon(self.service.wait_run(run))
         return await self.state(run)
 
-    def told(self, kind: str, **fields: Any) -> list[dict[str, Any]]:
+    def emitted(self, kind: str, **fields: Any) -> list[dict[str, Any]]:
         found = (dict(one.data) for one in self.world.documents if one.kind == kind)
         return [data for data in found if fields.items() <= data.items()]
 

@@ -106,7 +106,7 @@ def test_only_the_last_that_ended_are_kept(board: Board) -> None:
     board.load(ended[:1])
     for status in ended[1:]:
         board.put(status)
-    assert [status.run for status in board.kept] == [*(f"e{n}" for n in range(2, ENDED_KEPT + 2)), "k3v9"]
+    assert [status.run for status in board.all] == [*(f"e{n}" for n in range(2, ENDED_KEPT + 2)), "k3v9"]
     assert board.get("e1") is None
     assert [status.run for status in board.live] == ["k3v9"]
 

@@ -1,4 +1,4 @@
-"""What is kept when a daemon was killed: of its run that the last step did not end and that its switches were brought back later; how long things take; what became of what."""
+"""What a new daemon knows after a kill: the crashed run and its safe state, turnarounds, and outcomes."""
 
 import asyncio
 import errno
@@ -28,7 +28,7 @@ def test_crashed_run_knows_that_its_switches_were_brought_back(in_lab: InLab) ->
         await lab.next_life()
         await lab.world.settled()
         await asyncio.sleep(10)  # virtual: the switch is there, and brought back
-        (recovered,) = lab.told("daemon.recovered")
+        (recovered,) = lab.emitted("daemon.recovered")
         assert (recovered["outcome"], recovered["run"]) == ("rolled-back", run)
 
         async def of_run() -> list[Document]:
@@ -64,7 +64,7 @@ def test_run_that_the_records_do_not_know_does_not_keep_those_behind_it_unsettle
         lab.world.start_daemon()
         await lab.world.settled()
         await asyncio.sleep(10)  # virtual
-        assert [one["run"] for one in lab.told("daemon.recovered")] == ["ghost", run]
+        assert [one["run"] for one in lab.emitted("daemon.recovered")] == ["ghost", run]
         assert (await lab.state(run))["safe_state"] == "before-apply"
 
     in_lab(test)
@@ -74,7 +74,7 @@ def test_crashed_run_that_had_confirmed_all_is_as_applied(in_lab: InLab) -> None
     async def test(lab: Lab) -> None:
         run = await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}", "wait: {for_s: 600}")
         await asyncio.sleep(30)
-        assert [one["outcome"] for one in lab.told("reconfiguration.ended")] == ["confirmed"]
+        assert [one["outcome"] for one in lab.emitted("reconfiguration.ended")] == ["confirmed"]
         for _ in range(2):
             await lab.next_life()
             await lab.world.settled()
@@ -83,7 +83,7 @@ def test_crashed_run_that_had_confirmed_all_is_as_applied(in_lab: InLab) -> None
             assert (state["state"], state["safe_state"], state["rolled_back"]) == ("crashed", "as-applied", False)
             row = await lab.in_daemon(lab.service.run(run))
             assert (row["outcome"], row["safe_state"]) == ("crashed", "as-applied")
-        assert lab.told("daemon.recovered") == []
+        assert lab.emitted("daemon.recovered") == []
 
     in_lab(test)
 
@@ -91,13 +91,13 @@ def test_crashed_run_that_had_confirmed_all_is_as_applied(in_lab: InLab) -> None
 def test_run_whose_confirm_the_journal_takes_after_its_end_is_as_applied(in_lab: InLab) -> None:
     async def test(lab: Lab) -> None:
         run = await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}")
-        while not lab.told("reconfiguration.state", state="driving"):  # noqa: ASYNC110 - in virtual time
+        while not lab.emitted("reconfiguration.state", state="driving"):  # noqa: ASYNC110 - in virtual time
             await asyncio.sleep(0.01)
         lab.world.journal_disk.refusal = (errno.EIO, 0)
         assert (await lab.ended(run))["safe_state"] == "unknown"
         lab.world.journal_disk.refusal = None
         await asyncio.sleep(10)  # virtual
-        assert [one["outcome"] for one in lab.told("reconfiguration.ended")] == ["confirmed"]
+        assert [one["outcome"] for one in lab.emitted("reconfiguration.ended")] == ["confirmed"]
         for _ in range(2):  # and after another start
             assert (await lab.state(run))["safe_state"] == "as-applied"
             assert (await lab.in_daemon(lab.service.run(run)))["safe_state"] == "as-applied"
@@ -115,14 +115,14 @@ def test_crashed_run_that_had_confirmed_one_and_not_the_next_is_not_called_as_ap
             f"apply: {{pairs: {FIRST}}}",
             "wait: {for: ready, within_s: 20}",
         )
-        while len(lab.told("reconfiguration.state", state="journaled")) < 2:  # noqa: ASYNC110 - in virtual time
+        while len(lab.emitted("reconfiguration.state", state="journaled")) < 2:  # noqa: ASYNC110 - in virtual time
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.2)
-        assert [one["outcome"] for one in lab.told("reconfiguration.ended")] == ["confirmed"]
+        assert [one["outcome"] for one in lab.emitted("reconfiguration.ended")] == ["confirmed"]
         await lab.next_life()
         await lab.world.settled()
         await asyncio.sleep(10)
-        assert [one["outcome"] for one in lab.told("daemon.recovered")] == ["rolled-back"]
+        assert [one["outcome"] for one in lab.emitted("daemon.recovered")] == ["rolled-back"]
         state = await lab.state(run)
         assert (state["state"], state["safe_state"], state["rolled_back"]) == ("crashed", "before-apply", True)
 

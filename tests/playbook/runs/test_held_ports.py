@@ -32,7 +32,7 @@ def is_lit(lab: Lab) -> bool:
 
 async def until(lab: Lab, kind: str, **fields: Any) -> None:
     for _ in range(1200):
-        if lab.told(kind, **fields):
+        if lab.emitted(kind, **fields):
             return
         await asyncio.sleep(0.1)
     raise AssertionError(f"no {kind} {fields}")

@@ -61,7 +61,7 @@ def test_state_is_one_document_at_every_change_and_one_retained_topic(in_lab: In
     async def test(lab: Lab) -> None:
         run = await lab.start(*ON_FIRST)
         end = await lab.ended(run)
-        told = lab.told("run.state", run=run)
+        told = lab.emitted("run.state", run=run)
         assert end == told[-1]
         assert end.keys() >= WORDS
         assert (end["state"], end["safe_state"], end["rolled_back"]) == ("succeeded", "as-applied", False)
@@ -128,12 +128,12 @@ def test_pause_with_little_lease_left_renews_it_now_and_then_and_gives_back_what
         await asyncio.sleep(120.5)
         assert (await lab.state(run))["state"] == "paused"
         assert len(lab.service.leases()) == 1
-        assert 1 <= len(lab.told("lease.renewed")) <= 5
+        assert 1 <= len(lab.emitted("lease.renewed")) <= 5
         lab.service.resume_run(run, by="ada")
         resumed_ns = lab.world.clock.wall_ns()
         await asyncio.sleep(0.1)
-        assert lab.told("lease.renewed")[-1]["expires_wall_ns"] - resumed_ns < 2e6
-        assert lab.told("lease.released")[-1]["why"] == "expired"
+        assert lab.emitted("lease.renewed")[-1]["expires_wall_ns"] - resumed_ns < 2e6
+        assert lab.emitted("lease.released")[-1]["why"] == "expired"
         assert (await lab.ended(run))["state"] == "succeeded"
 
     in_lab(test)
@@ -151,7 +151,7 @@ def test_branches_paused_under_one_lease_go_on_with_what_it_had_left(in_lab: InL
         lab.service.resume_run(run, by="ada")
         resumed_ns = lab.world.clock.wall_ns()
         await asyncio.sleep(0.1)
-        left_s = (lab.told("lease.renewed")[-1]["expires_wall_ns"] - resumed_ns) / 1e9
+        left_s = (lab.emitted("lease.renewed")[-1]["expires_wall_ns"] - resumed_ns) / 1e9
         assert left_s == pytest.approx(29.0, abs=0.1), "as when the first of them stood"
         assert (await lab.ended(run))["state"] == "succeeded"
 
@@ -187,7 +187,7 @@ def test_queue_and_due_times_survive_a_daemon_that_is_killed(in_lab: InLab) -> N
         assert [(await lab.ended(run))["state"] for run in (second, late)] == ["succeeded"] * 2
         rows = {run["id"]: run["state"] for run in await lab.in_daemon(lab.service.runs())}
         assert rows == {first: "crashed", second: "succeeded", late: "succeeded"}
-        (recovered,) = lab.told("daemon.recovered")
+        (recovered,) = lab.emitted("daemon.recovered")
         kinds = [one.kind for one in lab.world.documents]
         assert recovered["outcome"] == "rolled-back"
         began = kinds.index("run.started", kinds.index("run.started") + 1)
@@ -237,13 +237,13 @@ def test_faults_and_settings_of_a_crashed_run_are_undone(in_lab: InLab) -> None:
         lab.world.rack.switches["ocs2"].faults.slow_s = 0.25
         await asyncio.sleep(5.0)
         assert lab.world.rack.switches["ocs1"].faults.slow_s == 0.5
-        assert lab.told("run.host", action="mtu")
+        assert lab.emitted("run.host", action="mtu")
         await lab.next_life()
         await lab.world.settled()
         await asyncio.sleep(10.0)
         slow_s = [lab.world.rack.switches[name].faults.slow_s for name in ("ocs1", "ocs2")]
         assert slow_s == [0.0, 0.25], "what others set stays"
-        assert lab.told("run.host", action="put-back", port="h0.eth0")
+        assert lab.emitted("run.host", action="put-back", port="h0.eth0")
 
     in_lab(test)
 
@@ -283,7 +283,7 @@ TWO_SLOW = (
 
 
 class Rack:
-    """The daemon's way to the rack's control socket, on which clearing of a switch fails as long as it is in `failing`."""
+    """The daemon's way to the rack's control socket; to clear a switch fails as long as it is in `failing`."""
 
     def __init__(self, lab: Lab, **failing: HwdError) -> None:
         self._set_fault = lab.world.set_fault
@@ -312,7 +312,7 @@ def test_fault_that_the_rack_does_not_clear_is_said_to_stay_and_is_cleared_when_
         assert (
             f"faults of twins: not undone: run {end['run']}: not all faults of twins are cleared: {error}" in end["why"]
         )
-        assert {"fault": "clear"} not in [one["fault"] for one in lab.told("run.fault")]
+        assert {"fault": "clear"} not in [one["fault"] for one in lab.emitted("run.fault")]
         await asyncio.sleep(30)
         assert slow_s(lab) == [0.5, 0.0]
         rack.failing.clear()
@@ -369,10 +369,10 @@ def test_run_does_not_begin_a_fault_where_one_of_another_run_stays(in_lab: InLab
 def test_end_of_a_run_is_told_again_by_the_next_daemon(in_lab: InLab) -> None:
     async def test(lab: Lab) -> None:
         end = await lab.ended(await lab.start("note: one"))
-        told = len(lab.told("run.state"))
+        told = len(lab.emitted("run.state"))
         await lab.next_life()
         await lab.world.settled()
-        assert lab.told("run.state")[told:] == [end], "who followed it may not have heard of its end"
+        assert lab.emitted("run.state")[told:] == [end], "who followed it may not have heard of its end"
 
     in_lab(test)
 

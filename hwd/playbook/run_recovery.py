@@ -1,0 +1,100 @@
+"""Run recovery: the safe state of ended runs whose switches were recovered, or confirmed, after their end."""
+
+import dataclasses
+import logging
+from collections.abc import Awaitable, Callable, Container
+from typing import ClassVar
+
+from hwd.model.run import RunStatus
+from hwd.playbook.board import Board
+from hwd.playbook.safe_state import SafeState
+from hwd.reconfigure.reconfiguration import Outcome
+from hwd.records.records import Records
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.errors import HwdError, UnknownError
+
+AGAIN_S = 5.0
+"""Between attempts while the records cannot be written."""
+
+log = logging.getLogger(__name__)
+
+
+class RunRecovery:
+    """A `Sink` that learns the safe states; `settle` records them. `on_change()` is called when there is one to settle.
+
+    `active`: ids of the active runs. `is_left_open(run)`: one of its reconfigurations is open. `state(run)`: its state.
+    """
+
+    TAKES: ClassVar = ("daemon.recovered", "reconfiguration.ended")
+
+    def __init__(
+        self,
+        *,
+        records: Records,
+        board: Board,
+        active: Container[str],
+        is_left_open: Callable[[str], bool],
+        state: Callable[[str], Awaitable[RunStatus]],
+        on_change: Callable[[], None],
+    ) -> None:
+        self._records = records
+        self._board = board
+        self._active = active
+        self._is_left_open = is_left_open
+        self._state = state
+        self._on_change = on_change
+        self._recovered: dict[str, set[SafeState]] = {}
+        """By run, the safe states of its recovered reconfigurations."""
+
+    async def take_crashed(self, run: str) -> None:
+        """A crashed run that left nothing open: as applied, if all its reconfigurations were confirmed."""
+        if await self._is_all_confirmed(run):
+            self._recovered[run] = {SafeState.AS_APPLIED}
+
+    def __call__(self, document: Document) -> None:
+        """Sink: learns where the switches of ended runs are, from recoveries and from confirms after the end."""
+        run, outcome = document.data["run"], document.data["outcome"]
+        is_late = document.kind == "daemon.recovered" or (run not in self._active and outcome != Outcome.FAILED)
+        if isinstance(run, str) and is_late:
+            states = self._recovered.setdefault(run, set())
+            states.add(SafeState.BEFORE_APPLY if outcome == Outcome.ROLLED_BACK else SafeState.AS_APPLIED)
+            self._on_change()
+
+    async def settle(self) -> float | None:
+        """Record the safe state of ended runs that recovery made known; returns seconds until the next try, if any."""
+        again_s: float | None = None
+        for id, states in list(self._recovered.items()):
+            if id in self._active or self._is_left_open(id):
+                continue  # its end, or another recovery, is still to come
+            safe = next(iter(states)) if len(states) == 1 else SafeState.MIXED
+            try:
+                status = await self._state(id)
+                is_unknown = status.safe_state in (None, SafeState.UNKNOWN)
+                if is_unknown and not await self._records.settle_run(id, safe):
+                    again_s = AGAIN_S
+                    continue
+            except UnknownError:
+                log.warning(
+                    "run %s: the journal knows it and the records do not; that it is %s is told to nobody", id, safe
+                )
+                del self._recovered[id]
+                continue
+            except HwdError as error:
+                log.debug("run %s: that it is %s is not recorded yet: %s", id, safe, error)
+                again_s = AGAIN_S
+                continue
+            del self._recovered[id]
+            if is_unknown:
+                rolled_back = safe is SafeState.BEFORE_APPLY
+                self._board.put(dataclasses.replace(status, safe_state=safe, rolled_back=rolled_back))
+                log.info("run %s: its switches are %s now", id, safe)
+        return again_s
+
+    async def _is_all_confirmed(self, run: str) -> bool:
+        """Whether all reconfigurations of a run have ended as confirmed."""
+        kinds = ("reconfiguration.state", "reconfiguration.ended")
+        outcomes: dict[str, str | None] = {}
+        for stored in await self._records.documents(run=run, kinds=kinds):
+            data = stored.document.data
+            outcomes[str(data["reconfiguration"])] = str(data.get("outcome"))
+        return bool(outcomes) and all(outcome == Outcome.CONFIRMED for outcome in outcomes.values())
