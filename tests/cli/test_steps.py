@@ -60,7 +60,7 @@ BACK = told("daemon.recovered", reconfiguration="r1", run="k3v9", outcome="rolle
 def test_switches_that_were_brought_back_later_are_said_to_be() -> None:
     assert switches_left("unknown", [OPEN, BACK]).startswith("unknown at its end; brought back at ")
     assert switches_left("unknown", [OPEN, BACK]).endswith(":13:20")
-    assert switches_left("unknown", [OPEN]) == "unknown at its end; not brought back yet: ocs1: the switch is down"
+    assert switches_left("unknown", [OPEN]) == "unknown at its end; not restored yet: ocs1: the switch is down"
     assert switches_left("unknown", []) == "unknown"
 
 

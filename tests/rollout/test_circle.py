@@ -161,7 +161,7 @@ def test_a_host_whose_key_has_changed_is_not_touched(lab: Lab) -> None:
     known.write_text(lab.server.known.replace(lab.server.host_key, key))
     refused = lab.hwd("deploy")
     assert (refused.status, refused.host["result"]) == (2, "failed")
-    assert "Either the host was set up anew, or somebody else answers in its place" in refused.err
+    assert "Either the host was reinstalled, or another machine answers in its place" in refused.err
     assert lab.files() == []
 
 

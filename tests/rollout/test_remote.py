@@ -129,6 +129,6 @@ async def test_a_removal_without_the_broker_says_what_is_gone_and_what_is_not(
     assert report.result is Result.FAILED
     assert isinstance(error, LinkError)
     assert (
-        f"h0: nothing is left there: removed {agent_file}. What the broker has kept of it is not cleared" in report.why
+        f"h0: nothing is left there: removed {agent_file}. The broker's retained messages of it remain" in report.why
     )
     assert not agent_file.exists()

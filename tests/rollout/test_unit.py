@@ -59,7 +59,7 @@ def test_a_prefix_moves_all_that_it_reads_and_writes() -> None:
 
 @pytest.mark.parametrize("prefix", ["/home/lab", "/root", "/tmp/x"])
 def test_a_prefix_that_the_unit_would_not_see_is_refused(prefix: str) -> None:
-    with pytest.raises(ConfigError, match=r"the unit sees nothing of /home, .* such as /srv/hwd, or use --no-start"):
+    with pytest.raises(ConfigError, match=r"the unit cannot see /home, .* such as /srv/hwd, or use --no-start"):
         Layout(prefix=prefix)
     assert Layout(prefix=prefix, unit="").root == f"{prefix}/opt/hwd-agent"
 

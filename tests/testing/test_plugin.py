@@ -201,7 +201,7 @@ def test_a_lease_that_is_lost_is_told_of(session: Session, client: Client) -> No
             lab.client.kick_lease(lab.lease.id)
     """)
     result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines(["*not in force at the end of the test*crossconnects were not put back*hwd_lease*"])
+    result.stdout.fnmatch_lines(["*not in force at the end of the test*crossconnects were not restored*hwd_lease*"])
     client.apply(what="ocs1:none")
 
 
@@ -311,7 +311,7 @@ def test_what_is_no_circuit_is_refused_before_anything_moves(session: Session) -
 def test_lab_and_testbed_exclude_each_other(session: Session) -> None:
     result = session("def test_it(): pass", "--hwd-testbed", "x.yaml")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--hwd-lab is the real rack and --hwd-testbed are twins: name one of them"])
+    result.stderr.fnmatch_lines(["*--hwd-lab is the real rack and --hwd-testbed are twins: name only one of them"])
 
 
 def test_the_rack_is_free_again_after_all_of_it(client: Client) -> None:

@@ -98,7 +98,7 @@ def test_a_dead_daemon_is_told_of_with_its_last_words(places: Path, pytester: py
     result.assert_outcomes(failed=1, errors=2)
     result.stdout.fnmatch_lines(["*hwd: failed: daemon of the tests ended with status -9*", "*INFO*http*"])
     kept = pytester.path / "hwd-failures" / "test_a_dead_daemon_is_told_of_with_its_last_words.py-test_one"
-    assert (kept / "status.json").read_text().startswith("cannot be had: unreachable: ")
+    assert (kept / "status.json").read_text().startswith("cannot be read: unreachable: ")
     assert "INFO    http" in (kept / "daemon.log").read_text()
 
 

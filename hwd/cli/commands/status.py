@@ -230,7 +230,8 @@ def overrun_lines(switch: dict[str, Any]) -> list[tuple[str | Styled, ...]]:
             f"{switch['switch']} ",
             coloured("overrun"),
             f" at {_time_of_day(one['wall_ns'])}: {', '.join(one['lost'])} of another client was lost to "
-            f"reconfiguration {one['reconfiguration']}; it was made in the {seconds(one['window_s'])} between our read and our write",
+            f"reconfiguration {one['reconfiguration']}; "
+            f"it was made in the {seconds(one['window_s'])} between our read and our write",
         )
         for one in switch["overruns"]
     ]

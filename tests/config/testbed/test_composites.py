@@ -104,14 +104,14 @@ fibres:
         "11: composites.sel.ports.2A: osw1.99A: switch osw1 (osw) has no end 99A; its ends are 1A to 16B",
         "12: composites.sel.ports.3A: osv1.1A: 'osv1' is no switch (write sw1.in, osw1.3A); did you mean osw1?",
         "13: composites.sel.ports.4A: osw1.1A is sel.1A already; an end of an element is one end of one composite",
-        "14: composites.sel.ports.5A..6A: 5A..6A: osw1.2A..4A: 2 ends here and 3 there; both must be as many",
+        "14: composites.sel.ports.5A..6A: 5A..6A: osw1.2A..4A: 2 names for 3 ends; the numbers must be equal",
         "15: composites.sel.ports.x!: port 'x!': not a port; write 3A, 3B, or the name of a one-sided port such as 5 or in",
         "16: composites.osw1: name osw1 is taken by switches.osw1; each part needs its own",
         "17: composites.none.ports: must not be empty",
         "18: composites.mixed.ports: in has no side and 1A has one; name all ends with sides (1A, 1B), or none",
-        "19: composites.one-way.ports: has ends on side A only; light that comes in by them goes nowhere",
+        "19: composites.one-way.ports: has ends on side A only; light that enters by them cannot leave",
         "20: composites.odd.elements: unknown key; known: ports",
-        "20: composites.odd.ports: has ends on side A only; light that comes in by them goes nowhere",
+        "20: composites.odd.ports: has ends on side A only; light that enters by them cannot leave",
         "23: fibres[1]: nowhere.1A: nothing is named nowhere; known: h0, mixed, none, odd, one-way, osw1, sel, x1",
     ]
 

@@ -23,7 +23,7 @@ from hwd.rollout.steps import Result
 from hwd_drivers.core.errors import FailedError, HwdError, RefusedError
 from hwd_drivers.core.offload import ThreadOffload
 
-BUSY = rf"h0: somebody rolls out to it already: {getpass.getuser()}@.+, since 2\d\d\d-.* UTC by the clock of the host"
+BUSY = rf"h0: another roll-out to it is in progress: {getpass.getuser()}@.+, since 2\d\d\d-.* UTC by the clock of the host"
 
 
 @pytest.fixture
