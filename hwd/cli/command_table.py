@@ -47,8 +47,8 @@ def spare_the_command_line_of_httpx() -> None:
     """Keep httpx from importing its own command line, which makes the import a third longer. Only for processes of the
     command line.
     """
-    # type: ignore[arg-type] # documented by importlib: None makes the import fail
-    sys.modules.setdefault("httpx._main", None)
+    # documented by importlib: None makes the import fail
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
 
 
 def _say_version(wanted: bool) -> None:

@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from hwd.client import events
+from hwd.client import event_stream
 
 
 class Scripted(ThreadingHTTPServer):
@@ -51,7 +51,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted]:
-    monkeypatch.setattr(events, "PAUSES_S", (0.001,) * 3)
+    monkeypatch.setattr(event_stream, "PAUSES_S", (0.001,) * 3)
     made = Scripted()
     thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()

@@ -364,7 +364,9 @@ def test_where_the_effort_does_not_last_for_the_fewest_moves_the_answer_says_so(
 
 
 def test_where_the_effort_does_not_last_for_any_way_it_is_an_error_and_no_conflict() -> None:
-    with pytest.raises(RefusedError, match=r"cannot decide whether its 32 demands can be met at once: 100 steps") as refused:
+    with pytest.raises(
+        RefusedError, match=r"cannot decide whether its 32 demands can be met at once: 100 steps"
+    ) as refused:
         large_benes(32).check(shuffled(32, seed=1), effort=100)
     assert not isinstance(refused.value, ConflictError)
 

@@ -8,8 +8,8 @@ import pytest
 
 from hwd.model.instant import Origin
 from hwd.records import Run, RunOutcome
-from hwd.report.lab import Lab
-from hwd.report.load import Ending, RunReport
+from hwd.report.conditions import RunTimings
+from hwd.report.run_report import Ending, RunReport
 from hwd.timeline import Timeline, build_timeline
 
 START_NS = 1_000_000_000_000
@@ -123,7 +123,7 @@ def make_run(make_timeline: MakeTimeline) -> MakeRun:
             run=run,
             timelines=timelines,
             endings=endings,
-            lab=Lab.of(run),
+            lab=RunTimings.of(run),
             events_lost=0,
             steps_failed=(),
         )

@@ -14,9 +14,9 @@ from hwd.rollout import layout as layouts
 from hwd.rollout.births import Births
 from hwd.rollout.broker import Brokers
 from hwd.rollout.deploy import Rollout, _check_room
+from hwd.rollout.host_report import HostReport
 from hwd.rollout.layout import Layout
 from hwd.rollout.remote import RemoteHost
-from hwd.rollout.steps import HostReport
 from hwd.rollout.wheels import Bundle
 from hwd_drivers.core.errors import DeadlineError, FailedError, RefusedError
 from hwd_drivers.core.offload import ThreadOffload

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from hwd.client.find import Whereabouts
-from hwd.testing.running import RunningLab
+from hwd.testing.running_lab import RunningLab
 
 Session = Callable[..., pytest.RunResult]
 INI = """\

@@ -9,7 +9,7 @@ import pytest
 from hwd.client import Client
 from hwd.config.run_files.places import rack_of
 from hwd.report.export import read_jsonl
-from hwd.testing.running import RunningLab
+from hwd.testing.running_lab import RunningLab
 from hwd.twin.control import ask_present
 from hwd_drivers.core.errors import RefusedError
 

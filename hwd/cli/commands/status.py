@@ -9,7 +9,7 @@ import typer
 from hwd.cli.commands.leases import show_leases
 from hwd.cli.options import Json, JsonLines, Url
 from hwd.cli.output import Output, Styled, coloured, plural, seconds, words
-from hwd.cli.standing import standing
+from hwd.cli.run_steps import pause_reason
 from hwd_drivers.core.documents import Document
 
 SHOWN_STAGES = ("control", "optical", "firmware", "carrier", "rdma", "ready", "turnaround")
@@ -81,7 +81,7 @@ def status(url: Url = None, json: Json = False) -> None:
 def run_line(run: dict[str, Any]) -> str:
     """`run k3v9 (smoke): 2 of 5 steps, wait until ready (waiting), about 40 s to go`."""
     stage = f" ({run['stage']})" if run["stage"] else ""
-    what = standing(run) or f"{run['what'] or 'about to begin'}{stage}"
+    what = pause_reason(run) or f"{run['what'] or 'about to begin'}{stage}"
     left = f", about {seconds(run['expected_s'])} to go" if run["expected_s"] else ""
     return f"run {run['run']} ({run['playbook']}): {run['done']} of {plural(run['total'], 'step')}, {what}{left}"
 

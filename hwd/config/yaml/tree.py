@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from hwd.config.yaml.problem import Problem, Where, render_path
+from hwd.config.yaml.file_problem import Problem, Where, render_path
 
 FILE_BYTES_MAX = 4_000_000
 """A rack of 10,000 fibres fits four times; more is a wrong file."""

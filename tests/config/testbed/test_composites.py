@@ -7,7 +7,7 @@ import pytest
 
 from hwd.config.playbook.playbook import LeaseStep, load_playbook
 from hwd.config.testbed.testbed import Loaded, load_testbed
-from hwd.config.testbed.wanted import parse_what
+from hwd.config.testbed.wanted_state import parse_what
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.devices import registry
 

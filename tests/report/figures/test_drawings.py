@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from hwd.model.instant import Origin
 from hwd.report import cdf, waterfall
+from hwd.report.conditions import Conditions
 from hwd.report.figures.drawing import tick_labels, ticks
 from hwd.report.figures.waterfall import ROWS_MAX
-from hwd.report.lab import Conditions
 from hwd.report.papers import figures
 from hwd.timeline import StageName, Timeline, build_timeline, samples
 

@@ -11,8 +11,8 @@ import pytest
 from hwd.model.instant import Origin
 from hwd.records import RecordingSink, Records, Run, RunOutcome
 from hwd.report import RunReport, html, load, typical
-from hwd.report.commands import Commanded
-from hwd.report.lab import Lab
+from hwd.report.conditions import RunTimings
+from hwd.report.switch_commands import Commanded
 from hwd.timeline import StageName, Timeline, build_timeline
 from hwd_drivers.core.documents import Document, Json
 from hwd_drivers.core.errors import ConfigError
@@ -134,7 +134,7 @@ def test_pairs_have_a_table_with_the_paper_beside_each(make_run: MakeRun) -> Non
         for pairs in (1, 16)
         for repeat in range(3)
     )  # fmt: skip
-    report = dataclasses.replace(make_run(), commands=commands, lab=Lab(others=frozenset({"polatis-mfabric"})))
+    report = dataclasses.replace(make_run(), commands=commands, lab=RunTimings(others=frozenset({"polatis-mfabric"})))
     words = " ".join(Page(html([report])).words)
     assert "1, real time 3 41.0 ms" in words
     assert "mfabric fig. 10: mean 46.75 ms  fitted to it" in words

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from hwd.rollout.host_program import make_program
 from hwd.rollout.layout import Layout
 from hwd.rollout.onhost import program as onhost
 from hwd.rollout.onhost.facts import BEFORE, COMPLETE, journal, look, reach
 from hwd.rollout.onhost.programs import Failure
-from hwd.rollout.sent import make_program
 
 
 class Place:
@@ -146,7 +146,9 @@ def test_two_roll_outs_at_once_are_refused(place: Place) -> None:
     fd = os.open(place.root, os.O_RDONLY)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
-        with pytest.raises(Failure, match="another roll-out is in progress on this host, or an interrupted one is completing"):
+        with pytest.raises(
+            Failure, match="another roll-out is in progress on this host, or an interrupted one is completing"
+        ):
             place.switch("a", "one")
     finally:
         os.close(fd)
