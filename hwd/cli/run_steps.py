@@ -1,4 +1,6 @@
-"""The steps of a run for `hwd show`, with repeated rounds folded, the reason of a pause, and the final state of the switches."""
+"""The steps of a run for `hwd show`, with repeated rounds folded, the reason of a pause, and the final
+state of the switches.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -21,7 +21,9 @@ STARTED: dict[str, Any] = {"run": "k3v9", "after": "b.0", "steps": 2}
 
 
 class Daemon(ThreadingHTTPServer):
-    """Its event stream: one of `streams` for each connection, then the connection ends; after the last they are empty."""
+    """Its event stream: one of `streams` for each connection, then the connection ends; after the last
+    they are empty.
+    """
 
     daemon_threads = False
 

@@ -10,7 +10,9 @@ from hwd.client import event_stream
 
 
 class Scripted(ThreadingHTTPServer):
-    """Answers each request with the next of `answers`; with the last one again and again. A status of 200 unless an answer begins with `problem`."""
+    """Answers each request with the next of `answers`; with the last one again and again. A status of 200 unless an
+    answer begins with `problem`.
+    """
 
     daemon_threads = False
 

@@ -1,4 +1,6 @@
-"""The schemas for editors: as committed, and judged by `jsonschema` against every file that comes with hwd and against broken ones."""
+"""The schemas for editors: as committed, and judged by `jsonschema` against every file that comes with hwd and against
+broken ones.
+"""
 
 import json
 from pathlib import Path

@@ -27,7 +27,9 @@ MakeRun = Callable[..., RunReport]
 
 @pytest.fixture
 def make_timeline() -> MakeTimeline:
-    """`hide`: (end, event type) that nobody saw; `kept`: that many links more which were kept; `autoneg`: what a run set of all NICs."""
+    """`hide`: (end, event type) that nobody saw; `kept`: that many links more which were kept; `autoneg`: what a run
+    set of all NICs.
+    """
 
     def made(
         seed: int = 1,

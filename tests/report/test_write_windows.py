@@ -32,7 +32,9 @@ def test_window_and_what_was_lost_stand_in_the_report() -> None:
     )
     assert str(report.guard) == said
     (lost,) = report.guard.overruns
-    assert lost.startswith("r1: overrun on ocs1: 1A-7B, 8A-2B of another client, made in the 12.3 ms between")
+    assert lost.startswith(
+        "r1: overrun on ocs1: 1A-7B, 8A-2B of another client was lost; it was made in the 12.3 ms between"
+    )
     page = html([report])
     assert said in page
     assert lost in page[page.index("What went wrong") :]

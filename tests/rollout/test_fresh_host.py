@@ -1,4 +1,6 @@
-"""`hwd agent` on fresh hosts with a real systemd, without pip, venv or a way to the internet: the whole circle as a new operator would."""
+"""`hwd agent` on fresh hosts with a real systemd, without pip, venv or a way to the internet: the whole circle as a new
+operator would.
+"""
 
 import asyncio
 import json
@@ -43,7 +45,9 @@ LIST = "find / -xdev -not -path '/var/log/*' -not -path '/root/*' -not -path '/v
 
 @dataclass(slots=True)
 class Operator:
-    """Runs `hwd` as a process. `ahead`: with an agent of another version, as the operator's machine has it after its own upgrade."""
+    """Runs `hwd` as a process. `ahead`: with an agent of another version, as the operator's machine has it after its
+    own upgrade.
+    """
 
     folder: Path
     environment: dict[str, str]
@@ -144,7 +148,9 @@ async def serving(folder: Path, url: str, environment: dict[str, str]) -> AsyncI
 
 
 def ahead(folder: Path, number: str, **changes: tuple[str, str]) -> Path:
-    """The agent of another version, as a source tree that comes first on the path: {file: (what stands there, what shall)}."""
+    """The agent of another version, as a source tree that comes first on the path: {file: (what stands
+    there, what shall)}.
+    """
     installed = distribution("hwd-agents")
     source = Path(__file__).parents[2] / "agents" / "hwd_agents"
     target = folder / "hwd_agents"

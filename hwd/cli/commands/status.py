@@ -185,7 +185,7 @@ def switch_row(switch: dict[str, Any]) -> tuple[object, ...]:
     )
     if dark := switch["blocked"]:
         more = f" and {len(dark) - SHOWN_ENDS} more" if len(dark) > SHOWN_ENDS else ""
-        counted += f"; {', '.join(dark[:SHOWN_ENDS])}{more} blocked"
+        counted += f"; {', '.join(dark[:SHOWN_ENDS])}{more} held dark"
     what = f"{switch['vendor']} {switch['model']} {switch['serial']}"
     if switch["owner"]:
         what, counted = (
@@ -200,7 +200,7 @@ def _owned(switch: dict[str, Any]) -> str:
     lease = switch.get("lease")
     if lease is None:
         return f"host {switch['owner']}, no lease yet"
-    revoked = ", revoked" if lease["state"] == "taken-back" else ""
+    revoked = ", taken back" if lease["state"] == "taken-back" else ""
     return f"host {switch['owner']}, epoch {lease['epoch']}{revoked}"
 
 

@@ -151,7 +151,7 @@ def parse_tree(data: bytes, *, file: str) -> Reading:
     """Parse the bytes of a YAML file whose top is a mapping."""
     reading = Reading(file)
     if len(data) > FILE_BYTES_MAX:
-        reading.add_at(1, f"is over the {FILE_BYTES_MAX} bytes that such a file may have")
+        reading.add_at(1, f"is over the {FILE_BYTES_MAX} bytes allowed for such a file")
         return reading
     try:
         text = data.decode("utf-8-sig")

@@ -1,4 +1,6 @@
-"""Sweeps, branches, includes, host actions, faults, notes and asserts: what is read, and what is refused before anything moves."""
+"""Sweeps, branches, includes, host actions, faults, notes and asserts: what is read, and what is refused before
+anything moves.
+"""
 
 import os
 import tracemalloc

@@ -1,4 +1,6 @@
-"""Composites of testbed files: ends of elements under their own names, fibres that end at them, and everything that can be wrong with them."""
+"""Composites of testbed files: ends of elements under their own names, fibres that end at them, and everything that can
+be wrong with them.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -106,7 +108,7 @@ fibres:
         "13: composites.sel.ports.4A: osw1.1A is sel.1A already; an end of an element is one end of one composite",
         "14: composites.sel.ports.5A..6A: 5A..6A: osw1.2A..4A: 2 names for 3 ends; the numbers must be equal",
         "15: composites.sel.ports.x!: port 'x!': not a port; write 3A, 3B, or the name of a one-sided port such as 5 or in",
-        "16: composites.osw1: name osw1 is taken by switches.osw1; each part needs its own",
+        "16: composites.osw1: name osw1 is used by switches.osw1; each part needs its own",
         "17: composites.none.ports: must not be empty",
         "18: composites.mixed.ports: in has no side and 1A has one; name all ends with sides (1A, 1B), or none",
         "19: composites.one-way.ports: has ends on side A only; light that enters by them cannot leave",

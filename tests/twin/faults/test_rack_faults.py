@@ -1,4 +1,6 @@
-"""What twins do when they are told to misbehave: through the real driver and the agent's own sources, in virtual time."""
+"""What twins do when they are told to misbehave: through the real driver and the agent's own sources,
+in virtual time.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
