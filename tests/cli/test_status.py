@@ -74,7 +74,10 @@ def test_a_switch_is_up_or_down_or_owned_by_a_host(switch: dict[str, Any], row: 
 def test_an_overrun_stands_in_the_status_with_what_was_lost() -> None:
     overrun = {"wall_ns": 1_700_000_000_000_000_000, "reconfiguration": "k3v9", "lost": ["1A-7B"], "window_s": 0.0042}
     (parts,) = overrun_lines({**UP, "overruns": [overrun]})
-    said = r"ocs1 .*overrun.* at \d\d:\d\d:\d\d: 1A-7B of another client was lost to reconfiguration k3v9; it was made in the 4.2 ms between our read and our write"
+    said = (
+        r"ocs1 .*overrun.* at \d\d:\d\d:\d\d: 1A-7B of another client was lost to reconfiguration k3v9; it "
+        r"was made in the 4.2 ms between our read and our write"
+    )
     assert re.fullmatch(said, "".join(map(str, parts)))
     assert overrun_lines(UP) == []
 

@@ -20,9 +20,15 @@ def command(
 ) -> Commanded:
     error_s = None if control_s is None else 0.0
     return Commanded(
-        reconfiguration=f"r{reconfiguration}", switch="ocs1", pairs=pairs, removed=0, commands=commands, control_s=control_s,
-        error_s=error_s, origin=origin,
-    )  # fmt: skip
+        reconfiguration=f"r{reconfiguration}",
+        switch="ocs1",
+        pairs=pairs,
+        removed=0,
+        commands=commands,
+        control_s=control_s,
+        error_s=error_s,
+        origin=origin,
+    )
 
 
 def table(*commands: Commanded, virtual: bool = False) -> tuple[PairsRow, ...]:
@@ -84,8 +90,13 @@ def test_times_are_kept_apart_and_the_origin_is_the_weakest() -> None:
 def test_mfabrics_figure_stands_beside_with_mean_and_p99_for_each_number_of_pairs() -> None:
     beside = of_pairs(FIGURES)
     assert sorted((one.pairs or 0, str(one.statistic), one.low_s) for one in beside) == [
-        (1, "mean", 0.04144), (1, "p99", 0.060), (4, "mean", 0.04244), (4, "p99", 0.062), (16, "mean", 0.04675), (16, "p99", 0.068),
-    ]  # fmt: skip
+        (1, "mean", 0.04144),
+        (1, "p99", 0.060),
+        (4, "mean", 0.04244),
+        (4, "p99", 0.062),
+        (16, "mean", 0.04675),
+        (16, "p99", 0.068),
+    ]
     drawing = by_pairs_drawing(table(command(2, 0.05)), papers=beside, fitted=False)
     dots = [mark for mark in drawing.marks if isinstance(mark, Dot) and mark.title.startswith("mfabric")]
     assert len(dots) == 6

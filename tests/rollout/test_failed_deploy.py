@@ -36,7 +36,10 @@ NO_PROFILE = "SHLVL=2"
 """A shell that is not the first reads no file that may change its path."""
 
 
-WAS_LEFT = r"(?s)^h0: .*Its last words:\nhwd-agent\[7\]: broker: not authorized\nNothing had to be changed there, .*still runs as before\. For the cause"
+WAS_LEFT = (
+    r"(?s)^h0: .*Its last words:\nhwd-agent\[7\]: broker: not authorized\nNothing had to be changed "
+    r"there, .*still runs as before\. For the cause"
+)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -95,7 +95,8 @@ def test_a_well_agent_has_nothing_but_green() -> None:
             port(present=False),
             "red",
             "port eth0",
-            "there is no interface ens1f0 on the host. Is the NIC there, and named so? Correct `interface` in the testbed file, then hwd agent deploy h0",
+            "there is no interface ens1f0 on the host. Is the NIC there, and named so? Correct `interface` in the "
+            "testbed file, then hwd agent deploy h0",
         ),
         (
             port(sources={"link": SourceNote(sees=[], origin="measured", why_not="netlink: not permitted")}),
@@ -117,13 +118,15 @@ def test_a_well_agent_has_nothing_but_green() -> None:
             ),
             "red",
             "spool",
-            "events cannot be stored under /var/lib/hwd-agent: cannot write: No space left on device. Free space on its file system",
+            "events cannot be stored under /var/lib/hwd-agent: cannot write: No space left on device. Free space on "
+            "its file system",
         ),
         (
             birth(spool_lost=5),
             "yellow",
             "spool",
-            "5 events were dropped, as it was full: 0.0 of 16.0 MB, 0 events waited at its birth. Let the daemon run, or give it more room (spool.limit_bytes)",
+            "5 events were dropped, as it was full: 0.0 of 16.0 MB, 0 events waited at its birth. Let the daemon run, "
+            "or give it more room (spool.limit_bytes)",
         ),
         (
             birth(settings=[HeldSetting(run="k3v9", port="eth0", setting="mtu", value=4200, before=1500)]),
@@ -213,7 +216,8 @@ def test_a_disk_that_an_upgrade_does_not_fit_on_is_said_before_it_is_full() -> N
         (
             "yellow",
             "disk",
-            "/opt/hwd-agent has 7 MB free, and an upgrade needs 100 MB. Free some: on a full disk events are in memory only",
+            "/opt/hwd-agent has 7 MB free, and an upgrade needs 100 MB. Free some: on a full disk events are in memory "
+            "only",
         )
     ]
 

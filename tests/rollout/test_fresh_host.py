@@ -39,7 +39,10 @@ hosts:
     ssh: root@127.0.0.1:1
     nics: {{eth0: {{interface: eth0, ip: 10.1.0.2/32, module: 100g-lr4}}}}
 """
-LIST = "find / -xdev -not -path '/var/log/*' -not -path '/root/*' -not -path '/var/lib/systemd/*' -not -path '*/tmp/systemd-private*' | sort"
+LIST = (
+    "find / -xdev -not -path '/var/log/*' -not -path '/root/*' -not -path '/var/lib/systemd/*' -not "
+    "-path '*/tmp/systemd-private*' | sort"
+)
 """What logins and systemd write by themselves is no trace of ours."""
 
 

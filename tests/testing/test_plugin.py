@@ -149,7 +149,8 @@ def test_faults_of_others_stay_and_nobody_else_ends_them(
             @pytest.mark.hwd_lease("ocs1.1", "ocs1.3", "h0.eth0", "h1.eth0")
             def test_part(fault, lab):
                 fault("weak", port="h0.eth0", loss_db=2)
-                for one in ({"fault": "clear"}, {"fault": "clear", "port": "h1.eth1"}, {"fault": "clear", "host": "h1"}):
+                everything = {"fault": "clear"}
+                for one in (everything, {"fault": "clear", "port": "h1.eth1"}, {"fault": "clear", "host": "h1"}):
                     with pytest.raises(RefusedError, match=r"h1\.eth1: leased to other"):
                         lab.client.fault(one, lease=lab.lease.id)
         """)
@@ -299,7 +300,9 @@ def test_what_is_no_circuit_is_refused_before_anything_moves(session: Session) -
         import pytest
         from hwd_drivers.core.errors import ConfigError
 
-        @pytest.mark.parametrize("wanted", [(), ("ring", "pairs"), ("h0.eth0 <-> h9.eth0",), ("h0.eth0 <-> h1.eth0", "ring")])
+        @pytest.mark.parametrize(
+            "wanted", [(), ("ring", "pairs"), ("h0.eth0 <-> h9.eth0",), ("h0.eth0 <-> h1.eth0", "ring")]
+        )
         def test_it(circuit, lab, wanted):
             with pytest.raises(ConfigError):
                 circuit(*wanted)

@@ -126,7 +126,19 @@ def test_a_testbed_with_problems_is_told_of_by_line(places: Path, pytester: pyte
 @pytest.fixture
 def switch() -> Iterator[str]:
     """Address of a switch that nobody knows as a twin."""
-    command = (sys.executable, "-m", "hwd.cli", "twin", "serve", "polatis-6000", "--listen", "127.0.0.1:0", "--set", "size=8x8", "--json")  # fmt: skip
+    command = (
+        sys.executable,
+        "-m",
+        "hwd.cli",
+        "twin",
+        "serve",
+        "polatis-6000",
+        "--listen",
+        "127.0.0.1:0",
+        "--set",
+        "size=8x8",
+        "--json",
+    )
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
         try:

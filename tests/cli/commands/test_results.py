@@ -264,7 +264,10 @@ def test_missing_library_says_how_to_install_it(
 
 
 def test_libraries_of_exports_are_not_loaded_by_other_commands() -> None:
-    script = "import sys; import hwd.cli.run_command; print(*sorted({'pyarrow', 'reportlab', 'perfetto', 'numpy'} & {*sys.modules}))"
+    script = (
+        "import sys; import hwd.cli.run_command; print(*sorted({'pyarrow', 'reportlab', 'perfetto', 'numpy'} "
+        "& {*sys.modules}))"
+    )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True)
     assert done.stdout.strip() == ""
 

@@ -48,8 +48,12 @@ def test_a_pair_behind_a_switch_that_shall_have_nothing_is_no_pair_of_the_one_be
 
 @pytest.mark.parametrize(
     "text",
-    ["h0.eth0<->h2.eth0,h3.eth1<->h1.eth1", " h0.eth0 <-> h2.eth0,  h3.eth1 <->h1.eth1 ", "h0.eth0<->h2.eth0 h3.eth1<-> h1.eth1"],
-)  # fmt: skip
+    [
+        "h0.eth0<->h2.eth0,h3.eth1<->h1.eth1",
+        " h0.eth0 <-> h2.eth0,  h3.eth1 <->h1.eth1 ",
+        "h0.eth0<->h2.eth0 h3.eth1<-> h1.eth1",
+    ],
+)
 def test_links_are_named_by_their_nic_ports(opus: Testbed, text: str) -> None:
     wanted = parse_what(text, opus)
     assert [str(link) for link in wanted.links] == ["h0.eth0<->h2.eth0", "h1.eth1<->h3.eth1"]
@@ -110,14 +114,23 @@ def test_what_means_nothing_is_refused(opus: Testbed, text: str, said: str) -> N
     ("text", "said"),
     [
         ("topology: t\nlinks: [h0.eth0]\n", "2: links[0]: link 'h0.eth0': write it as h0.eth0<->h1.eth0"),
-        ("topology: t\nlinks:\n  - h0.eth0 <-> h9.eth0\n", "3: links[0]: h9.eth0: no such NIC port in testbed opus-testbed; did you mean h3.eth0?"),
-        ("topology: t\nlinks:\n  - h0.eth0 <-> h1.eth0\n  - h0.eth0 <-> h2.eth0\n", "4: links[1]: h0.eth0 is in h0.eth0<->h1.eth0 already; a NIC port is in one link at a time"),
-        ("topology: t\nlinks: [h0.eth0 <-> h0.eth0]\n", "2: links[0]: link h0.eth0<->h0.eth0: a NIC port cannot be joined to itself"),
+        (
+            "topology: t\nlinks:\n  - h0.eth0 <-> h9.eth0\n",
+            "3: links[0]: h9.eth0: no such NIC port in testbed opus-testbed; did you mean h3.eth0?",
+        ),
+        (
+            "topology: t\nlinks:\n  - h0.eth0 <-> h1.eth0\n  - h0.eth0 <-> h2.eth0\n",
+            "4: links[1]: h0.eth0 is in h0.eth0<->h1.eth0 already; a NIC port is in one link at a time",
+        ),
+        (
+            "topology: t\nlinks: [h0.eth0 <-> h0.eth0]\n",
+            "2: links[0]: link h0.eth0<->h0.eth0: a NIC port cannot be joined to itself",
+        ),
         ("topology: t\nlinks: [5]\n", "2: links[0]: a link is text, such as h0.eth0 <-> h1.eth0"),
         ("topology: t\nlinks: []\n", "2: links: names no link"),
         ("topology: t\n", "1: links: is missing"),
     ],
-)  # fmt: skip
+)
 def test_problem_of_a_topology_file_is_told(opus: Testbed, tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "t.yaml"
     path.write_text(text)
@@ -129,8 +142,33 @@ def test_problem_of_a_topology_file_is_told(opus: Testbed, tmp_path: Path, text:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.text(max_size=30)
-    | st.lists(st.sampled_from(["ring", "pairs", "giant-ring", "ocs1:", "1A", "none", "..", "-", "2B", ",", " ", "hosts=", "h0", "rail=", "0", "groups=", "dp", "<->", "h1.eth0"]), max_size=9).map("".join)
-)  # fmt: skip
+    | st.lists(
+        st.sampled_from(
+            [
+                "ring",
+                "pairs",
+                "giant-ring",
+                "ocs1:",
+                "1A",
+                "none",
+                "..",
+                "-",
+                "2B",
+                ",",
+                " ",
+                "hosts=",
+                "h0",
+                "rail=",
+                "0",
+                "groups=",
+                "dp",
+                "<->",
+                "h1.eth0",
+            ]
+        ),
+        max_size=9,
+    ).map("".join)
+)
 def test_any_text_gives_something_wanted_or_a_config_error(opus: Testbed, text: str) -> None:
     try:
         wanted = parse_what(text, opus)

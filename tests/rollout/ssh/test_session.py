@@ -40,7 +40,8 @@ def test_a_server_that_hangs_up_leaves_one_error_and_no_traceback_of_a_library(t
         program = (
             "from pathlib import Path; from hwd.model.ssh import SshPlace; from hwd.rollout.ssh.session import Ssh; "
             "from hwd_drivers.core.clock import SystemClock; from hwd_drivers.core.errors import LinkError\n"
-            f"try: Ssh.open('h0', SshPlace.parse('me@127.0.0.1:{rude.getsockname()[1]}'), SystemClock(), home=Path({str(tmp_path)!r}), connect_s=5)\n"
+            f"try: Ssh.open('h0', SshPlace.parse('me@127.0.0.1:{rude.getsockname()[1]}'), SystemClock(), "
+            f"home=Path({str(tmp_path)!r}), connect_s=5)\n"
             "except LinkError as error: print(error)"
         )
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True)
