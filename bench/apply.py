@@ -12,7 +12,7 @@ from bench.exchange import BareExchange, Tap, Turn
 from bench.measure import Bar, Summary, alternate, ratios
 from bench.progress import Progress
 from hwd.config.testbed.testbed import load_testbed
-from hwd.config.testbed.wanted import parse_what
+from hwd.config.testbed.wanted_state import parse_what
 from hwd.fabric.fabric import Fabric
 from hwd.model.instant import Origin
 from hwd.model.testbed import NicPortId, Testbed

@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.child import program
 from hwd.client import Client
-from hwd.client.token import find_token
+from hwd.client.find_token import find_token
 from hwd.config.run_files.places import DaemonPlace, daemon_of, rack_of
 from hwd_drivers.core.errors import LinkError
 

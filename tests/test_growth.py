@@ -15,9 +15,9 @@ from types import ModuleType
 
 import pytest
 
-from hwd.client import events
+from hwd.client import event_stream
 from hwd.config.playbook import expression, playbook
-from hwd.config.testbed import ends, wanted
+from hwd.config.testbed import ends, wanted_state
 from hwd.config.testbed import topology_file as topology
 from hwd.config.yaml import tree
 from hwd.daemon import installed
@@ -299,9 +299,11 @@ READERS: Mapping[str, Reader] = {
     "crossconnects of switches": _text(link, read=link.SwitchCrossconnect.parse),
     "NIC ports": _text(testbed, read=testbed.NicPortId.parse),
     "SSH places": _text(ssh, read=ssh.SshPlace.parse),
-    "events": _text(events, read=lambda text: list(events.parse(iter(text.split("\n"))))),
-    "what is asked for": _text(wanted, read=lambda text: wanted.parse_what(text, _rack())),
-    "crossconnects that are asked for": _text(wanted, read=lambda text: wanted.parse_what(f"ocs1:{text}", _rack())),
+    "events": _text(event_stream, read=lambda text: list(event_stream.parse(iter(text.split("\n"))))),
+    "what is asked for": _text(wanted_state, read=lambda text: wanted_state.parse_what(text, _rack())),
+    "crossconnects that are asked for": _text(
+        wanted_state, read=lambda text: wanted_state.parse_what(f"ocs1:{text}", _rack())
+    ),
     "messages of agents": _whole(agent_messages, read=agent_messages.decode),
     "command lines of SONiC": _text(sonic_cli, read=sonic_cli.words_of),
     "clock datagrams": _whole(clock_wire, read=lambda data: clock_wire.decode(data, "key")),
@@ -322,11 +324,11 @@ READERS: Mapping[str, Reader] = {
 EXEMPT: Mapping[str, str] = {
     "hwd.cli.commands.faults": "words of the operator's own command line, bounded by the system",
     "hwd.cli.commands.block": "words of the operator's own command line, bounded by the system",
-    "hwd.config.playbook.leaves": "steps of playbooks, which are fed whole",
+    "hwd.config.playbook.leaf_steps": "steps of playbooks, which are fed whole",
     "hwd.config.scenario": "a part of testbed files: YAML that is fed, under pydantic",
     "hwd.model.fault": "JSON under msgspec Structs, as the messages of agents, which are fed",
-    "hwd.twin.host": "names of settings, looked up",
-    "hwd.twin.settings": "words of the operator's own command line, bounded by the system",
+    "hwd.twin.host_twin": "names of settings, looked up",
+    "hwd.twin.twin_settings": "words of the operator's own command line, bounded by the system",
     "hwd_agents.bus.mqtt": "one URL of the operator",
     "hwd_agents.sources.twin.hostwire_server": "names of settings, looked up; the frames are fed",
     "hwd_agents.sources.twin.played": "names of settings, looked up",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from hwd.cli.commands.leases import me
 from hwd.cli.output import Output, seconds
-from hwd.cli.standing import standing
+from hwd.cli.run_steps import pause_reason
 
 if TYPE_CHECKING:
     from hwd.cli.progress import Progress
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def follow(hwd: "Client", output: Output, started: dict[str, Any]) -> "RunStatus":
     """The final state, when the record has it. `started` is the answer to the start."""
-    from hwd.client.following import state_in
+    from hwd.client.run_follower import state_in
 
     after, run = started["after"], started["run"]
     with _bar(output, started["steps"]) as bar:
@@ -80,7 +80,7 @@ class _Teller:
             self._output.note(f"{words} failed")
 
     def _say(self, status: dict[str, Any]) -> None:
-        words = standing(status)
+        words = pause_reason(status)
         if words != self._said and (words or self._said):
             self._output.note(f"run {status['run']} {words or 'continues'}")
         self._said = words

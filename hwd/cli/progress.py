@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 
 from hwd.cli.output import seconds
-from hwd.cli.standing import standing
+from hwd.cli.run_steps import pause_reason
 from hwd_drivers.core.printable import printable
 
 
@@ -40,7 +40,7 @@ class Progress:
         """Show one `run.state`."""
         stage = f" ({data['stage']})" if data["stage"] else ""
         left = f"about {seconds(data['expected_s'])} to go" if data["expected_s"] else ""
-        words = standing(data) or f"{data['what'] or ''}{stage}"
+        words = pause_reason(data) or f"{data['what'] or ''}{stage}"
         self._progress.update(self._bar, description=printable(words), left=left)
 
     def say(self, text: str) -> None:

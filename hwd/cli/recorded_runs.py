@@ -16,7 +16,7 @@ from hwd_drivers.core.errors import ConfigError
 if TYPE_CHECKING:
     from hwd.client import Client
     from hwd.records.records import Records
-    from hwd.report.load import RunReport
+    from hwd.report.run_report import RunReport
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ def recorded(url: str | None, data: str | None) -> Generator[Recorded, None, Non
 
 def run_reports(source: Recorded, ids: Sequence[str]) -> "tuple[RunReport, ...]":
     """The data of reports; a run that is named twice counts once."""
-    from hwd.report.load import of_documents, run_of
+    from hwd.report.run_report import of_documents, run_of
 
     runs = {data["id"]: run_of(data) for data in map(source.run, ids)}
     return tuple(of_documents(run, source.stream(id)) for id, run in runs.items())

@@ -8,7 +8,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from hwd.client.shown import table
+from hwd.client.html_table import table
 
 
 class Answer(dict[str, Any]):

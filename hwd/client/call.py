@@ -87,7 +87,7 @@ class AsyncAsker(ABC):
         """Raises HwdError: the daemon's error, or LinkError where the daemon cannot be reached."""
 
 
-class Offered(Generic[P, T]):
+class CallMethod(Generic[P, T]):
     """A function that makes a call, as a method of both clients: `client.status()` returns the answer, `await
     aclient.status()` does too.
 

@@ -20,7 +20,7 @@ from hwd.client.answers import (
     SwitchStatus,
 )
 from hwd.client.call import Call
-from hwd.client.kept import Kept, document_of
+from hwd.client.document_list import DocumentList, document_of
 from hwd_drivers.core.documents import Document, Json
 
 if TYPE_CHECKING:
@@ -64,12 +64,12 @@ def reconfigurations() -> Call[list[Applied]]:
     return Call(method="GET", path="/api/v1/reconfigurations", read=lambda data: _each(Applied, data))
 
 
-def documents(*, after: str | None = None, kinds: Iterable[str] = ()) -> Call[Kept]:
+def documents(*, after: str | None = None, kinds: Iterable[str] = ()) -> Call[DocumentList]:
     """Retained events after an id, at once. Without `after` only the newest id, from which to continue."""
     query: dict[str, str | Sequence[str]] = {"kind": tuple(kinds)}
     if after is not None:
         query["after"] = after
-    return Call(method="GET", path="/api/v1/documents", query=query, read=Kept.from_data)
+    return Call(method="GET", path="/api/v1/documents", query=query, read=DocumentList.from_data)
 
 
 # --- reconfigurations
@@ -137,7 +137,7 @@ def timeline(reconfiguration: str) -> "Call[MeasuredTimeline]":
     def read(data: Any) -> "MeasuredTimeline":
         from hwd.client.timelines import Timelines
 
-        return Timelines.of_documents(Kept.from_data(data).documents).of(reconfiguration)
+        return Timelines.of_documents(DocumentList.from_data(data).documents).of(reconfiguration)
 
     query = {"kind": ("timeline",), "after": OLDEST}
     return Call(method="GET", path="/api/v1/documents", query=query, read=read)
@@ -163,7 +163,7 @@ def start_playbook(
     playbook: str | Path, *, parameters: Mapping[str, object] | None = None, due_wall_ns: int | None = None
 ) -> Call[Started]:
     """`start_run` of a file, or of a playbook that is part of hwd, by name. Included files are sent along."""
-    from hwd.client.playbook import read_playbook
+    from hwd.client.playbook_bundle import read_playbook
 
     defined = {key: str(value) for key, value in (parameters or {}).items()}
     file, text = read_playbook(playbook, defined)

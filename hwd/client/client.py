@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Self
 import httpx
 from typing_extensions import override
 
-from hwd.client import events
+from hwd.client import event_stream
 from hwd.client.call import Asker, Call, T
-from hwd.client.events import Event, Lines, Listening
+from hwd.client.call_methods import CallMethods
+from hwd.client.event_stream import Event, Lines, Listening
 from hwd.client.find import Whereabouts, tls
-from hwd.client.following import KINDS, Following
-from hwd.client.offers import Offers
 from hwd.client.problem import raise_for_problem
+from hwd.client.run_follower import KINDS, RunFollower
 from hwd_drivers.core.errors import LinkError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hwd.model.run import RunStatus
 
 
-class Client(Offers, Asker):
+class Client(CallMethods, Asker):
     """Close it, or use it as a context. Every call raises HwdError: LinkError when the daemon cannot be reached."""
 
     def __init__(self, daemon: str | Whereabouts, *, token: str | None = None) -> None:
@@ -98,13 +98,13 @@ class Client(Offers, Asker):
         the daemon.
         """
         last = self.documents().last
-        following = Following(self.run_state(run))
+        following = RunFollower(self.run_state(run))
         yield following.status
         if following.ended():
             return
         with self.events(after=last, kinds=KINDS) as found:
             for event in found:
-                if following.take(following.told_by(event) if event.document else self.run_state(run)):
+                if following.take(following.state_from(event) if event.document else self.run_state(run)):
                     yield following.status
                 if following.ended():
                     return
@@ -153,7 +153,7 @@ class Client(Offers, Asker):
 
     def _connection(self, listening: Listening) -> Generator[Event, None, None]:
         with self._http.stream(
-            "GET", events.PATH, params=listening.params, headers=listening.headers, timeout=events.TIMEOUT
+            "GET", event_stream.PATH, params=listening.params, headers=listening.headers, timeout=event_stream.TIMEOUT
         ) as response:
             if not response.is_success:
                 response.read()

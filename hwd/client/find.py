@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Self
 from urllib.parse import urlsplit
 
-from hwd.client.token import find_token
+from hwd.client.find_token import find_token
 from hwd.config.run_files.places import DaemonPlace, daemon_of, daemons
 from hwd_drivers.core.errors import ConfigError, LinkError
 

@@ -10,11 +10,11 @@ from typing import Any, Self
 
 from typing_extensions import override
 
-from hwd.client.shown import table
+from hwd.client.html_table import table
 from hwd.report.comparison import Comparison
 from hwd.report.figures.waterfall import waterfall
-from hwd.report.load import RunReport, of_documents, run_of
 from hwd.report.quantity import bound, duration
+from hwd.report.run_report import RunReport, of_documents, run_of
 from hwd.report.stages import StageRow
 from hwd.report.text import stage_text
 from hwd.timeline import LinkTimeline, StageName, Timeline
@@ -194,7 +194,7 @@ class RunResult:
         `compare_with` names a paper's testbed whose figures are added. `by`: the variables to split by; None: as the
         playbook says.
         """
-        from hwd.report.cut import split_by
+        from hwd.report.grouping import split_by
         from hwd.report.stages import stage_table
 
         return Stages(stage_table([self.report], by=split_by([self.report], by), compare_with=compare_with))

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from hwd.config.playbook.playbook_schema import Plain, PlaybookFile, StepItem
 from hwd.config.scenario import DAY_S, ScenarioFile
-from hwd.config.testbed.schema import (
+from hwd.config.testbed.testbed_schema import (
     NAME,
     PORT_NAME,
     CompositeEntry,

@@ -18,8 +18,8 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
-from hwd.config.testbed.schema import NAME, Entry, Text
-from hwd.config.yaml.problem import Problem, nearest, refuse
+from hwd.config.testbed.testbed_schema import NAME, Entry, Text
+from hwd.config.yaml.file_problem import Problem, nearest, refuse
 from hwd.config.yaml.tree import Node, Reading, parse_tree, read_tree
 from hwd.config.yaml.validate import validate
 from hwd.model.fault import FAULTS, Clear, Fault, SwitchFault, parse_fault

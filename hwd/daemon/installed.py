@@ -8,7 +8,7 @@ from typing import Any
 
 from hwd.config.check import check_files
 from hwd.config.testbed.testbed import Loaded, load_read, load_testbed
-from hwd.config.yaml.problem import Problem
+from hwd.config.yaml.file_problem import Problem
 from hwd_drivers.devices import registry
 
 
@@ -41,6 +41,6 @@ def _switch_timings() -> Collection[str]:
 
 def _host_timings() -> Collection[str]:
     """As `_switch_timings`."""
-    from hwd.twin.timing import NIC_TIMINGS
+    from hwd.twin.nic_timing import NIC_TIMINGS
 
     return NIC_TIMINGS

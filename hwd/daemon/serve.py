@@ -30,7 +30,7 @@ from hwd.playbook.twin_faults import NoRackError
 from hwd.records.records import Records
 from hwd.records.reserve import Reserve
 from hwd.twin.control import ask
-from hwd.twin.sockets import check_sockets
+from hwd.twin.rack_sockets import check_sockets
 from hwd.web.app import make_app
 from hwd.web.door import check_listen, read_tokens
 from hwd.web.server import HttpServer, listen

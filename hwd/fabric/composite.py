@@ -14,10 +14,10 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from hwd.fabric.composite_parts import CompositeParts
 from hwd.fabric.conflict import smallest_conflict
 from hwd.fabric.graph import Graph
-from hwd.fabric.growth import Effort, ExhaustedError, Given, Way, Ways
-from hwd.fabric.inside import Inside
+from hwd.fabric.partial_paths import Effort, ExhaustedError, PathProblem, Way, Ways
 from hwd.fabric.search import Search
 from hwd.fabric.state import DARK, State
 from hwd.model.link import SwitchCrossconnect
@@ -103,7 +103,7 @@ class CompositeSwitch:
 
     def __init__(self, graph: Graph, composite: Composite) -> None:
         self.name = composite.name
-        self.inside = Inside(graph, composite)
+        self.inside = CompositeParts(graph, composite)
         self._ports = self.inside.ports
         self._port_at: Mapping[int, PortSide] = {number: port for port, number in self._ports.items()}
         self._losses: dict[PortSide, Mapping[PortSide, float]] = {}
@@ -219,7 +219,7 @@ class CompositeSwitch:
         given = self._given(wanted, {}, {}, ())
         self._feasible(Search(given, Effort(effort)), given, wanted, effort)
 
-    def moves_of(self, ways: Ways, given: Given) -> int:
+    def moves_of(self, ways: Ways, given: PathProblem) -> int:
         """Elements that these paths move, and crossconnects that they make in parts without states."""
         used: dict[int, int] = {}
         made = 0
@@ -239,7 +239,7 @@ class CompositeSwitch:
     # --- private
 
     def _feasible(
-        self, search: Search, given: Given, wanted: tuple[Crossconnect, ...], effort: int, *, explain: bool = True
+        self, search: Search, given: PathProblem, wanted: tuple[Crossconnect, ...], effort: int, *, explain: bool = True
     ) -> Ways:
         try:
             ways = search.feasible()
@@ -278,7 +278,7 @@ class CompositeSwitch:
         standing: Mapping[Crossconnect, Way],
         present: State,
         needed: tuple[SwitchCrossconnect, ...],
-    ) -> Given:
+    ) -> PathProblem:
         inside = self.inside
         there = {switch: frozenset(map(_bare, found)) for switch, found in present.items()}
         partner, _ = self._joined(present)
@@ -292,7 +292,7 @@ class CompositeSwitch:
                 if (element := inside.parts[part].element) is not None:
                     having = sum(1 << place for place, state in enumerate(element.states) if one.crossconnect in state)
                     needs[part] = needs.get(part, (1 << len(element.states)) - 1) & having
-        return Given(
+        return PathProblem(
             inside=inside,
             demands=tuple(self._oriented(demand) for demand in wanted),
             present=[
@@ -367,7 +367,7 @@ class CompositeSwitch:
                     (demand,),
                 )
 
-    def _conflict(self, given: Given, wanted: tuple[Crossconnect, ...], effort: int) -> ConflictError:
+    def _conflict(self, given: PathProblem, wanted: tuple[Crossconnect, ...], effort: int) -> ConflictError:
         places, smallest = smallest_conflict(given, Effort(effort))
         demands = tuple(wanted[place] for place in places)
         names = ", ".join(map(str, demands))

@@ -8,7 +8,7 @@ smallest conflict is the smallest set that hits all these left-out sets (implici
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from hwd.fabric.growth import Effort, ExhaustedError, Given
+from hwd.fabric.partial_paths import Effort, ExhaustedError, PathProblem
 from hwd.fabric.search import Search
 
 PAIR = 2
@@ -16,7 +16,7 @@ PART_STEPS = 8
 """The initial cost of a search for each part, in its steps."""
 
 
-def smallest_conflict(given: Given, effort: Effort) -> tuple[tuple[int, ...], bool]:
+def smallest_conflict(given: PathProblem, effort: Effort) -> tuple[tuple[int, ...], bool]:
     """Indices of demands that cannot be met at once, and whether no smaller set conflicts. The whole problem must
     conflict.
 
@@ -44,7 +44,7 @@ def smallest_conflict(given: Given, effort: Effort) -> tuple[tuple[int, ...], bo
         return smallest, False
 
 
-def _fits(given: Given, places: Iterable[int], effort: Effort) -> bool:
+def _fits(given: PathProblem, places: Iterable[int], effort: Effort) -> bool:
     chosen = sorted(places)
     part = replace(
         given,
@@ -55,7 +55,7 @@ def _fits(given: Given, places: Iterable[int], effort: Effort) -> bool:
     return Search(part, effort).feasible() is not None
 
 
-def _shrinking(given: Given, places: Sequence[int], effort: Effort) -> Iterator[tuple[int, ...]]:
+def _shrinking(given: PathProblem, places: Sequence[int], effort: Effort) -> Iterator[tuple[int, ...]]:
     """Smaller and smaller conflicts, down to one from which no demand can be left out: parts are dropped while the rest
     conflicts, large ones first.
     """
@@ -73,7 +73,7 @@ def _shrinking(given: Given, places: Sequence[int], effort: Effort) -> Iterator[
         size //= 2
 
 
-def _grown(given: Given, places: frozenset[int], effort: Effort) -> frozenset[int]:
+def _grown(given: PathProblem, places: frozenset[int], effort: Effort) -> frozenset[int]:
     """A maximal set of demands that can be met at once, with these among them."""
     together = set(places)
     for place in range(len(given.demands)):

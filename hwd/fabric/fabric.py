@@ -8,11 +8,11 @@ wanted = desired(routed)
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from hwd.fabric.budget import fits
 from hwd.fabric.composite import Compiled, CompositeSwitch, ConflictError
 from hwd.fabric.graph import Graph, Leg, at_switch
 from hwd.fabric.hops import Hops
 from hwd.fabric.light import LightMap, Trace
+from hwd.fabric.loss_budget import fits
 from hwd.fabric.obstacle import explain
 from hwd.fabric.path import Path, Taken, find_path
 from hwd.fabric.reach import carries, reached

@@ -14,7 +14,7 @@ It counts its steps; when they are used up it raises `ExhaustedError`, and nothi
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any
 
-from hwd.fabric.growth import Effort, Given, Growth, Step, Ways
+from hwd.fabric.partial_paths import Effort, PartialPaths, PathProblem, Step, Ways
 
 _Sub = Generator[Any, Any, Any]
 
@@ -22,9 +22,9 @@ _Sub = Generator[Any, Any, Any]
 class Search:
     """One search: `feasible`, and then `fewest` where that found something. Both raise ExhaustedError."""
 
-    def __init__(self, given: Given, effort: Effort) -> None:
+    def __init__(self, given: PathProblem, effort: Effort) -> None:
         inside = given.inside
-        self._growth = Growth(given, effort)
+        self._growth = PartialPaths(given, effort)
         self.moves_found = 0
         """Moves of the paths that `feasible` found."""
         self._serves = max(

@@ -1,4 +1,4 @@
-"""The measures of a run, under the names that expressions use. See `hwd.config.playbook.measured`."""
+"""The measures of a run, under the names that expressions use. See `hwd.config.playbook.measurement_names`."""
 
 from array import array
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from hwd.config.playbook.expression import Value
-from hwd.config.playbook.measured import FIGURES, MEASURED
+from hwd.config.playbook.measurement_names import FIGURES, MEASUREMENTS
 from hwd.model.instant import Knowledge
 from hwd.reconfigure.reconfiguration import Reconfiguration
 from hwd.timeline.stage import StageName
@@ -66,7 +66,7 @@ def figures(names: Iterable[str], *, last: Tally | None, run: Tally, seconds: fl
     """Those of `names` that are measured ones, with their values; `last` is None before the first apply."""
     found: dict[str, Value | None] = {}
     for name in names:
-        if name in MEASURED:
+        if name in MEASUREMENTS:
             scope, _, what = name.partition(".")
             tally = last if scope == "last" else run
             found[name] = seconds if name == "run.seconds" else None if tally is None else _value(tally, what)

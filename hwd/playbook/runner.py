@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 
 from hwd.config.playbook.expression import names_in
-from hwd.config.playbook.measured import stages_of
+from hwd.config.playbook.measurement_names import stages_of
 from hwd.config.playbook.playbook import ApplyStep, AssertStep, NoteStep, Playbook
 from hwd.config.playbook.steps import Step, below, total_applies, total_dwell_s
 from hwd.playbook.effects import Effects

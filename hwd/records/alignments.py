@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from hwd.records.access import Access
-from hwd.records.schema import about, alignments
+from hwd.records.store_access import Access
+from hwd.records.tables import about, alignments
 
 CLOCK: Final = "clock"
 

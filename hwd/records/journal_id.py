@@ -6,8 +6,8 @@ from typing import Final, Protocol
 
 import sqlalchemy as sa
 
-from hwd.records.access import Access
-from hwd.records.schema import about
+from hwd.records.store_access import Access
+from hwd.records.tables import about
 
 JOURNAL: Final = "journal"
 

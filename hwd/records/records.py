@@ -9,16 +9,16 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 import sqlalchemy as sa
 
-from hwd.records.access import Access
 from hwd.records.alignments import AlignmentTable
-from hwd.records.delegations import DelegationTable
+from hwd.records.delegation_table import DelegationTable
 from hwd.records.journal_id import JournalId
-from hwd.records.leases import LeaseTable
-from hwd.records.queue import QueueTable
+from hwd.records.lease_table import LeaseTable
+from hwd.records.queue_table import QueueTable
 from hwd.records.reserve import Reserve
 from hwd.records.run import LONG, Run, RunOutcome
-from hwd.records.schema import alignments, documents, queue, runs, seen
 from hwd.records.store import Store, insert_rows
+from hwd.records.store_access import Access
+from hwd.records.tables import alignments, documents, queue, runs, seen
 from hwd.records.twinfaults import TwinFaultTable
 from hwd.records.unfinished import UnfinishedSelections
 from hwd_drivers.core.documents import Document

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry, StaticPool
 
-from hwd.records import schema
+from hwd.records import tables
 from hwd_drivers.core.errors import ConfigError, FailedError, LinkError
 from hwd_drivers.core.private_files import FILE_MODE
 
@@ -61,14 +61,14 @@ class Store:
                 os.close(os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
         with self.transaction("open") as connection:
             present = set(sa.inspect(connection).get_table_names())
-            ours = {table.name for table in schema.metadata.sorted_tables}
-            if schema.about.name not in present:
+            ours = {table.name for table in tables.metadata.sorted_tables}
+            if tables.about.name not in present:
                 if foreign := present & ours:
                     raise ConfigError(f"records {self.name}: has tables {', '.join(sorted(foreign))} that are not ours")
-                schema.metadata.create_all(connection)
-                connection.execute(sa.insert(schema.about).values(key="schema", value=str(schema.VERSION)))
+                tables.metadata.create_all(connection)
+                connection.execute(sa.insert(tables.about).values(key="schema", value=str(tables.VERSION)))
                 return
-            text = connection.scalar(sa.select(schema.about.c.value).where(schema.about.c.key == "schema"))
+            text = connection.scalar(sa.select(tables.about.c.value).where(tables.about.c.key == "schema"))
             self._upgrade(connection, int(text or 0))
 
     def close(self) -> None:
@@ -99,18 +99,18 @@ class Store:
         return FailedError(f"records {self.name}: cannot {attempt}: {text}")
 
     def _upgrade(self, connection: sa.Connection, version: int) -> None:
-        if version > schema.VERSION:
+        if version > tables.VERSION:
             raise ConfigError(
-                f"records {self.name}: written by a newer hwd (schema {version}, this one knows {schema.VERSION}). "
+                f"records {self.name}: written by a newer hwd (schema {version}, this one knows {tables.VERSION}). "
                 "Use that hwd, or another file"
             )
-        for older in range(version, schema.VERSION):
-            for statement in schema.UPGRADES[older]:
+        for older in range(version, tables.VERSION):
+            for statement in tables.UPGRADES[older]:
                 connection.execute(sa.text(statement))
-        if version < schema.VERSION:
-            schema.metadata.create_all(connection)
-            changed = sa.update(schema.about).where(schema.about.c.key == "schema")
-            connection.execute(changed.values(value=str(schema.VERSION)))
+        if version < tables.VERSION:
+            tables.metadata.create_all(connection)
+            changed = sa.update(tables.about).where(tables.about.c.key == "schema")
+            connection.execute(changed.values(value=str(tables.VERSION)))
 
     def _prepare_sqlite(self, connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
         cursor = connection.cursor()

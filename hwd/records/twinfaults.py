@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import sqlalchemy as sa
 
-from hwd.records.access import Access
-from hwd.records.schema import twin_faults
+from hwd.records.store_access import Access
+from hwd.records.tables import twin_faults
 
 
 class TwinFaultTable:

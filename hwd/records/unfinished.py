@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from hwd.records.access import Access
-from hwd.records.schema import documents
+from hwd.records.store_access import Access
+from hwd.records.tables import documents
 
 SELECTIONS_LOOKED_AT: Final = 200
 """The newest: a timeline is made two seconds after its selection, and no host makes more in that time."""

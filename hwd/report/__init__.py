@@ -3,8 +3,8 @@
 from hwd.report.comparison import Comparison, compare
 from hwd.report.figures.cdf import cdf
 from hwd.report.figures.waterfall import typical, waterfall
-from hwd.report.load import RunReport, load
 from hwd.report.page.html import html
+from hwd.report.run_report import RunReport, load
 from hwd.report.stages import StageRow, stage_table
 from hwd.report.text import stage_text
 

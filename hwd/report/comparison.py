@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from hwd.model.instant import Origin
 from hwd.records import Run
-from hwd.report.cut import swept
 from hwd.report.figures.drawing import GROUP_COLOURS, Dot, Drawing, Mark, cut, line, polyline, rect, text, wrapped
-from hwd.report.load import RunReport
+from hwd.report.grouping import swept
 from hwd.report.quantity import MISSING, duration
+from hwd.report.run_report import RunReport
 from hwd.report.stages import SEED
 from hwd.timeline import Difference, Sample, StageName, difference, samples
 from hwd.timeline.difference import NEGLIGIBLE, RECONFIGURATIONS_NEEDED

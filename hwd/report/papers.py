@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from hwd.report.lab import Conditions
+from hwd.report.conditions import Conditions
 from hwd.timeline import StageName
 
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from hwd.model.instant import Origin
-from hwd.report.cut import USUAL, take
-from hwd.report.lab import Conditions
-from hwd.report.load import RunReport
+from hwd.report.conditions import Conditions
+from hwd.report.grouping import USUAL, group_samples
 from hwd.report.papers import PaperFigure, figures, of_stage
 from hwd.report.quantity import stated
+from hwd.report.run_report import RunReport
 from hwd.timeline import StageStatistics, summarise
 from hwd_drivers.core.documents import Json
 
@@ -73,7 +73,7 @@ def stage_table(
     """`by`: parts of `Cut`; stages are always separate, and so are virtual and real time. Empty `by`: all together.
     Raises ConfigError for other parts.
     """
-    taken = take(reports, by)
+    taken = group_samples(reports, by)
     return tuple(_row(row, taken.conditions[row.group], compare_with) for row in summarise(taken.samples, seed=seed))
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
-from hwd.report.commands import PairsRow
 from hwd.report.quantity import bound, duration, interval
 from hwd.report.stages import ORIGIN_WORDS, StageRow
+from hwd.report.switch_commands import PairsRow
 
 HEADINGS = ("stage", "n", "median", "95 % interval", "p99", "max", "error", "origin", "papers")
 PAIRS_HEADINGS = ("pairs", "n", "mean", "95 % interval", "p99", "max", "error", "origin")

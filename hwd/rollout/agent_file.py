@@ -5,7 +5,7 @@ from typing import Any, Final
 import yaml
 
 from hwd.bus.module_timings import declared_timings
-from hwd.fabric.behind import ports_behind
+from hwd.fabric.host_ports import ports_behind
 from hwd.model.testbed import Host, Switch, Testbed
 from hwd.rollout.layout import Layout
 from hwd_agents.process.config import make_config

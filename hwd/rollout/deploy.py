@@ -10,12 +10,12 @@ from hwd.model.testbed import Host, Testbed
 from hwd.rollout.agent_file import make_agent_file, owned_switches
 from hwd.rollout.births import Births
 from hwd.rollout.broker import Brokers
+from hwd.rollout.host_report import CutOffError, HostReport, Progress, Result
 from hwd.rollout.layout import Layout
 from hwd.rollout.onhost.facts import UNIT
 from hwd.rollout.onhost.program import NEEDED_BYTES
 from hwd.rollout.remote import RemoteHost, Say
-from hwd.rollout.steps import CutOffError, HostReport, Progress, Result
-from hwd.rollout.unit import make_unit
+from hwd.rollout.systemd_unit import make_unit
 from hwd.rollout.versions import is_newer
 from hwd.rollout.wheels import Bundle, Target, make_bundle
 from hwd_agents.bus.mqtt import BrokerUrl

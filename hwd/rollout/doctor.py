@@ -12,11 +12,11 @@ from hwd.rollout.agent_file import make_agent_file, owned_switches
 from hwd.rollout.births import Births, connected
 from hwd.rollout.broker import Brokers
 from hwd.rollout.findings import Finding, Light, green, of_birth, of_disk, of_install, of_silence, of_unit, red, yellow
+from hwd.rollout.host_report import Progress
 from hwd.rollout.layout import Layout
 from hwd.rollout.onhost.program import NEEDED_BYTES
 from hwd.rollout.remote import RemoteHost
-from hwd.rollout.steps import Progress
-from hwd.rollout.unit import make_unit
+from hwd.rollout.systemd_unit import make_unit
 from hwd_agents.bus.mqtt import BrokerUrl, MqttBus
 from hwd_agents.wire import client_id
 from hwd_drivers.core.clock import SystemClock

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
 from hwd.model.testbed import Host
+from hwd.rollout.host_program import make_program
 from hwd.rollout.layout import Layout
-from hwd.rollout.sent import make_program
 from hwd.rollout.ssh.session import Ran, Ssh
 from hwd_drivers.core.clock import Clock, SystemClock
 from hwd_drivers.core.errors import ConfigError, FailedError, HwdError, ProtocolError, RefusedError

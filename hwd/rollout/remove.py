@@ -7,9 +7,9 @@ from pathlib import Path
 
 from hwd.model.testbed import Host, Testbed
 from hwd.rollout.births import Births
+from hwd.rollout.host_report import CutOffError, HostReport, Progress, Result
 from hwd.rollout.layout import Layout
 from hwd.rollout.remote import RemoteHost
-from hwd.rollout.steps import CutOffError, HostReport, Progress, Result
 from hwd_drivers.core.errors import HwdError, LinkError
 
 

@@ -22,7 +22,7 @@ from hwd.model.testbed import Testbed
 from hwd.playbook.twin_faults import SetFault
 from hwd.records.journal_id import MemoryJournalId
 from hwd.records.records import Records
-from hwd.twin.agents import agent_config
+from hwd.twin.agent_config import agent_config
 from hwd.twin.faults.rack_faults import RackFaults
 from hwd.twin.rack import TwinRack
 from hwd.web.service import Service

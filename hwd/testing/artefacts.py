@@ -12,8 +12,8 @@ from pathlib import Path
 
 from hwd.records.run import Run
 from hwd.report.export import jsonl
-from hwd.report.load import of_documents, run_of
 from hwd.report.page.html import html
+from hwd.report.run_report import of_documents, run_of
 from hwd.testing.lab import Lab
 from hwd.testing.process import tail
 from hwd_drivers.core.clock import SystemClock

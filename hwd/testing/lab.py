@@ -9,9 +9,9 @@ from pathlib import Path
 
 from hwd.client import AsyncClient, Client
 from hwd.client.answers import Applied, HeldLease, Status, SwitchStatus
-from hwd.client.kept import Kept
+from hwd.client.document_list import DocumentList
 from hwd.client.timelines import RunResult, Timelines
-from hwd.testing.running import POLL_S, RunningLab
+from hwd.testing.running_lab import POLL_S, RunningLab
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError, LinkError, RefusedError
 
@@ -61,7 +61,7 @@ class Lab:
     def status(self) -> Status:
         return self.client.status()
 
-    def documents(self, *kinds: str) -> Kept:
+    def documents(self, *kinds: str) -> DocumentList:
         """Documents since the beginning of the test, of these kinds; a kind that ends with a dot selects
         all that begin so.
         """

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from hwd.testing.given import Circuit, Fault, TimelinesOfTest
+    from hwd.testing.fixtures import Circuit, Fault, TimelinesOfTest
     from hwd.testing.lab import Lab
-    from hwd.testing.running import RunningLab
+    from hwd.testing.running_lab import RunningLab
 
 NEEDS = ("hosts", "switches", "ports")
 
@@ -49,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session")
 def hwd_running(request: pytest.FixtureRequest) -> "Iterator[RunningLab]":
     """The daemon of the session: with twins that are started for it, or the one of --hwd-lab."""
-    from hwd.testing.running import DEFAULT_TESTBED, RunningLab
+    from hwd.testing.running_lab import DEFAULT_TESTBED, RunningLab
     from hwd_drivers.core.errors import HwdError
 
     named = request.config.getoption("hwd_lab")
@@ -97,7 +97,7 @@ def lab(request: pytest.FixtureRequest, hwd_running: "RunningLab") -> "Iterator[
 @pytest.fixture
 def circuit(lab: "Lab") -> "Circuit":
     """Makes links or crossconnects for this test: `circuit("h0.eth0 <-> h1.eth0")`."""
-    from hwd.testing.given import Circuit
+    from hwd.testing.fixtures import Circuit
 
     return Circuit(lab)
 
@@ -107,7 +107,7 @@ def fault(lab: "Lab") -> "Iterator[Fault]":
     """Injects faults into twins: `fault("slow", switch="ocs1", seconds=0.5)`. Skips the test where
     there are no twins.
     """
-    from hwd.testing.given import Fault
+    from hwd.testing.fixtures import Fault
 
     if lab.glass and lab.running.twins is False:
         pytest.skip("fault: --hwd-lab has real devices only; faults can only be injected into twins")
@@ -119,7 +119,7 @@ def fault(lab: "Lab") -> "Iterator[Fault]":
 @pytest.fixture
 def timeline(lab: "Lab") -> "TimelinesOfTest":
     """Timelines of this test: `assert timeline.turnaround_s < 8`."""
-    from hwd.testing.given import TimelinesOfTest
+    from hwd.testing.fixtures import TimelinesOfTest
 
     return TimelinesOfTest(lab)
 

@@ -18,7 +18,7 @@ class Process:
 
     def __init__(self, log: Path, *arguments: str, environment: Mapping[str, str]) -> None:
         self.log = log
-        command = [sys.executable, "-m", "hwd.testing.leash", str(os.getpid()), *arguments]
+        command = [sys.executable, "-m", "hwd.testing.parent_death", str(os.getpid()), *arguments]
         with log.open("ab") as words:
             self._process = subprocess.Popen(
                 command,

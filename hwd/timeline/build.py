@@ -8,7 +8,7 @@ from hwd.model.link import Link, SwitchCrossconnect
 from hwd.timeline.clock_step import ClockStep
 from hwd.timeline.end import end_timeline, falls_after_ready, falls_of_kept
 from hwd.timeline.host_action import HostAction
-from hwd.timeline.observation import Observed
+from hwd.timeline.port_observation import Observed
 from hwd.timeline.rules import breaches
 from hwd.timeline.stage import stages
 from hwd.timeline.timeline import EndTimeline, LinkTimeline, SwitchCommand, Timeline

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from hwd.model.instant import Instant, InstantName, Knowledge, Origin
 from hwd.model.link import Link
 from hwd.timeline.host_action import HostAction, taken_down_by
-from hwd.timeline.observation import Change, PortObserved
+from hwd.timeline.port_observation import Change, PortObserved
 from hwd.timeline.timeline import END_INSTANTS, EndTimeline
 
 _UPS = (InstantName.LIGHT, InstantName.FIRMWARE, InstantName.CARRIER, InstantName.RDMA)

@@ -7,7 +7,7 @@ from typing import Any, Self
 from hwd.model.instant import Instant, InstantName, Knowledge
 from hwd.model.link import Link
 from hwd.model.testbed import NicPortId
-from hwd.timeline.document import instant_data, read_instant, read_stage, stage_data
+from hwd.timeline.instant_json import instant_data, read_instant, read_stage, stage_data
 from hwd.timeline.rc_recovery import RcRecovery
 from hwd.timeline.stage import Stage, StageName, limits
 from hwd_drivers.core.documents import Json

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from hwd.model.testbed import Module, NicPortId
-from hwd.twin.timing import NicTiming, nic_timing
+from hwd.twin.nic_timing import NicTiming, nic_timing
 from hwd_drivers.core.errors import RefusedError
 
 NEVER_S = 1e9

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Final
 
-from hwd.twin import leash
+from hwd.twin import parent_death
 
 AGAIN_AFTER_S: Final = 1.0
 """As systemd's `RestartSec=1` for a real host's agent."""
@@ -99,7 +99,14 @@ class AgentProcess:
     def _start(self) -> "tuple[subprocess.Popen[bytes], asyncio.Future[int]]":
         """Start it in a session of its own: Ctrl-C is the rack's to handle."""
         mode = "ab" if self._log_file.exists() and self._log_file.stat().st_size < LOG_LIMIT_BYTES else "wb"
-        command = [sys.executable, "-P", os.fspath(leash.__file__), str(os.getpid()), "--config", str(self._config())]
+        command = [
+            sys.executable,
+            "-P",
+            os.fspath(parent_death.__file__),
+            str(os.getpid()),
+            "--config",
+            str(self._config()),
+        ]
         with self._log_file.open(mode) as words:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=words, stderr=words, start_new_session=True

@@ -18,10 +18,10 @@ from typing import Final, Protocol
 
 from hwd.model.instant import Origin
 from hwd.model.testbed import Host, NicPortId, Testbed
-from hwd.twin.host import HostTwin
+from hwd.twin.host_twin import HostTwin
 from hwd.twin.nic import Nic, NicChange, What
+from hwd.twin.nic_timing import nic_timing
 from hwd.twin.rays import Rays, Touched
-from hwd.twin.timing import nic_timing
 from hwd.twin.truth import Truth
 from hwd_agents.sources.twin.hostwire_server import HostWireServer
 from hwd_drivers.core.clock import Clock

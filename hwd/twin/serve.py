@@ -20,7 +20,7 @@ from hwd.config.run_files.places import Announcement, RackPlace
 from hwd.config.scenario import Scenario
 from hwd.fabric.graph import Graph
 from hwd.model.testbed import Testbed
-from hwd.twin.agents import agent_config
+from hwd.twin.agent_config import agent_config
 from hwd.twin.control import ControlSession
 from hwd.twin.faults.rack_faults import RackFaults
 from hwd.twin.faults.scenario_player import play
@@ -29,7 +29,7 @@ from hwd.twin.kernel_hosts import kernel_hosts, machine_hosts
 from hwd.twin.kernelside import KernelNetwork
 from hwd.twin.processes import AgentProcess
 from hwd.twin.rack import TwinRack
-from hwd.twin.sockets import check_sockets, control_socket, host_socket, monitor_socket, select_socket
+from hwd.twin.rack_sockets import check_sockets, control_socket, host_socket, monitor_socket, select_socket
 from hwd.twin.truth import TruthFile
 from hwd_agents.process.config import BrokerFrom, KernelConfig, SelectionConfig, SourcesConfig, SpoolConfig, TwinConfig
 from hwd_drivers.core.clock import SystemClock

@@ -21,11 +21,11 @@ from hwd.config.run_files.places import Announcement, RackPlace, run_dir
 from hwd.config.scenario import load_scenario
 from hwd.model.fault import Clear, Fault, Reboot, SwitchFault, check_ends
 from hwd.twin.control import ControlSession
-from hwd.twin.faults.active_faults import StandingFaults
+from hwd.twin.faults.active_faults import ActiveFaults
 from hwd.twin.faults.scenario_player import play
 from hwd.twin.faults.switch_faults import is_over, set_switch_fault
-from hwd.twin.settings import TwinSettings
-from hwd.twin.sockets import check_path, control_socket
+from hwd.twin.rack_sockets import check_path, control_socket
+from hwd.twin.twin_settings import TwinSettings
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import BugError, ConfigError, RefusedError
 from hwd_drivers.core.ids import Draws
@@ -62,7 +62,7 @@ class SingleFaults:
         self._name = name
         self._capabilities = capabilities
         self._faults = faults
-        self._standing = StandingFaults()
+        self._standing = ActiveFaults()
 
     def check(self, fault: Fault) -> None:
         """Raises ConfigError for a fault of another subject, and for unknown ends."""

@@ -5,7 +5,7 @@ import logging
 from pathlib import PurePath
 
 from hwd.config.testbed.topology_file import load_topology_text
-from hwd.config.testbed.wanted import Wanted, parse_what
+from hwd.config.testbed.wanted_state import WantedState, parse_what
 from hwd.model.link import Topology
 from hwd.model.plan import ApplyMode
 from hwd.model.testbed import Testbed
@@ -35,13 +35,13 @@ class Applies:
         self._under_way: dict[str, asyncio.Task[dict[str, Json]]] = {}
         self._closing = False
 
-    async def topology(self, text: str, *, file: str) -> Wanted:
+    async def topology(self, text: str, *, file: str) -> WantedState:
         """The links of a topology file, read in a thread since a long one takes seconds. Raises ConfigError."""
 
         def load() -> Topology:
             return load_topology_text(text, file=file, testbed=self._testbed)
 
-        return Wanted(name=PurePath(file).name, links=(await self._offload(load)).links)
+        return WantedState(name=PurePath(file).name, links=(await self._offload(load)).links)
 
     def request(
         self,
@@ -51,7 +51,7 @@ class Applies:
         lease: str | None = None,
         ready_within_s: float | None = None,
         confirm_within_s: float | None = None,
-        wanted: Wanted | None = None,
+        wanted: WantedState | None = None,
     ) -> Request:
         """Raises ConfigError where `what` means nothing on this testbed."""
         wanted = wanted or parse_what(what, self._testbed)

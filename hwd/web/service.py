@@ -12,7 +12,7 @@ from hwd.bus.host_switches.delegations import Delegations
 from hwd.bus.skew import skew
 from hwd.config.playbook.step_claims import harmed
 from hwd.config.testbed.ends import parse_ends
-from hwd.config.testbed.wanted import Wanted
+from hwd.config.testbed.wanted_state import WantedState
 from hwd.fabric.claims import all_ports, leasable
 from hwd.model.delegation import Delegation
 from hwd.model.fault import parse_fault
@@ -184,7 +184,7 @@ class Service:
         lease: str | None = None,
         ready_within_s: float | None = None,
         confirm_within_s: float | None = None,
-        wanted: Wanted | None = None,
+        wanted: WantedState | None = None,
     ) -> Request:
         """Raises ConfigError where `what` means nothing on this testbed."""
         return self._applies.request(
@@ -196,7 +196,7 @@ class Service:
             wanted=wanted,
         )
 
-    async def topology(self, text: str, *, file: str) -> Wanted:
+    async def topology(self, text: str, *, file: str) -> WantedState:
         return await self._applies.topology(text, file=file)
 
     async def plan(self, request: Request) -> dict[str, Json]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hwd.cli.program import run
+from hwd.cli.run_command import run
 
 HWD = (sys.executable, "-m", "hwd.cli")
 

@@ -44,7 +44,7 @@ def test_what_is_no_time_is_refused(text: str) -> None:
 
 
 def test_what_is_over_is_refused() -> None:
-    with pytest.raises(ConfigError, match="is over; it is 2026-11-21 12:00:00 now"):
+    with pytest.raises(ConfigError, match="is in the past; it is 2026-11-21 12:00:00 now"):
         due_at("2026-11-21 11:00", NOW_NS)
 
 

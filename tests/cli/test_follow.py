@@ -10,7 +10,7 @@ import pytest
 
 from hwd.cli.follow import follow
 from hwd.cli.output import Output
-from hwd.client import Client, events
+from hwd.client import Client, event_stream
 from hwd.model.run import RunState, RunStatus
 from hwd_drivers.core.errors import LinkError
 
@@ -21,7 +21,9 @@ STARTED: dict[str, Any] = {"run": "k3v9", "after": "b.0", "steps": 2}
 
 
 class Daemon(ThreadingHTTPServer):
-    """Its event stream: one of `streams` for each connection, then the connection ends; after the last they are empty."""
+    """Its event stream: one of `streams` for each connection, then the connection ends; after the last
+    they are empty.
+    """
 
     daemon_threads = False
 
@@ -54,7 +56,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
-    monkeypatch.setattr(events, "PAUSES_S", (0.001,) * 4)
+    monkeypatch.setattr(event_stream, "PAUSES_S", (0.001,) * 4)
     made = Daemon()
     thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()

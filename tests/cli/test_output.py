@@ -33,7 +33,9 @@ def test_stamps_and_what_is_empty_are_left_out() -> None:
 
 
 def test_what_is_said_in_one_line_has_no_line_break_of_ours() -> None:
-    """It would be shown as two characters, as that of a stranger is: `Output.block` and `remark` take lines, a log takes one."""
+    """It would be shown as two characters, as that of a stranger is: `Output.block` and `remark` take lines, a log
+    takes one.
+    """
     one_line = {"say", "note", "debug", "info", "warning", "error", "exception", "log"}
     broken = [
         f"{path.relative_to(ROOT)}:{part.lineno}"

@@ -74,7 +74,10 @@ def test_a_switch_is_up_or_down_or_owned_by_a_host(switch: dict[str, Any], row: 
 def test_an_overrun_stands_in_the_status_with_what_was_lost() -> None:
     overrun = {"wall_ns": 1_700_000_000_000_000_000, "reconfiguration": "k3v9", "lost": ["1A-7B"], "window_s": 0.0042}
     (parts,) = overrun_lines({**UP, "overruns": [overrun]})
-    said = r"ocs1 .*overrun.* at \d\d:\d\d:\d\d: 1A-7B of another client was lost to reconfiguration k3v9; it had come in the 4.2 ms between our read and our write"
+    said = (
+        r"ocs1 .*overrun.* at \d\d:\d\d:\d\d: 1A-7B of another client was lost to reconfiguration k3v9; it "
+        r"was made in the 4.2 ms between our read and our write"
+    )
     assert re.fullmatch(said, "".join(map(str, parts)))
     assert overrun_lines(UP) == []
 
@@ -84,8 +87,8 @@ def test_a_restart_stands_in_the_status_until_what_it_took_is_there_again(sign: 
     restart = {"wall_ns": 1_700_000_000_000_000_000, "sign": sign, "missing": ["3A-4B"], "unheard_s": 14.0}
     line = restart_line({**UP, "restart": restart})
     said = (
-        rf"ocs1 {how} at \d\d:\d\d:\d\d, not heard for 14 s before. "
-        r"Gone with it, and not put back by itself: 3A-4B; hwd apply ocs1:3A-4B"
+        rf"ocs1 {how} at \d\d:\d\d:\d\d, no contact for 14 s before. "
+        r"It lost 3A-4B; the daemon does not restore crossconnects; hwd apply ocs1:3A-4B"
     )
     assert re.fullmatch(said, line), line
     assert restart_line({**UP, "restart": {**restart, "missing": []}}) == ""
@@ -222,7 +225,7 @@ def test_a_spool_in_trouble_and_what_was_lost_have_a_line_each() -> None:
     told = spool_lines({**HOST, "lost": 3, "spool": {"bytes": 4096, "limit_bytes": 65536, "trouble": trouble}})
     assert told == [
         f"h0: spool: {trouble}",
-        "h0: 3 events lost, or flaps not seen one by one: hwd watch --kind host.lost --after 0",
+        "h0: 3 events lost, or flaps not observed one by one: hwd watch --kind host.lost --after 0",
     ]
 
 

@@ -6,11 +6,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from hwd.client import events
+from hwd.client import event_stream
 
 
 class Scripted(ThreadingHTTPServer):
-    """Answers each request with the next of `answers`; with the last one again and again. A status of 200 unless an answer begins with `problem`."""
+    """Answers each request with the next of `answers`; with the last one again and again. A status of 200 unless an
+    answer begins with `problem`.
+    """
 
     daemon_threads = False
 
@@ -51,7 +53,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted]:
-    monkeypatch.setattr(events, "PAUSES_S", (0.001,) * 3)
+    monkeypatch.setattr(event_stream, "PAUSES_S", (0.001,) * 3)
     made = Scripted()
     thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from hwd.client.timelines import StageSeconds, Timelines
-from hwd.testing.given import Circuit, TimelinesOfTest
+from hwd.testing.fixtures import Circuit, TimelinesOfTest
 from hwd.testing.lab import Lab
 from hwd.timeline import StageName
 from hwd_drivers.core.errors import FailedError

@@ -5,7 +5,10 @@ import pytest
 
 from hwd.client.call import unreachable
 
-REMEDY = "`hwd serve TESTBED` starts one, which first settles the reconfigurations that a killed one left open in its journal; --url or HWD_URL names another"
+REMEDY = (
+    "`hwd serve TESTBED` starts one, which first settles the reconfigurations that a killed one left "
+    "open in its journal; --url or HWD_URL names another"
+)
 GONE = "the connection ended before its answer came"
 
 

@@ -19,11 +19,18 @@ WorkOf = Callable[[Callable[[], object]], int]
     [
         ("testbed: t\nhost: {}\n", "2: host: unknown key; did you mean hosts?"),
         ("playbook: p\nsteps: []\n", "2: steps: must not be empty"),
-        ("topology: t\nlinks: [h0.eth0 <-> h7.eth0]\n", "2: links[0]: h7.eth0: no such NIC port in testbed opus-testbed; did you mean h3.eth0?"),
-        ("test_bed: t\n", "1: is no testbed, playbook, topology or scenario: the key at its top names the kind (did you mean testbed?)"),
+        (
+            "topology: t\nlinks: [h0.eth0 <-> h7.eth0]\n",
+            "2: links[0]: h7.eth0: no such NIC port in testbed opus-testbed; did you mean h3.eth0?",
+        ),
+        (
+            "test_bed: t\n",
+            "1: is no testbed, playbook, topology or scenario: the key at its top names the kind (did you mean "
+            "testbed?)",
+        ),
         ("", "1: the file is empty"),
     ],
-)  # fmt: skip
+)
 def test_kind_of_a_file_is_told_by_its_top(tmp_path: Path, specs: Specs, opus: Testbed, text: str, said: str) -> None:
     path = tmp_path / "f.yaml"
     path.write_text(text)
@@ -107,7 +114,8 @@ def test_a_secret_that_is_not_there_is_a_warning_once(tmp_path: Path, specs: Spe
     (problem,) = check_files([path], partial(load_read, specs=specs, environment={}))
     assert problem.warning
     assert str(problem) == (
-        f"{path}:3: switches.ocs1.login.password: warning: secret env:RACK_PASSWORD: the environment variable is not set. "
+        f"{path}:3: switches.ocs1.login.password: warning: secret env:RACK_PASSWORD: the environment variable is not "
+        f"set. "
         "Set it where the daemon runs; without it no session with ocs1, ocs2, ocs3, ocs4 and 3 more is opened"
     )
     assert check_files([path], partial(load_read, specs=specs, environment={"RACK_PASSWORD": "x"})) == ()

@@ -1,4 +1,6 @@
-"""The schemas for editors: as committed, and judged by `jsonschema` against every file that comes with hwd and against broken ones."""
+"""The schemas for editors: as committed, and judged by `jsonschema` against every file that comes with hwd and against
+broken ones.
+"""
 
 import json
 from pathlib import Path
@@ -58,7 +60,8 @@ HEAD = "playbook: p\nsteps:\n"
         "  - wait: {for: ready, within_s: 15}",
         "  - wait: {for_s: 0.5}",
         "  - repeat: {times: 3}\n    steps: [note: a, {repeat: {times: 2}, steps: [note: b]}]",
-        "  - sweep: {pairs: [1, 4, 16], dwell_s: {from: 0, to: 5, step: 0.5}, names: '{{ names }}'}\n    steps: [note: a]",
+        "  - sweep: {pairs: [1, 4, 16], dwell_s: {from: 0, to: 5, step: 0.5}, names: '{{ names }}'}\n    steps: [note: "
+        "a]",
         "  - parallel: {left: [note: a], right: [{wait: {for_s: 1}}]}",
         "  - host: {ports: all, set: {mtu: 4200, autoneg: off, fec: rs}}",
         "  - host: {ports: h0.eth0, set: {route: {to: 10.2.0.0/24, via: 10.1.0.254}}}",

@@ -54,15 +54,33 @@ def test_subjects_of_a_rack_are_named() -> None:
         ("scenario: s\nfautls: []\n", "s.yaml:2: fautls: unknown key; did you mean faults?"),
         ("scenario: s\nfaults:\n  - slow\n", "s.yaml:3: faults[0]: must be a mapping, such as {at_s: 10"),
         ("scenario: s\nfaults:\n  - {fault: reset}\n", "s.yaml:3: faults[0].at_s: is missing"),
-        ("scenario: s\nfaults:\n  - {at_s: -1, fault: reset}\n", "s.yaml:3: faults[0].at_s: must be greater than or equal to 0, not -1"),
+        (
+            "scenario: s\nfaults:\n  - {at_s: -1, fault: reset}\n",
+            "s.yaml:3: faults[0].at_s: must be greater than or equal to 0, not -1",
+        ),
         ("scenario: s\nfaults:\n  - {at_s: 1}\n", "s.yaml:3: faults[0].fault: is missing"),
-        ("scenario: s\nfaults:\n  - at_s: 1\n    fault: slwo\n", "s.yaml:4: faults[0].fault: 'slwo' is no fault; did you mean slow?"),
-        ("scenario: s\nfaults:\n  - at_s: 1\n    fault: slow\n    secs: 1\n", "s.yaml:5: faults[0].secs: unknown key; did you mean seconds?"),
-        ("scenario: s\nfaults:\n  - at_s: 1\n    fault: slow\n    seconds: -1\n", "s.yaml:4: faults[0].fault: slow: seconds: expected float >= 0"),
-        ("scenario: s\nfaults:\n  - at_s: 1\n    fault: stick\n    ends: []\n", "s.yaml:4: faults[0].fault: stick: name at least one end"),
-        ("scenario: s\nevery_s: 5\nfaults:\n  - {at_s: 5, fault: reset}\n", "s.yaml:4: faults[0].at_s: 5.0 s is never reached: the scenario repeats every 5.0 s"),
+        (
+            "scenario: s\nfaults:\n  - at_s: 1\n    fault: slwo\n",
+            "s.yaml:4: faults[0].fault: 'slwo' is no fault; did you mean slow?",
+        ),
+        (
+            "scenario: s\nfaults:\n  - at_s: 1\n    fault: slow\n    secs: 1\n",
+            "s.yaml:5: faults[0].secs: unknown key; did you mean seconds?",
+        ),
+        (
+            "scenario: s\nfaults:\n  - at_s: 1\n    fault: slow\n    seconds: -1\n",
+            "s.yaml:4: faults[0].fault: slow: seconds: expected float >= 0",
+        ),
+        (
+            "scenario: s\nfaults:\n  - at_s: 1\n    fault: stick\n    ends: []\n",
+            "s.yaml:4: faults[0].fault: stick: name at least one end",
+        ),
+        (
+            "scenario: s\nevery_s: 5\nfaults:\n  - {at_s: 5, fault: reset}\n",
+            "s.yaml:4: faults[0].at_s: 5.0 s is never reached: the scenario repeats every 5.0 s",
+        ),
     ],
-)  # fmt: skip
+)
 def test_mistake_is_told_with_its_place(text: str, problem: str) -> None:
     assert [one for one in problems(text) if one.startswith(problem)], problems(text)
 

@@ -41,11 +41,11 @@ def test_a_group_that_is_not_here_is_told_by_check_and_refused_by_serve(tmp_path
     assert load(tmp_path / "t.yaml").require().access_group == "no-such-group"
     (problem,) = check([tmp_path / "t.yaml"], {})
     assert str(problem).endswith(
-        "t.yaml:5: access_group: warning: there is no group no-such-group on this machine; "
+        "t.yaml:5: access_group: warning: group no-such-group does not exist on this machine; "
         "without it no daemon starts here"
     )
     assert problem.warning
-    with pytest.raises(ConfigError, match="there is no group 'no-such-group'"):
+    with pytest.raises(ConfigError, match="no group 'no-such-group'"):
         Token.load(tmp_path, IDS, group="no-such-group")
 
 

@@ -10,7 +10,7 @@ import yaml
 from docs.blocks.commands import commands
 from docs.blocks.page import Block, blocks
 from docs.blocks.runner import PageError, run_page
-from hwd.cli.program import run
+from hwd.cli.run_command import run
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])

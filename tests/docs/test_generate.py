@@ -26,7 +26,7 @@ def test_a_part_is_filled_anew_and_the_rest_left_alone() -> None:
 @pytest.mark.parametrize(
     ("page", "why"),
     [
-        ("<!-- generated: two -->\n<!-- end of two -->\n", "no part is called 'two'; there are one"),
+        ("<!-- generated: two -->\n<!-- end of two -->\n", "there is no part 'two'; there are one"),
         ("<!-- generated: one -->\n", "stands alone"),
         ("<!-- generated: one -->\n<!-- end of two -->\n", "stands alone"),
     ],

@@ -1,4 +1,6 @@
-"""Composites: the same answers as trying every state of every element, on small ones of any wiring; fabrics of many elements in time; conflicts by name."""
+"""Composites: the same answers as trying every state of every element, on small ones of any wiring; fabrics of many
+elements in time; conflicts by name.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

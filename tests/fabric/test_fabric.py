@@ -140,7 +140,7 @@ def test_trunk_set_aside_is_gone_round(make: Make) -> None:
 def test_missing_way_says_what_is_missing(make: Make) -> None:
     fabric = Fabric(make(TWO_SWITCHES))
     with pytest.raises(
-        ConfigError, match=r"enters at ocs1\.1A and would have to leave at ocs2\.1B, and no fibre leads"
+        ConfigError, match=r"enters at ocs1\.1A and would have to leave at ocs2\.1B, and no fibre joins"
     ):
         fabric.route(Link.parse("h0.eth0<->h2.eth0"))
     with pytest.raises(ConfigError, match=r"h9\.eth0: no such NIC port in testbed hand-made"):

@@ -99,7 +99,8 @@ fibres: [h0.eth0.tx <-> ocs1.1A, h0.eth0.rx <-> ocs1.1B, ocs1.2B <-> ocs1.3A, oc
 
 def test_packet_switch_sends_and_receives(make: Make) -> None:
     testbed = make(
-        "packet_switches: {eps1: {ports: 2}}\nhosts: {h0: {nics: {eth0: {module: 100g-lr4}}}}\nfibres: [h0.eth0 <-> eps1.1]\n"
+        "packet_switches: {eps1: {ports: 2}}\nhosts: {h0: {nics: {eth0: {module: 100g-lr4}}}}\nfibres: [h0.eth0 <-> "
+        "eps1.1]\n"
     )
     assert {(str(lit.source), str(lit.target)) for lit in LightMap(testbed).light({}).lit} == {
         ("h0.eth0.tx", "eps1.1.rx"),

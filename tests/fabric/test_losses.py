@@ -38,7 +38,9 @@ NICS = tuple(f"h{host}.eth0.{side}" for host in range(4) for side in ("tx", "rx"
 def test_the_least_losses_are_those_that_a_search_from_each_transmitter_finds(
     make: Callable[[str], Testbed], data: st.DataObject
 ) -> None:
-    """Over switches of all kinds, splitters and circulators, joined at random: light does not go back by the end that it came in by."""
+    """Over switches of all kinds, splitters and circulators, joined at random: light does not go back by the end that
+    it came in by.
+    """
     order = data.draw(st.permutations(ENDS))
     fibres = [(nic, order.pop()) if nic.endswith("tx") else (order.pop(), nic) for nic in NICS]
     for _ in range(data.draw(st.integers(0, len(order) // 2))):

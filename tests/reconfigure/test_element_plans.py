@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hwd.config.testbed.wanted import parse_what
+from hwd.config.testbed.wanted_state import parse_what
 from hwd.daemon.installed import load
 from hwd.fabric.fabric import Fabric
 from hwd.model.plan import ApplyMode, Plan
@@ -221,7 +221,7 @@ def test_a_plan_names_the_demand_and_the_moves_of_elements(banyan: Testbed) -> N
 def test_demands_that_conflict_are_refused_before_a_switch_is_read(banyan: Testbed) -> None:
     with pytest.raises(RefusedError, match="sel: cannot make 1A-1B, 2A-2B at once: they meet in x1 1, x2 1"):
         plan(banyan, "sel:1A-1B,2A-2B")
-    with pytest.raises(RefusedError, match="sel: cannot have 3A-1B: no way leads inside from 3A to 1B"):
+    with pytest.raises(RefusedError, match="sel: cannot make 3A-1B: no path leads inside from 3A to 1B"):
         plan(banyan, "sel:3A-1B")
 
 

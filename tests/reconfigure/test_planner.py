@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwd.config.testbed.wanted import parse_what
+from hwd.config.testbed.wanted_state import parse_what
 from hwd.daemon.installed import load
 from hwd.fabric.fabric import Fabric
 from hwd.model.link import SwitchCrossconnect

@@ -266,7 +266,8 @@ def test_end_that_cannot_be_written_is_said_and_tried_again_each_second(
         writer = asyncio.create_task(sink.run())
         with sqlite3.connect(tmp_path / "records.db") as connection:
             connection.execute(
-                "CREATE TRIGGER no BEFORE UPDATE ON runs WHEN new.id = 'a' BEGIN SELECT RAISE(FAIL, 'disk is full'); END"
+                "CREATE TRIGGER no BEFORE UPDATE ON runs WHEN new.id = 'a' BEGIN SELECT RAISE(FAIL, 'disk is full'); "
+                "END"
             )
         with pytest.raises(FailedError, match="cannot end run a: disk is full"):
             await sink.end_run("a", outcome=RunOutcome.SUCCEEDED, why="", ended_wall_ns=2)

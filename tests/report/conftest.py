@@ -8,8 +8,8 @@ import pytest
 
 from hwd.model.instant import Origin
 from hwd.records import Run, RunOutcome
-from hwd.report.lab import Lab
-from hwd.report.load import Ending, RunReport
+from hwd.report.conditions import RunTimings
+from hwd.report.run_report import Ending, RunReport
 from hwd.timeline import Timeline, build_timeline
 
 START_NS = 1_000_000_000_000
@@ -27,7 +27,9 @@ MakeRun = Callable[..., RunReport]
 
 @pytest.fixture
 def make_timeline() -> MakeTimeline:
-    """`hide`: (end, event type) that nobody saw; `kept`: that many links more which were kept; `autoneg`: what a run set of all NICs."""
+    """`hide`: (end, event type) that nobody saw; `kept`: that many links more which were kept; `autoneg`: what a run
+    set of all NICs.
+    """
 
     def made(
         seed: int = 1,
@@ -56,8 +58,22 @@ def make_timeline() -> MakeTimeline:
             if (end, kind) not in hide:
                 host, _, port = end.partition(".")
                 at_ns, error_ns = START_NS + int(at_s * 1e9), int(error_s * 1e9)
-                events.append({"host": host, "boot": "b", "seq": len(events), "type": kind, "port": port, "earliest_ns": at_ns - error_ns,
-                               "latest_ns": at_ns + error_ns, "best_ns": at_ns, "agent_ns": 0, "origin": origin, "source": source, "data": data})  # fmt: skip
+                events.append(
+                    {
+                        "host": host,
+                        "boot": "b",
+                        "seq": len(events),
+                        "type": kind,
+                        "port": port,
+                        "earliest_ns": at_ns - error_ns,
+                        "latest_ns": at_ns + error_ns,
+                        "best_ns": at_ns,
+                        "agent_ns": 0,
+                        "origin": origin,
+                        "source": source,
+                        "data": data,
+                    }
+                )
 
         for a, b in pairs[:links]:
             light_s = draw.uniform(0.06, 0.095)
@@ -74,14 +90,29 @@ def make_timeline() -> MakeTimeline:
                 ready = {"reconfiguration": f"r{seed}", "peer": peer, "via": "udp"}
                 event(end, "ready", ready_s, 30e-6, Origin.KERNEL, "probe", **ready)
         return build_timeline(
-            started={"reconfiguration": f"r{seed}", "run": "20270110-a1b2", "what": what, "hash": "0", "links": entries, "sweep": sweep or {}, "settings": settings,
-                     "moves": [{"switch": "ocs1", "remove": [], "add": ["1A-2B"]}]},
-            commanded=[{"reconfiguration": f"r{seed}", "switch": "ocs1", "commanded_ns": START_NS,
-                        "acknowledged_ns": START_NS + int(draw.triangular(0.19, 0.21, 0.2) * 1e9), "commands": 1}],
+            started={
+                "reconfiguration": f"r{seed}",
+                "run": "20270110-a1b2",
+                "what": what,
+                "hash": "0",
+                "links": entries,
+                "sweep": sweep or {},
+                "settings": settings,
+                "moves": [{"switch": "ocs1", "remove": [], "add": ["1A-2B"]}],
+            },
+            commanded=[
+                {
+                    "reconfiguration": f"r{seed}",
+                    "switch": "ocs1",
+                    "commanded_ns": START_NS,
+                    "acknowledged_ns": START_NS + int(draw.triangular(0.19, 0.21, 0.2) * 1e9),
+                    "commands": 1,
+                }
+            ],
             events=events,
             sampled={},
             switch_origins={"ocs1": Origin.FITTED},
-        )  # fmt: skip
+        )
 
     return made
 
@@ -123,7 +154,7 @@ def make_run(make_timeline: MakeTimeline) -> MakeRun:
             run=run,
             timelines=timelines,
             endings=endings,
-            lab=Lab.of(run),
+            lab=RunTimings.of(run),
             events_lost=0,
             steps_failed=(),
         )

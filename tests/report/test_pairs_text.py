@@ -1,7 +1,7 @@
 """Control by pairs as plain text."""
 
 from hwd.model.instant import Origin
-from hwd.report.commands import PairsRow
+from hwd.report.switch_commands import PairsRow
 from hwd.report.text import pairs_text
 
 

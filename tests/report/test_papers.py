@@ -1,9 +1,9 @@
 """The papers' figures."""
 
-from hwd.report.lab import Conditions
+from hwd.report.conditions import Conditions
 from hwd.report.papers import FIGURES, figures
 from hwd.timeline import StageName
-from hwd.twin.timing import NIC_TIMINGS
+from hwd.twin.nic_timing import NIC_TIMINGS
 from hwd_drivers.twins.timing import SWITCH_TIMINGS
 
 OF_DATA_TABLES = {"polatis-50ms", "calient-200ms"}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hwd.model.instant import Origin
 from hwd.report import RunReport, StageRow, stage_table, stage_text
-from hwd.report.lab import Lab
+from hwd.report.conditions import RunTimings
 from hwd.timeline import StageName, Timeline
 
 MakeTimeline = Callable[..., Timeline]
@@ -44,7 +44,7 @@ def test_row_beside_the_figure_that_its_timing_was_made_from_is_fitted(make_run:
 
 def test_nothing_measured_on_hardware_is_called_fitted(make_run: MakeRun, make_timeline: MakeTimeline) -> None:
     report = make_run(timelines=(as_measured(make_timeline()),))
-    rows = stage_table([report, dataclasses.replace(report, lab=Lab())], by=())
+    rows = stage_table([report, dataclasses.replace(report, lab=RunTimings())], by=())
     assert {one.origin for one in rows} == {Origin.MEASURED}
     assert not any(beside.fitted for one in rows for beside in one.beside)
 

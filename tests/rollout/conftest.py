@@ -23,7 +23,9 @@ SFTP = "internal-sftp"
 
 @dataclass(slots=True)
 class OpenSsh:
-    """`sshd -i` on a listener of ours: the port is free, and nothing stays when it is closed. `folder/home/.ssh` is the client's."""
+    """`sshd -i` on a listener of ours: the port is free, and nothing stays when it is closed.
+    `folder/home/.ssh` is the client's.
+    """
 
     folder: Path
     listener: socket.socket

@@ -81,7 +81,7 @@ async def test_a_new_life_is_awaited_and_the_one_before_is_not_taken_for_it(url:
     async with Births.open("lab", url) as births:
         assert (births.boot("h0"), births.is_up("h0")) == ("first", True)
         assert (await births.born("h0", after=None, within_s=5)).boot == "first"
-        with pytest.raises(DeadlineError, match=r"no birth of it came to mqtt://127.0.0.1:\d+ within 0.2 s"):
+        with pytest.raises(DeadlineError, match=r"no birth of it reached mqtt://127.0.0.1:\d+ within 0.2 s"):
             await births.born("h0", after="first", within_s=0.2)
         waiting = asyncio.create_task(births.born("h0", after="first", within_s=20))
         await agent.say("second")

@@ -46,7 +46,7 @@ def test_the_host_that_is_this_machine_may_have_the_loopback() -> None:
 
 
 def test_another_network_of_this_machine_is_not_this_machine() -> None:
-    with pytest.raises(ConfigError, match="leads to the host itself"):
+    with pytest.raises(ConfigError, match="the address means the host itself"):
         brokers(None, "mqtt://127.0.0.1:1883").for_host("h0", here() | {"network": 1}, towards="127.0.0.1")
 
 

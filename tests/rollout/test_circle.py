@@ -1,4 +1,6 @@
-"""`hwd agent deploy`, `doctor`, `upgrade`, `remove` over a real SSH server, into a folder of this machine, and the agent that was put there."""
+"""`hwd agent deploy`, `doctor`, `upgrade`, `remove` over a real SSH server, into a folder of this machine, and the
+agent that was put there.
+"""
 
 import asyncio
 import json
@@ -129,7 +131,9 @@ def test_an_agent_is_deployed_examined_found_changed_and_removed_to_the_last_fil
 
 
 async def _runs_and_is_born(lab: Lab) -> None:
-    """The agent that was put there, started by hand: with the environment's own Python, and nothing of this source tree."""
+    """The agent that was put there, started by hand: with the environment's own Python, and nothing of this
+    source tree.
+    """
     broker = EmbeddedBroker()
     url = await broker.start()
     config = lab.folder / "by-hand.yaml"
@@ -161,7 +165,7 @@ def test_a_host_whose_key_has_changed_is_not_touched(lab: Lab) -> None:
     known.write_text(lab.server.known.replace(lab.server.host_key, key))
     refused = lab.hwd("deploy")
     assert (refused.status, refused.host["result"]) == (2, "failed")
-    assert "Either the host was set up anew, or somebody else answers in its place" in refused.err
+    assert "Either the host was reinstalled, or another machine answers in its place" in refused.err
     assert lab.files() == []
 
 

@@ -14,9 +14,9 @@ from hwd.rollout import layout as layouts
 from hwd.rollout.births import Births
 from hwd.rollout.broker import Brokers
 from hwd.rollout.deploy import Rollout, _check_room
+from hwd.rollout.host_report import HostReport
 from hwd.rollout.layout import Layout
 from hwd.rollout.remote import RemoteHost
-from hwd.rollout.steps import HostReport
 from hwd.rollout.wheels import Bundle
 from hwd_drivers.core.errors import DeadlineError, FailedError, RefusedError
 from hwd_drivers.core.offload import ThreadOffload
@@ -36,7 +36,10 @@ NO_PROFILE = "SHLVL=2"
 """A shell that is not the first reads no file that may change its path."""
 
 
-WAS_LEFT = r"(?s)^h0: .*Its last words:\nhwd-agent\[7\]: broker: not authorized\nNothing had to be changed there, .*was left to run\. See"
+WAS_LEFT = (
+    r"(?s)^h0: .*Its last words:\nhwd-agent\[7\]: broker: not authorized\nNothing had to be changed "
+    r"there, .*still runs as before\. For the cause"
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -142,8 +145,8 @@ async def test_where_nothing_ran_before_what_stays_is_said_with_what_to_do(place
         await place.deploy(active=False)
     said = str(error.value)
     assert said.startswith("h0: hwd-agent does not start")
-    assert "What was put there stays, and systemd goes on starting it: `hwd agent doctor h0`" in said
-    assert said.endswith("`hwd agent deploy h0` tries again, `hwd agent remove h0` takes it away")
+    assert "The installed files stay, and systemd keeps starting it: `hwd agent doctor h0`" in said
+    assert said.endswith("`hwd agent deploy h0` tries again, `hwd agent remove h0` removes them")
     assert place.agent_file.read_text() == "wrong", "as it says"
     place.agent_file.write_text("also wrong")
     with pytest.raises(FailedError, match="What was put there stays"):

@@ -79,7 +79,7 @@ def test_an_agent_that_runs_and_is_not_heard_of_has_the_last_word(
     stopped = of_silence(state, unreadable=unreadable, never=never, log=[])
     assert (stopped.light, stopped.subject, stopped.text) == (Light.RED, "birth", words)
     runs = of_silence(state, unreadable=unreadable, never=never, log=["broker: not authorized"])
-    assert runs.text == f"{words}; it runs, and its last words are:\nbroker: not authorized"
+    assert runs.text == f"{words}; it runs, and the end of its log is:\nbroker: not authorized"
 
 
 def test_a_well_agent_has_nothing_but_green() -> None:
@@ -95,7 +95,8 @@ def test_a_well_agent_has_nothing_but_green() -> None:
             port(present=False),
             "red",
             "port eth0",
-            "there is no interface ens1f0 on the host. Is the NIC there, and named so? Correct `interface` in the testbed file, then hwd agent deploy h0",
+            "there is no interface ens1f0 on the host. Is the NIC there, and named so? Correct `interface` in the "
+            "testbed file, then hwd agent deploy h0",
         ),
         (
             port(sources={"link": SourceNote(sees=[], origin="measured", why_not="netlink: not permitted")}),
@@ -117,19 +118,21 @@ def test_a_well_agent_has_nothing_but_green() -> None:
             ),
             "red",
             "spool",
-            "events cannot be kept under /var/lib/hwd-agent: cannot write: No space left on device. Free space on its file system",
+            "events cannot be stored under /var/lib/hwd-agent: cannot write: No space left on device. Free space on "
+            "its file system",
         ),
         (
             birth(spool_lost=5),
             "yellow",
             "spool",
-            "5 events were dropped, as it was full: 0.0 of 16.0 MB, 0 events waited at its birth. Let the daemon run, or give it more room (spool.limit_bytes)",
+            "5 events were dropped, as it was full: 0.0 of 16.0 MB, 0 events waited at its birth. Let the daemon run, "
+            "or give it more room (spool.limit_bytes)",
         ),
         (
             birth(settings=[HeldSetting(run="k3v9", port="eth0", setting="mtu", value=4200, before=1500)]),
             "yellow",
             "settings",
-            "1 settings of k3v9 are not put back yet",
+            "1 settings of k3v9 are not restored yet",
         ),
         (
             birth(version="0.1.1"),
@@ -194,7 +197,7 @@ def test_a_unit_that_is_not_well_says_why_with_the_agents_last_words(
             "yellow",
             "ens1f0 is set down on the host, so it never has a carrier. Set it up: ip link set",
         ),
-        ({"lo": "up"}, "yellow", "ens1f0 has just gone from the host"),
+        ({"lo": "up"}, "yellow", "ens1f0 has just disappeared from the host"),
         (None, "green", "ens1f0, carrier up at its birth"),
     ],
 )
@@ -213,7 +216,8 @@ def test_a_disk_that_an_upgrade_does_not_fit_on_is_said_before_it_is_full() -> N
         (
             "yellow",
             "disk",
-            "/opt/hwd-agent has 7 MB free, and an upgrade needs 100 MB. Free some: on a full disk events are kept in memory only",
+            "/opt/hwd-agent has 7 MB free, and an upgrade needs 100 MB. Free some: on a full disk events are in memory "
+            "only",
         )
     ]
 
@@ -224,7 +228,7 @@ def test_a_disk_that_an_upgrade_does_not_fit_on_is_said_before_it_is_full() -> N
         ({"current": None}, "red", "no agent is installed, or not to its end. Install it: hwd agent deploy h0"),
         ({"environments": {"a": None}}, "red", "no agent is installed, or not to its end"),
         ({"current_runs": False}, "red", "the environment a does not run with Python 3.13.1 (it was made with 3.11.2)"),
-        ({"before": ["/etc/hwd/agent.yaml"]}, "yellow", "a roll-out was cut off: /etc/hwd/agent.yaml was kept"),
+        ({"before": ["/etc/hwd/agent.yaml"]}, "yellow", "a roll-out was interrupted, which saved /etc/hwd/agent.yaml"),
     ],
 )
 def test_an_install_that_is_not_whole_is_said(facts: dict[str, Any], light: str, words: str) -> None:

@@ -1,4 +1,6 @@
-"""`hwd agent` on fresh hosts with a real systemd, without pip, venv or a way to the internet: the whole circle as a new operator would."""
+"""`hwd agent` on fresh hosts with a real systemd, without pip, venv or a way to the internet: the whole circle as a new
+operator would.
+"""
 
 import asyncio
 import json
@@ -37,13 +39,18 @@ hosts:
     ssh: root@127.0.0.1:1
     nics: {{eth0: {{interface: eth0, ip: 10.1.0.2/32, module: 100g-lr4}}}}
 """
-LIST = "find / -xdev -not -path '/var/log/*' -not -path '/root/*' -not -path '/var/lib/systemd/*' -not -path '*/tmp/systemd-private*' | sort"
+LIST = (
+    "find / -xdev -not -path '/var/log/*' -not -path '/root/*' -not -path '/var/lib/systemd/*' -not "
+    "-path '*/tmp/systemd-private*' | sort"
+)
 """What logins and systemd write by themselves is no trace of ours."""
 
 
 @dataclass(slots=True)
 class Operator:
-    """Runs `hwd` as a process. `ahead`: with an agent of another version, as the operator's machine has it after its own upgrade."""
+    """Runs `hwd` as a process. `ahead`: with an agent of another version, as the operator's machine has it after its
+    own upgrade.
+    """
 
     folder: Path
     environment: dict[str, str]
@@ -144,7 +151,9 @@ async def serving(folder: Path, url: str, environment: dict[str, str]) -> AsyncI
 
 
 def ahead(folder: Path, number: str, **changes: tuple[str, str]) -> Path:
-    """The agent of another version, as a source tree that comes first on the path: {file: (what stands there, what shall)}."""
+    """The agent of another version, as a source tree that comes first on the path: {file: (what stands
+    there, what shall)}.
+    """
     installed = distribution("hwd-agents")
     source = Path(__file__).parents[2] / "agents" / "hwd_agents"
     target = folder / "hwd_agents"

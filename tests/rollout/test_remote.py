@@ -11,10 +11,10 @@ import pytest
 from hwd.model.testbed import Host, HostTwin, Testbed
 from hwd.rollout import births
 from hwd.rollout import remote as module
+from hwd.rollout.host_report import Result
 from hwd.rollout.layout import Layout
 from hwd.rollout.remote import RemoteHost
 from hwd.rollout.remove import Removal
-from hwd.rollout.steps import Result
 from hwd_drivers.core.errors import ConfigError, FailedError, LinkError
 
 Make = Callable[..., Any]
@@ -128,7 +128,5 @@ async def test_a_removal_without_the_broker_says_what_is_gone_and_what_is_not(
     ((report,), error) = await removal.run([host(sshd)])
     assert report.result is Result.FAILED
     assert isinstance(error, LinkError)
-    assert (
-        f"h0: nothing is left there: removed {agent_file}. What the broker has kept of it is not cleared" in report.why
-    )
+    assert f"h0: nothing is left there: removed {agent_file}. The broker's retained messages of it remain" in report.why
     assert not agent_file.exists()

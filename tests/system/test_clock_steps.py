@@ -9,7 +9,7 @@ import pytest
 from hwd.config.testbed.testbed import load_testbed
 from hwd.model.fault import parse_fault
 from hwd.records.records import Records
-from hwd.report.load import RunReport, load
+from hwd.report.run_report import RunReport, load
 from hwd.sim.world import World
 from hwd.timeline import Timeline
 from hwd_drivers.core.documents import Document

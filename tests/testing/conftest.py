@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from hwd.client.find import Whereabouts
-from hwd.testing.running import RunningLab
+from hwd.testing.running_lab import RunningLab
 
 Session = Callable[..., pytest.RunResult]
 INI = """\
@@ -17,7 +17,9 @@ asyncio_mode = auto
 
 @pytest.fixture
 def session(pytester: pytest.Pytester, hwd_running: RunningLab, monkeypatch: pytest.MonkeyPatch) -> Session:
-    """Runs a file of tests in this process. The rack around it is its glass, so that nothing has to be started; its token is named, as of a daemon elsewhere."""
+    """Runs a file of tests in this process. The rack around it is its glass, so that nothing has to be started; its
+    token is named, as of a daemon elsewhere.
+    """
     pytester.makeini(INI)
     daemon = Whereabouts.find(environment=hwd_running.environment, testbed=hwd_running.name)
     url = daemon.url

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hwd.testing.given import Circuit, Fault, TimelinesOfTest
+from hwd.testing.fixtures import Circuit, Fault, TimelinesOfTest
 from hwd.testing.lab import Lab
 from hwd_drivers.core.errors import ConfigError, DeviceError, LinkError, NotReadyError
 

@@ -9,7 +9,7 @@ import pytest
 from hwd.client import Client
 from hwd.config.run_files.places import rack_of
 from hwd.report.export import read_jsonl
-from hwd.testing.running import RunningLab
+from hwd.testing.running_lab import RunningLab
 from hwd.twin.control import ask_present
 from hwd_drivers.core.errors import RefusedError
 
@@ -149,7 +149,8 @@ def test_faults_of_others_stay_and_nobody_else_ends_them(
             @pytest.mark.hwd_lease("ocs1.1", "ocs1.3", "h0.eth0", "h1.eth0")
             def test_part(fault, lab):
                 fault("weak", port="h0.eth0", loss_db=2)
-                for one in ({"fault": "clear"}, {"fault": "clear", "port": "h1.eth1"}, {"fault": "clear", "host": "h1"}):
+                everything = {"fault": "clear"}
+                for one in (everything, {"fault": "clear", "port": "h1.eth1"}, {"fault": "clear", "host": "h1"}):
                     with pytest.raises(RefusedError, match=r"h1\.eth1: leased to other"):
                         lab.client.fault(one, lease=lab.lease.id)
         """)
@@ -201,7 +202,7 @@ def test_a_lease_that_is_lost_is_told_of(session: Session, client: Client) -> No
             lab.client.kick_lease(lab.lease.id)
     """)
     result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines(["*not in force at the end of the test*crossconnects were not put back*hwd_lease*"])
+    result.stdout.fnmatch_lines(["*not in force at the end of the test*crossconnects were not restored*hwd_lease*"])
     client.apply(what="ocs1:none")
 
 
@@ -299,7 +300,9 @@ def test_what_is_no_circuit_is_refused_before_anything_moves(session: Session) -
         import pytest
         from hwd_drivers.core.errors import ConfigError
 
-        @pytest.mark.parametrize("wanted", [(), ("ring", "pairs"), ("h0.eth0 <-> h9.eth0",), ("h0.eth0 <-> h1.eth0", "ring")])
+        @pytest.mark.parametrize(
+            "wanted", [(), ("ring", "pairs"), ("h0.eth0 <-> h9.eth0",), ("h0.eth0 <-> h1.eth0", "ring")]
+        )
         def test_it(circuit, lab, wanted):
             with pytest.raises(ConfigError):
                 circuit(*wanted)
@@ -311,7 +314,7 @@ def test_what_is_no_circuit_is_refused_before_anything_moves(session: Session) -
 def test_lab_and_testbed_exclude_each_other(session: Session) -> None:
     result = session("def test_it(): pass", "--hwd-testbed", "x.yaml")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--hwd-lab is the real rack and --hwd-testbed are twins: name one of them"])
+    result.stderr.fnmatch_lines(["*--hwd-lab is the real rack and --hwd-testbed are twins: name only one of them"])
 
 
 def test_the_rack_is_free_again_after_all_of_it(client: Client) -> None:

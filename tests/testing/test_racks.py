@@ -98,7 +98,7 @@ def test_a_dead_daemon_is_told_of_with_its_last_words(places: Path, pytester: py
     result.assert_outcomes(failed=1, errors=2)
     result.stdout.fnmatch_lines(["*hwd: failed: daemon of the tests ended with status -9*", "*INFO*http*"])
     kept = pytester.path / "hwd-failures" / "test_a_dead_daemon_is_told_of_with_its_last_words.py-test_one"
-    assert (kept / "status.json").read_text().startswith("cannot be had: unreachable: ")
+    assert (kept / "status.json").read_text().startswith("cannot be read: unreachable: ")
     assert "INFO    http" in (kept / "daemon.log").read_text()
 
 
@@ -126,7 +126,19 @@ def test_a_testbed_with_problems_is_told_of_by_line(places: Path, pytester: pyte
 @pytest.fixture
 def switch() -> Iterator[str]:
     """Address of a switch that nobody knows as a twin."""
-    command = (sys.executable, "-m", "hwd.cli", "twin", "serve", "polatis-6000", "--listen", "127.0.0.1:0", "--set", "size=8x8", "--json")  # fmt: skip
+    command = (
+        sys.executable,
+        "-m",
+        "hwd.cli",
+        "twin",
+        "serve",
+        "polatis-6000",
+        "--listen",
+        "127.0.0.1:0",
+        "--set",
+        "size=8x8",
+        "--json",
+    )
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
         try:

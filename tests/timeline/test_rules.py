@@ -24,7 +24,8 @@ def test_breach_names_both_instants_and_by_how_much(story: Story) -> None:
     story.without("h0.eth0", "firmware")
     story.event("h0.eth0", "firmware", 6103, source="phy", up=True)
     assert story.tell().breaches == (
-        "h0.eth0: firmware at 6103.000 +- 0.100 ms (phy) should not be after carrier at 6101.000 +- 0.100 ms (netlink), "
+        "h0.eth0: firmware at 6103.000 +- 0.100 ms (phy) should not be after carrier at 6101.000 +- 0.100 ms "
+        "(netlink), "
         "and is by 1.800 ms beyond both bounds",
         "h0.eth0: firmware at 6103.000 +- 0.100 ms (phy) should not be after rdma at 6102.000 +- 0.100 ms (sysfs), "
         "and is by 0.800 ms beyond both bounds",

@@ -91,10 +91,20 @@ def test_ports_on_packet_switches_are_not_chosen(rack: Rack) -> None:
         ("ring", {"hosts": ","}, "an argument without a value; write hosts=h0,h1"),
         ("ring", {"rail": "5"}, "rail=5: the hosts have no optical NIC port on rail 5; they have 0, 1"),
         ("ring", {"groups": "tp"}, "groups=tp: none of the hosts has a group tp; they have dp0, dp1, pp0, pp1"),
-        ("pairs", {"groups": "dp,pp"}, "pairs groups=dp,pp: h0.eth0 would be in h0.eth0<->h1.eth0 and in h0.eth0<->h2.eth0. Name groups that share no hosts"),
-        ("pairs", {"hosts": "h0,h1,h2"}, "pairs: needs an even number of hosts; there are 3 (h0, h1, h2) on rail 0. Name an even number with hosts=..."),
+        (
+            "pairs",
+            {"groups": "dp,pp"},
+            "pairs groups=dp,pp: h0.eth0 would be in h0.eth0<->h1.eth0 and in h0.eth0<->h2.eth0. Name groups that "
+            "share no hosts",
+        ),
+        (
+            "pairs",
+            {"hosts": "h0,h1,h2"},
+            "pairs: needs an even number of hosts; there are 3 (h0, h1, h2) on rail 0. Name an even number with "
+            "hosts=...",
+        ),
     ],
-)  # fmt: skip
+)
 def test_impossible_request_says_why(rack: Rack, name: str, arguments: dict[str, str], said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         generate(name, rack(4, groups=OPUS_GROUPS), arguments)

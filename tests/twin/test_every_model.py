@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from hwd.config.run_files.places import rack_of
-from hwd.twin.settings import TwinSettings
 from hwd.twin.single import Serving, serve_single
+from hwd.twin.twin_settings import TwinSettings
 from hwd_drivers.devices import registry
 
 MODELS = [(driver, model) for driver in registry.names() for model in registry.find(driver).models]

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from hwd.model.testbed import NicPortId, Testbed
-from hwd.twin.agents import prompt_unless_declared
+from hwd.twin.agent_config import prompt_unless_declared
 from hwd.twin.nic import What
 from hwd.twin.rack import TwinRack
 from hwd.twin.truth import Truth

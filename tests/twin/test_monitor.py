@@ -1,4 +1,6 @@
-"""The cables of a virtual machine, against the words of QEMU's monitor (QMP) on a real socket; against QEMU itself: tests/softroce."""
+"""The cables of a virtual machine, against the words of QEMU's monitor (QMP) on a real socket; against QEMU
+itself: tests/softroce.
+"""
 
 import asyncio
 import json

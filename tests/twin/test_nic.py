@@ -6,7 +6,7 @@ import pytest
 
 from hwd.model.testbed import Module, NicPortId
 from hwd.twin.nic import Nic, NicChange, What
-from hwd.twin.timing import nic_timing
+from hwd.twin.nic_timing import nic_timing
 
 S = 1_000_000_000
 LIT = (0.0,) * 4

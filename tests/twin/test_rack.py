@@ -146,7 +146,9 @@ def test_one_way_light_is_remote_fault(play: Play, make_testbed: MakeTestbed) ->
 
 
 def test_three_one_way_circuits_in_a_ring_come_up(play: Play, make_testbed: MakeTestbed) -> None:
-    """A wrong patch that no NIC can tell from a right one. In a chain the last one is up already: who gets remote fault sends idle (802.3, 46.3.4)."""
+    """A wrong patch that no NIC can tell from a right one. In a chain the last one is up already: who gets remote fault
+    sends idle (802.3, 46.3.4).
+    """
 
     async def scene(world: World) -> None:
         await world.change("1A-3B", "3A-5B")

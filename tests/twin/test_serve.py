@@ -233,7 +233,7 @@ async def test_dead_keeper_ends_the_rack(serve: Serve) -> None:
     os.kill(int(children[0]), signal.SIGKILL)
     async with asyncio.timeout(WITHIN_S):
         assert await rack.process.wait() == LinkError.exit_status
-    assert "the keeper of its namespaces ended with status -9. Start the rack again" in await rack.words()
+    assert "the keeper of its namespaces ended with status -9. Restart the rack" in await rack.words()
     assert rack.said() is None
 
 

@@ -1,4 +1,6 @@
-"""A whole rack in the kernel, with a broker and the daemon's side: what is set on its hosts survives the SIGKILL of an agent, and is put back."""
+"""A whole rack in the kernel, with a broker and the daemon's side: what is set on its hosts survives the SIGKILL of an
+agent, and is put back.
+"""
 
 import asyncio
 import json

@@ -10,8 +10,8 @@ import pytest
 from hwd.config.run_files.places import rack_of, racks
 from hwd.model.fault import parse_fault
 from hwd.twin.control import ask, ask_present
-from hwd.twin.settings import TwinSettings
 from hwd.twin.single import Serving, serve_single
+from hwd.twin.twin_settings import TwinSettings
 from hwd_drivers.core.errors import ConfigError, RefusedError
 
 LOGIN = b"ACT-USER::admin:1::root;"

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from hwd.model.testbed import Host, Testbed
     from hwd.rollout.broker import Brokers
     from hwd.rollout.findings import Light
+    from hwd.rollout.host_report import HostReport, Progress
     from hwd.rollout.layout import Layout
-    from hwd.rollout.steps import HostReport, Progress
     from hwd_drivers.core.errors import HwdError
     from hwd_drivers.core.offload import Offload
 
@@ -253,7 +253,7 @@ def _given(
 
 
 def _chosen(testbed: "Testbed", names: list[str]) -> "list[Host]":
-    from hwd.config.yaml.problem import nearest
+    from hwd.config.yaml.file_problem import nearest
     from hwd_drivers.core.errors import ConfigError
 
     if names == ["all"]:

@@ -18,7 +18,7 @@ from typing import Any
 from hwd.cli.output import Output
 from hwd.cli.recorded_runs import recorded, run_reports
 from hwd.client import Client
-from hwd.client.following import state_in
+from hwd.client.run_follower import state_in
 from hwd.config.run_files.places import daemon_of, rack_of, records_path
 from hwd.config.shipped import shipped
 from hwd.report import RunReport, html, stage_table, stage_text, waterfall

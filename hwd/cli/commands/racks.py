@@ -90,7 +90,7 @@ def schema(
     checked by `hwd check`.
     """
     from hwd.config.json_schema import SCHEMAS, json_schema
-    from hwd.config.yaml.problem import nearest
+    from hwd.config.yaml.file_problem import nearest
     from hwd_drivers.core.errors import ConfigError
 
     if kind not in SCHEMAS:
@@ -209,12 +209,12 @@ def machine(
 
     from hwd.config.run_files.places import daemon_of, rack_of, run_dir
     from hwd.daemon.installed import load
-    from hwd.twin.joining import join
+    from hwd.twin.virtual_machine import prepare_machine
     from hwd_drivers.core.errors import ConfigError
 
     loaded = load(testbed).require()
     name = loaded.name
-    joining = join(loaded, host, rack=rack_of(name), daemon=daemon_of(name), run_dir=run_dir(name), nic=nic)
+    joining = prepare_machine(loaded, host, rack=rack_of(name), daemon=daemon_of(name), run_dir=run_dir(name), nic=nic)
     output = Output(json=False)
     for port, address in joining.nics.items():
         output.note(f"{host}.{port} has the hardware address {address}")
@@ -249,8 +249,8 @@ def serve_one(
     faults into it.
     """
     from hwd.daemon.running import log_to_stderr, run_until_stopped
-    from hwd.twin.settings import TwinSettings
     from hwd.twin.single import Serving, serve_single
+    from hwd.twin.twin_settings import TwinSettings
 
     output = Output(json=json)
     log_to_stderr(verbose=verbose)
@@ -280,7 +280,7 @@ def list_settings(
     json: Json = False,
 ) -> None:
     """List the options of a twin for `hwd twin serve MODEL --set` and a testbed's `twin: {options: ...}`."""
-    from hwd.twin.settings import describe
+    from hwd.twin.twin_settings import describe
 
     output = Output(json=json)
     spec, rows = describe(model, driver=driver)

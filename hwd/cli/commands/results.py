@@ -10,7 +10,7 @@ import typer
 from hwd.cli.options import Data, Json, RunId, Url
 from hwd.cli.output import Output, coloured, plural, size
 from hwd.cli.recorded_runs import recorded, run_reports, short, started_at, took
-from hwd.cli.steps import folded, steps_of, switches_left
+from hwd.cli.run_steps import folded, steps_of, switches_left
 from hwd.cli.write_target import STANDARD, busy, counted, standard
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.output_file import output_file, write_file
@@ -50,8 +50,8 @@ def add_to(program: typer.Typer) -> None:
 
 def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> None:
     """One run: its outcome, its steps, and the durations of its stages."""
-    from hwd.report.cut import compared_with, split_by
     from hwd.report.figures.drawings import pairs_rows
+    from hwd.report.grouping import compared_with, split_by
     from hwd.report.rc_recovery import recovery_rows, recovery_text
     from hwd.report.stages import stage_table
     from hwd.report.text import pairs_text, stage_text
@@ -145,9 +145,9 @@ def report(
     """Report stages, waterfalls, distributions, pairs, links and comparisons of runs: one page, and
     drawings for a paper.
     """
-    from hwd.report.cut import compared_with, split_by
     from hwd.report.figures.drawing import PAPER_WIDTHS
     from hwd.report.figures.drawings import drawings
+    from hwd.report.grouping import compared_with, split_by
     from hwd.report.page.html import all_compared, html
 
     output = Output(json=json)
@@ -250,7 +250,7 @@ def export(
 ) -> None:
     """Export a run for other programs: all its documents, a table of its stages, or a trace for ui.perfetto.dev."""
     from hwd.report import export as exports
-    from hwd.report.load import run_of
+    from hwd.report.run_report import run_of
 
     output = Output(json=json)
     if kind not in FORMATS:

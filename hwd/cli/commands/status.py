@@ -9,7 +9,7 @@ import typer
 from hwd.cli.commands.leases import show_leases
 from hwd.cli.options import Json, JsonLines, Url
 from hwd.cli.output import Output, Styled, coloured, plural, seconds, words
-from hwd.cli.standing import standing
+from hwd.cli.run_steps import pause_reason
 from hwd_drivers.core.documents import Document
 
 SHOWN_STAGES = ("control", "optical", "firmware", "carrier", "rdma", "ready", "turnaround")
@@ -81,7 +81,7 @@ def status(url: Url = None, json: Json = False) -> None:
 def run_line(run: dict[str, Any]) -> str:
     """`run k3v9 (smoke): 2 of 5 steps, wait until ready (waiting), about 40 s to go`."""
     stage = f" ({run['stage']})" if run["stage"] else ""
-    what = standing(run) or f"{run['what'] or 'about to begin'}{stage}"
+    what = pause_reason(run) or f"{run['what'] or 'about to begin'}{stage}"
     left = f", about {seconds(run['expected_s'])} to go" if run["expected_s"] else ""
     return f"run {run['run']} ({run['playbook']}): {run['done']} of {plural(run['total'], 'step')}, {what}{left}"
 
@@ -185,7 +185,7 @@ def switch_row(switch: dict[str, Any]) -> tuple[object, ...]:
     )
     if dark := switch["blocked"]:
         more = f" and {len(dark) - SHOWN_ENDS} more" if len(dark) > SHOWN_ENDS else ""
-        counted += f"; {', '.join(dark[:SHOWN_ENDS])}{more} blocked"
+        counted += f"; {', '.join(dark[:SHOWN_ENDS])}{more} held dark"
     what = f"{switch['vendor']} {switch['model']} {switch['serial']}"
     if switch["owner"]:
         what, counted = (
@@ -200,7 +200,7 @@ def _owned(switch: dict[str, Any]) -> str:
     lease = switch.get("lease")
     if lease is None:
         return f"host {switch['owner']}, no lease yet"
-    revoked = ", revoked" if lease["state"] == "taken-back" else ""
+    revoked = ", taken back" if lease["state"] == "taken-back" else ""
     return f"host {switch['owner']}, epoch {lease['epoch']}{revoked}"
 
 
@@ -230,7 +230,8 @@ def overrun_lines(switch: dict[str, Any]) -> list[tuple[str | Styled, ...]]:
             f"{switch['switch']} ",
             coloured("overrun"),
             f" at {_time_of_day(one['wall_ns'])}: {', '.join(one['lost'])} of another client was lost to "
-            f"reconfiguration {one['reconfiguration']}; it was made in the {seconds(one['window_s'])} between our read and our write",
+            f"reconfiguration {one['reconfiguration']}; "
+            f"it was made in the {seconds(one['window_s'])} between our read and our write",
         )
         for one in switch["overruns"]
     ]

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hwd.config.yaml.problem import nearest
+from hwd.config.yaml.file_problem import nearest
 from hwd_drivers.core.errors import ConfigError
 
 Scalar = str | int | float | bool

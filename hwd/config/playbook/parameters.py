@@ -6,7 +6,7 @@ from dataclasses import replace
 from hwd.config.playbook.effort import Effort
 from hwd.config.playbook.expression import TEXT_LENGTH_MAX, Scalar, Value, as_text, substitute
 from hwd.config.playbook.playbook_schema import VARIABLE
-from hwd.config.yaml.problem import Where, nearest
+from hwd.config.yaml.file_problem import Where, nearest
 from hwd.config.yaml.tree import Node, Reading
 from hwd.config.yaml.validate import matches
 from hwd_drivers.core.errors import ConfigError

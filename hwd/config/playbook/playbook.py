@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from hwd.config.playbook.effort import Effort, TooMuchError
 from hwd.config.playbook.expression import Value
-from hwd.config.playbook.leaves import Part
+from hwd.config.playbook.leaf_steps import Part
 from hwd.config.playbook.parameters import settle
 from hwd.config.playbook.playbook_files import PlaybookFiles, bundled
 from hwd.config.playbook.playbook_schema import RUN_MAX_S, ReportEntry
@@ -36,7 +36,7 @@ from hwd.config.playbook.steps import (
     total_steps,
 )
 from hwd.config.playbook.steps_reader import StepsReader, read_top
-from hwd.config.yaml.problem import Problem, refuse
+from hwd.config.yaml.file_problem import Problem, refuse
 from hwd.config.yaml.tree import Reading, parse_tree, read_tree
 from hwd.model.testbed import Testbed
 

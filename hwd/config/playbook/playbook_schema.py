@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
-from hwd.config.testbed.schema import NAME, Entry, OneOrMore, Text
+from hwd.config.testbed.testbed_schema import NAME, Entry, OneOrMore, Text
 from hwd.model.action import METRIC_MOST, MTU_LEAST, MTU_MOST, Fec
 from hwd.model.plan import ApplyMode
 

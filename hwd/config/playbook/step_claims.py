@@ -5,7 +5,7 @@ none in common.
 from collections.abc import Iterable
 
 from hwd.config.playbook.steps import ApplyStep, FaultStep, HostStep, LeaseStep, Step, below
-from hwd.config.testbed.wanted import Wanted
+from hwd.config.testbed.wanted_state import WantedState
 from hwd.fabric.claims import all_ports, ports_of
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.state import crossconnect_ports
@@ -44,7 +44,7 @@ def harmed(fault: Fault, everything: frozenset[str]) -> frozenset[str]:
     return frozenset(port for port in everything if port == fault.subject or port.startswith(f"{fault.subject}."))
 
 
-def needed(wanted: Wanted, fabric: Fabric) -> frozenset[str]:
+def needed(wanted: WantedState, fabric: Fabric) -> frozenset[str]:
     """Ports that a topology or crossconnects need at least: those of the switches, and the NIC ports whose light they
     carry.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from hwd.config.playbook.expression import Expression, Scalar, Value, as_text
-from hwd.config.testbed.wanted import Wanted
+from hwd.config.testbed.wanted_state import WantedState
 from hwd.model.action import Action
 from hwd.model.fault import Fault
 from hwd.model.instant import InstantName
@@ -38,7 +38,7 @@ class ApplyStep:
 
     what: str
     mode: ApplyMode
-    wanted: Wanted | None = None
+    wanted: WantedState | None = None
     ports: frozenset[str] = frozenset()
 
     def __str__(self) -> str:

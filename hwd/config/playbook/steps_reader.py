@@ -9,15 +9,15 @@ from pydantic import BaseModel
 
 from hwd.config.playbook.effort import Effort, TooMuchError
 from hwd.config.playbook.expression import Value, names_in
-from hwd.config.playbook.leaves import LeafReader, Part, some
+from hwd.config.playbook.leaf_steps import LeafReader, Part, some
 from hwd.config.playbook.parameters import defaults, fill, given
 from hwd.config.playbook.playbook_files import PlaybookFiles
 from hwd.config.playbook.playbook_schema import BRANCHES_MAX, IncludeEntry, PlaybookFile, RepeatEntry, StepItem
 from hwd.config.playbook.step_claims import claimed
 from hwd.config.playbook.steps import Branch, LeaseStep, ParallelStep, RepeatStep, Step, SweepRound, SweepStep
 from hwd.config.playbook.sweep import combinations, swept
-from hwd.config.testbed.schema import NAME
-from hwd.config.yaml.problem import Problem, Where, nearest
+from hwd.config.testbed.testbed_schema import NAME
+from hwd.config.yaml.file_problem import Problem, Where, nearest
 from hwd.config.yaml.tree import Node, Reading, parse_tree
 from hwd.config.yaml.validate import matches, validate
 from hwd.model.testbed import Testbed

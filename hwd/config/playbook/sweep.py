@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from hwd.config.playbook.expression import Scalar
 from hwd.config.playbook.parameters import plain_value
 from hwd.config.playbook.playbook_schema import SWEPT_MAX, VARIABLE, RangeEntry
-from hwd.config.yaml.problem import Where
+from hwd.config.yaml.file_problem import Where
 from hwd.config.yaml.tree import Node, Reading
 from hwd.config.yaml.validate import matches, validate
 from hwd_drivers.core.errors import ConfigError

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hwd.config.testbed.ends import ports_in
-from hwd.config.testbed.schema import CompositeEntry
 from hwd.config.testbed.sections import Sections
-from hwd.config.yaml.problem import Where, nearest
+from hwd.config.testbed.testbed_schema import CompositeEntry
+from hwd.config.yaml.file_problem import Where, nearest
 from hwd.config.yaml.tree import Reading
 from hwd.config.yaml.validate import validate
+from hwd.fabric.composite_parts import CompositeParts
 from hwd.fabric.graph import Graph
-from hwd.fabric.inside import Inside
 from hwd.model.testbed import Composite, Switch
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import FibreEnd, PortSide, Side
@@ -101,7 +101,7 @@ class CompositesReader:
 def check_insides(reading: Reading, graph: Graph) -> None:
     """Check by the fibres that light of an element leaves its composite by named ports only."""
     for composite in graph.testbed.composites.values():
-        for end, far in Inside(graph, composite).leaks:
+        for end, far in CompositeParts(graph, composite).leaks:
             reading.add(
                 ("composites", composite.name, "ports"),
                 f"{end} is an end of an element inside of {composite.name}, and its fibre leads outside, to {far}. "

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from hwd.config.yaml.problem import nearest
+from hwd.config.yaml.file_problem import nearest
 from hwd.model.testbed import Testbed
 from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.core.values import PortSide

@@ -6,9 +6,9 @@ from typing import Protocol
 
 from pydantic import BaseModel
 
-from hwd.config.testbed.schema import PacketSwitchEntry, PassiveEntry, SwitchEntry
 from hwd.config.testbed.sections import Sections, Timings
-from hwd.config.yaml.problem import Where, nearest
+from hwd.config.testbed.testbed_schema import PacketSwitchEntry, PassiveEntry, SwitchEntry
+from hwd.config.yaml.file_problem import Where, nearest
 from hwd.config.yaml.tree import Node
 from hwd.config.yaml.validate import validate
 from hwd.model.testbed import Host, PacketSwitch, Passive, PassiveKind, SecretRef, Switch, SwitchTwin

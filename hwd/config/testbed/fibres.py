@@ -18,7 +18,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hwd.config.yaml.problem import nearest
+from hwd.config.yaml.file_problem import nearest
 from hwd.model.testbed import Composite, Module, PacketSwitch, Passive, PassiveKind, Strand, Switch
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import FibreEnd, PortSide, Side

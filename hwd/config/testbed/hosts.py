@@ -7,9 +7,17 @@ from pathlib import Path
 
 from hwd.config.testbed.module_standard import ModuleMemories
 from hwd.config.testbed.module_types import LOS_DEASSERT_UNDER_RX_MIN_DB, LOS_HYSTERESIS_DB, MODULE_TYPES
-from hwd.config.testbed.schema import PORT_NAME, ClockEntry, HostEntry, HostTwinEntry, ModuleEntry, NicEntry, SshEntry
 from hwd.config.testbed.sections import Sections, Timings
-from hwd.config.yaml.problem import Where, nearest
+from hwd.config.testbed.testbed_schema import (
+    PORT_NAME,
+    ClockEntry,
+    HostEntry,
+    HostTwinEntry,
+    ModuleEntry,
+    NicEntry,
+    SshEntry,
+)
+from hwd.config.yaml.file_problem import Where, nearest
 from hwd.config.yaml.tree import Node
 from hwd.config.yaml.validate import matches, validate
 from hwd.model.ssh import SshPlace

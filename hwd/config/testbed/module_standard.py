@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hwd.config.testbed.module_types import MODULE_TYPES
-from hwd.config.testbed.schema import ModuleEntry
 from hwd.config.testbed.sections import Sections
-from hwd.config.yaml.problem import Where
+from hwd.config.testbed.testbed_schema import ModuleEntry
+from hwd.config.yaml.file_problem import Where
 from hwd.model.testbed import ModuleStandard
 
 LANES_MOST: Final = {ModuleStandard.SFF_8472: 1, ModuleStandard.SFF_8636: 4, ModuleStandard.CMIS: 32}

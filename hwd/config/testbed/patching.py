@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hwd.config.testbed.fibres import Sockets, UnsureError, join, split, strands_of
-from hwd.config.testbed.schema import FibreEntry
 from hwd.config.testbed.sections import Sections
-from hwd.config.yaml.problem import Where
+from hwd.config.testbed.testbed_schema import FibreEntry
+from hwd.config.yaml.file_problem import Where
 from hwd.config.yaml.tree import Node
 from hwd.config.yaml.validate import validate
 from hwd.model.testbed import Host, Strand

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from hwd.config.testbed.schema import NAME
-from hwd.config.yaml.problem import Where, nearest
+from hwd.config.testbed.testbed_schema import NAME
+from hwd.config.yaml.file_problem import Where, nearest
 from hwd.config.yaml.tree import Node, Reading
 from hwd.config.yaml.validate import matches
 

@@ -17,14 +17,14 @@ from hwd.config.testbed.equipment import DriverSpecLike, SwitchesReader, read_pa
 from hwd.config.testbed.fibres import Sockets
 from hwd.config.testbed.hosts import HostsReader
 from hwd.config.testbed.patching import FibresReader, find_open_lanes
-from hwd.config.testbed.schema import PortNoteEntry, TestbedFile
 from hwd.config.testbed.secrets import resolve
 from hwd.config.testbed.sections import Sections, Timings
-from hwd.config.yaml.problem import Problem, Where, meant, nearest, refuse
+from hwd.config.testbed.testbed_schema import PortNoteEntry, TestbedFile
+from hwd.config.yaml.file_problem import Problem, Where, meant, nearest, refuse
 from hwd.config.yaml.tree import Node, Reading, read_tree
 from hwd.config.yaml.validate import is_secret, validate
-from hwd.fabric.budget import over_budget
 from hwd.fabric.graph import Graph
+from hwd.fabric.loss_budget import over_budget
 from hwd.model.testbed import Composite, PortNote, SecretRef, Switch, Testbed
 from hwd_drivers.core.errors import ConfigError
 

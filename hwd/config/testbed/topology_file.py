@@ -5,8 +5,8 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
-from hwd.config.testbed.schema import Entry
-from hwd.config.yaml.problem import Problem, nearest, refuse
+from hwd.config.testbed.testbed_schema import Entry
+from hwd.config.yaml.file_problem import Problem, nearest, refuse
 from hwd.config.yaml.tree import Reading, parse_tree, read_tree
 from hwd.config.yaml.validate import validate
 from hwd.model.link import Link, Topology

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from hwd.config.yaml.problem import Problem, Where, render_path
+from hwd.config.yaml.file_problem import Problem, Where, render_path
 
 FILE_BYTES_MAX = 4_000_000
 """A rack of 10,000 fibres fits four times; more is a wrong file."""
@@ -151,7 +151,7 @@ def parse_tree(data: bytes, *, file: str) -> Reading:
     """Parse the bytes of a YAML file whose top is a mapping."""
     reading = Reading(file)
     if len(data) > FILE_BYTES_MAX:
-        reading.add_at(1, f"is over the {FILE_BYTES_MAX} bytes that such a file may have")
+        reading.add_at(1, f"is over the {FILE_BYTES_MAX} bytes allowed for such a file")
         return reading
     try:
         text = data.decode("utf-8-sig")

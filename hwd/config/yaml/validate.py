@@ -6,7 +6,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from hwd.config.yaml.problem import Where, nearest
+from hwd.config.yaml.file_problem import Where, nearest
 from hwd.config.yaml.tree import Node, Reading
 
 _SECRET_KEY = re.compile(

@@ -4,7 +4,7 @@ Each takes a run and its documents, and needs a bounded amount of memory.
 """
 
 from hwd.report.export.columns import COLUMNS, Column
-from hwd.report.export.lines import jsonl, read_jsonl
+from hwd.report.export.json_lines import jsonl, read_jsonl
 from hwd.report.export.rows import rows
 from hwd.report.export.table import csv, parquet
 from hwd.report.export.trace import perfetto

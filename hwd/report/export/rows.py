@@ -6,9 +6,9 @@ from enum import StrEnum
 
 from hwd.model.instant import Instant, InstantName, Knowledge
 from hwd.records import Run
-from hwd.report.commands import Commanded, commanded
 from hwd.report.export.columns import Value
-from hwd.report.reconfigured import Reconfigured, reconfigured
+from hwd.report.reconfigurations import RecordedReconfiguration, recorded_reconfigurations
+from hwd.report.switch_commands import Commanded, commanded
 from hwd.timeline import LinkTimeline, Stage, StageName
 from hwd.timeline.timeline import SwitchCommand
 from hwd_drivers.core.documents import Document, Json
@@ -29,7 +29,7 @@ def rows(run: Run, documents: Iterable[Document]) -> Iterator[Row]:
     """In the order in which reconfigurations ended: the switches that were commanded, then links and their stages in
     their own order, kept links too.
     """
-    for one in reconfigured(run, documents):
+    for one in recorded_reconfigurations(run, documents):
         for command, measured in zip(one.timeline.commands, commanded(one), strict=True):
             yield _switch(run, one, command, measured)
         sweep, settings = _json(one.timeline.sweep), one.timeline.settings
@@ -40,7 +40,7 @@ def rows(run: Run, documents: Iterable[Document]) -> Iterator[Row]:
                 yield (*of_link, *_stage(link, stage), None, None, None, sweep, _json(set_there))
 
 
-def _reconfiguration(run: Run, one: Reconfigured, sent: Instant, subject: Subject) -> Row:
+def _reconfiguration(run: Run, one: RecordedReconfiguration, sent: Instant, subject: Subject) -> Row:
     return (
         run.id,
         run.playbook,
@@ -55,7 +55,7 @@ def _reconfiguration(run: Run, one: Reconfigured, sent: Instant, subject: Subjec
     )
 
 
-def _switch(run: Run, one: Reconfigured, command: SwitchCommand, measured: Commanded) -> Row:
+def _switch(run: Run, one: RecordedReconfiguration, command: SwitchCommand, measured: Commanded) -> Row:
     sent, answered = command.commanded, command.acknowledged
     seen = measured.control_s is not None
     return (
@@ -82,7 +82,7 @@ def _switch(run: Run, one: Reconfigured, command: SwitchCommand, measured: Comma
     )
 
 
-def _link(run: Run, one: Reconfigured, link: LinkTimeline) -> Row:
+def _link(run: Run, one: RecordedReconfiguration, link: LinkTimeline) -> Row:
     return (
         *_reconfiguration(run, one, link.instant(InstantName.COMMANDED), Subject.LINK),
         str(link.link),

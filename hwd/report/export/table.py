@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 from hwd.records import Run
 from hwd.report.export.columns import COLUMNS, Value
 from hwd.report.export.rows import Row, rows
-from hwd.report.extra import extra
+from hwd.report.optional_import import import_optional
 from hwd_drivers.core.documents import Document
 
 ROWS_AT_ONCE = 8192
@@ -41,7 +41,7 @@ def parquet(run: Run, documents: Iterable[Document], to: BinaryIO) -> int:
     """Returns the number of rows. Zstandard; the meaning of a column is in its metadata. Raises ConfigError without the
     extra `export`.
     """
-    pa, pq = extra("pyarrow", "Parquet"), extra("pyarrow.parquet", "Parquet")
+    pa, pq = import_optional("pyarrow", "Parquet"), import_optional("pyarrow.parquet", "Parquet")
     schema = _schema(pa)
     found = rows(run, documents)
     count = 0

@@ -10,7 +10,7 @@ from hwd.model.instant import Instant, InstantName, Knowledge
 from hwd.records import Run
 from hwd.report.export.tracks import Notes, Tracks, id_of
 from hwd.report.figures.bars import bars
-from hwd.report.reconfigured import Reassembly, Reconfigured
+from hwd.report.reconfigurations import Reassembly, RecordedReconfiguration
 from hwd.timeline import EndTimeline, LinkTimeline, SwitchCommand, Timeline
 from hwd_drivers.core.documents import Document
 
@@ -150,7 +150,7 @@ class _Story:
 
     # --- reconfigurations
 
-    def _reconfigured(self, one: Reconfigured) -> None:
+    def _reconfigured(self, one: RecordedReconfiguration) -> None:
         timeline = one.timeline
         lane = self._lane_of.pop(timeline.reconfiguration)
         self._states(one, lane)
@@ -163,7 +163,7 @@ class _Story:
         for end in timeline.ends:
             self._end(timeline, end, through)
 
-    def _states(self, one: Reconfigured, lane: int) -> None:
+    def _states(self, one: RecordedReconfiguration, lane: int) -> None:
         id = one.timeline.reconfiguration
         track = self._reconfigurations.track(lane)
         until_ns = one.ended_ns if one.ended_ns is not None else self._last_ns
@@ -182,7 +182,7 @@ class _Story:
         self._tracks.end(track, until_ns)
         self._reconfigurations.give(lane)
 
-    def _flows(self, one: Reconfigured) -> dict[str, list[int]]:
+    def _flows(self, one: RecordedReconfiguration) -> dict[str, list[int]]:
         """For each switch that was commanded, and for `""`, all of them: a flow for each end that it affected."""
         commanded = {command.switch for command in one.timeline.commands if _seen(command.commanded)}
         flows: dict[str, list[int]] = {"": []}
@@ -197,7 +197,7 @@ class _Story:
                 flows[""].append(flow)
         return flows
 
-    def _command(self, command: SwitchCommand, one: Reconfigured, lane: int, flows: Iterable[int]) -> None:
+    def _command(self, command: SwitchCommand, one: RecordedReconfiguration, lane: int, flows: Iterable[int]) -> None:
         """On the switch's own track; on parallel lanes for reconfigurations at the same time."""
         if not _seen(command.commanded):
             return
@@ -219,7 +219,7 @@ class _Story:
             notes["acknowledged"] = answered.why
             self._tracks.instant(track, f"command {timeline.what}, no answer", command.commanded.at_ns, notes, flows)
 
-    def _link(self, one: Reconfigured, link: LinkTimeline) -> None:
+    def _link(self, one: RecordedReconfiguration, link: LinkTimeline) -> None:
         """The stages of a link, one after the other, on a track under the first switch of its path."""
         parts = [bar for bar in bars(link) if bar.end_s != float("inf")]
         if not parts:

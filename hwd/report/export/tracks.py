@@ -5,7 +5,7 @@ import heapq
 from collections.abc import Iterable, Mapping
 from typing import Any, BinaryIO
 
-from hwd.report.extra import extra
+from hwd.report.optional_import import import_optional
 
 SEQUENCE = 1
 """All packets are from one writer."""
@@ -34,8 +34,8 @@ class Tracks:
     """
 
     def __init__(self, to: BinaryIO, *, root: str) -> None:
-        self._pb = extra("perfetto.protos.perfetto.trace.perfetto_trace_pb2", _WHAT)
-        self._builder = extra("perfetto.trace_builder.proto_builder", _WHAT).StreamingTraceProtoBuilder(to)
+        self._pb = import_optional("perfetto.protos.perfetto.trace.perfetto_trace_pb2", _WHAT)
+        self._builder = import_optional("perfetto.trace_builder.proto_builder", _WHAT).StreamingTraceProtoBuilder(to)
         self._root = root
         self._made: set[int] = set()
         self._waiting: list[tuple[int, int, Any]] = []

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from hwd.report.commands import PairsRow
 from hwd.report.figures.drawing import (
     GROUP_COLOURS,
     Dot,
@@ -19,6 +18,7 @@ from hwd.report.figures.drawing import (
 )
 from hwd.report.papers import PaperFigure, Statistic
 from hwd.report.quantity import duration, interval, stated
+from hwd.report.switch_commands import PairsRow
 from hwd.timeline import StageName
 
 WIDTH = 660.0

@@ -4,19 +4,19 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from hwd.report.commands import PairsRow, pairs_table
 from hwd.report.comparison import Comparison, comparison_drawing
-from hwd.report.cut import by_sweep, take
+from hwd.report.conditions import Conditions
 from hwd.report.figures.cdf import cdf_drawing
 from hwd.report.figures.control_by_pairs import WIDTH as BY_PAIRS_WIDTH
 from hwd.report.figures.control_by_pairs import by_pairs_drawing, of_pairs
 from hwd.report.figures.drawing import SCREEN_WIDTH, Drawing
 from hwd.report.figures.heat import heat_drawing, link_by_repeat, link_by_stage
 from hwd.report.figures.waterfall import typical, waterfall_drawing
-from hwd.report.lab import Conditions
-from hwd.report.load import RunReport
+from hwd.report.grouping import by_sweep, group_samples
 from hwd.report.papers import PaperFigure, figures
+from hwd.report.run_report import RunReport
 from hwd.report.stages import SEED
+from hwd.report.switch_commands import PairsRow, pairs_table
 
 
 def drawings(
@@ -56,7 +56,7 @@ def named(drawing: Drawing, more: str) -> Drawing:
 def distributions(
     reports: Sequence[RunReport], by: Sequence[str], compare_with: str | None, width: float = SCREEN_WIDTH
 ) -> Drawing | None:
-    taken = take(reports, by)
+    taken = group_samples(reports, by)
     if all(sample.stage.seconds is None for sample in taken.samples):
         return None
     papers = figures(taken.all_conditions, compare_with=compare_with)

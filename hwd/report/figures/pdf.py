@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, BinaryIO
 
-from hwd.report.extra import extra
 from hwd.report.figures.drawing import HATCH_STEP, Area, Curve, Dot, Drawing, Line, Mark, Rect, Text, ink
+from hwd.report.optional_import import import_optional
 
 POINTS_IN_INCH = 72.0
 CONDENSED = 90.0
@@ -21,7 +21,7 @@ def pdf(drawings: Sequence[Drawing], to: BinaryIO, *, width_in: float, title: st
 
     The same drawings give the same bytes. Raises ConfigError without the extra `export`.
     """
-    canvas_of = extra("reportlab.pdfgen.canvas", _WHAT).Canvas
+    canvas_of = import_optional("reportlab.pdfgen.canvas", _WHAT).Canvas
     _fonts()
     page = canvas_of(to, invariant=1, initialFontName=_REGULAR)
     page.setTitle(_plain(title))
@@ -47,8 +47,8 @@ def _plain(words: str) -> str:
 
 def _fonts() -> None:
     """Bitstream Vera, which is part of reportlab and may be embedded by anyone."""
-    metrics = extra("reportlab.pdfbase.pdfmetrics", _WHAT)
-    ttfonts = extra("reportlab.pdfbase.ttfonts", _WHAT)
+    metrics = import_optional("reportlab.pdfbase.pdfmetrics", _WHAT)
+    ttfonts = import_optional("reportlab.pdfbase.ttfonts", _WHAT)
     known = metrics.getRegisteredFontNames()
     for name, file in ((_REGULAR, "Vera.ttf"), (_BOLD, "VeraBd.ttf")):
         if name not in known:
@@ -61,8 +61,8 @@ class _Pen:
     def __init__(self, page: Any, height: float) -> None:
         self._page = page
         self._height = height
-        self._metrics = extra("reportlab.pdfbase.pdfmetrics", _WHAT)
-        self._colour = extra("reportlab.lib.colors", _WHAT).HexColor
+        self._metrics = import_optional("reportlab.pdfbase.pdfmetrics", _WHAT)
+        self._colour = import_optional("reportlab.lib.colors", _WHAT).HexColor
         self._glyphs = self._metrics.getFont(_REGULAR).face.charToGlyph
 
     def draw(self, mark: Mark) -> None:

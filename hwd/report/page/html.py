@@ -6,17 +6,17 @@ from importlib import resources
 
 from hwd.config.playbook.playbook_schema import Cut
 from hwd.report.comparison import Comparison, compare
-from hwd.report.cut import by_sweep, split_by
 from hwd.report.figures.drawing import Drawing
 from hwd.report.figures.drawings import distributions, links, pairs, pairs_papers, pairs_rows
 from hwd.report.figures.svg import svg
 from hwd.report.figures.waterfall import typical, waterfall
-from hwd.report.load import RunReport
+from hwd.report.grouping import by_sweep, split_by
 from hwd.report.page.comparison_html import comparison_html
 from hwd.report.page.markup import escape
 from hwd.report.page.pairs_html import pairs_html
 from hwd.report.quantity import bound, duration, interval
 from hwd.report.rc_recovery import recovery_html, recovery_rows
+from hwd.report.run_report import RunReport
 from hwd.report.stages import ORIGIN_WORDS, StageRow, stage_table
 from hwd.timeline import StageName
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
-from hwd.report.commands import PairsRow
 from hwd.report.figures.control_by_pairs import of_pairs
 from hwd.report.figures.drawing import Drawing
 from hwd.report.figures.svg import svg
 from hwd.report.page.markup import escape
 from hwd.report.papers import PaperFigure
 from hwd.report.quantity import bound, duration, interval, stated
+from hwd.report.switch_commands import PairsRow
 
 _HEADINGS = ("n", "mean", "95 % interval", "p99", "max", "bound")
 

@@ -1,5 +1,5 @@
 """The program that does the work on a host. This file is sent to the host's own Python with its imports, and needs
-nothing else (`hwd.rollout.sent`).
+nothing else (`hwd.rollout.host_program`).
 
 Each line of its output is a JSON object: `{"step": ...}` for progress, at last `{"done": ...}` or `{"failed": words}`.
 `layout` is `Layout.to_data`.

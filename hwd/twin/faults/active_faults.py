@@ -8,7 +8,7 @@ from hwd.model.fault import Clear, Drift, Fault
 FaultT = TypeVar("FaultT", bound=Fault)
 
 
-class StandingFaults:
+class ActiveFaults:
     """A subject has each kind of fault once, except drifts, which it has once for each set of ends."""
 
     def __init__(self) -> None:

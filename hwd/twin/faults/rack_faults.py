@@ -26,7 +26,7 @@ from hwd.model.fault import (
     check_fault,
 )
 from hwd.model.testbed import NicPortId
-from hwd.twin.faults.active_faults import StandingFaults
+from hwd.twin.faults.active_faults import ActiveFaults
 from hwd.twin.faults.switch_faults import is_over, set_switch_fault
 from hwd.twin.nic import Nic
 from hwd.twin.rack import TwinRack
@@ -45,7 +45,7 @@ class RackFaults:
     def __init__(self, rack: TwinRack, *, kill_agent: Callable[[str], None] | None = None) -> None:
         self._rack = rack
         self._kill_agent = kill_agent
-        self._standing = StandingFaults()
+        self._standing = ActiveFaults()
         self._flaps: dict[NicPortId, asyncio.TimerHandle] = {}
 
     def set(self, fault: Fault) -> None:

@@ -18,12 +18,12 @@ from hwd.model.fault import (
     SwitchFault,
     Wrong,
 )
-from hwd.twin.faults.active_faults import StandingFaults
+from hwd.twin.faults.active_faults import ActiveFaults
 from hwd_drivers.core.values import PortSide
 from hwd_drivers.twins.server import Denial, Faults
 
 
-def set_switch_fault(fault: SwitchFault, faults: Faults, standing: StandingFaults) -> None:
+def set_switch_fault(fault: SwitchFault, faults: Faults, standing: ActiveFaults) -> None:
     """Inject a fault. Raises RefusedError where the optics cannot make the change at the front panel."""
     match fault:
         case Deny(code=code, text=text):

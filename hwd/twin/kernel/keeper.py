@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from hwd.twin.sockets import SOCKET_PATH_LIMIT_BYTES, keeper_path
+from hwd.twin.rack_sockets import SOCKET_PATH_LIMIT_BYTES, keeper_path
 from hwd_agents.sources.kernel.sockets import KeeperRequest, NamespaceSockets, Verb, ask, ask_for_descriptor
 from hwd_drivers.core.errors import BugError, ConfigError, LinkError, RefusedError
 

@@ -40,7 +40,7 @@ def test_json_tells_of_each_check_and_way(hwd) -> None:  # type: ignore[no-untyp
         (("polatis-tl1", "--all"), "Name some, or write --all"),
         (("polatis-tl",), "Did you mean polatis-tl1?"),
         (("polatis-tl1", "--up-to", "iron"), "bronze, silver, gold, platinum"),
-        (("polatis-tl1", "--write", "--up-to", "gold"), "Leave --up-to gold away"),
+        (("polatis-tl1", "--write", "--up-to", "gold"), "Omit --up-to gold"),
         (("polatis-tl1", "--rack", "no-such-file.yaml"), "no-such-file.yaml"),
     ],
 )

@@ -205,7 +205,7 @@ def test_table_with_nothing_in_it_is_said_to_be_so(hwd: Any, data: str, tmp_path
     said = hwd("export", EMPTY, "--as", kind, "--data", data, "-o", str(file))
     assert said.status == 0
     assert said.out == f"{file}: run {EMPTY}, 0 rows, {size(file.stat().st_size)}\n"
-    assert f"run {EMPTY}: there is nothing in the table" in said.err
+    assert f"run {EMPTY}: the table has only its heading" in said.err
 
 
 def test_table_says_how_many_rows_it_has_and_how_large_it_is_in_a_unit_that_fits(
@@ -264,7 +264,10 @@ def test_missing_library_says_how_to_install_it(
 
 
 def test_libraries_of_exports_are_not_loaded_by_other_commands() -> None:
-    script = "import sys; import hwd.cli.program; print(*sorted({'pyarrow', 'reportlab', 'perfetto', 'numpy'} & {*sys.modules}))"
+    script = (
+        "import sys; import hwd.cli.run_command; print(*sorted({'pyarrow', 'reportlab', 'perfetto', 'numpy'} "
+        "& {*sys.modules}))"
+    )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True)
     assert done.stdout.strip() == ""
 

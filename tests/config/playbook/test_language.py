@@ -1,4 +1,6 @@
-"""Sweeps, branches, includes, host actions, faults, notes and asserts: what is read, and what is refused before anything moves."""
+"""Sweeps, branches, includes, host actions, faults, notes and asserts: what is read, and what is refused before
+anything moves.
+"""
 
 import os
 import tracemalloc
@@ -56,7 +58,8 @@ def one(read: Read, step: str, **overrides: str) -> object:
 def test_sweep_writes_out_every_combination_the_first_slowest(read: Read) -> None:
     sweep = one(
         read,
-        '  - sweep: {n1: [1, 4], kind: "{{ names }}"}\n    steps:\n      - apply: {pairs: "ocs1:{{ 16 + n1 }}A-{{ 20 + n1 }}B"}\n      - note: "{{ kind }}"',
+        '  - sweep: {n1: [1, 4], kind: "{{ names }}"}\n    steps:\n      - apply: {pairs: "ocs1:{{ 16 + n1 }}A-{{ 20 + '
+        'n1 }}B"}\n      - note: "{{ kind }}"',
     )
     assert isinstance(sweep, SweepStep)
     assert [dict(round.values) for round in sweep.rounds] == [
@@ -97,7 +100,10 @@ def test_list_parameter_is_replaced_by_a_list(read: Read) -> None:
 def test_steps_of_sweeps_and_repeats_are_counted(read: Read) -> None:
     playbook = read(
         HEAD
-        + "  - repeat: {times: 10}\n    steps:\n      - sweep: {a: [1, 2, 3], b: [1, 2]}\n        steps: [wait: {for_s: 1}, note: x]\n"
+        + (
+            "  - repeat: {times: 10}\n    steps:\n      - sweep: {a: [1, 2, 3], b: [1, 2]}\n        steps: "
+            "[wait: {for_s: 1}, note: x]\n"
+        )
     ).require()
     assert playbook.total_steps == 10 * 6 * 2
 
@@ -145,13 +151,18 @@ BRANCHES = """\
         ('apply: {pairs: "ocs1:17A-18B"}', "fault: {fault: clear}", "ocs1.17, ocs1.18"),
         ('apply: {pairs: "ocs1:17A-18B"}', 'apply: {pairs: "ocs1:19A-20B", mode: overwrite}', "ocs1.17, ocs1.18"),
         ('apply: {pairs: "ocs1:17A-18B"}', "apply: {pairs: 'ocs1:none'}", "ocs1.17, ocs1.18"),
-        ("{repeat: {times: 2}, steps: [lease: {ports: ocs1.3, for_s: 1}]}", "{sweep: {p: [2, 3]}, steps: [lease: {ports: 'ocs1.{{ p }}', for_s: 1}]}", "ocs1.3"),
+        (
+            "{repeat: {times: 2}, steps: [lease: {ports: ocs1.3, for_s: 1}]}",
+            "{sweep: {p: [2, 3]}, steps: [lease: {ports: 'ocs1.{{ p }}', for_s: 1}]}",
+            "ocs1.3",
+        ),
     ],
-)  # fmt: skip
+)
 def test_branches_with_a_port_in_common_are_refused(read: Read, left: str, right: str, ports: str) -> None:
     loaded = read(HEAD + BRANCHES.replace("{left}", left).replace("{right}", right))
     assert said(loaded) == [
-        f"p.yaml:7: steps[0].parallel.right: claims {ports}, as branch left does; branches run at once, each on ports of its own"
+        f"p.yaml:7: steps[0].parallel.right: claims {ports}, as branch left does; branches run at once, each on ports "
+        f"of its own"
     ]
 
 
@@ -159,7 +170,8 @@ def test_branch_cannot_lease_what_the_run_leases(read: Read) -> None:
     branches = BRANCHES.replace("{left}", "lease: {ports: ocs1.3, for_s: 60}").replace("{right}", "note: x")
     loaded = read(HEAD + "  - lease: {ports: [ocs1.3, ocs1.4], for_s: 60}\n" + branches)
     assert said(loaded) == [
-        "p.yaml:7: steps[1].parallel.left[0].lease.ports: ocs1.3: the run leases that already; leave the lease of the branch out, or that of the run"
+        "p.yaml:7: steps[1].parallel.left[0].lease.ports: ocs1.3: the run leases that already; leave the lease of the "
+        "branch out, or that of the run"
     ]
 
 
@@ -169,7 +181,8 @@ def test_branch_cannot_lease_what_the_run_leases(read: Read) -> None:
 def test_included_steps_have_their_own_parameters(read: Read, tmp_path: Path) -> None:
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts" / "warm.yaml").write_text(
-        "playbook: warm\nparameters: {n: 7, word: hi}\nsteps:\n  - repeat: {times: '{{ n }}'}\n    steps: [note: '{{ word }}']\n  - include: {file: inner.yaml}\n  - apply: {topology: rings.yaml}\n"
+        "playbook: warm\nparameters: {n: 7, word: hi}\nsteps:\n  - repeat: {times: '{{ n }}'}\n    steps: [note: '{{ "
+        "word }}']\n  - include: {file: inner.yaml}\n  - apply: {topology: rings.yaml}\n"
     )
     (tmp_path / "parts" / "inner.yaml").write_text("playbook: inner\nsteps: [wait: {for_s: 1}]\n")
     (tmp_path / "parts" / "rings.yaml").write_text("topology: mine\nlinks: [h0.eth0 <-> h3.eth0]\n")
@@ -243,14 +256,30 @@ def test_problems_of_an_included_file_have_its_lines(read: Read, tmp_path: Path)
     ("files", "problem"),
     [
         ({}, "p.yaml:4: steps[0].include.file: a.yaml: cannot be read: No such file or directory"),
-        ({"a.yaml": "playbook: a\nsteps: [include: {file: b.yaml}]\n", "b.yaml": "playbook: b\nsteps: [include: {file: ./a.yaml}]\n"}, "b.yaml:2: steps[0].include.file: includes itself without end: p.yaml -> a.yaml -> b.yaml -> a.yaml"),
-        ({"a.yaml": "playbook: a\nsteps: [include: {file: p.yaml}]\n"}, "a.yaml:2: steps[0].include.file: includes itself without end: p.yaml -> a.yaml -> p.yaml"),
-        ({"a.yaml": "playbook: a\nsteps: [include: {file: /etc/passwd}]\n"}, "a.yaml:2: steps[0].include.file: /etc/passwd: write the path relative to the file that names it"),
+        (
+            {
+                "a.yaml": "playbook: a\nsteps: [include: {file: b.yaml}]\n",
+                "b.yaml": "playbook: b\nsteps: [include: {file: ./a.yaml}]\n",
+            },
+            "b.yaml:2: steps[0].include.file: includes itself without end: p.yaml -> a.yaml -> b.yaml -> a.yaml",
+        ),
+        (
+            {"a.yaml": "playbook: a\nsteps: [include: {file: p.yaml}]\n"},
+            "a.yaml:2: steps[0].include.file: includes itself without end: p.yaml -> a.yaml -> p.yaml",
+        ),
+        (
+            {"a.yaml": "playbook: a\nsteps: [include: {file: /etc/passwd}]\n"},
+            "a.yaml:2: steps[0].include.file: /etc/passwd: write the path relative to the file that names it",
+        ),
         ({"a.yaml": "playbook: a\nsteps: [\n"}, "a.yaml:3: not YAML: "),
         ({"a.yaml": "testbed: a\n"}, "a.yaml:1: playbook: is missing"),
-        ({"a.yaml": "playbook: a\nsteps: [include: {file: a1.yaml}]\n"} | {f"a{n}.yaml": f"playbook: a\nsteps: [include: {{file: a{n + 1}.yaml}}]\n" for n in range(1, 12)}, "a7.yaml:2: steps[0].include.file: a8.yaml: over 8 files within files"),
+        (
+            {"a.yaml": "playbook: a\nsteps: [include: {file: a1.yaml}]\n"}
+            | {f"a{n}.yaml": f"playbook: a\nsteps: [include: {{file: a{n + 1}.yaml}}]\n" for n in range(1, 12)},
+            "a7.yaml:2: steps[0].include.file: a8.yaml: over 8 files within files",
+        ),
     ],
-)  # fmt: skip
+)
 def test_includes_that_cannot_be(read: Read, tmp_path: Path, files: dict[str, str], problem: str) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text)
@@ -330,22 +359,49 @@ def test_host_fault_note_and_assert_become_values(read: Read) -> None:
     ("step", "problem"),
     [
         ("sweep: {}\n    steps: [note: x]", "4: steps[0].sweep: names no variable"),
-        ("sweep: {v: 5}\n    steps: [note: x]", "4: steps[0].sweep.v: needs a list of values, or {from: 1, to: 16, step: 1}"),
+        (
+            "sweep: {v: 5}\n    steps: [note: x]",
+            "4: steps[0].sweep.v: needs a list of values, or {from: 1, to: 16, step: 1}",
+        ),
         ("sweep: {v: []}\n    steps: [note: x]", "4: steps[0].sweep.v: a list here has 1 to 1000 values"),
-        ("sweep: {v: [[1]]}\n    steps: [note: x]", "4: steps[0].sweep.v: a list here holds text, numbers, true and false only"),
-        ("sweep: {v: {from: 1, to: 5, step: 0}}\n    steps: [note: x]", "4: steps[0].sweep.v: never gets from 1 to 5 by steps of 0"),
-        ("sweep: {v: {from: 1, to: 5, step: -1}}\n    steps: [note: x]", "4: steps[0].sweep.v: never gets from 1 to 5 by steps of -1"),
-        ("sweep: {v: {from: 0, to: 1, step: 1e-6}}\n    steps: [note: x]", "4: steps[0].sweep.v: 1000001 values are over the 1000 of one variable"),
-        ("sweep: {a: {from: 1, to: 900}, b: {from: 1, to: 900}}\n    steps: [note: x]", "4: steps[0].sweep: 810000 combinations are over the 10000 of one sweep"),
-        ("sweep: {n: [1]}\n    steps: [note: x]", "4: steps[0].sweep.n: is the name of a parameter or of a sweep around it"),
+        (
+            "sweep: {v: [[1]]}\n    steps: [note: x]",
+            "4: steps[0].sweep.v: a list here holds text, numbers, true and false only",
+        ),
+        (
+            "sweep: {v: {from: 1, to: 5, step: 0}}\n    steps: [note: x]",
+            "4: steps[0].sweep.v: never gets from 1 to 5 by steps of 0",
+        ),
+        (
+            "sweep: {v: {from: 1, to: 5, step: -1}}\n    steps: [note: x]",
+            "4: steps[0].sweep.v: never gets from 1 to 5 by steps of -1",
+        ),
+        (
+            "sweep: {v: {from: 0, to: 1, step: 1e-6}}\n    steps: [note: x]",
+            "4: steps[0].sweep.v: 1000001 values are over the 1000 of one variable",
+        ),
+        (
+            "sweep: {a: {from: 1, to: 900}, b: {from: 1, to: 900}}\n    steps: [note: x]",
+            "4: steps[0].sweep: 810000 combinations are over the 10000 of one sweep",
+        ),
+        (
+            "sweep: {n: [1]}\n    steps: [note: x]",
+            "4: steps[0].sweep.n: is the name of a parameter or of a sweep around it",
+        ),
         ("sweep: {run: [1]}\n    steps: [note: x]", "4: steps[0].sweep.run: is no name for a variable"),
         ("sweep: {v: [1]}", "4: steps[0].steps: a sweep also needs `steps:`"),
-        ("sweep: {v: [5, 12, 40, 50]}\n    steps: [apply: {pairs: 'ocs1:{{ v }}A-1B'}]", "5: steps[0].steps[0].apply: ocs1:40A-1B: ocs1 has no 40A; its ends go from 1A to 32B (with v=40)"),
+        (
+            "sweep: {v: [5, 12, 40, 50]}\n    steps: [apply: {pairs: 'ocs1:{{ v }}A-1B'}]",
+            "5: steps[0].steps[0].apply: ocs1:40A-1B: ocs1 has no 40A; its ends go from 1A to 32B (with v=40)",
+        ),
         ("sweep: {v: [5, 12]}\n    steps: [aply: {}]", "5: steps[0].steps[0].aply: no such step; did you mean apply?"),
         ("parallel: {a: [note: x]}", "4: steps[0].parallel: needs 2 to 16 branches"),
         ("parallel: {a: [note: x], 2b: [note: x]}", "4: steps[0].parallel.2b: name '2b' must begin with a letter"),
         ("parallel: {a: [note: x], b: []}", "4: steps[0].parallel.b: a branch is a list of steps"),
-        ("host: {ports: all, set: {fec: rs}}", "4: steps[0].host: fec is not among the host_actions that testbed opus-testbed allows: autoneg, mtu. Write"),
+        (
+            "host: {ports: all, set: {fec: rs}}",
+            "4: steps[0].host: fec is not among the host_actions that testbed opus-testbed allows: autoneg, mtu. Write",
+        ),
         ("host: {ports: h9.eth0, set: {mtu: 4200}}", "4: steps[0].host: h9.eth0: no such NIC port"),
         ("host: {ports: all, set: {speed: 9}}", "4: steps[0].host: set: 'speed' is no setting"),
         ("host: {ports: all, run: rm}", "4: steps[0].host: write host: {ports: all, set: {mtu: 4200}}"),
@@ -358,14 +414,18 @@ def test_host_fault_note_and_assert_become_values(read: Read) -> None:
         ("assert: true", "4: steps[0].assert: must be a single expression"),
         ("assert: '{{ n }} > 2'", "4: steps[0].assert: must be a single expression"),
         ("assert: last.turnaround.max_s", "4: steps[0].assert: 'last.turnaround.max_s': is no question"),
-        ("assert: last.turnaround.max < 3", "4: steps[0].assert: 'last.turnaround.max < 3': nothing of that name 'last.turnaround.max'; did you mean last.turnaround.max_s?"),
+        (
+            "assert: last.turnaround.max < 3",
+            "4: steps[0].assert: 'last.turnaround.max < 3': nothing of that name 'last.turnaround.max'; did you mean "
+            "last.turnaround.max_s?",
+        ),
         ("assert: n > 2 or last.what > 3", "4: steps[0].assert: 'n > 2 or last.what > 3': 'ring' is no number"),
         ("assert: open('x') == 3", "4: steps[0].assert: \"open('x') == 3\": open() is not a function"),
         ("wait: {for_s: 90000}", "4: steps[0].wait.for_s: must be less than or equal to 86400"),
         ("wait: {for_s: 1, for: ready}", "4: steps[0].wait.for: unknown key"),
         ("include: {path: x}", "4: steps[0].include.path: unknown key"),
     ],
-)  # fmt: skip
+)
 def test_problem_is_told_with_its_place(read: Read, step: str, problem: str) -> None:
     loaded = read(HEAD + "  - " + step + "\n")
     assert loaded.playbook is None
@@ -398,13 +458,17 @@ def test_run_that_waits_longer_than_it_may_is_refused(read: Read) -> None:
     waits = "  - repeat: {times: 100}\n    steps: [wait: {for_s: 3600}]\n"
     assert read(HEAD + waits).playbook is not None
     assert said(read(HEAD + waits + "within_s: 7200\n")) == [
-        "p.yaml:3: steps: waits for 360000 s in all, over the 7200 s that the run may take; wait less, or raise within_s (at most 604800)"
+        "p.yaml:3: steps: waits for 360000 s in all, over the 7200 s that the run may take; wait less, or raise "
+        "within_s (at most 604800)"
     ]
     assert "waits for 3.6e+06 s in all" in said(read(HEAD + waits.replace("100", "1000")))[0]
 
 
 def test_playbook_without_a_testbed_is_read_for_its_shape() -> None:
-    steps = "  - host: {ports: all, set: {mtu: 4200}}\n  - parallel: {a: [lease: {ports: all, for_s: 1}], b: [fault: {fault: clear}]}\n"
+    steps = (
+        "  - host: {ports: all, set: {mtu: 4200}}\n  - parallel: {a: [lease: {ports: all, for_s: 1}], b: "
+        "[fault: {fault: clear}]}\n"
+    )
     playbook = load_playbook_text(HEAD + steps, file="sent.yaml")
     assert (playbook.total_steps, playbook.ports) == (3, frozenset())
 
@@ -418,12 +482,24 @@ LITTLE_BYTES = 40_000_000
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (f"parameters: {{a: {LONG}}}\nsteps:\n  - apply: {{pairs: '{'{{a}}' * 1900}'}}\n", "{{a}}: puts over 10000 characters into one text"),
-        (f"parameters: {{a: {LONG}xx}}\nsteps: [note: x]\n", "text of 10001 characters is over the 10000 allowed for a value"),
-        (f"steps:\n  - apply: {{pairs: '{'{{ 1 }}' * 2000}'}}\n", "text of 14000 characters is over the 10000 that one with {{ }} may have"),
-        (f"parameters: {{a: {LONG}}}\nsteps:\n  - fault: {{{', '.join(WITH_HOLES)}}}\n", "over 10000000 characters with all sweeps"),
+        (
+            f"parameters: {{a: {LONG}}}\nsteps:\n  - apply: {{pairs: '{'{{a}}' * 1900}'}}\n",
+            "{{a}}: puts over 10000 characters into one text",
+        ),
+        (
+            f"parameters: {{a: {LONG}xx}}\nsteps: [note: x]\n",
+            "text of 10001 characters is over the 10000 allowed for a value",
+        ),
+        (
+            f"steps:\n  - apply: {{pairs: '{'{{ 1 }}' * 2000}'}}\n",
+            "text of 14000 characters is over the 10000 that one with {{ }} may have",
+        ),
+        (
+            f"parameters: {{a: {LONG}}}\nsteps:\n  - fault: {{{', '.join(WITH_HOLES)}}}\n",
+            "over 10000000 characters with all sweeps",
+        ),
     ],
-)  # fmt: skip
+)
 def test_text_writes_out_no_more_than_fits_the_memory(text: str, problem: str, opus: Testbed) -> None:
     tracemalloc.start()
     try:

@@ -121,29 +121,77 @@ steps:
     ("steps", "problem"),
     [
         ("  - aply: {topology: ring}", "3: steps[0].aply: no such step; did you mean apply?"),
-        ("  - 5", "3: steps[0]: a step is one of lease, apply, wait, repeat, sweep, parallel, note, host, fault, assert, include, such as `wait: {for: ready, within_s: 15}`"),
-        ("  - lease: {ports: all, for_s: 5}\n    wait: {for: ready, within_s: 1}", "3: steps[0]: lease and wait in one step; begin each with a dash"),
+        (
+            "  - 5",
+            "3: steps[0]: a step is one of lease, apply, wait, repeat, sweep, parallel, note, host, fault, assert, "
+            "include, such as `wait: {for: ready, within_s: 15}`",
+        ),
+        (
+            "  - lease: {ports: all, for_s: 5}\n    wait: {for: ready, within_s: 1}",
+            "3: steps[0]: lease and wait in one step; begin each with a dash",
+        ),
         ("  - lease: {ports: all}", "3: steps[0].lease.for_s: is missing"),
-        ("  - lease: {ports: all, for_s: 1e9}", "3: steps[0].lease.for_s: must be less than or equal to 604800, not 1000000000.0"),
-        ("  - lease: {ports: [ocs1.99], for_s: 5}", "3: steps[0].lease.ports: ocs1.99: no such port (write ocs1.3, h0.eth0, or all); did you mean ocs1.9?"),
-        ("  - apply: {topology: rin}", "3: steps[0].apply.topology: 'rin' is no topology, no file (.yaml) and no links (h0.eth0 <-> h2.eth0); did you mean ring?"),
-        ("  - apply: {topology: rnig, hosts: [h0, h1], groups: dp}", "3: steps[0].apply.topology: 'rnig' is no topology, no file (.yaml) and no links (h0.eth0 <-> h2.eth0); did you mean ring?"),
-        ("  - apply: {links: [h0.eth0 <-> h2.eth9]}", "3: steps[0].apply: h0.eth0<->h2.eth9: no NIC port h2.eth9 in testbed opus-testbed; did you mean h2.eth3?"),
-        ("  - apply: {links: h0.eth0}", "3: steps[0].apply.links: 'h0.eth0' is no link; write h0.eth0 <-> h2.eth0, or a list of them"),
+        (
+            "  - lease: {ports: all, for_s: 1e9}",
+            "3: steps[0].lease.for_s: must be less than or equal to 604800, not 1000000000.0",
+        ),
+        (
+            "  - lease: {ports: [ocs1.99], for_s: 5}",
+            "3: steps[0].lease.ports: ocs1.99: no such port (write ocs1.3, h0.eth0, or all); did you mean ocs1.9?",
+        ),
+        (
+            "  - apply: {topology: rin}",
+            "3: steps[0].apply.topology: 'rin' is no topology, no file (.yaml) and no links (h0.eth0 <-> h2.eth0); did "
+            "you mean ring?",
+        ),
+        (
+            "  - apply: {topology: rnig, hosts: [h0, h1], groups: dp}",
+            "3: steps[0].apply.topology: 'rnig' is no topology, no file (.yaml) and no links (h0.eth0 <-> h2.eth0); "
+            "did you mean ring?",
+        ),
+        (
+            "  - apply: {links: [h0.eth0 <-> h2.eth9]}",
+            "3: steps[0].apply: h0.eth0<->h2.eth9: no NIC port h2.eth9 in testbed opus-testbed; did you mean h2.eth3?",
+        ),
+        (
+            "  - apply: {links: h0.eth0}",
+            "3: steps[0].apply.links: 'h0.eth0' is no link; write h0.eth0 <-> h2.eth0, or a list of them",
+        ),
         ("  - apply: {topology: ring, rial: 0}", "3: steps[0].apply.rial: unknown key; did you mean rail?"),
-        ("  - apply: {topology: ring, groups: tp}", "3: steps[0].apply: groups=tp: none of the hosts has a group tp; they have dp0, dp1, pp0, pp1"),
+        (
+            "  - apply: {topology: ring, groups: tp}",
+            "3: steps[0].apply: groups=tp: none of the hosts has a group tp; they have dp0, dp1, pp0, pp1",
+        ),
         ("  - apply: {mode: safe}", "3: steps[0].apply: needs exactly one of topology, links and pairs"),
-        ("  - apply: {pairs: 'ocs1:1A-2A'}", "3: steps[0].apply: crossconnect 1A-2A: one end must be on side A and the other on side B"),
-        ("  - apply: {topology: ring, mode: fast}", "3: steps[0].apply.mode: must be 'safe', 'update' or 'overwrite', not 'fast'"),
+        (
+            "  - apply: {pairs: 'ocs1:1A-2A'}",
+            "3: steps[0].apply: crossconnect 1A-2A: one end must be on side A and the other on side B",
+        ),
+        (
+            "  - apply: {topology: ring, mode: fast}",
+            "3: steps[0].apply.mode: must be 'safe', 'update' or 'overwrite', not 'fast'",
+        ),
         ("  - wait: {for: light, within_s: 5}", "3: steps[0].wait.for: must be 'ready', not 'light'"),
         ("  - wait: {for: ready, within_s: -1}", "3: steps[0].wait.within_s: must be greater than 0, not -1"),
         ("  - repeat: {times: 3}", "3: steps[0].steps: a repeat also needs `steps:`, with a list of them"),
-        ("  - repeat: {times: 0}\n    steps: [wait: {for: ready, within_s: 1}]", "3: steps[0].repeat.times: must be greater than or equal to 1, not 0"),
-        ("  - repeat: {times: 2}\n    step: []\n    steps: [wait: {for: ready, within_s: 1}]", "4: steps[0].step: unknown key; a step repeat has `steps` in addition"),
-        ('  - repeat: {times: "{{ n }}"}\n    steps: [wait: {for: ready, within_s: 1}]', "3: steps[0].repeat.times: 'n': no parameter 'n'; there is none"),
-        ("  - apply: {topology: none.yaml}", "3: steps[0].apply.topology: none.yaml: cannot be read: No such file or directory"),
+        (
+            "  - repeat: {times: 0}\n    steps: [wait: {for: ready, within_s: 1}]",
+            "3: steps[0].repeat.times: must be greater than or equal to 1, not 0",
+        ),
+        (
+            "  - repeat: {times: 2}\n    step: []\n    steps: [wait: {for: ready, within_s: 1}]",
+            "4: steps[0].step: unknown key; a step repeat has `steps` in addition",
+        ),
+        (
+            '  - repeat: {times: "{{ n }}"}\n    steps: [wait: {for: ready, within_s: 1}]',
+            "3: steps[0].repeat.times: 'n': no parameter 'n'; there is none",
+        ),
+        (
+            "  - apply: {topology: none.yaml}",
+            "3: steps[0].apply.topology: none.yaml: cannot be read: No such file or directory",
+        ),
     ],
-)  # fmt: skip
+)
 def test_problem_is_told_with_its_place(read: Read, steps: str, problem: str) -> None:
     loaded = read(HEAD + steps + "\n")
     assert loaded.playbook is None
@@ -193,8 +241,67 @@ def test_playbook_without_a_testbed_is_checked_for_its_shape_only() -> None:
         load_playbook_text(HEAD + "  - apply: {topology: ring, x: 1}\n", file="sent.yaml")
 
 
-KEYS = st.sampled_from(["playbook", "steps", "parameters", "report", "lease", "apply", "wait", "repeat", "times", "topology", "pairs", "ports", "for_s", "for", "within_s", "by", "n", "hosts", "sweep", "parallel", "note", "host", "fault", "assert", "include", "set", "file", "with", "from", "to", "step", "switch", "mtu", "last.links"])  # fmt: skip
-LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["ring", "all", "ready", "ocs1:1A-2B", "{{ n }}", "{{ n + 1 }}", "{{", "h0", "n > last.links", "slow", "p.yaml", "ocs1"]) | st.text()  # fmt: skip
+KEYS = st.sampled_from(
+    [
+        "playbook",
+        "steps",
+        "parameters",
+        "report",
+        "lease",
+        "apply",
+        "wait",
+        "repeat",
+        "times",
+        "topology",
+        "pairs",
+        "ports",
+        "for_s",
+        "for",
+        "within_s",
+        "by",
+        "n",
+        "hosts",
+        "sweep",
+        "parallel",
+        "note",
+        "host",
+        "fault",
+        "assert",
+        "include",
+        "set",
+        "file",
+        "with",
+        "from",
+        "to",
+        "step",
+        "switch",
+        "mtu",
+        "last.links",
+    ]
+)
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.sampled_from(
+        [
+            "ring",
+            "all",
+            "ready",
+            "ocs1:1A-2B",
+            "{{ n }}",
+            "{{ n + 1 }}",
+            "{{",
+            "h0",
+            "n > last.links",
+            "slow",
+            "p.yaml",
+            "ocs1",
+        ]
+    )
+    | st.text()
+)
 TREES = st.recursive(
     LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4), max_leaves=25
 )

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hwd.config.playbook import effort, expression, leaves, parameters, playbook, playbook_schema, steps_reader
-from hwd.config.playbook.measured import MEASURED
+from hwd.config.playbook import effort, expression, leaf_steps, parameters, playbook, playbook_schema, steps_reader
+from hwd.config.playbook.measurement_names import MEASUREMENTS
 from hwd.config.playbook.playbook import load_playbook_text
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "playbooks.md").read_text()
@@ -22,7 +22,7 @@ def test_every_kind_of_step_is_told(kind: str) -> None:
 
 
 def test_every_name_of_a_figure_is_told() -> None:
-    for name in MEASURED:
+    for name in MEASUREMENTS:
         scope, what, *figure = name.split(".")
         if figure:
             assert f"`{scope}.<stage>.<figure>`" in PAGE
@@ -55,7 +55,7 @@ def test_limits_of_expressions_are_those_of_the_code() -> None:
     assert f"At most {expression.LENGTH_MAX} characters, {expression.DEPTH_MAX} levels deep" in PAGE
     assert expression.MAGNITUDE_MAX == 1e12
     assert parameters.LIST_MAX == playbook_schema.SWEPT_MAX
-    assert leaves.NOTE_LENGTH_MAX == 2000
+    assert leaf_steps.NOTE_LENGTH_MAX == 2000
 
 
 def test_the_example_is_a_playbook() -> None:

@@ -1,4 +1,6 @@
-"""Composites of testbed files: ends of elements under their own names, fibres that end at them, and everything that can be wrong with them."""
+"""Composites of testbed files: ends of elements under their own names, fibres that end at them, and everything that can
+be wrong with them.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,7 +9,7 @@ import pytest
 
 from hwd.config.playbook.playbook import LeaseStep, load_playbook
 from hwd.config.testbed.testbed import Loaded, load_testbed
-from hwd.config.testbed.wanted import parse_what
+from hwd.config.testbed.wanted_state import parse_what
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.devices import registry
 
@@ -54,8 +56,14 @@ def test_ends_of_elements_have_names_of_the_composite_and_fibres_end_at_them(loa
     testbed = loaded.require()
     ports = {str(port): str(end) for port, end in testbed.composites["sel"].ports.items()}
     assert ports == {
-        "1A": "osw1.1A", "2A": "osw1.2A", "1B": "osw1.1B", "2B": "osw1.2B", "3B": "osw1.3B", "4B": "osw1.4B", "5B": "x1.1B",
-    }  # fmt: skip
+        "1A": "osw1.1A",
+        "2A": "osw1.2A",
+        "1B": "osw1.1B",
+        "2B": "osw1.2B",
+        "3B": "osw1.3B",
+        "4B": "osw1.4B",
+        "5B": "x1.1B",
+    }
     assert [str(strand) for strand in testbed.strands] == [
         "h0.eth0.tx - osw1.1A",
         "osw1.1B - h0.eth0.rx",
@@ -104,14 +112,15 @@ fibres:
         "11: composites.sel.ports.2A: osw1.99A: switch osw1 (osw) has no end 99A; its ends are 1A to 16B",
         "12: composites.sel.ports.3A: osv1.1A: 'osv1' is no switch (write sw1.in, osw1.3A); did you mean osw1?",
         "13: composites.sel.ports.4A: osw1.1A is sel.1A already; an end of an element is one end of one composite",
-        "14: composites.sel.ports.5A..6A: 5A..6A: osw1.2A..4A: 2 ends here and 3 there; both must be as many",
-        "15: composites.sel.ports.x!: port 'x!': not a port; write 3A, 3B, or the name of a one-sided port such as 5 or in",
-        "16: composites.osw1: name osw1 is taken by switches.osw1; each part needs its own",
+        "14: composites.sel.ports.5A..6A: 5A..6A: osw1.2A..4A: 2 names for 3 ends; the numbers must be equal",
+        "15: composites.sel.ports.x!: port 'x!': not a port; write 3A, 3B, or the name of a one-sided port such as 5 "
+        "or in",
+        "16: composites.osw1: name osw1 is used by switches.osw1; each part needs its own",
         "17: composites.none.ports: must not be empty",
         "18: composites.mixed.ports: in has no side and 1A has one; name all ends with sides (1A, 1B), or none",
-        "19: composites.one-way.ports: has ends on side A only; light that comes in by them goes nowhere",
+        "19: composites.one-way.ports: has ends on side A only; light that enters by them cannot leave",
         "20: composites.odd.elements: unknown key; known: ports",
-        "20: composites.odd.ports: has ends on side A only; light that comes in by them goes nowhere",
+        "20: composites.odd.ports: has ends on side A only; light that enters by them cannot leave",
         "23: fibres[1]: nowhere.1A: nothing is named nowhere; known: h0, mixed, none, odd, one-way, osw1, sel, x1",
     ]
 
@@ -119,7 +128,8 @@ fibres:
 def test_light_leaves_a_composite_by_its_ports_alone(load: Load) -> None:
     text = SOUND.replace("  - sel.1B -> h0.eth0.rx\n", "  - osw1.6B -> h0.eth0.rx\n")
     assert said(load(text)) == [
-        "9: composites.sel.ports: osw1.6B is an end of an element inside of sel, and its fibre leads outside, to h0.eth0.rx. Name the end under ports"
+        "9: composites.sel.ports: osw1.6B is an end of an element inside of sel, and its fibre leads outside, to "
+        "h0.eth0.rx. Name the end under ports"
     ]
 
 

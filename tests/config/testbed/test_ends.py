@@ -12,8 +12,10 @@ from hwd_drivers.core.errors import ConfigError, RefusedError
 TESTBED = """\
 testbed: two
 switches:
-  ocs1: {driver: polatis-tl1, model: polatis-6000, size: 8x8, address: "127.0.0.1:1", login: {user: u, password: {env: P}}}
-  ocs2: {driver: polatis-tl1, model: polatis-6000, size: 8x8, owner: h0, address: "127.0.0.1:2", login: {user: u, password: {env: P}}}
+  ocs1: {driver: polatis-tl1, model: polatis-6000, size: 8x8,
+    address: "127.0.0.1:1", login: {user: u, password: {env: P}}}
+  ocs2: {driver: polatis-tl1, model: polatis-6000, size: 8x8, owner: h0,
+    address: "127.0.0.1:2", login: {user: u, password: {env: P}}}
 hosts: {h0: {nics: {}}}
 fibres: []
 """

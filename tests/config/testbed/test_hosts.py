@@ -26,11 +26,13 @@ def test_a_twin_may_be_a_virtual_machine(load: Load) -> None:
     [
         (
             "machine: vm1",
-            "4: hosts.h0.twin.machine: 'vm1' is no IP address; write the address at which the machine reaches this one, as 10.0.2.2 of QEMU's user network",
+            "4: hosts.h0.twin.machine: 'vm1' is no IP address; write the address at which the machine reaches this "
+            "one, as 10.0.2.2 of QEMU's user network",
         ),
         (
             "machine: 10.0.2.2, kernel: true",
-            "4: hosts.h0.twin.kernel: a host is a virtual machine with a kernel of its own (machine) or in the kernel of this one, not both",
+            "4: hosts.h0.twin.kernel: a host is a virtual machine with a kernel of its own (machine) or in the kernel "
+            "of this one, not both",
         ),
         (
             "machine: 10.0.2.2, clock: {offset_s: 5}",

@@ -7,7 +7,7 @@ import pytest
 from hwd.bus.module_timings import declared_timings
 from hwd.config.testbed.testbed import Loaded
 from hwd.model.testbed import Module, ModuleStandard, Testbed
-from hwd.twin.agents import agent_config
+from hwd.twin.agent_config import agent_config
 from hwd_agents.process.config import ModuleTiming, SourcesConfig, TwinConfig
 
 Load = Callable[[str], Loaded]

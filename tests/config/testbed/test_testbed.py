@@ -133,29 +133,71 @@ ports: {ocs1.31: {state: spare}, ocs1.32: {state: maintenance, why: dirty, until
     [
         ("hostz: {}", "9: hostz: unknown key; did you mean hosts?"),
         ("ports: {ocs1.1: {state: spare, wy: x}}", "9: ports.ocs1.1.wy: unknown key; did you mean why?"),
-        ("ports: {ocs1.99: {state: spare}}", "9: ports.ocs1.99: switch ocs1 (polatis-6000) has no port '99'; name both sides at once, such as ocs1.31"),
+        (
+            "ports: {ocs1.99: {state: spare}}",
+            "9: ports.ocs1.99: switch ocs1 (polatis-6000) has no port '99'; name both sides at once, such as ocs1.31",
+        ),
         ("ports: {ocs.1: {state: spare}}", "9: ports.ocs.1: ocs is no switch (write ocs1.31); did you mean ocs1?"),
         ("  - ocs1.1A <-> ocs1.3B", "9: fibres[2]: ocs1.1A has a fibre already, of line 7; a fibre end takes one"),
         ("  - ocs2.1 <-> ocs1.3", "9: fibres[2]: ocs2.1: nothing is named ocs2; did you mean ocs1?"),
-        ("  - ocs1.99 <-> ocs1.3", "9: fibres[2]: ocs1.99: switch ocs1 (polatis-6000) has no port 99; it has 64 ends from 1A to 32B"),
+        (
+            "  - ocs1.99 <-> ocs1.3",
+            "9: fibres[2]: ocs1.99: switch ocs1 (polatis-6000) has no port 99; it has 64 ends from 1A to 32B",
+        ),
         ("  - h0.eth7 <-> ocs1.3", "9: fibres[2]: h0.eth7: host h0 has no NIC port eth7; did you mean eth0?"),
-        ("  - h0.eth0/2 <-> ocs1.3", "9: fibres[2]: h0.eth0/2: module 100g-lr4 has all lanes on one fibre: omit the lane"),
-        ("  - h0.eth0.tx <-> h1.eth0.tx", "9: fibres[2]: h0.eth0.tx and h1.eth0.tx are both transmitters: no light can pass from one to the other"),
-        ("  - h0.eth0.rx -> ocs1.3A", "9: fibres[2]: h0.eth0.rx -> ocs1.3A: light goes from a tx to an rx; swap the two"),
-        ("  - h0.eth0 -> ocs1.3", "9: fibres[2]: h0.eth0 -> ocs1.3: -> is one fibre; name the ends (h0.eth0.tx -> ocs1.3A), or write <->"),
-        ("  - h0.eth0.tx <-> ocs1.3", "9: fibres[2]: h0.eth0.tx is one fibre and ocs1.3 is 2: name the end, such as ocs1.3B or ocs1.3A"),
-        ("  - {from: ocs1.3B, to: ocs1.3A, via: [pp1.1]}", "9: fibres[2]: via pp1.1: pp1 is no patch panel; there is none"),
+        (
+            "  - h0.eth0/2 <-> ocs1.3",
+            "9: fibres[2]: h0.eth0/2: module 100g-lr4 has all lanes on one fibre: omit the lane",
+        ),
+        (
+            "  - h0.eth0.tx <-> h1.eth0.tx",
+            "9: fibres[2]: h0.eth0.tx and h1.eth0.tx are both transmitters: no light can pass from one to the other",
+        ),
+        (
+            "  - h0.eth0.rx -> ocs1.3A",
+            "9: fibres[2]: h0.eth0.rx -> ocs1.3A: light goes from a tx to an rx; swap the two",
+        ),
+        (
+            "  - h0.eth0 -> ocs1.3",
+            "9: fibres[2]: h0.eth0 -> ocs1.3: -> is one fibre; name the ends (h0.eth0.tx -> ocs1.3A), or write <->",
+        ),
+        (
+            "  - h0.eth0.tx <-> ocs1.3",
+            "9: fibres[2]: h0.eth0.tx is one fibre and ocs1.3 is 2: name the end, such as ocs1.3B or ocs1.3A",
+        ),
+        (
+            "  - {from: ocs1.3B, to: ocs1.3A, via: [pp1.1]}",
+            "9: fibres[2]: via pp1.1: pp1 is no patch panel; there is none",
+        ),
         ("  - {from: ocs1.3B, too: ocs1.3A}", "9: fibres[2].to: is missing"),
-        ("  - {from: ocs1.3B, to: ocs1.3A, loss_db: -1}", "9: fibres[2].loss_db: must be greater than or equal to 0, not -1"),
+        (
+            "  - {from: ocs1.3B, to: ocs1.3A, loss_db: -1}",
+            "9: fibres[2].loss_db: must be greater than or equal to 0, not -1",
+        ),
         ("  - what", "9: fibres[2]: 'what' is no fibre; write h0.eth0 <-> ocs1.1, or ocs1.9B -> sel0.in"),
-        ("packet_switches: {h0: {ports: 2}}", "9: packet_switches.h0: name h0 is used by hosts.h0; each part needs its own"),
-        ("passives: {p p: {kind: tap, loss_db: 0.5}}", "9: passives.p p: name 'p p' must begin with a letter and go on with letters, digits, - and _"),
-        ("passives: {sp: {kind: splitter, loss_db: 3.5}}", "9: passives.sp.ports: is missing: a splitter has as many as it says"),
-        ("host_actions: [mtu, speed]", "9: host_actions[1]: must be 'mtu', 'autoneg', 'fec', 'address', 'neighbour' or 'route', not 'speed'"),
+        (
+            "packet_switches: {h0: {ports: 2}}",
+            "9: packet_switches.h0: name h0 is used by hosts.h0; each part needs its own",
+        ),
+        (
+            "passives: {p p: {kind: tap, loss_db: 0.5}}",
+            "9: passives.p p: name 'p p' must begin with a letter and go on with letters, digits, - and _",
+        ),
+        (
+            "passives: {sp: {kind: splitter, loss_db: 3.5}}",
+            "9: passives.sp.ports: is missing: a splitter has as many as it says",
+        ),
+        (
+            "host_actions: [mtu, speed]",
+            "9: host_actions[1]: must be 'mtu', 'autoneg', 'fec', 'address', 'neighbour' or 'route', not 'speed'",
+        ),
         ("host_actions: mtu", "9: host_actions: must be a list, not 'mtu'"),
-        ("passives: {sp: {kind: spliter, ports: 2, loss_db: 3.5}}", "9: passives.sp.kind: must be 'panel', 'splitter', 'tap', 'circulator' or 'attenuator', not 'spliter'"),
+        (
+            "passives: {sp: {kind: spliter, ports: 2, loss_db: 3.5}}",
+            "9: passives.sp.kind: must be 'panel', 'splitter', 'tap', 'circulator' or 'attenuator', not 'spliter'",
+        ),
     ],
-)  # fmt: skip
+)
 def test_problem_is_told_with_its_place(load: Load, added: str, problem: str) -> None:
     loaded = load(SOUND + added + "\n")
     assert problem in said(loaded)
@@ -167,21 +209,51 @@ def test_problem_is_told_with_its_place(load: Load, added: str, problem: str) ->
 @pytest.mark.parametrize(
     ("entry", "problem"),
     [
-        ("driver: polatis, model: polatis-6000, address: a", ".driver: driver 'polatis' is not installed; did you mean polatis-tl1?"),
-        ("driver: polatis-tl1, model: polatis-600, address: a", ".model: driver polatis-tl1 has no model 'polatis-600'; did you mean polatis-6000?"),
-        ("driver: polatis-tl1, model: polatis-6000, address: a, size: 400x400", ".size: 400 is over the 64 ports a side of this model"),
-        ("driver: polatis-tl1, model: polatis-6000, address: a, options: {pol_s: 1}", ".options.pol_s: driver polatis-tl1 has no such option; did you mean poll_s?"),
-        ("driver: polatis-tl1, model: polatis-6000, address: a, options: {poll_s: often}", ".options.poll_s: must be a number, not 'often'"),
+        (
+            "driver: polatis, model: polatis-6000, address: a",
+            ".driver: driver 'polatis' is not installed; did you mean polatis-tl1?",
+        ),
+        (
+            "driver: polatis-tl1, model: polatis-600, address: a",
+            ".model: driver polatis-tl1 has no model 'polatis-600'; did you mean polatis-6000?",
+        ),
+        (
+            "driver: polatis-tl1, model: polatis-6000, address: a, size: 400x400",
+            ".size: 400 is over the 64 ports a side of this model",
+        ),
+        (
+            "driver: polatis-tl1, model: polatis-6000, address: a, options: {pol_s: 1}",
+            ".options.pol_s: driver polatis-tl1 has no such option; did you mean poll_s?",
+        ),
+        (
+            "driver: polatis-tl1, model: polatis-6000, address: a, options: {poll_s: often}",
+            ".options.poll_s: must be a number, not 'often'",
+        ),
         ("driver: polatis-tl1, model: polatis-6000, address: a, owner: h7", ".owner: h7 is no host; known: h0, h1"),
         ("driver: polatis-tl1, model: polatis-6000", ": a switch needs exactly one of address and twin"),
-        ("driver: polatis-tl1, model: polatis-6000, twin: {timing: polatis-opsu}", ".twin.timing: timing 'polatis-opsu' is not known; did you mean polatis-opus?"),
-        ("driver: polatis-tl1, model: polatis-6000, twin: {options: {in_sue: deny}}", ".twin.options.in_sue: unknown key; did you mean in_use?"),
-        ("driver: polatis-tl1, model: polatis-6000, twin: {options: {in_use: drop}}", ".twin.options.in_use: must be 'move' or 'deny', not 'drop'"),
-        ("driver: osw, model: 1x4, twin: {options: {pol_s: 1}}", ".twin.options.pol_s: a twin of driver osw has no such option; did you mean poll_s?"),
-        ("driver: polatis-tl1, model: polatis-6000, address: a, login: {user: u, password: {env: A, file: b}}", ".login.password: name one place of the secret: {env: NAME} or {file: PATH}"),
+        (
+            "driver: polatis-tl1, model: polatis-6000, twin: {timing: polatis-opsu}",
+            ".twin.timing: timing 'polatis-opsu' is not known; did you mean polatis-opus?",
+        ),
+        (
+            "driver: polatis-tl1, model: polatis-6000, twin: {options: {in_sue: deny}}",
+            ".twin.options.in_sue: unknown key; did you mean in_use?",
+        ),
+        (
+            "driver: polatis-tl1, model: polatis-6000, twin: {options: {in_use: drop}}",
+            ".twin.options.in_use: must be 'move' or 'deny', not 'drop'",
+        ),
+        (
+            "driver: osw, model: 1x4, twin: {options: {pol_s: 1}}",
+            ".twin.options.pol_s: a twin of driver osw has no such option; did you mean poll_s?",
+        ),
+        (
+            "driver: polatis-tl1, model: polatis-6000, address: a, login: {user: u, password: {env: A, file: b}}",
+            ".login.password: name one place of the secret: {env: NAME} or {file: PATH}",
+        ),
         ("driver: polatis-tl1, model: polatis-6000, adress: a", ".adress: unknown key; did you mean address?"),
     ],
-)  # fmt: skip
+)
 def test_problem_of_a_switch_is_told(load: Load, entry: str, problem: str) -> None:
     told = said(load(SOUND.replace(SWITCH, f"switches: {{ocs1: {{{entry}}}}}")))
     assert f"2: switches.ocs1{problem}" in told
@@ -190,14 +262,18 @@ def test_problem_of_a_switch_is_told(load: Load, entry: str, problem: str) -> No
 @pytest.mark.parametrize(
     ("nic", "problem"),
     [
-        ("{module: 100g-lr5}", ".module.type: module type '100g-lr5' is not known, and some of its values (lanes, parallel, tx_min_dbm, tx_max_dbm, rx_min_dbm, rx_max_dbm) are missing; did you mean 100g-lr4?"),
+        (
+            "{module: 100g-lr5}",
+            ".module.type: module type '100g-lr5' is not known, and some of its values (lanes, parallel, tx_min_dbm, "
+            "tx_max_dbm, rx_min_dbm, rx_max_dbm) are missing; did you mean 100g-lr4?",
+        ),
         ("{module: {type: 100g-lr4, tx_min_dbm: 9.0}}", ".module: tx_min_dbm is over tx_max_dbm (9.00 over 4.50 dBm)"),
         ("{module: 100g-lr4, ip: 10.0.0}", ".ip: '10.0.0' is no IP address; write 10.1.0.1/32"),
         ("{module: 100g-lr4, gpus: [3]}", ".gpus: host h0 has no GPU 3; there is none"),
         ("{module: 100g-lr4, rail: first}", ".rail: must be a whole number, not 'first'"),
         ("{rail: 0}", ".module: is missing"),
     ],
-)  # fmt: skip
+)
 def test_problem_of_a_nic_port_is_told(load: Load, nic: str, problem: str) -> None:
     told = said(load(SOUND.replace("{module: 100g-lr4}", nic, 1)))
     assert f"4: hosts.h0.nics.eth0{problem}" in told
@@ -214,7 +290,8 @@ def test_lane_without_strand_is_told(load: Load) -> None:
     )
     told = said(load(text))
     assert told == [
-        "4: hosts.h0.nics.eth0: no fibre at h0.eth0/2.tx, h0.eth0/3.tx, h0.eth0/4.tx, h0.eth0/2.rx, h0.eth0/3.rx, h0.eth0/4.rx, "
+        "4: hosts.h0.nics.eth0: no fibre at h0.eth0/2.tx, h0.eth0/3.tx, h0.eth0/4.tx, h0.eth0/2.rx, h0.eth0/3.rx, "
+        "h0.eth0/4.rx, "
         "while the other lanes of h0.eth0 have one"
     ]
 
@@ -252,7 +329,8 @@ def test_pair_that_can_never_meet_its_budget_is_a_warning(load: Load) -> None:
     loaded = load(SOUND.replace("- h1.eth0 <-> ocs1.2", "- {from: h1.eth0, to: ocs1.2, loss_db: 4.0}"))
     assert loaded.testbed is not None
     assert said(loaded) == [
-        f"{line}: hosts.{one}.nics.eth0: warning: {one}.eth0 can never meet its loss budget with {other}.eth0: the way to "
+        f"{line}: hosts.{one}.nics.eth0: warning: {one}.eth0 can never meet its loss budget with {other}.eth0: the way "
+        f"to "
         f"{other}.eth0 loses up to 6.7 dB, the budget is 6.3 dB; such links will be refused"
         for line, one, other in ((4, "h0", "h1"), (5, "h1", "h0"))
     ]
@@ -269,9 +347,9 @@ def test_secret_in_clear_is_told_and_never_printed(load: Load) -> None:
 
 
 def test_panel_port_passed_twice_is_told(load: Load) -> None:
-    text = (
-        SOUND
-        + "  - {from: ocs1.3B, to: ocs1.4A, via: [pp1.1]}\n  - {from: ocs1.4B, to: ocs1.3A, via: [pp1.1]}\npassives: {pp1: {kind: panel, ports: 2, loss_db: 0.3}}\n"
+    text = SOUND + (
+        "  - {from: ocs1.3B, to: ocs1.4A, via: [pp1.1]}\n  - {from: ocs1.4B, to: ocs1.3A, via: "
+        "[pp1.1]}\npassives: {pp1: {kind: panel, ports: 2, loss_db: 0.3}}\n"
     )
     assert "10: fibres[3]: pp1.1A has a fibre already, of line 9; a fibre end takes one" in said(load(text))
 
@@ -312,7 +390,31 @@ def test_mfabric_testbed_has_12_optical_and_4_electrical_ports(specs: dict[str, 
 
 
 LINES = EXAMPLES[0].with_name("opus-testbed.yaml").read_text().splitlines()
-SCRAPS = st.sampled_from(["{", "}", "[", ": ", "- ", "&a ", "*a", "!!python/object:os.system ", "\t", "'", "|", "? ", "<<: ", "0x", "null", "---\n", "9" * 400, "ocs1.1A", " -> ", "ÿ", "\x00"])  # fmt: skip
+SCRAPS = st.sampled_from(
+    [
+        "{",
+        "}",
+        "[",
+        ": ",
+        "- ",
+        "&a ",
+        "*a",
+        "!!python/object:os.system ",
+        "\t",
+        "'",
+        "|",
+        "? ",
+        "<<: ",
+        "0x",
+        "null",
+        "---\n",
+        "9" * 400,
+        "ocs1.1A",
+        " -> ",
+        "ÿ",
+        "\x00",
+    ]
+)
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -330,8 +432,44 @@ def test_damaged_testbed_file_gives_problems_and_no_traceback(load: Load, data: 
     assert all(problem.line >= 1 for problem in loaded.problems)
 
 
-KEYS = st.sampled_from(["testbed", "switches", "hosts", "fibres", "ports", "passives", "packet_switches", "h0", "ocs1", "nics", "eth0", "module", "type", "twin", "clock", "driver", "model", "kind", "login", "password", "gpus", "from", "to", "via", "options", "x"])  # fmt: skip
-LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["polatis-tl1", "polatis-6000", "100g-lr4", "h0.eth0 <-> ocs1.1", "panel", "10.0.0.1"]) | st.text()  # fmt: skip
+KEYS = st.sampled_from(
+    [
+        "testbed",
+        "switches",
+        "hosts",
+        "fibres",
+        "ports",
+        "passives",
+        "packet_switches",
+        "h0",
+        "ocs1",
+        "nics",
+        "eth0",
+        "module",
+        "type",
+        "twin",
+        "clock",
+        "driver",
+        "model",
+        "kind",
+        "login",
+        "password",
+        "gpus",
+        "from",
+        "to",
+        "via",
+        "options",
+        "x",
+    ]
+)
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.sampled_from(["polatis-tl1", "polatis-6000", "100g-lr4", "h0.eth0 <-> ocs1.1", "panel", "10.0.0.1"])
+    | st.text()
+)
 TREES = st.recursive(
     LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=5), max_leaves=30
 )

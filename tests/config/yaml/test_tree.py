@@ -69,10 +69,13 @@ def test_alias_is_followed() -> None:
         ("a: *x\n", "f.yaml:1: *x names no &x above it"),
         ("a: &x [*x]\n", "f.yaml:1: *x is inside of &x"),
         ("[1]: 2\n", "f.yaml:1: a key must be text, not a mapping or a list"),
-        ("a: !!python/name:os.system x\n", "f.yaml:1: tag tag:yaml.org,2002:python/name:os.system is not accepted here: plain YAML only"),
+        (
+            "a: !!python/name:os.system x\n",
+            "f.yaml:1: tag tag:yaml.org,2002:python/name:os.system is not accepted here: plain YAML only",
+        ),
         (b"a: \xff\n", "f.yaml:1: not UTF-8: invalid start byte"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_told_with_its_line(text: str | bytes, said: str) -> None:
     assert problem(text) == said
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hwd.cli.steps import NOT_ENDED, steps_of, switches_left
-from hwd.client.kept import document_of
+from hwd.cli.run_steps import NOT_ENDED, steps_of, switches_left
+from hwd.client.document_list import document_of
 from hwd.daemon.daemon import RECALLED_MOST
 from hwd.reconfigure import journal_file
 from hwd.records.journal_id import MemoryJournalId

@@ -1,4 +1,6 @@
-"""One run, as it was recorded: two hosts, two reconfigurations, in virtual time; `run.jsonl` is what `hwd export` made of it."""
+"""One run, as it was recorded: two hosts, two reconfigurations, in virtual time; `run.jsonl` is what `hwd export` made
+of it.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +28,9 @@ def recorded(here: Path) -> Recorded:
 
 @pytest.fixture
 def broken_off(recorded: Recorded) -> Recorded:
-    """The same until the daemon died under the second reconfiguration: commanded, some events seen, no timeline, no end."""
+    """The same until the daemon died under the second reconfiguration: commanded, some events seen, no
+    timeline, no end.
+    """
     run, documents = recorded
     second = [index for index, one in enumerate(documents) if one.kind == "reconfiguration.commanded"][1]
     return run, documents[: second + 9]

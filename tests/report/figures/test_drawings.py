@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from hwd.model.instant import Origin
 from hwd.report import cdf, waterfall
+from hwd.report.conditions import Conditions
 from hwd.report.figures.drawing import tick_labels, ticks
 from hwd.report.figures.waterfall import ROWS_MAX
-from hwd.report.lab import Conditions
 from hwd.report.papers import figures
 from hwd.timeline import StageName, Timeline, build_timeline, samples
 
@@ -84,19 +84,36 @@ def test_no_story_breaks_the_drawing(
     seen: list[tuple[str, str, bool, int, int]], answered_ns: int | None, commanded: bool
 ) -> None:
     events = [
-        {"host": host, "boot": "b", "seq": seq, "type": kind, "port": "eth0", "earliest_ns": at - error, "latest_ns": at + error, "best_ns": at,
-         "agent_ns": 0, "origin": "twin", "source": "s<&>", "data": {STATES.get(kind, "x"): up, "reconfiguration": "r"}}
+        {
+            "host": host,
+            "boot": "b",
+            "seq": seq,
+            "type": kind,
+            "port": "eth0",
+            "earliest_ns": at - error,
+            "latest_ns": at + error,
+            "best_ns": at,
+            "agent_ns": 0,
+            "origin": "twin",
+            "source": "s<&>",
+            "data": {STATES.get(kind, "x"): up, "reconfiguration": "r"},
+        }
         for seq, (host, kind, up, at, error) in enumerate(seen)
-    ]  # fmt: skip
+    ]
     command = {"switch": "ocs1", "commanded_ns": 0, "acknowledged_ns": answered_ns, "commands": 1}
     timeline = build_timeline(
-        started={"reconfiguration": "r", "run": None, "what": "<&>\"'", "links": [{"link": "h0.eth0<->h1.eth0", "kept": False}],
-                 "moves": [{"switch": "ocs1", "remove": [], "add": ["1A-2B"]}]},
+        started={
+            "reconfiguration": "r",
+            "run": None,
+            "what": "<&>\"'",
+            "links": [{"link": "h0.eth0<->h1.eth0", "kept": False}],
+            "moves": [{"switch": "ocs1", "remove": [], "add": ["1A-2B"]}],
+        },
         commanded=[command] if commanded else [],
         events=events,
         sampled={},
         switch_origins={"ocs1": Origin.TWIN},
-    )  # fmt: skip
+    )
     svg = waterfall(timeline, virtual_time=True)
     root = ElementTree.fromstring(svg)
     width = float(root.get("width", "0"))

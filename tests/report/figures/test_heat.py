@@ -52,9 +52,19 @@ def test_no_link_moved_is_no_map(make_timeline: MakeTimeline) -> None:
 
 def test_slower_is_orange_faster_blue_and_close_ones_are_pale() -> None:
     heat = HeatMap(
-        name="x", title="x", note="", rows=("a", "b", "c", "d"), columns=("one", "two"), by_column=True,
-        cells=(((1.0, "slow"), (1.0, "")), ((0.25, "fast"), (1.0, "")), ((0.5, "middle"), (1.02, "close")), ((0.5, ""), (1.0, ""))),
-    )  # fmt: skip
+        name="x",
+        title="x",
+        note="",
+        rows=("a", "b", "c", "d"),
+        columns=("one", "two"),
+        by_column=True,
+        cells=(
+            ((1.0, "slow"), (1.0, "")),
+            ((0.25, "fast"), (1.0, "")),
+            ((0.5, "middle"), (1.02, "close")),
+            ((0.5, ""), (1.0, "")),
+        ),
+    )
     fills = {mark.title: mark.fill for mark in heat_drawing(heat).marks if isinstance(mark, Rect) and mark.title}
     red, blue = (int(fills["slow"][at : at + 2], 16) for at in (1, 5))
     assert red > blue + 100

@@ -11,8 +11,8 @@ import pytest
 from hwd.model.instant import Origin
 from hwd.records import RecordingSink, Records, Run, RunOutcome
 from hwd.report import RunReport, html, load, typical
-from hwd.report.commands import Commanded
-from hwd.report.lab import Lab
+from hwd.report.conditions import RunTimings
+from hwd.report.switch_commands import Commanded
 from hwd.timeline import StageName, Timeline, build_timeline
 from hwd_drivers.core.documents import Document, Json
 from hwd_drivers.core.errors import ConfigError
@@ -134,7 +134,7 @@ def test_pairs_have_a_table_with_the_paper_beside_each(make_run: MakeRun) -> Non
         for pairs in (1, 16)
         for repeat in range(3)
     )  # fmt: skip
-    report = dataclasses.replace(make_run(), commands=commands, lab=Lab(others=frozenset({"polatis-mfabric"})))
+    report = dataclasses.replace(make_run(), commands=commands, lab=RunTimings(others=frozenset({"polatis-mfabric"})))
     words = " ".join(Page(html([report])).words)
     assert "1, real time 3 41.0 ms" in words
     assert "mfabric fig. 10: mean 46.75 ms  fitted to it" in words
@@ -217,18 +217,36 @@ def test_figures_follow_the_documents(make_run: MakeRun, make_timeline: MakeTime
     timeline = make_timeline(links=1)
     start_ns = timeline.links[0].instants[0].at_ns
     events = [
-        {"host": end.end.host, "boot": "b", "seq": seq, "type": one.name, "port": end.end.port,
-         "earliest_ns": start_ns + (one.earliest_ns - start_ns) // 2, "best_ns": start_ns + (one.at_ns - start_ns) // 2, "latest_ns": start_ns + (one.latest_ns - start_ns) // 2,
-         "agent_ns": 0, "origin": one.origin, "source": one.source,
-         "data": {"carrier": True, "up": True, "active": True, "reconfiguration": "r1"}}
-        for end in timeline.ends for seq, one in enumerate(end.observations)
-    ]  # fmt: skip
+        {
+            "host": end.end.host,
+            "boot": "b",
+            "seq": seq,
+            "type": one.name,
+            "port": end.end.port,
+            "earliest_ns": start_ns + (one.earliest_ns - start_ns) // 2,
+            "best_ns": start_ns + (one.at_ns - start_ns) // 2,
+            "latest_ns": start_ns + (one.latest_ns - start_ns) // 2,
+            "agent_ns": 0,
+            "origin": one.origin,
+            "source": one.source,
+            "data": {"carrier": True, "up": True, "active": True, "reconfiguration": "r1"},
+        }
+        for end in timeline.ends
+        for seq, one in enumerate(end.observations)
+    ]
     halved = build_timeline(
-        started={"reconfiguration": "r1", "run": None, "what": "ring", "links": [{"link": str(timeline.links[0].link), "kept": False}],
-                 "moves": [{"switch": "ocs1", "remove": [], "add": ["1A-2B"]}]},
+        started={
+            "reconfiguration": "r1",
+            "run": None,
+            "what": "ring",
+            "links": [{"link": str(timeline.links[0].link), "kept": False}],
+            "moves": [{"switch": "ocs1", "remove": [], "add": ["1A-2B"]}],
+        },
         commanded=[{"switch": "ocs1", "commanded_ns": start_ns, "acknowledged_ns": start_ns + 10**8, "commands": 1}],
-        events=events, sampled={}, switch_origins={},
-    )  # fmt: skip
+        events=events,
+        sampled={},
+        switch_origins={},
+    )
     whole = html([make_run(timelines=(timeline,))])
     half = html([make_run(timelines=(halved,))])
     total_s = timeline.links[0].stage(StageName.TURNAROUND).seconds

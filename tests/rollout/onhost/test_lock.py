@@ -14,16 +14,18 @@ import pytest
 from hwd.model.testbed import Host, Testbed
 from hwd.rollout.broker import Brokers
 from hwd.rollout.deploy import Rollout
+from hwd.rollout.host_report import Result
 from hwd.rollout.layout import Layout
 from hwd.rollout.onhost.lock import exclusive
 from hwd.rollout.onhost.programs import Failure
 from hwd.rollout.remote import RemoteHost
 from hwd.rollout.remove import Removal
-from hwd.rollout.steps import Result
 from hwd_drivers.core.errors import FailedError, HwdError, RefusedError
 from hwd_drivers.core.offload import ThreadOffload
 
-BUSY = rf"h0: somebody rolls out to it already: {getpass.getuser()}@.+, since 2\d\d\d-.* UTC by the clock of the host"
+BUSY = (
+    rf"h0: another roll-out to it is in progress: {getpass.getuser()}@.+, since 2\d\d\d-.* UTC by the clock of the host"
+)
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from hwd.rollout.host_program import make_program
 from hwd.rollout.layout import Layout
 from hwd.rollout.onhost import program as onhost
 from hwd.rollout.onhost.facts import BEFORE, COMPLETE, journal, look, reach
 from hwd.rollout.onhost.programs import Failure
-from hwd.rollout.sent import make_program
 
 
 class Place:
@@ -146,7 +146,9 @@ def test_two_roll_outs_at_once_are_refused(place: Place) -> None:
     fd = os.open(place.root, os.O_RDONLY)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
-        with pytest.raises(Failure, match="another roll-out is at work on this host, or one that was cut off goes on"):
+        with pytest.raises(
+            Failure, match="another roll-out is in progress on this host, or an interrupted one is completing"
+        ):
             place.switch("a", "one")
     finally:
         os.close(fd)
@@ -159,7 +161,7 @@ def test_what_an_install_left_that_was_cut_off_is_taken_away(place: Place, capsy
     with pytest.raises(ValueError, match="not enough values"):  # there is no pip to install with
         onhost.install(place.layout, str(place.folder / "staging"), "new", ["hwd-agents"], "0.1.0")
     assert place.names == ["good"], "nor does what has just failed stay"
-    assert '{"step": "taking away half, which was not finished"}' in capsys.readouterr().out
+    assert '{"step": "removing half, which is incomplete"}' in capsys.readouterr().out
 
 
 def test_an_environment_that_does_not_run_any_more_is_made_anew(
@@ -169,7 +171,7 @@ def test_an_environment_that_does_not_run_any_more_is_made_anew(
     (place.folder / "staging").mkdir()
     with pytest.raises(ValueError, match="not enough values"):  # there is no pip to install with
         onhost.install(place.layout, str(place.folder / "staging"), "a", ["hwd-agents"], "0.1.0")
-    assert '{"step": "taking away a, which does not run any more"}' in capsys.readouterr().out
+    assert '{"step": "removing a, which does not run any more"}' in capsys.readouterr().out
 
 
 def test_a_host_without_room_is_not_touched(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,7 +219,7 @@ def test_removal_stops_where_settings_cannot_be_put_back(place: Place) -> None:
     program.chmod(0o755)
     place.switch("a", "one")
     (place.state / "settings").write_text("something")
-    with pytest.raises(Failure, match=r"not put back: eth0 mtu: no such interface\. .*--leave-settings"):
+    with pytest.raises(Failure, match=r"not restored: eth0 mtu: no such interface\. .*--leave-settings"):
         onhost.remove(place.layout, keep_spool=False, leave_settings=False)
     assert place.now == ("a", "one")
     program.unlink()

@@ -1,4 +1,6 @@
-"""What twins do when they are told to misbehave: through the real driver and the agent's own sources, in virtual time."""
+"""What twins do when they are told to misbehave: through the real driver and the agent's own sources,
+in virtual time.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -468,7 +470,7 @@ def test_switching_autoneg_off_makes_the_firmware_take_the_time_without_it(play:
 def test_nic_without_a_figure_for_it_does_not_change_its_negotiation(play: Play) -> None:
     async def body(scene: Scene) -> None:
         host = scene.rack.hosts["h0"]
-        with pytest.raises(RefusedError, match="there is no figure of it for the NIC timing mfabric-cx6"):
+        with pytest.raises(RefusedError, match="the NIC timing mfabric-cx6 has no figure for it"):
             host.change_setting("eth0", Setting.AUTONEG, False, {"autoneg": False})
         assert host.read_setting("eth0", Setting.AUTONEG, False) == {
             "autoneg": True,
@@ -496,7 +498,7 @@ def test_process_twin_holds_what_its_model_has_and_refuses_the_rest_by_name(play
         for setting in (Setting.NEIGHBOUR, Setting.ROUTE):
             with pytest.raises(RefusedError, match=f"eth0: {setting}: a twin host without a kernel"):
                 host.read_setting("eth0", setting, {})
-            with pytest.raises(RefusedError, match=f"eth0: {setting}: a twin host cannot be given"):
+            with pytest.raises(RefusedError, match=f"eth0: {setting}: a twin host cannot have"):
                 host.change_setting("eth0", setting, {}, None)
 
     play(body)

@@ -1,0 +1,38 @@
+"""Follows one run to its end by its events. No I/O."""
+
+from hwd.client.event_stream import Event
+from hwd.model.run import RunStatus
+
+KINDS = ("run.state",)
+"""Kinds of events to subscribe to."""
+
+
+class RunFollower:
+    """The state of one run. Where events were missed, the state has to be fetched."""
+
+    def __init__(self, status: RunStatus) -> None:
+        self.status = status
+
+    def ended(self) -> bool:
+        return self.status.state.ended
+
+    def state_from(self, event: Event) -> RunStatus | None:
+        """The state of this run in an event; None where the event is about another run."""
+        return state_in(event, self.status.run)
+
+    def take(self, status: RunStatus | None) -> bool:
+        """Record a state; True where it is a new one."""
+        if status is None or status == self.status:
+            return False
+        self.status = status
+        return True
+
+
+def state_in(event: Event, run: str) -> RunStatus | None:
+    """The state of a run in an event; None where the event has none of it. Where `event.document` is None, the state
+    has to be fetched.
+    """
+    document = event.document
+    if document is None or document.kind not in KINDS or document.data.get("run") != run:
+        return None
+    return RunStatus.from_data(document.data)

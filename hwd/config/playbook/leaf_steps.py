@@ -1,0 +1,284 @@
+"""Reads the steps that contain no other steps: each becomes a value, or problems with their places."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hwd.config.playbook.effort import Effort
+from hwd.config.playbook.expression import Expression, Value, fill_text, names_in
+from hwd.config.playbook.measurement_names import MEASUREMENTS
+from hwd.config.playbook.parameters import fill
+from hwd.config.playbook.playbook_files import PlaybookFiles
+from hwd.config.playbook.playbook_schema import ApplyEntry, DwellEntry, LeaseEntry, ReadyEntry
+from hwd.config.playbook.step_claims import claimed, needed
+from hwd.config.playbook.steps import (
+    ApplyStep,
+    AssertStep,
+    DwellStep,
+    FaultStep,
+    HostStep,
+    LeafStep,
+    LeaseStep,
+    NoteStep,
+    WaitStep,
+)
+from hwd.config.testbed.topology_file import read_topology
+from hwd.config.testbed.wanted_state import ARROW, WantedState, is_file, parse_what
+from hwd.config.yaml.file_problem import Where, nearest
+from hwd.config.yaml.tree import Node, Reading
+from hwd.config.yaml.validate import validate
+from hwd.fabric.claims import all_ports, leasable
+from hwd.fabric.fabric import Fabric
+from hwd.model.action import parse_actions, parse_settings
+from hwd.model.fault import check_fault, parse_fault
+from hwd.model.instant import InstantName
+from hwd.model.testbed import Testbed
+from hwd.topology.generate import GENERATORS
+from hwd_drivers.core.errors import ConfigError, RefusedError
+
+NOTE_LENGTH_MAX = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """The context in which a step is read: its file, the values, the includes, the lease of the run."""
+
+    reading: Reading
+    name: str
+    scope: Mapping[str, Value]
+    within: tuple[str, ...]
+    held: frozenset[str] = frozenset()
+    branch: bool = False
+
+
+@dataclass(slots=True)
+class LeafReader:
+    """Reads one step at a time. `readings` are those of the topology files that steps name, with their problems."""
+
+    files: PlaybookFiles
+    testbed: Testbed | None
+    effort: Effort
+    readings: dict[str, Reading] = field(default_factory=dict)
+    ports: frozenset[str] = frozenset()
+    """All ports of the testbed."""
+    _fabric: Fabric | None = None
+    _meant: dict[str, tuple[WantedState, frozenset[str]] | str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.testbed is not None:
+            self.ports = all_ports(self.testbed)
+            self._fabric = Fabric(self.testbed)
+
+    def read(self, kind: str, node: Node, where: Where, part: Part) -> tuple[LeafStep, ...]:
+        """The step of this kind; `node` is the value of its key. Empty where it cannot be used, two steps for an apply
+        with its wait.
+        """
+        match kind:
+            case "lease":
+                return self._lease(node, where, part)
+            case "apply":
+                return self._apply(node, where, part)
+            case "wait":
+                return self._wait(node, where, part)
+            case "host":
+                return self._host(node, where, part)
+            case "fault":
+                return self._fault(node, where, part)
+            case "note":
+                return self._note(node, where, part)
+            case _:
+                return self._assert(node, where, part)
+
+    def _lease(self, node: Node, where: Where, part: Part) -> tuple[LeafStep, ...]:
+        entry = validate(LeaseEntry, self._filled(node, where, part), where, part.reading)
+        if entry is None:
+            return ()
+        step = LeaseStep(ports="all" if entry.ports == ("all",) else entry.ports, for_s=entry.for_s)
+        if self.testbed is not None and step.ports != "all":
+            known = leasable(self.testbed)
+            for name in entry.ports:
+                if name not in known:
+                    part.reading.add(
+                        (*where, "ports"),
+                        f"{name}: no such port (write ocs1.3, h0.eth0, or all); {nearest(name, known)}",
+                    )
+            meant = dict.fromkeys(port for name in entry.ports for port in sorted(known.get(name, [name])))
+            step = LeaseStep(ports=tuple(meant), for_s=entry.for_s)
+        if part.branch and (twice := claimed([step], self.ports) & part.held):
+            part.reading.add(
+                (*where, "ports"),
+                f"{some(twice)}: the run leases that already; leave the lease of the branch out, or that of the run",
+            )
+        return (step,)
+
+    def _apply(self, node: Node, where: Where, part: Part) -> tuple[LeafStep, ...]:
+        entry = validate(ApplyEntry, self._filled(node, where, part), where, part.reading)
+        what = _what(entry, where, part.reading) if entry else None
+        if entry is None or what is None:
+            return ()
+        meant = self._meaning(what, where, part)
+        apply = ApplyStep(what=what, mode=entry.mode)
+        if meant is not None:
+            apply = replace(apply, wanted=meant[0], ports=meant[1])
+        if entry.ready_within_s is None:
+            return (apply,)
+        return (apply, WaitStep(until=InstantName.READY, within_s=entry.ready_within_s))
+
+    def _meaning(self, what: str, where: Where, part: Part) -> tuple[WantedState, frozenset[str]] | None:
+        """The wanted state on the testbed and the ports that it needs, worked out once for each text."""
+        if is_file(what):
+            return self._topology(what, where, part)
+        if self.testbed is None or self._fabric is None:
+            return None
+        if what not in self._meant:
+            try:
+                wanted = parse_what(what, self.testbed)
+                self._meant[what] = wanted, needed(wanted, self._fabric)
+            except ConfigError as error:
+                self._meant[what] = str(error)
+        meant = self._meant[what]
+        if isinstance(meant, tuple):
+            return meant
+        part.reading.add(where, meant)
+        return None
+
+    def _topology(self, file: str, where: Where, part: Part) -> tuple[WantedState, frozenset[str]] | None:
+        try:
+            name = self.files.name_of(part.name, file)
+            if name in self._meant:
+                known = self._meant[name]
+                return known if isinstance(known, tuple) else None
+            loaded = read_topology(self.files.text(name), file=self.files.path_of(name), testbed=self.testbed)
+            self.readings[name] = Reading(self.files.path_of(name), problems=[*loaded.problems])
+            if loaded.topology is None or self._fabric is None:
+                self._meant[name] = ""
+                return None
+            wanted = WantedState(name=file, links=loaded.topology.links)
+            meant = wanted, needed(wanted, self._fabric)
+        except ConfigError as error:
+            part.reading.add((*where, "topology"), str(error))
+            return None
+        self._meant[name] = meant
+        return meant
+
+    def _wait(self, node: Node, where: Where, part: Part) -> tuple[LeafStep, ...]:
+        filled = self._filled(node, where, part)
+        if "for_s" in filled.mapping():
+            dwell = validate(DwellEntry, filled, where, part.reading)
+            return (DwellStep(for_s=dwell.for_s),) if dwell else ()
+        ready = validate(ReadyEntry, filled, where, part.reading)
+        return (WaitStep(until=InstantName(ready.what), within_s=ready.within_s),) if ready else ()
+
+    def _host(self, node: Node, where: Where, part: Part) -> tuple[LeafStep, ...]:
+        filled = self._filled(node, where, part)
+        data = filled.plain()
+        if not isinstance(data, dict) or data.keys() != {"ports", "set"}:
+            part.reading.add(
+                where, "write host: {ports: all, set: {mtu: 4200}}; ports are all, h0.eth0 or a list of such"
+            )
+            return ()
+        try:
+            wanted = parse_settings(data["set"])
+            actions = parse_actions(data, self.testbed) if self.testbed is not None else ()
+        except ConfigError as error:
+            part.reading.add(where, str(error).removeprefix("host: "))
+            return ()
+        ports = data["ports"] if isinstance(data["ports"], str) else ", ".join(map(str, data["ports"]))
+        settings = ", ".join(f"{setting} {_said(value)}" for setting, value in wanted)
+        return (HostStep(text=f"{ports}: {settings}", actions=actions),)
+
+    def _fault(self, node: Node, where: Where, part: Part) -> tuple[LeafStep, ...]:
+        data = self._filled(node, where, part).plain()
+        if not isinstance(data, dict):
+            part.reading.add(where, "write fault: {switch: ocs1, fault: slow, seconds: 0.5}")
+            return ()
+        try:
+            fault = parse_fault(data)
+            if self.testbed is not None:
+                check_fault(fault, self.testbed)
+        except (ConfigError, RefusedError) as error:
+            part.reading.add(where, str(error).removeprefix("fault: "))
+            return ()
+        return (FaultStep(fault=fault),)
+
+    def _note(self, node: Node, where: Where, part: Part) -> tuple[LeafStep, ...]:
+        if not isinstance(node.value, str | int | float) or not node.text.strip() or len(node.text) > NOTE_LENGTH_MAX:
+            part.reading.add(where, f"must be text of 1 to {NOTE_LENGTH_MAX} characters")
+            return ()
+
+        def value(expression: Expression) -> Value:
+            """The value of parameters now; measurements are evaluated when the step runs."""
+            if MEASUREMENTS.keys().isdisjoint(expression.names):
+                return expression.value(part.scope)
+            expression.try_out({**MEASUREMENTS, **part.scope})
+            return f"{{{{ {expression} }}}}"
+
+        try:
+            self.effort.holes(node.text)
+            text = fill_text(node.text, value)
+        except ConfigError as error:
+            part.reading.add(where, str(error))
+            return ()
+        names = names_in(text)
+        return (NoteStep(text=text, scope={name: part.scope[name] for name in sorted(names & part.scope.keys())}),)
+
+    def _assert(self, node: Node, where: Where, part: Part) -> tuple[LeafStep, ...]:
+        if not isinstance(node.value, str) or "{{" in node.value:
+            part.reading.add(where, "must be a single expression without {{ }}, such as `last.turnaround.max_s < 12`")
+            return ()
+        try:
+            expression = Expression.parse(node.value)
+            if not isinstance(expression.try_out({**MEASUREMENTS, **part.scope}), bool):
+                raise ConfigError(f"{node.value!r}: is no question; compare it with something")
+        except ConfigError as error:
+            part.reading.add(where, str(error))
+            return ()
+        scope = {name: part.scope[name] for name in expression.names if name in part.scope}
+        return (AssertStep(expression=expression, scope=scope),)
+
+    def _filled(self, node: Node, where: Where, part: Part) -> Node:
+        return fill(part.reading, node, part.scope, where, self.effort)
+
+
+def _what(entry: ApplyEntry, where: Where, reading: Reading) -> str | None:
+    """The text that the command line would take for it."""
+    arguments = dict(entry.__pydantic_extra__ or {})
+    if sum(one is not None for one in (entry.topology, entry.links, entry.pairs)) != 1:
+        reading.add(where, "needs exactly one of topology, links and pairs")
+        return None
+    if entry.links is not None and ARROW not in entry.links:
+        reading.add((*where, "links"), f"{entry.links!r} is no link; write h0.eth0 <-> h2.eth0, or a list of them")
+        return None
+    generator = GENERATORS.get(entry.topology or "")
+    if entry.topology is not None and generator is None and not (is_file(entry.topology) or ARROW in entry.topology):
+        reading.add(
+            (*where, "topology"),
+            f"{entry.topology!r} is no topology, no file (.yaml) and no links (h0.eth0 <-> h2.eth0); "
+            f"{nearest(entry.topology, GENERATORS)}",
+        )
+        return None
+    known = [*ApplyEntry.model_fields, *(generator.arguments if generator else ())]
+    unknown = [key for key in arguments if key not in known]
+    for key in unknown:
+        reading.add((*where, key), f"unknown key; {nearest(key, known)}")
+    if unknown:
+        return None
+    if generator is None:
+        return entry.links or entry.pairs or entry.topology
+    return " ".join([entry.topology or "", *(f"{key}={','.join(text.split())}" for key, text in arguments.items())])
+
+
+def some(ports: Iterable[str]) -> str:
+    """A few of them, for a message."""
+    names = sorted(ports)
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+
+
+def _said(value: Any) -> str:
+    match value:
+        case bool():
+            return "on" if value else "off"
+        case Mapping():
+            return " ".join(f"{key}={one}" for key, one in value.items())
+        case _:
+            return str(value)

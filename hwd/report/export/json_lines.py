@@ -1,0 +1,63 @@
+"""JSON lines: the run on the first line, then every document as it was recorded."""
+
+import dataclasses
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, BinaryIO
+
+from hwd.records import Run
+from hwd.report.run_report import run_of
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.errors import ConfigError
+
+RUN_KIND = "run"
+"""Kind of the first line; it is not a kind of documents."""
+
+
+def jsonl(run: Run, documents: Iterable[Document], to: BinaryIO) -> None:
+    """Write the whole run: nothing is omitted or changed."""
+    to.write(_line({"kind": RUN_KIND, "run": dataclasses.asdict(run)}))
+    for document in documents:
+        to.write(
+            _line(
+                {
+                    "kind": document.kind,
+                    "at_ns": document.at_ns,
+                    "wall_ns": document.wall_ns,
+                    "data": document.data,
+                }
+            )
+        )
+
+
+def _line(value: object) -> bytes:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    # A surrogate without its partner has no UTF-8 form; JSON can escape it.
+    return text.encode("utf-8", "backslashreplace") + b"\n"
+
+
+def read_jsonl(lines: Iterable[str | bytes]) -> tuple[Run, Iterator[Document]]:
+    """Read what `jsonl` wrote. Raises ConfigError where the first line is no run, or a later one no document."""
+    numbered = enumerate(lines, start=1)
+    first = next(numbered, None)
+    head = _read(*first) if first is not None else {}
+    if head.get("kind") != RUN_KIND or not isinstance(head.get("run"), dict):
+        raise ConfigError("line 1: is no run. `hwd export RUN --as jsonl` writes such files")
+    return run_of(head["run"]), (_document(number, _read(number, line)) for number, line in numbered)
+
+
+def _read(number: int, line: str | bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except ValueError as error:
+        raise ConfigError(f"line {number}: is no JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise ConfigError(f"line {number}: is no JSON object")
+    return value
+
+
+def _document(number: int, value: dict[str, Any]) -> Document:
+    try:
+        return Document(kind=value["kind"], at_ns=value["at_ns"], wall_ns=value["wall_ns"], data=value["data"])
+    except KeyError as error:
+        raise ConfigError(f"line {number}: is no document: it lacks {error}") from error

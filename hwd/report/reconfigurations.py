@@ -1,0 +1,154 @@
+"""Rebuilds reconfigurations from the documents of a run, one after the other, without loading the run."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hwd.model.instant import Origin
+from hwd.records import Run
+from hwd.report.conditions import plain
+from hwd.timeline import Timeline, build_timeline
+from hwd.timeline.clock_step import ClockStep
+from hwd_drivers.core.documents import Document
+from hwd_drivers.twins.timing import SWITCH_TIMINGS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedReconfiguration:
+    """One reconfiguration of a run, as far as it was recorded.
+
+    `whole`: its timeline was recorded. Else the run broke off in it, and `timeline` is made of what was recorded until
+    then, in which a missing event means nothing. `made` and `removed`: crossconnects by switch. `switches`: of each
+    link, by its text. `outcome` None: its end was not recorded. Unix time is the daemon's monotonic time plus
+    `wall_offset_ns`. `states`: when it entered which.
+    """
+
+    timeline: Timeline
+    whole: bool
+    made: Mapping[str, int]
+    removed: Mapping[str, int]
+    switches: Mapping[str, tuple[str, ...]]
+    started_ns: int
+    ended_ns: int | None
+    wall_offset_ns: int
+    outcome: str | None
+    why: str
+    seconds: float | None
+    states: tuple[tuple[int, str], ...]
+
+
+@dataclass(slots=True)
+class _Open:
+    id: str
+    at_ns: int
+    wall_offset_ns: int
+    started: Mapping[str, Any] | None = None
+    commanded: list[Mapping[str, Any]] = field(default_factory=list)
+    events: list[Mapping[str, Any]] = field(default_factory=list)
+    clock_steps: list[tuple[str, ClockStep]] = field(default_factory=list)
+    states: list[tuple[int, str]] = field(default_factory=list)
+    timeline: Mapping[str, Any] | None = None
+
+
+class Reassembly:
+    """Takes the documents of a run in their order; returns each reconfiguration when it ended, and finally those that
+    never did.
+
+    Only documents of open reconfigurations are in memory.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._open: dict[str, _Open] = {}
+
+    @property
+    def open_since_ns(self) -> int | None:
+        """The beginning of the oldest open one; None where none is open."""
+        return min((one.at_ns for one in self._open.values()), default=None)
+
+    def take(self, document: Document) -> RecordedReconfiguration | None:
+        data: Mapping[str, Any] = document.data
+        if document.kind == "host.event":
+            for waiting in self._open.values():
+                waiting.events.append(data)
+            return None
+        if document.kind == "clock.stepped":
+            for waiting in self._open.values():
+                waiting.clock_steps.append((data["host"], ClockStep.from_data(data)))
+            return None
+        id = data.get("reconfiguration")
+        if not isinstance(id, str) or not document.kind.startswith(("reconfiguration.", "timeline")):
+            return None
+        # Its beginning is missing where documents were lost: the rest still counts.
+        one = self._open.setdefault(id, _Open(id, document.at_ns, document.wall_ns - document.at_ns))
+        match document.kind:
+            case "reconfiguration.started":
+                one.started = data
+            case "reconfiguration.commanded":
+                one.commanded.append(data)
+            case "reconfiguration.state":
+                one.states.append((document.at_ns, data["state"]))
+            case "timeline":
+                one.timeline = data
+                one.events.clear()
+            case "reconfiguration.ended":
+                del self._open[id]
+                return self._done(one, document)
+        return None
+
+    def rest(self) -> Iterator[RecordedReconfiguration]:
+        """Reconfigurations that never ended, oldest first."""
+        while self._open:
+            yield self._done(self._open.pop(next(iter(self._open))), None)
+
+    def _done(self, one: _Open, ended: Document | None) -> RecordedReconfiguration:
+        told: Mapping[str, Any] = ended.data if ended is not None else {}
+        started = one.started or {}
+        moves = started.get("moves", ())
+        return RecordedReconfiguration(
+            timeline=Timeline.from_data(one.timeline) if one.timeline is not None else self._broken_off(one),
+            whole=one.timeline is not None,
+            made={move["switch"]: len(move["add"]) for move in moves},
+            removed={move["switch"]: len(move["remove"]) for move in moves},
+            switches={entry["link"]: tuple(entry.get("switches", ())) for entry in started.get("links", ())},
+            started_ns=one.at_ns,
+            ended_ns=None if ended is None else ended.at_ns,
+            wall_offset_ns=one.wall_offset_ns,
+            outcome=told.get("outcome"),
+            why=told.get("why") or "",
+            seconds=told.get("seconds"),
+            states=tuple(one.states),
+        )
+
+    def _broken_off(self, one: _Open) -> Timeline:
+        nothing = {"reconfiguration": one.id, "run": self._run.id, "what": "", "links": [], "moves": []}
+        return build_timeline(
+            started=one.started or nothing,
+            commanded=one.commanded,
+            events=one.events,
+            sampled={},
+            clock_steps=one.clock_steps,
+            switch_origins=_switch_origins(self._run),
+        )
+
+
+def recorded_reconfigurations(run: Run, documents: Iterable[Document]) -> Iterator[RecordedReconfiguration]:
+    """Each at its end, finally those that have none."""
+    reassembly = Reassembly(run)
+    for document in documents:
+        if (one := reassembly.take(document)) is not None:
+            yield one
+    yield from reassembly.rest()
+
+
+def _switch_origins(run: Run) -> dict[str, Origin]:
+    """The origin of each twin's answers, as the daemon would state it; a switch that is missing is hardware."""
+    switches = plain(run.testbed_text).get("switches")
+    origins: dict[str, Origin] = {}
+    for name, switch in switches.items() if isinstance(switches, dict) else ():
+        twin = switch.get("twin") if isinstance(switch, dict) else None
+        if twin is not None:
+            timing = SWITCH_TIMINGS.get(twin.get("timing", "")) if isinstance(twin, dict) else None
+            fitted = timing is None or timing.fitted_to is not None
+            origins[str(name)] = Origin.FITTED if fitted else Origin.TWIN
+    return origins

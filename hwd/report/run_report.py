@@ -1,0 +1,157 @@
+"""Loads a run and the data of its report from the records."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from hwd.records import Records, Run, RunOutcome
+from hwd.report.conditions import RunTimings
+from hwd.report.reconfigurations import Reassembly, RecordedReconfiguration
+from hwd.report.switch_commands import Commanded, commanded
+from hwd.report.write_windows import WriteWindows
+from hwd.timeline import Timeline
+from hwd.timeline.clock_step import ClockStep
+from hwd_drivers.core.documents import Document
+
+_KINDS = (
+    "timeline",
+    "reconfiguration.started",
+    "reconfiguration.commanded",
+    "reconfiguration.ended",
+    "switch.overrun",
+    "host.lost",
+    "clock.stepped",
+    "run.step",
+)
+_BROKEN_OFF_KINDS = ("host.event",)
+"""Kinds that are only needed for a reconfiguration without a timeline; they are most of the documents of a run."""
+_PAGE = 1000
+BROKEN_OFF = "broken off"
+"""Outcome of a reconfiguration whose end was not recorded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How one reconfiguration ended."""
+
+    reconfiguration: str
+    outcome: str
+    why: str
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunReport:
+    """One run with its timelines in the order of their ends. `lab`: the timings of its twins.
+
+    `commands`: the commands of each switch in each reconfiguration. `events_lost`: events that agents could not hold or
+    see. `steps_failed`: texts of steps that failed. `guard`: the windows between read and write, and what other clients
+    lost in them. `clock_steps`: texts, one for each step of a host's clock during the run.
+    """
+
+    run: Run
+    timelines: tuple[Timeline, ...]
+    endings: tuple[Ending, ...]
+    lab: RunTimings
+    events_lost: int
+    steps_failed: tuple[str, ...]
+    commands: tuple[Commanded, ...] = ()
+    guard: WriteWindows = field(default_factory=WriteWindows)
+    clock_steps: tuple[str, ...] = ()
+
+
+async def load(records: Records, ids: Iterable[str]) -> tuple[RunReport, ...]:
+    """Runs by id or a prefix of it. Raises ConfigError where one does not exist."""
+    return tuple([await _load(records, id) for id in ids])
+
+
+async def _load(records: Records, id: str) -> RunReport:
+    run = await records.run(id)
+    kinds = _KINDS if run.outcome is RunOutcome.SUCCEEDED else (*_KINDS, *_BROKEN_OFF_KINDS)
+    gathering = _Gathering(run)
+    after = 0
+    while page := await records.documents(run=run.id, kinds=kinds, after=after, limit=_PAGE):
+        after = page[-1].id
+        for stored in page:
+            gathering.take(stored.document)
+    return gathering.report()
+
+
+def of_documents(run: Run, documents: Iterable[Document]) -> RunReport:
+    """Make it from the documents of a run, oldest first, from any source; kinds that a report does not need
+    are ignored.
+    """
+    gathering = _Gathering(run)
+    for document in documents:
+        gathering.take(document)
+    return gathering.report()
+
+
+class _Gathering:
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._reassembly = Reassembly(run)
+        self._timelines: list[Timeline] = []
+        self._endings: list[Ending] = []
+        self._commands: list[Commanded] = []
+        self._events_lost = 0
+        self._steps_failed: list[str] = []
+        self._guard = WriteWindows()
+        self._clock_steps: list[str] = []
+
+    def take(self, document: Document) -> None:
+        data: Mapping[str, Any] = document.data
+        match document.kind:
+            case "host.lost":
+                self._events_lost += data["count"]
+            case "clock.stepped":
+                into_s = (document.wall_ns - self._run.started_wall_ns) / 1e9
+                self._clock_steps.append(
+                    f"{data['host']}: {ClockStep.from_data(data)}, found {into_s:.3f} s into the run"
+                )
+            case "reconfiguration.commanded" if isinstance(window_s := data.get("window_s"), float):
+                self._guard.windows_s.append(window_s)
+            case "switch.overrun":
+                lost = ", ".join(data["lost"])
+                self._guard.overruns.append(
+                    f"{data['reconfiguration']}: overrun on {data['switch']}: {lost} of another client was lost; "
+                    f"it was made in the {data['window_s'] * 1e3:.3g} ms between our read and our write"
+                )
+            case "run.step" if data["state"] == "failed":
+                self._steps_failed.append(f"step {data['step']}: {data['what']}")
+        if (one := self._reassembly.take(document)) is not None:
+            self._add(one)
+
+    def report(self) -> RunReport:
+        for one in self._reassembly.rest():
+            self._add(one)
+        return RunReport(
+            run=self._run,
+            timelines=tuple(self._timelines),
+            endings=tuple(self._endings),
+            lab=RunTimings.of(self._run),
+            events_lost=self._events_lost,
+            steps_failed=tuple(self._steps_failed),
+            commands=tuple(self._commands),
+            guard=self._guard,
+            clock_steps=tuple(self._clock_steps),
+        )
+
+    def _add(self, one: RecordedReconfiguration) -> None:
+        if one.timeline.commands or one.timeline.links:
+            self._timelines.append(one.timeline)
+        self._commands += commanded(one)
+        ending = Ending(
+            reconfiguration=one.timeline.reconfiguration,
+            outcome=one.outcome or BROKEN_OFF,
+            why=one.why if one.outcome else "its end is not recorded",
+            seconds=one.seconds,
+        )
+        self._endings.append(ending)
+
+
+def run_of(data: Mapping[str, Any]) -> Run:
+    """Make a run from the daemon's JSON record; other fields are ignored."""
+    known = {field.name for field in fields(Run)}
+    outcome = None if data["outcome"] is None else RunOutcome(data["outcome"])
+    return Run(**{**{key: value for key, value in data.items() if key in known}, "outcome": outcome})

@@ -1,0 +1,26 @@
+"""The windows between our read of a switch and our write, and the crossconnects of other clients that were
+lost in them.
+"""
+
+import statistics
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True, kw_only=True)
+class WriteWindows:
+    """`windows_s`: for each command, from the end of our last read of its switch to its first byte. `overruns`: one
+    text each.
+    """
+
+    windows_s: list[float] = field(default_factory=list)
+    overruns: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        if not self.windows_s:
+            return "not recorded"
+        middle_ms, longest_ms = statistics.median(self.windows_s) * 1e3, max(self.windows_s) * 1e3
+        lost = len(self.overruns)
+        return (
+            f"{middle_ms:.3g} ms in the middle, {longest_ms:.3g} ms at most, of {len(self.windows_s)} commands; "
+            f"{lost or 'none'} known to have removed what another client made meanwhile"
+        )

@@ -1,0 +1,100 @@
+"""The event stream against a server that cuts, restarts and refuses, from both clients."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import pytest
+
+from hwd.client import AsyncClient, Client, Event
+from hwd.client.event_stream import parse
+from hwd_drivers.core.errors import ConfigError, LinkError, ProtocolError
+
+EVENT = '{"kind": "switch.up", "at_ns": 1, "wall_ns": 2, "data": {"switch": "ocs1"}}'
+
+
+class Script(Protocol):
+    """What the `server` fixture makes."""
+
+    url: str
+    answers: list[str]
+    asked_after: list[str | None]
+
+
+def event(id: str) -> str:
+    return f"event: document\nid: {id}\ndata: {EVENT}\n\n"
+
+
+async def read(
+    kind: type[Client] | type[AsyncClient],
+    url: str,
+    count: int,
+    after: str | None = None,
+    say: Callable[[str], None] | None = None,
+) -> list[Event]:
+    """The next so many events."""
+    if issubclass(kind, Client):
+        with kind(url) as client, client.events(after=after, say=say) as stream:
+            return [next(stream) for _ in range(count)]
+    async with kind(url) as aclient, aclient.events(after=after, say=say) as astream:
+        return [await anext(astream) for _ in range(count)]
+
+
+both = pytest.mark.parametrize("kind", [Client, AsyncClient])
+
+
+@both
+async def test_a_cut_stream_is_taken_up_where_it_broke(kind: Any, server: Script) -> None:
+    server.answers = [event("b.1") + event("b.2") + "event: document\nid: b.3\nda", event("b.3")]
+    assert [one.id for one in await read(kind, server.url, 3)] == ["b.1", "b.2", "b.3"]
+    assert server.asked_after[:2] == [None, "b.2"]
+
+
+@both
+async def test_a_daemon_that_does_not_answer_is_told_of_once_and_its_return_too(kind: Any, server: Script) -> None:
+    said: list[str] = []
+    server.answers = [event("b.1"), "", "", event("b.2"), event("b.3")]
+    await read(kind, server.url, 3, say=said.append)
+    assert said == [
+        f"the daemon {server.url} does not answer; waiting for it, up to 0 s (Ctrl-C leaves)",
+        "the daemon answers again",
+    ]
+
+
+@both
+async def test_a_stream_that_is_taken_up_at_once_is_nothing_to_tell_of(kind: Any, server: Script) -> None:
+    said: list[str] = []
+    server.answers = [event("b.1"), event("b.2"), event("b.3")]
+    await read(kind, server.url, 3, say=said.append)
+    assert said == []
+
+
+@both
+async def test_a_daemon_that_does_not_come_back_is_given_up(kind: Any, server: Script) -> None:
+    server.answers = [""]
+    with pytest.raises(LinkError, match="did not come back"):
+        await read(kind, server.url, 1, after="b.1")
+    assert server.asked_after == ["b.1"] * 4
+
+
+@both
+async def test_a_refusal_is_raised_and_not_tried_again(kind: Any, server: Script) -> None:
+    server.answers = ["problem"]
+    with pytest.raises(ConfigError, match="no such id"):
+        await read(kind, server.url, 1, after="x")
+    assert len(server.asked_after) == 1
+
+
+def test_missed_events_are_told() -> None:
+    [missed] = parse(["event: missed", "id: b.7", 'data: {"count": 5}', ""])
+    assert (missed.id, missed.missed, missed.document) == ("b.7", 5, None)
+
+
+def test_heartbeats_are_passed_over() -> None:
+    [found] = parse([": still here", "", *event("b.1").splitlines(), ""])
+    assert found.document is not None
+    assert found.document.data == {"switch": "ocs1"}
+
+
+def test_garbage_is_a_protocol_error() -> None:
+    with pytest.raises(ProtocolError, match="cannot read"):
+        list(parse(["event: document", "id: b.1", "data: {", ""]))

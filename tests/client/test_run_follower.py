@@ -1,0 +1,111 @@
+"""Runs followed to their end."""
+
+import itertools
+import os
+import signal
+from pathlib import Path
+
+from hwd.client import Event
+from hwd.client.run_follower import RunFollower
+from hwd.config.run_files.places import daemon_of
+from hwd.model.run import RunState, RunStatus
+from hwd.testing.lab import Lab
+from hwd.testing.running_lab import RunningLab
+from hwd_drivers.core.documents import Document
+
+PLAYBOOK = """\
+playbook: wait
+shows: nothing
+parameters: {times: 1, wait_s: 0.05}
+steps:
+  - lease: {ports: [ocs1.7], for_s: 60}
+  - repeat: {times: "{{ times }}"}
+    steps:
+      - wait: {for_s: "{{ wait_s }}"}
+"""
+DESK = """\
+testbed: desk
+switches:
+  ocs1: {driver: polatis-tl1, model: polatis-6000, size: 8x8, twin: {timing: ideal, seed: 1}}
+hosts: {}
+fibres: []
+"""
+
+
+def status(state: RunState, step: int | None = None) -> RunStatus:
+    return RunStatus(run="k3v9", playbook="p", state=state, steps=3, queued_wall_ns=1, step=step)
+
+
+def event(told: RunStatus) -> Event:
+    return Event(id="b.1", document=Document(kind="run.state", at_ns=1, wall_ns=2, data=told.to_data()))
+
+
+def test_only_news_of_this_run_is_news() -> None:
+    following = RunFollower(status(RunState.QUEUED))
+    assert not following.take(following.state_from(event(status(RunState.QUEUED))))
+    other = RunStatus(run="m2p0", playbook="p", state=RunState.FAILED, steps=3, queued_wall_ns=1)
+    assert not following.take(following.state_from(event(other)))
+    assert following.take(following.state_from(event(status(RunState.RUNNING, step=1))))
+    assert not following.ended()
+    assert following.take(following.state_from(event(status(RunState.SUCCEEDED))))
+    assert following.ended()
+
+
+def test_a_run_is_followed_over_a_pause_to_its_end(lab: Lab) -> None:
+    client = lab.client
+    states: list[RunState] = []
+    with lab.handed_over():
+        run = client.start_run(text=PLAYBOOK, file="wait.yaml", parameters={"times": "4", "wait_s": "0.2"}).id
+        for now in client.follow(run):
+            if now.state is RunState.RUNNING and now.step == 2 and RunState.PAUSED not in states:
+                client.pause(run, by="me")
+            if now.state is RunState.PAUSED:
+                assert now.by == "me"
+                client.resume(run, by="me")
+            states.append(now.state)
+    assert [state for state, _ in itertools.groupby(states)] == ["running", "paused", "running", "succeeded"]
+    assert list(client.follow(run)) == [client.run_state(run)]
+
+
+def test_a_queued_run_is_followed_until_it_is_taken_out(lab: Lab) -> None:
+    client = lab.client
+    run = client.start_run(text=PLAYBOOK, file="wait.yaml", due_wall_ns=2**62).id
+    assert [one.run for one in client.queue()] == [run]
+    states: list[RunState] = []
+    for now in client.follow(run):
+        states.append(now.state)
+        if now.state is RunState.QUEUED:
+            client.abort(run, by="me")
+    assert states == [RunState.QUEUED, RunState.ABORTED]
+    assert client.queue() == []
+
+
+async def test_coroutines_follow_it_too(lab: Lab) -> None:
+    with lab.handed_over():
+        async with lab.aclient() as hwd:
+            started = await hwd.start_run(text=PLAYBOOK, file="wait.yaml", parameters={"times": "2"})
+            states = [now.state async for now in hwd.follow(started.id)]
+            assert states[-1] is RunState.SUCCEEDED
+            assert (await hwd.result(started.id)).outcome == "succeeded"
+
+
+def test_a_run_is_followed_to_the_daemon_that_took_over_from_a_dead_one(tmp_path: Path) -> None:
+    (tmp_path / "desk.yaml").write_text(DESK)
+    running = RunningLab.on_twins(tmp_path / "desk.yaml")
+    try:
+        with running.connect() as client:
+            before = client.url
+            run = client.start_run(text=PLAYBOOK, file="wait.yaml", parameters={"wait_s": "50"}).id
+            states: list[RunState] = []
+            for now in client.follow(run):
+                if now.step == 2 and now.state is RunState.RUNNING and client.url == before:
+                    place = daemon_of("desk", running.environment)
+                    assert place is not None
+                    os.kill(place.pid, signal.SIGKILL)
+                    running.start_daemon()
+                states.append(now.state)
+            assert states[-1] is RunState.CRASHED
+            assert client.url != before
+            assert client.run(run).outcome == "crashed"
+    finally:
+        running.close()

@@ -1,0 +1,205 @@
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hwd.config.testbed.topology_file import load_topology, read_topology
+from hwd.config.testbed.wanted_state import parse_what
+from hwd.model.testbed import Testbed
+from hwd_drivers.core.errors import ConfigError
+
+
+def test_pairs_and_ranges_are_written_out(opus: Testbed) -> None:
+    wanted = parse_what("ocs1:1A-2B, 3B-4A,5A..7A-9B..11B", opus)
+    assert [str(one) for one in wanted.crossconnects] == [
+        "ocs1:1A-2B",
+        "ocs1:4A-3B",
+        "ocs1:5A-9B",
+        "ocs1:6A-10B",
+        "ocs1:7A-11B",
+    ]
+    assert wanted.links == ()
+
+
+def test_a_switch_can_be_wanted_without_anything_on_it(opus: Testbed) -> None:
+    wanted = parse_what("ocs1:none", opus)
+    assert (wanted.name, wanted.crossconnects, wanted.emptied) == ("ocs1:none", (), ("ocs1",))
+
+
+def test_ends_can_be_wanted_without_anything_in_them(opus: Testbed) -> None:
+    wanted = parse_what("ocs1:1A-2B,3A-none 5B..6B-none", opus)
+    assert list(map(str, wanted.crossconnects)) == ["ocs1:1A-2B"]
+    assert list(map(str, wanted.freed)) == ["ocs1:3A", "ocs1:5B", "ocs1:6B"]
+
+
+def test_a_pair_behind_a_switch_that_shall_have_nothing_is_no_pair_of_the_one_before(opus: Testbed) -> None:
+    """It reads as one of ocs1, and went to ocs2."""
+    two = replace(opus, switches={**opus.switches, "ocs2": replace(opus.switches["ocs1"], name="ocs2")})
+    assert [str(one) for one in parse_what("ocs1:none ocs2:1A-1B 2A-2B", two).crossconnects] == [
+        "ocs2:1A-1B",
+        "ocs2:2A-2B",
+    ]
+    with pytest.raises(ConfigError, match="2A-2B follows ocs1:none; name its switch, such as ocs1:2A-2B"):
+        parse_what("ocs2:1A-1B ocs1:none 2A-2B", two)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "h0.eth0<->h2.eth0,h3.eth1<->h1.eth1",
+        " h0.eth0 <-> h2.eth0,  h3.eth1 <->h1.eth1 ",
+        "h0.eth0<->h2.eth0 h3.eth1<-> h1.eth1",
+    ],
+)
+def test_links_are_named_by_their_nic_ports(opus: Testbed, text: str) -> None:
+    wanted = parse_what(text, opus)
+    assert [str(link) for link in wanted.links] == ["h0.eth0<->h2.eth0", "h1.eth1<->h3.eth1"]
+    assert wanted.crossconnects == ()
+
+
+def test_named_topology_is_generated_with_its_arguments(opus: Testbed) -> None:
+    wanted = parse_what("  ring hosts=h0,h1   rail=0 ", opus)
+    assert wanted.name == "ring hosts=h0,h1 rail=0"
+    assert [str(link) for link in wanted.links] == ["h0.eth1<->h1.eth0", "h0.eth0<->h1.eth1"]
+
+
+def test_topology_file_gives_its_links(opus: Testbed, tmp_path: Path) -> None:
+    path = tmp_path / "t.yaml"
+    path.write_text("topology: two\nlinks:\n  - h0.eth0 <-> h1.eth0\n  - h3.eth1<->h2.eth1\n")
+    links = load_topology(path, opus).require().links
+    assert [str(link) for link in links] == ["h0.eth0<->h1.eth0", "h2.eth1<->h3.eth1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "nothing asked for"),
+        ("rong", "did you mean ring\\?"),
+        ("ring host=h0", "no argument 'host'; it takes hosts, rail, groups"),
+        ("ring hosts", "'hosts' is no argument"),
+        ("ring rail=0 rail=1", "argument rail is repeated"),
+        ("ocs2:1A-2B", "'ocs2' is no switch of testbed opus-testbed; did you mean ocs1\\?"),
+        ("ocs1:1A-33B", "ocs1 has no 33B; its ends go from 1A to 32B"),
+        ("ocs1:1A-2A", "one end must be on side A"),
+        ("ocs1:1A", "write a pair as 1A-2B"),
+        ("ocs2:none", "'ocs2' is no switch of testbed opus-testbed; did you mean ocs1\\?"),
+        ("ocs1:none ocs1:1A-2B", "ocs1 is named with pairs and with none"),
+        ("ocs1:1A-none,1A-2B", "ocs1:1A-2B: 1A is in 1A-none already"),
+        ("ocs1:33A-none", "ocs1:33A-none: ocs1 has no 33A; its ends go from 1A to 32B"),
+        ("ocs1:", "write a pair as 1A-2B"),
+        ("ocs1:1A-2B,2A-2B", "ocs1:2A-2B: 2B is in 1A-2B already"),
+        ("ocs1:1A..4A-9B..11B", "1A..4A are 4 ports and 9B..11B are 3"),
+        ("ocs1:4A..1A-1B..4B", "a range ascends"),
+        ("ocs1:1A..999999A-1B..999999B", "over at most 4096 ports"),
+        ("ocs1:1A..4B-9B..12B", "with the same side twice"),
+        ("h0.eth0<->h9.eth0", "h0.eth0<->h9.eth0: no NIC port h9.eth0 in testbed opus-testbed; did you mean h3.eth0"),
+        ("h0.eth0<->h1.eth0,h0.eth0<->h2.eth0", "h0.eth0 is in h0.eth0<->h1.eth0 already; a NIC port is in one link"),
+        ("h0.eth0<->h1.eth0 ocs1:1A-2B", "'ocs1:1A-2B' is no link; write h0.eth0<->h2.eth0, and others after a comma"),
+        ("h0.eth0<->h1.eth0,", "is no link"),
+        ("h0.eth0<->h0.eth0", "cannot be joined to itself"),
+        ("h0<->h1.eth0", "write it as host.port"),
+        ("none.yaml", "none.yaml is a file of the caller; send its name and text as `file`"),
+        ("/etc/hosts.yml ", "/etc/hosts.yml is a file of the caller; send its name and text as `file`"),
+    ],
+)
+def test_what_means_nothing_is_refused(opus: Testbed, text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        parse_what(text, opus)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("topology: t\nlinks: [h0.eth0]\n", "2: links[0]: link 'h0.eth0': write it as h0.eth0<->h1.eth0"),
+        (
+            "topology: t\nlinks:\n  - h0.eth0 <-> h9.eth0\n",
+            "3: links[0]: h9.eth0: no such NIC port in testbed opus-testbed; did you mean h3.eth0?",
+        ),
+        (
+            "topology: t\nlinks:\n  - h0.eth0 <-> h1.eth0\n  - h0.eth0 <-> h2.eth0\n",
+            "4: links[1]: h0.eth0 is in h0.eth0<->h1.eth0 already; a NIC port is in one link at a time",
+        ),
+        (
+            "topology: t\nlinks: [h0.eth0 <-> h0.eth0]\n",
+            "2: links[0]: link h0.eth0<->h0.eth0: a NIC port cannot be joined to itself",
+        ),
+        ("topology: t\nlinks: [5]\n", "2: links[0]: a link is text, such as h0.eth0 <-> h1.eth0"),
+        ("topology: t\nlinks: []\n", "2: links: names no link"),
+        ("topology: t\n", "1: links: is missing"),
+    ],
+)
+def test_problem_of_a_topology_file_is_told(opus: Testbed, tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "t.yaml"
+    path.write_text(text)
+    loaded = load_topology(path, opus)
+    assert loaded.topology is None
+    assert [str(problem) for problem in loaded.problems] == [f"{path}:{said}"]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.text(max_size=30)
+    | st.lists(
+        st.sampled_from(
+            [
+                "ring",
+                "pairs",
+                "giant-ring",
+                "ocs1:",
+                "1A",
+                "none",
+                "..",
+                "-",
+                "2B",
+                ",",
+                " ",
+                "hosts=",
+                "h0",
+                "rail=",
+                "0",
+                "groups=",
+                "dp",
+                "<->",
+                "h1.eth0",
+            ]
+        ),
+        max_size=9,
+    ).map("".join)
+)
+def test_any_text_gives_something_wanted_or_a_config_error(opus: Testbed, text: str) -> None:
+    try:
+        wanted = parse_what(text, opus)
+    except ConfigError:
+        return
+    assert wanted.links or wanted.crossconnects or wanted.emptied or wanted.freed
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("ocs1:none " * 4_900 + "ocs1:1A-1B " * 4_500, "named with pairs and with none"),
+        ("ring groups=" + "dp," * 33_000, "a group is named twice"),
+        ("r" * 99_999, "is no topology"),
+        ("ring hosts=" + "h" * 99_000, "no host"),
+        ("a " * 400_000, "are over the 100000"),
+    ],
+)
+def test_text_of_allowed_length_is_refused_at_once(opus: Testbed, text: str, said: str) -> None:
+    """What is asked for over HTTP is read in the daemon's loop."""
+    started_s = time.process_time()
+    with pytest.raises(ConfigError, match=said):
+        parse_what(text, opus)
+    assert time.process_time() - started_s < 0.5
+
+
+def test_topology_file_full_of_mistakes_tells_the_first_ones(opus: Testbed) -> None:
+    """To look for the nearest known name takes time for each."""
+    text = "topology: bad\nlinks:\n" + "".join(f"- h{link}.eth9<->x{link}.eth0\n" for link in range(30_000))
+    started_s = time.process_time()
+    found = read_topology(text, file="bad.yaml", testbed=opus)
+    assert time.process_time() - started_s < 5
+    assert len(found.problems) <= 102
+    assert "over 100 problems; the rest was not checked" in found.problems[-1].text

@@ -1,0 +1,179 @@
+"""What figures are split by, and what stands beside each part."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hwd.config.playbook.playbook import load_playbook
+from hwd.config.playbook.playbook_schema import Cut
+from hwd.report import RunReport, compare, html, stage_table
+from hwd.report.conditions import Conditions, RunTimings
+from hwd.report.figures.drawing import Text
+from hwd.report.figures.drawings import distributions, drawings
+from hwd.report.grouping import compared_with, group_samples, split_by, swept
+from hwd.timeline import StageName, Timeline
+from hwd_drivers.core.errors import ConfigError
+
+MakeTimeline = Callable[..., Timeline]
+MakeRun = Callable[..., RunReport]
+PLAYBOOKS = Path(__file__).parents[2] / "playbooks"
+
+
+@pytest.fixture
+def negotiated(make_run: MakeRun, make_timeline: MakeTimeline) -> RunReport:
+    """Auto-negotiation on, then off, on NICs that the testbed file gives the times of negotiating ones."""
+    timelines = [
+        make_timeline(seed, what="pairs", sweep={"negotiates": words}, autoneg=words == "on")
+        for seed, words in enumerate(["on"] * 3 + ["off"] * 3)
+    ]
+    return make_run(
+        timelines=tuple(timelines), asks="report: {by: [sweep, topology, stage], compare_with: opus-testbed}\n"
+    )
+
+
+def firmware(report: RunReport) -> dict[tuple[str, ...], tuple[float, list[str]]]:
+    rows = stage_table([report], by=split_by([report], None), compare_with=compared_with([report]))
+    return {
+        row.statistics.group: (row.statistics.median_s or 0.0, [one.figure.condition for one in row.beside])
+        for row in rows
+        if row.statistics.stage is StageName.FIRMWARE
+    }
+
+
+def test_swept_values_have_rows_of_their_own_each_beside_the_figure_of_its_own_setting(negotiated: RunReport) -> None:
+    found = firmware(negotiated)
+    assert list(found) == [("negotiates=on", "pairs"), ("negotiates=off", "pairs")]
+    (on_s, beside_on), (off_s, beside_off) = found.values()
+    assert 5.5 < on_s < 6.5
+    assert 2.5 < off_s < 3.5
+    assert beside_on == ["auto-negotiation", "rapid repeats"]
+    assert beside_off == ["no auto-negotiation", "rapid repeats"]
+
+
+def test_setting_in_force_counts_and_not_the_text_of_the_testbed(
+    make_timeline: MakeTimeline, make_run: MakeRun
+) -> None:
+    report = make_run(timelines=(make_timeline(autoneg=False),))
+    assert report.lab.named == {"polatis-opus", "opus-cx6dx-autoneg"}
+    (under,) = group_samples([report], ()).conditions.values()
+    assert under.autoneg == {False}
+    h0_only = RunTimings(nics={"h0": "opus-cx6dx-autoneg"}).conditions(report.timelines[0])
+    assert h0_only.timings == {"opus-cx6dx"}
+
+
+def test_on_hardware_the_settings_say_which_figure_is_meant(negotiated: RunReport) -> None:
+    found = firmware(dataclasses.replace(negotiated, lab=RunTimings()))
+    assert [beside[0] for _, beside in found.values()] == ["auto-negotiation", "no auto-negotiation"]
+    untouched = [dataclasses.replace(one, settings={}) for one in negotiated.timelines]
+    found = firmware(dataclasses.replace(negotiated, lab=RunTimings(), timelines=tuple(untouched)))
+    assert [len(beside) for _, beside in found.values()] == [3, 3], "nobody knows which"
+
+
+def test_swept_values_are_apart_in_drawings_too(negotiated: RunReport) -> None:
+    drawn = drawings([negotiated], by=(Cut.SWEEP,), compare_with="opus", comparisons=(), width=864)
+    names = [one.name for one in drawn]
+    for of_each in ("links-by-stage", "links-by-repeat"):
+        assert [name for name in names if name.startswith(of_each)] == [
+            f"{of_each}-negotiates_on", f"{of_each}-negotiates_off",
+        ]  # fmt: skip
+    assert len([name for name in names if "negotiates" in name]) == 6, "and a waterfall of each"
+    curves = distributions([negotiated], (Cut.SWEEP,), "opus")
+    assert curves is not None
+    texts = [mark.title for mark in curves.marks if isinstance(mark, Text)]
+    assert any("negotiates=on" in text for text in texts)
+    assert any("negotiates=off" in text for text in texts)
+
+
+def test_comparison_sets_like_beside_like(negotiated: RunReport) -> None:
+    other = dataclasses.replace(negotiated, run=dataclasses.replace(negotiated.run, id="other"))
+    rows = [row for row in compare(negotiated, other).rows if row.stage is StageName.FIRMWARE]
+    assert [row.topology for row in rows] == ["pairs · negotiates=on", "pairs · negotiates=off"]
+    assert [row.difference.shift_s for row in rows] == [0, 0]
+
+
+def test_runs_that_differ_by_the_one_value_that_each_sweeps_are_compared_by_topology(
+    negotiated: RunReport, make_timeline: MakeTimeline
+) -> None:
+    on, off = (
+        dataclasses.replace(
+            negotiated,
+            timelines=tuple(
+                make_timeline(seed, what=what, sweep={"negotiates": words}, autoneg=words == "on")
+                for seed, what in enumerate(["ring"] * 6 + ["pairs"] * 6)
+            ),
+        )
+        for words in ("on", "off")
+    )
+    found = compare(on, off)
+    firmware = [row for row in found.rows if row.stage is StageName.FIRMWARE]
+    assert [row.topology for row in firmware] == ["ring", "pairs"]
+    assert all(row.difference.shift_s < -2.5 and row.difference.told_apart for row in firmware)
+    assert "the sweep values differ: negotiates=on and negotiates=off" in found.remarks
+
+
+def test_page_tells_a_total_for_each_value_and_no_mixture(negotiated: RunReport) -> None:
+    page = html([negotiated])
+    assert "(negotiates=on) / 3" in page
+    assert "(negotiates=off)</b>" in page
+
+
+def test_links_can_be_split_by(make_run: MakeRun) -> None:
+    groups = {row.statistics.group for row in stage_table([make_run(repeats=2)], by=(Cut.LINK, Cut.STAGE))}
+    assert ("h0.eth0<->h1.eth2",) in groups
+    assert len(groups) == 4
+
+
+def test_part_that_nobody_knows_is_refused(make_run: MakeRun) -> None:
+    with pytest.raises(ConfigError, match=r"by moon: figures cannot be split by it. Use topology, stage, link, sweep"):
+        stage_table([make_run()], by=("topology", "moon"))
+
+
+@pytest.mark.parametrize("part", ["switch", "moon"])
+def test_part_that_nobody_knows_is_refused_when_the_playbook_is_read(part: str, tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(f"playbook: p\nsteps: [note: a]\nreport: {{by: [topology, {part}]}}\n")
+    (problem,) = load_playbook(path).problems
+    assert str(problem).startswith(f"{path}:3: ")
+    assert "sweep" in str(problem)
+
+
+def test_several_runs_are_apart_unless_it_is_said_otherwise(negotiated: RunReport, make_run: MakeRun) -> None:
+    assert split_by([negotiated], None) == (Cut.SWEEP, Cut.TOPOLOGY, Cut.STAGE)
+    assert split_by([negotiated, negotiated], None) == (Cut.RUN, Cut.SWEEP, Cut.TOPOLOGY, Cut.STAGE)
+    assert split_by([negotiated, make_run()], None)[:1] == (Cut.RUN,)
+    assert split_by([negotiated, negotiated], ("topology",)) == (Cut.TOPOLOGY,)
+
+
+def test_text_that_another_yaml_takes_for_a_date_stays_a_text(make_run: MakeRun) -> None:
+    """YAML 1.1 sees a thirteenth month in it, and stumbles."""
+    report = make_run(asks="parameters: {since: 2027-13-45, off: 1:30}\nreport: {compare_with: opus-testbed}\n")
+    assert compared_with([report]) == "opus-testbed"
+    run = dataclasses.replace(report.run, testbed_text=report.run.testbed_text + "since: 2027-13-45\n")
+    assert RunTimings.of(run).named == {"polatis-opus", "opus-cx6dx-autoneg"}
+
+
+@pytest.mark.parametrize("text", ["", "{", "- a\n", "report: [1]\n", "report: {by: [switch]}\n", "\x00"])
+def test_playbook_that_cannot_be_read_any_more_has_the_usual_report(make_run: MakeRun, text: str) -> None:
+    report = make_run()
+    old = dataclasses.replace(report, run=dataclasses.replace(report.run, playbook_text=text, testbed_text=text))
+    assert compared_with([old]) is None
+    assert Cut.SWEEP in split_by([old], None)
+    assert RunTimings.of(old.run) == RunTimings()
+
+
+@pytest.mark.parametrize("name", ["opus-timeline", "rapid-repeats"])
+def test_shipped_playbooks_that_sweep_are_cut_by_what_they_sweep(name: str) -> None:
+    playbook = load_playbook(PLAYBOOKS / f"{name}.yaml").require()
+    assert playbook.report.by[0] == Cut.SWEEP
+
+
+def test_swept_values_in_words() -> None:
+    assert swept({"a": True, "b": 0.5, "c": "on"}) == "a=true, b=0.5, c=on"
+    assert swept({}) == ""
+
+
+def test_conditions_add_up() -> None:
+    one, other = Conditions(timings=frozenset({"a"}), autoneg=frozenset({True})), Conditions(autoneg=frozenset({False}))
+    assert one | other == Conditions(timings=frozenset({"a"}), autoneg=frozenset({True, False}))

@@ -1,0 +1,80 @@
+"""Reconfigurations out of the documents of a run."""
+
+from pathlib import Path
+
+import pytest
+
+from hwd.model.instant import InstantName, Knowledge, Origin
+from hwd.records import Run
+from hwd.report.export import read_jsonl
+from hwd.report.reconfigurations import Reassembly, recorded_reconfigurations
+from hwd.report.run_report import BROKEN_OFF, of_documents
+from hwd_drivers.core.documents import Document
+
+Recorded = tuple[Run, list[Document]]
+
+
+@pytest.fixture
+def recorded() -> Recorded:
+    with (Path(__file__).parent / "export" / "run.jsonl").open("rb") as lines:
+        run, documents = read_jsonl(lines)
+        return run, list(documents)
+
+
+def test_each_is_there_when_it_ended_with_what_was_moved(recorded: Recorded) -> None:
+    run, documents = recorded
+    first, second = recorded_reconfigurations(run, documents)
+    assert (first.outcome, first.whole, first.made, first.removed) == ("confirmed", True, {"ocs1": 4}, {"ocs1": 0})
+    assert second.removed == {"ocs1": 4}
+    assert first.switches == {"h0.eth0<->h1.eth0": ("ocs1",), "h0.eth1<->h1.eth1": ("ocs1",)}
+    assert [state for _, state in first.states][:2] == ["journaled", "driving"]
+    assert first.started_ns + first.wall_offset_ns == documents[0].wall_ns + first.started_ns - documents[0].at_ns
+    assert first.ended_ns is not None
+    assert first.ended_ns < second.started_ns
+
+
+def test_only_what_is_open_is_held(recorded: Recorded) -> None:
+    run, documents = recorded
+    reassembly = Reassembly(run)
+    since = []
+    for document in documents:
+        reassembly.take(document)
+        since.append(reassembly.open_since_ns)
+    assert since[0] is None
+    assert since[-1] is None
+    assert len({one for one in since if one is not None}) == 2
+
+
+def test_timeline_that_nobody_made_is_made_of_what_there_is(recorded: Recorded) -> None:
+    run, documents = recorded
+    whole, _ = recorded_reconfigurations(run, documents)
+    cut = next(index for index, one in enumerate(documents) if one.kind == "timeline")
+    (broken,) = recorded_reconfigurations(run, documents[:cut])
+    assert (broken.whole, broken.outcome, broken.ended_ns) == (False, None, None)
+    for link, same in zip(broken.timeline.links, whole.timeline.links, strict=True):
+        assert link.instant(InstantName.READY) == same.instant(InstantName.READY)
+        assert link.instant(InstantName.ACKNOWLEDGED).origin is Origin.FITTED, "the testbed file says whose twin it is"
+    (early,) = recorded_reconfigurations(run, documents[: cut // 2])
+    unseen = [one for link in early.timeline.links for one in link.instants if one.knowledge is not Knowledge.SEEN]
+    assert unseen
+    assert {one.knowledge for one in unseen} == {Knowledge.UNKNOWN}, "silence says nothing"
+
+
+def test_end_without_its_beginning_still_counts(recorded: Recorded) -> None:
+    """Some documents were lost: the records were full."""
+    run, documents = recorded
+    first, second = recorded_reconfigurations(run, [one for one in documents if one.kind != "reconfiguration.started"])
+    assert first.timeline.links
+    assert (first.outcome, first.made) == ("confirmed", {})
+    bare, _ = recorded_reconfigurations(run, [one for one in documents if one.kind == "reconfiguration.ended"])
+    assert bare.timeline.links == ()
+    assert second.whole
+
+
+def test_report_says_what_broke_off(recorded: Recorded) -> None:
+    run, documents = recorded
+    cut = [index for index, one in enumerate(documents) if one.kind == "timeline"][1]
+    report = of_documents(run, documents[:cut])
+    assert [one.outcome for one in report.endings] == ["confirmed", BROKEN_OFF]
+    assert len(report.timelines) == 2
+    assert [(one.switch, one.pairs, one.removed) for one in report.commands] == [("ocs1", 4, 0), ("ocs1", 4, 4)]
