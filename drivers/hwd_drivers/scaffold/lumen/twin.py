@@ -1,4 +1,4 @@
-"""A switch that is not there: the same lines on the shared mirror model."""
+"""The twin: the same lines on the mirror model."""
 
 import logging
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ IN_USE: Final = "3"
 
 
 class TwinOptions(BaseModel):
-    """How this unit behaves where no manual tells how real ones do."""
+    """Behaviour of the twin where no manual documents real units."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -37,7 +37,7 @@ class TwinOptions(BaseModel):
 
 
 class LumenTwin:
-    """A twin of one unit; `mirror` is its optics, `faults` what goes wrong with it."""
+    """A twin of one unit; `mirror` is its optics, `faults` its faults."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class LumenTwin:
 
 
 class _Session(TwinSession):
-    """One client. Commands are taken when they come; each is answered in its own time, in their order."""
+    """One client. Commands are executed as they come; answers leave in order, each after its own delay."""
 
     def __init__(self, twin: LumenTwin, server: TwinServer) -> None:
         super().__init__(server)

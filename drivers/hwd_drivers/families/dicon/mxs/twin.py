@@ -1,4 +1,4 @@
-"""A DiCon MXS-9100 that is not there: the same SCPI on the shared mirror model."""
+"""The twin of a DiCon MXS-9100: its SCPI on the mirror model."""
 
 import re
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ _NUMBER = re.compile(r"[0-9]{1,5}")
 
 
 class MxsTwinOptions(BaseModel):
-    """How this unit behaves where the manual's pages that we have do not tell."""
+    """Behaviour of the twin that is not in the manual's pages that we have."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -49,7 +49,7 @@ class MxsTwinOptions(BaseModel):
 
 
 class MxsTwin:
-    """A twin of one unit; `mirror` is its optics, `faults` what goes wrong with it."""
+    """A twin of one unit; `mirror` is its optics, `faults` its faults."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class MxsTwin:
         return Done()
 
     def _send(self, near: PortSide, output: int) -> None:
-        """Bring an input to an output, or to none."""
+        """Connect an input to an output, or to none."""
         if output > len(self._outputs):
             raise ScpiError(OUT_OF_RANGE, f"output {output}")
         present = self.mirror.crossconnect_at(near)
