@@ -1,4 +1,4 @@
-"""Every installed driver against its own twin, on all kinds of connection; the table of results in drivers/README.md."""
+"""Every installed driver against its own twin, on all kinds of connection; the table in drivers/README.md."""
 
 import asyncio
 import functools
