@@ -134,7 +134,7 @@ def test_a_rack_without_spare_ports_is_bad_input(folder: Path, installed: Path, 
 def test_a_driver_that_is_wrong_fails_with_what_was_found(folder: Path, installed: Path, run: Run) -> None:
     source = folder / "site/hwd_acme_x1/driver.py"
     right = source.read_text()
-    source.write_text(right.replace("if isinstance(answer, protocol.No):", "if False:"))
+    source.write_text(right.replace("if isinstance(answer, protocol.Refusal):", "if False:"))
     try:
         done = run("hwd.cli", "driver", "check", "acme-x1", "--up-to", "bronze")
     finally:

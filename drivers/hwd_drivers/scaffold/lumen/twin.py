@@ -104,11 +104,11 @@ class _Session(TwinSession):
         try:
             request = protocol.parse_request(line)
         except ProtocolError as error:
-            return protocol.No(code=BAD_COMMAND, text=str(error)), 0.0
+            return protocol.Refusal(code=BAD_COMMAND, text=str(error)), 0.0
         match request:
             case protocol.AskIdentity():
                 firmware = self._twin.options.firmware
-                return protocol.Told(vendor="Lumen", model="LS-TWIN", serial="0001", firmware=firmware), 0.0
+                return protocol.Identity(vendor="Lumen", model="LS-TWIN", serial="0001", firmware=firmware), 0.0
             case protocol.AskSize():
                 return protocol.Size(inputs=self._twin.inputs, outputs=self._twin.outputs), 0.0
             case protocol.AskMap():
@@ -126,14 +126,14 @@ class _Session(TwinSession):
             free = {end for pair in gone for end in pair.ends}
             for end in (end for pair in made for end in pair.ends):
                 if end not in free and mirror.crossconnect_at(end) not in (None, *made):
-                    return protocol.No(code=IN_USE, text=f"{end} is in use"), 0.0
+                    return protocol.Refusal(code=IN_USE, text=f"{end} is in use"), 0.0
             changes, denial = faults.take_change([*gone, *made])
             mirror.disconnect([pair for pair in gone if pair in changes], now_ns)
             settling = mirror.connect([pair for pair in made if pair in changes], now_ns, move=True)
         except (ConfigError, RefusedError) as error:
-            return protocol.No(code=BAD_PORT, text=str(error)), 0.0
+            return protocol.Refusal(code=BAD_PORT, text=str(error)), 0.0
         if denial is not None:
-            return protocol.No(code=denial.code, text=denial.text), 0.0
+            return protocol.Refusal(code=denial.code, text=denial.text), 0.0
         return protocol.Done(), settling.answer_s
 
 

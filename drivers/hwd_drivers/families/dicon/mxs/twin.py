@@ -26,7 +26,7 @@ from hwd_drivers.transports.dial import Dialer
 from hwd_drivers.twins.faults import Denial
 from hwd_drivers.twins.mirror import Mirror
 from hwd_drivers.twins.registry import TwinSpec, options_of
-from hwd_drivers.twins.scpi_server import Call, Deed, Done, ScpiManner, ScpiSession, common
+from hwd_drivers.twins.scpi_server import Call, Done, Handler, ScpiDialect, ScpiSession, common
 from hwd_drivers.twins.scpi_tree import ScpiTree
 from hwd_drivers.twins.server import Faults, TwinServer
 from hwd_drivers.twins.timing import SwitchTiming
@@ -97,7 +97,7 @@ class MxsTwin:
 
     def _make_session(self, server: TwinServer) -> ScpiSession:
         errors = ErrorQueue(limit=QUEUE_LIMIT)
-        deeds: dict[str, Deed] = {
+        handlers: dict[str, Handler] = {
             **common(errors, identity=self._identity, reset=self._open_all),
             "ROUTe<n>:SCAN": self._scan,
             "ROUTe<n>:SCAN?": self._tell_output,
@@ -110,8 +110,8 @@ class MxsTwin:
             "WEN?": lambda call: Done(answer=str(int(self.faults.restores))),
             "QCT?": lambda call: Done(answer=str(self.switched)),
         }
-        manner = ScpiManner(end=protocol.LINE_END, joins=self.options.answers == "joined")
-        return ScpiSession(server, tree=ScpiTree(deeds), errors=errors, manner=manner, elsewhere=self._identity)
+        dialect = ScpiDialect(end=protocol.LINE_END, joins=self.options.answers == "joined")
+        return ScpiSession(server, tree=ScpiTree(handlers), errors=errors, dialect=dialect, elsewhere=self._identity)
 
     def _scan(self, call: Call) -> Done:
         near = self._input(call)
