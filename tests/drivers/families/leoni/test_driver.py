@@ -13,7 +13,7 @@ Say = Callable[[bytes], Awaitable[bytes | None]]
 
 
 @pytest.mark.parametrize(("channel", "took_ms"), [("wanted", 0.0), ("moved", 8.0)])
-def test_a_selection_is_done_when_the_switch_tells_its_channel(
+def test_a_selection_is_done_when_the_switch_reports_its_channel(
     channel: str, took_ms: float, on_twin: Callable[..., None]
 ) -> None:
     async def story(bench: Bench, say: Say) -> None:

@@ -75,7 +75,7 @@ class Kernel:
 
 
 class Chip:
-    """What `gpiod.Chip` tells of it."""
+    """In place of `gpiod.Chip`."""
 
     def __init__(self, path: str) -> None:
         assert path == PATH
@@ -210,7 +210,7 @@ async def test_lines_that_another_program_has_are_named_as_such(kernel: Kernel, 
         await open_lines(Use(held=(), idle={5: False}, inputs=()), offload)
 
 
-async def test_a_chip_that_is_not_there_is_said_by_the_kernel_itself() -> None:
+async def test_a_missing_chip_is_reported_by_the_kernel() -> None:
     """No stand-in here: the real library asks the real kernel."""
     there_is_none = context(parts=[{"pulse": COILS}])
     with pytest.raises(LinkError, match=r"cannot open /dev/gpiochip_none: .*gpiodetect"):

@@ -219,7 +219,7 @@ def test_a_reading_that_makes_no_sense_ends_the_session(answer: str, finding: st
 
 
 @in_world
-async def test_what_the_unit_lacks_is_refused_before_anything_is_sent(world: World) -> None:
+async def test_an_unknown_port_is_refused_before_anything_is_sent(world: World) -> None:
     unit = await world.scripted(*OPENED)
     switch = await world.open()
     for text in ("5A-1B", "1A-5B"):
@@ -309,7 +309,7 @@ async def test_of_a_change_in_part_only_so_many_inputs_are_sent_though_each_has_
 
 
 @in_world
-async def test_what_was_not_done_without_a_word_of_the_unit_is_no_success(world: World) -> None:
+async def test_a_silent_failure_of_the_unit_is_not_a_success(world: World) -> None:
     twin = await world.twin()
     switch = await world.open()
     twin.faults.partial_next = 0
@@ -322,7 +322,7 @@ async def test_what_was_not_done_without_a_word_of_the_unit_is_no_success(world:
 
 
 @pytest.mark.parametrize("read_before", [True, False])
-def test_an_input_that_somebody_else_sent_elsewhere_is_left_to_them(read_before: bool) -> None:
+def test_an_input_that_another_client_reconnected_is_not_freed(read_before: bool) -> None:
     @in_world
     async def story(world: World) -> None:
         twin = await world.twin()
