@@ -33,7 +33,7 @@ def test_an_invalid_name_is_refused(tmp_path: Path, name: str) -> None:
 
 def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(ConfigError, match="is there already"):
+    with pytest.raises(ConfigError, match="exists already"):
         scaffold("acme", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 

@@ -83,7 +83,7 @@ def test_an_answer_to_something_else_ends_the_session_and_moves_nothing_else(on_
         assert bench.twin is not None
         device = await bench.open()
         bench.twin.faults.wrong_next = True
-        with pytest.raises(ProtocolError, match="is no answer to select port 5"):
+        with pytest.raises(ProtocolError, match="is not an answer to select port 5"):
             await select(device, 5)
         assert [str(pair) for pair in bench.twin.mirror.crossconnects()] == ["in-5"]
         await device.close()

@@ -26,7 +26,7 @@ def test_a_selection_is_done_when_the_switch_reports_its_channel(
         assert (exchange.acknowledged_ns - exchange.commanded_ns) / 1e6 == pytest.approx(took_ms)
         assert await say(b"ch?\r\n") == b"16\r\n"
         identity = await device.identify(deadline_s=soon)
-        assert str(identity) == "Leoni mol 1x16 serial not told firmware V2.4"
+        assert str(identity) == "Leoni mol 1x16 serial not reported firmware V2.4"
         await device.close()
 
     on_twin(story, "leoni", "eol", "1x16", channel=channel, family="mol", firmware="V2.4")

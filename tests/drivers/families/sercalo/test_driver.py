@@ -54,7 +54,7 @@ def test_information_comes_back_as_it_was() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"x" * 28, b"\xff" * 40])
 def test_invalid_information_is_refused(data: bytes) -> None:
-    with pytest.raises(ProtocolError, match="no information"):
+    with pytest.raises(ProtocolError, match="not information"):
         read_info(data)
 
 

@@ -135,7 +135,7 @@ def test_a_switch_that_does_not_move_is_a_deadline_error_with_the_waiting_time(o
         device = await bench.open()
         assert bench.twin is not None
         bench.twin.faults.stick(bench.capabilities.ends)
-        with pytest.raises(DeadlineError, match=r"bench: S 2: the device says after 0\.4 s that it is elsewhere"):
+        with pytest.raises(DeadlineError, match=r"bench: S 2: after 0\.4 s the device reports another state"):
             await change(device, "in-1", "in-2", within_s=0.5)
         assert await read(device) == "in-1"
         await device.close()
@@ -147,7 +147,7 @@ def test_the_identity_has_type_and_board(on_twin: Callable[..., None]) -> None:
     async def story(bench: Bench, say: Say) -> None:
         device = await bench.open()
         identity = await device.identify(deadline_s=soon())
-        assert str(identity) == "Thorlabs 7 serial not told firmware OSW22-1310E V2.1"
+        assert str(identity) == "Thorlabs 7 serial not reported firmware OSW22-1310E V2.1"
         await device.close()
 
     on_twin(story, "thorlabs-osw", "osw22", None, type="7", board="OSW22-1310E V2.1")
@@ -165,7 +165,7 @@ def test_a_digit_in_place_of_the_board_shows_that_the_line_is_out_of_step(on_twi
     async def story(bench: Bench, say: Say) -> None:
         assert bench.twin is not None
         bench.twin.faults.wrong_next = True
-        with pytest.raises(ProtocolError, match=r"is no answer to I\?"):
+        with pytest.raises(ProtocolError, match=r"is not an answer to I\?"):
             await bench.open()
         device = await bench.open()
         await device.close()

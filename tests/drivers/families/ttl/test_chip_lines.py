@@ -183,7 +183,7 @@ async def test_a_pulse_whose_caller_is_cancelled_ends_all_the_same(kernel: Kerne
 async def test_a_pulse_that_goes_wrong_still_tries_to_end(kernel: Kernel, offload: ThreadOffload) -> None:
     lines = await open_lines(Use(held=(), idle={5: False}, inputs=()), offload)
     kernel.failing = OSError(errno.ENODEV, "No such device")
-    with pytest.raises(LinkError, match=r"sel0: move: /dev/gpiochip7: No such device. The chip is gone"):
+    with pytest.raises(LinkError, match=r"sel0: move: /dev/gpiochip7: No such device. The chip was removed"):
         await lines.carry_out(Order(pulses={1000: {5: True}}), deadline_s=soon())
     assert isinstance(await lines.lost(), LinkError)
     assert not kernel.held

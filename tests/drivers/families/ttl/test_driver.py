@@ -126,7 +126,7 @@ def test_a_part_that_does_not_arrive_is_named_when_its_time_is_over() -> None:
         switch = await lab.open()
         lab.twin.faults.stick(lab.context.capabilities.ends)
         started_s = lab.loop.time()
-        with pytest.raises(DeadlineError, match="sel0: element 1: moved, and its contacts do not say in time"):
+        with pytest.raises(DeadlineError, match="sel0: element 1: moved, and its contacts do not confirm it in time"):
             await lab.change(switch, remove="in-1", add="in-2")
         assert lab.loop.time() - started_s < 0.02 + 0.01 + 0.5 + 0.01
         assert await lab.read(switch) == ["in-1 tuned"]

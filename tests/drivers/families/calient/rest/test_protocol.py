@@ -62,8 +62,8 @@ def test_a_single_failure_refuses_the_whole_bulk() -> None:
         (b"[]", "0 results for 2"),
         (b"{}", "status is 'None'"),
         (b'[{"status":"2"},{"status":"1"}]', "neither 1 nor 0"),
-        (b"[[]]", "no object"),
-        (b"no", "no JSON"),
+        (b"[[]]", "not an object"),
+        (b"no", "not JSON"),
     ],
 )
 def test_results_that_make_no_sense_are_protocol_errors(body: bytes, finding: str) -> None:

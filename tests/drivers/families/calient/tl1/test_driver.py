@@ -241,7 +241,7 @@ async def test_a_connection_that_stays_failed_is_a_device_error(world: World) ->
     twin, switch = await world.on_twin()
     twin.faults.stick([PortSide.parse("1A")])
     started_s = world.loop.time()
-    with pytest.raises(DeviceError, match=r"does not do it: 1A-2B AS=IS,OS=OOS,OC=FAIL") as failed:
+    with pytest.raises(DeviceError, match=r"did not do it: 1A-2B AS=IS,OS=OOS,OC=FAIL") as failed:
         await switch.change_crossconnects(remove=(), add=pairs("1A-2B", "2A-1B"), deadline_s=world.soon)
     assert failed.value.code == "OC=FAIL"
     assert world.loop.time() - started_s == pytest.approx(1.0, abs=0.11), "it failed for so long"

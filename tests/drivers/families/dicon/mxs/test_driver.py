@@ -188,7 +188,7 @@ async def test_errors_of_earlier_sessions_are_taken_out_of_the_queue(world: Worl
 @in_world
 async def test_a_unit_that_does_not_work_is_not_opened(world: World) -> None:
     await world.scripted(OPENED[0], "DEFECTIVE")
-    with pytest.raises(FailedError, match="mx1: the switch says DEFECTIVE"):
+    with pytest.raises(FailedError, match="mx1: the switch reports DEFECTIVE"):
         await world.open()
 
 
@@ -286,7 +286,7 @@ def test_a_size_that_there_is_not_is_refused(size: str | None, finding: str) -> 
 def test_an_option_of_the_twin_that_there_is_not_is_refused() -> None:
     @in_world
     async def story(world: World) -> None:
-        with pytest.raises(ConfigError, match="twin mx1: saved: is no field"):
+        with pytest.raises(ConfigError, match="twin mx1: saved: is an unknown field"):
             await world.twin(saved=True)
 
     story()
@@ -313,7 +313,7 @@ async def test_a_silent_failure_of_the_unit_is_not_a_success(world: World) -> No
     twin = await world.twin()
     switch = await world.open()
     twin.faults.partial_next = 0
-    with pytest.raises(DeviceError, match=r"the device is READY, tells no error and has no 1A-2B") as failed:
+    with pytest.raises(DeviceError, match=r"the device is READY, reports no error and has no 1A-2B") as failed:
         await switch.change_crossconnects(remove=(), add=pairs("1A-2B"), deadline_s=world.soon)
     assert failed.value.text == "no 1A-2B"
     assert await switch.read_crossconnects(deadline_s=world.soon) == ()

@@ -53,15 +53,15 @@ def test_errors_are_read_and_other_bodies_have_none() -> None:
 @pytest.mark.parametrize(
     ("body", "finding"),
     [
-        (b"{", "no JSON"),
+        (b"{", "not JSON"),
         (b"[]", "no cross-connects"),
         (b'{"optical-switch:cross-connects":[]}', "no cross-connects"),
-        (b'{"optical-switch:cross-connects":{"pair":{}}}', "no list of objects"),
-        (b'{"optical-switch:cross-connects":{"pair":[{"ingress":1}]}}', "egress is 'None', no port"),
-        (b'{"optical-switch:cross-connects":{"pair":[{"ingress":true,"egress":2}]}}', "ingress is 'True', no port"),
-        (b'{"optical-switch:cross-connects":{"pair":[{"ingress":0,"egress":2}]}}', "ingress is '0', no port"),
-        (b'{"optical-switch:cross-connects":{"pair":[{"ingress":70000,"egress":2}]}}', "no port"),
-        (b"[" * 100_000, "no JSON"),
+        (b'{"optical-switch:cross-connects":{"pair":{}}}', "not a list of objects"),
+        (b'{"optical-switch:cross-connects":{"pair":[{"ingress":1}]}}', "egress is 'None', not a port"),
+        (b'{"optical-switch:cross-connects":{"pair":[{"ingress":true,"egress":2}]}}', "ingress is 'True', not a port"),
+        (b'{"optical-switch:cross-connects":{"pair":[{"ingress":0,"egress":2}]}}', "ingress is '0', not a port"),
+        (b'{"optical-switch:cross-connects":{"pair":[{"ingress":70000,"egress":2}]}}', "not a port"),
+        (b"[" * 100_000, "not JSON"),
     ],
 )
 def test_nonsense_is_a_protocol_error(body: bytes, finding: str) -> None:

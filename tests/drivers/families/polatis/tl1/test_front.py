@@ -583,7 +583,7 @@ async def test_it_is_served_over_tcp_too() -> None:
 
 def test_an_unknown_option_of_a_twin_is_refused_by_name() -> None:
     async def main() -> None:
-        with pytest.raises(ConfigError, match="twin ocs1: in_us: is no field"):
+        with pytest.raises(ConfigError, match="twin ocs1: in_us: is an unknown field"):
             World({"in_us": "deny"}, "ideal")
 
     run_virtual(main())
