@@ -1,4 +1,4 @@
-"""Every installed driver against its own twin, on all kinds of connection; the table of results in drivers/README.md."""
+"""Every installed driver against its own twin, on all kinds of connection; the table in drivers/README.md."""
 
 import asyncio
 import functools
@@ -73,7 +73,7 @@ def test_a_driver_with_threads_does_the_least(spec: DriverSpec, model: str) -> N
 
 
 @pytest.mark.parametrize(("spec", "model"), IN_VIRTUAL_TIME, ids=named)
-def test_checks_fall_away_only_by_what_a_device_lacks(spec: DriverSpec, model: str) -> None:
+def test_checks_are_skipped_only_for_missing_abilities(spec: DriverSpec, model: str) -> None:
     capabilities = spec.capabilities(model, spec.sizes.get(model))
     lacks = {
         "denial": twin_of(spec).denial is None,
@@ -83,7 +83,7 @@ def test_checks_fall_away_only_by_what_a_device_lacks(spec: DriverSpec, model: s
         "reports_before": not capabilities.reports_before,
         "moves_in_use": bool(capabilities.elements),
         "atomic_batches": not capabilities.atomic_batches,
-        "silence_at_opening": True,  # some greet nobody: the test of a mute server is theirs
+        "silence_at_opening": True,  # some send nothing at opening: another test has a silent server for them
         "impossible_state_is_refused": not capabilities.elements
         or any(() in one.states for one in capabilities.elements),
         **dict.fromkeys(BLIND, spec.blind),
@@ -97,7 +97,7 @@ def test_checks_fall_away_only_by_what_a_device_lacks(spec: DriverSpec, model: s
 
 
 class Mute(asyncio.Protocol):
-    """Takes a connection and never says a word."""
+    """Accepts a connection and never sends anything."""
 
 
 async def reach_mute(spec: DriverSpec, dialer: Dialer, clock: Clock, address: str) -> None:
@@ -132,7 +132,7 @@ async def reach_mute(spec: DriverSpec, dialer: Dialer, clock: Clock, address: st
 
 
 @pytest.mark.parametrize("spec", [spec for spec in SPECS if not spec.threads], ids=named)
-def test_a_server_that_says_nothing_is_given_up(spec: DriverSpec) -> None:
+def test_opening_a_silent_server_ends(spec: DriverSpec) -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
@@ -143,16 +143,16 @@ def test_a_server_that_says_nothing_is_given_up(spec: DriverSpec) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.threads], ids=named)
-async def test_a_server_that_says_nothing_is_given_up_in_real_time(spec: DriverSpec) -> None:
+async def test_opening_a_silent_server_ends_in_real_time(spec: DriverSpec) -> None:
     await reach_mute(spec, TcpDialer(), SystemClock(), "127.0.0.1:0")
 
 
-def test_the_table_has_a_row_for_each_driver_and_no_other() -> None:
+def test_the_table_has_exactly_one_row_for_each_driver() -> None:
     assert sorted(rows_of(README.read_text(encoding="utf-8"))) == sorted(OURS)
 
 
 @pytest.mark.parametrize("spec", [spec for spec in SPECS if not spec.threads], ids=named)
-def test_the_table_says_what_the_checks_say(spec: DriverSpec) -> None:
+def test_the_table_agrees_with_the_checks(spec: DriverSpec) -> None:
     """To renew it: `hwd driver check --all --write`."""
     assert rows_of(README.read_text(encoding="utf-8"))[spec.name] == row(spec, results_of(spec.name))
 
@@ -160,14 +160,14 @@ def test_the_table_says_what_the_checks_say(spec: DriverSpec) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.threads], ids=named)
-def test_a_driver_with_threads_passes_and_the_table_says_so(spec: DriverSpec) -> None:
+def test_a_driver_with_threads_passes_and_is_in_the_table(spec: DriverSpec) -> None:
     results = results_of(spec.name)
     assert [str(result) for result in results if result.outcome is Outcome.FAILED] == []
     assert rows_of(README.read_text(encoding="utf-8"))[spec.name] == row(spec, results)
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=named)
-def test_the_table_says_what_lies_beside_a_driver(spec: DriverSpec) -> None:
+def test_the_table_reports_the_files_of_a_driver(spec: DriverSpec) -> None:
     """For those in real time too: the models, the evidence, and no gold without captures and README."""
     cells = rows_of(README.read_text(encoding="utf-8"))[spec.name]
     known = row(spec, [])
@@ -184,7 +184,7 @@ def test_the_first_class_is_gold_or_better(name: str) -> None:
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=named)
-def test_its_readme_names_it_and_says_where_evidence_is_thin(spec: DriverSpec) -> None:
+def test_its_readme_names_it_and_its_thin_evidence(spec: DriverSpec) -> None:
     readme = readme_of(spec)
     assert readme is not None
     text = readme.read_text(encoding="utf-8")

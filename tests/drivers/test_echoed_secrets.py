@@ -246,7 +246,7 @@ def _pair(context: OpenContext) -> Crossconnect:
         ("pässwörd", "p\\u00e4ssw\\u00f6rd PÄSSWÖRD", "*** ***"),
     ],
 )
-def test_mask_hides_what_is_a_secret_and_leaves_the_rest(password: str, text: str, said: str) -> None:
+def test_mask_hides_secrets_and_nothing_else(password: str, text: str, said: str) -> None:
     assert Mask(user="u", password=password).text(text) == said
 
 
@@ -256,7 +256,7 @@ def test_mask_knows_the_login_of_http() -> None:
 
 
 def test_mask_hides_a_cookie_however_long_it_is() -> None:
-    """A device chooses how long they are; where one ends in what it says is known by the blank."""
+    """A device chooses their length; in its texts a cookie ends at a blank."""
     cookie = "".join(f"{number:x}-" for number in range(1000))
     mask = Mask()
     mask.add(cookie)
@@ -281,7 +281,7 @@ def test_cookies_that_are_new_each_time_cost_next_to_nothing() -> None:
     assert time.process_time() - started_s < 2.0
 
 
-def test_mask_goes_with_what_is_wrapped_around_its_dialer() -> None:
+def test_mask_is_found_through_wrapped_dialers() -> None:
     """TLS does; without it, what a device echoes over it would be logged as it is."""
     mask = Mask(user="admin", password="swordfish")
     over = TlsDialer(MaskedDialer(TcpDialer(), mask), ssl.create_default_context())

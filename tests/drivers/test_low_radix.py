@@ -174,7 +174,7 @@ def test_a_damaged_capture_is_messages_or_a_protocol_error(family: Family, data:
 
 
 @each_family
-def test_what_never_ends_is_refused_or_cut_into_messages_before_the_limit(family: Family) -> None:
+def test_an_endless_stream_is_refused_or_cut_into_messages_before_the_limit(family: Family) -> None:
     decoder = family.commands()
     fed = 0
     try:
@@ -189,7 +189,7 @@ def test_what_never_ends_is_refused_or_cut_into_messages_before_the_limit(family
 
 
 @each_family
-def test_garbage_ends_the_session_at_the_twin_or_is_no_command(family: Family, on_twin: Callable[..., None]) -> None:
+def test_garbage_ends_the_session_or_is_not_a_command(family: Family, on_twin: Callable[..., None]) -> None:
     async def story(bench: Bench, say: Say) -> None:
         before = bench.twin.mirror.states if bench.twin is not None else {}
         assert await say(b"\xff\x00\xfe" * 200) is None
@@ -213,7 +213,7 @@ def test_garbage_ends_the_session_at_the_twin_or_is_no_command(family: Family, o
         ("dicon-mems", "mems", "0x8", "not a size"),
     ],
 )
-def test_a_size_that_there_is_not_is_refused_with_those_that_there_are(
+def test_an_impossible_size_is_refused_with_the_possible_ones(
     driver: str, model: str, size: str | None, finding: str
 ) -> None:
     with pytest.raises(ConfigError, match=finding):

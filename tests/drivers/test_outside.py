@@ -97,7 +97,7 @@ def test_a_testbed_may_name_it(folder: Path, installed: Path, run: Run) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_run_on_a_unit_uses_its_spare_ports_and_is_kept_beside_the_driver(
+def test_a_run_on_a_unit_uses_its_spare_ports_and_is_stored_with_the_driver(
     folder: Path, installed: Path, run: Run, unit: str
 ) -> None:
     (folder / "rack.yaml").write_text(TESTBED.replace("ADDRESS", unit))
@@ -131,10 +131,10 @@ def test_a_rack_without_spare_ports_is_bad_input(folder: Path, installed: Path, 
     assert "state: spare" in done.stderr
 
 
-def test_a_driver_that_is_wrong_fails_with_what_was_found(folder: Path, installed: Path, run: Run) -> None:
+def test_a_wrong_driver_fails_with_the_finding(folder: Path, installed: Path, run: Run) -> None:
     source = folder / "site/hwd_acme_x1/driver.py"
     right = source.read_text()
-    source.write_text(right.replace("if isinstance(answer, protocol.No):", "if False:"))
+    source.write_text(right.replace("if isinstance(answer, protocol.Refusal):", "if False:"))
     try:
         done = run("hwd.cli", "driver", "check", "acme-x1", "--up-to", "bronze")
     finally:

@@ -83,7 +83,7 @@ async def test_status_registers_are_those_of_the_standard() -> None:
         assert await ask("*ESR?;*STB?;*ESE?") == "0;0;48"
 
 
-async def test_each_answer_of_a_line_has_its_own_where_it_is_told_so() -> None:
+async def test_each_answer_has_its_own_line_by_option() -> None:
     options: dict[str, Json] = {"scpi_answers": "lines"}
     async with session("polatis-scpi", "polatis-6000", "8x8", end="\r\n", options=options) as (_, ask, _tell):
         assert await ask(":oxc:swit:size?;*OPC?") == "8,8"

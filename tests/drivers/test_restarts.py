@@ -22,7 +22,7 @@ OFF_S = 0.3
 
 
 class Watched:
-    """A supervisor of a twin, and what it told."""
+    """A supervisor of a twin, and its documents."""
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
@@ -52,7 +52,7 @@ class Watched:
                 await self._came.wait()
 
     async def restart(self) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-        """Make a crossconnect, take the power away, and what is told then: restarts, and the first reading after it."""
+        """Make a crossconnect and cut the power; returns the reported restarts, and the first reading after it."""
         arranged = self.bench.arrangements
         deadline_s = asyncio.get_running_loop().time() + 10
         await self.supervisor.change(
@@ -102,9 +102,7 @@ async def watched(driver: str, model: str, size: str | None, **options: Any) -> 
         ("dicon-mxs", "mxs-9100", "8x8"),
     ],
 )
-async def test_unit_that_is_dark_without_power_and_tells_no_uptime_seems_to_have_restarted(
-    driver: str, model: str, size: str
-) -> None:
+async def test_non_latching_unit_without_uptime_seems_to_have_restarted(driver: str, model: str, size: str) -> None:
     async with watched(driver, model, size) as one:
         (restart,), read = await one.restart()
         assert (restart["sign"], restart["uptime_s"]) == ("at-rest", None)
@@ -120,7 +118,7 @@ async def test_calient_that_comes_back_empty_seems_to_have_restarted() -> None:
 
 
 @pytest.mark.parametrize(("startup", "gone"), [("config", False), ("dark", True)])
-async def test_unit_that_tells_its_uptime_has_restarted_for_certain(startup: str, gone: bool) -> None:
+async def test_unit_with_uptime_has_restarted_for_certain(startup: str, gone: bool) -> None:
     async with watched("sonic-ocs", "sonic-ocs", "8x8", startup=startup) as one:
         (restart,), read = await one.restart()
         assert (restart["sign"], restart["uptime_s"]) == ("uptime", 0.0)
@@ -128,7 +126,7 @@ async def test_unit_that_tells_its_uptime_has_restarted_for_certain(startup: str
         assert read["ours"] is True
 
 
-async def test_unit_that_latches_has_lost_nothing_and_nobody_is_blamed() -> None:
+async def test_latching_unit_has_lost_nothing_and_no_change_is_foreign() -> None:
     async with watched("ttl", "latching-1x2", None) as one:
         restarts, read = await one.restart()
         assert restarts == []

@@ -21,7 +21,7 @@ from hwd_drivers.twins.timing import SwitchTiming
 OptionsT = TypeVar("OptionsT", bound=BaseModel)
 
 USUAL_DENIAL: Final = Denial(code="SROF", text="told to say no")
-"""As TL1 says that an operation failed."""
+"""TL1's refusal of an operation that failed."""
 
 
 class Twin(Protocol):
@@ -32,7 +32,7 @@ class Twin(Protocol):
 
     @property
     def addresses(self) -> Mapping[str, str]:
-        """Where it listens, by protocol, such as {"tl1": "127.0.0.1:3082"}; once it is started."""
+        """Its addresses by protocol, such as {"tl1": "127.0.0.1:3082"}, after the start."""
         ...
 
     async def start(self) -> str:
@@ -40,7 +40,7 @@ class Twin(Protocol):
         ...
 
     async def close(self) -> None:
-        """Stop, all sessions too; safe to call any number of times."""
+        """Stop and end all sessions; safe to call any number of times."""
         ...
 
 
@@ -62,7 +62,7 @@ class TwinMaker(Protocol):
 
 
 def options_of(kind: type[OptionsT], name: str, options: Mapping[str, Json]) -> OptionsT:
-    """What the testbed says of a twin, read. Raises ConfigError with every fault."""
+    """The options of a twin from the testbed. Raises ConfigError with every mistake."""
     try:
         return kind.model_validate(dict(options))
     except ValidationError as error:
@@ -72,10 +72,10 @@ def options_of(kind: type[OptionsT], name: str, options: Mapping[str, Json]) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwinSpec:
-    """The twins of a driver, as its package declares them at the place that `DriverSpec.twin` names.
+    """The twins of a driver, as its package declares them under the name in `DriverSpec.twin`.
 
-    `make`: makes one. `options`: schema of what can be set of it in a testbed file. `alone`: options of a twin that is served by itself, unless others are set.
-    `denial`: a refusal in the device's own words, for the checks; None where its protocol has none.
+    `make`: makes one. `options`: schema of its options in a testbed file. `alone`: default options of a twin outside of
+    a rack. `denial`: a refusal in the device's own words, for the checks; None where its protocol has none.
     """
 
     make: TwinMaker

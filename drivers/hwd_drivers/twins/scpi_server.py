@@ -57,12 +57,12 @@ class Done:
     busy_s: float = 0.0
 
 
-Deed = Callable[[Call], Done]
+Handler = Callable[[Call], Done]
 """Executes one command. Raises ScpiError, which goes into the error queue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScpiManner:
+class ScpiDialect:
     """Dialect of a device.
 
     `end` follows each answer. `joins`: answers to the queries of one line are joined by `;`; otherwise each has its own
@@ -76,7 +76,7 @@ class ScpiManner:
     drops_line: bool = False
 
 
-def common(errors: ErrorQueue, *, identity: str, reset: Callable[[], float]) -> Mapping[str, Deed]:
+def common(errors: ErrorQueue, *, identity: str, reset: Callable[[], float]) -> Mapping[str, Handler]:
     """The common commands of all devices. `reset` returns how long it takes."""
 
     status = StatusRegisters(errors)
@@ -84,7 +84,7 @@ def common(errors: ErrorQueue, *, identity: str, reset: Callable[[], float]) -> 
     def all_errors(call: Call) -> Done:
         return Done(answer=",".join(map(format_error, errors.pop_all())))
 
-    def none(answer: str | None) -> Deed:
+    def none(answer: str | None) -> Handler:
         def handler(call: Call) -> Done:
             expect(call.parameters, 0, 0)
             return Done(answer=answer)
@@ -111,7 +111,7 @@ class StatusRegisters:
         self._events = POWER_ON_EVENT
         self._enabled = {"*ESE": 0, "*SRE": 0}
 
-    def table(self) -> Mapping[str, Deed]:
+    def table(self) -> Mapping[str, Handler]:
         return {
             "*CLS": self._clear,
             "*ESR?": self._take_events,
@@ -171,15 +171,15 @@ class ScpiSession(TwinSession):
         self,
         server: TwinServer,
         *,
-        tree: ScpiTree[Deed],
+        tree: ScpiTree[Handler],
         errors: ErrorQueue,
-        manner: ScpiManner,
+        dialect: ScpiDialect,
         elsewhere: str,
     ) -> None:
         super().__init__(server)
         self._tree = tree
         self._errors = errors
-        self._manner = manner
+        self._dialect = dialect
         self._elsewhere = elsewhere
         self._decoder = LineDecoder()
         self._lines: deque[str] = deque()
@@ -225,7 +225,7 @@ class ScpiSession(TwinSession):
                 path, done = self._do(command, path)
             except ScpiError as error:
                 self._errors.push(error)
-                if self._manner.drops_line:
+                if self._dialect.drops_line:
                     break
                 continue
             yield done.busy_s
@@ -235,8 +235,8 @@ class ScpiSession(TwinSession):
             return
         if self.server.faults.take_wrong():
             answers[-1] = self._elsewhere
-        end = self._manner.end
-        text = f"{';'.join(answers)}{end}" if self._manner.joins else "".join(f"{answer}{end}" for answer in answers)
+        end = self._dialect.end
+        text = f"{';'.join(answers)}{end}" if self._dialect.joins else "".join(f"{answer}{end}" for answer in answers)
         spoiled = self.server.faults.spoil(text.encode())
         yield self.server.faults.slow_s
         if spoiled is not None:

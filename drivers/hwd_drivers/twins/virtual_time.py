@@ -134,7 +134,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return [fd for fd, nodes in self._virtual.nodes.items() if node in nodes]
 
     def watch_generators(self) -> None:
-        """See which generators the nodes start, from now until the loop stops: it then puts back what was there before."""
+        """Track the generators that nodes start, until the loop stops; then the old hooks are restored."""
         hook = sys.get_asyncgen_hooks().firstiter
         if hook != self._begin_generator:
             self._first_iteration_hook = hook
@@ -165,7 +165,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return task
 
     def _begin_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
-        """asyncio hears of those outside of nodes only: it would close those of a dead node at the end."""
+        """Pass only generators outside of nodes to asyncio: it would close those of a killed node at the end."""
         if (node := _node_of(None)) is not None:
             node.generators.add(generator)
             self._generators.add(generator)
@@ -232,7 +232,7 @@ class Nodes:
             _current.reset(before)
 
     async def run_in_node(self, name: str, coro: Coroutine[Any, Any, T]) -> T:
-        """Run `coro` as a task of the node, and return its result. Raises `NodeKilled` when the node is killed first."""
+        """Run `coro` as a task of the node, and return its result. Raises `NodeKilled` if the node is killed first."""
         with self.node(name):
             inner = asyncio.get_running_loop().create_task(coro, name=name)
         killed = self._nodes[name].killed

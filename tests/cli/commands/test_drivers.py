@@ -100,7 +100,7 @@ def test_a_new_driver_is_started(hwd, tmp_path: Path) -> None:  # type: ignore[n
     assert str(tmp_path / "acme/hwd_acme/driver.py") in said.json["files"]
     again = hwd("driver", "new", "acme", str(tmp_path / "acme"))
     assert again.status == 2
-    assert "is there already" in again.err
+    assert "exists already" in again.err
 
 
 def test_a_switch_that_a_daemon_drives_is_left_alone(hwd, daemon: int, testbed: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

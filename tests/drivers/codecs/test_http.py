@@ -164,7 +164,7 @@ def test_an_absolute_uri_is_the_path_in_it(target: str, path: str) -> None:
     assert request.path == path
 
 
-def test_what_goes_out_comes_in() -> None:
+def test_encoded_messages_are_decoded() -> None:
     client, server = ClientWire(host="10.0.0.5"), ServerWire()
     for turn in range(3):
         sent = HttpRequest(method="PATCH", path=f"/{turn}", headers=(("authorization", basic("a", "b")),), body=b"{}")
@@ -196,7 +196,7 @@ def test_the_answer_to_head_has_a_length_and_no_body() -> None:
     assert data.endswith(b"content-length: 4\r\n\r\n")
 
 
-def test_a_client_that_waits_is_told_to_go_ahead() -> None:
+def test_a_waiting_client_gets_100_continue() -> None:
     server = ServerWire()
     server.feed(b"PUT / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
     assert server.next_request() is None

@@ -58,7 +58,7 @@ def test_a_line_without_an_end_is_refused_at_the_limit() -> None:
         decoder.feed(b"x")
 
 
-def test_bytes_that_are_no_text_are_refused() -> None:
+def test_bytes_that_are_not_text_are_refused() -> None:
     with pytest.raises(ProtocolError, match="ff fe is not text"):
         LineDecoder().feed(b"\xff\xfe\n")
 
@@ -78,7 +78,7 @@ def test_a_line_is_cut_into_commands(line: str, commands: list[tuple[str, tuple[
 
 
 @pytest.mark.parametrize("line", ["a (1", "a 1)", 'a "x', "a 'x;b"])
-def test_what_has_no_partner_is_a_syntax_error(line: str) -> None:
+def test_an_open_quote_or_parenthesis_is_a_syntax_error(line: str) -> None:
     with pytest.raises(ScpiError, match="-102 Syntax error"):
         parse_line(line)
 
@@ -98,7 +98,7 @@ def test_channel_lists_are_read(text: str, channels: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "@1", "(1)", "(@a)", "(@1:)", "(@:1)", "(@1:2:3)", "(@-1)", "(@1)x"])
-def test_what_is_no_channel_list_is_refused(text: str) -> None:
+def test_an_invalid_channel_list_is_refused(text: str) -> None:
     with pytest.raises(ScpiError, match="-104"):
         parse_channels(text)
 
@@ -128,7 +128,7 @@ def test_errors_come_back_as_they_were(code: int, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["(@1),(@2)", "Polatis,x,y,z", "-113", '"x",1', "24,24", '1,"a'])
-def test_other_answers_are_no_errors(text: str) -> None:
+def test_other_answers_are_not_read_as_errors(text: str) -> None:
     assert parse_error(text) is None
 
 
@@ -153,7 +153,7 @@ def test_a_path_is_that_of_the_command_before() -> None:
     assert TREE.find("*IDN?", "oxc:swit:").path == "oxc:swit:"
 
 
-def test_a_number_in_a_header_is_told() -> None:
+def test_a_number_in_a_header_is_found() -> None:
     assert TREE.find("rout12:scan").numbers == (12,)
     assert TREE.find("route:scan").numbers == (1,)
 
@@ -166,7 +166,7 @@ def test_an_unknown_header_is_an_error(header: str) -> None:
     assert len(error.value.text) < 80
 
 
-def test_a_full_queue_says_that_more_were_lost() -> None:
+def test_a_full_queue_ends_with_the_overflow_error() -> None:
     queue = ErrorQueue(limit=2)
     for code in (MISSING_PARAMETER, OUT_OF_RANGE, UNDEFINED_HEADER):
         queue.push(ScpiError(code))

@@ -224,7 +224,7 @@ def test_garbage_is_a_protocol_error_that_says_what_was_found(garbage: bytes, fi
 
 
 @pytest.mark.parametrize("cut", range(len(b"\r\n\n   P"), len(PATCHES[0]) - len(b";\r\n")))
-def test_half_an_answer_is_never_taken_for_a_whole_one(cut: int) -> None:
+def test_half_an_answer_is_never_read_as_a_complete_one(cut: int) -> None:
     with pytest.raises(ProtocolError):
         AnswerDecoder().feed(PATCHES[0][:cut] + PATCHES[0])
 
@@ -303,7 +303,7 @@ def test_a_group_names_its_members_in_order(text: str, members: tuple[str, ...])
 @pytest.mark.parametrize(
     "text", ["", "1&", "&1", "&&3", "1&&", "3&&1", "1&&&3", "a&&b", "1&&99999999", "1&&" + "9" * 5000]
 )
-def test_what_is_no_group_is_refused(text: str) -> None:
+def test_an_invalid_group_is_refused(text: str) -> None:
     with pytest.raises(ProtocolError):
         parse_group(text)
 

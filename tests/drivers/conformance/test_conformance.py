@@ -137,7 +137,7 @@ class Caches(Wrong):
 
 
 class Hurries(Wrong):
-    """Says that it is done before it was told so."""
+    """Reports that a change is done before the device has acknowledged it."""
 
     async def change_crossconnects(
         self,
@@ -217,7 +217,7 @@ class Anyhow(Wrong):
 
 
 class DeafTwin:
-    """A twin whose faults nobody looks at."""
+    """A twin that ignores its faults."""
 
     def __init__(self, inner: Twin, faults: Faults) -> None:
         self.mirror = inner.mirror
@@ -279,7 +279,7 @@ def test_a_wrong_driver_fails(wrong: type[Wrong], check: Check, way: Way) -> Non
         run(check, way, wrong)
 
 
-def test_an_element_that_is_left_in_no_state_is_found() -> None:
+def test_an_element_without_a_state_is_found() -> None:
     with pytest.raises(ConformanceError, match="leaves no state of its element"):
         run(conformance.check_impossible_state_is_refused, Way.WHOLE, Anyhow, find("thorlabs-osw"))
 
@@ -289,7 +289,7 @@ def test_a_driver_in_a_wrapper_that_is_right_passes(check: Check) -> None:
     run(check, Way.WHOLE, Wrong)
 
 
-def test_a_twin_that_takes_no_notice_of_a_fault_is_found() -> None:
+def test_a_twin_that_ignores_a_fault_is_found() -> None:
     """Else a check of a fault that never came would pass."""
 
     async def main() -> None:
@@ -308,7 +308,7 @@ def test_a_twin_that_takes_no_notice_of_a_fault_is_found() -> None:
             other = Faults(mirror=bench.twin.mirror, clock=bench.clock)
             await conformance.check_partial_batch(replace(bench, twin=DeafTwin(bench.twin, other)))
 
-    with pytest.raises(ConformanceError, match="no notice of partial_next"):
+    with pytest.raises(ConformanceError, match="ignored partial_next"):
         run_virtual(main())
 
 

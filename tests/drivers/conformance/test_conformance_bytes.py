@@ -87,7 +87,7 @@ def test_a_list_that_is_done_in_part_is_not_atomic() -> None:
     )
 
 
-def test_an_exception_of_a_codec_that_is_none_of_the_kits_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_foreign_exception_of_a_codec_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def hasty(word: str) -> tuple[int, int]:
         entry, _, exit = word.partition(">")
         return int(entry), int(exit)
@@ -98,7 +98,7 @@ def test_an_exception_of_a_codec_that_is_none_of_the_kits_is_found(monkeypatch: 
     assert "uncaught: ValueError: invalid literal for int()" in found.text
 
 
-def test_an_answer_that_is_kept_without_a_limit_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_is_stored_without_a_limit_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "LINE_MAX", 1 << 40)
     found = checked(conformance.check_endless_answer)
     assert found.outcome is Outcome.FAILED

@@ -1,4 +1,4 @@
-"""What nobody caught is heard by whose it is, counted, and printed once."""
+"""Uncaught exceptions are assigned to their check, counted, and printed once."""
 
 import asyncio
 import gc
@@ -29,7 +29,7 @@ async def test_an_exception_in_a_callback_is_counted_and_printed_once(caplog: py
     assert loop.get_exception_handler() is before
 
 
-async def test_an_error_of_the_kit_that_nobody_waited_for_is_printed_and_not_counted(
+async def test_an_uncaught_error_of_ours_is_printed_and_not_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def late() -> None:

@@ -1,4 +1,4 @@
-"""Qualities follow from results, the table from qualities; what lies beside a driver is found where it should lie."""
+"""Qualities follow from results, the table from qualities; files of a driver are found in their places."""
 
 import sys
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ def result(needed: Quality, outcome: Outcome, check: str = "x", way: Way | None 
 ALL = [result(each, PASSED) for each in (Quality.BRONZE, Quality.SILVER, Quality.GOLD, Quality.PLATINUM)]
 
 
-def test_every_check_stands_for_one_quality_on_each_way() -> None:
+def test_every_check_belongs_to_one_quality_on_each_connection() -> None:
     assert needed_for(conformance.check_identity, Way.WHOLE) is Quality.BRONZE
     assert needed_for(conformance.check_identity, Way.BYTEWISE) is Quality.SILVER
     assert needed_for(conformance.check_trouble_is_an_error_never_a_wrong_answer, Way.WHOLE) is Quality.SILVER
@@ -55,13 +55,13 @@ def test_a_driver_is_as_good_as_the_last_quality_that_nothing_keeps_it_from(
     assert quality(results) is reached
 
 
-def test_what_keeps_a_driver_from_a_quality_is_named_once() -> None:
+def test_the_reason_against_a_quality_is_named_once() -> None:
     missing = [result(Quality.GOLD, FAILED, "reboot", way) for way in (Way.WHOLE, Way.SLOW)]
     assert len(short_of(Quality.GOLD, missing)) == 2
     assert row(lumen.driver, [*ALL[:2], *missing])[-1] == "gold: reboot"
 
 
-def test_a_row_says_models_evidence_and_what_was_left_out() -> None:
+def test_a_row_has_models_evidence_and_skipped_checks() -> None:
     results = [*ALL[:2], result(Quality.GOLD, LEFT_OUT, "power"), result(Quality.GOLD, FAILED, "half_an_answer")]
     assert row(lumen.driver, results) == (
         "`lumen`",
@@ -114,7 +114,7 @@ def test_readme_captures_and_glass_are_found_beside_a_driver(outside: tuple[Driv
     assert outcomes(spec) == {"README": MISSING, "captures": PASSED, "read_back": PASSED, "glass": MISSING}
 
 
-def test_runs_on_glass_are_kept_the_latest_of_each_unit(outside: tuple[DriverSpec, Path]) -> None:
+def test_the_latest_run_on_glass_of_each_unit_is_stored(outside: tuple[DriverSpec, Path]) -> None:
     spec, folder = outside
     for unit, on in (("one", "2026-11-01"), ("two", "2026-11-02"), ("one", "2026-11-03")):
         run = beside.GlassRun(driver=spec.name, model="acme-matrix", on=on, unit=unit, passed=15)
@@ -123,7 +123,7 @@ def test_runs_on_glass_are_kept_the_latest_of_each_unit(outside: tuple[DriverSpe
     assert outcomes(spec)["glass"] is PASSED
 
 
-def test_a_record_of_glass_that_cannot_be_read_is_said(outside: tuple[DriverSpec, Path]) -> None:
+def test_an_unreadable_record_of_glass_is_reported(outside: tuple[DriverSpec, Path]) -> None:
     spec, folder = outside
     (folder / "hwd_acme/glass.json").write_text("[{}]")
     with pytest.raises(ConfigError, match=r"glass\.json: not a record of runs on glass"):

@@ -127,7 +127,7 @@ def test_a_wall_clock_that_is_set_around_a_stamp_never_moves_it_out_of_its_bound
     earliest_ns, latest_ns = machine.kernel_bounds_ns(stamp_ns)
     apart_ms = (
         since_ms + min(since_ms, 1) + 3 * age_ms
-    )  # of the reads that are kept around the stamp: not all within 1 ms are
+    )  # of the stored reads around the stamp: not all within 1 ms are stored
     against_ns = round(apart_ms * MS * abs(slew_ppm) * 1e-6) if slew_ppm * step_s < 0 else 0
     against_ns += 4  # each of the times that pass is rounded to whole ns, and so is what is made of them
     assert earliest_ns - against_ns <= true_ns <= latest_ns + against_ns

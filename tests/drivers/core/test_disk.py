@@ -58,7 +58,7 @@ def test_truncate_cuts_the_tail_and_the_next_append_follows(reopen: Callable[[],
 
 
 @pytest.mark.parametrize("size", [-1, 5])
-def test_truncate_refuses_what_is_no_cut(reopen: Callable[[], Disk], size: int) -> None:
+def test_truncate_refuses_a_larger_size(reopen: Callable[[], Disk], size: int) -> None:
     disk = reopen()
     disk.append(b"four")
     with pytest.raises(ValueError, match=f"cannot truncate to {size} bytes, it has 4 bytes"):
@@ -136,7 +136,7 @@ def test_full_memory_disk_is_full_like_a_file() -> None:
     assert disk.read() == b"four"
 
 
-def test_crash_takes_what_was_not_synced() -> None:
+def test_crash_loses_unsynced_bytes() -> None:
     disk = MemoryDisk()
     disk.append(b"kept")
     disk.sync()
@@ -245,7 +245,7 @@ def test_reading_that_resumes_loses_only_the_frames_that_were_hurt(tails: list[b
 
 
 @pytest.mark.parametrize("cut", [1, 7, 8, 11])
-def test_a_frame_that_was_not_finished_is_no_damage(cut: int) -> None:
+def test_an_unfinished_frame_is_not_damage(cut: int) -> None:
     whole = encode_frame(b"mark one")
     found = decode_frames(whole + encode_frame(b"mark two")[:cut], resume=b"mark")
     assert (found.payloads, found.damaged_bytes, found.end_bytes) == ((b"mark one",), 0, len(whole))
@@ -268,7 +268,7 @@ async def test_a_sync_in_another_thread_while_the_file_is_replaced_is_of_one_of_
     disk.close()
 
 
-def test_reserved_room_takes_what_a_full_disk_would_not_and_reads_as_zeros_until_then() -> None:
+def test_reserved_room_accepts_appends_on_a_full_disk_and_reads_as_zeros() -> None:
     disk = MemoryDisk(capacity_bytes=100)
     disk.append(b"begin")
     disk.sync()
@@ -283,7 +283,7 @@ def test_reserved_room_takes_what_a_full_disk_would_not_and_reads_as_zeros_until
     assert disk.read() == b"begin" + bytes(20), "what is reserved outlives a power cut, what was not synced does not"
 
 
-def test_reserve_stays_through_a_new_life_that_rewinds_to_the_end_of_what_it_knows(
+def test_reserve_survives_a_restart_that_rewinds_to_the_end_of_its_content(
     reopen: Callable[[], Disk],
 ) -> None:
     disk = reopen()
@@ -321,7 +321,7 @@ def test_reserved_bytes_are_blocks_of_the_file_and_a_failed_append_into_them_lea
     assert path.read_bytes() == b"beginend" + bytes(8184)
 
 
-def test_what_is_set_aside_is_its_owners_only_and_never_written_again(tmp_path: Path) -> None:
+def test_copy_set_aside_is_private_and_never_written_again(tmp_path: Path) -> None:
     disk = FileDisk(tmp_path / "journal")
     disk.append(b"damaged")
     (tmp_path / "journal.damaged-1").symlink_to(tmp_path / "elsewhere")
@@ -334,7 +334,7 @@ def test_what_is_set_aside_is_its_owners_only_and_never_written_again(tmp_path: 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
 @pytest.mark.parametrize("bit", range(32))
-def test_frame_with_a_damaged_length_is_read_all_the_same_and_is_no_torn_one(number: int, bit: int) -> None:
+def test_frame_with_a_damaged_length_is_read_and_does_not_count_as_torn(number: int, bit: int) -> None:
     payloads = [b"mark one", b"mark number two", b"mark three"]
     frames = [bytearray(encode_frame(payload)) for payload in payloads]
     frames[number][bit // 8] ^= 1 << bit % 8

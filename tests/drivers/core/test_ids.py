@@ -1,4 +1,4 @@
-"""Ids differ where they must and repeat where a seed says so."""
+"""Ids are unique, and repeat with the same seed."""
 
 import subprocess
 import sys

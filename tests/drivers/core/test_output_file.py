@@ -1,4 +1,4 @@
-"""`output_file` beside pipes, devices, links, other people's permissions and a full disk."""
+"""`output_file` with pipes, devices, links, permissions of other users and a full disk."""
 
 import contextlib
 import os
@@ -41,7 +41,7 @@ def test_file_has_its_name_only_when_it_is_whole(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["report.html"]
 
 
-def test_what_is_cut_off_leaves_what_was_there_and_nothing_beside_it(tmp_path: Path) -> None:
+def test_interrupted_write_keeps_the_old_file_and_leaves_no_other(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     path.write_text("before")
     with pytest.raises(KeyboardInterrupt), output_file(path) as file:
@@ -87,7 +87,7 @@ def test_link_stays_and_its_file_is_written(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "site") == ["index.html"]
 
 
-def test_link_to_a_file_that_is_not_there_yet_makes_it(tmp_path: Path) -> None:
+def test_link_to_a_missing_file_creates_it(tmp_path: Path) -> None:
     (tmp_path / "report.html").symlink_to("later.html")
     write_file(tmp_path / "report.html", "now")
     assert (tmp_path / "report.html").is_symlink()
@@ -119,7 +119,7 @@ def test_planted_link_is_not_followed(tmp_path: Path) -> None:
 
 @pytest.mark.root
 @pytest.mark.parametrize("there", [True, False])
-def test_link_of_somebody_else_in_a_folder_of_everybody_is_refused(tmp_path: Path, there: bool) -> None:
+def test_link_of_another_user_in_a_shared_folder_is_refused(tmp_path: Path, there: bool) -> None:
     victim, link = tmp_path / "victim", tmp_path / "everybody" / "report.html"
     link.parent.mkdir()
     link.parent.chmod(0o1777)
@@ -134,7 +134,7 @@ def test_link_of_somebody_else_in_a_folder_of_everybody_is_refused(tmp_path: Pat
 
 
 @pytest.mark.root
-def test_pipe_of_somebody_else_in_a_folder_of_everybody_is_refused(tmp_path: Path) -> None:
+def test_pipe_of_another_user_in_a_shared_folder_is_refused(tmp_path: Path) -> None:
     """Whoever reads it would get all, and the command would wait for them."""
     pipe = tmp_path / "everybody" / "run.jsonl"
     pipe.parent.mkdir()
@@ -189,7 +189,7 @@ def test_owner_and_group_stay_where_root_writes(tmp_path: Path) -> None:
     assert stat.S_IMODE(found.st_mode) == 0o750
 
 
-def test_full_disk_leaves_what_was_there(small_disk: Path) -> None:
+def test_full_disk_keeps_the_old_file(small_disk: Path) -> None:
     path = small_disk / "report.html"
     path.write_text("before")
     with pytest.raises(FailedError, match=r"report\.html: cannot be written: No space left on device"):
@@ -198,7 +198,7 @@ def test_full_disk_leaves_what_was_there(small_disk: Path) -> None:
     assert os.listdir(small_disk) == ["report.html"]
 
 
-def test_full_device_is_said_to_be_full() -> None:
+def test_full_device_is_reported_as_full() -> None:
     with pytest.raises(FailedError, match="/dev/full: cannot be written: No space left on device"):
         write_file(Path("/dev/full"), "page")
 

@@ -23,7 +23,7 @@ from hwd_drivers.core.printable import LOG_MOST, LineFormatter, printable, print
         ("\U000e0041", r"\U000e0041"),
     ],
 )
-def test_what_does_not_show_itself_is_shown_as_an_escape(text: str, shown: str) -> None:
+def test_invisible_characters_become_escapes(text: str, shown: str) -> None:
     assert printable(text) == shown
 
 
@@ -35,7 +35,7 @@ def test_whatever_it_is_it_is_one_line_of_characters_that_show_themselves(text: 
     assert printable_lines(text).count("\n") == text.count("\n")
 
 
-def test_long_text_is_cut_and_says_how_long_it_was() -> None:
+def test_long_text_is_cut_with_a_note_of_its_length() -> None:
     assert printable("x" * 5000, 100) == f"{'x' * 100}... (5000 characters)"
 
 

@@ -8,7 +8,7 @@ import pytest
 from hwd_drivers.core.private_files import make_private
 
 
-def test_files_of_these_names_lose_what_others_may_do_with_them(tmp_path: Path) -> None:
+def test_files_of_these_names_lose_the_access_of_others(tmp_path: Path) -> None:
     for name, mode in {"records.db": 0o644, "records.db-wal": 0o666, "lock": 0o600, "other": 0o644}.items():
         (tmp_path / name).touch()
         (tmp_path / name).chmod(mode)
@@ -21,7 +21,7 @@ def test_files_of_these_names_lose_what_others_may_do_with_them(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o1777, 0o770])
-def test_folder_that_somebody_else_made_stays_as_it_is(tmp_path: Path, mode: int) -> None:
+def test_folder_of_another_user_stays_as_it_is(tmp_path: Path, mode: int) -> None:
     tmp_path.chmod(mode)
     assert make_private(tmp_path, ("*",)) == ()
     assert tmp_path.stat().st_mode & 0o7777 == mode

@@ -46,17 +46,17 @@ SAYING = {"debug", "info", "warning", "error", "log", "str"}
         (EOFError(), "EOFError"),
     ],
 )  # fmt: skip
-def test_an_error_is_said_in_words(error: Exception, said: str) -> None:
+def test_an_error_has_a_plain_reason(error: Exception, said: str) -> None:
     assert reason_of(error) == said
 
 
-async def test_a_refused_connection_of_this_machine_is_said_in_words() -> None:
+async def test_a_refused_connection_of_this_machine_has_a_plain_reason() -> None:
     with pytest.raises(OSError) as raised:  # noqa: PT011 - whatever the loop makes of it
         await asyncio.get_running_loop().create_connection(asyncio.Protocol, "127.0.0.1", _free_port())
     assert reason_of(raised.value) == "Connection refused"
 
 
-def test_nobody_says_an_error_of_the_system_raw() -> None:
+def test_no_module_prints_a_raw_system_error() -> None:
     found = [
         f"{path}:{line}"
         for package in (hwd, hwd_drivers, hwd_agents)

@@ -1,4 +1,4 @@
-"""Texts of crossconnects: which end stands first."""
+"""Texts of crossconnects: the order of their ends."""
 
 import pytest
 
@@ -18,6 +18,6 @@ from hwd_drivers.core.values import Crossconnect
         ("out-in", "in-out"),
     ],
 )
-def test_side_a_stands_first_then_a_word_then_the_smaller_port(written: str, text: str) -> None:
+def test_side_a_is_first_then_a_word_then_the_smaller_port(written: str, text: str) -> None:
     assert str(Crossconnect.parse(written)) == text
     assert Crossconnect.parse(written) == Crossconnect.parse(text)

@@ -1,4 +1,4 @@
-"""One connection: answers by tag, deadlines that are named, a death that reaches every waiter."""
+"""One connection: answers by tag, named deadlines, and a loss that fails every waiter."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtua
 
 
 class Peer(asyncio.Protocol):
-    """The other end of a line protocol `tag text`: keeps what it got, sends what the test says."""
+    """The other end of a line protocol `tag text`: stores received lines, and sends what the test wants."""
 
     def __init__(self) -> None:
         self.got = b""
@@ -225,19 +225,19 @@ async def test_closing_is_bounded_even_where_the_last_bytes_cannot_leave(world: 
 
 
 @in_world
-async def test_nobody_there_is_a_link_error_that_names_the_address(world: World) -> None:
+async def test_a_refused_connection_is_a_link_error_that_names_the_address(world: World) -> None:
     with pytest.raises(LinkError, match="ocs1: cannot connect to mem:nobody"):
         await world.open("mem:nobody")
 
 
 @in_world
-async def test_a_silent_way_is_a_deadline_error_that_names_the_limit(world: World) -> None:
+async def test_a_silent_connection_is_a_deadline_error_that_names_the_limit(world: World) -> None:
     world.net.cut("mem:device", Cut.SILENT)
     with pytest.raises(DeadlineError, match="ocs1: cannot connect to mem:device within 1 s"):
         await world.connect()
 
 
 @in_world
-async def test_an_address_that_is_none_is_a_config_error(world: World) -> None:
+async def test_an_invalid_address_is_a_config_error(world: World) -> None:
     with pytest.raises(ConfigError, match="ocs1"):
         await world.open("10.0.0.5")

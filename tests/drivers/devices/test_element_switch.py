@@ -1,4 +1,4 @@
-"""A switch of another size than the testbed states is told so, by every driver whose device tells its size."""
+"""Every driver whose device reports its size refuses a device with another size than the testbed."""
 
 import asyncio
 

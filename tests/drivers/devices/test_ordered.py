@@ -1,4 +1,4 @@
-"""Answers without tags: order says whose they are, and whatever breaks the order ends the connection."""
+"""Answers without tags: their order assigns them to requests, and any break of the order ends the connection."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtua
 
 
 class Peer(asyncio.Protocol):
-    """The other end: keeps what it got, sends what the test says."""
+    """The other end: stores received bytes, and sends what the test wants."""
 
     def __init__(self) -> None:
         self.got = b""
@@ -226,7 +226,7 @@ def closes_for(send: bytes, finding: str, request: Request[str] | None) -> Calla
         (b"OSW12\n", "'OSW12' is not an answer to S", ask("S?", fits=str.isdigit)),
     ],
 )
-def test_what_cannot_be_an_answer_ends_the_connection_and_is_logged(
+def test_a_message_that_cannot_be_an_answer_ends_the_connection_and_is_logged(
     send: bytes, finding: str, request_: Request[str] | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -235,7 +235,7 @@ def test_what_cannot_be_an_answer_ends_the_connection_and_is_logged(
 
 
 @in_world
-async def test_an_answer_that_comes_in_the_moment_of_its_deadline_is_taken_or_too_late_never_both(world: World) -> None:
+async def test_an_answer_at_its_deadline_is_accepted_or_late_never_both(world: World) -> None:
     connection = await world.connect()
     asked = asyncio.create_task(connection.request(ask("A?"), deadline_s=world.loop.time() + 0.5))
     await asyncio.sleep(0.49)
@@ -267,7 +267,7 @@ async def test_death_fails_every_waiter_with_the_cause(world: World) -> None:
 
 
 @in_world
-async def test_a_request_whose_caller_fails_as_it_goes_out_is_not_sent_and_keeps_no_place(world: World) -> None:
+async def test_a_request_whose_caller_fails_before_the_write_is_not_sent_and_leaves_the_queue(world: World) -> None:
     def fail(sent_ns: int) -> None:
         raise OSError(f"no room to write down {sent_ns}")
 

@@ -32,17 +32,17 @@ def overrides(told: list[tuple[list[str], PortOverride, str]]) -> Overrides:
     return Overrides("ocs1", tell)
 
 
-def test_only_what_is_new_or_gone_is_told(
+def test_only_new_and_removed_overrides_are_reported(
     overrides: Overrides, told: list[tuple[list[str], PortOverride, str]]
 ) -> None:
     overrides.note({end("10A"): DARK, end("9A"): DARK, end("1B"): NORMAL}, by="ada")
-    overrides.note({end("9A"): DARK, end("1B"): NORMAL}, by="ada")  # nothing is said of 10A
+    overrides.note({end("9A"): DARK, end("1B"): NORMAL}, by="ada")  # no reading of 10A
     overrides.note({end("9A"): NORMAL, end("1B"): DARK}, by="somebody else")
     assert told == [(["9A", "10A"], DARK, "ada"), (["1B"], DARK, "somebody else"), (["9A"], NORMAL, "somebody else")]
     assert overrides.blocked == {end("10A"), end("1B")}
 
 
-def test_a_new_session_tells_all_that_is_held_then_and_what_is_held_no_more(
+def test_a_new_session_reports_present_and_released_overrides(
     overrides: Overrides, told: list[tuple[list[str], PortOverride, str]]
 ) -> None:
     """A unit whose shutters open at a power cut releases ends that must stay dark; it reports nothing of 3A."""
@@ -52,21 +52,21 @@ def test_a_new_session_tells_all_that_is_held_then_and_what_is_held_no_more(
     assert overrides.blocked == {end("1A")}
 
 
-def test_what_is_not_as_asked_for_is_named(overrides: Overrides) -> None:
+def test_a_differing_override_is_named(overrides: Overrides) -> None:
     found = {end("1A"): DARK, end("2A"): NORMAL}
     overrides.check([end("1A")], DARK, found)
     with pytest.raises(FailedError, match="ocs1: it answered, but 2A, 3A is not force-blocked"):
         overrides.check([end("1A"), end("2A"), end("3A")], DARK, found)
 
 
-def test_what_the_switch_cannot_hold_is_refused(overrides: Overrides) -> None:
+def test_an_end_that_cannot_be_dark_is_refused(overrides: Overrides) -> None:
     able = [end("1A"), end("2A")]
     overrides.check_able([end("2A")], able)
     with pytest.raises(RefusedError, match="ocs1: 1B cannot be held dark; those from 1A to 2A can"):
         overrides.check_able([end("1A"), end("1B")], able)
 
 
-def test_what_is_lit_and_has_a_held_end_is_shown_as_blocked(overrides: Overrides) -> None:
+def test_a_tuned_crossconnect_with_a_dark_end_is_blocked(overrides: Overrides) -> None:
     states = [*CrossconnectState]
     readings = tuple(reading(f"{port}A-{port}B", state) for port, state in enumerate(states, start=1))
     assert overrides.with_blocked(readings) is readings

@@ -29,7 +29,7 @@ def test_an_unknown_model_is_refused_with_the_nearest_name() -> None:
         registry.find("polatis-tl1").capabilities("polatis-60OO", "8x8")
 
 
-def test_options_of_another_kind_than_the_drivers_are_a_bug_told_with_both_kinds() -> None:
+def test_options_of_another_type_than_the_drivers_are_a_bug_that_names_both_types() -> None:
     spec = registry.find("polatis-tl1")
     context = OpenContext(
         name="ocs1",

@@ -1,4 +1,4 @@
-"""A package whose import fails, in any way, is refused in one line that tells what and where; all others go on."""
+"""A package whose import fails is refused in one line with error and place; all others work."""
 
 import os
 import subprocess
@@ -31,7 +31,7 @@ def site(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_what_its_import_raises_is_told_with_package_entry_point_file_and_line(
+def test_an_import_error_is_reported_with_package_entry_point_file_and_line(
     site: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     code, words, line = BROKEN[kind]
@@ -51,7 +51,7 @@ def test_what_its_import_raises_is_told_with_package_entry_point_file_and_line(
     assert "acme-x1" not in installed.specs
 
 
-def test_what_is_no_spec_is_refused(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_object_that_is_not_a_spec_is_refused(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (site / "acme_broken.py").write_text("driver = 1\n")
     monkeypatch.syspath_prepend(site)
     monkeypatch.delitem(sys.modules, "acme_broken", raising=False)

@@ -26,19 +26,19 @@ def found(restarts: Restarts | None = None, **more: Any) -> Restart | None:
     [
         ({}, None),
         ({"now": ()}, Sign.AT_REST),
-        ({"now": (C,)}, Sign.AT_REST),  # somebody was quick to make another
+        ({"now": (C,)}, Sign.AT_REST),  # another client was quick to make another
         ({"now": (A,)}, None),
         ({"now": (), "heard_s": None}, None),
         ({"now": (), "before": None}, None),
         ({"now": (), "before": ()}, None),
-        ({"now": (), "uptime_s": 3600.0}, None),  # it was up all the time: somebody emptied it
+        ({"now": (), "uptime_s": 3600.0}, None),  # it was up all the time: another client emptied it
         ({"capabilities": ELEMENTS, "before": AWAY, "now": REST}, Sign.AT_REST),
         ({"capabilities": ELEMENTS, "before": REST, "now": AWAY}, None),
         ({"capabilities": ELEMENTS, "before": REST, "now": REST}, None),
         ({"capabilities": LATCHING, "before": (A,), "now": ()}, None),
     ],
 )
-def test_what_is_left_tells_where_a_unit_tells_no_uptime(more: dict[str, Any], sign: Sign | None) -> None:
+def test_crossconnects_show_a_restart_where_a_unit_reports_no_uptime(more: dict[str, Any], sign: Sign | None) -> None:
     restart = found(**more)
     assert (None if restart is None else restart.sign) is sign
 
@@ -46,7 +46,7 @@ def test_what_is_left_tells_where_a_unit_tells_no_uptime(more: dict[str, Any], s
 @pytest.mark.parametrize(
     ("uptime_s", "is_restart"), [(10_000.0, False), (9_960.0, False), (9_060.0, False), (0.0, True), (60.0, True)]
 )
-def test_uptime_tells_for_certain_to_its_minute(uptime_s: float, is_restart: bool) -> None:
+def test_uptime_shows_a_restart_with_certainty_to_its_minute(uptime_s: float, is_restart: bool) -> None:
     restarts = Restarts()
     assert found(restarts, at_s=0.0, heard_s=None, uptime_s=9_000.0) is None
     restart = found(restarts, at_s=960.0, heard_s=600.0, uptime_s=uptime_s)

@@ -14,7 +14,7 @@ from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtua
 
 
 class Device(asyncio.Protocol):
-    """Answers each line with what it is told to, after a time: `{line: [(delay_s, bytes), ...]}`."""
+    """Answers each line from a table, with delays: `{line: [(delay_s, bytes), ...]}`."""
 
     def __init__(self, answers: dict[str, list[tuple[float, bytes]]]) -> None:
         self.answers = answers
@@ -112,7 +112,7 @@ async def test_silence_without_an_error_ends_the_session(world: World) -> None:
 
 
 @in_world
-async def test_a_device_that_says_nothing_at_all_passes_the_deadline_and_loses_its_session(world: World) -> None:
+async def test_a_silent_device_exceeds_the_deadline_and_loses_its_session(world: World) -> None:
     _, client = await world.client(a=[])
     with pytest.raises(DeadlineError, match=r"sw1: a: no answer within 0\.5 s"):
         await client.ask("a", answers=1, deadline_s=world.within(0.5))
@@ -143,7 +143,7 @@ async def test_a_line_whose_turn_does_not_come_is_not_sent(world: World) -> None
 
 
 @in_world
-async def test_a_line_that_is_given_up_half_way_ends_the_session(world: World) -> None:
+async def test_a_line_that_is_abandoned_half_way_ends_the_session(world: World) -> None:
     _, client = await world.client(a=[(0.5, b"1\n")])
     given_up = asyncio.create_task(client.ask("a", answers=1, deadline_s=world.within(1)), name="given up")
     await asyncio.sleep(0.1)
@@ -161,7 +161,7 @@ async def test_the_error_queue_can_be_asked(world: World) -> None:
 
 
 @in_world
-async def test_what_nobody_asked_for_ends_the_session(world: World) -> None:
+async def test_an_unsolicited_answer_ends_the_session(world: World) -> None:
     _, client = await world.client(a=[(0.0, b"1\n2\n")])
     assert (await client.ask("a", answers=1, deadline_s=world.within(1))).messages == ("1",)
     assert "without a request" in str(await client.lost())

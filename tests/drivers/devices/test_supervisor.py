@@ -136,7 +136,7 @@ def in_world(test: Callable[[World], Awaitable[None]]) -> Callable[[], None]:
 
 
 @in_world
-async def test_a_switch_that_comes_up_is_told_with_what_it_is_and_carries(world: World) -> None:
+async def test_a_switch_that_comes_up_is_reported_with_its_identity_and_crossconnects(world: World) -> None:
     world.behind_our_back(add="1A-2B")
     await world.start()
     await asyncio.sleep(0.1)
@@ -151,14 +151,14 @@ async def test_a_switch_that_comes_up_is_told_with_what_it_is_and_carries(world:
 
 
 @in_world
-async def test_nothing_new_is_told_while_nothing_changes(world: World) -> None:
+async def test_nothing_is_reported_while_nothing_changes(world: World) -> None:
     await world.start()
     await asyncio.sleep(60)
     assert world.kinds() == ["switch.up", "switch.read", "switch.power"]
 
 
 @in_world
-async def test_a_change_of_ours_is_told_as_ours(world: World) -> None:
+async def test_a_change_of_ours_is_reported_as_ours(world: World) -> None:
     await world.start()
     await world.change(add="1A-2B 2A-1B")
     assert await world.read() == ["1A-2B", "2A-1B"]
@@ -172,7 +172,7 @@ async def test_a_change_of_ours_is_told_as_ours(world: World) -> None:
     assert [(each["verb"], each["outcome"]) for each in commands] == [("connect", "done"), ("change", "done")]
 
 
-def test_a_change_behind_our_back_is_found_and_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_change_by_another_client_is_found_and_logged_as_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     async def story(world: World) -> None:
         await world.start()
         await world.change(add="1A-2B 2A-1B")
@@ -206,7 +206,7 @@ async def test_what_moved_an_end_away_is_ours_too(world: World) -> None:
     assert (read["removed"], read["ours"]) == (["1A-2B"], True)
 
 
-def test_a_lost_switch_is_read_again_after_reconnect_and_its_difference_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_lost_switch_is_read_after_reconnect_and_its_difference_reported(caplog: pytest.LogCaptureFixture) -> None:
     async def story(world: World) -> None:
         await world.start()
         await world.change(add="1A-2B 2A-1B")
@@ -246,7 +246,7 @@ def test_a_lost_switch_is_read_again_after_reconnect_and_its_difference_told(cap
     assert len(texts) == 4
 
 
-def test_a_switch_that_restarted_is_said_to_have_and_what_it_makes_anew_is_nobodys_change(
+def test_a_restart_is_reported_and_restored_crossconnects_are_not_a_foreign_change(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def story(world: World) -> None:
@@ -294,7 +294,7 @@ async def test_a_switch_that_was_not_reached_for_a_while_has_not_restarted(world
 
 
 @in_world
-async def test_a_switch_that_is_not_there_is_told_once_and_tried_with_growing_jittered_pauses(world: World) -> None:
+async def test_an_unreachable_switch_is_reported_once_and_tried_with_growing_jittered_pauses(world: World) -> None:
     world.run()
     await asyncio.sleep(600)
     assert world.kinds() == ["switch.down"]
@@ -326,7 +326,7 @@ async def test_a_refused_login_waits_the_longest_pause_at_once(world: World) -> 
 
 
 @in_world
-async def test_a_switch_that_falls_silent_is_taken_for_down_and_comes_back(world: World) -> None:
+async def test_a_silent_switch_counts_as_down_and_recovers(world: World) -> None:
     await world.start()
     world.twin.faults.silent = True
     await asyncio.sleep(2)
@@ -337,7 +337,7 @@ async def test_a_switch_that_falls_silent_is_taken_for_down_and_comes_back(world
     assert world.kinds()[-2:] == ["switch.up", "switch.read"]
 
 
-def test_what_is_being_started_is_no_warning_and_a_start_that_came_to_nothing_is(
+def test_a_start_is_no_warning_and_a_failed_start_is_one(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -386,7 +386,7 @@ def test_a_bug_of_a_driver_is_logged_with_its_traceback_and_tried_again_late(cap
 
 
 @in_world
-async def test_each_failed_command_is_told_with_how_it_failed(world: World) -> None:
+async def test_each_failed_command_is_reported_with_its_reason(world: World) -> None:
     await world.start()
     faults = world.twin.faults
     faults.deny_next = Denial(code="SROF", text="no")
@@ -417,7 +417,7 @@ async def test_each_failed_command_is_told_with_how_it_failed(world: World) -> N
 
 
 @in_world
-async def test_a_reading_that_a_change_overlapped_is_given_and_not_told(world: World) -> None:
+async def test_a_reading_that_a_change_overlapped_is_returned_and_not_reported(world: World) -> None:
     await world.start()
     world.twin.faults.slow_s = 0.05
     changing = asyncio.create_task(world.change(add="1A-2B"))
@@ -456,7 +456,7 @@ async def test_a_look_that_a_change_overtook_may_fail(world: World) -> None:
 
 
 @in_world
-async def test_power_is_told_when_it_moved(world: World) -> None:
+async def test_power_is_reported_when_it_changes(world: World) -> None:
     await world.start()
     await world.change(add="1A-2B")
     world.twin.mirror.set_input(PortSide.parse("1A"), 1.0)
@@ -477,7 +477,7 @@ async def test_stopping_closes_the_session(world: World) -> None:
 
 
 @in_world
-async def test_an_end_that_is_blocked_is_told_with_who_asked_and_its_crossconnect_reads_blocked(world: World) -> None:
+async def test_a_blocked_end_is_reported_with_who_asked_and_its_crossconnect_reads_blocked(world: World) -> None:
     world.behind_our_back(add="1A-2B 3A-4B")
     await world.start()
     await world.block("1A")
@@ -493,7 +493,7 @@ async def test_an_end_that_is_blocked_is_told_with_who_asked_and_its_crossconnec
 
 
 @in_world
-async def test_what_another_client_blocks_is_told_and_known_again_after_a_new_session(world: World) -> None:
+async def test_an_end_that_another_client_blocks_is_reported_once_over_sessions(world: World) -> None:
     await world.start()
     await world.block("1A")  # from here on the driver knows the unit's words
     other = await world.spec.open(world.context)
@@ -513,7 +513,7 @@ async def test_what_another_client_blocks_is_told_and_known_again_after_a_new_se
 
 
 @in_world
-async def test_what_was_blocked_though_nobody_answered_was_blocked_by_who_asked(world: World) -> None:
+async def test_an_unanswered_block_that_was_done_is_attributed_to_who_asked(world: World) -> None:
     await world.start()
     await world.block("6B")  # from here on the driver knows the unit's words
     world.twin.faults.silent = True
@@ -527,7 +527,7 @@ async def test_what_was_blocked_though_nobody_answered_was_blocked_by_who_asked(
 
 
 @in_world
-async def test_what_cannot_be_held_dark_is_refused_and_a_no_changes_nothing(world: World) -> None:
+async def test_an_end_that_cannot_be_dark_is_refused_and_a_refusal_changes_nothing(world: World) -> None:
     await world.start()
     with pytest.raises(RefusedError, match="ocs1: 9A cannot be held dark; those from 1A to 8B can"):
         await world.block("1A", "9A")

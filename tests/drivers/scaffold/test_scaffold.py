@@ -25,7 +25,7 @@ def test_it_writes_protocol_driver_twin_models_readme_tests_and_project(tmp_path
 
 
 @pytest.mark.parametrize("name", ["", "Acme", "acme x", "1acme", "acme-", "acme--x", "../acme", "class"])
-def test_a_name_that_is_none_is_refused(tmp_path: Path, name: str) -> None:
+def test_an_invalid_name_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigError, match="not a name"):
         scaffold(name, tmp_path / "new")
     assert not (tmp_path / "new").exists()
@@ -33,12 +33,12 @@ def test_a_name_that_is_none_is_refused(tmp_path: Path, name: str) -> None:
 
 def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(ConfigError, match="is there already"):
+    with pytest.raises(ConfigError, match="exists already"):
         scaffold("acme", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def test_what_it_starts_from_passes_every_check_and_lacks_captures_and_glass_alone() -> None:
+def test_the_scaffold_passes_every_check_and_lacks_only_captures_and_glass() -> None:
     results = list(examine(lumen.driver))
     bad = {each.check for each in results if each.outcome in (Outcome.FAILED, Outcome.MISSING)}
     assert bad == {"captures", "glass"}

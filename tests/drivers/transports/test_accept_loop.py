@@ -12,7 +12,7 @@ from hwd_drivers.transports.accept_loop import AcceptLoop
 PATIENCE_S = 20.0
 
 
-async def test_it_rests_while_there_is_no_descriptor_and_goes_on_when_there_is() -> None:
+async def test_it_pauses_while_no_descriptor_is_free() -> None:
     loop = asyncio.get_running_loop()
     taken: asyncio.Queue[socket.socket] = asyncio.Queue()
     rests: asyncio.Queue[OSError] = asyncio.Queue()
@@ -40,7 +40,7 @@ async def test_it_rests_while_there_is_no_descriptor_and_goes_on_when_there_is()
         await asyncio.wait([accepting])
 
 
-async def test_a_connection_that_cannot_be_taken_keeps_no_other_from_being_taken(
+async def test_a_connection_that_cannot_be_handled_does_not_block_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     taken: asyncio.Queue[socket.socket] = asyncio.Queue()

@@ -19,7 +19,7 @@ Runner = Callable[[Coroutine[Any, Any, None]], None]
 
 
 class Recorder(asyncio.Protocol):
-    """Writes down all that its transport tells it, and lets others wait for it."""
+    """Records all calls of its transport, which tests can wait for."""
 
     def __init__(self, *, keep_half_open: bool = False) -> None:
         self.told: list[str] = []
@@ -178,7 +178,7 @@ def test_written_buffer_can_be_reused_at_once(run: Runner, way: tuple[Dialer, st
     run(main())
 
 
-def test_what_is_no_bytes_is_refused(run: Runner, way: tuple[Dialer, str]) -> None:
+def test_objects_other_than_bytes_are_refused(run: Runner, way: tuple[Dialer, str]) -> None:
     async def main() -> None:
         async with pair(way) as ends:
             with pytest.raises(TypeError):
@@ -411,7 +411,7 @@ def test_every_kind_of_address_is_dialled(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("address", ["", "host", ":3082", "host:", "host:x", "host:65536", "::1:22", "host:²"])
-async def test_what_is_no_address_is_refused_with_the_remedy(address: str) -> None:
+async def test_an_invalid_address_is_refused_with_the_remedy(address: str) -> None:
     with pytest.raises(ValueError, match="Write "):
         await TcpDialer().connect(Recorder, address)
 

@@ -140,7 +140,7 @@ async def test_cookies_and_credentials_go_with_every_request(world: World) -> No
 
 
 @in_world
-async def test_no_more_cookies_go_back_than_are_kept(world: World) -> None:
+async def test_no_more_cookies_are_sent_than_the_limit(world: World) -> None:
     client = await world.open()
     for n in range(COOKIES_MAX + 1):
         world.responses[f"/{n}"] = HttpResponse(status=200, headers=(("Set-Cookie", f"c{n}=1"),))
@@ -279,7 +279,7 @@ async def test_a_device_that_closes_after_each_answer_gets_a_connection_for_each
 
 
 @in_world
-async def test_a_device_that_says_the_end_of_its_answer_by_closing_is_heard(world: World) -> None:
+async def test_an_answer_that_ends_with_the_connection_is_accepted(world: World) -> None:
     listener = await world.dialer.listen(Old, "mem:old")
     client = await HttpClient.open(world.dialer, "mem:old", name="ocs1", clock=world.clock, deadline_s=world.soon)
     for _ in range(3):
@@ -370,7 +370,7 @@ async def test_a_body_that_makes_no_sense_ends_the_session(world: World) -> None
 
 
 @in_world
-async def test_what_is_no_http_is_told_so_and_ends_the_session(world: World) -> None:
+async def test_invalid_http_is_refused_and_ends_the_session(world: World) -> None:
     await world.open()
     heard = bytearray()
     gone = world.loop.create_future()
@@ -392,7 +392,7 @@ async def test_what_is_no_http_is_told_so_and_ends_the_session(world: World) -> 
 
 
 @in_world
-async def test_who_floods_a_busy_twin_is_cut_off(world: World) -> None:
+async def test_a_client_that_floods_a_busy_twin_is_cut(world: World) -> None:
     await world.open()
     world.responses["/"] = HttpResponse(status=200, delay_s=10)
     gone = world.loop.create_future()
@@ -437,7 +437,7 @@ async def test_pipelined_requests_are_answered_in_order_on_a_slow_device(world: 
 
 
 @in_world
-async def test_nobody_there_is_a_link_error_and_no_address_a_config_error(world: World) -> None:
+async def test_a_refused_connection_is_a_link_error_and_an_invalid_address_a_config_error(world: World) -> None:
     with pytest.raises(LinkError, match="cannot connect to mem:ocs1"):
         await world.connect()
     with pytest.raises(ConfigError, match="ocs1: "):

@@ -1,4 +1,4 @@
-"""KeepAlive: it says something now and then, until the session is gone or it is stopped."""
+"""KeepAlive: it pings at intervals, until the session ends or it is stopped."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from hwd_drivers.twins.virtual_time import run_virtual
 
 
 class Session:
-    """Answers, or raises what it is told to."""
+    """Answers, or raises the error of the test."""
 
     def __init__(self) -> None:
         self.deadlines_s: list[float] = []
@@ -22,7 +22,7 @@ class Session:
             raise self.error
 
 
-def test_it_says_something_every_so_often_with_a_deadline() -> None:
+def test_it_pings_at_intervals_with_a_deadline() -> None:
     async def main() -> None:
         session = Session()
         keep_alive = KeepAlive(name="ocs1", every_s=20, ping=session.ping)

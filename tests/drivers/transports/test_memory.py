@@ -1,4 +1,4 @@
-"""A memory net breaks, delays and chops as it is told, and closes the ends of a node that died."""
+"""A memory net cuts, delays and splits, and closes the ends of a killed node."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -246,7 +246,7 @@ def test_net_that_cannot_be_is_refused(wrong: dict[str, float]) -> None:
         MemoryNet(**wrong)  # type: ignore[arg-type]
 
 
-def test_peers_of_a_dead_node_get_what_was_in_flight_then_the_end() -> None:
+def test_peers_of_a_killed_node_get_bytes_in_flight_then_the_end() -> None:
     async def main() -> None:
         nodes = Nodes()
         net = MemoryNet(nodes=nodes, latency_s=0.1)
@@ -265,7 +265,7 @@ def test_peers_of_a_dead_node_get_what_was_in_flight_then_the_end() -> None:
     run_virtual(main())
 
 
-def test_listener_sees_its_dead_clients_go() -> None:
+def test_listener_sees_the_end_of_killed_clients() -> None:
     async def main() -> None:
         nodes = Nodes()
         net = MemoryNet(nodes=nodes)
@@ -285,7 +285,7 @@ def test_listener_sees_its_dead_clients_go() -> None:
     run_virtual(main())
 
 
-def test_next_life_of_a_node_listens_where_the_last_one_did() -> None:
+def test_restarted_node_listens_at_its_old_address() -> None:
     async def main() -> None:
         nodes = Nodes()
         net = MemoryNet(nodes=nodes)

@@ -15,7 +15,7 @@ CHUNKS = [f"chunk {number};".encode() for number in range(200)]
 
 
 class Heard(asyncio.Protocol):
-    """Notes what comes, and when; hangs up on its own where it is told to."""
+    """Records received bytes with their times; closes by itself if the test wants it."""
 
     def __init__(self, *, hang_up_at: bytes = b"never") -> None:
         self.chunks: list[tuple[float, bytes]] = []
@@ -73,7 +73,7 @@ def run(main: Coroutine[object, object, Heard]) -> Heard:
 
 
 @pytest.mark.parametrize("way", [Way.WHOLE, Way.BYTEWISE, Way.SLOW])
-def test_nothing_is_lost_on_ways_that_lose_nothing(way: Way) -> None:
+def test_nothing_is_lost_on_connections_without_loss(way: Way) -> None:
     assert run(hear(way)).data == b"".join(CHUNKS)
 
 

@@ -15,13 +15,13 @@ def test_a_device_gets_the_line_of_its_kind() -> None:
     assert SerialLine.parse(whole) == ("/dev/ttyUSB0", LINE)
 
 
-def test_what_the_address_says_goes_before_the_line_of_the_kind() -> None:
+def test_settings_in_the_address_override_those_of_the_driver() -> None:
     whole = LINE.complete("serial:/dev/ttyS1?baud=9600&rtscts=0&parity=E")
     assert SerialLine.parse(whole) == ("/dev/ttyS1", SerialLine(baud=9600, parity="E"))
 
 
 @pytest.mark.parametrize("address", ["10.0.0.5:4001", "unix:/run/sw1", "mem:sw1", "[fe80::1]:4001"])
-def test_an_address_that_is_no_serial_port_is_left_alone(address: str) -> None:
+def test_an_address_of_another_kind_stays_unchanged(address: str) -> None:
     assert not is_serial(address)
     assert LINE.complete(address) == address
 
@@ -40,7 +40,7 @@ def test_an_address_that_is_no_serial_port_is_left_alone(address: str) -> None:
         ("serial:?baud=9600", "not a serial port"),
     ],
 )
-def test_what_cannot_be_used_is_refused_with_what_to_write(address: str, finding: str) -> None:
+def test_an_unusable_address_is_refused_with_a_remedy(address: str, finding: str) -> None:
     with pytest.raises(ValueError, match=finding):
         SerialLine.parse(address)
 

@@ -118,7 +118,7 @@ async def test_bytes_arrive_both_ways_as_they_are(terminal: Terminal) -> None:
         assert recorder.received == every
 
 
-async def test_what_does_not_fit_waits_and_the_writer_is_told(terminal: Terminal) -> None:
+async def test_excess_bytes_wait_and_the_writer_is_paused(terminal: Terminal) -> None:
     data = bytes(range(256)) * 1024
     async with opened(terminal) as (transport, recorder):
         transport.write(data[:100_000])

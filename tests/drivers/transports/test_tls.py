@@ -20,7 +20,7 @@ from hwd_drivers.twins.virtual_time import run_virtual
 
 
 class Echo(asyncio.Protocol):
-    """Says what it hears; `bye` ends it."""
+    """Echoes received bytes; `bye` ends it."""
 
     transport: asyncio.Transport
 
@@ -57,7 +57,7 @@ def server_of(pem: Path) -> ssl.SSLContext:
 
 
 @pytest.mark.parametrize("chunk_bytes", [None, 1, 7])
-def test_what_is_said_is_heard_however_it_is_cut(pem: Path, chunk_bytes: int | None) -> None:
+def test_bytes_arrive_however_they_are_split(pem: Path, chunk_bytes: int | None) -> None:
     async def main() -> None:
         net = MemoryDialer(MemoryNet(latency_s=0.001, chunk_bytes=chunk_bytes))
         await TlsDialer(net, server_of(pem)).listen(Echo, "mem:ocs1")
@@ -90,7 +90,7 @@ async def test_the_certificate_of_the_device_is_held_against_its_address(pem: Pa
     await listener.close()
 
 
-async def test_who_has_not_shaken_hands_is_cut_when_the_listener_closes(pem: Path) -> None:
+async def test_unfinished_handshakes_are_cut_when_the_listener_closes(pem: Path) -> None:
     listener = await TlsDialer(TcpDialer(), server_of(pem)).listen(Echo, "127.0.0.1:0")
     address = listener.address
     _, silent = await TcpDialer().connect(Caller, address)
@@ -99,7 +99,7 @@ async def test_who_has_not_shaken_hands_is_cut_when_the_listener_closes(pem: Pat
     transport.write(b"hello")
     later, told = await trusting.connect(Caller, address)
     later.write(b"bye")
-    await told.ended  # by now the first one was heard too
+    await told.ended  # by now the first one has arrived too
     await listener.close()
     await asyncio.wait_for(silent.ended, 2)
     transport.write(b" bye")
@@ -125,7 +125,7 @@ async def test_pythons_own_tls_understands_it_on_both_sides(pem: Path) -> None:
 
 
 class Leaver(asyncio.Protocol):
-    """A server of Python's own TLS that says goodbye after the handshake and leaves the connection open."""
+    """A server of Python's own TLS that sends close_notify after the handshake and keeps the connection open."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self.coming, self.going = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -162,7 +162,7 @@ def test_a_goodbye_is_heard_where_the_connection_stays_open(pem: Path) -> None:
     run_virtual(main())
 
 
-def test_what_is_no_tls_is_an_os_error() -> None:
+def test_bytes_other_than_tls_are_an_os_error() -> None:
     async def main() -> None:
         net = MemoryDialer(MemoryNet())
         await net.listen(Echo, "mem:plain")

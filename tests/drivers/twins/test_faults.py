@@ -32,7 +32,7 @@ CAPABILITIES = Capabilities(
 
 
 class Echo(TwinSession):
-    """Says what it hears."""
+    """Echoes received bytes."""
 
     @override
     def data_received(self, data: bytes) -> None:
@@ -160,7 +160,7 @@ def test_reboot_refuses_connections_of_all_protocols_and_ends_in_the_power_up_st
     play(body)
 
 
-def test_dying_unit_tells_nobody_that_its_light_goes() -> None:
+def test_unit_without_power_does_not_report_the_loss_of_light() -> None:
     async def body(scene: Scene) -> None:
         scene.connect_pairs("1A-2B")
         await asyncio.sleep(0.1)
@@ -238,7 +238,7 @@ def test_address_that_is_taken_meanwhile_is_tried_again(caplog: pytest.LogCaptur
     play(body)
 
 
-def test_time_goes_on_while_one_protocol_is_open_and_stands_still_after() -> None:
+def test_time_advances_while_one_protocol_is_open_and_stops_after() -> None:
     async def body(scene: Scene) -> None:
         await scene.servers[0].close()
         tuned: list[int] = []
@@ -336,7 +336,7 @@ def test_answers_are_spoiled_once_and_swallowed_as_long_as_it_is_silent() -> Non
     play(body)
 
 
-def test_session_over_the_limit_is_told_so_and_ended_and_the_others_stay() -> None:
+def test_session_over_the_limit_gets_a_message_and_is_ended_and_others_stay() -> None:
     async def body(scene: Scene) -> None:
         server = scene.server("mem:few", make_session=Polite, sessions_max=2)
         await server.start()
@@ -358,7 +358,7 @@ def test_session_over_the_limit_is_told_so_and_ended_and_the_others_stay() -> No
     play(body)
 
 
-def test_session_is_ended_when_its_client_said_nothing_for_so_long() -> None:
+def test_idle_session_is_ended() -> None:
     async def body(scene: Scene) -> None:
         server = scene.server("mem:idle", make_session=Polite)
         await server.start()

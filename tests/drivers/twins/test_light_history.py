@@ -40,7 +40,7 @@ def test_average_is_that_of_every_nanosecond(
     assert found == (None if expected is None else pytest.approx(expected, abs=1e-6))
 
 
-def test_no_more_is_kept_than_the_longest_window_needs() -> None:
+def test_no_more_is_stored_than_the_longest_window_needs() -> None:
     history = LightHistory(100)
     for at_ns in range(0, 100_000, 10):
         history.moved(at_ns, -3.0 if at_ns % 20 else None)

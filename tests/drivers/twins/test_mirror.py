@@ -103,7 +103,7 @@ def test_a_pair_that_is_there_does_not_go_dark() -> None:
     assert ids(optics, 20 * MS) == ["1A-2B tuned", "2A-1B tuning"]
 
 
-def test_what_is_removed_is_dark_at_once_and_the_rest_stays() -> None:
+def test_removed_pairs_are_dark_at_once_and_the_rest_stays() -> None:
     optics = mirror()
     optics.connect(pairs("1A-2B", "2A-1B"), 0, move=True)
     optics.disconnect(pairs("1A-2B", "4A-4B"), 1)
@@ -144,7 +144,7 @@ def test_losses_and_times_and_readings_repeat_by_seed() -> None:
     assert story(1) != story(2)
 
 
-def test_every_change_is_told_with_its_time() -> None:
+def test_every_change_is_reported_with_its_time() -> None:
     optics = mirror(after(10))
     told: list[int] = []
     optics.on_change.append(told.append)

@@ -66,7 +66,7 @@ def test_connecting_one_pair_of_a_state_brings_all_of_it() -> None:
     assert optics.states == {"1": 1, "2": 1}
 
 
-def test_what_is_no_state_is_refused_and_nothing_moves() -> None:
+def test_an_impossible_state_is_refused_and_nothing_moves() -> None:
     optics = mirror()
     for wrong, says in (
         (("1A-2B", "2A-4B", "3A-4B"), "4B is in two"),

@@ -129,7 +129,7 @@ def test_loss_is_a_little_off_each_time_a_path_is_made_and_stays_while_it_is_the
     assert abs(sum(seen) / len(seen)) < 0.02
 
 
-def test_attenuator_takes_what_it_is_set_to() -> None:
+def test_attenuator_has_its_set_loss() -> None:
     optics = lit("1A-1B")
     before = loss(optics)
     optics.attenuate(B1, 3.0, 1)
@@ -212,7 +212,7 @@ def test_average_counts_the_time_at_which_a_path_was_tuned_not_when_that_was_not
 
 
 @pytest.mark.parametrize(("end", "averaging_s"), [(B1, 2.0), (A1, 0.1)])
-def test_average_that_nobody_remembers_is_our_bug(end: PortSide, averaging_s: float) -> None:
+def test_average_without_a_history_is_a_bug(end: PortSide, averaging_s: float) -> None:
     with pytest.raises(BugError, match="cannot average"):
         lit(remembers_s=1.0).power(end, 0, averaging_s)
 

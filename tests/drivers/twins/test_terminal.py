@@ -18,7 +18,7 @@ from hwd_drivers.twins.timing import find_timing
 
 
 class Upper(asyncio.Protocol):
-    """Says what it hears in capitals, and each session its number."""
+    """Echoes received text in capitals, with the number of its session."""
 
     sessions = 0
 

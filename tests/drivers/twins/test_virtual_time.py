@@ -1,4 +1,4 @@
-"""Hours pass in milliseconds, every run is the same, and the dead say nothing."""
+"""Hours pass in milliseconds, every run is the same, and killed nodes run nothing."""
 
 import asyncio
 import contextvars
@@ -183,7 +183,7 @@ def test_sets_of_tasks_and_futures_keep_one_order() -> None:
 
 def test_seed_reaches_libraries_that_draw_from_the_global_generator() -> None:
     async def main() -> float:
-        return random.random()  # noqa: TID251 - stands for a library
+        return random.random()  # noqa: TID251 - in place of a library
 
     before = random.getstate()
     assert run_virtual(main(), seed=4) == run_virtual(main(), seed=4) != run_virtual(main(), seed=5)
@@ -237,7 +237,7 @@ def test_dead_node_runs_nothing_more_and_no_finally() -> None:
     assert traces == ["soon", "threadsafe"]
 
 
-def test_dead_node_is_silent_until_the_interpreter_is_gone() -> None:
+def test_killed_node_is_silent_until_the_interpreter_ends() -> None:
     program = """
         import asyncio, gc
         from hwd_drivers.twins.virtual_time import NodeKilled, Nodes, run_virtual

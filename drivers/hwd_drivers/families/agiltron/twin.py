@@ -1,4 +1,4 @@
-"""An Agiltron switch that is not there: the bytes of its serial line over TCP."""
+"""The twin of an Agiltron switch: the bytes of its serial line over TCP."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, Literal
@@ -16,7 +16,7 @@ _NO = b"\x00\x00"
 
 
 class TwinOptions(BaseModel):
-    """How this unit behaves where no source tells how real ones do."""
+    """Behaviour of the twin where no source documents real units."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -27,7 +27,7 @@ class TwinOptions(BaseModel):
 
 
 class AgiltronTwin(SequentialTwin[Command, TwinOptions]):
-    """A twin of one switch. A port that it does not have it refuses, with `00 00`."""
+    """A twin of one switch. It refuses an unknown port with `00 00`."""
 
     protocol = "serial"
     options_type = TwinOptions
@@ -50,12 +50,12 @@ class AgiltronTwin(SequentialTwin[Command, TwinOptions]):
 
     @override
     def another(self, command: Command) -> bytes:
-        """That of the other command, which is not done."""
+        """The answer to the other command, which is not done."""
         return protocol.encode_answer(answer_to(Home() if isinstance(command, Select) else Select(port=1)))
 
 
 def _result(code: str) -> bytes:
-    """The code of a denial as two bytes of hexadecimal; one that is none is `00 00`."""
+    """The code of a denial as two bytes in hexadecimal; any other code is `00 00`."""
     try:
         result = bytes.fromhex(code)
     except ValueError:

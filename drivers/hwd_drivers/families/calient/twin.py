@@ -1,4 +1,4 @@
-"""CalientTwin: a unit that is not there, behind one or both of its protocols, on the one state."""
+"""CalientTwin: a simulated unit with one or both of its protocols on the same state."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -19,11 +19,11 @@ from hwd_drivers.twins.registry import TwinSpec, options_of
 from hwd_drivers.twins.timing import SwitchTiming
 
 FRONTS: Final[Mapping[str, MakeFront]] = {"tl1": Tl1Front, "rest": RestFront}
-"""What can answer for a unit, by the protocol's name, which is that of the option that says where."""
+"""The servers of a unit by the protocol's name, which is also the option with its address."""
 
 
 class CalientTwin:
-    """The twin of one unit. `protocol` answers at `address`, the other where the options name a place."""
+    """The twin of one unit. `protocol` answers at `address`, the other at the address in the options."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class CalientTwin:
         return self._addresses
 
     async def start(self) -> str:
-        """Open all its protocols, or none; returns the address of its own one."""
+        """Open all protocols, or none; returns the address of `protocol`."""
         try:
             for protocol, front in self.fronts.items():
                 self._addresses[protocol] = await front.start()

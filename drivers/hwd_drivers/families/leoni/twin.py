@@ -1,4 +1,4 @@
-"""A Leoni switch that is not there: the bytes of its serial line over TCP, as its Ethernet kind has them."""
+"""The twin of a Leoni switch: the bytes of its serial line over TCP, as of its Ethernet version."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, Literal
@@ -13,7 +13,7 @@ from hwd_drivers.twins.sequential import SequentialTwin
 
 
 class TwinOptions(BaseModel):
-    """How this unit behaves where no source tells how real ones do."""
+    """Behaviour of the twin where no source documents real units."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -25,7 +25,7 @@ class TwinOptions(BaseModel):
 
 
 class LeoniTwin(SequentialTwin[Command, TwinOptions]):
-    """A twin of one switch. A channel that it does not have, and what is no command, it takes without a word."""
+    """A twin of one switch. Unknown channels and commands have no effect and no answer."""
 
     protocol = "serial"
     options_type = TwinOptions

@@ -1,4 +1,4 @@
-"""A `<OSW_OUT_..>` controller that is not there: the bytes of its serial line over TCP."""
+"""The twin of an `<OSW_OUT_..>` controller: the bytes of its serial line over TCP."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, Literal
@@ -14,7 +14,7 @@ from hwd_drivers.twins.sequential import SequentialTwin
 
 
 class TwinOptions(BaseModel):
-    """How this unit behaves where no source tells how real ones do."""
+    """Behaviour of the twin where no source documents real units."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -33,7 +33,7 @@ class TwinOptions(BaseModel):
 
 
 class OswTwin(SequentialTwin[Command, TwinOptions]):
-    """A twin of one controller; `mirror` is its optics, `faults` what goes wrong with it."""
+    """A twin of one controller; `mirror` is its optics, `faults` its faults."""
 
     protocol = "serial"
     options_type = TwinOptions

@@ -19,14 +19,14 @@ class TwinOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    tl1: str | None = Field(default=None, description="where it answers TL1 too, such as 127.0.0.1:0")
-    scpi: str | None = Field(default=None, description="where it answers SCPI too")
-    netconf: str | None = Field(default=None, description="where it answers NETCONF too")
-    restconf: str | None = Field(default=None, description="where it answers RESTCONF too")
+    tl1: str | None = Field(default=None, description="address for TL1, such as 127.0.0.1:0")
+    scpi: str | None = Field(default=None, description="address for SCPI")
+    netconf: str | None = Field(default=None, description="address for NETCONF")
+    restconf: str | None = Field(default=None, description="address for RESTCONF")
 
-    vendor: str = Field(default="Polatis", pattern=IDENTITY, description="who made it, in all protocols")
+    vendor: str = Field(default="Polatis", pattern=IDENTITY, description="vendor name, in all protocols")
     product_code: str | None = Field(
-        default=None, pattern=IDENTITY, description="what it is; left out, as its size and abilities have it"
+        default=None, pattern=IDENTITY, description="product code; left out, by its size and abilities"
     )
     serial: str | None = Field(default=None, pattern=IDENTITY, description="serial number; left out, drawn")
     firmware: str = Field(default=FIRMWARE, pattern=IDENTITY, description="version of its software")
@@ -53,12 +53,12 @@ class TwinOptions(BaseModel):
         default="IIAC", description="TL1 code for unequal lists and a port twice in one"
     )
     answer: Literal["timing", "at-once"] = Field(
-        default="timing", description="at once: the answer to a change does not wait for anything"
+        default="timing", description="at-once: the answer to a change does not wait"
     )
     acknowledge_after_s: float | None = Field(
         default=2.0, gt=0, description="'IP ctag' before TL1 answers that take longer"
     )
-    lines_per_block: int | None = Field(default=None, gt=0, description="longer TL1 answers are cut by '>'")
+    lines_per_block: int | None = Field(default=None, gt=0, description="longer TL1 answers are split by '>'")
     reports: bool = Field(
         default=False, description="an autonomous message for each crossconnect that is tuned or gone"
     )
@@ -67,7 +67,7 @@ class TwinOptions(BaseModel):
         default="left-out",
         description="what TL1 does in reading a list of ports with those that have no monitor, or no attenuator",
     )
-    reverse_monitors: bool = Field(default=False, description="monitors see light that comes back too")
+    reverse_monitors: bool = Field(default=False, description="monitors measure returning light too")
     averaging: Literal["steps", "doubling"] = Field(
         default="steps",
         description="averaging codes 1 to 8: 10, 20, 50, 100, 200, 500, 1000, 2000 ms, or each twice the one before",
@@ -83,7 +83,7 @@ class TwinOptions(BaseModel):
         description="answers to SCPI queries of one line: in one line, parted by ';', or each in its own",
     )
     scpi_after_error: Literal["goes-on", "drops-line"] = Field(
-        default="goes-on", description="what becomes of the rest of a SCPI line after an error in it"
+        default="goes-on", description="what happens to the rest of a SCPI line after an error in it"
     )
     scpi_errors: Literal["session", "unit"] = Field(
         default="session", description="whether each SCPI session has an error queue of its own"
@@ -95,12 +95,12 @@ class TwinOptions(BaseModel):
     restconf_post_lasts_s: float | None = Field(
         default=None,
         gt=0,
-        description="crossconnects that RESTCONF's POST made are gone after this time; left out, they last",
+        description="crossconnects of RESTCONF's POST disappear after this time; left out, never",
     )
     restconf_patch: bool = Field(default=True, description="false: RESTCONF answers 405 to PATCH")
     netconf_list: Literal["pair", "pairs"] = Field(
         default="pair",
-        description="what NETCONF calls the list of crossconnects; pairs, as modules before 2017-08-04 have it",
+        description="NETCONF name of the list of crossconnects; pairs: as in modules before 2017-08-04",
     )
     netconf_shutters: bool = Field(
         default=True,

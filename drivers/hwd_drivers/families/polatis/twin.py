@@ -1,4 +1,4 @@
-"""PolatisTwin: a unit that is not there, behind as many of its protocols as are asked for, all on the one state."""
+"""PolatisTwin: a simulated unit with one or more of its protocols on the same state."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -28,11 +28,11 @@ FRONTS: Final[Mapping[str, MakeFront]] = {
     "netconf": NetconfFront,
     "restconf": RestconfFront,
 }
-"""What can answer for a unit, by the protocol's name, which is that of the option that says where."""
+"""The servers of a unit by the protocol's name, which is also the option with its address."""
 
 
 class PolatisTwin:
-    """The twin of one unit. `protocol` answers at `address`, the others where the options name a place.
+    """The twin of one unit. `protocol` answers at `address`, the others at the addresses in the options.
 
     twin = PolatisTwin("tl1", name="ocs1", ..., address="127.0.0.1:0", options={"scpi": "127.0.0.1:0"})
     await twin.start()
@@ -71,7 +71,7 @@ class PolatisTwin:
         return self._addresses
 
     async def start(self) -> str:
-        """Open all its protocols, or none; returns the address of its own one."""
+        """Open all protocols, or none; returns the address of `protocol`."""
         try:
             for protocol, front in self.fronts.items():
                 self._addresses[protocol] = await front.start()
@@ -87,7 +87,7 @@ class PolatisTwin:
         self._addresses.clear()
 
     def _places(self, address: str) -> dict[str, str]:
-        """Where each protocol answers; its own one first."""
+        """The address of each protocol; that of `protocol` first."""
         told = {
             "tl1": self.options.tl1,
             "scpi": self.options.scpi,

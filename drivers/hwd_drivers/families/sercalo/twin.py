@@ -1,4 +1,4 @@
-"""A Sercalo RSC module that is not there: the bytes of its serial line over TCP."""
+"""The twin of a Sercalo RSC module: the bytes of its serial line over TCP."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -16,7 +16,7 @@ BAD_COMMAND, BAD_PARAMETER, FAILED, BAD_CHECKSUM = 1, 2, 3, 4
 
 
 class SercaloTwin(SequentialTwin[Command, TwinOptions]):
-    """A twin of one module; `mirror` is its optics, `faults` what goes wrong with it. Reset brings it to its first channel."""
+    """A twin of one module; `mirror` is its optics, `faults` its faults. Reset selects its first channel."""
 
     protocol = "serial"
     options_type = TwinOptions

@@ -36,19 +36,19 @@ class SonicOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     login_within_s: float = Field(default=10.0, gt=0, description="limit for connecting and logging in")
-    poll_s: float = Field(default=0.1, gt=0, description="time between looks at crossconnects that are tuning")
+    poll_s: float = Field(default=0.1, gt=0, description="time between readings of crossconnects that are tuning")
     sudo: bool = Field(default=True, description="config commands are run by sudo")
     host_key: str | None = Field(
         default=None, description="the switch's SSH host key, ssh-ed25519 AAAA..., or its fingerprint, SHA256:..."
     )
     known_hosts: Path | None = Field(default=None, description="a file of host keys in OpenSSH's format")
     trust_first: bool = Field(
-        default=False, description="write the key of a host that known_hosts lacks to it, and trust it from then on"
+        default=False, description="add the key of a host that is not in known_hosts, and trust it from then on"
     )
     key_file: Path | None = Field(default=None, description="private key to log in with, in place of the password")
     read_before: bool = Field(
         default=True,
-        description="read the crossconnects in the same command line as each change, to see what it takes away",
+        description="read the crossconnects in the same command line as each change, to know what it moved away",
     )
 
 
@@ -220,7 +220,7 @@ class SonicSwitch:
             raise self._denied(commands[min(done, len(commands) - 1)], output, words)
 
     async def _settle(self, made: Sequence[Crossconnect], gone: Iterable[Crossconnect], deadline_s: float) -> int:
-        """Poll until `made` is configured and tuned (or dark by an override) and `gone` is in no table; returns the time."""
+        """Poll until `made` is configured and tuned (or dark by an override), `gone` in no table; returns the time."""
         loop = asyncio.get_running_loop()
         began_s, finding = loop.time(), ""
         while True:

@@ -15,12 +15,12 @@ class TwinOptions(BaseModel):
     hostname: str = Field(default="sonic", pattern=r"[A-Za-z0-9.-]{1,63}", description="in the prompt of its shell")
     default_mode: Literal["update", "safe", "overwrite"] = Field(
         default="safe",
-        description="mode of `add` without one; in programs for real units it refuses ports in use, in the design it is update",
+        description="mode of `add` without one; programs for real units expect safe, the design has update",
     )
     sudo_needed: bool = Field(default=False, description="config commands without sudo are refused")
     error_status: int = Field(default=1, ge=0, le=255, description="exit status of a command that is refused")
     answer: Literal["at-once", "timing"] = Field(
-        default="at-once", description="timing: a change is answered when the timing of the twin says"
+        default="at-once", description="timing: a change is answered after the twin's timing"
     )
     startup: Literal["config", "dark"] = Field(
         default="config", description="what it makes after a restart: what is configured, or nothing"

@@ -24,13 +24,13 @@ from hwd_drivers.twins.server import TwinServer, TwinSession
 from hwd_drivers.twins.timing import SwitchTiming
 
 INTERRUPTED: Final = 130
-"""What a shell exits with after Ctrl-C."""
+"""Exit status of a shell after Ctrl-C."""
 
 log = logging.getLogger(__name__)
 
 
 class SonicTwin:
-    """A twin of one switch; `host_key` is what a known_hosts file says of it."""
+    """A twin of one switch; `host_key` is its line for a known_hosts file."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class SonicTwin:
 
 
 class _Session(TwinSession):
-    """One command, or one shell: lines are run when they come, and answered one after the other."""
+    """One command, or one shell: lines are run as they come, and answered one after the other."""
 
     def __init__(self, twin: SonicTwin, server: TwinServer) -> None:
         super().__init__(server)
@@ -121,7 +121,7 @@ class _Session(TwinSession):
 
     @override
     def eof_received(self) -> bool:
-        """A shell without more lines ends; a command goes on."""
+        """A shell without more lines ends; a command continues."""
         if self._channel is not None and self._channel.get_extra_info("command") is None:
             self._end()
         return True
@@ -177,7 +177,7 @@ class _Session(TwinSession):
         return printed
 
     def _answer(self, printed: Printed, *, ends: bool) -> None:
-        """Print after its time, or what the faults make of it; half an answer has no end."""
+        """Print after the delay, as far as the faults allow; half an answer has no end."""
         faults = self.server.faults
         half = faults.half_next
         out = faults.spoil((printed.out if ends else printed.out + printed.err).encode("utf-8"))
@@ -210,13 +210,13 @@ class _Session(TwinSession):
             self._channel.write(data)
 
     def _prompt(self) -> None:
-        """Only at a terminal, as bash has it."""
+        """Only at a terminal, as in bash."""
         if self._pty and self._channel is not None:
             user = self._channel.get_extra_info("user")
             self._channel.write(f"{user}@{self._twin.options.hostname}:~$ ".encode())
 
     def _end(self) -> None:
-        """When all that was run has been answered."""
+        """Called when all lines have been answered."""
         delay_s = max(0.0, self._due_s - asyncio.get_running_loop().time()) + self.server.faults.slow_s
         if not self.server.faults.silent:
             self.later(delay_s, self._finish, b"")

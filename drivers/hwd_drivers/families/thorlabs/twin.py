@@ -1,4 +1,4 @@
-"""An OSW12 or OSW22 that is not there: the bytes of its serial line over TCP.
+"""The twin of an OSW12 or OSW22: the bytes of its serial line over TCP.
 
 What no source tells of real units is a choice in `TwinOptions`.
 """
@@ -17,7 +17,7 @@ from hwd_drivers.twins.sequential import SequentialTwin
 
 
 class TwinOptions(BaseModel):
-    """How this unit behaves where no source tells how real ones do."""
+    """Behaviour of the twin where no source documents real units."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -25,7 +25,7 @@ class TwinOptions(BaseModel):
     board: str = Field(default="OSW-E V1.0", min_length=2, description="answer to I?")
     stale: Literal["first", "moving", "never"] = Field(
         default="first",
-        description="S? tells where it was: the first time after a set (as published programs know them), while it moves, or never",
+        description="S? reports the old position: once after a set (as in published programs), during a move, or never",
     )
     wrong_position: str = Field(
         default="02,Invalid parameter", pattern=r"\w+,.*", description="error for S with another position"
@@ -34,12 +34,12 @@ class TwinOptions(BaseModel):
 
 
 class ThorlabsTwin(SequentialTwin[Command, TwinOptions]):
-    """A twin of one switch; `mirror` is its optics, `faults` what goes wrong with it."""
+    """A twin of one switch; `mirror` is its optics, `faults` its faults."""
 
     protocol = "serial"
     options_type = TwinOptions
     _left: int | None = None
-    """The state that it was in before the last set, until it was told."""
+    """The state before the last set, until it was reported."""
 
     @override
     def decoder(self) -> Callable[[bytes], Sequence[Command]]:

@@ -1,4 +1,4 @@
-"""A line bank with parts on it that are not there: the bytes of this folder's protocol on the shared mirror model."""
+"""The twin of a line bank with parts: the protocol of this folder on the mirror model."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -18,13 +18,16 @@ VERSION: Final = "1"
 
 
 class TwinOptions(Wiring):
-    """How this bank is wired: as its driver's `options` say, or both as the default has it."""
+    """The wiring of this bank: the same as in its driver's `options`, or the default of both."""
 
     lines: int = Field(default=1024, ge=1, le=protocol.LINES_MAX, description="how many lines the bank has")
 
 
 class TtlTwin(SequentialTwin[Request, TwinOptions]):
-    """A bank with its parts. A coil that is pulsed moves its part when the pulse begins; both coils at once move nothing."""
+    """A bank with its parts.
+
+    A pulse on a coil moves its part when the pulse begins; both coils at once move nothing.
+    """
 
     protocol = "lines"
     options_type = TwinOptions
@@ -50,7 +53,7 @@ class TtlTwin(SequentialTwin[Request, TwinOptions]):
 
     @override
     def powered_up(self) -> None:
-        """No line is driven to where it was before."""
+        """No line keeps its level from before."""
         self._driven = {line: self.options.level(line, False) for part in self._parts for line in part.driven}
 
     def _do(self, command: Request) -> tuple[Answer, float]:
@@ -81,7 +84,7 @@ class TtlTwin(SequentialTwin[Request, TwinOptions]):
         return Done()
 
     def _targets(self, levels: Mapping[int, bool]) -> dict[int, int]:
-        """What lines at these levels make of the parts."""
+        """The states of the parts with lines at these levels."""
         active = {line for line, level in levels.items() if self.options.level(line, level)}
         targets = {}
         for place, part in enumerate(self._parts):
@@ -92,14 +95,14 @@ class TtlTwin(SequentialTwin[Request, TwinOptions]):
         return targets
 
     def _level(self, line: int) -> bool:
-        """Of a contact, whether its part rests where it says; of another line, at what it is driven."""
+        """For a contact, whether its part is in its position; for another line, its level."""
         for place, part in enumerate(self._parts):
             if part.contacts is not None and line in part.contacts:
                 return self.options.level(line, self._rests(place) == part.contacts.index(line))
         return self._driven.get(line, False)
 
     def _rests(self, place: int) -> int | None:
-        """The state that a part is in; None while it moves."""
+        """The state of a part; None while it moves."""
         element = self.capabilities.elements[place]
         now_ns = self.clock.monotonic_ns()
         states = {reading.crossconnect: reading.state for reading in self.mirror.readings(now_ns)}

@@ -13,7 +13,7 @@ from hwd_drivers.devices.registry import OpenContext
 
 from . import protocol
 
-AnswerT = TypeVar("AnswerT", protocol.Told, protocol.Size, protocol.Map, protocol.Done)
+AnswerT = TypeVar("AnswerT", protocol.Identity, protocol.Size, protocol.Map, protocol.Done)
 
 
 class LumenOptions(BaseModel):
@@ -48,7 +48,7 @@ class LumenSwitch:
 
     async def identify(self, *, deadline_s: float) -> Identity:
         answer = self._expect(
-            "ID", protocol.Told, (await self._ask(protocol.AskIdentity(), deadline_s=deadline_s)).messages[0]
+            "ID", protocol.Identity, (await self._ask(protocol.AskIdentity(), deadline_s=deadline_s)).messages[0]
         )
         return Identity(vendor=answer.vendor, model=answer.model, serial=answer.serial, firmware=answer.firmware)
 
@@ -108,7 +108,7 @@ class LumenSwitch:
 
     def _expect(self, command: str, kind: type[AnswerT], answer: protocol.Answer) -> AnswerT:
         """The answer to a command. Raises DeviceError for a refusal, ProtocolError for an answer to another request."""
-        if isinstance(answer, protocol.No):
+        if isinstance(answer, protocol.Refusal):
             raise DeviceError(
                 f"{self.name}: {command}: the device answered NO {answer.code} ({answer.text}). "
                 "Read its state to see what was done",

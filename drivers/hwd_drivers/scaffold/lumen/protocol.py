@@ -47,7 +47,7 @@ Request = AskIdentity | AskSize | AskMap | Change
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class Identity:
     """ID"""
 
     vendor: str
@@ -77,14 +77,14 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class No:
+class Refusal:
     """NO, with a code and a text of the device's own."""
 
     code: str
     text: str
 
 
-Answer = Told | Size | Map | Done | No
+Answer = Identity | Size | Map | Done | Refusal
 
 
 class LineDecoder:
@@ -156,7 +156,7 @@ def parse_answer(line: str) -> Answer:
     verb, _, rest = line.partition(" ")
     match verb:
         case "ID" if len(parts := rest.split(",")) == 4 and all(parts):
-            return Told(vendor=parts[0], model=parts[1], serial=parts[2], firmware=parts[3])
+            return Identity(vendor=parts[0], model=parts[1], serial=parts[2], firmware=parts[3])
         case "SIZE" if found := _SIZE.fullmatch(rest):
             return Size(inputs=int(found[1]), outputs=int(found[2]))
         case "MAP":
@@ -165,13 +165,13 @@ def parse_answer(line: str) -> Answer:
             return Done()
         case "NO" if rest:
             code, _, text = rest.partition(" ")
-            return No(code=code, text=text)
+            return Refusal(code=code, text=text)
     raise ProtocolError(f"{line[:40]!r} is not an answer")
 
 
 def _line(answer: Answer) -> str:
     match answer:
-        case Told(vendor=vendor, model=model, serial=serial, firmware=firmware):
+        case Identity(vendor=vendor, model=model, serial=serial, firmware=firmware):
             return f"ID {vendor},{model},{serial},{firmware}"
         case Size(inputs=inputs, outputs=outputs):
             return f"SIZE {inputs}x{outputs}"
@@ -179,7 +179,7 @@ def _line(answer: Answer) -> str:
             return " ".join(["MAP", *(f"{a}>{b}" for a, b in pairs)])
         case Done():
             return "OK"
-        case No(code=code, text=text):
+        case Refusal(code=code, text=text):
             return f"NO {code} {text}".rstrip()
 
 

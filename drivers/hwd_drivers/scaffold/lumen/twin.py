@@ -1,4 +1,4 @@
-"""A switch that is not there: the same lines on the shared mirror model."""
+"""The twin: the same lines on the mirror model."""
 
 import logging
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ IN_USE: Final = "3"
 
 
 class TwinOptions(BaseModel):
-    """How this unit behaves where no manual tells how real ones do."""
+    """Behaviour of the twin where no manual documents real units."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -37,7 +37,7 @@ class TwinOptions(BaseModel):
 
 
 class LumenTwin:
-    """A twin of one unit; `mirror` is its optics, `faults` what goes wrong with it."""
+    """A twin of one unit; `mirror` is its optics, `faults` its faults."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class LumenTwin:
 
 
 class _Session(TwinSession):
-    """One client. Commands are taken when they come; each is answered in its own time, in their order."""
+    """One client. Commands are executed as they come; answers leave in order, each after its own delay."""
 
     def __init__(self, twin: LumenTwin, server: TwinServer) -> None:
         super().__init__(server)
@@ -104,11 +104,11 @@ class _Session(TwinSession):
         try:
             request = protocol.parse_request(line)
         except ProtocolError as error:
-            return protocol.No(code=BAD_COMMAND, text=str(error)), 0.0
+            return protocol.Refusal(code=BAD_COMMAND, text=str(error)), 0.0
         match request:
             case protocol.AskIdentity():
                 firmware = self._twin.options.firmware
-                return protocol.Told(vendor="Lumen", model="LS-TWIN", serial="0001", firmware=firmware), 0.0
+                return protocol.Identity(vendor="Lumen", model="LS-TWIN", serial="0001", firmware=firmware), 0.0
             case protocol.AskSize():
                 return protocol.Size(inputs=self._twin.inputs, outputs=self._twin.outputs), 0.0
             case protocol.AskMap():
@@ -126,14 +126,14 @@ class _Session(TwinSession):
             free = {end for pair in gone for end in pair.ends}
             for end in (end for pair in made for end in pair.ends):
                 if end not in free and mirror.crossconnect_at(end) not in (None, *made):
-                    return protocol.No(code=IN_USE, text=f"{end} is in use"), 0.0
+                    return protocol.Refusal(code=IN_USE, text=f"{end} is in use"), 0.0
             changes, denial = faults.take_change([*gone, *made])
             mirror.disconnect([pair for pair in gone if pair in changes], now_ns)
             settling = mirror.connect([pair for pair in made if pair in changes], now_ns, move=True)
         except (ConfigError, RefusedError) as error:
-            return protocol.No(code=BAD_PORT, text=str(error)), 0.0
+            return protocol.Refusal(code=BAD_PORT, text=str(error)), 0.0
         if denial is not None:
-            return protocol.No(code=denial.code, text=denial.text), 0.0
+            return protocol.Refusal(code=denial.code, text=denial.text), 0.0
         return protocol.Done(), settling.answer_s
 
 

@@ -1,4 +1,4 @@
-"""A switch that cannot be asked: nothing is sent when a session opens, and a reading is what the session told it."""
+"""A switch without queries: nothing is sent when a session opens, and a reading is the last set state."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -30,7 +30,7 @@ async def read(device: Device) -> str:
     return " ".join(str(each.crossconnect) for each in await device.read_crossconnects(deadline_s=soon()))
 
 
-def test_a_session_knows_what_it_told_and_nothing_before(on_twin: Callable[..., None]) -> None:
+def test_a_session_knows_the_state_that_it_set_and_none_before(on_twin: Callable[..., None]) -> None:
     async def story(bench: Bench, say: Say) -> None:
         assert bench.twin is not None
         assert await say(b"\x01\x35\x00\x06") == b""  # it moves for 8 ms
@@ -49,7 +49,7 @@ def test_a_session_knows_what_it_told_and_nothing_before(on_twin: Callable[..., 
     on_twin(story, "agiltron", "selfalign", "1x16")
 
 
-def test_a_no_leaves_it_where_it_was_told_to_be(on_twin: Callable[..., None]) -> None:
+def test_a_refusal_keeps_the_last_set_state(on_twin: Callable[..., None]) -> None:
     async def story(bench: Bench, say: Say) -> None:
         assert bench.twin is not None
         device = await bench.open()
@@ -83,7 +83,7 @@ def test_an_answer_to_something_else_ends_the_session_and_moves_nothing_else(on_
         assert bench.twin is not None
         device = await bench.open()
         bench.twin.faults.wrong_next = True
-        with pytest.raises(ProtocolError, match="is no answer to select port 5"):
+        with pytest.raises(ProtocolError, match="is not an answer to select port 5"):
             await select(device, 5)
         assert [str(pair) for pair in bench.twin.mirror.crossconnects()] == ["in-5"]
         await device.close()

@@ -33,11 +33,11 @@ def steps(*records: Record, remove: str = "", add: str = "") -> tuple[list[str],
     return [each.name for each in found.delete], [str(pair) for pair in found.enter]
 
 
-def test_what_goes_is_deleted_and_what_comes_is_entered() -> None:
+def test_old_connections_are_deleted_and_new_ones_entered() -> None:
     assert steps(record(1, 1), record(2, 2), remove="1A-1B", add="1A-3B") == (["1>1"], ["1A-3B"])
 
 
-def test_what_is_gone_already_needs_no_deleting() -> None:
+def test_a_missing_connection_needs_no_deleting() -> None:
     assert steps(record(2, 2), remove="1A-1B") == ([], [])
 
 
@@ -51,7 +51,7 @@ def test_what_is_gone_already_needs_no_deleting() -> None:
         ("IS,OOS,FAIL", (["1>1"], ["1A-1B"])),
     ],
 )
-def test_what_is_there_stays_and_what_is_dark_or_failed_is_made_anew(
+def test_existing_connections_stay_and_dark_or_failed_ones_are_made_again(
     states: str, expected: tuple[list[str], list[str]]
 ) -> None:
     assert steps(record(1, 1, states=states), add="1A-1B") == expected

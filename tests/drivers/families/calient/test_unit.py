@@ -116,7 +116,7 @@ def test_both_ways_are_two_paths_under_one_name() -> None:
         ("1.1.3", "1.1.4", False, "n" * 65, Wrong.VALUE),
     ],
 )
-def test_what_cannot_be_is_refused_and_nothing_is_done(
+def test_an_impossible_wish_is_refused_and_nothing_is_done(
     source: str, destination: str, two_way: bool, name: str, wrong: Wrong
 ) -> None:
     def story(world: World) -> None:
@@ -195,7 +195,7 @@ def test_after_a_reboot_connections_are_as_the_option_says(power_up: str, names:
     run_virtual(main())
 
 
-def test_each_change_is_told_once() -> None:
+def test_each_change_is_reported_once() -> None:
     async def main() -> None:
         world = World()
         told: list[tuple[str, Change]] = []
@@ -211,7 +211,7 @@ def test_each_change_is_told_once() -> None:
     run_virtual(main())
 
 
-def test_monitors_see_what_comes_in_and_what_goes_out() -> None:
+def test_monitors_measure_entering_and_leaving_light() -> None:
     def story(world: World) -> None:
         unit = world.unit
         unit.mirror.set_input(PortSide(port="1", side=Side.A), 1.0)

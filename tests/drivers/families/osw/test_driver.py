@@ -58,7 +58,7 @@ def test_a_change_of_some_keeps_the_others(on_twin: Callable[..., None]) -> None
     on_twin(story, "osw", "osw", "3x6")
 
 
-def test_what_another_client_did_meanwhile_is_told(on_twin: Callable[..., None]) -> None:
+def test_a_change_by_another_client_meanwhile_is_reported(on_twin: Callable[..., None]) -> None:
     async def story(bench: Bench, say: Say) -> None:
         device = await bench.open()
         assert await read(device) == "1A-1B 2A-7B"
@@ -96,7 +96,7 @@ def test_a_channel_that_there_is_not_overflows(on_twin: Callable[..., None]) -> 
 @pytest.mark.parametrize(
     ("part", "model"), [(None, "LF-OSW-1X8-1550-SM-TWIN"), ("LF-OSW-1X8-1550-PMF", "LF-OSW-1X8-1550-PMF"), ("", "1x8")]
 )
-def test_it_is_the_part_that_it_says(on_twin: Callable[..., None], part: str | None, model: str) -> None:
+def test_the_part_number_is_the_identity(on_twin: Callable[..., None], part: str | None, model: str) -> None:
     async def story(bench: Bench, say: Say) -> None:
         heard = await say(b"<OSW_TYPE_?>")
         assert heard == (f"<OSW_TYPE_{model}>" if part != "" else "<OSW_OUT_OVERFLOW>").encode()
@@ -109,7 +109,7 @@ def test_it_is_the_part_that_it_says(on_twin: Callable[..., None], part: str | N
     on_twin(story, "osw", "osw", "1x8", **({} if part is None else {"part": part}))
 
 
-def test_a_controller_that_does_not_say_its_part_is_told_how_to_be_used(on_twin: Callable[..., None]) -> None:
+def test_an_error_of_the_type_query_names_the_option(on_twin: Callable[..., None]) -> None:
     async def story(bench: Bench, say: Say) -> None:
         device = await bench.open()
         assert isinstance(device, Device)

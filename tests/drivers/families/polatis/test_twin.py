@@ -133,7 +133,7 @@ async def test_a_reset_cuts_the_sessions_of_all_protocols(world: World) -> None:
 
 
 @in_world()
-async def test_the_power_up_mode_says_what_is_back_after_a_power_cut(world: World) -> None:
+async def test_the_power_up_mode_decides_what_a_power_cut_restores(world: World) -> None:
     tl1, scpi = await world.clients()
     await tl1.say(b"ENT-PATCH::1,9:2:;")
     for mode, left in ((b"DARK", []), (b"REST", ["2A-2B"])):
@@ -252,7 +252,7 @@ SCPI_TEXTS = st.sampled_from(
     st.binary(max_size=40),
 )
 def test_no_bytes_of_a_client_upset_a_unit(tl1_text: str, scpi_text: str, noise: bytes) -> None:
-    """Whatever was said, the next clients are answered."""
+    """After any bytes of a client, the next clients are answered."""
 
     @in_world()
     async def story(world: World) -> None:

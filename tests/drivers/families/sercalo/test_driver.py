@@ -1,4 +1,4 @@
-"""Sercalo switches: errors in the device's own words, what was selected before, what a unit tells of itself."""
+"""Sercalo switches: errors in the device's own words, the state before a change, and identity."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -53,13 +53,13 @@ def test_information_comes_back_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"x" * 28, b"\xff" * 40])
-def test_what_is_no_information_is_refused(data: bytes) -> None:
-    with pytest.raises(ProtocolError, match="no information"):
+def test_invalid_information_is_refused(data: bytes) -> None:
+    with pytest.raises(ProtocolError, match="not information"):
         read_info(data)
 
 
 @pytest.mark.parametrize(("driver", "model"), [("sercalo", "rsc"), ("sercalo-ascii", "usb")])
-def test_a_selection_is_acknowledged_when_it_moved_and_tells_what_was_before(
+def test_a_selection_is_acknowledged_after_the_move_with_the_state_before(
     driver: str, model: str, on_twin: Callable[..., None]
 ) -> None:
     async def story(bench: Bench, say: Say) -> None:
@@ -83,7 +83,7 @@ def test_a_selection_is_acknowledged_when_it_moved_and_tells_what_was_before(
         ("sercalo-ascii", "usb", Denial(code=":nack"), "bench: :set-chan-2: the device answered :nack"),
     ],
 )
-def test_a_no_is_in_the_words_of_the_device(
+def test_a_refusal_has_the_text_of_the_device(
     driver: str, model: str, denial: Denial, said: str, on_twin: Callable[..., None]
 ) -> None:
     async def story(bench: Bench, say: Say) -> None:

@@ -42,7 +42,7 @@ def read(text: str) -> list[Row] | list[Crossconnect]:
     return found
 
 
-def test_the_twin_says_what_a_unit_says() -> None:
+def test_the_twin_prints_the_same_as_a_unit() -> None:
     unit = Unit(
         name="ocs1",
         capabilities=sonic_ocs("64x64"),

@@ -95,7 +95,7 @@ async def switch(
             await opened.close()
 
 
-async def test_it_waits_until_the_switch_says_tuned() -> None:
+async def test_it_waits_until_the_switch_reports_tuned() -> None:
     async with switch("polatis-opus", poll_s=0.01) as (twin, sonic):
         exchange = await sonic.change_crossconnects(remove=(), add=[pair("1A-2B"), pair("3A-4B")], deadline_s=soon())
         assert [row.state for row in twin.unit.rows()] == ["tuned", "tuned"]
@@ -112,7 +112,7 @@ async def test_a_reset_cuts_a_connection_on_which_no_command_is_running() -> Non
             assert isinstance(await sonic.lost(), LinkError)
 
 
-async def test_a_change_is_one_command_line_and_tells_what_was_there_before() -> None:
+async def test_a_change_is_one_command_line_and_reports_the_state_before() -> None:
     async with switch() as (twin, sonic):
         await sonic.change_crossconnects(remove=(), add=[pair("1A-1B"), pair("2A-2B")], deadline_s=soon())
         exchange = await sonic.change_crossconnects(
@@ -151,7 +151,7 @@ async def test_a_stale_crossconnect_that_is_asked_for_is_configured() -> None:
         assert twin.unit.configured == [pair("1A-1B")]
 
 
-async def test_what_a_panel_took_the_place_of_is_not_told_and_all_of_it_can_be_removed() -> None:
+async def test_a_pair_that_a_panel_replaced_is_not_read_and_all_can_be_removed() -> None:
     async with switch() as (twin, sonic):
         await sonic.change_crossconnects(remove=(), add=[pair("1A-2B")], deadline_s=soon())
         twin.faults.panel([pair("1A-2B")], [pair("1A-4B")])
@@ -182,7 +182,7 @@ async def test_a_change_that_did_not_move_a_mirror_is_taken_back_in_both_tables(
         assert twin.unit.configured == [pair("1A-2B"), pair("2A-1B")]
 
 
-async def test_what_does_not_exist_any_more_when_its_turn_comes_is_done() -> None:
+async def test_a_pair_that_disappears_before_its_deletion_counts_as_deleted() -> None:
     async with switch() as (twin, sonic):
         await sonic.change_crossconnects(remove=(), add=[pair("1A-1B"), pair("2A-2B")], deadline_s=soon())
 
@@ -220,14 +220,14 @@ async def test_an_answer_that_comes_too_late_does_not_hide_what_was_seen_before(
         assert looks.when() < asyncio.get_running_loop().time()
 
 
-async def test_a_switch_that_falls_silent_gives_no_answer_in_time() -> None:
+async def test_a_silent_switch_gives_no_answer_in_time() -> None:
     async with switch() as (twin, sonic):
         twin.faults.silent = True
         with pytest.raises(DeadlineError):
             await sonic.change_crossconnects(remove=(), add=[pair("1A-3B")], deadline_s=soon(0.3))
 
 
-async def test_what_is_gone_already_needs_no_command() -> None:
+async def test_a_missing_connection_needs_no_command() -> None:
     async with switch() as (_, sonic):
         commanded: list[int] = []
         exchange = await sonic.change_crossconnects(
@@ -237,7 +237,7 @@ async def test_what_is_gone_already_needs_no_command() -> None:
         assert commanded == [exchange.commanded_ns]
 
 
-async def test_what_is_configured_and_not_there_reads_as_failed_and_is_waited_for() -> None:
+async def test_a_pair_in_the_configuration_only_is_failed_and_awaited() -> None:
     async with switch() as (twin, sonic):
         twin.faults.stick([PortSide.parse("1A")])
         with pytest.raises(FailedError, match="ocs1: it answered, but does not report 1A-1B as tuned: it is not there"):
@@ -262,7 +262,7 @@ async def test_a_crossconnect_through_a_blocked_port_is_made_and_dark() -> None:
         assert await sonic.read_overrides([end], deadline_s=soon()) == {end: PortOverride.NORMAL}
 
 
-async def test_a_no_has_the_words_of_the_switch_and_names_the_command() -> None:
+async def test_a_refusal_has_the_text_of_the_switch_and_names_the_command() -> None:
     async with switch() as (twin, sonic):
         await sonic.change_crossconnects(remove=(), add=[pair("1A-1B")], deadline_s=soon())
         twin.faults.deny_next = Denial(code="4", text="hardware is busy")
@@ -295,7 +295,7 @@ async def test_an_answer_that_cannot_be_read_ends_the_session_and_counts(caplog:
         assert "cannot parse b'\\r\\n\\n#" in caplog.text
 
 
-async def test_a_wrong_password_and_a_wrong_host_key_are_told_apart() -> None:
+async def test_a_wrong_password_and_a_wrong_host_key_are_different_errors() -> None:
     async with rack() as (twin, context):
         with pytest.raises(LoginError, match="refuses the login of admin"):
             await SonicSwitch.open(_but(context, password="toor"))

@@ -48,7 +48,7 @@ def test_lists_and_ranges_are_read() -> None:
         "1A..99999A-1B..99999B",
     ],
 )
-def test_what_is_no_list_is_refused(text: str) -> None:
+def test_an_invalid_list_is_refused(text: str) -> None:
     with pytest.raises(ConfigError):
         protocol.parse_list(text)
 
@@ -69,7 +69,7 @@ def test_a_list_that_is_written_is_read(wanted: list[Crossconnect]) -> None:
     st.lists(st.tuples(pairs, states, states), max_size=20, unique_by=lambda row: row[0]),
     st.sampled_from(["", "Add cross-connect succeeded\n"]),
 )
-def test_a_table_that_is_written_is_read_and_what_is_behind_it_is_left(
+def test_a_written_table_is_read_and_lines_after_it_are_returned(
     rows: list[tuple[Crossconnect, str, str]], behind: str
 ) -> None:
     cells = [(str(each), str(each.a), str(each.b), one, other) for each, one, other in rows]

@@ -52,7 +52,7 @@ def test_readings_never_hold_two_crossconnects_at_one_end(
 
 
 @given(configured=some_pairs, there=some_pairs, add=some_pairs, data=st.data())
-def test_the_commands_lead_to_what_was_asked_for_on_a_switch_that_does_as_it_says(
+def test_the_commands_lead_to_the_wanted_state_on_a_correct_switch(
     configured: list[Crossconnect], there: list[Crossconnect], add: list[Crossconnect], data: st.DataObject
 ) -> None:
     """A switch for this test: `add` replaces configured pairs, which go dark; pairs in the optics only stay."""
@@ -89,7 +89,7 @@ def test_the_commands_lead_to_what_was_asked_for_on_a_switch_that_does_as_it_say
     assert shows >= untouched
 
 
-def test_what_is_beside_a_configured_one_in_the_optics_makes_it_failed_and_goes_with_it() -> None:
+def test_a_stale_pair_at_the_same_port_makes_a_configured_one_failed_and_is_removed_with_it() -> None:
     look = tables(configured=pairs("1A-2B"), there=pairs("1A-1B", "1A-2B"))
     assert [str(each) for each in look.readings()] == ["1A-2B failed"]
     assert look.remarks() == ("1A-1B is tuned, and in no configuration",)
@@ -99,7 +99,7 @@ def test_what_is_beside_a_configured_one_in_the_optics_makes_it_failed_and_goes_
     )
 
 
-def test_what_configuring_takes_the_place_of_and_is_to_stay_is_made_anew() -> None:
+def test_a_replaced_pair_that_must_stay_is_made_again() -> None:
     look = tables(configured=pairs("1A-1B", "2A-2B"), there=pairs("1A-1B", "1A-2B", "2A-2B"))
     commands = look.commands(pairs("1A-2B"), ())
     assert commands.lines[-1] == "config ocs cross-connect add 1A-1B,2A-2B update"

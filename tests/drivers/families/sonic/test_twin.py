@@ -44,7 +44,7 @@ class TestCommandLine:
         printed = [command_line.run(line) for line in lines]
         return printed[-1]
 
-    def test_without_a_mode_ports_in_use_are_refused_or_replaced_as_it_is_told(self) -> None:
+    def test_without_a_mode_ports_in_use_are_refused_or_replaced_by_option(self) -> None:
         assert self.run("config ocs cross-connect add 1A-1B", "config ocs cross-connect add 1A-2B").status == 1
         moved = unit_of(default_mode="update")
         assert (
@@ -109,7 +109,7 @@ class TestCommandLine:
             ("1A..-1B", "Invalid port '', one such as 1A is needed"),
         ],
     )
-    def test_what_is_wrong_with_a_port_is_said(self, pair: str, message: str) -> None:
+    def test_a_wrong_port_has_its_reason(self, pair: str, message: str) -> None:
         printed = self.run(f"config ocs cross-connect add {pair}")
         assert (printed.out, printed.status) == (f"Error: {message}\n", 1)
 
@@ -240,7 +240,7 @@ class TestCommandLine:
 
 
 class TestUnit:
-    def test_after_a_restart_it_makes_what_is_configured(self) -> None:
+    def test_after_a_restart_it_restores_the_configuration(self) -> None:
         async def main(startup: str) -> list[str]:
             unit = unit_of(startup=startup)
             CommandLine(unit).run("config ocs cross-connect add 1A-1B; config ocs port state 2A force_blocked")

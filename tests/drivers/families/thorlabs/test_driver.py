@@ -57,7 +57,7 @@ async def test_names_of_ends_and_states() -> None:
 
 
 @pytest.mark.parametrize(("stale", "took_s"), [("first", 0.1), ("moving", 0.1), ("never", 0.0)])
-def test_a_set_is_done_when_the_switch_says_that_it_is_there(
+def test_a_set_is_done_when_the_switch_reports_the_position(
     stale: str, took_s: float, on_twin: Callable[..., None]
 ) -> None:
     async def story(bench: Bench, say: Say) -> None:
@@ -85,7 +85,7 @@ def test_the_first_reading_after_a_set_is_stale_on_the_wire(on_twin: Callable[..
     on_twin(story, "thorlabs-osw", "osw22")
 
 
-def test_a_change_tells_what_another_client_had_set(on_twin: Callable[..., None]) -> None:
+def test_a_change_reports_what_another_client_had_set(on_twin: Callable[..., None]) -> None:
     async def story(bench: Bench, say: Say) -> None:
         device = await bench.open()
         await change(device, "in-1", "in-2")
@@ -130,12 +130,12 @@ def test_a_refused_set_raises_the_words_of_the_switch_and_the_session_goes_on(on
     on_twin(story, "thorlabs-osw", "osw12")
 
 
-def test_a_switch_that_does_not_move_is_a_deadline_that_says_how_long_was_waited(on_twin: Callable[..., None]) -> None:
+def test_a_switch_that_does_not_move_is_a_deadline_error_with_the_waiting_time(on_twin: Callable[..., None]) -> None:
     async def story(bench: Bench, say: Say) -> None:
         device = await bench.open()
         assert bench.twin is not None
         bench.twin.faults.stick(bench.capabilities.ends)
-        with pytest.raises(DeadlineError, match=r"bench: S 2: the device says after 0\.4 s that it is elsewhere"):
+        with pytest.raises(DeadlineError, match=r"bench: S 2: after 0\.4 s the device reports another state"):
             await change(device, "in-1", "in-2", within_s=0.5)
         assert await read(device) == "in-1"
         await device.close()
@@ -143,11 +143,11 @@ def test_a_switch_that_does_not_move_is_a_deadline_that_says_how_long_was_waited
     on_twin(story, "thorlabs-osw", "osw12")
 
 
-def test_what_a_switch_is_has_its_type_and_its_board(on_twin: Callable[..., None]) -> None:
+def test_the_identity_has_type_and_board(on_twin: Callable[..., None]) -> None:
     async def story(bench: Bench, say: Say) -> None:
         device = await bench.open()
         identity = await device.identify(deadline_s=soon())
-        assert str(identity) == "Thorlabs 7 serial not told firmware OSW22-1310E V2.1"
+        assert str(identity) == "Thorlabs 7 serial not reported firmware OSW22-1310E V2.1"
         await device.close()
 
     on_twin(story, "thorlabs-osw", "osw22", None, type="7", board="OSW22-1310E V2.1")
@@ -165,7 +165,7 @@ def test_a_digit_in_place_of_the_board_shows_that_the_line_is_out_of_step(on_twi
     async def story(bench: Bench, say: Say) -> None:
         assert bench.twin is not None
         bench.twin.faults.wrong_next = True
-        with pytest.raises(ProtocolError, match=r"is no answer to I\?"):
+        with pytest.raises(ProtocolError, match=r"is not an answer to I\?"):
             await bench.open()
         device = await bench.open()
         await device.close()

@@ -45,13 +45,13 @@ def test_a_capture_of_a_switch_reads_the_same_wherever_it_is_cut(cut: int) -> No
     assert [*decoder.feed(SWITCH[:cut]), *decoder.feed(SWITCH[cut:])] == ANSWERED
 
 
-def test_what_is_written_is_what_published_programs_send() -> None:
+def test_commands_are_as_in_published_programs() -> None:
     assert b"".join(encode_command(each) for each in ASKED if not isinstance(each, Unknown)) == HOST
     assert b"".join(map(encode_answer, ANSWERED)) == SWITCH
 
 
 @pytest.mark.parametrize("line", ["s 1", "S1", "S  1", "S one", "T", "?", "S 1 2"])
-def test_a_line_that_is_no_command_is_kept_as_it_is(line: str) -> None:
+def test_an_unknown_command_is_returned_unchanged(line: str) -> None:
     assert parse_command(line) == Unknown(text=line)
 
 

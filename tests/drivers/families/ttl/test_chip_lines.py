@@ -75,7 +75,7 @@ class Kernel:
 
 
 class Chip:
-    """What `gpiod.Chip` tells of it."""
+    """In place of `gpiod.Chip`."""
 
     def __init__(self, path: str) -> None:
         assert path == PATH
@@ -183,7 +183,7 @@ async def test_a_pulse_whose_caller_is_cancelled_ends_all_the_same(kernel: Kerne
 async def test_a_pulse_that_goes_wrong_still_tries_to_end(kernel: Kernel, offload: ThreadOffload) -> None:
     lines = await open_lines(Use(held=(), idle={5: False}, inputs=()), offload)
     kernel.failing = OSError(errno.ENODEV, "No such device")
-    with pytest.raises(LinkError, match=r"sel0: move: /dev/gpiochip7: No such device. The chip is gone"):
+    with pytest.raises(LinkError, match=r"sel0: move: /dev/gpiochip7: No such device. The chip was removed"):
         await lines.carry_out(Order(pulses={1000: {5: True}}), deadline_s=soon())
     assert isinstance(await lines.lost(), LinkError)
     assert not kernel.held
@@ -210,7 +210,7 @@ async def test_lines_that_another_program_has_are_named_as_such(kernel: Kernel, 
         await open_lines(Use(held=(), idle={5: False}, inputs=()), offload)
 
 
-async def test_a_chip_that_is_not_there_is_said_by_the_kernel_itself() -> None:
+async def test_a_missing_chip_is_reported_by_the_kernel() -> None:
     """No stand-in here: the real library asks the real kernel."""
     there_is_none = context(parts=[{"pulse": COILS}])
     with pytest.raises(LinkError, match=r"cannot open /dev/gpiochip_none: .*gpiodetect"):

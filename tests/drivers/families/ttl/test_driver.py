@@ -111,7 +111,7 @@ def test_a_pulse_moves_a_latching_part_and_its_contacts_say_when(wiring: dict[st
     run(test, wiring)
 
 
-def test_a_part_that_is_slower_than_it_says_is_waited_for() -> None:
+def test_a_part_that_is_slower_than_stated_is_awaited() -> None:
     async def test(lab: Lab) -> None:
         switch = await lab.open()
         await lab.change(switch, remove="in-1", add="in-2")
@@ -126,7 +126,7 @@ def test_a_part_that_does_not_arrive_is_named_when_its_time_is_over() -> None:
         switch = await lab.open()
         lab.twin.faults.stick(lab.context.capabilities.ends)
         started_s = lab.loop.time()
-        with pytest.raises(DeadlineError, match="sel0: element 1: moved, and its contacts do not say in time"):
+        with pytest.raises(DeadlineError, match="sel0: element 1: moved, and its contacts do not confirm it in time"):
             await lab.change(switch, remove="in-1", add="in-2")
         assert lab.loop.time() - started_s < 0.02 + 0.01 + 0.5 + 0.01
         assert await lab.read(switch) == ["in-1 tuned"]
@@ -203,7 +203,7 @@ def test_half_a_state_is_refused_and_nothing_moves() -> None:
     run(test, {}, model="latching-2x2")
 
 
-def test_a_no_of_the_bank_is_told_in_its_words() -> None:
+def test_a_refusal_of_the_bank_has_its_text() -> None:
     async def test(lab: Lab) -> None:
         switch = await lab.open()
         lab.twin.faults.deny_next = Denial(code="HOT", text="coils rest")
@@ -242,7 +242,7 @@ def test_no_line_is_driven_after_a_reboot_of_the_bank() -> None:
     run(test, HELD, model="1x2")
 
 
-def test_what_takes_longer_than_the_deadline_leaves_is_not_begun() -> None:
+def test_a_change_that_would_exceed_the_deadline_is_not_started() -> None:
     async def test(lab: Lab) -> None:
         switch = await lab.open()
         with pytest.raises(DeadlineError, match=r"nothing moved: pulses and settle_s take 0.05 s, .* leaves 0.04 s"):

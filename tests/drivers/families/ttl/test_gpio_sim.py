@@ -63,7 +63,7 @@ def chip() -> Iterator[tuple[str, Path]]:
         device.rmdir()
 
 
-async def test_a_latching_part_on_the_kernels_simulated_chip_moves_and_says_so(chip: tuple[str, Path]) -> None:
+async def test_a_latching_part_on_the_kernels_simulated_chip_moves_and_reports_it(chip: tuple[str, Path]) -> None:
     path, lines = chip
     part = Part(lines)
     playing = asyncio.create_task(part.run())

@@ -61,7 +61,7 @@ def test_captured_answers_are_read_at_any_cut(cut: int) -> None:
     assert [*decoder.feed(ANSWERED[:cut]), *decoder.feed(ANSWERED[cut:])] == ANSWERS
 
 
-def test_captures_are_what_both_sides_write() -> None:
+def test_both_sides_write_the_captured_bytes() -> None:
     assert b"".join(map(encode_request, REQUESTS)) == SENT
     assert b"".join(map(encode_answer, ANSWERS)) == ANSWERED
 
@@ -84,7 +84,7 @@ ANY_ANSWER = st.one_of(
 
 
 @given(ANY_REQUEST, ANY_ANSWER)
-def test_what_is_written_is_read_again(request: Request, answer: Answer) -> None:
+def test_written_messages_are_read_back(request: Request, answer: Answer) -> None:
     assert RequestDecoder().feed(encode_request(request)) == [request]
     assert AnswerDecoder().feed(encode_answer(answer)) == [answer]
 
@@ -133,6 +133,6 @@ def test_a_line_without_end_is_refused_at_its_limit(decoder: RequestDecoder | An
         "",
     ],
 )
-def test_what_is_no_request_is_refused(line: str) -> None:
+def test_an_invalid_request_is_refused(line: str) -> None:
     with pytest.raises(ProtocolError):
         parse_request(line)

@@ -36,7 +36,7 @@ def test_as_many_parts_as_elements() -> None:
         wiring.parts_of("sel0", ONE)
 
 
-def test_an_active_low_line_of_no_part_is_named() -> None:
+def test_an_active_low_line_without_a_part_is_named() -> None:
     with pytest.raises(ConfigError, match="active_low: line 9 is of no part"):
         Wiring(active_low=(9,)).parts_of("sel0", ONE)
 

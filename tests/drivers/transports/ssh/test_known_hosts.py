@@ -64,7 +64,7 @@ def test_hashed_name_of_openssh_is_found(file: Path) -> None:
     assert not known.is_revoked("10.0.0.6", OTHER)
 
 
-def test_files_are_read_together_and_one_that_is_not_there_says_nothing(file: Path, tmp_path: Path) -> None:
+def test_files_are_read_together_and_a_missing_one_counts_as_empty(file: Path, tmp_path: Path) -> None:
     file.write_text(
         f"# ours\n\nocs1 {public_line(KEY)}\nocs1 {public_line(OTHER)}\nocs2 ssh-new AAAA\nhalf\nocs3 ssh-rsa A\n"
     )

@@ -59,7 +59,7 @@ def write_all(theirs: socket.socket) -> None:
     theirs.close()
 
 
-async def test_what_comes_waits_for_a_slow_thread_and_nothing_is_lost() -> None:
+async def test_received_bytes_wait_for_a_slow_thread_and_none_are_lost() -> None:
     pump, peer = await joined()
     assert peer.transport is not None
     for _ in range(MUCH // CHUNK):
@@ -77,7 +77,7 @@ async def test_what_comes_waits_for_a_slow_thread_and_nothing_is_lost() -> None:
     offload.close()
 
 
-async def test_what_the_thread_writes_arrives_and_its_end_is_the_end() -> None:
+async def test_bytes_of_the_thread_arrive_and_its_end_ends_the_connection() -> None:
     pump, peer = await joined()
     offload = ThreadOffload(1)
     async with asyncio.timeout(10):
@@ -89,7 +89,7 @@ async def test_what_the_thread_writes_arrives_and_its_end_is_the_end() -> None:
     offload.close()
 
 
-async def test_what_is_written_leaves_before_the_end_and_not_after_a_cut() -> None:
+async def test_written_bytes_are_sent_before_the_end_and_not_after_a_cut() -> None:
     for end, arrived in ((SocketPump.end, b"farewell"), (SocketPump.abort, b"")):
         pump, peer = await joined()
         pump.theirs.sendall(b"farewell")

@@ -201,7 +201,7 @@ async def test_a_subsystem_is_a_connection_of_its_own() -> None:
         await session.close()
 
 
-async def test_a_command_without_an_end_is_a_deadline_and_the_session_goes_on() -> None:
+async def test_a_command_without_an_end_is_a_deadline_error_and_the_session_continues() -> None:
     async with device() as there:
         session = await there.open()
         loop = asyncio.get_running_loop()
@@ -222,7 +222,7 @@ async def test_nothing_is_sent_after_the_deadline() -> None:
         await session.close()
 
 
-async def test_a_cancelled_command_leaves_the_session_alone_and_no_channel_behind() -> None:
+async def test_a_cancelled_command_keeps_the_session_and_closes_its_channel() -> None:
     async with device() as there:
         session = await there.open()
         for _ in range(3 * CHANNELS):
@@ -238,7 +238,7 @@ async def test_a_cancelled_command_leaves_the_session_alone_and_no_channel_behin
         await session.close()
 
 
-async def test_a_cut_connection_fails_every_waiter_and_says_why() -> None:
+async def test_a_cut_connection_fails_every_waiter_with_the_cause() -> None:
     async with device() as there:
         session = await there.open()
         waiting = [asyncio.create_task(session.run("hang", deadline_s=soon())) for _ in range(3)]
@@ -294,14 +294,14 @@ async def test_a_key_file_logs_in_without_a_password(tmp_path: Path) -> None:
             await there.open(user="keyed", key_file=tmp_path / "none")
 
 
-async def test_nobody_there_is_a_link_error() -> None:
+async def test_a_refused_connection_is_a_link_error() -> None:
     with pytest.raises(LinkError, match="cannot connect to mem:nobody"):
         await Device(MemoryDialer(MemoryNet()), "mem:nobody", [], asyncio.Queue()).open()
     with pytest.raises(ConfigError, match="not an address"):
         await Device(TcpDialer(), "nonsense", [], asyncio.Queue()).open()
 
 
-async def test_somebody_who_does_not_speak_ssh_is_an_error_and_one_who_says_nothing_a_deadline() -> None:
+async def test_a_peer_without_ssh_is_an_error_and_a_silent_one_a_deadline_error() -> None:
     class Babble(asyncio.Protocol):
         @override
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -369,7 +369,7 @@ async def test_garbage_from_a_client_ends_its_connection_only() -> None:
 
 
 class TestHostKeys:
-    async def test_a_host_of_another_machine_needs_somebody_who_vouches_for_it(self) -> None:
+    async def test_a_host_on_another_machine_must_be_trusted(self) -> None:
         with pytest.raises(
             ConfigError, match=r"10\.0\.0\.5:22 shows the host key ssh-ed25519 SHA256:\S+, which is not trusted"
         ):
@@ -410,7 +410,7 @@ class TestHostKeys:
         assert public_line(twin_host_key(Draws(1).stream("host"))) == public_line(HOST_KEY)
         assert public_line(OTHER_KEY) != public_line(HOST_KEY)
 
-    def test_what_is_local(self) -> None:
+    def test_local_addresses_are_recognized(self) -> None:
         assert all(map(is_local, ("127.0.0.1:22", "[::1]:22", "unix:/run/x", "mem:x", "localhost:22")))
         assert not any(map(is_local, ("10.0.0.1:22", "[fe80::1]:22", "switch:22", "localhost.evil.example:22")))
 
@@ -456,7 +456,7 @@ class TestOpenSsh:
             assert await self.run(there, tmp_path, "fail") == (2, b"so far\n", b"Error: no such port\n")
             assert await self.run(there, tmp_path, "-oPreferredAuthentications=password", "say on") == (0, b"on", b"")
 
-    async def test_it_is_told_of_a_wrong_password(self, tmp_path: Path) -> None:
+    async def test_a_wrong_password_is_reported(self, tmp_path: Path) -> None:
         async with device(TcpDialer(), "127.0.0.1:0") as there:
             status, _, err = await self.run(there, tmp_path, "say hello", password="toor")
             assert status == 255

@@ -45,8 +45,8 @@ class CalientRestOptions(TlsOptions):
         default=DEFAULT_GROUP, pattern="^[A-Za-z0-9_.]{1,32}$", description="group of the connections that we make"
     )
     poll_s: float = Field(default=0.1, gt=0, description="time between readings until new connections are in service")
-    fail_after_s: float = Field(default=1.0, ge=0, description="OC=FAIL is taken for the answer when it stands so long")
-    dark_dbm: float = Field(default=-60.0, description="readings of this and less are no light")
+    fail_after_s: float = Field(default=1.0, ge=0, description="how long OC=FAIL must last to count as the answer")
+    dark_dbm: float = Field(default=-60.0, description="readings up to this are no light")
 
 
 class CalientRestSwitch:

@@ -47,11 +47,11 @@ class CalientOptions(BaseModel):
     in_flight: int = Field(
         default=1,
         gt=0,
-        description="commands sent before the first of them is answered; all programs that we know wait",
+        description="most unanswered commands; all programs that we know send one at a time",
     )
     poll_s: float = Field(default=0.1, gt=0, description="time between readings until new connections are in service")
-    fail_after_s: float = Field(default=1.0, ge=0, description="OC=FAIL is taken for the answer when it stands so long")
-    dark_dbm: float = Field(default=-60.0, description="readings of this and less are no light; units say NONE")
+    fail_after_s: float = Field(default=1.0, ge=0, description="how long OC=FAIL must last to count as the answer")
+    dark_dbm: float = Field(default=-60.0, description="readings up to this are no light; units report NONE")
 
 
 class CalientSwitch:

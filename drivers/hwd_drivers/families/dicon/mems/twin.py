@@ -1,4 +1,4 @@
-"""A DiCon MEMS module that is not there: the bytes of its serial line over TCP."""
+"""The twin of a DiCon MEMS module: the bytes of its serial line over TCP."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -13,7 +13,7 @@ from hwd_drivers.twins.sequential import SequentialTwin
 
 
 class TwinOptions(BaseModel):
-    """How this unit behaves where no source tells how real ones do."""
+    """Behaviour of the twin where no source documents real units."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -23,7 +23,7 @@ class TwinOptions(BaseModel):
 
 
 class MemsTwin(SequentialTwin[Command, TwinOptions]):
-    """A twin of one module. A channel that it does not have, and what is no command, it takes without a word."""
+    """A twin of one module. Unknown channels and commands have no effect and no answer."""
 
     protocol = "serial"
     options_type = TwinOptions

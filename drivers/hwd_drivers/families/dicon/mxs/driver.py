@@ -41,7 +41,7 @@ class MxsOptions(BaseModel):
         default="open", description="how an input is freed: ROUTe<n>:OPEN, or ROUTe<n>:SCAN 0"
     )
     read_before: bool = Field(
-        default=True, description="ask for the crossconnects right before each change, to know what it moved away"
+        default=True, description="read the crossconnects just before each change, to know what it moved away"
     )
 
 

@@ -1,4 +1,4 @@
-"""A DiCon MXS-9100 that is not there: the same SCPI on the shared mirror model."""
+"""The twin of a DiCon MXS-9100: its SCPI on the mirror model."""
 
 import re
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from hwd_drivers.transports.dial import Dialer
 from hwd_drivers.twins.faults import Denial
 from hwd_drivers.twins.mirror import Mirror
 from hwd_drivers.twins.registry import TwinSpec, options_of
-from hwd_drivers.twins.scpi_server import Call, Deed, Done, ScpiManner, ScpiSession, common
+from hwd_drivers.twins.scpi_server import Call, Done, Handler, ScpiDialect, ScpiSession, common
 from hwd_drivers.twins.scpi_tree import ScpiTree
 from hwd_drivers.twins.server import Faults, TwinServer
 from hwd_drivers.twins.timing import SwitchTiming
@@ -37,7 +37,7 @@ _NUMBER = re.compile(r"[0-9]{1,5}")
 
 
 class MxsTwinOptions(BaseModel):
-    """How this unit behaves where the manual's pages that we have do not tell."""
+    """Behaviour of the twin that is not in the manual's pages that we have."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -49,7 +49,7 @@ class MxsTwinOptions(BaseModel):
 
 
 class MxsTwin:
-    """A twin of one unit; `mirror` is its optics, `faults` what goes wrong with it."""
+    """A twin of one unit; `mirror` is its optics, `faults` its faults."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class MxsTwin:
 
     def _make_session(self, server: TwinServer) -> ScpiSession:
         errors = ErrorQueue(limit=QUEUE_LIMIT)
-        deeds: dict[str, Deed] = {
+        handlers: dict[str, Handler] = {
             **common(errors, identity=self._identity, reset=self._open_all),
             "ROUTe<n>:SCAN": self._scan,
             "ROUTe<n>:SCAN?": self._tell_output,
@@ -110,8 +110,8 @@ class MxsTwin:
             "WEN?": lambda call: Done(answer=str(int(self.faults.restores))),
             "QCT?": lambda call: Done(answer=str(self.switched)),
         }
-        manner = ScpiManner(end=protocol.LINE_END, joins=self.options.answers == "joined")
-        return ScpiSession(server, tree=ScpiTree(deeds), errors=errors, manner=manner, elsewhere=self._identity)
+        dialect = ScpiDialect(end=protocol.LINE_END, joins=self.options.answers == "joined")
+        return ScpiSession(server, tree=ScpiTree(handlers), errors=errors, dialect=dialect, elsewhere=self._identity)
 
     def _scan(self, call: Call) -> Done:
         near = self._input(call)
@@ -147,7 +147,7 @@ class MxsTwin:
         return Done()
 
     def _send(self, near: PortSide, output: int) -> None:
-        """Bring an input to an output, or to none."""
+        """Connect an input to an output, or to none."""
         if output > len(self._outputs):
             raise ScpiError(OUT_OF_RANGE, f"output {output}")
         present = self.mirror.crossconnect_at(near)

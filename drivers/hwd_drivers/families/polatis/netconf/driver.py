@@ -42,21 +42,21 @@ class NetconfOptions(BaseModel):
 
     login_within_s: float = Field(default=10.0, gt=0, description="limit for connecting and logging in")
     dark_dbm: float = Field(
-        default=-50.0, description="readings of this and less are no light; units report -50.00 or -60.00"
+        default=-50.0, description="readings up to this are no light; units report -50.00 or -60.00"
     )
     host_key: str | None = Field(
         default=None, description="the unit's SSH host key, ssh-ed25519 AAAA..., or its fingerprint, SHA256:..."
     )
     known_hosts: Path | None = Field(default=None, description="a file of host keys in OpenSSH's format")
     trust_first: bool = Field(
-        default=False, description="write the key of a host that known_hosts lacks to it, and trust it from then on"
+        default=False, description="add the key of a host that is not in known_hosts, and trust it from then on"
     )
     key_file: Path | None = Field(default=None, description="private key to log in with, in place of the password")
     read_before: bool = Field(
-        default=True, description="read the crossconnects in the same write as each change, to see what it takes away"
+        default=True, description="read the crossconnects in the same write as each change, to know what it moved away"
     )
     moves_in_use: bool = Field(
-        default=True, description="false: this unit refuses ports in use, so that what is replaced is removed first"
+        default=True, description="false: this unit refuses ports in use, so that replaced pairs are removed first"
     )
 
 

@@ -44,13 +44,13 @@ class RestconfOptions(TlsOptions):
         default=4.0, gt=0, description="web servers end connections that are idle, some after 5 s"
     )
     dark_dbm: float = Field(
-        default=-50.0, description="readings of this and less are no light; units report -50.00 or -60.00"
+        default=-50.0, description="readings up to this are no light; units report -50.00 or -60.00"
     )
     read_before: bool = Field(
-        default=True, description="ask for the crossconnects right before each change, to know what it moved away"
+        default=True, description="read the crossconnects just before each change, to know what it moved away"
     )
     lists: Literal["patch", "each"] = Field(
-        default="patch", description="each: one PUT for each crossconnect, also where there are many"
+        default="patch", description="each: one PUT for each crossconnect, also for several"
     )
 
 

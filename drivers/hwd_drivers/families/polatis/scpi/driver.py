@@ -35,14 +35,16 @@ class PolatisScpiOptions(BaseModel):
 
     open_within_s: float = Field(default=5.0, gt=0, description="limit for connecting and for its first answer")
     dark_dbm: float = Field(
-        default=-50.0, description="readings of this and less are no light; units report -50.00 or -60.00"
+        default=-50.0, description="readings up to this are no light; units report -50.00 or -60.00"
     )
     pause_s: float = Field(
-        default=0.05, ge=0, description="kept between an answer and the next line: real firmware was seen to need it"
+        default=0.05,
+        ge=0,
+        description="pause between an answer and the next line; real firmware needs it",
     )
     read_before: bool = Field(
         default=True,
-        description="ask for the crossconnects in the same line as each change, to know what it moved away",
+        description="read the crossconnects in the same line as each change, to know what it moved away",
     )
 
 

@@ -25,7 +25,7 @@ from hwd_drivers.families.polatis.scpi import protocol
 from hwd_drivers.families.polatis.unit import BootMode, PortState, Unit
 from hwd_drivers.transports.dial import Dialer
 from hwd_drivers.transports.serial_line import PREFIX
-from hwd_drivers.twins.scpi_server import Call, Deed, Done, ScpiManner, ScpiSession, common
+from hwd_drivers.twins.scpi_server import Call, Done, Handler, ScpiDialect, ScpiSession, common
 from hwd_drivers.twins.scpi_tree import ScpiTree
 from hwd_drivers.twins.server import TwinServer
 
@@ -77,12 +77,12 @@ class ScpiFront:
         errors = self._shared if options.scpi_errors == "unit" else ErrorQueue(limit=QUEUE_LIMIT)
         product = self.unit.product
         identity = f"{product.vendor},{product.code},{product.serial},{product.firmware}"
-        deeds = {header: _with_refusals(deed) for header, deed in Commands(self.unit).table().items()}
+        handlers = {header: _with_refusals(handler) for header, handler in Commands(self.unit).table().items()}
         return ScpiSession(
             server,
-            tree=ScpiTree({**common(errors, identity=identity, reset=lambda: self.unit.disconnect(None)), **deeds}),
+            tree=ScpiTree({**common(errors, identity=identity, reset=lambda: self.unit.disconnect(None)), **handlers}),
             errors=errors,
-            manner=ScpiManner(
+            dialect=ScpiDialect(
                 end=ENDS[options.scpi_line_end or ("cr" if self._serial else "crlf")],
                 joins=options.scpi_answers == "joined",
                 drops_line=options.scpi_after_error == "drops-line",
@@ -97,7 +97,7 @@ class Commands:
     def __init__(self, unit: Unit) -> None:
         self._unit = unit
 
-    def table(self) -> dict[str, Deed]:
+    def table(self) -> dict[str, Handler]:
         unit = self._unit
         return {
             "OXC:SWITch:SIZE?": self._size,
@@ -134,13 +134,13 @@ class Commands:
         peer = self._unit.peer(int(call.parameters[0]))
         return Done(answer=format_string("" if peer is None else str(peer)))
 
-    def _on_ports(self, do: Callable[[Sequence[int]], None]) -> Deed:
-        def deed(call: Call) -> Done:
+    def _on_ports(self, do: Callable[[Sequence[int]], None]) -> Handler:
+        def handler(call: Call) -> Done:
             expect(call.parameters, 1, 1)
             do(parse_channels(call.parameters[0]))
             return Done()
 
-        return deed
+        return handler
 
     def _states(self, call: Call) -> Done:
         expect(call.parameters, 0, 1)
@@ -180,12 +180,12 @@ def _zip(ones: Sequence[int], others: Sequence[int]) -> list[tuple[int, int]]:
     return list(zip(ones, others, strict=True))
 
 
-def _with_refusals(deed: Deed) -> Deed:
+def _with_refusals(handler: Handler) -> Handler:
     """The handler with the unit's refusal as an error of the queue."""
 
     def said(call: Call) -> Done:
         try:
-            return deed(call)
+            return handler(call)
         except UnitError as error:
             code = CODES[error.wrong]
             if re.fullmatch(r"[+-]?[0-9]{1,6}", error.code):

@@ -52,14 +52,14 @@ class PolatisOptions(BaseModel):
 
     login_within_s: float = Field(default=5.0, gt=0, description="limit for connecting and logging in")
     dark_dbm: float = Field(
-        default=-50.0, description="readings of this and less are no light; units report -50.00 or -60.00"
+        default=-50.0, description="readings up to this are no light; units report -50.00 or -60.00"
     )
     read_before: bool = Field(
         default=True,
-        description="ask for the crossconnects in the same write as each change, to know what it moved away",
+        description="read the crossconnects in the same write as each change, to know what it moved away",
     )
     moves_in_use: bool = Field(
-        default=True, description="false: this unit refuses ports in use, so that what is replaced is removed first"
+        default=True, description="false: this unit refuses ports in use, so that replaced pairs are removed first"
     )
     shutter_words: dict[str, PortOverride] = Field(
         default={},

@@ -1,4 +1,4 @@
-"""Executes TL1 requests about ports on a Polatis unit: `change` acts, `answer_lines` returns the data lines of an answer."""
+"""Executes TL1 requests about ports on a Polatis unit: `change` acts, `answer_lines` returns data lines."""
 
 from collections.abc import Sequence
 from typing import TypeGuard

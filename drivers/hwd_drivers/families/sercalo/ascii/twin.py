@@ -1,4 +1,4 @@
-"""A Sercalo USB unit that is not there: the lines of its serial port over TCP."""
+"""The twin of a Sercalo USB unit: the lines of its serial port over TCP."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -14,7 +14,7 @@ from hwd_drivers.twins.sequential import SequentialTwin
 
 
 class SercaloAsciiTwin(SequentialTwin[Command, TwinOptions]):
-    """A twin of one unit; what it does not know or cannot do it answers `:nack`."""
+    """A twin of one unit; it answers unknown and impossible commands with `:nack`."""
 
     protocol = "serial"
     options_type = TwinOptions

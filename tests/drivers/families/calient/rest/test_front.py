@@ -1,4 +1,4 @@
-"""The REST front of a Calient twin under requests that nobody would send."""
+"""The REST server of a Calient twin under arbitrary requests."""
 
 import json
 

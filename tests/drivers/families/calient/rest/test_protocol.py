@@ -50,7 +50,7 @@ def test_results_stand_alone_or_under_response() -> None:
     assert (failed.done, failed.words) == (False, "Failed: Port already in connection")
 
 
-def test_one_no_for_many_is_a_no_to_each() -> None:
+def test_a_single_failure_refuses_the_whole_bulk() -> None:
     body = b'{"status":"0","msg":"Busy"}'
     assert [each.words for each in protocol.read_results(body, 3)] == ["Busy"] * 3
 
@@ -62,8 +62,8 @@ def test_one_no_for_many_is_a_no_to_each() -> None:
         (b"[]", "0 results for 2"),
         (b"{}", "status is 'None'"),
         (b'[{"status":"2"},{"status":"1"}]', "neither 1 nor 0"),
-        (b"[[]]", "no object"),
-        (b"no", "no JSON"),
+        (b"[[]]", "not an object"),
+        (b"no", "not JSON"),
     ],
 )
 def test_results_that_make_no_sense_are_protocol_errors(body: bytes, finding: str) -> None:
@@ -97,7 +97,7 @@ def test_bodies_that_hurt_are_protocol_errors(body: bytes) -> None:
         assert len(str(found.value)) < 500
 
 
-def test_what_is_asked_has_the_bytes_that_programs_send() -> None:
+def test_requests_have_the_bytes_of_published_programs() -> None:
     assert (
         protocol.path("crossconnects", id="detail", conn="1.1.1>1.2.1")
         == "/rest/crossconnects/?id=detail&conn=1.1.1%3E1.2.1"

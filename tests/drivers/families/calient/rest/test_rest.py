@@ -92,7 +92,7 @@ def pairs(*texts: str) -> list[Crossconnect]:
 
 
 @in_world
-async def test_a_change_is_one_bulk_for_what_goes_and_one_for_what_comes(world: World) -> None:
+async def test_a_change_is_one_bulk_to_remove_and_one_to_add(world: World) -> None:
     twin, switch = await world.open(timing="polatis-opus")
     first = await switch.change_crossconnects(remove=(), add=pairs("1A-2B", "2A-1B", "3A-3B"), deadline_s=world.soon)
     assert (first.commands, first.before) == (1, ())
@@ -111,7 +111,7 @@ async def test_a_change_is_one_bulk_for_what_goes_and_one_for_what_comes(world: 
 
 
 @pytest.mark.parametrize("results", ["wrapped", "flat"])
-def test_partial_success_is_told_with_each_items_own_words_and_the_rest_stays(results: str) -> None:
+def test_partial_success_is_reported_with_the_text_of_each_item_and_the_rest_is_done(results: str) -> None:
     async def story(world: World) -> None:
         twin, switch = await world.open(results=results)
         await switch.change_crossconnects(remove=(), add=pairs("4A-4B"), deadline_s=world.soon)
@@ -189,7 +189,7 @@ async def test_power_is_asked_for_once_a_port(world: World) -> None:
 
 
 @in_world
-async def test_the_connection_is_kept_alive_and_given_up_when_it_is_lost(world: World) -> None:
+async def test_keepalive_runs_until_the_connection_is_lost(world: World) -> None:
     twin, switch = await world.open()
     await asyncio.sleep(60)
     assert await switch.read_crossconnects(deadline_s=world.soon) == ()
@@ -330,7 +330,7 @@ async def test_both_protocols_are_open_on_the_same_state() -> None:
 
 
 @in_world
-async def test_a_list_with_a_port_that_is_none_ends_the_session(world: World) -> None:
+async def test_a_list_with_an_unknown_port_ends_the_session(world: World) -> None:
     twin, switch = await world.open()
     twin.unit.ports = PortMap(names=("1.1.\u00b2", *twin.unit.ports.names[1:]))
     with pytest.raises(ProtocolError, match=r"ocs1: port .*: not a name such as 3\.2\.8"):

@@ -33,7 +33,7 @@ OPENING = ('M  # COMPLD\r\n   "lab:lab,2"\r\n   /* NOTICE */', f"M  # COMPLD\r\n
 
 
 class Scripted(asyncio.Protocol):
-    """A unit that answers each command with the next of the given texts; `#` stands for the CTAG."""
+    """A unit that answers each command with the next of its texts; `#` is replaced by the CTAG."""
 
     def __init__(self, answers: list[str]) -> None:
         self.answers = answers
@@ -140,7 +140,7 @@ DONE = "M  # COMPLD"
 
 
 @in_world
-async def test_what_goes_is_cancelled_and_deleted_before_what_comes_is_entered_and_activated(world: World) -> None:
+async def test_old_connections_are_deleted_before_new_ones_are_entered(world: World) -> None:
     unit, switch = await world.scripted(
         rows(row(1, 1, group="LAB"), row(2, 2, states="AS=UMA,OS=RDY,OC=OK")),
         *[DONE] * 5,
@@ -241,7 +241,7 @@ async def test_a_connection_that_stays_failed_is_a_device_error(world: World) ->
     twin, switch = await world.on_twin()
     twin.faults.stick([PortSide.parse("1A")])
     started_s = world.loop.time()
-    with pytest.raises(DeviceError, match=r"does not do it: 1A-2B AS=IS,OS=OOS,OC=FAIL") as failed:
+    with pytest.raises(DeviceError, match=r"did not do it: 1A-2B AS=IS,OS=OOS,OC=FAIL") as failed:
         await switch.change_crossconnects(remove=(), add=pairs("1A-2B", "2A-1B"), deadline_s=world.soon)
     assert failed.value.code == "OC=FAIL"
     assert world.loop.time() - started_s == pytest.approx(1.0, abs=0.11), "it failed for so long"
@@ -282,7 +282,7 @@ async def test_half_of_a_connection_of_both_ways_is_refused_before_anything_is_s
 
 
 @in_world
-async def test_what_is_gone_already_needs_no_command(world: World) -> None:
+async def test_a_missing_connection_needs_no_command(world: World) -> None:
     _, switch = await world.scripted(rows())
     exchange = await switch.change_crossconnects(remove=pairs("1A-2B"), add=(), deadline_s=world.soon)
     assert (exchange.commands, exchange.before) == (0, ())
@@ -291,7 +291,7 @@ async def test_what_is_gone_already_needs_no_command(world: World) -> None:
 
 
 @in_world
-async def test_what_a_broken_off_change_left_is_made_anew(world: World) -> None:
+async def test_connections_of_an_interrupted_change_are_made_again(world: World) -> None:
     twin, switch = await world.on_twin()
     twin.unit.enter(Wish(source="1.1.1", destination="1.1.2", two_way=False), activate=False)
     (left,) = await switch.read_crossconnects(deadline_s=world.soon)

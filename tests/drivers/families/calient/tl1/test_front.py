@@ -20,7 +20,7 @@ HEAD = "\r\n\n   CALIENT01TS 70-01-01 00:00:0"
 
 
 class Telnet(asyncio.Protocol):
-    """A client that says what the test says."""
+    """A client that sends the commands of the test."""
 
     def __init__(self) -> None:
         self.heard = ""
@@ -93,7 +93,7 @@ def in_world(timing: str = "ideal", **options: object) -> Callable[[Story], Call
 
 
 @in_world()
-async def test_the_prompt_stands_after_every_answer(world: World) -> None:
+async def test_the_prompt_follows_every_answer(world: World) -> None:
     client = await world.telnet(login=False)
     assert client.heard == "\r\nagent>"
     assert await client.say("RTRV-CRS::,:1;") == (
@@ -205,7 +205,7 @@ async def test_an_active_connection_is_not_deleted_before_it_is_cancelled(world:
 
 
 @in_world(idle_s=60)
-async def test_a_session_that_says_nothing_for_a_minute_is_ended(world: World) -> None:
+async def test_a_session_that_is_idle_for_a_minute_is_ended(world: World) -> None:
     client = await world.telnet()
     await asyncio.sleep(50)
     await client.say("rtrv-hdr:::9;")
@@ -216,7 +216,7 @@ async def test_a_session_that_says_nothing_for_a_minute_is_ended(world: World) -
 
 
 @in_world(sessions_max=1)
-async def test_a_session_too_many_is_told_so_and_ended(world: World) -> None:
+async def test_a_session_over_the_limit_gets_a_message_and_is_ended(world: World) -> None:
     first = await world.telnet()
     second = await world.telnet(login=False)
     assert "Too many sessions" in second.heard
@@ -225,7 +225,7 @@ async def test_a_session_too_many_is_told_so_and_ended(world: World) -> None:
 
 
 @in_world(user="lab", password="other", login_code="PICC")
-async def test_a_wrong_login_is_denied_with_the_code_that_was_told(world: World) -> None:
+async def test_a_wrong_login_is_denied_with_the_configured_code(world: World) -> None:
     client = await world.telnet(login=False)
     assert "DENY\r\n   PICC" in await client.say("ACT-USER::lab:1::secret;")
     assert "PLNA" in await client.say("RTRV-NE;")
@@ -270,7 +270,7 @@ async def test_faults_reach_this_protocol(world: World) -> None:
 
 
 @in_world()
-async def test_what_is_no_command_is_denied_or_ends_the_session(world: World) -> None:
+async def test_an_invalid_command_is_denied_or_ends_the_session(world: World) -> None:
     client = await world.telnet()
     assert "M  0 DENY\r\n   IICM" in await client.say("???;")
     assert "IITA" in await client.say("RTRV-NE:OTHER:;")

@@ -80,7 +80,7 @@ def test_the_summary_is_read() -> None:
     }
 
 
-def test_connections_are_read_with_what_is_not_known_of_them() -> None:
+def test_connections_are_read_with_unknown_fields() -> None:
     both, one = lines.read_connections(answer("connections"))
     assert (both.source, both.destination, both.two_way, both.group) == ("2.3.6", "3.2.5", True, "LAB")
     assert (both.admin, both.operation, both.capability) == ("UMA", "RDY", "OK")
@@ -188,7 +188,7 @@ def test_forms_of_other_programs_are_understood(text: str, request_: protocol.Re
         ("RTRV-FOO", "IICM"),
     ],
 )
-def test_what_is_wrong_is_denied_in_tl1_words(text: str, code: str) -> None:
+def test_a_wrong_command_is_denied_with_a_tl1_code(text: str, code: str) -> None:
     with pytest.raises(protocol.DenyError) as denied:
         protocol.from_command(parse_command(text))
     assert denied.value.code == code

@@ -188,7 +188,7 @@ async def test_errors_of_earlier_sessions_are_taken_out_of_the_queue(world: Worl
 @in_world
 async def test_a_unit_that_does_not_work_is_not_opened(world: World) -> None:
     await world.scripted(OPENED[0], "DEFECTIVE")
-    with pytest.raises(FailedError, match="mx1: the switch says DEFECTIVE"):
+    with pytest.raises(FailedError, match="mx1: the switch reports DEFECTIVE"):
         await world.open()
 
 
@@ -219,7 +219,7 @@ def test_a_reading_that_makes_no_sense_ends_the_session(answer: str, finding: st
 
 
 @in_world
-async def test_what_the_unit_lacks_is_refused_before_anything_is_sent(world: World) -> None:
+async def test_an_unknown_port_is_refused_before_anything_is_sent(world: World) -> None:
     unit = await world.scripted(*OPENED)
     switch = await world.open()
     for text in ("5A-1B", "1A-5B"):
@@ -286,7 +286,7 @@ def test_a_size_that_there_is_not_is_refused(size: str | None, finding: str) -> 
 def test_an_option_of_the_twin_that_there_is_not_is_refused() -> None:
     @in_world
     async def story(world: World) -> None:
-        with pytest.raises(ConfigError, match="twin mx1: saved: is no field"):
+        with pytest.raises(ConfigError, match="twin mx1: saved: is an unknown field"):
             await world.twin(saved=True)
 
     story()
@@ -309,11 +309,11 @@ async def test_of_a_change_in_part_only_so_many_inputs_are_sent_though_each_has_
 
 
 @in_world
-async def test_what_was_not_done_without_a_word_of_the_unit_is_no_success(world: World) -> None:
+async def test_a_silent_failure_of_the_unit_is_not_a_success(world: World) -> None:
     twin = await world.twin()
     switch = await world.open()
     twin.faults.partial_next = 0
-    with pytest.raises(DeviceError, match=r"the device is READY, tells no error and has no 1A-2B") as failed:
+    with pytest.raises(DeviceError, match=r"the device is READY, reports no error and has no 1A-2B") as failed:
         await switch.change_crossconnects(remove=(), add=pairs("1A-2B"), deadline_s=world.soon)
     assert failed.value.text == "no 1A-2B"
     assert await switch.read_crossconnects(deadline_s=world.soon) == ()
@@ -322,7 +322,7 @@ async def test_what_was_not_done_without_a_word_of_the_unit_is_no_success(world:
 
 
 @pytest.mark.parametrize("read_before", [True, False])
-def test_an_input_that_somebody_else_sent_elsewhere_is_left_to_them(read_before: bool) -> None:
+def test_an_input_that_another_client_reconnected_is_not_freed(read_before: bool) -> None:
     @in_world
     async def story(world: World) -> None:
         twin = await world.twin()

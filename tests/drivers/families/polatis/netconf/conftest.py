@@ -1,4 +1,4 @@
-"""A Polatis unit behind SSH for the tests beside this file."""
+"""A Polatis unit behind SSH for the tests in this folder."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager

@@ -103,7 +103,7 @@ async def test_relative_attenuation_is_an_offset_to_the_reference_port(switch: S
         assert twin.mirror.output(end, SystemClock().monotonic_ns()) == pytest.approx(-5.0, abs=0.01)
 
 
-async def test_a_change_is_one_edit_and_tells_what_was_there_before(switch: Switch) -> None:
+async def test_a_change_is_one_edit_and_reports_the_state_before(switch: Switch) -> None:
     async with switch() as (twin, device):
         await device.change_crossconnects(remove=(), add=[pair("1A-1B"), pair("2A-2B")], deadline_s=soon())
         twin.faults.panel([pair("2A-2B")], [pair("5A-2B")])
@@ -128,7 +128,7 @@ async def test_on_a_single_sided_unit_a_crossconnect_is_removed_by_what_the_unit
         assert twin.unit.pairs() == []
 
 
-async def test_a_no_has_the_error_tag_and_message_and_names_the_crossconnects(switch: Switch) -> None:
+async def test_a_refusal_has_the_error_tag_and_message_and_names_the_crossconnects(switch: Switch) -> None:
     async with switch() as (_, device):
         with pytest.raises(
             DeviceError,
@@ -175,7 +175,7 @@ async def test_overrides_are_port_states(switch: Switch) -> None:
         assert twin.mirror.blocked == frozenset()
 
 
-async def test_what_the_unit_has_not_is_a_device_error(switch: Switch) -> None:
+async def test_a_missing_part_of_the_unit_is_a_device_error(switch: Switch) -> None:
     async with switch() as (_, device):
         with pytest.raises(DeviceError, match="nothing of 1A in the answer"):
             await device.read_power([PortSide.parse("1A"), PortSide.parse("1B")], deadline_s=soon())
@@ -327,7 +327,7 @@ async def test_the_twin_answers_as_it_was_written_down(unit: Unit) -> None:
         b"x" * (5 << 20),
     ],
 )
-async def test_what_no_client_may_say_ends_the_session(unit: Unit, data: bytes) -> None:
+async def test_a_message_that_only_a_server_sends_ends_the_session(unit: Unit, data: bytes) -> None:
     async with raw(unit) as (transport, session):
         transport.write(data)
         await asyncio.wait_for(session.lost.wait(), 10)

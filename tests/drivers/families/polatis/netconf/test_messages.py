@@ -56,7 +56,7 @@ def test_captures_are_understood_however_they_are_cut(mark: str) -> None:
         assert decoded([stream[:cut], stream[cut:]]) == whole
 
 
-def test_what_is_captured_is_written_the_same() -> None:
+def test_captures_are_written_byte_for_byte() -> None:
     for message in captured("<"):
         assert encode(read(xml.parse(message)), chunked=False) == message + END
 
@@ -95,7 +95,7 @@ def test_a_message_of_many_chunks_is_one() -> None:
         b"\r\n#1\n",
     ],
 )
-def test_what_is_no_chunk_is_an_error(data: bytes) -> None:
+def test_an_invalid_chunk_is_an_error(data: bytes) -> None:
     frames = FrameDecoder()
     frames.chunked = True
     with pytest.raises(ProtocolError):

@@ -145,7 +145,7 @@ async def test_default_operations_and_operations(judge: Judge) -> None:
     await judge(work)
 
 
-async def test_a_port_in_use_is_refused_where_the_unit_is_told_so(judge: Judge) -> None:
+async def test_a_port_in_use_is_refused_by_option(judge: Judge) -> None:
     def work(twin: PolatisTwin) -> None:
         with connected(twin) as session:
             session.edit_config(target="running", config=config(pair(1, 9)))

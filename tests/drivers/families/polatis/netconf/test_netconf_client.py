@@ -109,7 +109,7 @@ REFUSALS = [
 ]  # fmt: skip
 
 
-async def test_a_refusal_says_what_was_wrong(unit: Unit) -> None:
+async def test_a_refusal_has_its_reason(unit: Unit) -> None:
     def work(twin: PolatisTwin) -> None:
         with connected(twin) as manager:
             for inner, tag, message in REFUSALS:

@@ -109,7 +109,7 @@ async def test_fields_that_are_none_are_refused(fields: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["cross-connects", "other:cross-connects", "ports/port=1", "optical-switch:nothing"])
-async def test_what_is_no_name_of_a_module_is_not_found(name: str) -> None:
+async def test_an_unknown_module_is_not_found(name: str) -> None:
     async with unit() as (_, curl):
         for words in ((), ("-X", "DELETE"), ("-X", "PUT", *JSON, "-d", "{}")):
             if name.startswith("optical-switch:") and words:
@@ -118,7 +118,7 @@ async def test_what_is_no_name_of_a_module_is_not_found(name: str) -> None:
             assert (status, json.loads(body)["ietf-restconf:errors"]["error"][0]["error-tag"]) == (404, "data-missing")
 
 
-async def test_json_that_is_none_is_said_as_text() -> None:
+async def test_invalid_json_is_reported_as_text() -> None:
     async with unit() as (_, curl):
         path = "/api/data/optical-switch:cross-connects"
         status, body = await curl(path, "-X", "PUT", *JSON, "-d", '{"pair": [é}')
@@ -160,7 +160,7 @@ async def test_groups_are_read_and_connected_as_one_published_page_does() -> Non
         assert (await curl(f"{path}/group=X"))[0] == 404
 
 
-async def test_it_is_who_it_is_told_to_be() -> None:
+async def test_identity_follows_the_options() -> None:
     told = {
         "vendor": "HUBER+SUHNER",
         "product_code": "N-VST-8x8-LA1-DMHNV-701",
@@ -177,7 +177,7 @@ async def test_it_is_who_it_is_told_to_be() -> None:
         }
 
 
-def test_what_was_posted_does_not_last_where_it_is_told_so() -> None:
+def test_a_posted_pair_does_not_last_with_that_option() -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)

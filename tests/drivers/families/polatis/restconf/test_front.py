@@ -1,4 +1,4 @@
-"""The RESTCONF front of a Polatis twin under requests that nobody would send."""
+"""The RESTCONF server of a Polatis twin under arbitrary requests."""
 
 import json
 

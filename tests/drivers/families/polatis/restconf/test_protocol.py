@@ -43,7 +43,7 @@ def test_the_product_is_read() -> None:
     )
 
 
-def test_errors_are_read_and_what_is_none_is_none() -> None:
+def test_errors_are_read_and_other_bodies_have_none() -> None:
     (failure,) = protocol.read_failures(CAPTURES["errors"])
     assert failure.words == "invalid-value (Invalid OXC port: 99) at /cross-connects/pair"
     for body in (b"", b"<html>", b"[]", b'{"errors":[]}', b'{"errors":{"error":[1]}}'):
@@ -53,23 +53,23 @@ def test_errors_are_read_and_what_is_none_is_none() -> None:
 @pytest.mark.parametrize(
     ("body", "finding"),
     [
-        (b"{", "no JSON"),
+        (b"{", "not JSON"),
         (b"[]", "no cross-connects"),
         (b'{"optical-switch:cross-connects":[]}', "no cross-connects"),
-        (b'{"optical-switch:cross-connects":{"pair":{}}}', "no list of objects"),
-        (b'{"optical-switch:cross-connects":{"pair":[{"ingress":1}]}}', "egress is 'None', no port"),
-        (b'{"optical-switch:cross-connects":{"pair":[{"ingress":true,"egress":2}]}}', "ingress is 'True', no port"),
-        (b'{"optical-switch:cross-connects":{"pair":[{"ingress":0,"egress":2}]}}', "ingress is '0', no port"),
-        (b'{"optical-switch:cross-connects":{"pair":[{"ingress":70000,"egress":2}]}}', "no port"),
-        (b"[" * 100_000, "no JSON"),
+        (b'{"optical-switch:cross-connects":{"pair":{}}}', "not a list of objects"),
+        (b'{"optical-switch:cross-connects":{"pair":[{"ingress":1}]}}', "egress is 'None', not a port"),
+        (b'{"optical-switch:cross-connects":{"pair":[{"ingress":true,"egress":2}]}}', "ingress is 'True', not a port"),
+        (b'{"optical-switch:cross-connects":{"pair":[{"ingress":0,"egress":2}]}}', "ingress is '0', not a port"),
+        (b'{"optical-switch:cross-connects":{"pair":[{"ingress":70000,"egress":2}]}}', "not a port"),
+        (b"[" * 100_000, "not JSON"),
     ],
 )
-def test_what_makes_no_sense_is_a_protocol_error(body: bytes, finding: str) -> None:
+def test_nonsense_is_a_protocol_error(body: bytes, finding: str) -> None:
     with pytest.raises(ProtocolError, match=finding):
         protocol.read_pairs(body)
 
 
-def test_what_is_sent_is_what_programs_send() -> None:
+def test_requests_are_as_in_published_programs() -> None:
     assert protocol.pair_path(7) == "/api/data/optical-switch:cross-connects/pair=7"
     assert json.loads(protocol.write_pair(1, 9)) == json.loads(CAPTURES["put-json"])
     assert json.loads(protocol.write_states(disable=[1, 2])) == {"input": {"port-disab": [1, 2]}}
@@ -123,7 +123,7 @@ def test_paths_have_modules_and_keys() -> None:
         "optical-switch:a/%",
     ],
 )
-def test_what_is_no_path_is_a_protocol_error(path: str) -> None:
+def test_an_invalid_path_is_a_protocol_error(path: str) -> None:
     with pytest.raises(ProtocolError, match="path"):
         resources.parse_path(path)
 

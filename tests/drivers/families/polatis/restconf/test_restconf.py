@@ -145,7 +145,7 @@ async def texts(switch: PolatisRestconfSwitch, deadline_s: float) -> list[str]:
 
 
 @in_world
-async def test_one_is_put_many_are_patched_and_what_nothing_moves_is_deleted(world: World) -> None:
+async def test_one_pair_is_put_many_are_patched_and_the_rest_is_deleted(world: World) -> None:
     twin, switch = await world.open()
     await switch.change_crossconnects(remove=(), add=pairs("1A-2B"), deadline_s=world.soon)
     assert world.changes() == ["PUT cross-connects/pair=1"]
@@ -190,7 +190,7 @@ async def test_a_unit_that_does_not_move_ports_in_use_has_them_freed_first(world
 
 
 @in_world
-async def test_one_that_is_gone_already_is_no_error(world: World) -> None:
+async def test_a_missing_pair_is_no_error(world: World) -> None:
     twin, switch = await world.open(dark_dbm=-50)
     exchange = await switch.change_crossconnects(remove=pairs("1A-2B"), add=(), deadline_s=world.soon)
     assert (exchange.commands, exchange.before) == (0, ())
@@ -203,7 +203,7 @@ async def test_one_that_is_gone_already_is_no_error(world: World) -> None:
 
 
 @in_world
-async def test_what_another_client_made_of_a_port_meanwhile_is_not_removed(world: World) -> None:
+async def test_a_pair_that_another_client_made_meanwhile_is_not_removed(world: World) -> None:
     twin, switch = await world.open()
     twin.faults.panel((), pairs("1A-5B"))
     world.said.clear()
@@ -216,7 +216,7 @@ async def test_what_another_client_made_of_a_port_meanwhile_is_not_removed(world
 
 
 class Canned(asyncio.Protocol):
-    """A unit that says the same whatever happens."""
+    """A unit that always gives the same answers."""
 
     def __init__(self, bodies: dict[str, str], said: list[str]) -> None:
         self.bodies = bodies
@@ -257,7 +257,7 @@ async def test_on_a_single_sided_unit_a_crossconnect_is_removed_by_what_the_unit
 
 
 @in_world
-async def test_a_port_without_a_status_is_not_taken_for_one_that_passes_light(world: World) -> None:
+async def test_a_port_without_a_status_does_not_count_as_passing_light(world: World) -> None:
     ports = '{"optical-switch:port-config":{"port":[{"port-id":1,"status":"ENABLED"},{"port-id":2,"label":"x"}]}}'
     powers = '{"optical-switch:opm-power":{"port":[]}}'
     bodies = {"product-information": PRODUCT, "port-config": ports, "opm-power": powers}
@@ -273,7 +273,7 @@ async def test_a_port_without_a_status_is_not_taken_for_one_that_passes_light(wo
 
 
 @in_world
-async def test_without_a_look_before_nothing_is_told_of_it(world: World) -> None:
+async def test_without_a_reading_before_the_state_before_is_unknown(world: World) -> None:
     twin, switch = await world.open(driver=RestconfOptions(read_before=False))
     world.said.clear()
     exchange = await switch.change_crossconnects(remove=(), add=pairs("1A-2B"), deadline_s=world.soon)

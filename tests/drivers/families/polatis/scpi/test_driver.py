@@ -110,7 +110,7 @@ def pairs(*texts: str) -> list[Crossconnect]:
 
 
 @in_world
-async def test_a_change_is_one_line_that_tells_what_was_and_what_is(world: World) -> None:
+async def test_a_change_is_one_line_that_reads_the_state_before_and_after(world: World) -> None:
     unit, switch = await world.scripted("(@1),(@9);(@1,2),(@10,9)")
     exchange = await switch.change_crossconnects(
         remove=pairs("1A-1B"), add=pairs("1A-2B", "2A-1B"), deadline_s=world.soon
@@ -134,7 +134,7 @@ async def test_the_look_before_can_be_left_out(world: World) -> None:
 
 
 @in_world
-async def test_what_was_not_done_is_explained_by_the_error_queue(world: World) -> None:
+async def test_a_failure_is_explained_by_the_error_queue(world: World) -> None:
     _, switch = await world.scripted("(@),(@);(@),(@)", '-222, "Data out of range"')
     with pytest.raises(DeviceError, match="ocs1: add 1A-1B: the device says -222 Data out of range") as said:
         await switch.change_crossconnects(remove=(), add=pairs("1A-1B"), deadline_s=world.soon)
@@ -143,7 +143,7 @@ async def test_what_was_not_done_is_explained_by_the_error_queue(world: World) -
 
 
 @in_world
-async def test_what_was_not_done_without_an_error_is_for_the_read_back_to_find(world: World) -> None:
+async def test_a_failure_without_an_error_is_found_by_the_read_back(world: World) -> None:
     _, switch = await world.scripted("(@),(@);(@),(@)", '0, "No error"')
     await switch.change_crossconnects(remove=(), add=pairs("1A-1B"), deadline_s=world.soon)
     await switch.close()
@@ -203,7 +203,7 @@ async def test_powers_of_more_ports_than_a_query_may_name_are_read_in_turn(world
 
 @in_world
 async def test_a_unit_without_monitors_is_one(world: World) -> None:
-    """The testbed says that it has them."""
+    """The testbed claims that it has them."""
     twin = await world.twin(model="polatis-instrument")
     switch = await world.open()
     found = await switch.capabilities(deadline_s=world.soon)

@@ -23,7 +23,7 @@ from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtua
 
 
 class Scripted(asyncio.Protocol):
-    """A unit that answers each command with the next of the given texts; `#` stands for the CTAG."""
+    """A unit that answers each command with the next of its texts; `#` is replaced by the CTAG."""
 
     def __init__(self, answers: list[str]) -> None:
         self.answers = answers
@@ -130,7 +130,7 @@ async def test_all_pairs_go_in_one_command(world: World) -> None:
 
 
 @in_world
-async def test_what_is_not_moved_is_deleted_first_in_the_same_write(world: World) -> None:
+async def test_pairs_that_are_not_moved_are_deleted_first_in_the_same_write(world: World) -> None:
     unit, switch = await world.scripted("M  # COMPLD", "M  # COMPLD")
     exchange = await switch.change_crossconnects(
         remove=pairs("1A-1B", "3A-3B", "4A-4B"), add=pairs("1A-2B", "2A-1B"), deadline_s=world.soon
@@ -141,7 +141,7 @@ async def test_what_is_not_moved_is_deleted_first_in_the_same_write(world: World
 
 
 @in_world
-async def test_a_change_tells_what_was_there_just_before_it(world: World) -> None:
+async def test_a_change_reports_the_state_just_before_it(world: World) -> None:
     before = 'M  # COMPLD\r\n   "2,9"\r\n   "1,10"'
     unit, switch = await world.scripted(before, "M  # COMPLD", "M  # COMPLD", read_before=True)
     exchange = await switch.change_crossconnects(remove=pairs("3A-3B"), add=pairs("1A-1B"), deadline_s=world.soon)
@@ -153,7 +153,7 @@ async def test_a_change_tells_what_was_there_just_before_it(world: World) -> Non
 
 
 @in_world
-async def test_a_unit_that_does_not_tell_what_was_there_is_changed_all_the_same(world: World) -> None:
+async def test_a_unit_that_does_not_report_the_state_before_is_changed_too(world: World) -> None:
     _, switch = await world.scripted("M  # DENY\r\n   SARB", "M  # COMPLD", read_before=True)
     exchange = await switch.change_crossconnects(remove=(), add=pairs("1A-1B"), deadline_s=world.soon)
     assert exchange.before is None
@@ -265,7 +265,7 @@ async def test_a_denial_names_device_command_code_and_text(world: World) -> None
 
 
 @in_world
-async def test_a_part_done_is_no_success(world: World) -> None:
+async def test_a_partial_change_is_no_success(world: World) -> None:
     _, switch = await world.scripted("M  # PRTL")
     with pytest.raises(DeviceError) as denied:
         await switch.change_crossconnects(remove=pairs("1A-1B"), add=(), deadline_s=world.soon)
@@ -296,7 +296,7 @@ def test_a_reading_that_makes_no_sense_is_a_protocol_error(line: str, finding: s
 
 
 @in_world
-async def test_no_light_is_none_in_the_words_of_all_units(world: World) -> None:
+async def test_no_light_is_none_for_all_units(world: World) -> None:
     _, switch = await world.scripted('M  # COMPLD\r\n   "9:-50.00"\r\n   "10:-60.00"\r\n   "11:-49.99"')
     ends = [PortSide.parse(text) for text in ("1B", "2B", "3B")]
     powers = await switch.read_power(ends, deadline_s=world.soon)

@@ -200,7 +200,7 @@ async def test_a_port_twice_in_a_list_has_the_last_pair_where_units_are_like_tha
 
 
 @in_world(lists="in-turn")
-async def test_a_list_is_done_up_to_what_is_wrong_where_units_are_like_that(world: World) -> None:
+async def test_a_list_is_done_up_to_the_wrong_pair_by_option(world: World) -> None:
     terminal = await world.terminal()
     assert "Invalid OXC port: 17" in await terminal.ask("ENT-PATCH::1&2&3,9&17&11:1:;")
     assert 'COMPLD\r\n   "1,9"\r\n;' in await terminal.ask("RTRV-PATCH:::2:;")
@@ -370,7 +370,7 @@ async def test_monitors_average_over_the_time_of_their_code(world: World) -> Non
         ("RTRV-PORT-LABEL::3:7:;", 'M  7 COMPLD\r\n   "3:"\r\n;'),
     ],
 )
-def test_what_ports_have_is_checked(text: str, answer: str) -> None:
+def test_parts_of_ports_are_checked(text: str, answer: str) -> None:
     @in_world()
     async def story(world: World) -> None:
         assert answer in await (await world.terminal()).ask(text)
@@ -399,7 +399,7 @@ async def test_the_words_of_shutters_are_the_units_choice(world: World) -> None:
 
 
 @in_world()
-async def test_labels_are_kept(world: World) -> None:
+async def test_labels_are_stored(world: World) -> None:
     terminal = await world.terminal()
     await terminal.ask('ED-PORT-LABEL::2:1:::LABEL="to h1, port 3";')
     assert '"2:to h1, port 3"' in await terminal.ask("RTRV-PORT-LABEL::2:2:;")
@@ -428,7 +428,7 @@ async def test_a_programme_darkens_a_port_and_lights_it_again(world: World) -> N
 
 
 @in_world()
-async def test_loss_of_light_is_told_to_those_who_did_not_mute_it_and_cleared(world: World) -> None:
+async def test_loss_of_light_is_reported_to_unmuted_sessions_and_cleared(world: World) -> None:
     one, other = await world.terminal(), await world.terminal()
     await other.ask("OPR-ARC-EQPT::REPMGR:1::IND;")
     await one.ask("ENT-PATCH::1,9:1:;")
@@ -446,7 +446,7 @@ async def test_loss_of_light_is_told_to_those_who_did_not_mute_it_and_cleared(wo
 
 
 @in_world()
-async def test_a_single_alarm_stands_until_it_is_cleared_by_hand(world: World) -> None:
+async def test_a_single_alarm_stays_until_it_is_cleared_by_hand(world: World) -> None:
     terminal = await world.terminal()
     await terminal.ask("ENT-PATCH::1,9:1:;")
     mirror, near = world.twin.mirror, PortSide.parse("1A")
@@ -465,7 +465,7 @@ async def test_a_single_alarm_stands_until_it_is_cleared_by_hand(world: World) -
 
 
 @in_world(model="polatis-vst")
-async def test_attenuators_hold_the_light_where_they_are_told_to(world: World) -> None:
+async def test_attenuators_hold_the_set_power(world: World) -> None:
     terminal = await world.terminal()
     await terminal.ask("ENT-PATCH::1&2,9&10:1:;")
     mirror, near, far = world.twin.mirror, PortSide.parse("1A"), PortSide.parse("1B")
@@ -583,7 +583,7 @@ async def test_it_is_served_over_tcp_too() -> None:
 
 def test_an_unknown_option_of_a_twin_is_refused_by_name() -> None:
     async def main() -> None:
-        with pytest.raises(ConfigError, match="twin ocs1: in_us: is no field"):
+        with pytest.raises(ConfigError, match="twin ocs1: in_us: is an unknown field"):
             World({"in_us": "deny"}, "ideal")
 
     run_virtual(main())
@@ -632,7 +632,7 @@ async def test_flap_times_may_be_joined_as_lists_are(world: World) -> None:
 
 
 @in_world(reports=True)
-async def test_nobody_is_told_anything_before_a_login(world: World) -> None:
+async def test_no_session_gets_reports_before_its_login(world: World) -> None:
     stranger, terminal = await world.terminal(login=False), await world.terminal()
     assert "REPT EVT PATCH" in await terminal.ask("ENT-PATCH::1,9:1:;")
     assert stranger.chunks == []
