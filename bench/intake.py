@@ -20,7 +20,9 @@ from bench.progress import Progress
 from hwd.config.run_files.places import records_path
 from hwd_agents.wire import EVENTS_MAX
 
-LIMIT = 0.8
+LIMIT = 0.5
+EVENTS_LIMIT = 25_000.0
+"""A second, in batches."""
 LOST_LIMIT = 0
 GROWTH_LIMIT_MB = 20.0
 READY_WITHIN_S = 20.0
@@ -65,6 +67,7 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
     return [
         _bar("messages taken, as agents send them", ours, floor, LIMIT),
         _bar(f"messages taken, {EVENTS_MAX} events in each", ours_backlog, floor_backlog, None),
+        _events_bar(ours_backlog),
         Bar(
             name="events lost of all that were sent",
             value=lost,
@@ -157,6 +160,20 @@ def _bar(name: str, ours: list[Turn], floor: list[Turn], limit: float | None) ->
             "floor_per_s": floor_rate.to_data(),
             "events_per_s": events.to_data(),
         },
+    )
+
+
+def _events_bar(ours: list[Turn]) -> Bar:
+    events = Summary.of([turn.events / turn.seconds for turn in ours])
+    return Bar(
+        name=f"events a second, {EVENTS_MAX} in each message",
+        value=events.median,
+        limit=EVENTS_LIMIT,
+        unit="/s",
+        spread=f"quartiles {events.p25:.0f}-{events.p75:.0f}",
+        n=events.n,
+        at_least=True,
+        detail={"events_per_s": events.to_data()},
     )
 
 

@@ -14,7 +14,10 @@ log = logging.getLogger(__name__)
 
 
 class Acks:
-    """Owed by host and boot. `durable` returns when all that came is held, or raises HwdError; `send(host, boot, upto)` lets one go out."""
+    """Owed by host and boot.
+
+    `durable` returns when all that came is held, or raises HwdError; `send(host, boot, upto)` lets one go out.
+    """
 
     def __init__(
         self, *, durable: Callable[[], Awaitable[None]] | None, send: Callable[[str, str, int], Awaitable[object]]

@@ -1,4 +1,4 @@
-"""Allowance: how much one host may make the daemon write, so that an agent, or who has its password, cannot fill the records."""
+"""Allowance: how much one host may make the daemon write, so that no agent can fill the records."""
 
 from typing import Final
 
@@ -12,7 +12,8 @@ BOOTS_PER_S, BOOTS_MOST = 0.2, 16
 BIRTHS_PER_S, BIRTHS_MOST = 16 << 10, 2 << 20
 """Bytes of births of one boot that differ from the one before."""
 UNBORN_PER_S, UNBORN_MOST = 0.2, 256
-"""Boots that were never born to this daemon, of which events come: a spool may hold those of many, and each leaves a mark for good."""
+"""Boots that were never born to this daemon, of which events come: a spool may hold those of many, and each leaves a
+mark for good."""
 STATES_PER_S, STATES_MOST = 1.0, 20
 """Messages that the agent is down or lost."""
 EVENTS_PER_S, EVENTS_MOST = 256 << 10, 128 << 20
@@ -20,7 +21,10 @@ EVENTS_PER_S, EVENTS_MOST = 256 << 10, 128 << 20
 
 
 class Allowance:
-    """Of one host. What is over it is refused here, told to `reached`, and comes again or is made up for, as the caller says."""
+    """Of one host.
+
+    What is over it is refused here, told to `reached`, and comes again or is made up for, as the caller says.
+    """
 
     def __init__(self, host: str, reached: Reached) -> None:
         self._host = host
@@ -72,10 +76,14 @@ class Allowance:
         return self._over(Limit.AGENT_EVENTS, f"events over {EVENTS_PER_S} bytes/s; they wait in its spool")
 
     def unborn(self) -> bool:
-        """Whether events of one more boot that was never born to this daemon are taken now. What is not comes again from its spool."""
+        """Whether events of one more boot that was never born to this daemon are taken now.
+
+        What is not comes again from its spool.
+        """
         return self._unborn.take() or self._over(
             Limit.AGENT_EVENTS,
-            f"events of a boot that was not heard of, where {UNBORN_MOST} at once and then one in {1 / UNBORN_PER_S:g} s are taken",
+            f"events of a boot that was not heard of, "
+            f"where {UNBORN_MOST} at once and then one in {1 / UNBORN_PER_S:g} s are taken",
         )
 
     def _over(self, limit: Limit, detail: str) -> bool:

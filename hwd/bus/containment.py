@@ -11,7 +11,8 @@ from typing_extensions import override
 AGAIN_FIRST_S, AGAIN_MOST_S = 1.0, 60.0
 """What has to run all the time is begun anew after so long; twice as long after each time that it failed again."""
 WELL_AFTER_S = 60.0
-"""Without a failure for so long, the mark is taken off: whoever sends cannot make documents by failing and not failing in turn."""
+"""Without a failure for so long, the mark is taken off: whoever sends cannot make documents by failing and not failing
+in turn."""
 
 log = logging.getLogger(__name__)
 

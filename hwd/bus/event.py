@@ -7,13 +7,17 @@ from hwd_agents.wire import Event, Selected
 from hwd_drivers.core.documents import Json
 
 POLLED = frozenset({"light", "dark", "rdma"})
-"""Events found by looking: they lie anywhere between two looks. All others are notices, which come just after what they tell."""
+"""Events found by looking: they lie anywhere between two looks. All others are notices, which come just after what they
+tell."""
 TOLD_BY = "verbs"
 """The source of `rdma` whose device tells of itself, so that it is looked at just after."""
 
 
 def event_data(host: str, boot: str, event: Event, alignment: Alignment, *, past: bool) -> dict[str, Json]:
-    """All of `host.event`. `past`: another boot of its agent has been born since; it says how things were then, and nothing of now."""
+    """All of `host.event`.
+
+    `past`: another boot of its agent has been born since; it says how things were then, and nothing of now.
+    """
     latest_ns, latest_error_ns = earliest_ns, earliest_error_ns = alignment.to_daemon(event.at_ns)
     is_polled = event.kind in POLLED and event.source != TOLD_BY
     one_sided = event.data.get("one_sided") is True  # from the start of the host's clock: no middle means anything
@@ -41,7 +45,10 @@ def event_data(host: str, boot: str, event: Event, alignment: Alignment, *, past
 
 
 def stamps_of(event: Event, alignment: Alignment) -> dict[str, Json]:
-    """When what of a selection happened: {requested_ns, answered_ns, error_ns, switches: {switch: {commanded_ns, acknowledged_ns}}}; empty where it makes no sense."""
+    """The times of a selection; empty where its data makes no sense.
+
+    {requested_ns, answered_ns, error_ns, switches: {switch: {commanded_ns, acknowledged_ns}}}
+    """
     try:
         done = msgspec.convert(event.data, Selected)
     except msgspec.ValidationError:

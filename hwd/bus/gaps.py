@@ -1,4 +1,7 @@
-"""Gaps: asks agents again for events that are missing before others that came. What does not come is lost, and the rest goes on."""
+"""Gaps: asks agents again for events that are missing before others that came.
+
+What does not come is lost, and the rest goes on.
+"""
 
 import asyncio
 import logging
@@ -19,7 +22,10 @@ Command = Callable[[str, str, dict[str, Any]], Awaitable[Reply]]
 
 
 class Gaps:
-    """`full`: whether the sink takes no events now: then none is given up. `lost(host, boot, first, last)` tells, `pass_on(host, boot)` goes on."""
+    """`full`: whether the sink takes no events now: then none is given up.
+
+    `lost(host, boot, first, last)` tells, `pass_on(host, boot)` goes on.
+    """
 
     def __init__(
         self,

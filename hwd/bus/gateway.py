@@ -1,4 +1,7 @@
-"""Gateway: the daemon's one way to the agents. Their messages become documents on the daemon's clock; its commands go out with an expiry on theirs."""
+"""Gateway: the daemon's one way to the agents.
+
+Their messages become documents on the daemon's clock; its commands go out with an expiry on theirs.
+"""
 
 import asyncio
 import logging
@@ -53,13 +56,16 @@ log = logging.getLogger(__name__)
 PAYLOAD_MOST_BYTES = 1 << 20
 """256 events and their data take some 100 kB."""
 UNALIGNED_S = 10.0
-"""Events of a boot that is not the present one, and whose clock nobody knows, wait so long for its birth, or for the records."""
+"""Events of a boot that is not the present one, and whose clock nobody knows, wait so long for its birth, or for the
+records."""
 UNALIGNED_KEPT_S = 60.0
 """So long is known that they were let go: twice the patience of an agent that was not told."""
 UNALIGNED_BOOTS_MOST, SAME_CLOCK_BOOTS_MOST = 4, 256
-"""A host's boots whose clock was never asked; with the present one's clock they are soon done with. Events of more are garbage, and sent again later."""
+"""A host's boots whose clock was never asked; with the present one's clock they are soon done with. Events of more are
+garbage, and sent again later."""
 SEEN_BOOTS_MOST = 1024
-"""Past boots of a host of which it is known how far their events were taken: 4 times what a spool may hold. Of older ones, what came again would be new."""
+"""Past boots of a host of which it is known how far their events were taken: 4 times what a spool may hold. Of older
+ones, what came again would be new."""
 
 
 def _nobody(limit: Limit, detail: str) -> None:
@@ -69,9 +75,11 @@ def _nobody(limit: Limit, detail: str) -> None:
 class Gateway:
     """Runs the bus and everything that goes over it.
 
-    `known` (by boot) and `seen` (by host and boot) are what the records hold of earlier lives of the daemon: alignments, and how far the events
-    were taken, the oldest boot first. An acknowledgement goes out after the sink took the events and after `durable`, where that is given. While `full`, the sink gets no
-    events: they wait here and in the spools of the agents. `clocks_by_udp`: ask for the time past the broker where an agent can be. `reached` hears of limits.
+    `known` (by boot) and `seen` (by host and boot) are what the records hold of earlier lives of the daemon:
+    alignments, and how far the events were taken, the oldest boot first. An acknowledgement goes out after the sink
+    took the events and after `durable`, where that is given. While `full`, the sink gets no events: they wait here and
+    in the spools of the agents. `clocks_by_udp`: ask for the time past the broker where an agent can be. `reached`
+    hears of limits.
 
     ```
     gateway = Gateway(bus=bus, testbed="lab", hosts=("h0", "h1"), clock=clock, ids=ids, sink=sink)
@@ -178,10 +186,13 @@ class Gateway:
     async def command(
         self, host: str, verb: str, arguments: dict[str, Any], *, within_s: float, lease: str | None = None
     ) -> Reply:
-        """Ask an agent, and return what it answers. Where that is `done`, its data has the fields of `hwd_agents.wire.answers`, and no others.
+        """Ask an agent, and return what it answers.
 
-        The command expires on the agent's own clock within `within_s`. Raises LinkError where the host is down, not aligned yet, or lost
-        meanwhile, DeadlineError where no answer came, ProtocolError where it makes no sense, ConfigError for a host that is not of this testbed.
+        Where that is `done`, its data has the fields of `hwd_agents.wire.answers`, and no others.
+
+        The command expires on the agent's own clock within `within_s`. Raises LinkError where the host is down, not
+        aligned yet, or lost meanwhile, DeadlineError where no answer came, ProtocolError where it makes no sense,
+        ConfigError for a host that is not of this testbed.
         """
         known = self._hosts.get(host)
         if known is None:
@@ -344,7 +355,10 @@ class Gateway:
     # --- events
 
     def _may_begin(self, host: Host, boot: str, clock: str) -> bool:
-        """Whether the events of one more boot are taken now: whoever sends can make up boots. Raises ProtocolError where too many wait for a clock."""
+        """Whether the events of one more boot are taken now: whoever sends can make up boots.
+
+        Raises ProtocolError where too many wait for a clock.
+        """
         strangers = [each for each in (*host.intakes, boot) if each != host.boot and each not in self._known]
         most = SAME_CLOCK_BOOTS_MOST if host.has_clock(clock) else UNALIGNED_BOOTS_MOST
         if boot in strangers and len(strangers) > most:
@@ -366,7 +380,7 @@ class Gateway:
         return self._known.get(boot)
 
     def _pass_on(self, host: Host, boot: str) -> None:
-        """Give the sink what is in order and can be put on our clock, then acknowledge it; ask again for what is missing."""
+        """Give the sink the events that are in order and on our clock, acknowledge them, and ask for missing ones."""
         if self._full():
             return
         intake = host.intakes[boot]

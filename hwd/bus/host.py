@@ -28,10 +28,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostView:
-    """A host's agent as others see it. `boot` and `birth` are None until it was first heard of, `alignment` until its clock is known.
+    """A host's agent as others see it.
 
-    `lost`: its events that are gone, and flaps that nobody saw one by one, since the daemon started. `asked`: `ClockExchange.to_data`. `trouble`: what the daemon fails to do for it, empty where all works. `cause`: why it is not up; `heard_wall_ns`: when something was heard of it last. The carrier of a port is None where it is not known as of now.
-    `rival`: another boot that says that it is this host, and is not listened to while this one answers.
+    `boot` and `birth` are None until it was first heard of, `alignment` until its clock is known.
+
+    `lost`: its events that are gone, and flaps that nobody saw one by one, since the daemon started. `asked`:
+    `ClockExchange.to_data`. `trouble`: what the daemon fails to do for it, empty where all works. `cause`: why it is
+    not up; `heard_wall_ns`: when something was heard of it last. The carrier of a port is None where it is not known as
+    of now. `rival`: another boot that says that it is this host, and is not listened to while this one answers.
     """
 
     host: str
@@ -70,12 +74,15 @@ class HostView:
 
 
 class Host:
-    """The life of one host's agent. A boot begins with its birth. Another takes its place when it said farewell, was lost, or does not answer any more: until then that one is a `rival`.
+    """The life of one host's agent.
+
+    A boot begins with its birth. Another takes its place when it said farewell, was lost, or does not answer any more:
+    until then that one is a `rival`.
 
     `State` and `Birth` come on two topics, hence in any order; the state of a boot that was not born yet waits.
 
-    `stale`: whatever it told of its ports may have changed since. So it is from the start, and whenever it was away: a broker keeps births as they were
-    when they were sent, and events that were acknowledged do not come again.
+    `stale`: whatever it told of its ports may have changed since. So it is from the start, and whenever it was away: a
+    broker keeps births as they were when they were sent, and events that were acknowledged do not come again.
     """
 
     def __init__(self, name: str, tell: Tell, on_end: Callable[[str], None], allowance: Allowance) -> None:
@@ -118,7 +125,7 @@ class Host:
         return self.boot is not None and boot != self.boot
 
     def same_clock(self, boot: str) -> bool:
-        """Whether the events of `boot` are stamped by the clock of the boot that lives: a clock outlives the agents of its host."""
+        """Whether the present boot's clock stamps the events of `boot` too: a clock outlives the agents of its host."""
         return boot in self.intakes and self.has_clock(self.intakes[boot].clock)
 
     def has_clock(self, name: str) -> bool:
@@ -131,9 +138,12 @@ class Host:
         self._sent.pop((boot, "ack"), None)
 
     def take_birth(self, birth: Birth, now_s: float, *, retained: bool = False) -> bool:
-        """Return whether a new boot began. `retained`: the broker kept it, so its carriers are those of whenever it was sent.
+        """Return whether a new boot began.
 
-        Where the boot that lives may still be there, or this one had ended, it becomes the `rival`: `successor` says whether its time has come.
+        `retained`: the broker kept it, so its carriers are those of whenever it was sent.
+
+        Where the boot that lives may still be there, or this one had ended, it becomes the `rival`: `successor` says
+        whether its time has come.
         """
         past = birth.boot in self._past
         if past and retained:
@@ -147,7 +157,10 @@ class Host:
         return self._take(birth, now_s, retained=retained)
 
     def successor(self, now_s: float, *, connected: bool) -> Rival | None:
-        """The rival that has just taken the place of the boot that lived; None where none has. Ask it now and then; without a broker nobody can answer."""
+        """The rival that has just taken the place of the boot that lived; None where none has.
+
+        Ask it now and then; without a broker nobody can answer.
+        """
         rival = self.rival
         if rival is None:
             return None
@@ -171,7 +184,8 @@ class Host:
         if not rival.told:
             rival.told = True
             log.warning(
-                "%s: another agent, boot %s, says that it is this host; it is not listened to, as boot %s answers. Does one run twice, or does somebody know its password?",
+                "%s: another agent, boot %s, says that it is this host; it is not listened to, as boot %s answers. "
+                "Does one run twice, or does somebody know its password?",
                 self.name,
                 rival.birth.boot,
                 self.boot,
@@ -235,7 +249,7 @@ class Host:
             self._told[event.port] = event
 
     def refresh(self, ports: Mapping[str, PortNote], rdma: Mapping[str, bool | None], at_ns: int) -> None:
-        """So its ports, and their RDMA devices, were at `at_ns` of its clock; an event of a carrier from after that stands."""
+        """Take the state of its ports and their RDMA devices at `at_ns` of its clock; later events of carriers hold."""
         if self.birth is None:
             return
         self._rdma = dict(rdma)
@@ -311,7 +325,10 @@ class Host:
         self.tell_birth(anew=before is None or before.boot != birth.boot)
 
     def tell_birth(self, *, anew: bool = False, quietly: bool = False) -> None:
-        """Where it is other than it was told. What is too much now is told later, as it is then: call it now and then, `quietly`."""
+        """Where it is other than it was told.
+
+        What is too much now is told later, as it is then: call it now and then, `quietly`.
+        """
         birth = self.birth
         if birth is None or (content := _content(birth)) == self._told_birth:
             return
@@ -347,13 +364,13 @@ def settings_data(birth: Birth) -> Sequence[Json]:
 
 
 def spool_data(birth: Birth) -> Mapping[str, Json]:
-    """`bytes`, `limit_bytes`, and `trouble`: what is wrong with it and what to do, empty where nothing is known to be."""
+    """`bytes`, `limit_bytes`, and `trouble`: what is wrong with it and its remedy, or empty."""
     found = birth.inventory.spool or SpoolNote()
     return {"bytes": found.bytes, "limit_bytes": found.limit_bytes, "trouble": found.why or ""}
 
 
 def troubles(birth: Birth) -> dict[str, str]:
-    """What is wrong on the host for as long as nobody mends it, with its remedy, by subject: its spool, and ports without an interface."""
+    """What is wrong on the host until somebody mends it, with its remedy: its spool, and ports without an interface."""
     found = {"spool": why} if (why := str(spool_data(birth).get("trouble") or "")) else {}
     for port, note in birth.ports.items():
         if not note.present and (link := note.sources.get("link")) is not None and link.why_not:

@@ -8,11 +8,15 @@ from hwd_agents.wire import Event
 from hwd_drivers.core.errors import ProtocolError
 
 HELD_MOST = 10_000
-"""Events of one boot that wait for earlier ones, or for the clock to be aligned. The agent keeps what does not fit and sends it again."""
+"""Events of one boot that wait for earlier ones, or for the clock to be aligned. The agent keeps what does not fit and
+sends it again."""
 
 
 class Intake:
-    """`since_s`: when it was made; `clock`: which clock stamps its events, where that is known. Where it does not `begin` at a known event, it begins at the earliest one held when it is first read."""
+    """`since_s`: when it was made; `clock`: which clock stamps its events, where that is known.
+
+    Where it does not `begin` at a known event, it begins at the earliest one held when it is first read.
+    """
 
     def __init__(self, since_s: float) -> None:
         self.since_s = since_s
@@ -24,13 +28,18 @@ class Intake:
         self._as_of_then: int | None = None
 
     def begin(self, next_seq: int, *, as_of_then: bool = False) -> None:
-        """`next_seq` is the first event that is wanted; only the first call counts. `as_of_then`: it was the oldest of the agent once, and may be long gone."""
+        """`next_seq` is the first event that is wanted; only the first call counts.
+
+        `as_of_then`: it was the oldest of the agent once, and may be long gone.
+        """
         if self._next_seq is None:
             self._next_seq = min([next_seq, *self._held])
             self._as_of_then = next_seq if as_of_then else None
 
     def was_gone(self, gap: tuple[int, int]) -> bool:
-        """Whether what the agent says is gone was so before this began: acknowledged to other records than these, or else it tells of its loss itself."""
+        """Whether what the agent says is gone was so before this began: acknowledged to other records than these, or
+        else it tells of its loss itself.
+        """
         return gap[0] == self._as_of_then
 
     @property
@@ -89,7 +98,9 @@ class Intake:
         return first, last
 
     def owed(self) -> int | None:
-        """Up to where to acknowledge, each once: None where it was asked before, unless the agent sent again what it need not keep."""
+        """Up to where to acknowledge, each once: None where it was asked before, unless the agent sent again what it
+        need not keep.
+        """
         if not self.upto or (self.upto == self._owed_upto and not self._again):
             return None
         self._owed_upto, self._again = self.upto, False
@@ -108,7 +119,9 @@ def check_events(events: list[Event]) -> None:
 
 
 class Losses:
-    """Which events of one host are gone. The agent tells of those that its spool dropped, and the same are missing here: by its number, each counts once.
+    """Which events of one host are gone.
+
+    The agent tells of those that its spool dropped, and the same are missing here: by its number, each counts once.
 
     What an earlier life of the daemon was given or missed is not known here: where the agent tells of it, it counts.
     """
@@ -125,7 +138,10 @@ class Losses:
         return self._accounted.add(boot, first, last)
 
     def told(self, data: Mapping[str, Any]) -> int:
-        """The agent says so, in a `lost` event. Returns how many are news, those included that it counts and does not name."""
+        """The agent says so, in a `lost` event.
+
+        Returns how many are news, those included that it counts and does not name.
+        """
         named = news = 0
         for boot, first, last in data.get("ranges", ()):
             named += last - first + 1

@@ -5,7 +5,9 @@ from hwd_agents.process.config import ModuleTiming
 
 
 def declared_timings(host: Host) -> dict[str, ModuleTiming]:
-    """By part number, what the testbed file says; a part of which it says nothing is not there, and its light is known on one side only."""
+    """By part number, what the testbed file says; a part of which it says nothing is not there, and its light is known
+    on one side only.
+    """
     return {
         port.module.part: ModuleTiming(los_s=port.module.los_s, monitor_s=port.module.monitor_s)
         for port in host.ports

@@ -1,4 +1,7 @@
-"""Refresher: asks a host that is heard again how its ports are now. What it told before may be old, and its events since then may be long taken."""
+"""Refresher: asks a host that is heard again how its ports are now.
+
+What it told before may be old, and its events since then may be long taken.
+"""
 
 import asyncio
 import logging
@@ -21,7 +24,10 @@ Command = Callable[[str, str, dict[str, Any]], Awaitable[Reply]]
 
 
 class Refresher:
-    """Until a host has answered, the carriers of its ports are unknown. `ask` is to be called again and again: one that could not be asked is asked anew."""
+    """Until a host has answered, the carriers of its ports are unknown.
+
+    `ask` is to be called again and again: one that could not be asked is asked anew.
+    """
 
     def __init__(self, command: Command, *, contain: Contain) -> None:
         self._command = command

@@ -6,14 +6,18 @@ from typing import Final
 from hwd_agents.wire import Birth
 
 ANSWER_WITHIN_S: Final = 3.0
-"""So long has the agent that lives to answer over the broker, on its own boot, when another boot is born. It is asked each second."""
+"""So long has the agent that lives to answer over the broker, on its own boot, when another boot is born. It is asked
+each second."""
 
 ON_ITS_WAY_S: Final = 0.5
 
 
 @dataclass(slots=True, kw_only=True)
 class Rival:
-    """`asked_s`: since when the one that lives is asked. `refused`: it answered, so the rival waits for its end, or for its own next birth; `told`: once."""
+    """`asked_s`: since when the one that lives is asked.
+
+    `refused`: it answered, so the rival waits for its end, or for its own next birth; `told`: once.
+    """
 
     birth: Birth
     retained: bool

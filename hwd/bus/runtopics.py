@@ -18,9 +18,12 @@ log = logging.getLogger(__name__)
 
 
 class RunTopics:
-    """A `Sink`: publishes the data of each `run.state`, retained. `kept()` is the present state of all runs that shall have a topic, by run.
+    """A `Sink`: publishes the data of each `run.state`, retained.
 
-    What the broker retains of other runs is cleared, from earlier lives of the daemon too. While the bus is away only the last state of each run waits.
+    `kept()` is the present state of all runs that shall have a topic, by run.
+
+    What the broker retains of other runs is cleared, from earlier lives of the daemon too. While the bus is away only
+    the last state of each run waits.
     """
 
     TAKES: ClassVar = ("run.state",)

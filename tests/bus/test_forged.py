@@ -1,4 +1,6 @@
-"""Forged messages of every kind, with each field forged: the daemon goes on, every other host is heard, and good agents are listened to afterwards."""
+"""Forged messages of every kind, with each field forged: the daemon goes on, every other host is heard, and good agents
+are listened to afterwards.
+"""
 
 import asyncio
 import random

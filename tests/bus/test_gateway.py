@@ -1,4 +1,4 @@
-"""The gateway against peers that speak the wire on a memory bus, in virtual time, with clocks 5 s off and 50 ppm fast."""
+"""The gateway and peers on a memory bus, in virtual time, with clocks 5 s off and 50 ppm fast."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -49,7 +49,9 @@ PATIENCE_S = 600.0
 
 
 class Peer:
-    """One boot of an agent, as it looks from the bus: births, wills, clock replies, events from a spool, replies to commands."""
+    """One boot of an agent, as it looks from the bus: births, wills, clock replies, events from a spool, replies to
+    commands.
+    """
 
     def __init__(self, broker: MemoryBroker | str, host: str, boot: str, clock: Clock) -> None:
         self.host = host

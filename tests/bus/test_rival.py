@@ -1,4 +1,6 @@
-"""Two boots that say that they are one host: the one that lives stays until it says farewell, is lost, or does not answer."""
+"""Two boots that say that they are one host: the one that lives stays until it says farewell, is lost, or does not
+answer.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping

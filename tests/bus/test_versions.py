@@ -1,4 +1,6 @@
-"""Daemon and agent of different versions: a real agent process that writes what this daemon does not know, and is written to in the same way."""
+"""Daemon and agent of different versions: a real agent process that writes what this daemon does not know, and is
+written to in the same way.
+"""
 
 import asyncio
 import json

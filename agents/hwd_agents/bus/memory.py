@@ -18,8 +18,8 @@ RETRY_S = 0.1
 class MemoryBroker:
     """An MQTT 3.1.1 broker without bytes: retained messages, wills, QoS 1 acknowledgements, order by topic.
 
-    `latency_s` is drawn for each message and each way. With `nodes`, the clients of a node that dies are lost and their wills published.
-    `repeat_qos1` delivers every QoS 1 message twice, as brokers may.
+    `latency_s` is drawn for each message and each way. With `nodes`, the clients of a node that dies are lost and their
+    wills published. `repeat_qos1` delivers every QoS 1 message twice, as brokers may.
 
     ```
     broker = MemoryBroker()
@@ -181,7 +181,7 @@ class MemoryBus:
 
 
 class _Session:
-    """One connection of one client: a lane up, which runs outside all nodes, and a lane down, which runs in the client's."""
+    """One connection of a client: a lane up, which runs outside all nodes, and one down, in the client's node."""
 
     def __init__(
         self,

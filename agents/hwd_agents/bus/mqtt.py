@@ -26,15 +26,15 @@ log = logging.getLogger(__name__)
 
 RETRY_FIRST_S = 0.1
 RETRY_MOST_S = 5.0
-"""Full jitter between 0 and a limit that doubles from the first to the most: clients do not all come back to a broker at once."""
+"""Full jitter between 0 and a limit that doubles: clients do not all come back to a broker at once."""
 KEEPALIVE_S = 10
-"""A broker that is silent for one and a half times this is lost (MQTT 3.1.1, 3.1.2.10): the bound of every wait for an answer."""
+"""A broker that is silent for twice this is lost: the bound of every wait for an answer."""
 CONNECT_S = 5.0
 """paho's own limit for the TCP connection, and ours for CONNACK, SUBACK and the end of a connection."""
 ABANDON_S = 0.2
 """For a DISCONNECT to a broker that never sent CONNACK."""
 CALLS_MOST = 8
-"""Publications under way. paho reads as many packets in one turn of the loop as it has of them; more wait in their order."""
+"""Publications under way; more wait in their order. paho reads as many packets in one turn of the loop."""
 REFUSED_CREDENTIALS = frozenset({"Bad user name or password", "Not authorized"})
 """CONNACK 4 and 5 in paho's words."""
 REFUSED_REMEDY = (
@@ -50,7 +50,10 @@ LOST_WORDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerUrl:
-    """Where a broker is: `mqtt://user:password@host:port`, `mqtts://...` (TLS), `unix:/path`. Text without the password."""
+    """Where a broker is: `mqtt://user:password@host:port`, `mqtts://...` (TLS), `unix:/path`.
+
+    Text without the password.
+    """
 
     host: str  # of a Unix socket: its path
     port: int  # of a Unix socket: any that paho accepts
@@ -320,7 +323,10 @@ async def _subscribe(client: aiomqtt.Client, filters: list[str]) -> None:
 
 
 async def _leave(client: aiomqtt.Client, *, within_s: float) -> None:
-    """Send DISCONNECT behind all that waits, so that no will is published. What is left then, paho closes after `KEEPALIVE_S`."""
+    """Send DISCONNECT behind all that waits, so that no will is published.
+
+    What is left then, paho closes after `KEEPALIVE_S`.
+    """
     client.timeout = within_s
     try:
         await client.__aexit__(None, None, None)
@@ -333,7 +339,10 @@ async def _leave(client: aiomqtt.Client, *, within_s: float) -> None:
 
 @contextlib.contextmanager
 def _heeding_cancel() -> Generator[None, None, None]:
-    """asyncio.wait_for of Python 3.11, with which aiomqtt waits, loses a cancellation that comes with the answer or its failure."""
+    """Raise the cancellation that asyncio.wait_for of Python 3.11 loses where it comes with the answer or its failure.
+
+    aiomqtt waits with it.
+    """
     task = asyncio.current_task()
     before = task.cancelling() if task is not None else 0
     try:

@@ -7,7 +7,10 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incoming:
-    """One message that came. `at_ns` is the receiver's `Clock.monotonic_ns`, taken as early as the client library allows."""
+    """One message that came.
+
+    `at_ns` is the receiver's `Clock.monotonic_ns`, taken as early as the client library allows.
+    """
 
     topic: str
     payload: bytes
@@ -45,7 +48,10 @@ class Bus(Protocol):
         ...
 
     async def publish(self, topic: str, payload: bytes, *, qos: int = 0, retain: bool = False) -> None:
-        """Raises LinkError when not connected or when the connection is lost before the broker has it (QoS 1: has acknowledged it)."""
+        """Raises LinkError when not connected, or when the connection is lost before the broker has the message.
+
+        At QoS 1 the broker has a message when it has acknowledged it.
+        """
         ...
 
     async def run(self) -> None:

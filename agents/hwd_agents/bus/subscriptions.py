@@ -8,11 +8,15 @@ from hwd_agents.bus.protocol import Incoming
 log = logging.getLogger(__name__)
 
 TOPICS_MOST = 4096
-"""Topics whose handlers are remembered. Those of our filters are few; a broker that everybody may use could send any number of others."""
+"""Topics whose handlers are remembered. Those of our filters are few; a broker that everybody may use could send any
+number of others."""
 
 
 def matches(topic_filter: str, topic: str) -> bool:
-    """Tell whether an MQTT 3.1.1 filter (section 4.7) takes a topic: `+` is one level, `#` the rest, neither the first `$` level."""
+    """Tell whether a filter takes a topic (MQTT 3.1.1, 4.7).
+
+    `+` is one level, `#` the rest; neither is a first level that begins with `$`.
+    """
     wanted, given = topic_filter.split("/"), topic.split("/")
     if given[0].startswith("$") and wanted[0] in {"+", "#"}:
         return False

@@ -1,4 +1,7 @@
-"""The data of each reply that says `done`, by the verb of its command. The daemon checks it before anybody looks at it."""
+"""The data of each reply that says `done`, by the verb of its command.
+
+The daemon checks it before anybody looks at it.
+"""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
@@ -106,7 +109,10 @@ ANSWERS: Final[Mapping[str, Any]] = {
 
 
 def checked_answer(verb: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    """The data of a reply to a command: its fields, each checked, and no others. Raises ProtocolError, which names the first that is wrong."""
+    """The data of a reply to a command: its fields, each checked, and no others.
+
+    Raises ProtocolError, which names the first that is wrong.
+    """
     try:
         found: dict[str, Any] = msgspec.to_builtins(msgspec.convert(data, ANSWERS[verb]))
     except (msgspec.ValidationError, RecursionError) as error:

@@ -1,4 +1,7 @@
-"""The arguments of each command, by its verb. An agent checks them before it does anything; see `Command` for what they mean."""
+"""The arguments of each command, by its verb.
+
+An agent checks them before it does anything; see `Command` for what they mean.
+"""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
@@ -10,7 +13,7 @@ from .bounds import PORTS_MOST, Boot, ByName, Name, Number, Seconds, Seq, Settin
 
 
 class VerbsAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a UD queue pair is reached: the GID of its port, as an IPv6 address is written, its number and its Q_Key."""
+    """The address of a UD queue pair: the GID of its port, written as an IPv6 address, its number and its Q_Key."""
 
     gid: Name
     qpn: Annotated[int, Meta(ge=1, lt=1 << 24)]
@@ -24,7 +27,10 @@ class VerbsAddress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Peer(msgspec.Struct, frozen=True, kw_only=True):
-    """What one port shall find at the other end of its light. `peer_verbs`: where it is probed by RDMA; None where it is not."""
+    """What one port shall find at the other end of its light.
+
+    `peer_verbs`: where it is probed by RDMA; None where it is not.
+    """
 
     port: Name
     peer: Name

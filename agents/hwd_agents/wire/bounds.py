@@ -1,4 +1,7 @@
-"""Bounds of what messages carry: how long a text, how large a number, how many of them. Sizes are of what hosts send, with much room."""
+"""Bounds of what messages carry: how long a text, how large a number, how many of them.
+
+Sizes are of what hosts send, with much room.
+"""
 
 import ipaddress
 from typing import Annotated, Any, Final, TypeVar

@@ -1,6 +1,7 @@
 """The data of each kind of event, and how it is read: all of it is checked before anybody looks at it.
 
-What may be left out is UNSET, so that a sender of the version before is read, and a document has what was sent and no more.
+What may be left out is UNSET, so that a sender of the version before is read, and a document has what was sent and no
+more.
 """
 
 from collections.abc import Mapping
@@ -61,7 +62,10 @@ class LinkStateData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CounterData(msgspec.Struct, frozen=True, kw_only=True):
-    """As `hwd_agents.sources.kernel.port_counters`; null where not counted. `tcp_retransmissions`: of the whole host."""
+    """As `hwd_agents.sources.kernel.port_counters`; null where not counted.
+
+    `tcp_retransmissions`: of the whole host.
+    """
 
     rx_bytes: int
     tx_bytes: int
@@ -99,7 +103,10 @@ class PutBackData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MonitorData(msgspec.Struct, frozen=True, kw_only=True):
-    """What a module measures of itself, by lane; null where it does not. The last two are of its sampling, in births only."""
+    """What a module measures of itself, by lane; null where it does not.
+
+    The last two are of its sampling, in births only.
+    """
 
     rx_power_dbm: Lanes
     tx_power_dbm: Lanes
@@ -297,7 +304,10 @@ def is_known(kind: str, data: Mapping[str, Any]) -> bool:
 
 
 def checked_data(kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    """The data of an event of a kind that is known: its fields, each checked, and no others. Raises ProtocolError, which names the first that is wrong."""
+    """The data of an event of a kind that is known: its fields, each checked, and no others.
+
+    Raises ProtocolError, which names the first that is wrong.
+    """
     try:
         found: dict[str, Any] = msgspec.to_builtins(msgspec.convert(data, DATA[kind]))
     except (msgspec.ValidationError, RecursionError) as error:

@@ -1,4 +1,7 @@
-"""The inventory of a birth: what a host says of itself beside the notes of its ports. What is not known is null; an agent of before leaves fields out."""
+"""The inventory of a birth: what a host says of itself beside the notes of its ports.
+
+What is not known is null; an agent of before leaves fields out.
+"""
 
 from typing import Annotated
 
@@ -74,14 +77,20 @@ class SpoolNote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SelectionNote(msgspec.Struct, frozen=True, kw_only=True):
-    """Where jobs of a host ask for its own switches. `why_not`: why they cannot; empty where they can, or where it has none."""
+    """Where jobs of a host ask for its own switches.
+
+    `why_not`: why they cannot; empty where they can, or where it has none.
+    """
 
     socket: Annotated[str, Meta(max_length=4 * NAME_MOST)] | None = None
     why_not: Text = ""
 
 
 class Inventory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """All but `kernel`, `machine`, `life`, `spool`, `selection` and `garbage` is by port. `links` as the event `link-state`, `states` by instant."""
+    """All but `kernel`, `machine`, `life`, `spool`, `selection` and `garbage` is by port.
+
+    `links` as the event `link-state`, `states` by instant.
+    """
 
     kernel: Name | None = None
     machine: Name | None = None

@@ -10,9 +10,10 @@
 | command | daemon, QoS 1 | no | Command |
 | clock | daemon | no | ClockRequest |
 
-Every message has `v`, `boot` (a UUID for each start of the agent), `seq`, `type`, then its own fields. `at_ns`, `earliest_ns` and `expires_at_ns` are the
-agent's CLOCK_MONOTONIC_RAW of that boot. All of a message is checked as it is decoded, by the Structs here and in the modules beside this one: types, lengths,
-ranges. Unknown fields are kept out of the way; unknown types raise ProtocolError, which the receiver counts.
+Every message has `v`, `boot` (a UUID for each start of the agent), `seq`, `type`, then its own fields. `at_ns`,
+`earliest_ns` and `expires_at_ns` are the agent's CLOCK_MONOTONIC_RAW of that boot. All of a message is checked as it is
+decoded, by the Structs here and in the modules beside this one: types, lengths, ranges. Unknown fields are kept out of
+the way; unknown types raise ProtocolError, which the receiver counts.
 """
 
 from collections.abc import Callable
@@ -31,7 +32,8 @@ from .notes import ClockNote, HeldSetting, PortNote, SwitchNote
 
 VERSION = 1
 OLDEST_READ = max(1, VERSION - 1)
-"""What the version before wrote is read for one minor version, so that hosts and daemon can be upgraded one after another."""
+"""What the version before wrote is read for one minor version, so that hosts and daemon can be upgraded one after
+another."""
 EVENTS_MAX = 256
 """Most events in one message."""
 SETTINGS_MOST: Final = 16 * PORTS_MOST
@@ -54,9 +56,12 @@ class State(Message, frozen=True, kw_only=True, tag="state"):
 
 
 class Birth(Message, frozen=True, kw_only=True, tag="birth"):
-    """Sent at every connect, and when the inventory changed: the whole of it. `spool_next_seq` is the sequence number that the next event will have.
+    """Sent at every connect, and when the inventory changed: the whole of it.
 
-    `settings` are those that are still as a run has set them, in the order in which they were changed. `clock` names the host's clock, `clocks` says more of it.
+    `spool_next_seq` is the sequence number that the next event will have.
+
+    `settings` are those that are still as a run has set them, in the order in which they were changed. `clock` names
+    the host's clock, `clocks` says more of it.
     """
 
     host: Name
@@ -75,25 +80,30 @@ class Birth(Message, frozen=True, kw_only=True, tag="birth"):
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happened between `earliest_ns` and `at_ns`. `seq` counts the events of one boot from 1 without gaps. `data`: see `hwd_agents.wire.events`.
+    """Something that happened between `earliest_ns` and `at_ns`.
+
+    `seq` counts the events of one boot from 1 without gaps. `data`: see `hwd_agents.wire.events`.
 
     | kind | data |
     |---|---|
     | carrier | carrier, carrier_changes, unseen (flaps that were counted but not seen one by one) |
     | interface | present |
-    | link-state | up, why_down, detail, downs, autoneg, speed_mbps, fec: of the link as its NIC tells it, null for what it does not |
-    | counters | rx_bytes, tx_bytes, rx_packets, tx_packets, rx_errors, tx_errors, rx_dropped, tx_dropped, rx_pause, tx_pause (null where not counted); tcp_retransmissions of the whole host |
-    | dark, light | lanes: power per lane in dBm or None; one_sided: it may have been any time before `at_ns`, and `earliest_ns` is 0 |
+    | link-state | up, why_down, detail, downs, autoneg, speed_mbps, fec: as the NIC reports; null for the rest |
+    | counters | rx_ and tx_: bytes, packets, errors, dropped, pause; tcp_retransmissions (of the host); or null |
+    | dark, light | lanes: dBm or None by lane; one_sided: any time before `at_ns`, and `earliest_ns` is 0 |
     | put-back | run, setting, state: nobody held it any more, so the agent put it back by itself |
-    | monitors | rx_power_dbm, tx_power_dbm, bias_ma: by lane; temperature_c: what a module measures of itself, null where it does not; told where it moved |
+    | monitors | rx_power_dbm, tx_power_dbm, bias_ma: by lane; temperature_c. Sent on change; null: not measured |
     | firmware | up |
-    | rdma | active, missed (falls of its carrier that neither the device's events nor its files showed, where there were some) |
-    | ready | reconfiguration, peer (h1.eth0), via (verbs-ud or udp), why_udp (where the port has an RDMA device), sent, failed |
-    | switch | what: up, down, read, command, power or override; switch, and what the document of a switch of that kind has |
-    | selection | selection, outcome, why, switches (each with its epoch), ports, id, requested_ns, answered_ns: as `hwd_agents.switches.request.Selected` has them |
-    | rc-recovery | reconfiguration, peer, outcome (completed: the send that was posted in the dark has got through; failed: its retries were over, why; re-made: the queue pair was made anew after that), after_s (since it was posted), ack_timeout_s, retries |
+    | rdma | active, missed (falls of its carrier that no event and no file of the device showed) |
+    | ready | reconfiguration, peer (h1.eth0), via (verbs-ud or udp), why_udp (of an RDMA port), sent, failed |
+    | switch | what: up, down, read, command, power or override; switch, and the fields of that document |
+    | selection | selection, outcome, why, switches, ports, id, requested_ns, answered_ns: see `Selected` |
+    | rc-recovery | reconfiguration, peer, outcome, why, after_s (since the post), ack_timeout_s, retries; see below |
     | wrong-peer | reconfiguration, expected, found |
-    | lost | count, why: events that the spool had to drop; ranges: their [boot, first seq, last seq], the newest 256 of each of 256 boots |
+    | lost | count, why, ranges of dropped events: [boot, first seq, last seq], the newest 256 of each of 256 boots |
+
+    `rc-recovery` is of a send that was posted while the link was dark. Its outcome is `completed`: the send got through;
+    `failed`: its retries were over; `re-made`: the queue pair was made anew after that.
     """
 
     seq: Seq
@@ -108,9 +118,12 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Events(Message, frozen=True, kw_only=True, tag="events"):
-    """1 to 256 events of one boot, ascending without gaps. `boot` may be an earlier one: the spool outlives the agent.
+    """1 to 256 events of one boot, ascending without gaps.
 
-    `clock`: for an earlier boot, the name of its clock, as its birth had it. Where the present boot's has the same name, its alignment holds for both.
+    `boot` may be an earlier one: the spool outlives the agent.
+
+    `clock`: for an earlier boot, the name of its clock, as its birth had it. Where the present boot's has the same
+    name, its alignment holds for both.
     """
 
     events: Annotated[list[Event], Meta(min_length=1, max_length=EVENTS_MAX)]
@@ -132,10 +145,10 @@ class Command(Message, frozen=True, kw_only=True, tag="command"):
     | settle | reconfiguration: stop observing it |
     | resend | boot, from_seq, upto_seq: send these events again |
     | refresh | nothing: read everything now, report what differs |
-    | set | run, port, setting, value, for_s: change a setting of a port, for this run; all that the run has set is put back by the agent itself after `for_s`, unless it is held again |
+    | set | run, port, setting, value, for_s: change a setting; the agent puts all of the run back after `for_s` |
     | hold | run, for_s: what this run has set holds for so long from now on |
     | put-back | run: make all as it was before this run changed it |
-    | delegate | grants: {switch: epoch} of the host's own switches that it may set from now on; the reply tells of all of them |
+    | delegate | grants: {switch: epoch}, the host's own switches that it may set; the reply has all of them |
     | take-back | switch, epoch, why: it may not set it any more, until it is granted again |
     """
 
@@ -158,7 +171,10 @@ class Reply(Message, frozen=True, kw_only=True, tag="reply"):
 
 
 class ClockRequest(Message, frozen=True, kw_only=True, tag="clock-request"):
-    """Four-timestamp exchange, first half: `t1_ns` is the daemon's clock when it sent this. `boot` names the agent's."""
+    """Four-timestamp exchange, first half: `t1_ns` is the daemon's clock when it sent this.
+
+    `boot` names the agent's.
+    """
 
     id: Number
     t1_ns: At
@@ -190,8 +206,9 @@ def _not_told(why: str) -> None:
 def decode(payload: bytes, on_unreadable: Callable[[str], None] = _not_told) -> AnyMessage:
     """Raises ProtocolError on anything that is not one of the messages, or of a version that is not read.
 
-    `on_unreadable` hears of each event that has its number and its times and makes no sense otherwise, in words: it may not hold up those behind it. One of a kind
-    that this version does not know keeps none of its data; one whose data is wrong is a `lost` event from here on.
+    `on_unreadable` hears of each event that has its number and its times and makes no sense otherwise, in words: it may
+    not hold up those behind it. One of a kind that this version does not know keeps none of its data; one whose data is
+    wrong is a `lost` event from here on.
     """
     try:
         message = _decoder.decode(payload)

@@ -1,4 +1,4 @@
-"""The notes of which a birth is made: of ports, of settings that runs have changed, of the host's own switches, and of its clocks."""
+"""The parts of a birth: ports, settings that runs have changed, the host's own switches, and its clocks."""
 
 from typing import Annotated
 
@@ -10,7 +10,10 @@ from .bounds import ByName, Measured, Name, Number, Origin, SettingState, Text, 
 
 
 class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
-    """What one source of a port can tell, or why it cannot. `origin`: measured, kernel, twin or fitted. `limits`: what of that it cannot tell, in words."""
+    """What one source of a port can tell, or why it cannot.
+
+    `origin`: measured, kernel, twin or fitted. `limits`: what of that it cannot tell, in words.
+    """
 
     sees: Words
     origin: Origin
@@ -19,7 +22,10 @@ class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PortNote(msgspec.Struct, frozen=True, kw_only=True):
-    """One NIC port as the agent finds it. `carrier` and `carrier_changes` are None where the interface is missing, `verbs` where it is not probed by RDMA."""
+    """One NIC port as the agent finds it.
+
+    `carrier` and `carrier_changes` are None where the interface is missing, `verbs` where it is not probed by RDMA.
+    """
 
     interface: Name
     present: bool
@@ -37,7 +43,10 @@ class PortNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HeldSetting(msgspec.Struct, frozen=True, kw_only=True):
-    """A setting of a port that `run` changed and that was not put back yet. `value` is what it was first set to, `before` the state it had until then."""
+    """A setting of a port that `run` changed and that was not put back yet.
+
+    `value` is what it was first set to, `before` the state it had until then.
+    """
 
     run: Name
     port: Name
@@ -47,7 +56,11 @@ class HeldSetting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SwitchNote(msgspec.Struct, frozen=True, kw_only=True):
-    """A switch that the host drives, as its agent finds it. `model`: what it says that it is, else what the agent's file says. `epoch`: of the lease under which it may be set now, None where it may not; `why_not` says why."""
+    """A switch that the host drives, as its agent finds it.
+
+    `model`: what it says that it is, else what the agent's file says. `epoch`: of the lease under which it may be set
+    now, None where it may not; `why_not` says why.
+    """
 
     driver: Name
     model: Text
@@ -75,10 +88,12 @@ class ClockUdp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WallClock(msgspec.Struct, frozen=True, kw_only=True):
-    """What keeps the wall clock of the host, which only labels are made of. `synchronised_by`: `chrony`, `ptp4l`, or null for nothing that could be asked,
-    then `why_not` says what was tried.
+    """What keeps the wall clock of the host, which only labels are made of.
 
-    `reference`: what it follows. `offset_s`: how far the clock is ahead of that, right within `error_s`. `stratum`: steps from a reference clock; null by PTP.
+    `synchronised_by`: `chrony`, `ptp4l`, or null for nothing that could be asked, then `why_not` says what was tried.
+
+    `reference`: what it follows. `offset_s`: how far the clock is ahead of that, right within `error_s`. `stratum`:
+    steps from a reference clock; null by PTP.
     """
 
     synchronised_by: Name | None
@@ -90,7 +105,11 @@ class WallClock(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClockNote(msgspec.Struct, frozen=True, kw_only=True):
-    """The clocks of a host. `udp`: where the raw monotonic one can be asked; null, and `why_not_udp`, where only over the broker. `wall`: null until it was read."""
+    """The clocks of a host.
+
+    `udp`: where the raw monotonic one can be asked; null, and `why_not_udp`, where only over the broker. `wall`: null
+    until it was read.
+    """
 
     udp: ClockUdp | None
     why_not_udp: Text

@@ -1,4 +1,4 @@
-"""The MQTT broker inside the daemon, who may do what at a broker, and the files with which Mosquitto holds the same rules."""
+"""The MQTT broker inside the daemon, its users with their rights, and the same rules as files of Mosquitto."""
 
 from hwd.bus.broker.access import Access
 from hwd.bus.broker.embedded import EmbeddedBroker

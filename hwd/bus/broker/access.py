@@ -13,7 +13,11 @@ HOST_READS: Final = ("ack", "command", "clock", "answer")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """The rules of one testbed. The daemon may publish and read all of it; its user is the testbed's name, that of a host is `TESTBED.HOST`: no name has a dot."""
+    """The rules of one testbed.
+
+    The daemon may publish and read all of it; its user is the testbed's name, that of a host is `TESTBED.HOST`: no name
+    has a dot.
+    """
 
     testbed: str
     hosts: frozenset[str]
@@ -50,7 +54,10 @@ class Access:
         return host is not None and topic_filter in self.reads(host)
 
     def may_be(self, user: str, id: str) -> bool:
-        """A client that connects ends another of the same id: those of a host are its agent's, `hwd-TESTBED-HOST`, and those that go on with a dot."""
+        """Whether a user may connect with a client id: a client that connects ends another of the same id.
+
+        A host has the id of its agent, `hwd-TESTBED-HOST`, and all ids that begin with it and a dot.
+        """
         if user == self.daemon:
             return True
         host = self.host(user)

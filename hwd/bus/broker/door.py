@@ -1,7 +1,7 @@
-"""Who comes into the embedded broker, and what they may do there: the plugins of amqtt, and what has to be looked at before amqtt sees it.
+"""Who may connect to the embedded broker, and what they may do there.
 
-amqtt 0.12 ends the session of a client id before it asks who connects, never asks whether a will may be published, and keeps without limit what it has for
-the sessions of clients that are away.
+amqtt 0.12 ends the session of a client id before it asks who connects, never asks whether a will may be published, and
+keeps without limit what it has for the sessions of clients that are away.
 """
 
 import hmac

@@ -30,7 +30,8 @@ LISTENER: Final = "default"
 DEAD_PEER_MS: Final = 20_000
 """A client that took no byte for so long is gone; amqtt itself never drops a silent or a stuck client."""
 CANCEL_AGAIN_S: Final = 0.5
-"""A client of amqtt may lose a cancellation: asyncio.wait_for of Python 3.11 does where it comes together with what is waited for."""
+"""A client of amqtt may lose a cancellation: asyncio.wait_for of Python 3.11 does where it comes together with what is
+waited for."""
 PROBE_AFTER_S, PROBE_EVERY_S, PROBES = 10, 5, 2
 BACKLOG: Final = 128
 PACKET_MOST_BYTES: Final = (1 << 20) + 1024
@@ -66,9 +67,10 @@ class _Client:
 class EmbeddedBroker:
     """Serves MQTT on `HOST:PORT` (port 0: a free one) and writes no files: what is retained ends with it.
 
-    Without `users` (name to password) anybody may connect, so it then listens on loopback only; `hwd serve` gives them always. `access`: what they may do;
-    None lets each do everything. The sockets are ours (amqtt's external listener): TCP_NODELAY is set, the real port is known, dead peers are found by the
-    kernel, packets and connections have limits, and closing leaves nothing open.
+    Without `users` (name to password) anybody may connect, so it then listens on loopback only; `hwd serve` gives them
+    always. `access`: what they may do; None lets each do everything. The sockets are ours (amqtt's external listener):
+    TCP_NODELAY is set, the real port is known, dead peers are found by the kernel, packets and connections have limits,
+    and closing leaves nothing open.
 
     ```
     broker = EmbeddedBroker("127.0.0.1:0")

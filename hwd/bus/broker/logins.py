@@ -1,4 +1,4 @@
-"""Logins: user and password of the daemon and of each host at the broker, all made of one secret that is drawn once for a data folder."""
+"""Logins: user and password of the daemon and of each host at the broker, made of one secret of a data folder."""
 
 import hmac
 import os
@@ -18,7 +18,8 @@ WHAT: Final = "secret of the broker's passwords"
 
 
 class Logins:
-    """A password is HMAC-SHA256 of its user under the secret, 160 bits in hexadecimal: who has one host's knows no other's, and a host that is new has one at once.
+    """A password is HMAC-SHA256 of its user under the secret, 160 bits in hexadecimal: who has one host's knows no
+    other's, and a host that is new has one at once.
 
     logins = Logins.kept(Access.of(testbed), data_folder, ids)
     logins.for_host("h0", "mqtt://10.0.0.1:1883")       # mqtt://lab.h0:5f0c...@10.0.0.1:1883

@@ -1,4 +1,4 @@
-"""The files with which a Mosquitto (2.0) has the users and the rules of the embedded broker: passwords, topics, and the lines of its configuration."""
+"""The users and rules of the embedded broker as files of Mosquitto (2.0): passwords, topics and configuration."""
 
 import hmac
 from base64 import b64encode

@@ -14,7 +14,10 @@ BYTES_MOST: Final = 16 << 20
 
 
 class Pace:
-    """Whoever sends faster waits. Nothing is read from its connection meanwhile, so that TCP holds it up; nothing is lost."""
+    """Whoever sends faster waits.
+
+    Nothing is read from its connection meanwhile, so that TCP holds it up; nothing is lost.
+    """
 
     def __init__(self) -> None:
         self._packets = Bucket(per_s=PACKETS_PER_S, most=PACKETS_MOST)

@@ -22,7 +22,8 @@ LENGTH_BYTES_MOST: Final = 4
 EXACTLY_ONCE: Final = 2
 """QoS 2 (MQTT 3.1.1, 3.3.1.2)."""
 FLAGS: Final = {CONNECT: 0, PUBACK: 0, SUBSCRIBE: 0b0010, UNSUBSCRIBE: 0b0010, PINGREQ: 0, DISCONNECT: 0}
-"""Of the first byte, by type of packet (2.2.2): what a client sends that takes no message of QoS 2. Those of a PUBLISH say more."""
+"""Of the first byte, by type of packet (2.2.2): what a client sends that takes no message of QoS 2. Those of a PUBLISH
+say more."""
 NAMES: Final = {
     CONNECT: "a CONNECT",
     PUBLISH: "a PUBLISH",
@@ -38,11 +39,15 @@ WILL, WILL_QOS, PASSWORD, USER = 0x04, 0x18, 0x40, 0x80
 """Flags of a CONNECT (3.1.2.3)."""
 
 REST_EVERY: Final = 32
-"""Packets, until all else in the loop has its turn: amqtt itself may read all that has come before it does anything with it."""
+"""Packets, until all else in the loop has its turn: amqtt itself may read all that has come before it does anything
+with it."""
 
 
 def check_head(head: int, *, first: bool) -> None:
-    """`head`: the first byte of a packet, the `first` of its connection or a later one. Raises ProtocolError for what no client may send then."""
+    """`head`: the first byte of a packet, the `first` of its connection or a later one.
+
+    Raises ProtocolError for what no client may send then.
+    """
     kind, flags = head >> 4, head & 0x0F
     if first != (kind == CONNECT):
         raise ProtocolError("its first packet is no CONNECT" if first else "a second CONNECT")
@@ -58,7 +63,10 @@ def check_head(head: int, *, first: bool) -> None:
 
 
 def check_packet(head: int, body: bytes) -> None:
-    """`head`: one that `check_head` took. Raises ProtocolError where the body is not made of just the fields that it has to have (MQTT 3.1.1, 3)."""
+    """`head`: one that `check_head` took.
+
+    Raises ProtocolError where the body is not made of just the fields that it has to have (MQTT 3.1.1, 3).
+    """
     kind = head >> 4
     fields = _Fields(NAMES[kind], body)
     if kind == CONNECT:
@@ -80,9 +88,13 @@ def check_packet(head: int, body: bytes) -> None:
 
 
 class PacketReader(ReaderAdapter):
-    """Gives out the bytes of one packet after another. One of more than `most_bytes`, its header included, raises ProtocolError before it is read, and `over` is called with its size.
+    """Gives out the bytes of one packet after another.
 
-    Whoever reads past the end of a packet gets IncompleteReadError, then and ever after: where the next packet begins nobody could say.
+    One of more than `most_bytes`, its header included, raises ProtocolError before it is read, and `over` is called
+    with its size.
+
+    Whoever reads past the end of a packet gets IncompleteReadError, then and ever after: where the next packet begins
+    nobody could say.
     """
 
     def __init__(self, reader: asyncio.StreamReader, *, most_bytes: int, over: Callable[[int], None]) -> None:

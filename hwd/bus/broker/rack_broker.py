@@ -1,4 +1,4 @@
-"""RackBroker: amqtt's broker, where nothing waits while it walks over subscriptions, and which keeps retained messages."""
+"""RackBroker: amqtt's broker, without waits while it walks over subscriptions, and with retained messages."""
 
 import asyncio
 import logging
@@ -78,7 +78,7 @@ class RackBroker(Broker):
 
 
 class DirectPlugins(PluginManager[BrokerContext]):
-    """Asks the plugins for topics one by one, in the task of its caller. amqtt starts a task for each and waits for it."""
+    """Asks the plugins about topics in the task of its caller. amqtt starts a task for each and waits for it."""
 
     @override
     async def map_plugin_topic(

@@ -15,7 +15,11 @@ TEXT_MOST: Final = 100
 
 
 class Refusals:
-    """`note` logs. `call(client id, why)` of `on_note` is for the status of the host whose agent it may be: anybody may have said that id."""
+    """`note` logs.
+
+    `call(client id, why)` of `on_note` is for the status of the host whose agent it may be: anybody may have said that
+    id.
+    """
 
     def __init__(self) -> None:
         self._calls: list[Callable[[str, str], None]] = []
@@ -44,7 +48,10 @@ class Refusals:
             call(client_id, why)
 
     def _forget(self, now_s: float) -> None:
-        """What was said long ago and has not come since. What came since is said with the next of its kind, so it is kept as long again."""
+        """What was said long ago and has not come since.
+
+        What came since is said with the next of its kind, so it is kept as long again.
+        """
         old = [key for key, (said_s, count) in self._tallies.items() if now_s - said_s >= EVERY_S * (2 if count else 1)]
         for key in old:
             del self._tallies[key]

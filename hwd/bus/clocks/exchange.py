@@ -16,7 +16,8 @@ SAMPLES_LEAST = 5
 """Before the first alignment: one exchange alone could have been delayed."""
 FORGET_AFTER_NS = 5_000_000_000
 QUICK = 1.1
-"""A burst whose quickest ways, there and back, are together at most so much longer than those of the best one tells as much."""
+"""A burst whose quickest ways, there and back, are together at most so much longer than those of the best one tells as
+much."""
 QUICK_UDP_NS = 10_000
 """By UDP so much more tells as much, too: the best ones take 2 us on one machine, of which a tenth is noise."""
 BURSTS_REMEMBERED = 20
@@ -57,7 +58,7 @@ class ClockExchange:
 
     @property
     def quick(self) -> bool:
-        """Whether this burst was about as quick as the best ones, once each way, so that more of it would tell little."""
+        """Whether this burst was once each way about as quick as the best ones, so that more requests tell little."""
         widths_ns = [burst.width_ns for burst in self._bursts]
         if widths_ns[-1] is None:
             return False
@@ -129,7 +130,10 @@ class ClockExchange:
         self._see()
 
     def take(self, reply: ClockReply, t4_ns: int) -> bool:
-        """Take a reply; False where nobody asked, or where it came before. Raises ProtocolError for times that cannot be."""
+        """Take a reply; False where nobody asked, or where it came before.
+
+        Raises ProtocolError for times that cannot be.
+        """
         return self._asked.get(reply.id) == reply.t1_ns and self.take_answer(reply.id, reply.t2_ns, reply.t3_ns, t4_ns)
 
     def take_answer(self, id: int, t2_ns: int, t3_ns: int, t4_ns: int) -> bool:
@@ -149,7 +153,10 @@ class ClockExchange:
         return True
 
     def left(self, id: int, t3_ns: int) -> None:
-        """The newest answer, if it is that one, had not left the agent before `t3_ns`. Raises ProtocolError for a time that cannot be."""
+        """The newest answer, if it is that one, had not left the agent before `t3_ns`.
+
+        Raises ProtocolError for a time that cannot be.
+        """
         if self._newest is None or self._newest[0] != id or t3_ns <= self._newest[1].t3_ns:
             return
         _check_times(id, t3_ns)
@@ -176,7 +183,7 @@ def _check_times(id: int, *times_ns: int) -> None:
 
 
 class _Burst:
-    """The quickest way there and the quickest way back, though of two exchanges: load slows one way now and the other then."""
+    """The quickest way there and the quickest way back, which may be of two exchanges: load slows one way at a time."""
 
     def __init__(self) -> None:
         self._there_ns: int | None = None

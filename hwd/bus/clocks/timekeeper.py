@@ -1,4 +1,4 @@
-"""Timekeeper: asks one host's agent for the time, often at its birth and then now and again, and says how the clocks stand and whether one was stepped."""
+"""Timekeeper: asks one host's agent for the time, and says how the clocks are aligned and whether one was stepped."""
 
 import asyncio
 import logging
@@ -14,9 +14,11 @@ from hwd_drivers.core.clock import Clock
 log = logging.getLogger(__name__)
 
 FIRST_BURST, LEAST_BURST, MOST_BURST, SPACING_S = 10, 2, 12, 0.007
-"""Volleys at a birth, and each time after until both ways were quick once; apart from each other, so that one delay does not meet them all."""
+"""Volleys at a birth, and each time after until both ways were quick once; apart from each other, so that one delay
+does not meet them all."""
 VOLLEY = 3
-"""Requests one right after the answer to the other: the first wakes all on the way, and the others are a third quicker and more alike."""
+"""Requests one right after the answer to the other: the first wakes all on the way, and the others are a third quicker
+and more alike."""
 LEAST_BURST_UDP = 1
 """By UDP one volley mostly tells all: the kernels stamp, and no broker and no reader in between makes it slow."""
 ANSWER_S, TRY_S = 0.5, 0.2
@@ -36,7 +38,10 @@ SILENT_S = 10.0
 
 
 class Timekeeper:
-    """`send` publishes a request and returns whether it went out; `aligned` gets every new alignment, `tell` what is worth a document."""
+    """`send` publishes a request and returns whether it went out.
+
+    `aligned` gets every new alignment, `tell` what is worth a document.
+    """
 
     def __init__(
         self,
@@ -66,7 +71,8 @@ class Timekeeper:
         self._woken.set()
 
     def see(self, at_ns: int, *, now_ns: int) -> None:
-        """The stamp of an event of the boot that lives, which came at `now_ns`: one that its clock does not show yet, or long before another, has the clock looked at now.
+        """The stamp of an event of the boot that lives, which came at `now_ns`: one that its clock does not show yet,
+        or long before another, has the clock looked at now.
 
         Events come about in the order of their stamps, and those that are sent again are no newer than what was seen.
         """
@@ -84,7 +90,9 @@ class Timekeeper:
             self._woken.set()
 
     async def check(self, reply: Reply, *, since_ns: int) -> bool:
-        """Whether its clock was stepped, by the time in its reply to what was asked at `since_ns`; then it was looked at anew, and told."""
+        """Whether its clock was stepped, by the time in its reply to what was asked at `since_ns`; then it was looked
+        at anew, and told.
+        """
         exchange = self._host.exchange
         alignment = None if exchange is None or exchange.boot != reply.boot else exchange.alignment
         if exchange is None or alignment is None or reply.at_ns == 0:

@@ -21,7 +21,8 @@ from hwd_drivers.core.errors import DeadlineError, FailedError, HwdError, Refuse
 WITHIN_S: Final = 20.0
 """A NIC's firmware may take seconds to be set; reading and setting one port of a twin takes a millisecond."""
 HOLD_S: Final = 300.0
-"""So long an agent lets stand what a run has set when it hears nothing of us: longer than a daemon that is started anew, or a broker, is away."""
+"""So long an agent lets stand what a run has set when it hears nothing of us: longer than a daemon that is started
+anew, or a broker, is away."""
 RENEW_S: Final = 60.0
 """Some of them may get lost."""
 AGAIN_S: Final = 5.0
@@ -33,12 +34,16 @@ log = logging.getLogger(__name__)
 
 
 class HostSettings:
-    """`hwd.playbook.effects.HostActions`. `under_way` names the runs that are not over: what others have set is put back by itself, while `run` runs.
+    """`hwd.playbook.effects.HostActions`.
 
-    From the first `set` until all is put back the ports are held in `holds`, so that nobody else has them in between. What is put back is on ports that
-    nobody else has at that time; else it waits. Each setting that is put back is told as `run.host` with the action `put-back`.
+    `under_way` names the runs that are not over: what others have set is put back by itself, while `run` runs.
 
-    What a run has set is held at its agents while it is under way, and `run` runs; an agent that hears nothing for `hold_s` puts it back by itself.
+    From the first `set` until all is put back the ports are held in `holds`, so that nobody else has them in between.
+    What is put back is on ports that nobody else has at that time; else it waits. Each setting that is put back is told
+    as `run.host` with the action `put-back`.
+
+    What a run has set is held at its agents while it is under way, and `run` runs; an agent that hears nothing for
+    `hold_s` puts it back by itself.
 
     ```
     settings = HostSettings(gateway, testbed, holds=leases, under_way=lambda: runner.ids, clock=clock, sink=sink)
@@ -82,7 +87,9 @@ class HostSettings:
         return tuple(hold for hold in self._holds.all() if hold.run not in alive)
 
     def kick(self, id: str) -> Hold | None:
-        """Let the ports go although something is still set there; None where there is no such hold. Raises RefusedError while its run is under way.
+        """Let the ports go although something is still set there; None where there is no such hold.
+
+        Raises RefusedError while its run is under way.
 
         It is put back all the same where its host comes back and nobody else has the ports.
         """
@@ -98,7 +105,7 @@ class HostSettings:
         return hold
 
     async def run(self) -> None:
-        """Put back what belongs to no run that is under way, at each birth of an agent and now and then; until cancelled."""
+        """Put back the settings of runs that are over, at each birth of an agent and now and then; until cancelled."""
         while True:
             self._born.clear()
             await asyncio.gather(*(self._renew(host, run) for host, run in self._held_too_long()))
@@ -114,8 +121,9 @@ class HostSettings:
     async def do(self, run: str, action: Action) -> Mapping[str, Json]:
         """Set it; returns {before, after}, the states as the host read them.
 
-        Raises RefusedError where the testbed file does not allow it, somebody else has the port, or host or NIC say no; LinkError where the agent is
-        away; FailedError where it did not come out; ProtocolError where the answer makes no sense: what may be set then is put back as all is.
+        Raises RefusedError where the testbed file does not allow it, somebody else has the port, or host or NIC say no;
+        LinkError where the agent is away; FailedError where it did not come out; ProtocolError where the answer makes
+        no sense: what may be set then is put back as all is.
         """
         if action.setting not in self._testbed.host_actions:
             raise RefusedError(
@@ -132,7 +140,10 @@ class HostSettings:
         return {"before": changed.before, "after": changed.after}
 
     async def put_back(self, run: str) -> None:
-        """All that it set is as it was before, or an HwdError says what is not, and why; that is tried again when its host is there."""
+        """Put back all that the run has set. Raises HwdError, which says what is not put back and why.
+
+        It is tried again when the host is connected.
+        """
         hosts = [host for host, other in self._holds.keys if other == run]
         done = await asyncio.gather(*(self._put_back_at(host, run) for host in hosts), return_exceptions=True)
         failures = [result for result in done if isinstance(result, BaseException)]
@@ -182,7 +193,10 @@ class HostSettings:
             await self._hold(host, run)
 
     async def _hold(self, host: str, run: str) -> None:
-        """Let what a run under way has set stand for longer. What its agent has put back by itself meanwhile is told, once."""
+        """Let what a run under way has set stand for longer.
+
+        What its agent has put back by itself meanwhile is told, once.
+        """
         self._renewed_ns[host, run] = self._clock.monotonic_ns()
         try:
             reply = await self._gateway.command(host, "hold", {"run": run, "for_s": self._hold_s}, within_s=AGAIN_S)
@@ -199,12 +213,14 @@ class HostSettings:
         if answer.back:
             names = ", ".join(f"{host}.{back.port} {back.setting}" for back in answer.back)
             words = (
-                f"{host}: its agent has put back {names} of this run by itself: it had not heard of us for {self._hold_s:g} s. What was measured after that "
+                f"{host}: its agent has put back {names} of this run by itself: it had not heard of us "
+                f"for {self._hold_s:g} s. What was measured after that "
                 "was measured without it"
             )
         elif not answer.held and (host, run) in self._stands:
             words = (
-                f"{host}: nothing of what this run set stands there any more: the host was started anew, or its agent, which had put it back. What was measured "
+                f"{host}: nothing of what this run set stands there any more: the host was started anew, "
+                f"or its agent, which had put it back. What was measured "
                 "after that was measured without it"
             )
         else:

@@ -1,4 +1,4 @@
-"""Which ports are held for settings that runs have made of them: from the first command that may have set something until all of it is put back."""
+"""The ports that are held for settings of runs, from the first command that may have set one until all are back."""
 
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
@@ -32,7 +32,8 @@ class Holds(Protocol):
 class SettingHolds:
     """One hold for each host and run. `why(host, run)` says in words what keeps what is set there.
 
-    A port is held where a command that may have set it went out, or where the host's birth names it. `on_let_go` is called when ports are free again.
+    A port is held where a command that may have set it went out, or where the host's birth names it. `on_let_go` is
+    called when ports are free again.
     """
 
     def __init__(self, holds: Holds, *, why: Callable[[str, str], str], on_let_go: Callable[[], None]) -> None:
@@ -76,7 +77,10 @@ class SettingHolds:
 
     @contextmanager
     def putting_back(self, host: str, run: str, under_way: Collection[str]) -> Generator[None]:
-        """The ports are held meanwhile, though they were kicked. Raises RefusedError where somebody else has one of them now."""
+        """The ports are held meanwhile, though they were kicked.
+
+        Raises RefusedError where somebody else has one of them now.
+        """
         ports = self._ports(host, run)
         why = self._holds.why_not(ports, run=run, held_for=REFUSES) or self._why_beside(ports, run, under_way)
         if why is not None:
@@ -128,8 +132,10 @@ class SettingHolds:
 
         def words(ports: Iterable[str]) -> str:
             return (
-                f"settings of run {run} are not put back yet on {', '.join(ports)}: {self._why(host, run)}. They are put back by "
-                f"themselves as soon as that is possible; where it never will be, `hwd lease kick {id}` frees the ports as they are"
+                f"settings of run {run} are not put back yet on {', '.join(ports)}: {self._why(host, run)}. "
+                f"They are put back by "
+                f"themselves as soon as that is possible; "
+                f"where it never will be, `hwd lease kick {id}` frees the ports as they are"
             )
 
         self._held[key] = Hold(id=id, held_for=HeldFor.SETTINGS, ports=ports, run=run, words=words)

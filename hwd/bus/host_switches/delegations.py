@@ -1,4 +1,4 @@
-"""Delegated leases: which host may set its own switches, under which epoch; granted, taken back, and kept over restarts of both sides."""
+"""Delegated leases: which host may set its own switches, and under which epoch, over restarts of both sides."""
 
 import asyncio
 import logging
@@ -17,7 +17,8 @@ from hwd_drivers.core.documents import Document, Json, Sink
 from hwd_drivers.core.errors import FailedError, HwdError, RefusedError
 
 WITHIN_S: Final = 5.0
-"""For an agent to take a grant: it writes one frame to its disk; what is under way on a switch that is taken back ends in the switch's own time."""
+"""For an agent to take a grant: it writes one frame to its disk; what is under way on a switch that is taken back ends
+in the switch's own time."""
 AGAIN_S: Final = 5.0
 """Between attempts while an agent does not answer."""
 
@@ -50,10 +51,13 @@ class Kicked:
 
 
 class Delegations:
-    """One lease a switch that a host owns. It begins anew, with the next epoch, in each life of that host's agent; only an operator ends it.
+    """One lease a switch that a host owns.
 
-    It is granted when the agent is there and its clock is aligned, and what the agent says of its switches then goes to `on_told`: after each time that
-    it was away nothing is assumed. A host that claims a switch which is not its own is refused, in words that its jobs get too.
+    It begins anew, with the next epoch, in each life of that host's agent; only an operator ends it.
+
+    It is granted when the agent is there and its clock is aligned, and what the agent says of its switches then goes to
+    `on_told`: after each time that it was away nothing is assumed. A host that claims a switch which is not its own is
+    refused, in words that its jobs get too.
     """
 
     TAKES: ClassVar = ("host.up", "clock.aligned", "host.down")
@@ -136,7 +140,9 @@ class Delegations:
                 continue
 
     async def kick(self, switch: str, *, by: str) -> Kicked | None:
-        """Take a lease back: its host may not set the switch any more, and nobody does, until it is granted again. None where there is no such lease.
+        """Take a lease back: its host may not set the switch any more, and nobody does, until it is granted again.
+
+        None where there is no such lease.
 
         Raises RefusedError where it was taken back already.
         """
@@ -162,7 +168,11 @@ class Delegations:
             return Kicked(delegation=lease)
 
     async def grant(self, switch: str, *, by: str) -> Delegation:
-        """Give a lease that was taken back to its host again, with the next epoch; `has` tells whether its agent has heard. Raises RefusedError where it was not taken back."""
+        """Give a lease that was taken back to its host again, with the next epoch; `has` tells whether its agent has
+        heard.
+
+        Raises RefusedError where it was not taken back.
+        """
         async with self._changing:
             lease = self._leases.get(switch)
             if lease is None or lease.state is not DelegationState.TAKEN_BACK:
@@ -192,7 +202,10 @@ class Delegations:
         self._news.set()
 
     async def _attend(self, host: str) -> None:
-        """Bring an agent to what shall be, and hear how its switches stand. Raises HwdError where it cannot be asked."""
+        """Bring an agent to what shall be, and hear how its switches stand.
+
+        Raises HwdError where it cannot be asked.
+        """
         view = self._gateway.hosts()[host]
         if not view.up or view.birth is None or view.boot is None or view.alignment is None or not view.birth.switches:
             return
@@ -245,7 +258,10 @@ class Delegations:
         if owner is not None:
             return f"it belongs to host {owner}, by the testbed file. Take it out of the file of the agent of {host}"
         if name in self._testbed.switches:
-            return f"the daemon drives it, by the testbed file. Write owner: {host} there, or take it out of the file of the agent of {host}"
+            return (
+                f"the daemon drives it, by the testbed file. Write owner: {host} there, "
+                f"or take it out of the file of the agent of {host}"
+            )
         return f"testbed {self._testbed.name} has no switch {name}. Add it there with owner: {host}"
 
     async def _refuse(self, host: str, name: str, note: SwitchNote, why: str) -> None:

@@ -1,4 +1,6 @@
-"""Selections that hosts made of their own switches, as reconfigurations: with documents and a timeline as those of the daemon have, source `local`."""
+"""Selections that hosts made of their own switches, as reconfigurations: with documents and a timeline as those of the
+daemon have, source `local`.
+"""
 
 import asyncio
 import logging
@@ -26,7 +28,8 @@ from hwd_drivers.core.reason import reason_of
 from hwd_drivers.core.values import Crossconnect
 
 GATHER_S: Final = 2.0
-"""After a selection was told, what the hosts at the far ends of its links saw has come by then, where they are there."""
+"""After a selection was told, what the hosts at the far ends of its links saw has come by then, where they are there.
+"""
 EVENTS_KEPT: Final = 4000
 """Of all hosts: what they saw of their ports lately."""
 MOVES_KEPT: Final = 64
@@ -56,8 +59,10 @@ class _Local:
 
 
 class Selections:
-    """A `Sink`. At once: `host.selection`. Once the other ends were heard: `reconfiguration.started`, `.commanded`, `.ended` and `timeline`; the last is not there
-    where the host's agent was killed in the middle.
+    """A `Sink`.
+
+    At once: `host.selection`. Once the other ends were heard: `reconfiguration.started`, `.commanded`, `.ended` and
+    `timeline`; the last is not there where the host's agent was killed in the middle.
 
     `observed`: what all switches reported last, those of hosts too.
     """
@@ -123,7 +128,9 @@ class Selections:
                     self._tell(local)
 
     def resume(self, told: Iterable[Mapping[str, Any]], events: Iterable[Mapping[str, Any]]) -> None:
-        """Go on with what an earlier life of the daemon was told and did not get to: `host.event` data of selections, and of ports."""
+        """Go on with what an earlier life of the daemon was told and did not get to: `host.event` data of selections,
+        and of ports.
+        """
         self._events.extend(event for event in events if event["port"] is not None)
         now_s = asyncio.get_running_loop().time()
         for data in told:
@@ -285,7 +292,9 @@ class Selections:
         }
 
     def _links(self, local: _Local) -> list[RoutedLink]:
-        """Those of its ports, as all stood when it was answered; a port that came up is in one, whatever the far end has told by now."""
+        """Those of its ports, as all stood when it was answered; a port that came up is in one, whatever the far end
+        has told by now.
+        """
         mine = {NicPortId(host=local.host, port=port): one.up for port, one in local.done.ports.items()}
         state = self._state_at(local.answered_ns + local.error_ns)
         others = frozenset(name for name in self._owned if not self._is_of(name, local.host))

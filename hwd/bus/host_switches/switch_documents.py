@@ -1,4 +1,6 @@
-"""What hosts tell of the switches that they drive, as documents of those switches; while a host is away nobody knows how they stand."""
+"""What hosts tell of the switches that they drive, as documents of those switches; while a host is away nobody knows
+how they stand.
+"""
 
 import logging
 from collections.abc import Mapping
@@ -20,10 +22,13 @@ log = logging.getLogger(__name__)
 
 
 class HostSwitches:
-    """A `Sink`. Emits `switch.up`, `.down`, `.read` ... with the host's name in them, as the supervisor of a switch of our own does, and `switch.unknown`.
+    """A `Sink`.
 
-    `given` is what they carry, for plans. An event of an earlier boot, of before the host's last answer (its spool may hold many), or of a host that does not
-    own the switch, changes nothing.
+    Emits `switch.up`, `.down`, `.read` ... with the host's name in them, as the supervisor of a switch of our own does,
+    and `switch.unknown`.
+
+    `given` is what they carry, for plans. An event of an earlier boot, of before the host's last answer (its spool may
+    hold many), or of a host that does not own the switch, changes nothing.
     """
 
     TAKES: ClassVar = ("host.event", "host.birth", "host.down")

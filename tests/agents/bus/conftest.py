@@ -46,7 +46,8 @@ def run_buses() -> Callable[..., contextlib.AbstractAsyncContextManager[None]]:
 async def start_mosquitto(
     tmp_path: Path,
 ) -> AsyncIterator[Callable[..., Awaitable[tuple[str, Callable[[], Awaitable[None]]]]]]:
-    """Start one on a free port of loopback and on the Unix socket `m.sock`: `url, kill = await start_mosquitto("allow_anonymous true")`.
+    """Start one on a free port of loopback and on the Unix socket `m.sock`: `url, kill = await
+    start_mosquitto("allow_anonymous true")`.
 
     With the file of a certificate and its key the port speaks TLS.
     """

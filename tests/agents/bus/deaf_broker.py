@@ -11,9 +11,13 @@ PUBLISH, SUBSCRIBE, DISCONNECT, GONE = 0x30, 0x82, 0xE0, 0
 
 
 class DeafBroker:
-    """On a free port of loopback. `packets`: the first byte and the length of what was read of the last client after its subscription to one topic, and `GONE` at its end.
+    """On a free port of loopback.
 
-    `hears` is set as it shall read. `say` sends bytes to the client, `die` resets its connection; the next one is welcomed again.
+    `packets`: the first byte and the length of what was read of the last client after its subscription to one topic,
+    and `GONE` at its end.
+
+    `hears` is set as it shall read. `say` sends bytes to the client, `die` resets its connection; the next one is
+    welcomed again.
     """
 
     def __init__(self) -> None:

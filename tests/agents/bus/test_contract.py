@@ -1,4 +1,7 @@
-"""What every bus does: one suite over memory, the embedded amqtt, and a Mosquitto process. Real ones stand behind a wire that can be cut."""
+"""What every bus does: one suite over memory, the embedded amqtt, and a Mosquitto process.
+
+Real ones stand behind a wire that can be cut.
+"""
 
 import asyncio
 import contextlib

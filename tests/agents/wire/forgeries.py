@@ -75,7 +75,9 @@ def forged(value: Any, way: tuple[Any, ...], wrong: Any) -> Any:
 
 
 def forgeries(seed: int, count: int, known: Sequence[tuple[str, dict[str, Any]]]) -> Iterator[tuple[str, bytes]]:
-    """(leaf, payload): each field of each message of `known` once, then more of them at random, until there are so many."""
+    """(leaf, payload): each field of each message of `known` once, then more of them at random, until there are so
+    many.
+    """
     draw = random.Random(seed)
     leaves = sorted({leaf for leaf, _ in known})
     every = [(leaf, message, way) for leaf, message in known for way in paths(message)]

@@ -1,4 +1,6 @@
-"""What a second client tries without a password, with a wrong one, and with another host's: it reads nothing, and nobody hears of it."""
+"""What a second client tries without a password, with a wrong one, and with another host's: it reads nothing, and
+nobody hears of it.
+"""
 
 import asyncio
 import contextlib

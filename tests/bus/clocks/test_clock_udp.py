@@ -1,4 +1,6 @@
-"""The exchange by UDP, over the loopback of this machine, with the stamps of its kernel; the agent's clock is moved by a known amount."""
+"""The exchange by UDP, over the loopback of this machine, with the stamps of its kernel; the agent's clock is moved by
+a known amount.
+"""
 
 import asyncio
 import socket
@@ -22,7 +24,10 @@ MS = 1_000_000
 
 
 class Pair:
-    """An agent's port and the daemon's side of it. `heard` and `said` are the datagrams at the agent's door, where `between` may change the second."""
+    """An agent's port and the daemon's side of it.
+
+    `heard` and `said` are the datagrams at the agent's door, where `between` may change the second.
+    """
 
     def __init__(self) -> None:
         self.clock = SystemClock()

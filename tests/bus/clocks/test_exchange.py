@@ -8,7 +8,10 @@ OFFSET_NS = 5_000 * MS
 
 
 class Asker:
-    """Asks and is answered, with given ways there and back. Each answer but the first tells when the one before it had left."""
+    """Asks and is answered, with given ways there and back.
+
+    Each answer but the first tells when the one before it had left.
+    """
 
     def __init__(self, *, drift_ppm: int = 0) -> None:
         self.exchange = ClockExchange("boot")

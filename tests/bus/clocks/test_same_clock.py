@@ -1,4 +1,6 @@
-"""Events of boots that died before their clock was asked: on the clock of the boot that lives, where it is the same one."""
+"""Events of boots that died before their clock was asked: on the clock of the boot that lives, where it is the same
+one.
+"""
 
 import asyncio
 

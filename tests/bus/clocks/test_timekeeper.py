@@ -1,4 +1,6 @@
-"""The timekeeper in virtual time, with an agent whose clock is moved by a known amount, and ways to it that are slow, lopsided, lossy or shut."""
+"""The timekeeper in virtual time, with an agent whose clock is moved by a known amount, and ways to it that are slow,
+lopsided, lossy or shut.
+"""
 
 import asyncio
 import random

@@ -1,0 +1,177 @@
+"""Libraries are used by their public names: no module of ours touches a private name of another package, or of Python's own library."""
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import sys
+import textwrap
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Protocol
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = {"hwd_drivers": ROOT / "drivers", "hwd_agents": ROOT / "agents", "hwd": ROOT}
+MODULES = [
+    pytest.param(path, id=str(path.relative_to(ROOT)))
+    for package, folder in PACKAGES.items()
+    for path in sorted((folder / package).rglob("*.py"))
+]
+
+
+class Bare(Protocol):
+    """Has what Python itself gives to each abstract class and protocol."""
+
+
+def is_private(name: str) -> bool:
+    """`_repr_html_` and the like are protocols, and public."""
+    return name.startswith("_") and not name.endswith("_")
+
+
+@pytest.mark.parametrize("path", MODULES)
+def test_module_touches_no_private_name_of_others(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    assert [*private_names(tree)] == []
+
+
+def test_private_names_are_found() -> None:
+    source = """
+        import os._a, b
+        from c._d import e
+        from f import _g
+        sys.modules["h._i"] = None
+        j._k = getattr(l, "_m")
+        class N:
+            def __init__(self):
+                self._o = 1
+            def p(self, other):
+                other._o = super()._q()
+                self._r._s()
+    """
+    names = ["os._a", "c._d.e", "f._g", "h._i", "_k", "_m", "_q", "_s"]
+    assert sorted(private_names(ast.parse(textwrap.dedent(source)))) == sorted(names)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_subclass_shares_no_private_name_with_a_class_of_others(package: str) -> None:
+    """It would use what is not public, or hide it by chance."""
+    shared = [
+        f"{ours.__module__}.{ours.__qualname__} and {theirs.__qualname__}: {', '.join(sorted(names))}"
+        for ours in classes(package)
+        for theirs in ours.__mro__[1:]
+        if is_foreign(theirs) and (names := own_names(ours) & own_names(theirs))
+    ]
+    assert shared == []
+
+
+def private_names(tree: ast.Module) -> Iterator[str]:
+    """Of others: not defined in this module, nor, after `super()`, in any class of ours."""
+    here = defined(tree)
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                yield from (one.name for one in names if is_private_path(one.name))
+            case ast.ImportFrom(module=module, names=names):
+                paths = (f"{module or ''}.{one.name}" for one in names)
+                yield from (path for path in paths if is_private_path(path))
+            case ast.Attribute(value=ast.Name(id="self" | "cls")):
+                pass
+            case ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr=name):
+                if is_private(name) and name not in all_defined():
+                    yield name
+            case ast.Attribute(attr=name) if is_private(name) and name not in here:
+                yield name
+            case ast.Call(func=ast.Name(id="getattr" | "setattr" | "hasattr" | "delattr"), args=[_, name_node, *_]):
+                if isinstance(name_node, ast.Constant) and is_private(str(name_node.value)):
+                    yield str(name_node.value)
+            case ast.Constant(value=str(text)) if all(map(str.isidentifier, text.split("."))):
+                if is_private_path(text.partition(".")[2]):
+                    yield text
+
+
+def is_private_path(path: str) -> bool:
+    return path != "__future__.annotations" and any(is_private(part) for part in path.split("."))
+
+
+def defined(tree: ast.AST) -> set[str]:
+    """Private names that the classes and functions of a module define, or set on `self` and `cls`."""
+    names = set[str]()
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                names.add(name)
+            case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name, ctx=ast.Store()):
+                names.add(name)
+            case ast.AnnAssign(target=ast.Name(id=name)) | ast.Assign(targets=[ast.Name(id=name)]):
+                names.add(name)
+            case ast.Assign(targets=targets):
+                names |= {
+                    one.attr
+                    for target in targets
+                    for one in ast.walk(target)
+                    if isinstance(one, ast.Attribute) and ast.unparse(one.value) in ("self", "cls")
+                }
+    return {name for name in names if is_private(name)}
+
+
+@cache
+def all_defined() -> frozenset[str]:
+    trees = (ast.parse(path.read_text()) for folder in package_folders() for path in folder.rglob("*.py"))
+    return frozenset(name for tree in trees for name in defined(tree))
+
+
+def package_folders() -> list[Path]:
+    return [folder / package for package, folder in PACKAGES.items()]
+
+
+def classes(package: str) -> Iterator[type]:
+    for module in modules(package):
+        for one in vars(module).values():
+            if inspect.isclass(one) and one.__module__ == module.__name__:
+                yield one
+
+
+def modules(package: str) -> Iterator[ModuleType]:
+    root = importlib.import_module(package)
+    yield root
+    for found in pkgutil.walk_packages(root.__path__, f"{package}."):
+        if not found.name.endswith("__main__"):
+            yield importlib.import_module(found.name)
+
+
+def is_foreign(one: type) -> bool:
+    return one is not object and one.__module__.partition(".")[0] not in (*PACKAGES, "typing", "abc")
+
+
+@cache
+def own_names(one: type) -> frozenset[str]:
+    """Private names that a class defines, or uses of itself."""
+    used = (names for name, names in used_names(one.__module__) if name == one.__qualname__)
+    names = {*vars(one), *(name for names in used for name in names)}
+    return frozenset(name for name in names if is_private(name) and name not in vars(Bare))
+
+
+@cache
+def used_names(module: str) -> list[tuple[str, frozenset[str]]]:
+    """The classes of a module, each with what its methods use of `self` and `cls`; none of a module in C."""
+    try:
+        tree = ast.parse(inspect.getsource(sys.modules[module]))
+    except (OSError, TypeError, KeyError):
+        return []
+    return [*_used(tree, "")]
+
+
+def _used(tree: ast.AST, outer: str) -> Iterator[tuple[str, frozenset[str]]]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.ClassDef):
+            own = (one for one in ast.walk(node) if isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name))
+            yield f"{outer}{node.name}", frozenset(one.attr for one in own if ast.unparse(one.value) in ("self", "cls"))
+            yield from _used(node, f"{outer}{node.name}.")
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from _used(node, f"{outer}{node.name}.<locals>.")
+        else:
+            yield from _used(node, outer)
