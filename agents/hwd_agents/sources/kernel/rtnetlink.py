@@ -28,7 +28,7 @@ from .timed_selector import TimedSelector
 DELIVERY_NS: Final = 4_500_000
 """From the end of a carrier change until its notice is in our socket: 0.03 ms median, p99 0.1 to 1.9 ms as two cores
 are idle or busy. On busy ones the kernel's worker waits for time slices of others, 3 to 4 ms, and in 3 of 1,000 cases
-up to 10 ms. What this thread waited lately is added for that, and how long the notice waited in the socket.
+up to 10 ms, which is more. How long the notice waited in the socket is measured.
 """
 
 HELD_BACK_NS: Final = 1_125_000_000
@@ -68,8 +68,7 @@ class RtnetlinkLinks:
     await links.open(print)
 
     `selector` is that of the event loop. A notice arrived within the time that it measures, and after the socket was
-    last found empty; without it only the second is known, and the bounds reach back to the notice before. The kernel's
-    worker that sends notices shares the processors with us: what this thread waited lately, the worker may have waited.
+    last found empty; without it only the second is known, and the bounds reach back to the notice before.
     """
 
     def __init__(
@@ -185,8 +184,7 @@ class RtnetlinkLinks:
     def _changed_since_ns(self) -> int:
         if self._selector is None:
             return self._empty_ns - DELIVERY_NS
-        arrived_ns = max(self._empty_ns, self._clock.monotonic_ns() - self._selector.delay_ns())
-        return arrived_ns - DELIVERY_NS - self._selector.recent_wait_ns()
+        return max(self._empty_ns, self._clock.monotonic_ns() - self._selector.delay_ns()) - DELIVERY_NS
 
     def _receive(self, opened: socket.socket) -> list[tuple[int, bytes]]:
         """The datagrams that are there, each with the time of its receipt."""

@@ -14,7 +14,7 @@ from typing import TypeVar
 import pytest
 from typing_extensions import override
 
-from hwd_agents.sources.kernel.timed_selector import RECENT_LOOKS, SCHEDSTAT, UNKNOWN_WAIT_NS, TimedSelector
+from hwd_agents.sources.kernel.timed_selector import MARK_EVERY_NS, SCHEDSTAT, UNKNOWN_WAIT_NS, TimedSelector
 from hwd_drivers.core.clock import SystemClock
 
 T = TypeVar("T")
@@ -76,20 +76,37 @@ def test_all_that_the_thread_did_since_the_look_before_counts(before: Callable[[
     assert min(delays_ns(before, sleep_s=sleep_s)) >= BUSY_NS * 0.99
 
 
-def test_waits_for_a_processor_in_recent_looks_are_told_and_older_ones_forgotten(tmp_path: Path) -> None:
+def test_work_counts_until_the_mark_after_the_next_and_no_longer() -> None:
+    async def main(selector: TimedSelector) -> tuple[int, int]:
+        await asyncio.sleep(MARK_EVERY_NS / 1e9)
+        work()
+        await asyncio.sleep(0)
+        at_once_ns = selector.delay_ns()
+        for _ in range(3):
+            await asyncio.sleep(MARK_EVERY_NS / 1e9)
+        return at_once_ns, selector.delay_ns()
+
+    at_once_ns, later_ns = zip(*(run(main) for _ in range(ROUNDS)), strict=True)
+    assert min(at_once_ns) >= BUSY_NS
+    assert min(later_ns) < BUSY_NS / 2
+
+
+def test_a_wait_for_a_processor_is_no_sleep(tmp_path: Path) -> None:
     path = tmp_path / "schedstat"
     path.write_text("1 1000 1")
 
-    async def main(selector: TimedSelector) -> list[int]:
-        path.write_text("1 8000 1")
-        found = [selector.recent_wait_ns()]
-        for _ in range(RECENT_LOOKS + 1):
-            await asyncio.sleep(0.001)
-            found.append(selector.recent_wait_ns())
-        return found
+    async def main(selector: TimedSelector) -> int:
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[int] = loop.create_future()
 
-    found = run(main, path=str(path))
-    assert (found[0], found[1], found[-1]) == (7000, 7000, 0)
+        def take() -> None:
+            path.write_text(f"1 {1000 + BUSY_NS} 1")
+            done.set_result(selector.delay_ns())
+
+        loop.call_later(BUSY_NS / 1e9, take)
+        return await done
+
+    assert run(main, path=str(path)) >= BUSY_NS * 0.9
 
 
 def test_sleep_in_a_look_does_not_count() -> None:
