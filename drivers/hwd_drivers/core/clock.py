@@ -36,11 +36,6 @@ class Clock(Protocol):
         """The latest of `kernel_bounds_ns`: for the stamp of a receipt, which may be late but never early."""
 
 
-def thread_ns() -> int:
-    """How long the calling thread has run on a processor so far: CLOCK_THREAD_CPUTIME_ID."""
-    return time.thread_time_ns()
-
-
 class SystemClock:
     """The clocks of this machine."""
 
