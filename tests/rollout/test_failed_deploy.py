@@ -149,7 +149,7 @@ async def test_where_nothing_ran_before_what_stays_is_said_with_what_to_do(place
     assert said.endswith("`hwd agent deploy h0` tries again, `hwd agent remove h0` removes them")
     assert place.agent_file.read_text() == "wrong", "as it says"
     place.agent_file.write_text("also wrong")
-    with pytest.raises(FailedError, match="What was put there stays"):
+    with pytest.raises(FailedError, match="The installed files stay"):
         await place.deploy(active=False)
     assert place.agent_file.read_text() == "wrong", "what did not run either is not put back"
 

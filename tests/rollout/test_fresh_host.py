@@ -218,7 +218,7 @@ async def test_a_fresh_host_is_deployed_to_examined_upgraded_rolled_back_and_lef
         # Two operators at once: the second is refused.
         first, other = await asyncio.gather(operator.hwd("deploy"), operator.hwd("deploy"))
         assert sorted([first.status, other.status]) in ([0, 3], [0, 0]), (first["why"], other["why"])
-        assert all(one.status == 0 or "somebody rolls out to it already" in one["why"] for one in (first, other))
+        assert all(one.status == 0 or "another roll-out to it is in progress" in one["why"] for one in (first, other))
 
         # A loop that hangs is killed by systemd, and the agent lives again.
         await operator.on_host("kill -STOP $(systemctl show hwd-agent -p MainPID --value)")

@@ -176,7 +176,7 @@ def test_on_glass_circuits_are_made_and_faults_are_skipped_by_name(
         patch.setenv("DESK_PASSWORD", "root")
         result = pytester.runpytest_subprocess("--hwd-lab", "desk.yaml", "-rs", timeout=WITHIN_S)
     result.assert_outcomes(passed=2, skipped=1)
-    result.stdout.fnmatch_lines(["*--hwd-lab has real devices only, and faults can only be injected into twins*"])
+    result.stdout.fnmatch_lines(["*--hwd-lab has real devices only; faults can only be injected into twins*"])
     assert not (places / "run" / "desk" / "daemon.json").exists()
 
 

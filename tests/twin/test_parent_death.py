@@ -1,4 +1,4 @@
-"""An agent on the leash of its rack."""
+"""An agent that is killed with its rack."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ def main():
     print("there", flush=True)
     signal.pause()
 """
-"""Says when it is there, and when it was told to end."""
+"""Prints when it is ready, and when it gets SIGTERM."""
 RACK = """
 import os, subprocess, sys
 

@@ -223,7 +223,7 @@ def test_removal_stops_where_settings_cannot_be_put_back(place: Place) -> None:
         onhost.remove(place.layout, keep_spool=False, leave_settings=False)
     assert place.now == ("a", "one")
     program.unlink()
-    with pytest.raises(Failure, match=r"not put back: .*hwd-agent: No such file or directory\. .*--leave-settings"):
+    with pytest.raises(Failure, match=r"not restored: .*hwd-agent: No such file or directory\. .*--leave-settings"):
         onhost.remove(place.layout, keep_spool=False, leave_settings=False)
     onhost.remove(place.layout, keep_spool=False, leave_settings=True)
     assert list((place.folder / "host").rglob("*")) == []
