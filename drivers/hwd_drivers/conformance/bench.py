@@ -28,9 +28,11 @@ REAL_GRACE_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """A switch to check. `arrangements`: what the checks may make of it. `twin`: None on glass. `denial`: a no of its twin; None where the device knows none.
+    """A switch to check.
 
-    `tap`: holds back what the twin answers and puts other bytes in its place. `blind`: it cannot be asked where it is. `grace_s`: how much later than its deadline an exchange may fail.
+    `arrangements`: the crossconnects that the checks may use. `twin`: None on glass. `denial`: a refusal of its twin;
+    None where the protocol has none. `tap`: holds back answers of the twin, or replaces them. `blind`: the device
+    cannot be asked for its state. `grace_s`: how much later than its deadline an exchange may fail.
     """
 
     open: Callable[[], Awaitable[Device]]

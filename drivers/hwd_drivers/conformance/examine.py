@@ -1,4 +1,4 @@
-"""Examine: runs the checks of the suite on a driver and its twin, one by one, in virtual time where the driver has no threads."""
+"""Examine: runs the checks of the suite on a driver and its twin; in virtual time where the driver has no threads."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -48,7 +48,7 @@ def examine_one(spec: DriverSpec, model: str, way: Way, check: Check) -> Result:
 
 
 def _in_real_time(wanted: Sequence[tuple[Simulated, Way, Check]], told: set[str]) -> Iterator[Result]:
-    """Many at once, since they mostly wait; in the order in which they end. Those on the roughest ways take longest and begin."""
+    """Yield results as checks end. Many run at once; those on rough ways are longest and start first."""
 
     async def begin() -> tuple[list[asyncio.Task[None]], asyncio.Queue[Result]]:
         ended: asyncio.Queue[Result] = asyncio.Queue()
@@ -111,7 +111,7 @@ async def _within(limit_s: float, check: Check, bench: Bench) -> str | None:
 async def _result(
     driver: str, model: str, way: Way, check: Check, work: Callable[[], Awaitable[str | None]], told: set[str]
 ) -> Result:
-    """What nobody caught meanwhile, of the driver or of its twin, is a failure; each is printed once, and then is in `told`."""
+    """Fail for an exception that nobody caught in driver or twin; each is printed once, then is in `told`."""
     loop = asyncio.get_running_loop()
     started_s = loop.time()
     with overhear(told) as overheard:

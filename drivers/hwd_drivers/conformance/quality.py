@@ -15,9 +15,9 @@ class Quality(StrEnum):
     NONE = "none"
     """It does not do the least."""
     BRONZE = "bronze"
-    """Identity, capabilities, crossconnects made, removed and read, deadlines, a no taken for a no, on a way without trouble."""
+    """On a way without trouble: identity, capabilities, crossconnects made, removed and read, deadlines, refusals."""
     SILVER = "silver"
-    """On all ways: byte by byte, slow, lossy, dying; moves, exchanges at once and given up, garbage and arbitrary bytes, what it states of itself."""
+    """On all ways (bytewise, slow, lossy, dying): moves, parallel and abandoned exchanges, garbage, its claims."""
     GOLD = "gold"
     """Faults of the device, and light where it can tell of it; captures and a README lie beside it."""
     PLATINUM = "platinum"
@@ -43,7 +43,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One check on one way, or one thing that should be there (then without model and way). `needed_for`: the quality that it stands for."""
+    """One check on one way, or one required file (without model and way). `needed_for`: the quality that needs it."""
 
     driver: str
     model: str

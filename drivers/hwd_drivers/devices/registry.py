@@ -1,4 +1,4 @@
-"""Registry: drivers by the names of their entry points. A package makes a driver known by one line under `hwd.drivers`."""
+"""Registry: drivers by the names of their entry points. A package declares a driver in one line under `hwd.drivers`."""
 
 import difflib
 import importlib
@@ -33,7 +33,7 @@ GROUP: Final = "hwd.drivers"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenContext:
-    """All that a driver needs to open one session; `capabilities` are those of the model and size that the testbed states."""
+    """All that a driver needs to open one session. `capabilities`: of the model and size in the testbed file."""
 
     name: str
     address: str
@@ -53,7 +53,7 @@ class OpenContext:
 
 
 class TwinDeclaration(Protocol):
-    """What a testbed file needs to know of the twins of a driver; the whole declaration is `hwd_drivers.twins.registry.TwinSpec`."""
+    """The part of `hwd_drivers.twins.registry.TwinSpec` that is needed to check a testbed file."""
 
     @property
     def options(self) -> type[BaseModel]:
@@ -82,12 +82,13 @@ class NoOptions(BaseModel):
 class DriverSpec:
     """A driver as its package declares it.
 
-    `options`: schema of the testbed's options. `models`: capabilities by model name, made from the testbed's `size`; they raise ConfigError on a size that
-    the model does not come in. `twin`: where its TwinSpec is, as `package.module:NAME`; it is imported only where a twin is wanted, so that a daemon which
-    drives real switches never loads the simulator. `default_port`: TCP port where an address names none, 0 where it must.
-    `sizes`: a size for each model to check the driver with. `evidence`: what its bytes are made from. `threads`: it works in threads (paramiko), so that it
-    can be checked in real time only. `blind`: the device cannot be asked where it is; a reading is what this session set last. `usual`: of several drivers
-    that know a model, the one to take where nobody names one.
+    `options`: schema of the options in the testbed file. `models`: capabilities by model name, for a size; they raise
+    ConfigError for a size that the model does not have. `twin`: the place of its TwinSpec, as `package.module:NAME`.
+    It is imported only where a twin is needed: a daemon that drives real switches never loads the simulator.
+    `default_port`: TCP port where an address names none, 0 where it must. `sizes`: a size of each model for the checks.
+    `evidence`: the sources of its protocol. `threads`: it works in threads (paramiko) and is checked in real time only.
+    `blind`: the device cannot be asked for its state; a reading is what this session set last. `usual`: of several
+    drivers that know a model, the one to take where nobody names one.
     """
 
     name: str
@@ -127,7 +128,7 @@ class DriverSpec:
 
 
 async def open_device(spec: DriverSpec, context: OpenContext) -> Device:
-    """Open a session; no password, and no cookie that the device gives us, is in anything that the session says, logs or emits, also where the device echoes it.
+    """Open a session. No password or cookie is in its errors, logs or documents, even where the device echoes them.
 
     Errors as those of the driver.
     """
@@ -148,7 +149,7 @@ def names() -> tuple[str, ...]:
 
 
 def find(name: str) -> DriverSpec:
-    """Raises ConfigError for a name that no installed package declares, with the nearest that one does, and for a package that cannot be used, whatever its import raises."""
+    """Raises ConfigError for an unknown name, with the nearest known one, and for a package that cannot be loaded."""
     known = _entry_points()
     if name not in known:
         raise ConfigError(f"driver {name!r}: not installed.{_nearest(name, known)}")
@@ -194,7 +195,9 @@ def _load(name: str, point: EntryPoint) -> DriverSpec:
     try:
         spec = point.load()
     except Exception as error:
-        text = f"{about}cannot be loaded: {_in_one_line(error)}{_place(error)}. Mend {package}, install it whole, with the extras that it needs, or remove it"
+        cause = f"{_in_one_line(error)}{_place(error)}"
+        remedy = f"Mend {package}, install it whole, with the extras that it needs, or remove it"
+        text = f"{about}cannot be loaded: {cause}. {remedy}"
         raise ConfigError(text) from error
     if not isinstance(spec, DriverSpec):
         raise ConfigError(f"{about}is not a DriverSpec but {type(spec).__name__}. Mend or remove {package}")
@@ -214,7 +217,7 @@ def _in_one_line(error: Exception) -> str:
 
 
 def _place(error: Exception) -> str:
-    """`, FILE:LINE` where the error was raised, or for a SyntaxError where it stands; nothing where no file of a package is in it."""
+    """`, FILE:LINE` where the error was raised, or of a SyntaxError; empty where no file of a package is involved."""
     if isinstance(error, SyntaxError) and error.filename:
         return f", {error.filename}:{error.lineno}"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_of_a_package(frame.filename)]

@@ -10,7 +10,11 @@ from hwd_drivers.families.agiltron.protocol import CHANNELS_MOST
 
 
 def selfalign(size: str | None) -> Capabilities:
-    """`1x16`. Loss is what a buyer's guide of 2026 states for MEMS 1xN, at most 2.0 dB; the switching time is the 8 ms that ACOS quotes. Neither is a figure of Agiltron."""
+    """`1x16`.
+
+    Loss as in a buyer's guide of 2026 for MEMS 1xN, at most 2.0 dB; switching time as ACOS quotes it, 8 ms. Neither
+    is a figure of Agiltron.
+    """
     _, channels = selector_size("an Agiltron SelfAlign", size, channels_most=CHANNELS_MOST)
     ends, element = selector(channels)
     return Capabilities(

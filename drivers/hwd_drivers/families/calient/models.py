@@ -13,10 +13,11 @@ from hwd_drivers.families.calient.tl1.protocol import DEFAULT_PORT as TL1_PORT
 
 
 def s_series(model: str, ports_max: int) -> Callable[[str | None], Capabilities]:
-    """A matrix of duplex ports: `nA` is the IN fibre of port n, `nB` its OUT fibre. The size is the number of ports that are fitted, all where it is left out.
+    """A matrix of duplex ports: `nA` is the IN fibre of port n, `nB` its OUT fibre. Size: the ports that are fitted.
 
-    A bulk set takes at most 200 ms (S320 hardware guide, page 44). Light goes from IN to OUT only: the guide has monitors at both fibres of every port, and connections
-    have a direction. The losses are those of MEMS switches of that size (mFabric names 2 dB as usual): no data table was found. A unit without power is taken for dark.
+    A bulk set takes at most 200 ms (S320 hardware guide, page 44). Light goes from IN to OUT only: the guide has
+    monitors at both fibres of every port, and connections have a direction. The losses are those of MEMS switches of
+    that size (mFabric names 2 dB as usual): no data table was found. A unit without power is assumed to be dark.
     """
 
     def capabilities(size: str | None) -> Capabilities:

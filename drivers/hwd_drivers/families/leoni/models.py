@@ -12,7 +12,11 @@ CHANNELS_MOST: Final = 256
 
 
 def eol(size: str | None) -> Capabilities:
-    """`1x8`. Loss is what a buyer's guide of 2026 states for MEMS 1xN, at most 2.0 dB; 2 ms is what a published program waits. Neither is a figure of Leoni."""
+    """`1x8`.
+
+    Loss as in a buyer's guide of 2026 for MEMS 1xN, at most 2.0 dB; a published program waits 2 ms. Neither is a figure
+    of Leoni.
+    """
     _, channels = selector_size("a Leoni switch", size, channels_most=CHANNELS_MOST)
     ends, element = selector(channels)
     return Capabilities(

@@ -12,8 +12,8 @@ from hwd_drivers.families.osw.protocol import CHANNELS_MOST, COUNT_MOST
 def osw(size: str | None) -> Capabilities:
     """`2x6` is two selectors of six channels, `1x8` one of eight; channel 0 is dark.
 
-    Loss is what a buyer's guide of 2026 states for MEMS 1xN, at most 2.0 dB; the switching time is the 8 ms that ACOS quotes. Neither is a figure of the
-    vendor.
+    Loss as in a buyer's guide of 2026 for MEMS 1xN, at most 2.0 dB; switching time as ACOS quotes it, 8 ms. Neither
+    is a figure of the vendor.
     """
     count, channels = selector_size("an osw controller", size, count_most=COUNT_MOST, channels_most=CHANNELS_MOST)
     ends, elements = selectors(count, channels, dark=True)

@@ -25,10 +25,11 @@ _SINGLE_SIDED = re.compile(r"[1-9][0-9]{0,4}")
 
 
 def series_6000(size: str | None) -> Capabilities:
-    """A `32x32` has inputs on side A and outputs on side B; a plain `32` joins any port with any other. Monitors at the outputs.
+    """A `32x32` has inputs on side A and outputs on side B; a `32` joins any port with any other. Monitors at outputs.
 
-    Loss and settling as users quote the data table of a 320x320 unit. Light passes both ways; a unit without power is dark. That a list is done
-    whole or not at all, and that ports in use are moved, is what published clients rely on; no manual that we have says it.
+    Loss and settling as users quote the data table of a 320x320 unit. Light passes both ways; a unit without power is
+    dark. Published clients rely on it that a list is done whole or not at all, and that ports in use are moved; no
+    manual that we have says it.
     """
     return _matrix(size, ports_most=SERIES_6000_PORTS)
 

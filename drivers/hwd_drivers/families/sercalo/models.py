@@ -12,7 +12,11 @@ from hwd_drivers.families.sercalo.protocol import CHANNELS_MOST
 
 
 def one_by(size: str | None) -> Capabilities:
-    """`1x8`. Loss is what a buyer's guide of 2026 states for MEMS 1xN, at most 2.0 dB; the switching time is the 8 ms that ACOS quotes. Neither is a figure of Sercalo."""
+    """`1x8`.
+
+    Loss as in a buyer's guide of 2026 for MEMS 1xN, at most 2.0 dB; switching time as ACOS quotes it, 8 ms. Neither
+    is a figure of Sercalo.
+    """
     _, channels = selector_size("a Sercalo switch", size, channels_most=CHANNELS_MOST)
     ends, element = selector(channels)
     return Capabilities(

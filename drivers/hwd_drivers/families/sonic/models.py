@@ -18,8 +18,8 @@ _SIZE = re.compile(r"([1-9][0-9]{0,3})x([1-9][0-9]{0,3})")
 def sonic_ocs(size: str | None) -> Capabilities:
     """A `64x64` has ports 1A to 64A and 1B to 64B.
 
-    Loss as in the design's example of factory insertion loss (1.58 to 1.85 dB). Settling, latching and whether a list is done whole are stated nowhere:
-    the driver waits until the switch says tuned, and takes none of it for granted.
+    Loss as in the design's example of factory insertion loss (1.58 to 1.85 dB). Settling, latching and atomic lists are
+    stated nowhere: the driver waits until the switch says tuned, and relies on none of them.
     """
     if size is None:
         raise ConfigError("size: a sonic-ocs comes in many. Give it, such as 64x64")

@@ -18,7 +18,8 @@ PARTS_MAX: Final = 64
 def _parts(size: str | None, *, model: str, latching: bool) -> Capabilities:
     """`size`: how many parts; one where it is left out.
 
-    Loss and switching time as a buyer's guide of 2026 and ACOS quote them of mechanical parts (0.8 to 1.0 dB, 8 ms): figures of no certain part.
+    Loss and switching time as a buyer's guide of 2026 and ACOS quote them of mechanical parts (0.8 to 1.0 dB, 8 ms).
+    They are of no certain part.
     """
     if size is not None and not re.fullmatch("[1-9][0-9]?", size):
         raise ConfigError(f"size {size!r}: not a number of parts. Write 1 to {PARTS_MAX}")

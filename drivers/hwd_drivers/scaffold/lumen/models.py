@@ -17,7 +17,7 @@ _SIZE = re.compile(r"([1-9][0-9]{0,4})x([1-9][0-9]{0,4})")
 
 
 def matrix(size: str | None) -> Capabilities:
-    """Inputs on side A, outputs on side B; any input to any output. The figures are a data sheet's: replace them by your device's."""
+    """Inputs on side A, outputs on side B; any input to any output. Replace the figures by those of your data sheet."""
     found = _SIZE.fullmatch(size or "8x8")
     if found is None:
         raise ConfigError(f"size {size!r}: not a size. Write inputs x outputs, such as 8x8")

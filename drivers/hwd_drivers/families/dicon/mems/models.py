@@ -11,7 +11,11 @@ CHANNELS_MOST: Final = 256
 
 
 def mems(size: str | None) -> Capabilities:
-    """`1x16`; it can be parked. Loss is what a buyer's guide of 2026 states for MEMS 1xN, at most 2.0 dB; the switching time is the 8 ms that ACOS quotes. Neither is a figure of DiCon."""
+    """`1x16`; it can be parked.
+
+    Loss as in a buyer's guide of 2026 for MEMS 1xN, at most 2.0 dB; switching time as ACOS quotes it, 8 ms. Neither
+    is a figure of DiCon.
+    """
     _, channels = selector_size("a DiCon MEMS module", size, channels_most=CHANNELS_MOST)
     ends, element = selector(channels, dark=True)
     return Capabilities(

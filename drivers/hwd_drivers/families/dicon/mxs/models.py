@@ -16,7 +16,7 @@ _MATRIX = re.compile(r"([1-9][0-9]{0,3})x([1-9][0-9]{0,3})")
 
 
 def mxs_9100(size: str | None) -> Capabilities:
-    """A matrix `8x8`: inputs on side A, outputs on side B. Losses and time are those of MEMS matrices in general, none of DiCon's."""
+    """A matrix `8x8`: inputs on side A, outputs on side B. Losses and time: of MEMS matrices in general."""
     matrix = _MATRIX.fullmatch(size or "")
     if matrix is None:
         raise ConfigError(f"size {size!r}: an mxs-9100 comes in many. Write inputs x outputs, such as 8x8")
