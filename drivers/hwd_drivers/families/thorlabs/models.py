@@ -30,9 +30,9 @@ def _capabilities(
     *,
     two_sided: bool,
 ) -> Capabilities:
-    """Loss as in a buyer's guide of 2026 for mechanical 1x2 parts, at most 0.8 to 1.0 dB; switching time as ACOS quotes it.
+    """Loss as in a buyer's guide of 2026 for mechanical 1x2 parts, at most 0.8 to 1.0 dB; time as ACOS quotes it.
 
-    Neither is a figure of Thorlabs. Whether a unit keeps its state without power is unknown; we assume that it does not.
+    Neither is a figure of Thorlabs. Whether a unit keeps its state without power is unknown; we assume it does not.
     """
     if size not in (None, only):
         raise ConfigError(f"size {size}: an {model} is {only}. Leave it out")
