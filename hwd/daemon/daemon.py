@@ -21,7 +21,6 @@ from hwd.daemon.agents import GatewayAgents
 from hwd.daemon.fanout import Fanout
 from hwd.daemon.limits import Limits
 from hwd.daemon.seams import Machine, Process, RackAccess, Storage
-from hwd.fabric.claims import all_ports
 from hwd.fabric.fabric import Fabric
 from hwd.model.instant import Origin
 from hwd.model.testbed import Switch, Testbed
@@ -31,6 +30,7 @@ from hwd.playbook.run_recovery import RunRecovery
 from hwd.playbook.runner import Runner
 from hwd.playbook.runs import RackState, Runs
 from hwd.playbook.twin_faults import TwinFaults
+from hwd.ports.claims import all_ports
 from hwd.reconfigure.history import OUTCOMES_REMEMBERED, History, Outcomes
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.leases import Leases

@@ -21,11 +21,11 @@ from hwd.config.playbook.playbook import (
     WaitStep,
 )
 from hwd.config.playbook.step_claims import harmed
-from hwd.fabric.claims import conflicts
-from hwd.model.lease import Lease
 from hwd.playbook.effects import Effects
 from hwd.playbook.measures import Tally, figures
 from hwd.playbook.pause import Brake
+from hwd.ports.claims import conflicts
+from hwd.ports.lease import Lease
 from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.reconfiguration import Reconfiguration, State
 from hwd.reconfigure.reconfigurer import Reconfigurer

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from hwd.model.hold import Hold
 from hwd.model.run import RunState, RunStatus
 from hwd.playbook.runner import Runner
+from hwd.ports.hold import Hold
 from hwd.records.run import QueuedRun
 from hwd_drivers.core.errors import RefusedError
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from hwd.config.playbook.playbook import Playbook
-from hwd.model.hold import Hold
 from hwd.model.run import RunState, RunStatus
 from hwd.playbook.board import ENDED_KEPT, Board
 from hwd.playbook.execution import execute, record_end
@@ -23,6 +22,7 @@ from hwd.playbook.run_recovery import AGAIN_S, RunRecovery
 from hwd.playbook.runner import RunEnd, Runner
 from hwd.playbook.safe_state import SafeState
 from hwd.playbook.twin_faults import TwinFaults
+from hwd.ports.hold import Hold
 from hwd.records.finish import to_its_end
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import Records

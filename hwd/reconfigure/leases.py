@@ -7,9 +7,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from hwd.fabric.claims import conflicts
-from hwd.model.hold import HeldFor, Hold
-from hwd.model.lease import Lease
+from hwd.ports.claims import conflicts
+from hwd.ports.hold import HeldFor, Hold
+from hwd.ports.lease import Lease
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Sink
 from hwd_drivers.core.errors import ConfigError, HwdError, RefusedError

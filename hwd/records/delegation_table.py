@@ -2,7 +2,7 @@
 
 import sqlalchemy as sa
 
-from hwd.model.delegation import Delegation, DelegationState
+from hwd.ports.delegation import Delegation, DelegationState
 from hwd.records.store_access import Access
 from hwd.records.tables import delegations
 

@@ -5,7 +5,7 @@ import json
 import msgspec
 import sqlalchemy as sa
 
-from hwd.model.lease import Lease
+from hwd.ports.lease import Lease
 from hwd.records.store_access import Access
 from hwd.records.tables import leases
 

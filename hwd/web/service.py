@@ -13,14 +13,14 @@ from hwd.bus.skew import skew
 from hwd.config.playbook.step_claims import harmed
 from hwd.config.testbed.ends import parse_ends
 from hwd.config.testbed.wanted_state import WantedState
-from hwd.fabric.claims import all_ports, leasable
-from hwd.model.delegation import Delegation
 from hwd.model.fault import parse_fault
-from hwd.model.lease import Lease
 from hwd.model.run import RunState
 from hwd.model.testbed import Testbed
 from hwd.playbook.runs import Runs
 from hwd.playbook.twin_faults import TwinFaults
+from hwd.ports.claims import all_ports, leasable
+from hwd.ports.delegation import Delegation
+from hwd.ports.lease import Lease
 from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.reconfigure.route import Request

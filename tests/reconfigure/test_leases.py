@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from hwd.model.lease import Lease
+from hwd.ports.lease import Lease
 from hwd.reconfigure.leases import LONGEST_S, Leases
 from hwd.records.records import Records
 from hwd_drivers.core.documents import Document

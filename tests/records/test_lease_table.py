@@ -1,6 +1,6 @@
 """The leases that the records keep."""
 
-from hwd.model.lease import Lease
+from hwd.ports.lease import Lease
 from hwd.records import Records
 from hwd_drivers.core.offload import InlineOffload
 

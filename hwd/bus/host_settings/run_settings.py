@@ -11,8 +11,8 @@ import msgspec
 from hwd.bus.gateway import Gateway
 from hwd.bus.host_settings.setting_holds import Holds, SettingHolds
 from hwd.model.action import Action
-from hwd.model.hold import Hold
 from hwd.model.testbed import Testbed
+from hwd.ports.hold import Hold
 from hwd_agents.wire import Back, Changed, Held, Reply, Restored
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Json, Sink

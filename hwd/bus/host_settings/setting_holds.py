@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Final, Protocol
 
-from hwd.model.hold import HeldFor, Hold
+from hwd.ports.hold import HeldFor, Hold
 from hwd_drivers.core.errors import RefusedError
 
 REFUSES: Final = frozenset({HeldFor.RECONFIGURATION})

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any, ClassVar, Final, Protocol
 
 from hwd.bus.gateway import Gateway
-from hwd.model.delegation import Delegation, DelegationState
-from hwd.model.hold import HeldFor, Hold
 from hwd.model.testbed import Testbed
+from hwd.ports.delegation import Delegation, DelegationState
+from hwd.ports.hold import HeldFor, Hold
 from hwd_agents.wire import Birth, SwitchNote
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Json, Sink

@@ -27,12 +27,12 @@ from hwd.config.testbed.wanted_state import ARROW, WantedState, is_file, parse_w
 from hwd.config.yaml.file_problem import Where, nearest
 from hwd.config.yaml.tree import Node, Reading
 from hwd.config.yaml.validate import validate
-from hwd.fabric.claims import all_ports, leasable
 from hwd.fabric.fabric import Fabric
 from hwd.model.action import parse_actions, parse_settings
 from hwd.model.fault import check_fault, parse_fault
 from hwd.model.instant import InstantName
 from hwd.model.testbed import Testbed
+from hwd.ports.claims import all_ports, leasable
 from hwd.topology.generate import GENERATORS
 from hwd_drivers.core.errors import ConfigError, RefusedError
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from hwd.config.playbook.steps import ApplyStep, FaultStep, HostStep, LeaseStep, Step, below
 from hwd.config.testbed.wanted_state import WantedState
-from hwd.fabric.claims import all_ports, ports_of
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.state import crossconnect_ports
 from hwd.model.fault import Fault
 from hwd.model.plan import ApplyMode
+from hwd.ports.claims import all_ports, ports_of
 from hwd_drivers.core.values import Crossconnect
 
 

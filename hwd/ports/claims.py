@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hwd.fabric.state import crossconnect_ports
-from hwd.model.lease import Lease
 from hwd.model.link import Link, RoutedLink
 from hwd.model.testbed import Testbed
+from hwd.ports.lease import Lease
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,14 +57,3 @@ def conflicts(leases: Iterable[Lease], ports: frozenset[str], *, holder: str, no
         if lease.holder != holder and lease.expires_wall_ns > now_wall_ns and (taken := ports & lease.ports)
     ]
     return tuple(sorted(found, key=lambda conflict: (conflict.lease.taken_wall_ns, conflict.lease.id)))
-
-
-def uncovered(leases: Iterable[Lease], ports: frozenset[str], *, holder: str, now_wall_ns: int) -> frozenset[str]:
-    """Those of `ports` that no lease in force of `holder` covers."""
-    held = {
-        port
-        for lease in leases
-        if lease.holder == holder and lease.expires_wall_ns > now_wall_ns
-        for port in lease.ports
-    }
-    return ports - held

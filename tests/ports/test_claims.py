@@ -1,10 +1,10 @@
 from collections.abc import Callable
 
-from hwd.fabric.claims import all_ports, conflicts, ports_of, uncovered
 from hwd.fabric.fabric import Fabric
-from hwd.model.lease import Lease
 from hwd.model.link import Link
 from hwd.model.testbed import Testbed
+from hwd.ports.claims import all_ports, conflicts, ports_of
+from hwd.ports.lease import Lease
 
 NOW = 1_000
 
@@ -22,12 +22,6 @@ def test_lease_of_another_holder_is_in_the_way() -> None:
 def test_own_lease_and_expired_lease_are_not() -> None:
     leases = [lease("1", "alice", "ocs1.1"), lease("2", "bob", "ocs1.1", expires=NOW)]
     assert conflicts(leases, frozenset({"ocs1.1"}), holder="alice", now_wall_ns=NOW) == ()
-
-
-def test_uncovered_ports_are_those_that_no_own_lease_in_force_names() -> None:
-    leases = [lease("1", "alice", "ocs1.1"), lease("2", "alice", "ocs1.2", expires=NOW), lease("3", "bob", "ocs1.3")]
-    wanted = frozenset({"ocs1.1", "ocs1.2", "ocs1.3"})
-    assert uncovered(leases, wanted, holder="alice", now_wall_ns=NOW) == {"ocs1.2", "ocs1.3"}
 
 
 def test_ports_of_links_are_switch_and_nic_ports(star: Callable[..., Testbed]) -> None:
