@@ -1,4 +1,4 @@
-"""Planning of composites: from demands and the elements' states to the ways with the fewest moves, as the daemon's planner asks for them."""
+"""Planning of composites: from demands and the states of the elements to the ways with the fewest moves."""
 
 import time
 from pathlib import Path
@@ -14,7 +14,7 @@ from hwd.model.testbed import Composite, Strand, Switch, Testbed
 from hwd_drivers.core.values import Capabilities, Crossconnect, FibreEnd, PortSide, Side
 from hwd_drivers.devices import registry
 
-MIXED = Path(__file__).parents[1] / "examples" / "mixed-rack.yaml"
+MIXED = Path(__file__).parents[2] / "examples" / "mixed-rack.yaml"
 FORTY_LIMIT_MS = 300.0
 CONTROLLERS, OF_EACH = 64, 16
 BENES = 128
@@ -50,7 +50,10 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
                 value=summary.median,
                 limit=limit_ms,
                 unit="ms",
-                spread=f"quartiles {summary.p25:.0f}-{summary.p75:.0f}, max {summary.max:.0f}; {moved / rounds:.0f} moves a plan, the fewest of all proven in {proven} of {rounds}",
+                spread=(
+                    f"quartiles {summary.p25:.0f}-{summary.p75:.0f}, max {summary.max:.0f}; "
+                    f"{moved / rounds:.0f} moves a plan, the fewest of all proven in {proven} of {rounds}"
+                ),
                 n=rounds,
                 detail={"plan_ms": summary.to_data()},
             )
