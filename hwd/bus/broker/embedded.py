@@ -13,12 +13,12 @@ from amqtt.contexts import BrokerConfig, ListenerConfig, ListenerType
 from amqtt.errors import AMQTTError
 from amqtt.mqtt.connack import SERVER_UNAVAILABLE, ConnackPacket
 
-from hwd.bus.broker.access import Access
-from hwd.bus.broker.door import Door, DoorAuth, DoorTopics, Refusal, read_connect
-from hwd.bus.broker.pace import Pace
+from hwd.bus.broker.admission import Admission, AdmissionAuth, AdmissionTopics, Refusal, read_connect
 from hwd.bus.broker.packets import PacketReader
 from hwd.bus.broker.rack_broker import RackBroker
 from hwd.bus.broker.refusals import Refusals
+from hwd.bus.broker.send_rate import SendRate
+from hwd.bus.broker.user_rights import UserRights
 from hwd.model.limit import Limit, Reached
 from hwd_drivers.core.errors import ConfigError, ProtocolError
 from hwd_drivers.core.reason import reason_of
@@ -68,7 +68,7 @@ class EmbeddedBroker:
     """Serves MQTT on `HOST:PORT` (port 0: a free one) and writes no files: what is retained ends with it.
 
     Without `users` (name to password) anybody may connect, so it then listens on loopback only; `hwd serve` gives them
-    always. `access`: what they may do; None lets each do everything. The sockets are ours (amqtt's external listener):
+    always. `rights`: what they may do; None lets each do everything. The sockets are ours (amqtt's external listener):
     TCP_NODELAY is set, the real port is known, dead peers are found by the kernel, packets and connections have limits,
     and closing leaves nothing open.
 
@@ -85,7 +85,7 @@ class EmbeddedBroker:
         address: str = "127.0.0.1:0",
         *,
         users: Mapping[str, str] | None = None,
-        access: Access | None = None,
+        rights: UserRights | None = None,
         reached: Reached = lambda limit, detail: None,
         connect_within_s: float = CONNECT_WITHIN_S,
     ) -> None:
@@ -101,7 +101,7 @@ class EmbeddedBroker:
         if without := [name for name, password in (users or {}).items() if not password]:
             raise ConfigError(f"broker {address}: users without a password: {', '.join(without)}")
         self._port = int(port)
-        self._door = Door(users=dict(users or {}), access=access)
+        self._admission = Admission(users=dict(users or {}), rights=rights)
         self._reached = reached
         self._connect_within_s = connect_within_s
         self.refusals = Refusals()
@@ -111,14 +111,14 @@ class EmbeddedBroker:
         self._clients: dict[asyncio.Task[None], _Client] = {}
         self._unknown: dict[_Client, None] = {}
         self._by_id: dict[str, _Client] = {}
-        self._paces = {access.user(host): Pace() for host in access.hosts} if access is not None else {}
+        self._send_rates = {rights.user(host): SendRate() for host in rights.hosts} if rights is not None else {}
 
     async def start(self) -> str:
         """Listen; return the URL without a user. Raises ConfigError where the address cannot be had."""
-        asked = (DoorAuth,) if self._door.access is None else (DoorAuth, DoorTopics)
+        asked = (AdmissionAuth,) if self._admission.rights is None else (AdmissionAuth, AdmissionTopics)
         config = BrokerConfig(
             listeners={LISTENER: ListenerConfig(type=ListenerType.EXTERNAL)},
-            plugins={f"{one.__module__}.{one.__qualname__}": {"door": self._door} for one in asked},
+            plugins={f"{one.__module__}.{one.__qualname__}": {"admission": self._admission} for one in asked},
         )
         broker = RackBroker(config)
         sock = _listen(self._host, self._port)
@@ -213,19 +213,19 @@ class EmbeddedBroker:
             return False
         self._unknown.pop(client, None)
         user, id = connect.username or "", connect.client_id or ""
-        refusal = self._door.refusal(connect) or self._crowded(user)
+        refusal = self._admission.refusal(connect) or self._crowded(user)
         if refusal is not None:
             self.refusals.note(id, _peer(writer), refusal.why)
             await ConnackPacket.build(0, refusal.code).to_stream(StreamWriterAdapter(writer))
             return False
         client.user, client.id = user, id
-        packets.pace = self._paces.get(user)
+        packets.rate = self._send_rates.get(user)
         await self._take_place(client)
         return True
 
     def _crowded(self, user: str) -> Refusal | None:
         there = sum(client.user == user for client in self._clients.values())
-        if self._door.access is None or there < USER_MOST:
+        if self._admission.rights is None or there < USER_MOST:
             return None
         self._reached(Limit.MQTT_CONNECTIONS, f"{there + 1} of user {user}, at most {USER_MOST}")
         return Refusal(code=SERVER_UNAVAILABLE, why=f"user {user} has {there} connections, and {USER_MOST} are allowed")

@@ -32,11 +32,11 @@ def mosquitto_files(logins: Logins, folder: Path) -> Mapping[str, str]:
 
 
 def _rules(logins: Logins) -> str:
-    access = logins.access
-    lines = [f"user {access.daemon}", f"topic readwrite {topic(access.testbed, '#', '').rstrip('/')}"]
-    for host in sorted(access.hosts):
-        publishes, reads = access.publishes(host), access.reads(host)
-        lines += ["", f"user {access.user(host)}"]
+    rights = logins.rights
+    lines = [f"user {rights.daemon}", f"topic readwrite {topic(rights.testbed, '#', '').rstrip('/')}"]
+    for host in sorted(rights.hosts):
+        publishes, reads = rights.publishes(host), rights.reads(host)
+        lines += ["", f"user {rights.user(host)}"]
         for name in dict.fromkeys((*publishes, *reads)):
             may = "readwrite" if name in publishes and name in reads else "write" if name in publishes else "read"
             lines.append(f"topic {may} {name}")

@@ -13,7 +13,7 @@ from amqtt.adapters import ReaderAdapter
 from amqtt.mqtt.packet import CONNECT, DISCONNECT, PINGREQ, PUBACK, PUBLISH, SUBSCRIBE, UNSUBSCRIBE
 from typing_extensions import override
 
-from hwd.bus.broker.pace import Pace
+from hwd.bus.broker.send_rate import SendRate
 from hwd_drivers.core.errors import ProtocolError
 
 LENGTH_BYTES_MOST: Final = 4
@@ -105,7 +105,7 @@ class PacketReader(ReaderAdapter):
         self._at = 0
         self._broken = False
         self._count = 0
-        self.pace: Pace | None = None
+        self.rate: SendRate | None = None
         """Of whoever sends, where it has to keep one."""
         self.why = ""
         """What was wrong with the last packet; amqtt does not say it."""
@@ -157,8 +157,8 @@ class PacketReader(ReaderAdapter):
             raise
 
     async def _rest(self, size: int) -> None:
-        if self.pace is not None:
-            await self.pace.wait(size)
+        if self.rate is not None:
+            await self.rate.wait(size)
         self._count += 1
         if self._count % REST_EVERY == 0:
             await asyncio.sleep(0)

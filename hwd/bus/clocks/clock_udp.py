@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from hwd.bus.clocks.exchange import ClockExchange
+from hwd.bus.clocks.clock_exchange import ClockExchange
 from hwd_agents.clock import datagram as clock_wire
 from hwd_agents.clock.stamped_socket import Address, ClockSocket
 from hwd_agents.wire import ClockUdp as Place
@@ -33,22 +33,22 @@ class _Asked:
 
 
 class ClockUdp:
-    """`garbage` hears of datagrams that nobody asked for: forged, repeated or late ones, which are dropped.
+    """`reject` is called with the reason for each datagram that is dropped: a forged, repeated or late one.
 
-    `why_not`: why it is not in use, empty where it is.
+    `why_not`: why UDP is not used, or empty.
     """
 
-    def __init__(self, *, clock: Clock, ids: Ids, garbage: Callable[[str], None]) -> None:
+    def __init__(self, *, clock: Clock, ids: Ids, reject: Callable[[str], None]) -> None:
         self._clock = clock
         self._ids = ids
-        self._garbage = garbage
+        self._reject = reject
         self._place: Place | None = None
         self._socket: ClockSocket | None = None
         self._asked: dict[bytes, _Asked] = {}
         self._before: tuple[bytes, _Asked] | None = None
         self._try_s, self._wait_s = 0.0, TRY_FIRST_S
         self.works = False
-        """The last one who was asked on this way has answered."""
+        """Whether the last request by UDP was answered."""
         self.why_not = "its agent names no port for it"
 
     def aim(self, place: Place | None, why_not: str) -> None:
@@ -142,7 +142,7 @@ class ClockUdp:
             asked.exchange.take_answer(asked.id, answer.t2_ns, answer.t3_ns, at_ns)
             self._before = answer.nonce, asked
         except ProtocolError as error:
-            self._garbage(str(error))
+            self._reject(str(error))
 
     def _now_s(self) -> float:
         return asyncio.get_running_loop().time()

@@ -4,9 +4,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from hwd.bus.clocks.clock_exchange import ClockExchange, Way
 from hwd.bus.clocks.clock_udp import ClockUdp
-from hwd.bus.clocks.exchange import ClockExchange, Way
-from hwd.bus.host import Host, Tell
+from hwd.bus.host_agent import Emit, HostAgent
 from hwd.timeline.alignment import Alignment
 from hwd_agents.wire import ClockRequest, Reply
 from hwd_drivers.core.clock import Clock
@@ -31,7 +31,7 @@ BEHIND_S = 1.0
 """Watchers stamp each for itself: so much an event may be before one that was sent before it."""
 PERIOD_FIRST_S, PERIOD_GROWTH, PERIOD_MOST_S = 0.25, 1.5, 3.0
 """Soon again at first, since the drift is not known yet: its error shrinks with the time between exchanges."""
-TELL_EVERY_S = 10.0
+EMIT_EVERY_S = 10.0
 """An alignment that only became a little better is told this often."""
 SILENT_S = 10.0
 """An agent that answers no request for so long is down, whatever the broker thinks."""
@@ -45,13 +45,13 @@ class Timekeeper:
 
     def __init__(
         self,
-        host: Host,
+        host: HostAgent,
         *,
         clock: Clock,
         is_up: Callable[[], bool],
         send: Callable[[ClockRequest], Awaitable[bool]],
         aligned: Callable[[Alignment], None],
-        tell: Tell,
+        emit: Emit,
         udp: ClockUdp | None = None,
     ) -> None:
         self._host = host
@@ -59,7 +59,7 @@ class Timekeeper:
         self._is_up = is_up
         self._send = send
         self._aligned = aligned
-        self._tell = tell
+        self._emit = emit
         self._udp = udp
         self._woken = asyncio.Event()
         self._looked = asyncio.Event()
@@ -126,24 +126,24 @@ class Timekeeper:
     async def _run(self) -> None:
         exchange: ClockExchange | None = None
         period_s = PERIOD_FIRST_S
-        told_s, told_steps, told_via = -TELL_EVERY_S, 0, None
+        emitted_s, emitted_steps, emitted_via = -EMIT_EVERY_S, 0, None
         while True:
             self._woken.clear()
             if self._host.exchange is not exchange:
                 exchange, period_s = self._host.exchange, PERIOD_FIRST_S
-                told_s, told_steps, told_via = -TELL_EVERY_S, 0, None
+                emitted_s, emitted_steps, emitted_via = -EMIT_EVERY_S, 0, None
             if exchange is not None and self._is_up():
                 await self._measure(exchange)
                 alignment = exchange.alignment
                 if alignment is not None and self._host.exchange is exchange:
-                    stepped = exchange.steps != told_steps
+                    stepped = exchange.steps != emitted_steps
                     if stepped:
-                        self._tell_step(exchange)
+                        self._emit_step(exchange)
                         period_s = PERIOD_FIRST_S
-                    due = self._now_s() - told_s >= TELL_EVERY_S
-                    if stepped or due or period_s < PERIOD_MOST_S or exchange.via is not told_via:
-                        told_s, told_steps, told_via = self._now_s(), exchange.steps, exchange.via
-                        self._tell(
+                    due = self._now_s() - emitted_s >= EMIT_EVERY_S
+                    if stepped or due or period_s < PERIOD_MOST_S or exchange.via is not emitted_via:
+                        emitted_s, emitted_steps, emitted_via = self._now_s(), exchange.steps, exchange.via
+                        self._emit(
                             "clock.aligned",
                             host=self._host.name,
                             **alignment.to_data(),
@@ -156,7 +156,7 @@ class Timekeeper:
                 if self._host.up and self._host.silent_s(self._now_s()) > SILENT_S:
                     self._host.end(f"it answered no clock request for {SILENT_S} s")
                 if not self._host.up and period_s == PERIOD_MOST_S:
-                    self._host.missed()
+                    self._host.silent_since_bus_up()
                 period_s = min(PERIOD_MOST_S, period_s * PERIOD_GROWTH)
             try:
                 async with asyncio.timeout(period_s):
@@ -164,12 +164,12 @@ class Timekeeper:
             except TimeoutError:
                 continue
 
-    def _tell_step(self, exchange: ClockExchange) -> None:
+    def _emit_step(self, exchange: ClockExchange) -> None:
         step = exchange.last_step
         if step is None:
             return
         log.warning("%s: %s. Events from around then may be put wrong by that", self._host.name, step)
-        self._tell("clock.stepped", host=self._host.name, boot=exchange.boot, **step.to_data())
+        self._emit("clock.stepped", host=self._host.name, boot=exchange.boot, **step.to_data())
 
     async def _measure(self, exchange: ClockExchange) -> None:
         """By UDP where it is answered, else over the broker. One that is down is asked once, whether it is back."""

@@ -17,7 +17,7 @@ from amqtt.plugins.base import BaseAuthPlugin, BaseTopicPlugin
 from amqtt.session import Session
 from typing_extensions import override
 
-from hwd.bus.broker.access import Access
+from hwd.bus.broker.user_rights import UserRights
 from hwd_drivers.core.errors import ProtocolError
 
 
@@ -30,13 +30,13 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Door:
-    """`users`: passwords by name. Without any, everybody comes in. `access` None: who is in may do everything."""
+class Admission:
+    """`users`: passwords by name. Without any, everybody comes in. `rights` None: who is in may do everything."""
 
     users: Mapping[str, str] = field(default_factory=dict)
-    access: Access | None = None
+    rights: UserRights | None = None
 
-    def knows(self, user: str | None, password: str | None) -> bool:
+    def password_matches(self, user: str | None, password: str | None) -> bool:
         """Whether this is the password of this user."""
         known = self.users.get(user or "", "")
         right = hmac.compare_digest(known.encode(), (password or "").encode())
@@ -49,18 +49,18 @@ class Door:
             return None
         if not user or not connect.password_flag:
             return Refusal(code=NOT_AUTHORIZED, why="it gives no user and password")
-        if not self.knows(user, connect.password):
+        if not self.password_matches(user, connect.password):
             why = "a wrong password" if user in self.users else "an unknown user"
             return Refusal(code=BAD_USERNAME_PASSWORD, why=f"it gives {why}")
-        if self.access is None:
+        if self.rights is None:
             return None
-        if not self.access.may_be(user, connect.client_id or ""):
+        if not self.rights.may_be(user, connect.client_id or ""):
             return Refusal(code=NOT_AUTHORIZED, why=f"user {user} may not be this client")
         if not connect.clean_session_flag:
             return Refusal(
                 code=NOT_AUTHORIZED, why="it asks for a session that outlives its connection, and none is kept here"
             )
-        if connect.will_flag and not self.access.may_publish(user, connect.will_topic or ""):
+        if connect.will_flag and not self.rights.may_publish(user, connect.will_topic or ""):
             return Refusal(code=NOT_AUTHORIZED, why=f"user {user} may not publish its will")
         return None
 
@@ -73,34 +73,34 @@ async def read_connect(packet: bytes) -> ConnectPacket:
         raise ProtocolError(f"no CONNECT: {error}") from error
 
 
-class DoorAuth(BaseAuthPlugin):
-    """Asks `door`, which was asked before the session of the client id ended. amqtt makes it by its name."""
+class AdmissionAuth(BaseAuthPlugin):
+    """Asks `admission`, which was asked before the session of the client id ended. amqtt makes it by its name."""
 
     @dataclass
     class Config:
-        door: Door
+        admission: Admission
 
     @override
     async def authenticate(self, *, session: Session) -> bool:
-        door: Door = self.config.door
-        return door.knows(session.username, session.password)
+        admission: Admission = self.config.admission
+        return admission.password_matches(session.username, session.password)
 
 
-class DoorTopics(BaseTopicPlugin):
-    """Asks `door` for each message that comes in and each subscription: a message goes out to subscribers alone."""
+class AdmissionTopics(BaseTopicPlugin):
+    """Asks `admission` for each message that comes in and each subscription: a message goes out to subscribers alone."""
 
     @dataclass
     class Config:
-        door: Door
+        admission: Admission
 
     @override
     async def topic_filtering(
         self, *, session: Session | None = None, topic: str | None = None, action: Action | None = None
     ) -> bool:
-        access: Access | None = self.config.door.access
-        if access is None or action is Action.RECEIVE:
+        rights: UserRights | None = self.config.admission.rights
+        if rights is None or action is Action.RECEIVE:
             return True
         user = (session.username if session is not None else None) or ""
         if action is Action.PUBLISH:
-            return access.may_publish(user, topic or "")
-        return access.may_read(user, topic or "")
+            return rights.may_publish(user, topic or "")
+        return rights.may_read(user, topic or "")

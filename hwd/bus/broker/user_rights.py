@@ -1,4 +1,4 @@
-"""Access: which user of the broker may publish and read what. One user for the daemon, and one a host."""
+"""UserRights: which user of the broker may publish and read what. One user for the daemon, and one a host."""
 
 from dataclasses import dataclass
 from typing import Final, Self
@@ -12,7 +12,7 @@ HOST_READS: Final = ("ack", "command", "clock", "answer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class UserRights:
     """The rules of one testbed.
 
     The daemon may publish and read all of it; its user is the testbed's name, that of a host is `TESTBED.HOST`: no name

@@ -1,4 +1,4 @@
-"""Pace: how fast the clients of one user may send to the embedded broker, whose queues have no end."""
+"""SendRate: how fast the clients of one user may send to the embedded broker, whose queues have no end."""
 
 import asyncio
 from typing import Final
@@ -13,7 +13,7 @@ BYTES_MOST: Final = 16 << 20
 """A full spool, as large as it is by default."""
 
 
-class Pace:
+class SendRate:
     """Whoever sends faster waits.
 
     Nothing is read from its connection meanwhile, so that TCP holds it up; nothing is lost.
