@@ -306,11 +306,8 @@ class Gateway:
     def _take_reply(self, host: HostAgent, message: AnyMessage, incoming: Incoming) -> None:
         match message:
             case ClockReply():
-                if (
-                    message.boot == host.boot
-                    and host.exchange is not None
-                    and host.exchange.take(message, incoming.at_ns)
-                ):
+                exchange = host.exchange
+                if message.boot == host.boot and exchange is not None and exchange.take(message, incoming.at_ns):
                     host.alive(self._now_s())
             case Reply():
                 if self._pending.answer(host.name, message):
@@ -326,9 +323,7 @@ class Gateway:
             if self._tasks is not None:
                 self._refresher.ask(host, self._tasks)
 
-        def reject(why: str) -> None:
-            self._reject(host.name, "udp", why)
-
+        reject = partial(self._reject, host.name, "udp")
         return Timekeeper(
             host,
             clock=self._clock,

@@ -48,14 +48,14 @@ class RejectedMessages:
         tally = self._tallies.setdefault(host, _Tally(now_ns - EVERY_NS))
         tally.topic, tally.why = _shorten(topic), _shorten(why)
         tally.count += 1
-        self._tell(host, tally, now_ns)
+        self._report_due(host, tally, now_ns)
 
     def flush(self, now_ns: int) -> None:
         """Report what is due."""
         for host, tally in self._tallies.items():
-            self._tell(host, tally, now_ns)
+            self._report_due(host, tally, now_ns)
 
-    def _tell(self, host: str, tally: _Tally, now_ns: int) -> None:
+    def _report_due(self, host: str, tally: _Tally, now_ns: int) -> None:
         if tally.count and now_ns - tally.reported_ns >= EVERY_NS:
             count, tally.count, tally.reported_ns = tally.count, 0, now_ns
             self._report(host, tally.topic, tally.why, count)

@@ -157,14 +157,14 @@ class Daemon:
             store=self._records.delegations,
             clock=self._clock,
             sink=self._sink,
-            on_told=host_switches.told,
+            on_answer=host_switches.take_answer,
         )
         await self._delegations.load(self._leases)
         self._selections = Selections(
             self.testbed,
             self._fabric,
             self._delegations,
-            observed=lambda: {**self.reconfigurer.observed, **host_switches.given()},
+            observed=lambda: {**self.reconfigurer.observed, **host_switches.crossconnects()},
             origins=origins,
             clock=self._clock,
             sink=self._sink,
@@ -173,7 +173,7 @@ class Daemon:
         self._selections.resume(*(await self._records.unfinished_selections.read()))
         for one in (host_switches, self._delegations, self._selections):
             self._sink.add(one, *one.TAKES)
-        planner = Planner(self.testbed, self._fabric, self._history.expect, host_switches.given)
+        planner = Planner(self.testbed, self._fabric, self._history.expect, host_switches.crossconnects)
         self.reconfigurer = Reconfigurer(
             planner=BackgroundPlanner(planner, self._offload),
             switches=Switches(self._supervisors, self._clock, origins),

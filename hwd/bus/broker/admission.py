@@ -1,7 +1,7 @@
-"""Who may connect to the embedded broker, and what they may do there.
+"""Admission: which clients may connect to the embedded broker, and what they may publish and read.
 
-amqtt 0.12 ends the session of a client id before it asks who connects, never asks whether a will may be published, and
-keeps without limit what it has for the sessions of clients that are away.
+amqtt 0.12 ends the session of a client id before it checks who connects, never checks whether a will may be published,
+and stores the messages for disconnected persistent sessions without limit.
 """
 
 import hmac
@@ -23,7 +23,7 @@ from hwd_drivers.core.errors import ProtocolError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Why a client may not come in. `code`: of the CONNACK."""
+    """Why a client may not connect. `code`: the return code of the CONNACK."""
 
     code: int
     why: str
@@ -31,19 +31,19 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """`users`: passwords by name. Without any, everybody comes in. `rights` None: who is in may do everything."""
+    """`users`: passwords by name. Without users anybody may connect. `rights` None: each client may do everything."""
 
     users: Mapping[str, str] = field(default_factory=dict)
     rights: UserRights | None = None
 
     def password_matches(self, user: str | None, password: str | None) -> bool:
-        """Whether this is the password of this user."""
-        known = self.users.get(user or "", "")
-        right = hmac.compare_digest(known.encode(), (password or "").encode())
+        """Whether this is the password of this user; compared in constant time."""
+        expected = self.users.get(user or "", "")
+        right = hmac.compare_digest(expected.encode(), (password or "").encode())
         return not self.users or (right and user in self.users)
 
     def refusal(self, connect: ConnectPacket) -> Refusal | None:
-        """None where the client may come in."""
+        """Why this CONNECT is refused; None where the client may connect."""
         user = connect.username if connect.username_flag else None
         if not self.users:
             return None
@@ -66,7 +66,7 @@ class Admission:
 
 
 async def read_connect(packet: bytes) -> ConnectPacket:
-    """Raises ProtocolError for what is none."""
+    """Decode a CONNECT. Raises ProtocolError where the packet is none."""
     try:
         return await ConnectPacket.from_stream(BufferReader(packet))
     except (AMQTTError, MQTTError, NoDataError) as error:
@@ -74,7 +74,7 @@ async def read_connect(packet: bytes) -> ConnectPacket:
 
 
 class AdmissionAuth(BaseAuthPlugin):
-    """Asks `admission`, which was asked before the session of the client id ended. amqtt makes it by its name."""
+    """Checks the password again, in amqtt's own sequence. amqtt loads this class by its name."""
 
     @dataclass
     class Config:
@@ -87,7 +87,7 @@ class AdmissionAuth(BaseAuthPlugin):
 
 
 class AdmissionTopics(BaseTopicPlugin):
-    """Asks `admission` for each message that comes in and each subscription: a message goes out to subscribers alone."""
+    """Checks each incoming message and each subscription. Outgoing messages need no check: only subscribers get them."""
 
     @dataclass
     class Config:

@@ -1,4 +1,4 @@
-"""Logins: user and password of the daemon and of each host at the broker, made of one secret of a data folder."""
+"""Logins: user and password of the daemon and of each host at the broker, derived from one secret in a data folder."""
 
 import hmac
 import os
@@ -18,8 +18,8 @@ WHAT: Final = "secret of the broker's passwords"
 
 
 class Logins:
-    """A password is HMAC-SHA256 of its user under the secret, 160 bits in hexadecimal: who has one host's knows no
-    other's, and a host that is new has one at once.
+    """A password is HMAC-SHA256 of its user under the secret, 160 bits in hexadecimal. One password reveals no
+    other one, and a new host has its password at once.
 
     logins = Logins.from_folder(UserRights.of(testbed), data_folder, ids)
     logins.for_host("h0", "mqtt://10.0.0.1:1883")       # mqtt://lab.h0:5f0c...@10.0.0.1:1883
@@ -31,9 +31,9 @@ class Logins:
 
     @classmethod
     def from_folder(cls, rights: UserRights, data: Path, ids: Ids, *, for_owner: bool = False) -> Self:
-        """Of the secret in a data folder; drawn where it has none. Raises ConfigError where others may read it.
+        """Read the secret in a data folder, or create it. Raises ConfigError where others may read it.
 
-        `for_owner`: root works for the user whose folder it is.
+        `for_owner`: root works for the owner of the folder, who then owns the secret too.
         """
         try:
             data.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -44,7 +44,7 @@ class Logins:
 
     @property
     def users(self) -> Mapping[str, str]:
-        """All passwords by user, the daemon's first."""
+        """All passwords by user, that of the daemon first."""
         names = (self.rights.daemon, *(self.rights.user(host) for host in sorted(self.rights.hosts)))
         return {name: self.password(name) for name in names}
 
@@ -56,7 +56,7 @@ class Logins:
         return self._with(self.rights.daemon, url)
 
     def for_host(self, host: str, url: str) -> str:
-        """The same with the login of a host."""
+        """The broker's URL with the login of a host."""
         return self._with(self.rights.user(host), url)
 
     def _with(self, user: str, url: str) -> str:

@@ -1,4 +1,4 @@
-"""ClockUdp: asks one agent for the time by UDP, past the broker, with stamps of both kernels."""
+"""ClockUdp: asks one agent for the time by UDP, without the broker, with time stamps of both kernels."""
 
 import asyncio
 import logging
@@ -17,9 +17,9 @@ from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.reason import reason_of
 
 ANSWER_WITHIN_S: Final = 0.5
-"""What comes later is dropped: it would bound little."""
+"""A later answer is dropped: its bound on the offset would be wide."""
 TRY_FIRST_S, TRY_GROWTH, TRY_MOST_S = 1.0, 2.0, 60.0
-"""How long after a try that nobody answered the next one comes."""
+"""The pause after an attempt without an answer."""
 NO_ANSWER = "no answer from {address} port {port} by UDP, which a firewall or a network between may drop"
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class ClockUdp:
         self.why_not = "its agent names no port for it"
 
     def aim(self, place: Place | None, why_not: str) -> None:
-        """Ask there from now on; the same place again changes nothing."""
+        """Send requests to `place` from now on; the same place again changes nothing."""
         if place == self._place:
             return
         self.close()
@@ -80,7 +80,7 @@ class ClockUdp:
         self.why_not = "it was not tried yet"
 
     def close(self) -> None:
-        """Ask nobody."""
+        """Send no more requests."""
         if self._socket is not None:
             self._socket.close()
         self._socket = self._place = self._before = None
@@ -88,15 +88,15 @@ class ClockUdp:
 
     @property
     def due(self) -> bool:
-        """Whether it is to be tried, though it did not work or was not tried yet."""
+        """Whether to try UDP again, though it did not work or was not tried yet."""
         return self._socket is not None and not self.works and self._now_s() >= self._try_s
 
     def worked(self) -> None:
-        """It was answered."""
+        """An attempt was answered."""
         self.works, self.why_not, self._wait_s = True, "", TRY_FIRST_S
 
     def failed(self) -> None:
-        """Nobody answered."""
+        """An attempt was not answered."""
         self.works = False
         if self._place is not None:
             self.why_not = NO_ANSWER.format(address=self._place.address, port=self._place.port)
@@ -104,7 +104,7 @@ class ClockUdp:
         self._wait_s = min(TRY_MOST_S, self._wait_s * TRY_GROWTH)
 
     def ask(self, exchange: ClockExchange) -> int | None:
-        """Send a request, and return its id; None where it did not leave."""
+        """Send a request, and return its id; None where it could not be sent."""
         if self._socket is None or self._place is None:
             return None
         nonce = self._ids.token(length=clock_wire.NONCE_BYTES).encode()
