@@ -2,8 +2,8 @@
 
 from hwd.bus.broker import EmbeddedBroker
 from hwd.bus.gateway import Gateway
-from hwd.bus.host import HostView
 from hwd.bus.host_settings.run_settings import HostSettings
+from hwd.bus.host_view import HostView
 from hwd_agents.bus.mqtt import MqttBus
 from hwd_agents.wire import Peer, Reply
 

@@ -1,4 +1,4 @@
-"""Acks: tells agents how far their events are held for good, so that they may forget them."""
+"""Acks: acknowledges events to the agents once they are durable, so that the agents may delete them."""
 
 import asyncio
 import logging
@@ -8,15 +8,15 @@ from hwd_drivers.core.errors import HwdError
 
 RETRY_S = 1.0
 GATHER_S = 0.05
-"""Acknowledgements wait so long for others, so that the records are written once for all of them."""
+"""An acknowledgement waits this long for others, so that the records are written once for all of them."""
 
 log = logging.getLogger(__name__)
 
 
 class Acks:
-    """Owed by host and boot.
+    """The acknowledgements that are due, by host and boot.
 
-    `durable` returns when all that came is held, or raises HwdError; `send(host, boot, upto)` lets one go out.
+    `durable` returns when all emitted events are durable, or raises HwdError. `send(host, boot, upto)` sends one.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class Acks:
         self._is_refused = False
 
     def owe(self, host: str, boot: str, upto: int) -> None:
-        """All events up to and with `upto` were passed on."""
+        """All events up to and including `upto` were emitted: acknowledge them when they are durable."""
         self._owed[host, boot] = upto
         self._due.set()
 
@@ -37,7 +37,7 @@ class Acks:
         return (host, boot) in self._owed
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Send acknowledgements until cancelled."""
         while True:
             await self._due.wait()
             await asyncio.sleep(GATHER_S)

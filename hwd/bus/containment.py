@@ -1,4 +1,4 @@
-"""Containment: what fails in the work for one host marks that host, is said once, and stops nothing else."""
+"""Containment: an exception in the work for one host is reported once, and does not stop the work for other hosts."""
 
 import asyncio
 import logging
@@ -9,21 +9,21 @@ from types import TracebackType
 from typing_extensions import override
 
 AGAIN_FIRST_S, AGAIN_MOST_S = 1.0, 60.0
-"""What has to run all the time is begun anew after so long; twice as long after each time that it failed again."""
+"""The pause before a failed task is started again; it doubles with each failure."""
 WELL_AFTER_S = 60.0
-"""Without a failure for so long, the mark is taken off: whoever sends cannot make documents by failing and not failing
-in turn."""
+"""A trouble is over when nothing failed for this long: a sender cannot produce documents by failing every other
+time."""
 
 log = logging.getLogger(__name__)
 
-Tell = Callable[[str, str, str], None]
-"""`tell(host, task, why)`; `why` is empty where it works again."""
+Report = Callable[[str, str, str], None]
+"""`report(host, task, why)`; `why` is empty where the task works again."""
 Contain = Callable[[str, str], AbstractContextManager[None, bool]]
 """`Containment.of`."""
 
 
 class Containment:
-    """Supervises what is done for hosts. `now_s` is the loop's time.
+    """Supervises the work for each host, and holds its troubles by host and task.
 
     ```
     with containment.of("h0", "events"):
@@ -32,21 +32,21 @@ class Containment:
     ```
     """
 
-    def __init__(self, tell: Tell) -> None:
-        self._tell = tell
-        self._marks: dict[tuple[str, str], str] = {}
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._troubles: dict[tuple[str, str], str] = {}
         self._failed_s: dict[tuple[str, str], float] = {}
 
     def why(self, host: str) -> str:
-        """What does not work for a host; empty where nothing is known to."""
-        return "; ".join(why for (one, _), why in self._marks.items() if one == host)
+        """The present troubles of a host, in words; empty where there are none."""
+        return "; ".join(why for (one, _), why in self._troubles.items() if one == host)
 
     def of(self, host: str, task: str) -> AbstractContextManager[None, bool]:
-        """Whatever fails inside is a fault in what we do for this host, or in what it told."""
+        """A context that catches exceptions in the work for a host and reports them as its trouble."""
         return _Contained(self._failed, host, task)
 
     async def keep(self, host: str, task: str, run: Callable[[], Awaitable[None]]) -> None:
-        """Run until cancelled, though it fails again and again."""
+        """Run until cancelled; start it again after each failure."""
         again_s = AGAIN_FIRST_S
         while True:
             began_s = _now_s()
@@ -58,24 +58,24 @@ class Containment:
             again_s = min(AGAIN_MOST_S, 2 * again_s)
 
     def heal(self) -> None:
-        """Take off the marks of what has not failed for a while. Call it now and then."""
+        """End the troubles that did not recur for `WELL_AFTER_S`. Call it each second."""
         for host, task in [key for key, at_s in self._failed_s.items() if _now_s() - at_s >= WELL_AFTER_S]:
             del self._failed_s[host, task]
-            why = self._marks.pop((host, task))
+            why = self._troubles.pop((host, task))
             log.info("%s: %s works again: nothing failed for %g s; before: %s", host, task, WELL_AFTER_S, why)
-            self._tell(host, task, "")
+            self._report(host, task, "")
 
     def _failed(self, host: str, task: str, error: Exception) -> None:
-        is_news = (host, task) not in self._marks
+        is_news = (host, task) not in self._troubles
         self._failed_s[host, task] = _now_s()
-        self._marks[host, task] = why = f"{task}: {type(error).__name__}: {error}"[:500]
+        self._troubles[host, task] = why = f"{task}: {type(error).__name__}: {error}"[:500]
         if is_news:
             log.error("%s: %s failed, which is a bug of hwd. Nothing else is touched by it", host, task, exc_info=error)
-            self._tell(host, task, why)
+            self._report(host, task, why)
 
 
 class _Contained(AbstractContextManager[None, bool]):
-    """The supervisor of a host's work: an error ends here, a cancellation does not."""
+    """The supervisor of a host's work: it catches errors, and lets a cancellation pass."""
 
     __slots__ = ("_failed", "_host", "_task")
 

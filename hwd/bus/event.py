@@ -1,4 +1,4 @@
-"""An event of an agent as the data of its document: on the daemon's clock."""
+"""The data of the document `host.event`: an event of an agent, with its times converted to the daemon's clock."""
 
 import msgspec
 
@@ -7,20 +7,20 @@ from hwd_agents.wire import Event, Selected
 from hwd_drivers.core.documents import Json
 
 POLLED = frozenset({"light", "dark", "rdma"})
-"""Events found by looking: they lie anywhere between two looks. All others are notices, which come just after what they
-tell."""
-TOLD_BY = "verbs"
-"""The source of `rdma` whose device tells of itself, so that it is looked at just after."""
+"""Events that are found by polling: they lie anywhere between two polls. All others are notices, which come just after the
+change."""
+NOTICE_SOURCE = "verbs"
+"""The source of `rdma` that reads the state just after a notice of the device."""
 
 
 def event_data(host: str, boot: str, event: Event, alignment: Alignment, *, past: bool) -> dict[str, Json]:
-    """All of `host.event`.
+    """The data of `host.event`.
 
-    `past`: another boot of its agent has been born since; it says how things were then, and nothing of now.
+    `past`: another boot is the current one, so that the event says nothing of the present state.
     """
     latest_ns, latest_error_ns = earliest_ns, earliest_error_ns = alignment.to_daemon(event.at_ns)
-    is_polled = event.kind in POLLED and event.source != TOLD_BY
-    one_sided = event.data.get("one_sided") is True  # from the start of the host's clock: no middle means anything
+    is_polled = event.kind in POLLED and event.source != NOTICE_SOURCE
+    one_sided = event.data.get("one_sided") is True  # `earliest_ns` is the start of the clock: no middle makes sense
     if event.earliest_ns != event.at_ns:
         earliest_ns, earliest_error_ns = alignment.to_daemon(event.earliest_ns)
     data: dict[str, Json] = {
@@ -45,7 +45,7 @@ def event_data(host: str, boot: str, event: Event, alignment: Alignment, *, past
 
 
 def stamps_of(event: Event, alignment: Alignment) -> dict[str, Json]:
-    """The times of a selection; empty where its data makes no sense.
+    """The times of a selection on the daemon's clock; empty where its data is malformed.
 
     {requested_ns, answered_ns, error_ns, switches: {switch: {commanded_ns, acknowledged_ns}}}
     """
@@ -54,15 +54,15 @@ def stamps_of(event: Event, alignment: Alignment) -> dict[str, Json]:
     except msgspec.ValidationError:
         return {}
 
-    def ours(at_ns: int | None) -> int | None:
+    def daemon_ns(at_ns: int | None) -> int | None:
         return None if at_ns is None else alignment.to_daemon(at_ns)[0]
 
     return {
-        "requested_ns": ours(done.requested_ns),
-        "answered_ns": ours(done.answered_ns),
+        "requested_ns": daemon_ns(done.requested_ns),
+        "answered_ns": daemon_ns(done.answered_ns),
         "error_ns": alignment.to_daemon(done.requested_ns)[1],
         "switches": {
-            name: {"commanded_ns": ours(one.commanded_ns), "acknowledged_ns": ours(one.acknowledged_ns)}
+            name: {"commanded_ns": daemon_ns(one.commanded_ns), "acknowledged_ns": daemon_ns(one.acknowledged_ns)}
             for name, one in done.switches.items()
         },
     }

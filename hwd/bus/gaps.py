@@ -1,6 +1,6 @@
-"""Gaps: asks agents again for events that are missing before others that came.
+"""Gaps: requests missing events again from their agents.
 
-What does not come is lost, and the rest goes on.
+Events that do not come after several requests are lost, and those behind them are emitted.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from hwd.bus.containment import Contain
-from hwd.bus.host import Host
+from hwd.bus.host_agent import HostAgent
 from hwd_agents.wire import Reply
 from hwd_drivers.core.errors import DeadlineError, LinkError, ProtocolError
 
@@ -22,9 +22,10 @@ Command = Callable[[str, str, dict[str, Any]], Awaitable[Reply]]
 
 
 class Gaps:
-    """`full`: whether the sink takes no events now: then none is given up.
+    """Requests the events of gaps, one request at a time for each boot.
 
-    `lost(host, boot, first, last)` tells, `pass_on(host, boot)` goes on.
+    `full`: whether the sink takes no events now; no gap is skipped then. `lost(host, boot, first, last)` reports lost
+    events, `pass_on(host, boot)` emits the events behind a gap.
     """
 
     def __init__(
@@ -32,8 +33,8 @@ class Gaps:
         command: Command,
         *,
         full: Callable[[], bool],
-        lost: Callable[[Host, str, int, int], None],
-        pass_on: Callable[[Host, str], None],
+        lost: Callable[[HostAgent, str, int, int], None],
+        pass_on: Callable[[HostAgent, str], None],
         contain: Contain,
     ) -> None:
         self._contain = contain
@@ -43,43 +44,47 @@ class Gaps:
         self._pass_on = pass_on
         self._filling: set[tuple[str, str]] = set()
 
-    def filling(self, host: Host, boot: str) -> bool:
+    def filling(self, host: HostAgent, boot: str) -> bool:
+        """Whether a request is under way."""
         return (host.name, boot) in self._filling
 
-    def fill(self, host: Host, boot: str, tasks: asyncio.TaskGroup) -> None:
-        """Begin, where it is not under way; a host that is down sends all again when it comes back."""
+    def fill(self, host: HostAgent, boot: str, tasks: asyncio.TaskGroup) -> None:
+        """Request the events of a gap, unless a request is under way or the agent is down.
+
+        An agent sends all unacknowledged events again when it reconnects.
+        """
         if host.intakes[boot].gap is not None and host.up and not self.filling(host, boot):
             self._filling.add((host.name, boot))
             tasks.create_task(self._fill(host, boot), name=f"hwd:{host.name}/resend")
 
-    async def _fill(self, host: Host, boot: str) -> None:
+    async def _fill(self, host: HostAgent, boot: str) -> None:
         with self._contain(host.name, "its resends"):
             await self._ask(host, boot)
 
-    async def _ask(self, host: Host, boot: str) -> None:
+    async def _ask(self, host: HostAgent, boot: str) -> None:
         intake = host.intakes[boot]
-        tries, asked, gone = 0, (0, 0), False
+        tries, requested, deleted = 0, (0, 0), False
         try:
             while (gap := intake.gap) is not None:
-                tries, asked = (tries + 1 if gap == asked else 1), gap
+                tries, requested = (tries + 1 if gap == requested else 1), gap
                 if tries > TRIES:
                     break
                 refused = host.allowance.events_refused
                 arguments = {"boot": boot, "from_seq": gap[0], "upto_seq": gap[1]}
                 try:
                     reply = await self._command(host.name, "resend", arguments)
-                    if gone := reply.data.get("here") == 0:
+                    if deleted := reply.data.get("here") == 0:
                         break
                 except (DeadlineError, ProtocolError) as error:
                     log.debug("%s", error)
-                except LinkError as error:  # when it comes back, it sends all again that was not acknowledged
+                except LinkError as error:  # on reconnecting it sends all unacknowledged events again
                     log.debug("%s", error)
                     return
                 await asyncio.sleep(PAUSE_S)
-                if host.allowance.events_refused != refused:  # they may have come, and were too much
+                if host.allowance.events_refused != refused:  # they may have come, and were over the allowance
                     tries = 0
         finally:
             self._filling.discard((host.name, boot))
-        if not self._full() and (gap := intake.skip_gap()) is not None and not (gone and intake.was_gone(gap)):
+        if not self._full() and (gap := intake.skip_gap()) is not None and not (deleted and intake.was_gone(gap)):
             self._lost(host, boot, *gap)
         self._pass_on(host, boot)

@@ -1,4 +1,4 @@
-"""Intake: the events of one boot of an agent, each once and in order, whatever the bus repeated, lost or overtook."""
+"""Intake: puts the events of one boot of an agent into order, each once; the bus may repeat, lose and reorder them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,14 +8,13 @@ from hwd_agents.wire import Event
 from hwd_drivers.core.errors import ProtocolError
 
 HELD_MOST = 10_000
-"""Events of one boot that wait for earlier ones, or for the clock to be aligned. The agent keeps what does not fit and
-sends it again."""
+"""Events of one boot that wait for earlier ones, or for the alignment of its clock. The agent sends the others again."""
 
 
 class Intake:
-    """`since_s`: when it was made; `clock`: which clock stamps its events, where that is known.
+    """`since_s`: when it was created, on the loop's clock; `clock`: the name of the clock that stamps its events, or empty.
 
-    Where it does not `begin` at a known event, it begins at the earliest one held when it is first read.
+    Without a call of `begin` it begins at the earliest event that waits when it is first read.
     """
 
     def __init__(self, since_s: float) -> None:
@@ -28,23 +27,24 @@ class Intake:
         self._as_of_then: int | None = None
 
     def begin(self, next_seq: int, *, as_of_then: bool = False) -> None:
-        """`next_seq` is the first event that is wanted; only the first call counts.
+        """Set the first event to expect; only the first call counts.
 
-        `as_of_then`: it was the oldest of the agent once, and may be long gone.
+        `as_of_then`: `next_seq` is from an old birth, so that the agent may have deleted that event since.
         """
         if self._next_seq is None:
             self._next_seq = min([next_seq, *self._held])
             self._as_of_then = next_seq if as_of_then else None
 
     def was_gone(self, gap: tuple[int, int]) -> bool:
-        """Whether what the agent says is gone was so before this began: acknowledged to other records than these, or
-        else it tells of its loss itself.
+        """Whether the agent had deleted the events of a gap before this intake began.
+
+        They were acknowledged by a daemon with other records, or the agent reports their loss itself.
         """
         return gap[0] == self._as_of_then
 
     @property
     def upto(self) -> int:
-        """All events up to and with this one were passed on; 0 for none."""
+        """The last sequence number up to which all events were read; 0 for none."""
         return 0 if self._next_seq is None else self._next_seq - 1
 
     @property
@@ -59,7 +59,7 @@ class Intake:
         return self._next_seq, min(self._held) - 1
 
     def take(self, events: Sequence[Event]) -> None:
-        """Hold what is new. `events` are ascending without gaps."""
+        """Add new events. `events` are ascending without gaps."""
         for event in events:
             if event.seq <= self.upto:
                 self._again = True
@@ -70,7 +70,7 @@ class Intake:
                 del self._held[seq]
 
     def ready(self) -> list[Event]:
-        """Give out what follows without gap; it is then up to the caller."""
+        """Remove and return the events that follow without a gap."""
         events: list[Event] = []
         if self._next_seq is None:
             if not self._held:
@@ -82,13 +82,13 @@ class Intake:
         return events
 
     def skip_gap(self) -> tuple[int, int] | None:
-        """Give up what is missing; return the first and the last of it."""
+        """Skip the missing events; return the first and the last of them."""
         if (gap := self.gap) is not None:
             self._next_seq = gap[1] + 1
         return gap
 
     def drop(self) -> tuple[int, int] | None:
-        """Give up all that waits, and what it waits for; return the first and the last of it."""
+        """Drop the events that wait and those that are missing before them; return the first and the last."""
         if not self._held:
             return None
         last = max(self._held)
@@ -98,8 +98,9 @@ class Intake:
         return first, last
 
     def owed(self) -> int | None:
-        """Up to where to acknowledge, each once: None where it was asked before, unless the agent sent again what it
-        need not keep.
+        """The sequence number to acknowledge; None where it was returned before.
+
+        It is returned again where the agent has repeated an event that was acknowledged.
         """
         if not self.upto or (self.upto == self._owed_upto and not self._again):
             return None
@@ -119,31 +120,32 @@ def check_events(events: list[Event]) -> None:
 
 
 class Losses:
-    """Which events of one host are gone.
+    """Counts the lost events of one host, each once.
 
-    The agent tells of those that its spool dropped, and the same are missing here: by its number, each counts once.
+    The agent reports the events that its spool dropped, and the same events are missing here.
 
-    What an earlier life of the daemon was given or missed is not known here: where the agent tells of it, it counts.
+    Events that came or were missed before the last start of the daemon are not stored: where the agent reports their
+    loss, they count.
     """
 
     def __init__(self) -> None:
         self._accounted = Ranges()
 
     def passed(self, boot: str, first: int, last: int) -> None:
-        """These are here, whatever the agent tells of them: it could not know."""
+        """These events came: where the agent reports their loss, they do not count."""
         self._accounted.add(boot, first, last)
 
     def missed(self, boot: str, first: int, last: int) -> int:
-        """They did not come and will not. Returns how many of them are news."""
+        """These events did not come and will not. Return how many of them were not counted before."""
         return self._accounted.add(boot, first, last)
 
-    def told(self, data: Mapping[str, Any]) -> int:
-        """The agent says so, in a `lost` event.
+    def reported(self, data: Mapping[str, Any]) -> int:
+        """Take the data of a `lost` event.
 
-        Returns how many are news, those included that it counts and does not name.
+        Return how many were not counted before, including those without a sequence number.
         """
-        named = news = 0
+        numbered = news = 0
         for boot, first, last in data.get("ranges", ()):
-            named += last - first + 1
+            numbered += last - first + 1
             news += self._accounted.add(boot, first, last)
-        return news + max(0, int(data["count"]) - named)
+        return news + max(0, int(data["count"]) - numbered)

@@ -1,12 +1,13 @@
-"""How late the modules of a host are, for the file of its agent."""
+"""The delays of the modules of a host, for the configuration file of its agent."""
 
 from hwd.model.testbed import Host
 from hwd_agents.process.config import ModuleTiming
 
 
 def declared_timings(host: Host) -> dict[str, ModuleTiming]:
-    """By part number, what the testbed file says; a part of which it says nothing is not there, and its light is known
-    on one side only.
+    """By part number, the delays in the testbed file.
+
+    A part without delays is left out: of its light only the latest possible time is known, not the earliest.
     """
     return {
         port.module.part: ModuleTiming(los_s=port.module.los_s, monitor_s=port.module.monitor_s)

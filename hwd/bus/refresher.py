@@ -1,6 +1,6 @@
-"""Refresher: asks a host that is heard again how its ports are now.
+"""Refresher: asks an agent for the present state of its ports after it was disconnected.
 
-What it told before may be old, and its events since then may be long taken.
+The state in its birth may be old, and events since then may have been acknowledged already.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from hwd.bus.containment import Contain
-from hwd.bus.host import Host
+from hwd.bus.host_agent import HostAgent
 from hwd_agents.wire import Refreshed, Reply
 from hwd_drivers.core.errors import DeadlineError, LinkError, ProtocolError
 
@@ -24,55 +24,55 @@ Command = Callable[[str, str, dict[str, Any]], Awaitable[Reply]]
 
 
 class Refresher:
-    """Until a host has answered, the carriers of its ports are unknown.
+    """The carriers of a host's ports are unknown until its agent has answered.
 
-    `ask` is to be called again and again: one that could not be asked is asked anew.
+    Call `ask` at each alignment of its clock: a request that failed is repeated.
     """
 
     def __init__(self, command: Command, *, contain: Contain) -> None:
         self._command = command
         self._contain = contain
         self._asking: set[str] = set()
-        self._complained: set[str] = set()
+        self._warned: set[str] = set()
 
-    def ask(self, host: Host, tasks: asyncio.TaskGroup) -> None:
-        """Where it is up, its clock known, and nothing fresh was heard since it was away."""
+    def ask(self, host: HostAgent, tasks: asyncio.TaskGroup) -> None:
+        """Send a request where the agent is up, its ports are stale, and no request is under way."""
         if host.up and host.stale and host.name not in self._asking:
             self._asking.add(host.name)
             tasks.create_task(self._refresh(host), name=f"hwd:{host.name}/refresh")
 
-    async def _refresh(self, host: Host) -> None:
+    async def _refresh(self, host: HostAgent) -> None:
         with self._contain(host.name, "its refresh"):
             await self._ask(host)
 
-    async def _ask(self, host: Host) -> None:
+    async def _ask(self, host: HostAgent) -> None:
         boot = host.boot
         try:
             reply = await self._command(host.name, "refresh", {})
-            if reply.outcome == "expired":  # it came late, or the clocks had moved apart
+            if reply.outcome == "expired":  # it came late, or the alignment was wrong
                 log.debug("%s: refresh: %s", host.name, reply.why)
                 return
             if reply.outcome != "done":
-                self._complain(host, f"{reply.outcome}: {reply.why}")
+                self._warn(host, f"{reply.outcome}: {reply.why}")
                 return
             answer = msgspec.convert(reply.data, Refreshed)
         except (LinkError, DeadlineError) as error:
             log.debug("%s", error)
             return
         except ProtocolError as error:
-            self._complain(host, str(error))
+            self._warn(host, str(error))
             return
         finally:
             self._asking.discard(host.name)
         if host.boot == boot and host.up:
             rdma = {port: states.get("rdma") for port, states in answer.states.items()}
             host.refresh(answer.ports, rdma, answer.at_ns)
-            self._complained.discard(host.name)
+            self._warned.discard(host.name)
 
-    def _complain(self, host: Host, why: str) -> None:
-        """Once, until it works."""
-        if host.name not in self._complained:
-            self._complained.add(host.name)
+    def _warn(self, host: HostAgent, why: str) -> None:
+        """Log a failure once, until a request succeeds."""
+        if host.name not in self._warned:
+            self._warned.add(host.name)
             log.warning(
                 "%s: its agent does not say how its ports are, so their carriers are unknown: %s", host.name, why
             )

@@ -1,4 +1,4 @@
-"""Rival: another boot that says that it is a host's agent, while the one that lives has not said farewell."""
+"""Rival: another boot that claims to be a host's agent before the current boot has ended."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,35 +6,37 @@ from typing import Final
 from hwd_agents.wire import Birth
 
 ANSWER_WITHIN_S: Final = 3.0
-"""So long has the agent that lives to answer over the broker, on its own boot, when another boot is born. It is asked
-each second."""
+"""The current boot has this long to answer a request over the broker when the birth of another boot came. It is asked each
+second."""
 
 ON_ITS_WAY_S: Final = 0.5
+"""A message that comes within this time may have been sent before the request."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Rival:
-    """`asked_s`: since when the one that lives is asked.
+    """`asked_s`: when the current boot was first asked, on the loop's clock.
 
-    `refused`: it answered, so the rival waits for its end, or for its own next birth; `told`: once.
+    `refused`: the current boot answered, so the rival waits for the end of that boot, or for its own next birth.
+    `logged`: the refusal is in the log.
     """
 
     birth: Birth
     retained: bool
     asked_s: float
     refused: bool = False
-    told: bool = False
+    logged: bool = False
 
-    def again(self, birth: Birth, now_s: float, *, retained: bool) -> None:
-        """It was born once more. Who is being asked has no more time by that."""
+    def renew(self, birth: Birth, now_s: float, *, retained: bool) -> None:
+        """Take its next birth. That does not extend the time which the current boot has to answer."""
         self.birth, self.retained = birth, retained
         if self.refused:
             self.asked_s, self.refused = now_s, False
 
-    def hears(self, heard_s: float | None) -> bool:
-        """Whether the one that lives was heard of since it was asked; what was on its way by then does not count."""
+    def was_answered(self, heard_s: float | None) -> bool:
+        """Whether the current boot, last heard at `heard_s`, has answered since it was asked."""
         return heard_s is not None and heard_s >= self.asked_s + ON_ITS_WAY_S
 
-    def waits(self, now_s: float) -> bool:
-        """Whether the one that lives may still answer."""
+    def has_to_wait(self, now_s: float) -> bool:
+        """Whether the current boot may still answer."""
         return now_s - self.asked_s < ANSWER_WITHIN_S

@@ -11,8 +11,8 @@ from hwd_agents.wire import topic
 from hwd_drivers.core.documents import Document, Json
 from hwd_drivers.core.errors import LinkError
 
-PLACE: Final = "runs"
-"""Stands where other topics have a host; no host can be called so."""
+LEVEL: Final = "runs"
+"""The topic level in which other topics have the name of a host; no host can have this name."""
 
 log = logging.getLogger(__name__)
 
@@ -20,28 +20,28 @@ log = logging.getLogger(__name__)
 class RunTopics:
     """A `Sink`: publishes the data of each `run.state`, retained.
 
-    `kept()` is the present state of all runs that shall have a topic, by run.
+    `statuses()`: the present state of all runs that shall have a topic, by run.
 
-    What the broker retains of other runs is cleared, from earlier lives of the daemon too. While the bus is away only
-    the last state of each run waits.
+    The retained messages of other runs are deleted, also those that the daemon published before its last start. While
+    the broker is not connected only the last state of each run waits.
     """
 
     TAKES: ClassVar = ("run.state",)
 
-    def __init__(self, bus: Bus, testbed: str, kept: Callable[[], Mapping[str, Mapping[str, Json]]]) -> None:
+    def __init__(self, bus: Bus, testbed: str, statuses: Callable[[], Mapping[str, Mapping[str, Json]]]) -> None:
         self._bus = bus
         self._testbed = testbed
-        self._kept = kept
+        self._statuses = statuses
         self._due: dict[str, None] = {}
         self._retained: set[str] = set()
         self._changed = asyncio.Event()
         self._done = asyncio.Event()
-        bus.subscribe(topic(testbed, PLACE, "+"), self._found)
+        bus.subscribe(topic(testbed, LEVEL, "+"), self._take_retained)
         bus.on_up(self._bus_up)
 
     def __call__(self, document: Document) -> None:
         if document.kind == "run.state":
-            self._wake(str(document.data["run"]))
+            self._set_due(str(document.data["run"]))
 
     async def run(self) -> None:
         """Publish until cancelled."""
@@ -54,7 +54,7 @@ class RunTopics:
                 log.debug("%s", error)  # all is published again when the bus is up
 
     async def flush(self) -> None:
-        """Until nothing is due, or the bus is away."""
+        """Wait until all is published, or the broker is not connected."""
         while self._due and self._bus.connected:
             self._done.clear()
             await self._done.wait()
@@ -62,15 +62,15 @@ class RunTopics:
     async def _publish_due(self) -> None:
         try:
             while self._due:
-                kept = self._kept()
-                for run in self._retained.difference(kept, self._due):
+                statuses = self._statuses()
+                for run in self._retained.difference(statuses, self._due):
                     self._due[run] = None
                 run = next(iter(self._due))
-                status = kept.get(run)
+                status = statuses.get(run)
                 payload = b"" if status is None else json.dumps(status, separators=(",", ":")).encode()
-                del self._due[run]  # what comes meanwhile makes it due again
+                del self._due[run]  # a state that comes meanwhile makes it due again
                 try:
-                    await self._bus.publish(topic(self._testbed, PLACE, run), payload, qos=1, retain=True)
+                    await self._bus.publish(topic(self._testbed, LEVEL, run), payload, qos=1, retain=True)
                 except LinkError:
                     self._due.setdefault(run)
                     raise
@@ -79,16 +79,16 @@ class RunTopics:
             self._done.set()
 
     def _bus_up(self) -> None:
-        for run in self._kept():
-            self._wake(run)
+        for run in self._statuses():
+            self._set_due(run)
 
-    def _found(self, incoming: Incoming) -> None:
-        """What the broker has, of whatever life of whichever daemon."""
+    def _take_retained(self, incoming: Incoming) -> None:
+        """Note a message that the broker retains, of whichever daemon."""
         run = incoming.topic.rpartition("/")[2]
-        if incoming.retained and incoming.payload and run not in self._kept():
+        if incoming.retained and incoming.payload and run not in self._statuses():
             self._retained.add(run)
-            self._wake(run)
+            self._set_due(run)
 
-    def _wake(self, run: str) -> None:
+    def _set_due(self, run: str) -> None:
         self._due[run] = None
         self._changed.set()

@@ -1,13 +1,13 @@
-"""Whether daemon and agent are near enough in version to understand each other: one minor version apart at most."""
+"""Version skew: whether daemon and agent understand each other, which they do at most one minor version apart."""
 
 from typing import Final
 
 MINORS_APART_MOST: Final = 1
-"""Each version reads what the one before it wrote, and leaves out what it does not know."""
+"""Each version reads the messages of the version before, and ignores unknown fields."""
 
 
 def skew(daemon: str, agent: str) -> str:
-    """What is wrong with the two versions together, with the remedy; empty where nothing is."""
+    """Why the two versions do not fit, and the remedy; empty where they fit."""
     ours, theirs = _parts(daemon), _parts(agent)
     if ours is None or theirs is None:
         strange = agent if theirs is None else daemon

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from hwd.bus.gateway import Gateway
-from hwd.bus.host import NEVER_HEARD
+from hwd.bus.host_agent import NEVER_HEARD
 from hwd.model.testbed import NicPortId
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import FailedError

@@ -9,8 +9,9 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
+from hwd.bus.birth_data import inventory_data
 from hwd.bus.gateway import Gateway
-from hwd.bus.host import inventory_data
+from hwd.bus.host_events import EventStore
 from hwd.bus.host_settings.run_settings import HostSettings
 from hwd.bus.host_switches.delegations import Delegations
 from hwd.bus.host_switches.selections import Selections
@@ -129,7 +130,7 @@ class Daemon:
             name: self._supervise(switch) for name, switch in self.testbed.switches.items() if switch.owner is None
         }
         await self._recall()
-        known = await self._records.alignments.read(self._machine.clock_name)
+        alignments = await self._records.alignments.read(self._machine.clock_name)
         self._gateway = Gateway(
             bus=self._bus,
             testbed=self.testbed.name,
@@ -137,11 +138,13 @@ class Daemon:
             clock=self._clock,
             ids=self._ids,
             sink=self._sink,
-            known={boot: Alignment.from_data(data) for (_, boot), data in known.items()},
-            seen=await self._records.seen(),
+            event_store=EventStore(
+                alignments={boot: Alignment.from_data(data) for (_, boot), data in alignments.items()},
+                positions=await self._records.seen(),
+                flush=self._recorder.flush,
+                full=lambda: self._recorder.full,
+            ),
             clocks_by_udp=not self._machine.virtual_time,
-            durable=self._recorder.flush,
-            full=lambda: self._recorder.full,
             reached=self._limits,
         )
         self._leases = Leases(store=self._records.leases, clock=self._clock, ids=self._ids, sink=self._sink)
@@ -154,14 +157,14 @@ class Daemon:
             store=self._records.delegations,
             clock=self._clock,
             sink=self._sink,
-            on_told=host_switches.told,
+            on_answer=host_switches.take_answer,
         )
         await self._delegations.load(self._leases)
         self._selections = Selections(
             self.testbed,
             self._fabric,
             self._delegations,
-            observed=lambda: {**self.reconfigurer.observed, **host_switches.given()},
+            observed=lambda: {**self.reconfigurer.observed, **host_switches.crossconnects()},
             origins=origins,
             clock=self._clock,
             sink=self._sink,
@@ -170,7 +173,7 @@ class Daemon:
         self._selections.resume(*(await self._records.unfinished_selections.read()))
         for one in (host_switches, self._delegations, self._selections):
             self._sink.add(one, *one.TAKES)
-        planner = Planner(self.testbed, self._fabric, self._history.expect, host_switches.given)
+        planner = Planner(self.testbed, self._fabric, self._history.expect, host_switches.crossconnects)
         self.reconfigurer = Reconfigurer(
             planner=BackgroundPlanner(planner, self._offload),
             switches=Switches(self._supervisors, self._clock, origins),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib.metadata import version as version_of
 from pathlib import Path
 
-from hwd.bus.broker import Access, EmbeddedBroker, Logins
+from hwd.bus.broker import EmbeddedBroker, Logins, UserRights
 from hwd.config.run_files.places import Announcement, DaemonPlace, RackPlace, data_dir, rack_of, records_path, run_dir
 from hwd.daemon.broker_choice import EMBEDDED, chosen_broker
 from hwd.daemon.commit import find_commit
@@ -89,7 +89,7 @@ async def serve(options: ServeOptions, environment: Mapping[str, str] = os.envir
         ids, clock, draws = RandomIds(), SystemClock(), Draws(None)
         limits = Limits(clock)
         token = None if set_tokens else Token.load(data.path, ids, group=testbed.access_group)
-        logins = Logins.kept(Access.of(testbed), data.path, ids)
+        logins = Logins.from_folder(UserRights.of(testbed), data.path, ids)
         embedded = _embedded(broker, logins, limits)
         if embedded is not None:
             broker = await embedded.start()
@@ -239,7 +239,7 @@ def _embedded(mqtt: str, logins: Logins, limits: Limits) -> EmbeddedBroker | Non
         return None
     if address:
         host_and_port(address, "--mqtt embedded")
-    return EmbeddedBroker(address or "127.0.0.1:0", users=logins.users, access=logins.access, reached=limits)
+    return EmbeddedBroker(address or "127.0.0.1:0", users=logins.users, rights=logins.rights, reached=limits)
 
 
 def _rack(options: ServeOptions, testbed: Testbed, folder: Path) -> RackProcess | None:

@@ -59,7 +59,7 @@ class Brokers:
         if self.logins is None:
             return None
         url = self._with_login(host, self.from_here)
-        return url if BrokerUrl.parse(url).user == self.logins.access.user(host) else None
+        return url if BrokerUrl.parse(url).user == self.logins.rights.user(host) else None
 
     def for_host(self, name: str, facts: Mapping[str, Any], *, towards: str | None) -> str:
         """The URL for this host, with its login. `facts` are those of `hwd.rollout.onhost.facts.look`; `towards` is the
@@ -93,8 +93,8 @@ class Brokers:
         """A URL with the host's login in place of the daemon's own."""
         if self.logins is None:
             return url
-        access = self.logins.access
-        own = f"{access.daemon}:{self.logins.password(access.daemon)}@"
+        rights = self.logins.rights
+        own = f"{rights.daemon}:{self.logins.password(rights.daemon)}@"
         return self.logins.for_host(host, url.replace(f"//{own}", "//"))
 
 

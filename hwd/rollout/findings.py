@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from hwd.bus.host import selection_trouble
+from hwd.bus.birth_data import selection_trouble
 from hwd.bus.skew import skew
 from hwd.model.testbed import Host
 from hwd.rollout.versions import is_newer

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hwd.bus.gateway import Gateway
-from hwd.bus.host import HostView
 from hwd.bus.host_settings.run_settings import HostSettings
 from hwd.bus.host_switches.delegations import Delegations
+from hwd.bus.host_view import HostView
 from hwd.bus.skew import skew
 from hwd.config.playbook.step_claims import harmed
 from hwd.config.testbed.ends import parse_ends

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from hwd.bus import allowance as allowance_module
-from hwd.bus import gateway as gateway_module
+from hwd.bus import host_events
 from hwd.bus.allowance import (
     BIRTH_MOST_BYTES,
     BIRTHS_MOST,
@@ -18,11 +18,11 @@ from hwd.bus.allowance import (
     EVENTS_PER_S,
     STATES_MOST,
     STATES_PER_S,
-    UNBORN_MOST,
-    UNBORN_PER_S,
+    UNKNOWN_BOOTS_MOST,
+    UNKNOWN_BOOTS_PER_S,
     Allowance,
 )
-from hwd.bus.garbage import STRANGERS_MOST
+from hwd.bus.rejected_messages import STRANGERS_MOST
 from hwd.model.limit import Limit
 from hwd_agents.wire import Inventory, SpoolNote, State, encode, topic
 from hwd_drivers.twins.virtual_time import run_virtual
@@ -176,7 +176,7 @@ def test_events_of_ever_new_boots_are_taken_of_as_many_as_is_allowed_and_of_the_
         await world.until("host.event", boot=peer.boot)
         took_s = asyncio.get_running_loop().time() - started_s
         taken = {event["boot"] for event in world.of("host.event")}
-        assert UNBORN_MOST <= len(taken) <= UNBORN_MOST + UNBORN_PER_S * took_s + 2
+        assert UNKNOWN_BOOTS_MOST <= len(taken) <= UNKNOWN_BOOTS_MOST + UNKNOWN_BOOTS_PER_S * took_s + 2
         assert reached.counts[Limit.AGENT_EVENTS] > 800
         await asyncio.sleep(10)
         refused = boots[-1]
@@ -191,7 +191,7 @@ def test_events_of_ever_new_boots_are_taken_of_as_many_as_is_allowed_and_of_the_
 
 
 def test_of_past_boots_the_newest_alone_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gateway_module, "SEEN_BOOTS_MOST", 3)
+    monkeypatch.setattr(host_events, "PAST_BOOTS_MOST", 3)
 
     async def scenario(world: World) -> None:
         peer = world.peer()

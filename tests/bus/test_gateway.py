@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwd.bus.broker import EmbeddedBroker
-from hwd.bus.gateway import UNALIGNED_BOOTS_MOST, Gateway
+from hwd.bus.gateway import Gateway
+from hwd.bus.host_events import UNALIGNED_BOOTS_MOST, EventStore
 from hwd.model.kinds import check
 from hwd.records import RecordingSink, Records
 from hwd.timeline.alignment import Alignment
@@ -550,7 +551,9 @@ def test_restarted_daemon_neither_repeats_nor_misses_events() -> None:
         assert alignment is not None
         await world.stop()
         late = peer.event()
-        again = world.new_gateway(known={"boot-1": alignment}, seen={("h0", "boot-1"): 3})
+        again = world.new_gateway(
+            event_store=EventStore(alignments={"boot-1": alignment}, positions={("h0", "boot-1"): 3})
+        )
         world.start(again)
         await world.until("bus.up", 2)
         await peer.send(*events, late)
@@ -624,7 +627,7 @@ def test_acknowledgement_waits_until_the_events_are_durable() -> None:
             if (error := results.pop(0) if results else None) is not None:
                 raise error
 
-        world.start(world.new_gateway(durable=durable))
+        world.start(world.new_gateway(event_store=EventStore(flush=durable)))
         peer = await world.aligned_peer()
         await peer.send(peer.event())
         await world.until("host.event")
@@ -654,8 +657,7 @@ def test_events_wait_in_the_spool_while_the_records_are_full() -> None:
                 clock=world.clock,
                 ids=SeededIds(1),
                 sink=take,
-                durable=recorder.flush,
-                full=lambda: recorder.full,
+                event_store=EventStore(flush=recorder.flush, full=lambda: recorder.full),
             )
         )
         peer = await world.aligned_peer()
@@ -682,7 +684,7 @@ def test_acknowledgement_goes_out_once_and_again_when_the_agent_did_not_hear_it(
         async def durable() -> None:
             durable_calls.append(None)
 
-        world.start(world.new_gateway(durable=durable))
+        world.start(world.new_gateway(event_store=EventStore(flush=durable)))
         acked = []
         for number in range(20):
             peer = await world.aligned_peer(boot=f"boot-{number}")

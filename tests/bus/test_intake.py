@@ -123,7 +123,7 @@ def test_each_lost_event_counts_once_whoever_tells_of_it(story: Story, news: lis
     for who, boot, first, last in story:
         match who:
             case "told":
-                found.append(losses.told({"count": last - first + 1, "ranges": [[boot, first, last]]}))
+                found.append(losses.reported({"count": last - first + 1, "ranges": [[boot, first, last]]}))
             case "missed":
                 found.append(losses.missed(boot, first, last))
             case _:
@@ -139,4 +139,4 @@ def test_each_lost_event_counts_once_whoever_tells_of_it(story: Story, news: lis
     ],
 )
 def test_loss_that_is_not_named_counts_as_told(data: dict[str, object], news: int) -> None:
-    assert Losses().told(data) == news
+    assert Losses().reported(data) == news

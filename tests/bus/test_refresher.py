@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from hwd.bus.host_events import EventStore
 from hwd.timeline.alignment import Alignment
 from hwd_agents.wire import Command, Reply, State
 
@@ -39,7 +40,8 @@ def test_daemon_that_starts_anew_shows_the_present_carrier_and_never_the_retaine
         assert isinstance(alignment, Alignment)
         await world.stop()
         world.documents.clear()
-        world.start(world.new_gateway(known={"boot-1": alignment}, seen={("h0", "boot-1"): 1}))
+        store = EventStore(alignments={"boot-1": alignment}, positions={("h0", "boot-1"): 1})
+        world.start(world.new_gateway(event_store=store))
         await world.until("host.birth", 2)
         assert told(world) == [None, False]
         assert carrier(world) is False
@@ -152,7 +154,7 @@ def test_answer_that_cannot_be_read_leaves_the_carrier_unknown_and_is_told_once(
 
 
 def test_lost_agent_is_in_the_log_once_and_so_is_its_return(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "hwd.bus.host")
+    caplog.set_level(logging.INFO, "hwd.bus.host_agent")
 
     async def scenario(world: World) -> None:
         peer = await world.aligned_peer()
@@ -165,14 +167,14 @@ def test_lost_agent_is_in_the_log_once_and_so_is_its_return(caplog: pytest.LogCa
         await world.until("host.up", 2)
 
     play(scenario)
-    down, up = [record for record in caplog.records if record.name == "hwd.bus.host"]
+    down, up = [record for record in caplog.records if record.name == "hwd.bus.host_agent"]
     assert (down.levelname, up.levelname) == ("WARNING", "INFO")
     assert down.getMessage().startswith("h0: agent down: ")
     assert up.getMessage().startswith("h0: agent up again; nothing was heard of it for 3")
 
 
 def test_broker_that_was_away_is_not_the_loss_of_an_agent(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "hwd.bus.host")
+    caplog.set_level(logging.INFO, "hwd.bus.host_agent")
 
     async def scenario(world: World) -> None:
         await world.aligned_peer()
@@ -183,7 +185,7 @@ def test_broker_that_was_away_is_not_the_loss_of_an_agent(caplog: pytest.LogCapt
         await asyncio.sleep(20)
 
     play(scenario)
-    assert [record for record in caplog.records if record.name == "hwd.bus.host"] == []
+    assert [record for record in caplog.records if record.name == "hwd.bus.host_agent"] == []
 
 
 def test_agent_that_died_while_the_broker_was_away_is_told_of_when_it_is_back(caplog: pytest.LogCaptureFixture) -> None:
@@ -198,12 +200,12 @@ def test_agent_that_died_while_the_broker_was_away_is_told_of_when_it_is_back(ca
         assert not world.gateway.hosts()["h0"].up
 
     play(scenario)
-    said = [record for record in caplog.records if record.name == "hwd.bus.host"]
+    said = [record for record in caplog.records if record.name == "hwd.bus.host_agent"]
     assert [record.levelname for record in said] == ["WARNING"]
 
 
 def test_agent_that_was_stopped_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "hwd.bus.host")
+    caplog.set_level(logging.INFO, "hwd.bus.host_agent")
 
     async def scenario(world: World) -> None:
         peer = await world.aligned_peer()
@@ -212,7 +214,7 @@ def test_agent_that_was_stopped_is_no_warning(caplog: pytest.LogCaptureFixture) 
         await asyncio.sleep(5)
 
     play(scenario)
-    (said,) = [record for record in caplog.records if record.name == "hwd.bus.host"]
+    (said,) = [record for record in caplog.records if record.name == "hwd.bus.host_agent"]
     assert (said.levelname, said.getMessage()) == ("INFO", "h0: agent down: it stopped in order")
 
 

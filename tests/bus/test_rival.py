@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from hwd.bus.gateway import Gateway
-from hwd.bus.host import HostView
+from hwd.bus.host_view import HostView
 from hwd.bus.rival import ANSWER_WITHIN_S
 from hwd_agents.bus.memory import MemoryBroker, MemoryBus
 from hwd_agents.bus.protocol import Incoming, Will

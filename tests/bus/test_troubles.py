@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from hwd.bus.allowance import Allowance
-from hwd.bus.host import Host
+from hwd.bus.host_agent import HostAgent
 from hwd_agents.wire import Birth, Inventory, PortNote, SourceNote, SpoolNote
 from hwd_drivers.twins.virtual_time import run_virtual
 
@@ -43,14 +43,14 @@ def birth(*, spool: str = "", link: str = "") -> Birth:
 def test_a_full_disk_and_a_renamed_interface_are_in_the_log_once_and_so_is_their_end(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level(logging.INFO, "hwd.bus.host")
+    caplog.set_level(logging.INFO, "hwd.bus.host_agent")
     tell = [birth(), birth(spool=FULL), birth(spool=FULL), birth(spool=FULL, link=RENAMED)]
 
     async def take(*births: Birth) -> None:
         for told in births:
             host.take_birth(told, 0.0)
 
-    host = Host("h0", lambda kind, **data: None, lambda cause: None, Allowance("h0", lambda limit, detail: None))
+    host = HostAgent("h0", lambda kind, **data: None, lambda cause: None, Allowance("h0", lambda limit, detail: None))
     run_virtual(take(*tell))
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("WARNING", f"h0: spool: {FULL}"),

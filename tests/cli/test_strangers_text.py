@@ -75,7 +75,7 @@ def test_the_log_of_a_daemon_has_one_line_for_what_an_agent_said(capsys: pytest.
     handlers, level = root.handlers[:], root.level
     try:
         log_to_stderr(verbose=False)
-        logging.getLogger("hwd.bus.host").warning("%s: agent down: %s", "h0", EVIL)
+        logging.getLogger("hwd.bus.host_agent").warning("%s: agent down: %s", "h0", EVIL)
     finally:
         root.handlers[:] = handlers
         root.setLevel(level)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hwd.bus.broker import Access, Logins
+from hwd.bus.broker import Logins, UserRights
 from hwd.rollout.broker import Brokers
 from hwd_drivers.core.errors import ConfigError
 
@@ -73,7 +73,7 @@ def test_no_broker_at_all_is_said_with_the_remedy() -> None:
         _ = brokers().from_here
 
 
-LOGINS = Logins(Access(testbed="lab", hosts=frozenset({"h0", "h1"})), "secret")
+LOGINS = Logins(UserRights(testbed="lab", hosts=frozenset({"h0", "h1"})), "secret")
 
 
 def test_a_host_gets_its_own_login_and_never_the_daemons() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hwd.bus.broker import Access, EmbeddedBroker, Logins
+from hwd.bus.broker import EmbeddedBroker, Logins, UserRights
 from hwd.model.testbed import Host, Testbed
 from hwd.rollout.births import connected
 from hwd.rollout.broker import Brokers
@@ -82,9 +82,9 @@ async def test_a_host_with_nothing_to_watch_is_not_laid_on_the_broker(sshd: Any,
 async def test_whether_the_broker_takes_the_password_of_the_host_is_said_and_its_agent_not_disturbed(
     users: tuple[str, ...], light: str, words: str, sshd: Any, tmp_path: Path
 ) -> None:
-    access = Access(testbed="lab", hosts=frozenset({"h0"}))
-    logins = Logins(access, "secret")
-    broker = EmbeddedBroker(users={user: logins.password(user) for user in users}, access=access)
+    rights = UserRights(testbed="lab", hosts=frozenset({"h0"}))
+    logins = Logins(rights, "secret")
+    broker = EmbeddedBroker(users={user: logins.password(user) for user in users}, rights=rights)
     url = await broker.start()
     other = MqttBus(logins.for_daemon(url), "hwd-lab-h0", SystemClock(), Draws(None))
     lost: list[str] = []

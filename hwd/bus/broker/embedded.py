@@ -1,4 +1,4 @@
-"""EmbeddedBroker: an MQTT 3.1.1 broker (amqtt) in the daemon's own loop, for racks that have no other."""
+"""EmbeddedBroker: an MQTT 3.1.1 broker (amqtt) in the daemon's own loop, for racks without another broker."""
 
 import asyncio
 import ipaddress
@@ -13,12 +13,12 @@ from amqtt.contexts import BrokerConfig, ListenerConfig, ListenerType
 from amqtt.errors import AMQTTError
 from amqtt.mqtt.connack import SERVER_UNAVAILABLE, ConnackPacket
 
-from hwd.bus.broker.access import Access
-from hwd.bus.broker.door import Door, DoorAuth, DoorTopics, Refusal, read_connect
-from hwd.bus.broker.pace import Pace
+from hwd.bus.broker.admission import Admission, AdmissionAuth, AdmissionTopics, Refusal, read_connect
 from hwd.bus.broker.packets import PacketReader
 from hwd.bus.broker.rack_broker import RackBroker
 from hwd.bus.broker.refusals import Refusals
+from hwd.bus.broker.send_rate import SendRate
+from hwd.bus.broker.user_rights import UserRights
 from hwd.model.limit import Limit, Reached
 from hwd_drivers.core.errors import ConfigError, ProtocolError
 from hwd_drivers.core.reason import reason_of
@@ -27,29 +27,30 @@ from hwd_drivers.transports.accept_loop import AcceptLoop
 log = logging.getLogger(__name__)
 
 LISTENER: Final = "default"
-DEAD_PEER_MS: Final = 20_000
-"""A client that took no byte for so long is gone; amqtt itself never drops a silent or a stuck client."""
+UNACKNOWLEDGED_MOST_MS: Final = 20_000
+"""The kernel closes a connection whose client acknowledges no byte for this long. amqtt itself never drops a silent
+client."""
 CANCEL_AGAIN_S: Final = 0.5
 """A client of amqtt may lose a cancellation: asyncio.wait_for of Python 3.11 does where it comes together with what is
 waited for."""
 PROBE_AFTER_S, PROBE_EVERY_S, PROBES = 10, 5, 2
 BACKLOG: Final = 128
 PACKET_MOST_BYTES: Final = (1 << 20) + 1024
-"""The largest payload that the daemon takes, 1 MiB, and its topic."""
+"""The largest payload that the daemon accepts, 1 MiB, and its topic."""
 CONNECT_MOST_BYTES: Final = 16 * 1024
 CONNECT_WITHIN_S: Final = 5.0
-"""Clients connect and say CONNECT in one go."""
+"""Clients send CONNECT right after they connect."""
 UNKNOWN_MOST: Final = 64
-"""Connections that have not said who they are: of more, the oldest makes room."""
+"""Connections that have not sent CONNECT: with one more, the oldest is closed."""
 USER_MOST: Final = 32
-"""Connections of one user: of the daemon's, `hwd agent` and whoever looks on are more."""
+"""Connections of one user. `hwd agent` and other clients use the daemon's user, too."""
 END_WITHIN_S: Final = 2.0
-"""For the end of a client whose place another takes, its will included."""
+"""The time limit for the end of a client, its will included, whose id another one takes."""
 
 
 @dataclass(slots=True, eq=False)
 class _Client:
-    """A connection. `id` and `user` are known when it was let in."""
+    """A connection. `id` and `user` are empty until it is admitted."""
 
     connection: socket.socket
     task: asyncio.Task[None] | None = None
@@ -57,7 +58,7 @@ class _Client:
     id: str = ""
     user: str = ""
 
-    def cut(self) -> None:
+    def close(self) -> None:
         if self.writer is not None:
             self.writer.transport.abort()
         elif self.task is not None:
@@ -65,11 +66,11 @@ class _Client:
 
 
 class EmbeddedBroker:
-    """Serves MQTT on `HOST:PORT` (port 0: a free one) and writes no files: what is retained ends with it.
+    """Serves MQTT on `HOST:PORT` (port 0: a free one) and writes no files: retained messages are lost when it is closed.
 
-    Without `users` (name to password) anybody may connect, so it then listens on loopback only; `hwd serve` gives them
-    always. `access`: what they may do; None lets each do everything. The sockets are ours (amqtt's external listener):
-    TCP_NODELAY is set, the real port is known, dead peers are found by the kernel, packets and connections have limits,
+    Without `users` (name to password) anybody may connect, so it then listens on loopback only; `hwd serve` always
+    passes users. `rights`: what they may do; None: everything. The sockets are ours (amqtt's external listener):
+    TCP_NODELAY is set, the real port is known, the kernel finds lost peers, packets and connections have limits,
     and closing leaves nothing open.
 
     ```
@@ -85,7 +86,7 @@ class EmbeddedBroker:
         address: str = "127.0.0.1:0",
         *,
         users: Mapping[str, str] | None = None,
-        access: Access | None = None,
+        rights: UserRights | None = None,
         reached: Reached = lambda limit, detail: None,
         connect_within_s: float = CONNECT_WITHIN_S,
     ) -> None:
@@ -101,7 +102,7 @@ class EmbeddedBroker:
         if without := [name for name, password in (users or {}).items() if not password]:
             raise ConfigError(f"broker {address}: users without a password: {', '.join(without)}")
         self._port = int(port)
-        self._door = Door(users=dict(users or {}), access=access)
+        self._admission = Admission(users=dict(users or {}), rights=rights)
         self._reached = reached
         self._connect_within_s = connect_within_s
         self.refusals = Refusals()
@@ -111,14 +112,14 @@ class EmbeddedBroker:
         self._clients: dict[asyncio.Task[None], _Client] = {}
         self._unknown: dict[_Client, None] = {}
         self._by_id: dict[str, _Client] = {}
-        self._paces = {access.user(host): Pace() for host in access.hosts} if access is not None else {}
+        self._send_rates = {rights.user(host): SendRate() for host in rights.hosts} if rights is not None else {}
 
     async def start(self) -> str:
-        """Listen; return the URL without a user. Raises ConfigError where the address cannot be had."""
-        asked = (DoorAuth,) if self._door.access is None else (DoorAuth, DoorTopics)
+        """Listen; return the URL without a user. Raises ConfigError where it cannot listen on the address."""
+        asked = (AdmissionAuth,) if self._admission.rights is None else (AdmissionAuth, AdmissionTopics)
         config = BrokerConfig(
             listeners={LISTENER: ListenerConfig(type=ListenerType.EXTERNAL)},
-            plugins={f"{one.__module__}.{one.__qualname__}": {"door": self._door} for one in asked},
+            plugins={f"{one.__module__}.{one.__qualname__}": {"admission": self._admission} for one in asked},
         )
         broker = RackBroker(config)
         sock = _listen(self._host, self._port)
@@ -138,7 +139,7 @@ class EmbeddedBroker:
         await asyncio.wait([accepting])
         sock.close()
         for client in self._clients.values():
-            client.cut()
+            client.close()
         await broker.shutdown()
         while self._clients:
             for task in self._clients:
@@ -152,7 +153,7 @@ class EmbeddedBroker:
             self._reached(
                 Limit.MQTT_CONNECTIONS, f"{len(self._unknown) + 1} have not said CONNECT, at most {UNKNOWN_MOST}"
             )
-            self._cut_oldest()
+            self._close_oldest()
         client = _Client(connection)
         self._unknown[client] = None
         client.task = asyncio.get_running_loop().create_task(self._serve(client), name="hwd:broker/client")
@@ -164,25 +165,25 @@ class EmbeddedBroker:
         self._unknown.pop(client, None)
         if self._by_id.get(client.id) is client:
             del self._by_id[client.id]
-        if client.writer is None:  # it was cut before it began
+        if client.writer is None:  # it was closed before it was served
             client.connection.close()
 
     def _starved(self, error: OSError) -> None:
         self._reached(Limit.DESCRIPTORS, f"MQTT: {error.strerror}")
         self.refusals.note("", "", f"no connection can be taken: {error.strerror}")
-        self._cut_oldest()
+        self._close_oldest()
 
-    def _cut_oldest(self) -> None:
-        """Of those that have not said who they are."""
+    def _close_oldest(self) -> None:
+        """Close the oldest connection that has not sent CONNECT."""
         if (oldest := next(iter(self._unknown), None)) is not None:
             del self._unknown[oldest]
-            oldest.cut()
+            oldest.close()
 
     async def _serve(self, client: _Client) -> None:
         try:
-            _find_dead_peers(client.connection)
+            _set_keepalive(client.connection)
             reader, writer = await _streams(client.connection)
-        except OSError as error:  # it is gone already
+        except OSError as error:  # it is closed already
             log.debug("broker: a connection that nobody holds any more: %s", reason_of(error))
             return
         client.writer = writer
@@ -202,39 +203,39 @@ class EmbeddedBroker:
             writer.close()
 
     async def _admit(self, packets: PacketReader, client: _Client, writer: asyncio.StreamWriter) -> bool:
-        """Read who it is, and whether it may be that; another client of its id ends first."""
+        """Read the CONNECT and check it; another client with the same id is disconnected first."""
         try:
             async with asyncio.timeout(self._connect_within_s):
                 connect = await read_connect(await packets.first(most_bytes=CONNECT_MOST_BYTES))
         except TimeoutError:
             self._reached(Limit.MQTT_LATE, f"{_peer(writer)}: no CONNECT within {self._connect_within_s} s")
             return False
-        except asyncio.IncompleteReadError:  # it looked whether somebody listens
+        except asyncio.IncompleteReadError:  # it only checked whether the port is open
             return False
         self._unknown.pop(client, None)
         user, id = connect.username or "", connect.client_id or ""
-        refusal = self._door.refusal(connect) or self._crowded(user)
+        refusal = self._admission.refusal(connect) or self._refuse_crowd(user)
         if refusal is not None:
             self.refusals.note(id, _peer(writer), refusal.why)
             await ConnackPacket.build(0, refusal.code).to_stream(StreamWriterAdapter(writer))
             return False
         client.user, client.id = user, id
-        packets.pace = self._paces.get(user)
-        await self._take_place(client)
+        packets.rate = self._send_rates.get(user)
+        await self._replace_same_id(client)
         return True
 
-    def _crowded(self, user: str) -> Refusal | None:
+    def _refuse_crowd(self, user: str) -> Refusal | None:
         there = sum(client.user == user for client in self._clients.values())
-        if self._door.access is None or there < USER_MOST:
+        if self._admission.rights is None or there < USER_MOST:
             return None
         self._reached(Limit.MQTT_CONNECTIONS, f"{there + 1} of user {user}, at most {USER_MOST}")
         return Refusal(code=SERVER_UNAVAILABLE, why=f"user {user} has {there} connections, and {USER_MOST} are allowed")
 
-    async def _take_place(self, client: _Client) -> None:
-        """A client ends another of its id (MQTT 3.1.1, 3.1.4-2): that one's will is out before the new one is in."""
+    async def _replace_same_id(self, client: _Client) -> None:
+        """Disconnect another client of its id (MQTT 3.1.1, 3.1.4-2); the will of that one is published first."""
         before, self._by_id[client.id] = self._by_id.get(client.id), client
         if before is not None and before.task is not None:
-            before.cut()
+            before.close()
             _, running = await asyncio.wait([before.task], timeout=END_WITHIN_S)
             for task in running:
                 task.cancel()
@@ -269,10 +270,10 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _find_dead_peers(sock: socket.socket) -> None:
+def _set_keepalive(sock: socket.socket) -> None:
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, PROBE_AFTER_S)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, PROBE_EVERY_S)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, PROBES)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_PEER_MS)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNACKNOWLEDGED_MOST_MS)

@@ -1,4 +1,4 @@
-"""Logins: user and password of the daemon and of each host at the broker, made of one secret of a data folder."""
+"""Logins: user and password of the daemon and of each host at the broker, derived from one secret in a data folder."""
 
 import hmac
 import os
@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final, Self
 
-from hwd.bus.broker.access import Access
+from hwd.bus.broker.user_rights import UserRights
 from hwd.config.run_files.secret_file import draw_once
 from hwd_agents.bus.mqtt import BrokerUrl
 from hwd_drivers.core.errors import ConfigError
@@ -18,34 +18,34 @@ WHAT: Final = "secret of the broker's passwords"
 
 
 class Logins:
-    """A password is HMAC-SHA256 of its user under the secret, 160 bits in hexadecimal: who has one host's knows no
-    other's, and a host that is new has one at once.
+    """A password is HMAC-SHA256 of its user under the secret, 160 bits in hexadecimal. One password reveals no
+    other one, and a new host has its password at once.
 
-    logins = Logins.kept(Access.of(testbed), data_folder, ids)
+    logins = Logins.from_folder(UserRights.of(testbed), data_folder, ids)
     logins.for_host("h0", "mqtt://10.0.0.1:1883")       # mqtt://lab.h0:5f0c...@10.0.0.1:1883
     """
 
-    def __init__(self, access: Access, secret: str) -> None:
-        self.access = access
+    def __init__(self, rights: UserRights, secret: str) -> None:
+        self.rights = rights
         self._secret = secret.encode()
 
     @classmethod
-    def kept(cls, access: Access, data: Path, ids: Ids, *, for_owner: bool = False) -> Self:
-        """Of the secret in a data folder; drawn where it has none. Raises ConfigError where others may read it.
+    def from_folder(cls, rights: UserRights, data: Path, ids: Ids, *, for_owner: bool = False) -> Self:
+        """Read the secret in a data folder, or create it. Raises ConfigError where others may read it.
 
-        `for_owner`: root works for the user whose folder it is.
+        `for_owner`: root works for the owner of the folder, who then owns the secret too.
         """
         try:
             data.mkdir(mode=0o700, parents=True, exist_ok=True)
             owner = data.stat().st_uid if for_owner and os.geteuid() == 0 else None
         except OSError as error:
             raise ConfigError(f"{data}: cannot be used as data directory: {error.strerror}") from error
-        return cls(access, draw_once(data / FILE, ids, what=WHAT, owner=owner))
+        return cls(rights, draw_once(data / FILE, ids, what=WHAT, owner=owner))
 
     @property
     def users(self) -> Mapping[str, str]:
-        """All passwords by user, the daemon's first."""
-        names = (self.access.daemon, *(self.access.user(host) for host in sorted(self.access.hosts)))
+        """All passwords by user, that of the daemon first."""
+        names = (self.rights.daemon, *(self.rights.user(host) for host in sorted(self.rights.hosts)))
         return {name: self.password(name) for name in names}
 
     def password(self, user: str) -> str:
@@ -53,11 +53,11 @@ class Logins:
 
     def for_daemon(self, url: str) -> str:
         """The broker's URL with the daemon's login; as it is where it names a user already, or a Unix socket."""
-        return self._with(self.access.daemon, url)
+        return self._with(self.rights.daemon, url)
 
     def for_host(self, host: str, url: str) -> str:
-        """The same with the login of a host."""
-        return self._with(self.access.user(host), url)
+        """The broker's URL with the login of a host."""
+        return self._with(self.rights.user(host), url)
 
     def _with(self, user: str, url: str) -> str:
         broker = BrokerUrl.parse(url)

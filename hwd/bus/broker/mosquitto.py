@@ -13,14 +13,14 @@ from hwd_drivers.core.errors import ConfigError
 
 PASSWORDS, ACL, CONF = "passwords", "acl", "hwd.conf"
 ITERATIONS: Final = 101
-"""As mosquitto_passwd has it; more would guard weak passwords, and ours have 160 bits."""
+"""The number that mosquitto_passwd uses; more would protect weak passwords, and these have 160 bits."""
 SALT_BYTES: Final = 12
 MESSAGE_MOST_BYTES: Final = 1 << 20
-"""Of a payload: what the daemon takes."""
+"""The largest payload that the daemon accepts."""
 
 
 def mosquitto_files(logins: Logins, folder: Path) -> Mapping[str, str]:
-    """By name, what is to be in `folder`. The same secret and testbed make the same text."""
+    """The texts of the files for `folder`, by name. The same secret and testbed give the same texts."""
     if any(one.isspace() for one in str(folder)):
         raise ConfigError(f"{folder}: Mosquitto takes no path with a blank in it. Name another with --out")
     return {
@@ -32,11 +32,11 @@ def mosquitto_files(logins: Logins, folder: Path) -> Mapping[str, str]:
 
 
 def _rules(logins: Logins) -> str:
-    access = logins.access
-    lines = [f"user {access.daemon}", f"topic readwrite {topic(access.testbed, '#', '').rstrip('/')}"]
-    for host in sorted(access.hosts):
-        publishes, reads = access.publishes(host), access.reads(host)
-        lines += ["", f"user {access.user(host)}"]
+    rights = logins.rights
+    lines = [f"user {rights.daemon}", f"topic readwrite {topic(rights.testbed, '#', '').rstrip('/')}"]
+    for host in sorted(rights.hosts):
+        publishes, reads = rights.publishes(host), rights.reads(host)
+        lines += ["", f"user {rights.user(host)}"]
         for name in dict.fromkeys((*publishes, *reads)):
             may = "readwrite" if name in publishes and name in reads else "write" if name in publishes else "read"
             lines.append(f"topic {may} {name}")
@@ -44,7 +44,7 @@ def _rules(logins: Logins) -> str:
 
 
 def _hash(logins: Logins, user: str) -> str:
-    """As mosquitto_passwd writes it: PBKDF2 with SHA-512."""
+    """A hash in the format of mosquitto_passwd: PBKDF2 with SHA-512."""
     password = logins.password(user).encode()
     salt = hmac.new(password, b"salt of Mosquitto", sha256).digest()[:SALT_BYTES]
     key = pbkdf2_hmac("sha512", password, salt, ITERATIONS)

@@ -1,8 +1,8 @@
-"""Whole MQTT packets from a socket to amqtt, each within a limit.
+"""PacketReader: passes whole MQTT packets from a socket to amqtt, each checked and within a size limit.
 
-QoS 2 is not taken: amqtt would hold each such message, up to 65,535 of a client, until that one says that it may go.
+QoS 2 is refused: amqtt would store each such message, up to 65,535 of a client, until that client releases it.
 amqtt 0.12 reads as many bytes as a packet says that it has, up to 256 MB, and past its end where its fields say so.
-What a packet has more than its fields take, amqtt reads as the next packet.
+Bytes of a packet behind its last field it reads as the next packet.
 """
 
 import asyncio
@@ -13,17 +13,17 @@ from amqtt.adapters import ReaderAdapter
 from amqtt.mqtt.packet import CONNECT, DISCONNECT, PINGREQ, PUBACK, PUBLISH, SUBSCRIBE, UNSUBSCRIBE
 from typing_extensions import override
 
-from hwd.bus.broker.pace import Pace
+from hwd.bus.broker.send_rate import SendRate
 from hwd_drivers.core.errors import ProtocolError
 
 LENGTH_BYTES_MOST: Final = 4
-"""Of the remaining length, 7 bits each (MQTT 3.1.1, 2.2.3)."""
+"""The size of the field `remaining length`, with 7 bits in each byte (MQTT 3.1.1, 2.2.3)."""
 
 EXACTLY_ONCE: Final = 2
 """QoS 2 (MQTT 3.1.1, 3.3.1.2)."""
 FLAGS: Final = {CONNECT: 0, PUBACK: 0, SUBSCRIBE: 0b0010, UNSUBSCRIBE: 0b0010, PINGREQ: 0, DISCONNECT: 0}
-"""Of the first byte, by type of packet (2.2.2): what a client sends that takes no message of QoS 2. Those of a PUBLISH
-say more."""
+"""The flags in the first byte, by packet type (2.2.2), for all packets of a client without QoS 2. Those of a PUBLISH
+vary."""
 NAMES: Final = {
     CONNECT: "a CONNECT",
     PUBLISH: "a PUBLISH",
@@ -34,13 +34,12 @@ NAMES: Final = {
     DISCONNECT: "a DISCONNECT",
 }
 MQTT_5: Final = 5
-"""A CONNECT of it has other fields."""
+"""The protocol level of MQTT 5, whose CONNECT has other fields."""
 WILL, WILL_QOS, PASSWORD, USER = 0x04, 0x18, 0x40, 0x80
 """Flags of a CONNECT (3.1.2.3)."""
 
 REST_EVERY: Final = 32
-"""Packets, until all else in the loop has its turn: amqtt itself may read all that has come before it does anything
-with it."""
+"""Packets until other tasks of the loop run: amqtt itself may read all packets that came before it processes one."""
 
 
 def check_head(head: int, *, first: bool) -> None:
@@ -88,13 +87,13 @@ def check_packet(head: int, body: bytes) -> None:
 
 
 class PacketReader(ReaderAdapter):
-    """Gives out the bytes of one packet after another.
+    """Returns the bytes of one packet after another.
 
     One of more than `most_bytes`, its header included, raises ProtocolError before it is read, and `over` is called
     with its size.
 
-    Whoever reads past the end of a packet gets IncompleteReadError, then and ever after: where the next packet begins
-    nobody could say.
+    Reading past the end of a packet raises IncompleteReadError, then and in all later calls, since the start of the next
+    packet is unknown.
     """
 
     def __init__(self, reader: asyncio.StreamReader, *, most_bytes: int, over: Callable[[int], None]) -> None:
@@ -105,13 +104,13 @@ class PacketReader(ReaderAdapter):
         self._at = 0
         self._broken = False
         self._count = 0
-        self.pace: Pace | None = None
-        """Of whoever sends, where it has to keep one."""
+        self.rate: SendRate | None = None
+        """The rate limit of the sender; None where there is none."""
         self.why = ""
-        """What was wrong with the last packet; amqtt does not say it."""
+        """What was wrong with the last packet; amqtt does not report it."""
 
     async def first(self, *, most_bytes: int) -> bytes:
-        """The first packet, which `read` gives out again."""
+        """Read the first packet; `read` returns it again."""
         await self._fill(most_bytes, first=True)
         return self._packet
 
@@ -157,8 +156,8 @@ class PacketReader(ReaderAdapter):
             raise
 
     async def _rest(self, size: int) -> None:
-        if self.pace is not None:
-            await self.pace.wait(size)
+        if self.rate is not None:
+            await self.rate.wait(size)
         self._count += 1
         if self._count % REST_EVERY == 0:
             await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""RackBroker: amqtt's broker, without waits while it walks over subscriptions, and with retained messages."""
+"""RackBroker: amqtt's broker with two faults repaired: waits within an iteration over subscriptions, retained messages."""
 
 import asyncio
 import logging
@@ -22,12 +22,13 @@ REFUSED: Final = 0x80
 
 
 class RackBroker(Broker):
-    """Overrides public methods of amqtt 0.12 alone. That walks over its subscriptions while other clients come and go.
+    """Overrides only public methods of amqtt 0.12.
 
-    Where it waits in the middle of such a walk, a message does not reach all subscribers, or a client that connects is
-    dropped (RuntimeError). It waits for plugins, which `DirectPlugins` ends. And it waits while it sends retained
-    messages to a client that connects, of the subscriptions of all clients: so it gets no retained messages. They are
-    kept here, and go out to a client for its own subscriptions.
+    amqtt iterates over its subscriptions while clients connect and disconnect. Where it awaits something within that
+    iteration, a message does not reach all subscribers, or a client that connects is dropped (RuntimeError). It awaits
+    plugins there, which `DirectPlugins` prevents. It also awaits the sending of retained messages to a client that
+    connects, for the subscriptions of all clients: so amqtt gets no retained messages. They are stored here, and sent to a
+    client for its own subscriptions.
     """
 
     def __init__(self, config: BrokerConfig) -> None:
@@ -35,7 +36,7 @@ class RackBroker(Broker):
         context = BrokerContext(self)
         context.config = self.config
         self.plugins_manager = DirectPlugins(NAMESPACE, context)
-        self._kept: dict[str, tuple[bytes, int]] = {}  # by topic: payload, QoS
+        self._retained: dict[str, tuple[bytes, int]] = {}  # by topic: payload, QoS
         self._sending: set[asyncio.Task[object]] = set()
 
     @override
@@ -49,9 +50,9 @@ class RackBroker(Broker):
         if topic_name is None:
             return
         if data:
-            self._kept[topic_name] = bytes(data), qos or 0
+            self._retained[topic_name] = bytes(data), qos or 0
         else:
-            self._kept.pop(topic_name, None)
+            self._retained.pop(topic_name, None)
 
     @override
     async def add_subscription(self, subscription: tuple[str, int], session: Session) -> int:
@@ -61,11 +62,11 @@ class RackBroker(Broker):
         return code
 
     def _send_retained(self, topic_filter: str, most_qos: int, session: Session) -> None:
-        """After the SUBACK, which goes out in this turn of the loop."""
+        """Send them after the SUBACK, which is sent in this iteration of the loop."""
         _, handler = self.sessions.get(session.client_id or "", (None, None))
         if handler is None:
             return
-        for topic, (payload, qos) in self._kept.items():
+        for topic, (payload, qos) in self._retained.items():
             if matches(topic_filter, topic):
                 sending = asyncio.ensure_future(handler.mqtt_publish(topic, payload, min(qos, most_qos), retain=True))
                 self._sending.add(sending)
@@ -78,7 +79,7 @@ class RackBroker(Broker):
 
 
 class DirectPlugins(PluginManager[BrokerContext]):
-    """Asks the plugins about topics in the task of its caller. amqtt starts a task for each and waits for it."""
+    """Calls the topic plugins in the task of the caller. amqtt starts a task for each and awaits it."""
 
     @override
     async def map_plugin_topic(

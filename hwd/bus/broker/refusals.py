@@ -1,4 +1,4 @@
-"""Refusals: whom the embedded broker did not let in, or cut off, said without letting them flood the log."""
+"""Refusals: logs which clients the embedded broker refused or disconnected, at a limited rate."""
 
 import asyncio
 import logging
@@ -8,17 +8,16 @@ from typing import Final
 log = logging.getLogger(__name__)
 
 EVERY_S: Final = 60.0
-"""Between two lines about one client and one reason; the next one says how many there were."""
+"""The least time between two lines about one client and one reason; a line says how many refusals it stands for."""
 KEYS_MOST: Final = 64
-"""Names are made up by whoever connects: beyond these they count together."""
+"""Names are invented by whoever connects: more than this many are counted together."""
 TEXT_MOST: Final = 100
 
 
 class Refusals:
-    """`note` logs.
+    """Counts refusals by client id and reason.
 
-    `call(client id, why)` of `on_note` is for the status of the host whose agent it may be: anybody may have said that
-    id.
+    Calls of `on_note` get (client id, why) for the status of the host with that id; any client can claim any id.
     """
 
     def __init__(self) -> None:
@@ -35,29 +34,31 @@ class Refusals:
             self._forget(now_s)
         if key not in self._tallies and len(self._tallies) >= KEYS_MOST:
             key = ("", "others were refused, or cut off")
-        said_s, count = self._tallies.get(key, (now_s - EVERY_S, 0))
+        logged_s, count = self._tallies.get(key, (now_s - EVERY_S, 0))
         count += 1
-        if now_s - said_s >= EVERY_S:
+        if now_s - logged_s >= EVERY_S:
             who = f"client {key[0]}" if key[0] else "a client"
             at = f" at {_plain(peer)}" if peer else ""
             times = f" ({count} times since it was last said)" if count > 1 else ""
             log.warning("broker: %s%s: %s%s", who, at, key[1], times)
-            said_s, count = now_s, 0
-        self._tallies[key] = (said_s, count)
+            logged_s, count = now_s, 0
+        self._tallies[key] = (logged_s, count)
         for call in self._calls:
             call(client_id, why)
 
     def _forget(self, now_s: float) -> None:
-        """What was said long ago and has not come since.
+        """Delete tallies whose line is old.
 
-        What came since is said with the next of its kind, so it is kept as long again.
+        A tally with refusals since its line stays twice as long, as the next line has to count them.
         """
-        old = [key for key, (said_s, count) in self._tallies.items() if now_s - said_s >= EVERY_S * (2 if count else 1)]
+        old = [
+            key for key, (logged_s, count) in self._tallies.items() if now_s - logged_s >= EVERY_S * (2 if count else 1)
+        ]
         for key in old:
             del self._tallies[key]
 
 
 def _plain(text: str) -> str:
-    """Without what would forge lines, or move the cursor of a terminal."""
-    shown = "".join(one if one.isprintable() else "?" for one in text)
-    return shown if len(shown) <= TEXT_MOST else f"{shown[:TEXT_MOST]}..."
+    """The text without characters that would forge log lines or control a terminal."""
+    text = "".join(one if one.isprintable() else "?" for one in text)
+    return text if len(text) <= TEXT_MOST else f"{text[:TEXT_MOST]}..."

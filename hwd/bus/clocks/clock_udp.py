@@ -1,4 +1,4 @@
-"""ClockUdp: asks one agent for the time by UDP, past the broker, with stamps of both kernels."""
+"""ClockUdp: asks one agent for the time by UDP, without the broker, with time stamps of both kernels."""
 
 import asyncio
 import logging
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from hwd.bus.clocks.exchange import ClockExchange
+from hwd.bus.clocks.clock_exchange import ClockExchange
 from hwd_agents.clock import datagram as clock_wire
 from hwd_agents.clock.stamped_socket import Address, ClockSocket
 from hwd_agents.wire import ClockUdp as Place
@@ -17,9 +17,9 @@ from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.reason import reason_of
 
 ANSWER_WITHIN_S: Final = 0.5
-"""What comes later is dropped: it would bound little."""
+"""A later answer is dropped: its bound on the offset would be wide."""
 TRY_FIRST_S, TRY_GROWTH, TRY_MOST_S = 1.0, 2.0, 60.0
-"""How long after a try that nobody answered the next one comes."""
+"""The pause after an attempt without an answer."""
 NO_ANSWER = "no answer from {address} port {port} by UDP, which a firewall or a network between may drop"
 
 log = logging.getLogger(__name__)
@@ -33,26 +33,26 @@ class _Asked:
 
 
 class ClockUdp:
-    """`garbage` hears of datagrams that nobody asked for: forged, repeated or late ones, which are dropped.
+    """`reject` is called with the reason for each datagram that is dropped: a forged, repeated or late one.
 
-    `why_not`: why it is not in use, empty where it is.
+    `why_not`: why UDP is not used, or empty.
     """
 
-    def __init__(self, *, clock: Clock, ids: Ids, garbage: Callable[[str], None]) -> None:
+    def __init__(self, *, clock: Clock, ids: Ids, reject: Callable[[str], None]) -> None:
         self._clock = clock
         self._ids = ids
-        self._garbage = garbage
+        self._reject = reject
         self._place: Place | None = None
         self._socket: ClockSocket | None = None
         self._asked: dict[bytes, _Asked] = {}
         self._before: tuple[bytes, _Asked] | None = None
         self._try_s, self._wait_s = 0.0, TRY_FIRST_S
         self.works = False
-        """The last one who was asked on this way has answered."""
+        """Whether the last request by UDP was answered."""
         self.why_not = "its agent names no port for it"
 
     def aim(self, place: Place | None, why_not: str) -> None:
-        """Ask there from now on; the same place again changes nothing."""
+        """Send requests to `place` from now on; the same place again changes nothing."""
         if place == self._place:
             return
         self.close()
@@ -80,7 +80,7 @@ class ClockUdp:
         self.why_not = "it was not tried yet"
 
     def close(self) -> None:
-        """Ask nobody."""
+        """Send no more requests."""
         if self._socket is not None:
             self._socket.close()
         self._socket = self._place = self._before = None
@@ -88,15 +88,15 @@ class ClockUdp:
 
     @property
     def due(self) -> bool:
-        """Whether it is to be tried, though it did not work or was not tried yet."""
+        """Whether to try UDP again, though it did not work or was not tried yet."""
         return self._socket is not None and not self.works and self._now_s() >= self._try_s
 
     def worked(self) -> None:
-        """It was answered."""
+        """An attempt was answered."""
         self.works, self.why_not, self._wait_s = True, "", TRY_FIRST_S
 
     def failed(self) -> None:
-        """Nobody answered."""
+        """An attempt was not answered."""
         self.works = False
         if self._place is not None:
             self.why_not = NO_ANSWER.format(address=self._place.address, port=self._place.port)
@@ -104,7 +104,7 @@ class ClockUdp:
         self._wait_s = min(TRY_MOST_S, self._wait_s * TRY_GROWTH)
 
     def ask(self, exchange: ClockExchange) -> int | None:
-        """Send a request, and return its id; None where it did not leave."""
+        """Send a request, and return its id; None where it could not be sent."""
         if self._socket is None or self._place is None:
             return None
         nonce = self._ids.token(length=clock_wire.NONCE_BYTES).encode()
@@ -142,7 +142,7 @@ class ClockUdp:
             asked.exchange.take_answer(asked.id, answer.t2_ns, answer.t3_ns, at_ns)
             self._before = answer.nonce, asked
         except ProtocolError as error:
-            self._garbage(str(error))
+            self._reject(str(error))
 
     def _now_s(self) -> float:
         return asyncio.get_running_loop().time()

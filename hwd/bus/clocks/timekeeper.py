@@ -1,12 +1,12 @@
-"""Timekeeper: asks one host's agent for the time, and says how the clocks are aligned and whether one was stepped."""
+"""Timekeeper: measures the clock of one host's agent, and reports the alignment and steps of the clock."""
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from hwd.bus.clocks.clock_exchange import ClockExchange, Way
 from hwd.bus.clocks.clock_udp import ClockUdp
-from hwd.bus.clocks.exchange import ClockExchange, Way
-from hwd.bus.host import Host, Tell
+from hwd.bus.host_agent import Emit, HostAgent
 from hwd.timeline.alignment import Alignment
 from hwd_agents.wire import ClockRequest, Reply
 from hwd_drivers.core.clock import Clock
@@ -14,44 +14,44 @@ from hwd_drivers.core.clock import Clock
 log = logging.getLogger(__name__)
 
 FIRST_BURST, LEAST_BURST, MOST_BURST, SPACING_S = 10, 2, 12, 0.007
-"""Volleys at a birth, and each time after until both ways were quick once; apart from each other, so that one delay
-does not meet them all."""
+"""The number of volleys: at a birth, and at least and at most in each later burst, which ends when both ways were quick
+once. The spacing lets one delay not affect them all."""
 VOLLEY = 3
-"""Requests one right after the answer to the other: the first wakes all on the way, and the others are a third quicker
-and more alike."""
+"""Requests of a volley, each sent when the one before is answered: the first one wakes the processes on the way, and the
+others are a third quicker and more alike."""
 LEAST_BURST_UDP = 1
-"""By UDP one volley mostly tells all: the kernels stamp, and no broker and no reader in between makes it slow."""
+"""By UDP one volley is mostly enough: the kernels make the stamps, and no broker and no reader in between adds a delay."""
 ANSWER_S, TRY_S = 0.5, 0.2
-"""For the last answers of a burst; for the one by which UDP is tried."""
+"""The time to wait for the last replies of a burst, and for the reply to the attempt by UDP."""
 ALIVE_S = 4.0
-"""A host that answers by UDP is asked over the broker after so long, whether its agent hears commands still."""
+"""An agent that answers by UDP is asked over the broker after this silence, as only that shows that it gets commands."""
 DOUBT_S = 1.0
-"""For a clock to be looked at, when a time of its agent cannot be; not more often than that."""
+"""The time limit for a measurement after an impossible time of an agent, and the least time between two of these."""
 BEHIND_S = 1.0
-"""Watchers stamp each for itself: so much an event may be before one that was sent before it."""
+"""Each watcher makes its own stamps: an event may be older by this much than one that was sent before it."""
 PERIOD_FIRST_S, PERIOD_GROWTH, PERIOD_MOST_S = 0.25, 1.5, 3.0
-"""Soon again at first, since the drift is not known yet: its error shrinks with the time between exchanges."""
-TELL_EVERY_S = 10.0
-"""An alignment that only became a little better is told this often."""
+"""Short at first, since the drift is unknown: its error shrinks with the time between exchanges."""
+EMIT_EVERY_S = 10.0
+"""How often an alignment that improved only a little is emitted."""
 SILENT_S = 10.0
-"""An agent that answers no request for so long is down, whatever the broker thinks."""
+"""An agent that answers no request for this long is down, whatever its state at the broker."""
 
 
 class Timekeeper:
-    """`send` publishes a request and returns whether it went out.
+    """Sends bursts of clock requests to one agent, by UDP where it answers, else over the broker.
 
-    `aligned` gets every new alignment, `tell` what is worth a document.
+    `send` publishes a request and returns whether it was sent. `aligned` is called with every new alignment.
     """
 
     def __init__(
         self,
-        host: Host,
+        host: HostAgent,
         *,
         clock: Clock,
         is_up: Callable[[], bool],
         send: Callable[[ClockRequest], Awaitable[bool]],
         aligned: Callable[[Alignment], None],
-        tell: Tell,
+        emit: Emit,
         udp: ClockUdp | None = None,
     ) -> None:
         self._host = host
@@ -59,39 +59,40 @@ class Timekeeper:
         self._is_up = is_up
         self._send = send
         self._aligned = aligned
-        self._tell = tell
+        self._emit = emit
         self._udp = udp
         self._woken = asyncio.Event()
-        self._looked = asyncio.Event()
-        self._seen: tuple[tuple[str, int], int] = ("", 0), 0
-        self._doubted_s = -DOUBT_S
+        self._measured = asyncio.Event()
+        self._newest: tuple[tuple[str, int], int] = ("", 0), 0
+        self._rechecked_s = -DOUBT_S
 
     def wake(self) -> None:
-        """A boot was born, or the bus is up."""
+        """Measure now: a birth came, or the broker is connected."""
         self._woken.set()
 
     def see(self, at_ns: int, *, now_ns: int) -> None:
-        """The stamp of an event of the boot that lives, which came at `now_ns`: one that its clock does not show yet,
-        or long before another, has the clock looked at now.
+        """Check the stamp of an event of the current boot, which came at `now_ns`.
 
-        Events come about in the order of their stamps, and those that are sent again are no newer than what was seen.
+        A stamp in the future, or long before an earlier one, starts a measurement now. Events come about in the order
+        of their stamps, and repeated ones are no newer than the newest before.
         """
         exchange = self._host.exchange
         alignment = None if exchange is None else exchange.alignment
         if exchange is None or alignment is None:
             return
-        if self._seen[0] != (exchange.boot, exchange.steps):
-            self._seen = (exchange.boot, exchange.steps), at_ns
+        if self._newest[0] != (exchange.boot, exchange.steps):
+            self._newest = (exchange.boot, exchange.steps), at_ns
         daemon_ns, error_ns = alignment.to_daemon(at_ns)
-        ahead_ns, behind_ns = daemon_ns - error_ns - now_ns, self._seen[1] - at_ns
-        self._seen = self._seen[0], max(at_ns, self._seen[1])
-        if (ahead_ns > 0 or behind_ns > BEHIND_S * 1e9) and self._now_s() - self._doubted_s >= DOUBT_S:
-            self._doubted_s = self._now_s()
+        ahead_ns, behind_ns = daemon_ns - error_ns - now_ns, self._newest[1] - at_ns
+        self._newest = self._newest[0], max(at_ns, self._newest[1])
+        if (ahead_ns > 0 or behind_ns > BEHIND_S * 1e9) and self._now_s() - self._rechecked_s >= DOUBT_S:
+            self._rechecked_s = self._now_s()
             self._woken.set()
 
     async def check(self, reply: Reply, *, since_ns: int) -> bool:
-        """Whether its clock was stepped, by the time in its reply to what was asked at `since_ns`; then it was looked
-        at anew, and told.
+        """Whether the agent's clock was stepped, judged by the time in its reply to a command that was sent at `since_ns`.
+
+        Where that time is impossible, the clock is measured again before this returns.
         """
         exchange = self._host.exchange
         alignment = None if exchange is None or exchange.boot != reply.boot else exchange.alignment
@@ -101,22 +102,22 @@ class Timekeeper:
         if since_ns - error_ns <= at_ns <= self._clock.monotonic_ns() + error_ns:
             return False
         steps = exchange.steps
-        self._looked.clear()
+        self._measured.clear()
         self._woken.set()
         try:
             async with asyncio.timeout(DOUBT_S):
-                await self._looked.wait()
+                await self._measured.wait()
         except TimeoutError:
             log.debug("%s: its clock could not be looked at", self._host.name)
         return exchange.steps > steps
 
     async def ask_alive(self) -> None:
-        """Ask the boot that lives over the broker, once, aside from what the clocks need."""
+        """Send one request to the current boot over the broker, apart from the bursts."""
         if (exchange := self._host.exchange) is not None:
             await self._ask_over_broker(exchange, aside=True)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Measure until cancelled."""
         try:
             await self._run()
         finally:
@@ -126,24 +127,24 @@ class Timekeeper:
     async def _run(self) -> None:
         exchange: ClockExchange | None = None
         period_s = PERIOD_FIRST_S
-        told_s, told_steps, told_via = -TELL_EVERY_S, 0, None
+        emitted_s, emitted_steps, emitted_via = -EMIT_EVERY_S, 0, None
         while True:
             self._woken.clear()
             if self._host.exchange is not exchange:
                 exchange, period_s = self._host.exchange, PERIOD_FIRST_S
-                told_s, told_steps, told_via = -TELL_EVERY_S, 0, None
+                emitted_s, emitted_steps, emitted_via = -EMIT_EVERY_S, 0, None
             if exchange is not None and self._is_up():
                 await self._measure(exchange)
                 alignment = exchange.alignment
                 if alignment is not None and self._host.exchange is exchange:
-                    stepped = exchange.steps != told_steps
+                    stepped = exchange.steps != emitted_steps
                     if stepped:
-                        self._tell_step(exchange)
+                        self._emit_step(exchange)
                         period_s = PERIOD_FIRST_S
-                    due = self._now_s() - told_s >= TELL_EVERY_S
-                    if stepped or due or period_s < PERIOD_MOST_S or exchange.via is not told_via:
-                        told_s, told_steps, told_via = self._now_s(), exchange.steps, exchange.via
-                        self._tell(
+                    due = self._now_s() - emitted_s >= EMIT_EVERY_S
+                    if stepped or due or period_s < PERIOD_MOST_S or exchange.via is not emitted_via:
+                        emitted_s, emitted_steps, emitted_via = self._now_s(), exchange.steps, exchange.via
+                        self._emit(
                             "clock.aligned",
                             host=self._host.name,
                             **alignment.to_data(),
@@ -152,11 +153,11 @@ class Timekeeper:
                             why_not_udp=exchange.why_not_udp,
                         )
                     self._aligned(alignment)
-                self._looked.set()
+                self._measured.set()
                 if self._host.up and self._host.silent_s(self._now_s()) > SILENT_S:
                     self._host.end(f"it answered no clock request for {SILENT_S} s")
                 if not self._host.up and period_s == PERIOD_MOST_S:
-                    self._host.missed()
+                    self._host.silent_since_bus_up()
                 period_s = min(PERIOD_MOST_S, period_s * PERIOD_GROWTH)
             try:
                 async with asyncio.timeout(period_s):
@@ -164,12 +165,12 @@ class Timekeeper:
             except TimeoutError:
                 continue
 
-    def _tell_step(self, exchange: ClockExchange) -> None:
+    def _emit_step(self, exchange: ClockExchange) -> None:
         step = exchange.last_step
         if step is None:
             return
         log.warning("%s: %s. Events from around then may be put wrong by that", self._host.name, step)
-        self._tell("clock.stepped", host=self._host.name, boot=exchange.boot, **step.to_data())
+        self._emit("clock.stepped", host=self._host.name, boot=exchange.boot, **step.to_data())
 
     async def _measure(self, exchange: ClockExchange) -> None:
         """By UDP where it is answered, else over the broker. One that is down is asked once, whether it is back."""
@@ -187,7 +188,7 @@ class Timekeeper:
             exchange.via = Way.BROKER if exchange.heard else exchange.via
 
     async def _udp_works(self, exchange: ClockExchange) -> bool:
-        """Whether a burst by UDP was answered."""
+        """Send a burst by UDP; return whether it was answered."""
         udp = self._udp
         if udp is None:
             exchange.why_not_udp = "the daemon asks nobody by UDP"
@@ -220,7 +221,7 @@ class Timekeeper:
     async def _burst(
         self, exchange: ClockExchange, ask: Callable[[ClockExchange], Awaitable[bool]], *, least: int
     ) -> None:
-        """Volleys until they are as quick as the best ones were, or it is clear that they will not be answered."""
+        """Send volleys until they are as quick as the best ones, or a request cannot be sent."""
         first = exchange.alignment is None
         exchange.begin_burst()
         for number in range(FIRST_BURST if first else MOST_BURST):

@@ -1,4 +1,4 @@
-"""Settings of hosts: what a run changes of NIC ports, by their agents, and the way back, whatever became of the run."""
+"""HostSettings: changes settings of NIC ports for a run, by their agents, and restores them however the run ends."""
 
 import asyncio
 import contextlib
@@ -19,14 +19,13 @@ from hwd_drivers.core.documents import Document, Json, Sink
 from hwd_drivers.core.errors import DeadlineError, FailedError, HwdError, RefusedError
 
 WITHIN_S: Final = 20.0
-"""A NIC's firmware may take seconds to be set; reading and setting one port of a twin takes a millisecond."""
+"""The time limit for an agent's answer. A NIC's firmware may take seconds; one port of a twin takes a millisecond."""
 HOLD_S: Final = 300.0
-"""So long an agent lets stand what a run has set when it hears nothing of us: longer than a daemon that is started
-anew, or a broker, is away."""
+"""An agent that gets no `hold` restores the settings of a run after this time; a restart of daemon or broker is shorter."""
 RENEW_S: Final = 60.0
-"""Some of them may get lost."""
+"""The period of `hold`: some of them may get lost."""
 AGAIN_S: Final = 5.0
-"""What could not be put back is tried again so often, and at each birth of its agent."""
+"""The pause before a failed put-back is tried again; a birth of its agent ends it early."""
 
 T = TypeVar("T")
 
@@ -36,14 +35,14 @@ log = logging.getLogger(__name__)
 class HostSettings:
     """`hwd.playbook.effects.HostActions`.
 
-    `under_way` names the runs that are not over: what others have set is put back by itself, while `run` runs.
+    `under_way` names the runs that are not over. `run` restores the settings of all other runs.
 
-    From the first `set` until all is put back the ports are held in `holds`, so that nobody else has them in between.
-    What is put back is on ports that nobody else has at that time; else it waits. Each setting that is put back is told
-    as `run.host` with the action `put-back`.
+    From the first `set` until all is restored the ports are reserved in `holds`, so that nobody else can lease them. A
+    put-back waits while somebody else has reserved one of its ports. Each restored setting is reported as `run.host`
+    with the action `put-back`.
 
-    What a run has set is held at its agents while it is under way, and `run` runs; an agent that hears nothing for
-    `hold_s` puts it back by itself.
+    While a run is under way, `run` sends `hold` to its agents; an agent that gets none for `hold_s` restores the
+    settings by itself.
 
     ```
     settings = HostSettings(gateway, testbed, holds=leases, under_way=lambda: runner.ids, clock=clock, sink=sink)
@@ -72,11 +71,11 @@ class HostSettings:
         self._sink = sink
         self._hold_s = hold_s
         self._renewed_ns: dict[tuple[str, str], int] = {}
-        self._stands: set[tuple[str, str]] = (
+        self._set_by_run: set[tuple[str, str]] = (
             set()
-        )  # (host, run) where something was set, and nobody has told that it is gone
-        self._complained: dict[tuple[str, str], str] = {}
-        self._born = asyncio.Event()
+        )  # (host, run) where something was set, and it was not reported as restored or lost
+        self._failures: dict[tuple[str, str], str] = {}
+        self._birth_came = asyncio.Event()
         self._holds = SettingHolds(holds, why=self._why, on_let_go=on_let_go)
         gateway.on_birth(self._take_birth)
 
@@ -87,11 +86,11 @@ class HostSettings:
         return tuple(hold for hold in self._holds.all() if hold.run not in alive)
 
     def kick(self, id: str) -> Hold | None:
-        """Let the ports go although something is still set there; None where there is no such hold.
+        """Release the ports although something is still set there; None where there is no such hold.
 
         Raises RefusedError while its run is under way.
 
-        It is put back all the same where its host comes back and nobody else has the ports.
+        The settings are restored all the same when the host is connected and nobody else has reserved the ports.
         """
         hold = self._holds.get(id)
         if hold is None:
@@ -105,44 +104,44 @@ class HostSettings:
         return hold
 
     async def run(self) -> None:
-        """Put back the settings of runs that are over, at each birth of an agent and now and then; until cancelled."""
+        """Restore the settings of runs that are over, at each birth of an agent and every few seconds; until cancelled."""
         while True:
-            self._born.clear()
-            await asyncio.gather(*(self._renew(host, run) for host, run in self._held_too_long()))
+            self._birth_came.clear()
+            await asyncio.gather(*(self._renew(host, run) for host, run in self._due_for_hold()))
             for host, run in self._orphans():
                 with self._gateway.containment.of(host, "its settings"), contextlib.suppress(HwdError):
-                    await self._put_back_at(host, run)  # what fails was told; tried again below
+                    await self._put_back_at(host, run)  # a failure is in the log, and is tried again below
             try:
                 async with asyncio.timeout(AGAIN_S):
-                    await self._born.wait()
+                    await self._birth_came.wait()
             except TimeoutError:
                 continue
 
     async def do(self, run: str, action: Action) -> Mapping[str, Json]:
-        """Set it; returns {before, after}, the states as the host read them.
+        """Set one setting; return {before, after}, the states as the host read them.
 
-        Raises RefusedError where the testbed file does not allow it, somebody else has the port, or host or NIC say no;
-        LinkError where the agent is away; FailedError where it did not come out; ProtocolError where the answer makes
-        no sense: what may be set then is put back as all is.
+        Raises RefusedError where the testbed file does not allow it, somebody else has reserved the port, or host or NIC refuse;
+        LinkError where the agent is not connected; FailedError where the setting failed; ProtocolError where the answer
+        is malformed: what may be set then is restored with all the rest.
         """
         if action.setting not in self._testbed.host_actions:
             raise RefusedError(
                 f"{action}: {action.setting} is not among the host_actions of testbed {self._testbed.name}"
             )
         host = action.port.host
-        if self._is_there(host):  # else nothing is sent, and nothing is to be put back
+        if self._can_be_asked(host):  # else nothing is sent, and nothing has to be restored
             self._holds.begin(host, run, str(action.port))
         arguments: dict[str, Any] = {"run": run, **action.to_data(), "for_s": self._hold_s}
         reply = await self._gateway.command(host, "set", arguments, within_s=WITHIN_S)
         changed = _read(host, str(action), reply, Changed)
         self._renewed_ns[host, run] = self._clock.monotonic_ns()
-        self._stands.add((host, run))
+        self._set_by_run.add((host, run))
         return {"before": changed.before, "after": changed.after}
 
     async def put_back(self, run: str) -> None:
-        """Put back all that the run has set. Raises HwdError, which says what is not put back and why.
+        """Restore all settings of the run. Raises HwdError, which says what is not restored and why.
 
-        It is tried again when the host is connected.
+        That is tried again when the host is connected.
         """
         hosts = [host for host, other in self._holds.keys if other == run]
         done = await asyncio.gather(*(self._put_back_at(host, run) for host in hosts), return_exceptions=True)
@@ -164,20 +163,20 @@ class HostSettings:
                 took_s = (self._clock.monotonic_ns() - began_ns) / 1e9
                 answer = _read(host, f"put back what run {run} set", reply, Restored)
                 for back in answer.back:
-                    self._tell(run, host, back, took_s)
-                self._holds.left(host, run, [f"{host}.{one.port}" for one in answer.left])
-                self._stands.discard((host, run))
+                    self._emit_restored(run, host, back, took_s)
+                self._holds.set_remaining(host, run, [f"{host}.{one.port}" for one in answer.left])
+                self._set_by_run.discard((host, run))
             if answer.left:
                 words = "; ".join(f"{one.port} {one.setting}: {one.why}" for one in answer.left)
                 raise FailedError(f"{host}: {words}")
         except HwdError as error:
-            self._complain(host, run, str(error))
+            self._log_failure(host, run, str(error))
             raise
-        if self._complained.pop((host, run), None) is not None:
+        if self._failures.pop((host, run), None) is not None:
             log.info("%s: what run %s set is put back", host, run)
 
-    def _held_too_long(self) -> list[tuple[str, str]]:
-        """(host, run) of runs under way that an agent has to hear of again, where it can be asked."""
+    def _due_for_hold(self) -> list[tuple[str, str]]:
+        """(host, run) of runs under way for which a `hold` is due, where the agent can be asked."""
         alive, now_ns = set(self._under_way()), self._clock.monotonic_ns()
         for key in [key for key in self._renewed_ns if key not in self._holds.keys]:
             del self._renewed_ns[key]
@@ -185,7 +184,7 @@ class HostSettings:
         return [
             (host, run)
             for host, run in self._holds.keys
-            if run in alive and self._is_there(host) and now_ns - self._renewed_ns.get((host, run), 0) >= every_ns
+            if run in alive and self._can_be_asked(host) and now_ns - self._renewed_ns.get((host, run), 0) >= every_ns
         ]
 
     async def _renew(self, host: str, run: str) -> None:
@@ -193,23 +192,23 @@ class HostSettings:
             await self._hold(host, run)
 
     async def _hold(self, host: str, run: str) -> None:
-        """Let what a run under way has set stand for longer.
+        """Send `hold`, so that the settings of a run under way stay for longer.
 
-        What its agent has put back by itself meanwhile is told, once.
+        Settings that the agent has restored by itself meanwhile are reported, once.
         """
         self._renewed_ns[host, run] = self._clock.monotonic_ns()
         try:
             reply = await self._gateway.command(host, "hold", {"run": run, "for_s": self._hold_s}, within_s=AGAIN_S)
             answer = _read(host, f"hold what run {run} set", reply, Held)
         except RefusedError as error:
-            log.debug("%s", error)  # an agent of before knows no limit: what was set stands until it is put back
+            log.debug("%s", error)  # an older agent has no time limit: its settings stay until a put-back
             return
         except HwdError as error:
             log.info("%s: what run %s set is not held for longer yet: %s", host, run, error)
             del self._renewed_ns[host, run]
             return
         for back in answer.back:
-            self._tell(run, host, back, 0.0)
+            self._emit_restored(run, host, back, 0.0)
         if answer.back:
             names = ", ".join(f"{host}.{back.port} {back.setting}" for back in answer.back)
             words = (
@@ -217,7 +216,7 @@ class HostSettings:
                 f"for {self._hold_s:g} s. What was measured after that "
                 "was measured without it"
             )
-        elif not answer.held and (host, run) in self._stands:
+        elif not answer.held and (host, run) in self._set_by_run:
             words = (
                 f"{host}: nothing of what this run set stands there any more: the host was started anew, "
                 f"or its agent, which had put it back. What was measured "
@@ -226,16 +225,16 @@ class HostSettings:
         else:
             return
         if not answer.held:
-            self._stands.discard((host, run))
+            self._set_by_run.discard((host, run))
         log.warning("run %s: %s", run, words)
         self._emit("run.note", run=run, text=words)
 
     def _orphans(self) -> list[tuple[str, str]]:
         """(host, run) of runs that are over, where the host's agent can be asked."""
         alive = set(self._under_way())
-        return [(host, run) for host, run in self._holds.keys if run not in alive and self._is_there(host)]
+        return [(host, run) for host, run in self._holds.keys if run not in alive and self._can_be_asked(host)]
 
-    def _is_there(self, host: str) -> bool:
+    def _can_be_asked(self, host: str) -> bool:
         """Whether its agent can be asked."""
         view = self._gateway.hosts().get(host)
         return view is not None and view.up and view.alignment is not None
@@ -245,11 +244,11 @@ class HostSettings:
         found: dict[str, set[str]] = {}
         for held in birth.settings if birth is not None else ():
             found.setdefault(held.run, set()).add(f"{host}.{held.port}")
-        self._holds.born(host, found)
-        self._born.set()
+        self._holds.take_birth(host, found)
+        self._birth_came.set()
 
     def _why(self, host: str, run: str) -> str:
-        """Why what it set stands there."""
+        """Why its settings are not restored yet."""
         if run in self._under_way():
             return f"run {run} is under way"
         view = self._gateway.hosts()[host]
@@ -257,14 +256,14 @@ class HostSettings:
             return "the broker is not connected"
         if not view.up:
             return f"its agent is down: {view.cause}"
-        return self._complained.get((host, run), "it is about to be asked")
+        return self._failures.get((host, run), "it is about to be asked")
 
-    def _complain(self, host: str, run: str, why: str) -> None:
-        if self._complained.get((host, run)) != why:
-            self._complained[host, run] = why
+    def _log_failure(self, host: str, run: str, why: str) -> None:
+        if self._failures.get((host, run)) != why:
+            self._failures[host, run] = why
             log.warning("%s: what run %s set is not put back yet: %s", host, run, why)
 
-    def _tell(self, run: str, host: str, back: Back, took_s: float) -> None:
+    def _emit_restored(self, run: str, host: str, back: Back, took_s: float) -> None:
         self._emit(
             "run.host",
             run=run,
@@ -283,7 +282,7 @@ class HostSettings:
 
 
 def _read(host: str, what: str, reply: Reply, kind: type[T]) -> T:
-    """What was done, in the shape that it has to have."""
+    """The data of a reply `done`; raises the error of any other outcome."""
     match reply.outcome:
         case "done":
             return msgspec.convert(reply.data, kind)  # the gateway has checked it

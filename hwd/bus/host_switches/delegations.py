@@ -1,4 +1,4 @@
-"""Delegated leases: which host may set its own switches, and under which epoch, over restarts of both sides."""
+"""Delegations: which host may set its own switches, and under which epoch; stored, so that a restart changes nothing."""
 
 import asyncio
 import logging
@@ -17,19 +17,19 @@ from hwd_drivers.core.documents import Document, Json, Sink
 from hwd_drivers.core.errors import FailedError, HwdError, RefusedError
 
 WITHIN_S: Final = 5.0
-"""For an agent to take a grant: it writes one frame to its disk; what is under way on a switch that is taken back ends
-in the switch's own time."""
+"""The time limit for an agent's answer. To accept a grant it writes one frame to its disk; before it answers a take-back it
+completes the command that is under way."""
 AGAIN_S: Final = 5.0
 """Between attempts while an agent does not answer."""
 
 log = logging.getLogger(__name__)
 
-Tell = Callable[[str, Mapping[str, Any], int], None]
-"""A host's name, its switches as its agent shows them, and when by its own clock."""
+OnAnswer = Callable[[str, Mapping[str, Any], int], None]
+"""`on_answer(host, switches, at_ns)`: the state of its switches in an answer of its agent, and the agent's time."""
 
 
 class DelegationStore(Protocol):
-    """Where they last: `hwd.records`."""
+    """Where delegations are stored: `hwd.records`."""
 
     async def all(self) -> tuple[Delegation, ...]: ...
 
@@ -37,33 +37,40 @@ class DelegationStore(Protocol):
 
 
 class Holds(Protocol):
-    """Who keeps others from ports: `hwd.reconfigure.leases`."""
+    """Reserves ports: `hwd.reconfigure.leases`."""
 
     def hold(self, hold: Hold) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kicked:
-    """A lease that was taken back. `why` it could not be told to the host; empty where it was."""
+    """A lease that was taken back. `why`: why its host could not be informed; empty where it was."""
 
     delegation: Delegation
     why: str = ""
 
 
 class Delegations:
-    """One lease a switch that a host owns.
+    """One lease for each switch that a host owns.
 
-    It begins anew, with the next epoch, in each life of that host's agent; only an operator ends it.
+    Each boot of that host's agent gets a new lease with the next epoch. Only an operator takes a lease back.
 
-    It is granted when the agent is there and its clock is aligned, and what the agent says of its switches then goes to
-    `on_told`: after each time that it was away nothing is assumed. A host that claims a switch which is not its own is
-    refused, in words that its jobs get too.
+    A lease is granted when the agent is up and its clock is aligned. `on_answer` then gets the state of its switches,
+    which is read again after each disconnect. A host that claims a switch of somebody else is refused, with a reason
+    that its jobs get too.
     """
 
     TAKES: ClassVar = ("host.up", "clock.aligned", "host.down")
 
     def __init__(
-        self, gateway: Gateway, testbed: Testbed, *, store: DelegationStore, clock: Clock, sink: Sink, on_told: Tell
+        self,
+        gateway: Gateway,
+        testbed: Testbed,
+        *,
+        store: DelegationStore,
+        clock: Clock,
+        sink: Sink,
+        on_answer: OnAnswer,
     ) -> None:
         self._gateway = gateway
         self._owners = {name: one.owner for name, one in testbed.switches.items() if one.owner is not None}
@@ -71,20 +78,20 @@ class Delegations:
         self._store = store
         self._clock = clock
         self._sink = sink
-        self._on_told = on_told
+        self._on_answer = on_answer
         self._leases: dict[str, Delegation] = {}
-        self._attended: dict[
+        self._answered: dict[
             str, str
         ] = {}  # by host: the boot that told how its switches stand, since it was last away
         self._refused: dict[tuple[str, str], str] = {}
         self._changing = asyncio.Lock()
         self._news = asyncio.Event()
         self._due: dict[str, None] = dict.fromkeys(gateway.hosts())
-        """Hosts to attend to: those of which there is news, and those that could not be asked."""
+        """Hosts to update: those with news, and those whose agent could not be asked."""
         gateway.on_birth(self._has_news)
 
     async def load(self, holds: Holds) -> None:
-        """What was granted before; the ports of all switches of hosts are nobody's to lease from here on."""
+        """Read the stored leases, and reserve the ports of all switches of hosts, so that nobody can lease them."""
         self._leases = {one.switch: one for one in await self._store.all() if one.switch in self._owners}
         for name, host in self._owners.items():
             words = f"switch {name} belongs to host {host}, which alone sets it: hwd-agent select {name}:... on {host}"
@@ -104,34 +111,34 @@ class Delegations:
         return self._leases.get(switch)
 
     def all(self) -> tuple[Delegation, ...]:
-        """Those in force, and those that were taken back, in the order of the testbed file."""
+        """The leases in force and those that were taken back, in the order of the testbed file."""
         return tuple(self._leases[name] for name in self._owners if name in self._leases)
 
     def has(self, lease: Delegation) -> bool:
-        """Whether the host's agent has taken it, and is there."""
-        return bool(lease.boot) and self._attended.get(lease.host) == lease.boot
+        """Whether the host's agent has accepted this lease, and is up."""
+        return bool(lease.boot) and self._answered.get(lease.host) == lease.boot
 
     def __call__(self, document: Document) -> None:
-        """A sink: agents that come and go."""
+        """A sink: note the agents that connect and disconnect."""
         if document.kind == "host.down":
-            self._attended.pop(str(document.data["host"]), None)
+            self._answered.pop(str(document.data["host"]), None)
         self._has_news(str(document.data["host"]))
 
     async def run(self) -> None:
-        """Grant and take back as agents can be told, until cancelled."""
+        """Grant leases and take them back as agents can be reached, until cancelled."""
         while True:
             self._news.clear()
             due, self._due = self._due, {}
             for host in due:
                 async with self._changing:
-                    attended = False
+                    is_done = False
                     with self._gateway.containment.of(host, "its switches"):
                         try:
-                            await self._attend(host)
-                            attended = True
+                            await self._update(host)
+                            is_done = True
                         except HwdError as error:
                             log.debug("%s: its switches: %s", host, error)
-                    if not attended:
+                    if not is_done:
                         self._due[host] = None
             try:
                 async with asyncio.timeout(AGAIN_S if self._due else None):
@@ -154,13 +161,13 @@ class Delegations:
                 raise RefusedError(f"lease {switch}: it is taken back already: {lease.why}")
             why = f"{by} has taken it back. The daemon grants it again with `hwd lease grant {switch}`"
             lease = replace(lease, state=DelegationState.TAKEN_BACK, since_wall_ns=self._clock.wall_ns(), why=why)
-            await self._keep(lease)
-            self._tell("lease.taken-back", lease, by=by)
+            await self._save(lease)
+            self._emit_lease("lease.taken-back", lease, by=by)
             log.warning("%s: taken back from host %s by %s", switch, lease.host, by)
             try:
                 await self._take_back(lease.host, switch, lease.epoch, why)
             except HwdError as error:
-                self._attended.pop(lease.host, None)
+                self._answered.pop(lease.host, None)
                 self._has_news(lease.host)
                 return Kicked(
                     delegation=lease, why=f"{error}. Until its agent hears of it, host {lease.host} may still set it"
@@ -168,28 +175,29 @@ class Delegations:
             return Kicked(delegation=lease)
 
     async def grant(self, switch: str, *, by: str) -> Delegation:
-        """Give a lease that was taken back to its host again, with the next epoch; `has` tells whether its agent has
-        heard.
+        """Give a lease that was taken back to its host again, with the next epoch.
+
+        `has` says whether its agent has accepted it.
 
         Raises RefusedError where it was not taken back.
         """
         async with self._changing:
             lease = self._leases.get(switch)
             if lease is None or lease.state is not DelegationState.TAKEN_BACK:
-                stands = (
+                state = (
                     "it is in force"
                     if lease
                     else "no agent has claimed it yet"
                     if switch in self._owners
                     else "no host owns it"
                 )
-                raise RefusedError(f"lease {switch}: it was not taken back: {stands}")
+                raise RefusedError(f"lease {switch}: it was not taken back: {state}")
             again = replace(lease, boot="", state=DelegationState.GRANTED, since_wall_ns=self._clock.wall_ns(), why="")
-            await self._keep(again)
+            await self._save(again)
             log.info("%s: granted to host %s again by %s", switch, lease.host, by)
-            self._attended.pop(lease.host, None)
+            self._answered.pop(lease.host, None)
             try:
-                await self._attend(lease.host)
+                await self._update(lease.host)
             except HwdError as error:
                 self._has_news(lease.host)
                 log.info("%s: host %s gets it when it is there: %s", switch, lease.host, error)
@@ -201,8 +209,8 @@ class Delegations:
         self._due[host] = None
         self._news.set()
 
-    async def _attend(self, host: str) -> None:
-        """Bring an agent to what shall be, and hear how its switches stand.
+    async def _update(self, host: str) -> None:
+        """Send an agent its leases and refusals, and read the state of its switches.
 
         Raises HwdError where it cannot be asked.
         """
@@ -215,30 +223,30 @@ class Delegations:
                 await self._refuse(host, name, note, why)
             elif (epoch := await self._owed(host, view.birth, name, note)) is not None:
                 grants[name] = epoch
-        if not grants and self._attended.get(host) == view.boot:
+        if not grants and self._answered.get(host) == view.boot:
             return
         reply = await self._gateway.command(host, "delegate", {"grants": grants}, within_s=WITHIN_S)
         if reply.outcome != "done":
             raise FailedError(f"{host}: delegate: {reply.outcome}: {reply.why}")
         refused = reply.data.get("refused", {})
         for name in grants:
-            if name in refused:  # it has heard of a later one, which its next birth tells
+            if name in refused:  # it knows a later epoch, which its next birth contains
                 self._leases[name] = replace(self._leases[name], boot="")
                 raise FailedError(f"{name}: host {host} does not take epoch {grants[name]}: {refused[name]}")
-            self._tell("lease.delegated", self._leases[name])
-        self._attended[host] = view.boot
-        self._on_told(host, reply.data.get("switches", {}), reply.at_ns)
+            self._emit_lease("lease.delegated", self._leases[name])
+        self._answered[host] = view.boot
+        self._on_answer(host, reply.data.get("switches", {}), reply.at_ns)
 
     async def _owed(self, host: str, birth: Birth, name: str, note: SwitchNote) -> int | None:
-        """The epoch to grant; None where it has it, or must not have one, which it is told then."""
+        """The epoch to grant; None where the agent has it, or where the lease was taken back, of which it is informed."""
         lease = self._leases.get(name)
         if lease is not None and lease.state is DelegationState.TAKEN_BACK:
             if note.why_not != lease.why:
                 await self._take_back(host, name, max(lease.epoch, note.last_epoch), lease.why)
             return None
         if lease is not None and (lease.boot, lease.host) == (birth.boot, host):
-            told = self._attended.get(host) == birth.boot
-            return None if note.epoch == lease.epoch or told else lease.epoch
+            answered = self._answered.get(host) == birth.boot
+            return None if note.epoch == lease.epoch or answered else lease.epoch
         last = max(0 if lease is None else lease.epoch, note.last_epoch)
         fresh = Delegation(
             switch=name,
@@ -248,7 +256,7 @@ class Delegations:
             state=DelegationState.GRANTED,
             since_wall_ns=self._clock.wall_ns(),
         )
-        await self._keep(fresh)
+        await self._save(fresh)
         return fresh.epoch
 
     def _why_refused(self, host: str, name: str) -> str | None:
@@ -278,12 +286,12 @@ class Delegations:
         if reply.outcome != "done":
             raise FailedError(f"{host}: take-back {switch}: {reply.outcome}: {reply.why}")
 
-    async def _keep(self, lease: Delegation) -> None:
-        """Durable before anybody hears of it: an epoch that was granted is never granted again."""
+    async def _save(self, lease: Delegation) -> None:
+        """Store a lease before anybody is informed of it, so that no epoch is granted twice."""
         await self._store.save(lease)
         self._leases[lease.switch] = lease
 
-    def _tell(self, kind: str, lease: Delegation, **more: Json) -> None:
+    def _emit_lease(self, kind: str, lease: Delegation, **more: Json) -> None:
         data: dict[str, Json] = {
             "lease": lease.switch,
             "kind": "delegated",

@@ -1,5 +1,6 @@
-"""Selections that hosts made of their own switches, as reconfigurations: with documents and a timeline as those of the
-daemon have, source `local`.
+"""Selections: reports a selection (a job that sets its host's own switches) as a reconfiguration with source `local`.
+
+It gets the same documents and the same timeline as a reconfiguration of the daemon.
 """
 
 import asyncio
@@ -28,24 +29,23 @@ from hwd_drivers.core.reason import reason_of
 from hwd_drivers.core.values import Crossconnect
 
 GATHER_S: Final = 2.0
-"""After a selection was told, what the hosts at the far ends of its links saw has come by then, where they are there.
-"""
-EVENTS_KEPT: Final = 4000
-"""Of all hosts: what they saw of their ports lately."""
-MOVES_KEPT: Final = 64
-"""Of each switch of a host: where it stood when."""
+"""The time to wait after the event of a selection: by then the events of the hosts at the far ends have come."""
+EVENTS_MOST: Final = 4000
+"""The most recent port events of all hosts."""
+MOVES_MOST: Final = 64
+"""The most recent states of each switch of a host."""
 GRACE_NS: Final = 1_000_000
-"""Events that ended this long before a selection was asked for still belong to it: stamps carry an alignment error."""
+"""Events that ended this long before the request of a selection still belong to it: stamps have an alignment error."""
 LOCAL: Final = "local"
 UNKNOWN: Final = "unknown"
-"""The outcome of a selection whose agent was killed in the middle: no instant of it is known, so it has no timeline."""
+"""The outcome of a selection during which the agent was killed: its instants are unknown, so it has no timeline."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Local:
-    """One selection, its times on our clock."""
+    """One selection, its times on the daemon's clock."""
 
     host: str
     done: Selected
@@ -61,10 +61,10 @@ class _Local:
 class Selections:
     """A `Sink`.
 
-    At once: `host.selection`. Once the other ends were heard: `reconfiguration.started`, `.commanded`, `.ended` and
-    `timeline`; the last is not there where the host's agent was killed in the middle.
+    Emits `host.selection` at once. After `GATHER_S`, when the events of the other ends have come, it emits
+    `reconfiguration.started`, `.commanded`, `.ended` and `timeline`; no timeline where the agent was killed meanwhile.
 
-    `observed`: what all switches reported last, those of hosts too.
+    `observed`: the last reported state of all switches, those of hosts too.
     """
 
     TAKES: ClassVar = ("host.event",)
@@ -90,7 +90,7 @@ class Selections:
         self._clock = clock
         self._sink = sink
         self._owned = frozenset(name for name, switch in testbed.switches.items() if switch.owner is not None)
-        self._events: deque[Mapping[str, Any]] = deque(maxlen=EVENTS_KEPT)
+        self._events: deque[Mapping[str, Any]] = deque(maxlen=EVENTS_MOST)
         self._moves: dict[str, deque[tuple[int, frozenset[Crossconnect]]]] = {}
         self._waiting: deque[tuple[float, _Local]] = deque()
         self._came = asyncio.Event()
@@ -103,15 +103,15 @@ class Selections:
             self._events.append(data)
         elif data["type"] == "selection" and (local := self._local(data)) is not None:
             self._remember(local)
-            self._tell_at_once(local, boot=str(data["boot"]))
+            self._emit_selection(local, boot=str(data["boot"]))
             if local.done.outcome == UNKNOWN:
-                self._tell_unknown(local)
+                self._emit_unknown(local)
                 return
             self._waiting.append((asyncio.get_running_loop().time() + GATHER_S, local))
             self._came.set()
 
     async def run(self) -> None:
-        """Tell of each selection when its time has come, until cancelled; then of those that still wait."""
+        """Emit the documents of each selection after `GATHER_S`, until cancelled; then those of all that still wait."""
         try:
             while True:
                 while self._waiting:
@@ -119,22 +119,23 @@ class Selections:
                     await asyncio.sleep(max(0.0, due_s - asyncio.get_running_loop().time()))
                     self._waiting.popleft()
                     with self._contain(local.host, "its selections"):
-                        self._tell(local)
+                        self._emit_reconfiguration(local)
                 self._came.clear()
                 await self._came.wait()
         finally:
             for _, local in self._waiting:
                 with self._contain(local.host, "its selections"):
-                    self._tell(local)
+                    self._emit_reconfiguration(local)
 
-    def resume(self, told: Iterable[Mapping[str, Any]], events: Iterable[Mapping[str, Any]]) -> None:
-        """Go on with what an earlier life of the daemon was told and did not get to: `host.event` data of selections,
-        and of ports.
+    def resume(self, selections: Iterable[Mapping[str, Any]], events: Iterable[Mapping[str, Any]]) -> None:
+        """Continue with selections that came before a restart of the daemon and whose documents are missing.
+
+        `selections` and `events` are data of `host.event`, of selections and of ports.
         """
         self._events.extend(event for event in events if event["port"] is not None)
         now_s = asyncio.get_running_loop().time()
-        for data in told:
-            with self._contain(str(data["host"]), "its selections"):  # of older records, perhaps
+        for data in selections:
+            with self._contain(str(data["host"]), "its selections"):  # the data may be of an older version
                 if (local := self._local(data)) is not None:
                     self._remember(local)
                     self._waiting.append((now_s + GATHER_S, local))
@@ -168,7 +169,7 @@ class Selections:
         return switch in self._owned and self._testbed.switches[switch].owner == host
 
     def _old_epochs(self, done: Selected) -> str:
-        """Words for what was set under a lease that is not in force now; it was then, or the host did not know."""
+        """A remark on switches that were set under an epoch which is not in force now."""
         old = []
         for name, one in done.switches.items():
             lease = self._delegations.get(name)
@@ -180,12 +181,12 @@ class Selections:
         for name, one in local.done.switches.items():
             at_ns = local.stamps[name]["acknowledged_ns"] or local.answered_ns
             if one.now is not None:
-                moves = self._moves.setdefault(name, deque([(0, _crossconnects(one.before))], maxlen=MOVES_KEPT))
+                moves = self._moves.setdefault(name, deque([(0, _crossconnects(one.before))], maxlen=MOVES_MOST))
                 moves.append((at_ns, _crossconnects(one.now)))
 
     # --- documents
 
-    def _tell_at_once(self, local: _Local, *, boot: str) -> None:
+    def _emit_selection(self, local: _Local, *, boot: str) -> None:
         done = local.done
         switches: dict[str, Json] = {}
         for name, one in done.switches.items():
@@ -210,7 +211,7 @@ class Selections:
             ports=msgspec.to_builtins(done.ports),
         )
 
-    def _tell(self, local: _Local) -> None:
+    def _emit_reconfiguration(self, local: _Local) -> None:
         done = local.done
         started = self._started(local)
         commanded: list[dict[str, Json]] = [
@@ -238,13 +239,13 @@ class Selections:
             switch_origins=self._origins,
         )
         self._emit("timeline", source=LOCAL, host=local.host, **timeline.to_data())
-        self._tell_end(local)
+        self._emit_end(local)
 
-    def _tell_unknown(self, local: _Local) -> None:
+    def _emit_unknown(self, local: _Local) -> None:
         self._emit("reconfiguration.started", **self._started(local))
-        self._tell_end(local)
+        self._emit_end(local)
 
-    def _tell_end(self, local: _Local) -> None:
+    def _emit_end(self, local: _Local) -> None:
         done = local.done
         outcome = "confirmed" if done.outcome == "up" else "failed"
         why = "; ".join(filter(None, [done.why, local.remarks]))
@@ -292,8 +293,9 @@ class Selections:
         }
 
     def _links(self, local: _Local) -> list[RoutedLink]:
-        """Those of its ports, as all stood when it was answered; a port that came up is in one, whatever the far end
-        has told by now.
+        """The links of its ports in the state when it was answered.
+
+        A port that came up has a link, even where the far end has not reported its state yet.
         """
         mine = {NicPortId(host=local.host, port=port): one.up for port, one in local.done.ports.items()}
         state = self._state_at(local.answered_ns + local.error_ns)
@@ -305,18 +307,18 @@ class Selections:
         return [one for one in self._fabric.routed_of(state) if not mine.keys().isdisjoint(one.link.ends)]
 
     def _state_at(self, at_ns: int) -> Mapping[str, Iterable[Crossconnect]]:
-        """How all stood then: those of hosts by their selections, the others as they are."""
+        """The state of all switches at `at_ns`: those of hosts by their selections, the others as they are now."""
         state: dict[str, Iterable[Crossconnect]] = {
             name: [one.crossconnect for one in readings] for name, readings in self._observed().items()
         }
         for name, moves in self._moves.items():
-            stood = [there for moved_ns, there in moves if moved_ns <= at_ns]
-            if stood:
-                state[name] = stood[-1]
+            earlier = [crossconnects for moved_ns, crossconnects in moves if moved_ns <= at_ns]
+            if earlier:
+                state[name] = earlier[-1]
         return state
 
     def _events_of(self, local: _Local) -> list[Mapping[str, Any]]:
-        """All that hosts saw from when it was asked for; what comes after the answer is the far end's."""
+        """The port events since the request; those after the answer are of the far end."""
         until_ns = local.answered_ns + round(GATHER_S * 1e9)
         return [
             event

@@ -1,5 +1,6 @@
-"""What hosts tell of the switches that they drive, as documents of those switches; while a host is away nobody knows
-how they stand.
+"""HostSwitches: the documents of switches that hosts drive, made from the events and answers of their agents.
+
+While the agent of a host is down, the state of its switches is unknown.
 """
 
 import logging
@@ -13,10 +14,10 @@ from hwd_drivers.core.documents import Document, Json, Sink
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState
 
-TOLD: Final = frozenset({"up", "down", "read", "command", "power", "override", "restarted"})
-"""What an agent may tell of a switch."""
-STANDS: Final = frozenset({"up", "down", "read"})
-"""What of it is how it stands."""
+REPORTS: Final = frozenset({"up", "down", "read", "command", "power", "override", "restarted"})
+"""What an agent may report of a switch: the field `what` of its event."""
+STATE_REPORTS: Final = frozenset({"up", "down", "read"})
+"""The reports that hold the state of a switch."""
 
 log = logging.getLogger(__name__)
 
@@ -24,11 +25,11 @@ log = logging.getLogger(__name__)
 class HostSwitches:
     """A `Sink`.
 
-    Emits `switch.up`, `.down`, `.read` ... with the host's name in them, as the supervisor of a switch of our own does,
+    Emits `switch.up`, `.down`, `.read` ... as the supervisor of a switch of the daemon does, with the host's name added,
     and `switch.unknown`.
 
-    `given` is what they carry, for plans. An event of an earlier boot, of before the host's last answer (its spool may
-    hold many), or of a host that does not own the switch, changes nothing.
+    A state in an event of an earlier boot, from before the agent's last answer (its spool may hold many), or from a host
+    that does not own the switch, is ignored.
     """
 
     TAKES: ClassVar = ("host.event", "host.birth", "host.down")
@@ -38,11 +39,11 @@ class HostSwitches:
         self._clock = clock
         self._sink = sink
         self._boots: dict[str, str] = {}
-        self._told_ns: dict[str, int] = {}
+        self._answered_ns: dict[str, int] = {}
         self._carried: dict[str, tuple[CrossconnectReading, ...]] = {}
 
-    def given(self) -> Mapping[str, tuple[CrossconnectReading, ...]]:
-        """What each carries now; one of which nobody can tell is not there."""
+    def crossconnects(self) -> Mapping[str, tuple[CrossconnectReading, ...]]:
+        """The present crossconnects of each switch; a switch in an unknown state is left out."""
         return dict(self._carried)
 
     def __call__(self, document: Document) -> None:
@@ -50,19 +51,19 @@ class HostSwitches:
         match document.kind:
             case "host.birth":
                 if self._boots.get(str(data["host"])) != data["boot"]:
-                    self._told_ns.pop(str(data["host"]), None)  # by another clock, perhaps
+                    self._answered_ns.pop(str(data["host"]), None)  # the new boot may have another clock
                 self._boots[str(data["host"])] = str(data["boot"])
             case "host.down":
                 self._lose(str(data["host"]), str(data["cause"]))
             case "host.event" if data["type"] == "switch" and isinstance(data["data"], Mapping):
                 host, agent_ns = str(data["host"]), data["agent_ns"]
                 if data["boot"] == self._boots.get(host):
-                    old = isinstance(agent_ns, int) and agent_ns < self._told_ns.get(host, agent_ns)
+                    old = isinstance(agent_ns, int) and agent_ns < self._answered_ns.get(host, agent_ns)
                     self._take(host, data["data"], old=old)
 
-    def told(self, host: str, switches: Mapping[str, Any], at_ns: int) -> None:
-        """How the switches of a host stand, as its agent has answered, at this time of its own clock."""
-        self._told_ns[host] = at_ns
+    def take_answer(self, host: str, switches: Mapping[str, Any], at_ns: int) -> None:
+        """Take the state of a host's switches from an answer of its agent at `at_ns` of that agent's clock."""
+        self._answered_ns[host] = at_ns
         for name, note in switches.items():
             if self._owners.get(name) != host:
                 continue
@@ -74,14 +75,14 @@ class HostSwitches:
             read = {"crossconnects": note["crossconnects"] or [], "added": [], "removed": [], "ours": True}
             self._emit("switch.read", host, {"switch": name, **read})
 
-    def _take(self, host: str, told: Mapping[str, Json], *, old: bool) -> None:
-        kind, name = f"switch.{told.get('what')}", told.get("switch")
-        if told.get("what") not in TOLD or not isinstance(name, str) or self._owners.get(name) != host:
+    def _take(self, host: str, report: Mapping[str, Json], *, old: bool) -> None:
+        kind, name = f"switch.{report.get('what')}", report.get("switch")
+        if report.get("what") not in REPORTS or not isinstance(name, str) or self._owners.get(name) != host:
             log.debug("%s: tells %s of %s, which is not its own to tell", host, kind, name)
             return
-        if old and told["what"] in STANDS:
+        if old and report["what"] in STATE_REPORTS:
             return
-        data = {key: value for key, value in told.items() if key != "what"}
+        data = {key: value for key, value in report.items() if key != "what"}
         if not KINDS[kind] <= data.keys():
             log.debug("%s: %s of %s lacks fields", host, kind, name)
             return
@@ -107,11 +108,11 @@ class HostSwitches:
                 self._emit("switch.unknown", host, {"switch": name, "cause": f"host {host} is away: {cause}"})
 
 
-def _readings(told: Json) -> tuple[CrossconnectReading, ...]:
-    if not isinstance(told, list | tuple):
-        raise TypeError(f"{told!r} is no list of crossconnects")
+def _readings(crossconnects: Json) -> tuple[CrossconnectReading, ...]:
+    if not isinstance(crossconnects, list | tuple):
+        raise TypeError(f"{crossconnects!r} is no list of crossconnects")
     return tuple(
         CrossconnectReading(crossconnect=Crossconnect.parse(str(one["id"])), state=CrossconnectState(str(one["state"])))
-        for one in told
+        for one in crossconnects
         if isinstance(one, Mapping)
     )

@@ -238,7 +238,7 @@ def _go(
 def _given(
     file: Path, names: list[str], broker: str | None
 ) -> "tuple[Testbed, list[Host], Brokers, DaemonPlace | None]":
-    from hwd.bus.broker import Access, Logins
+    from hwd.bus.broker import Logins, UserRights
     from hwd.config.run_files.places import daemon_of, data_dir
     from hwd.daemon.installed import load
     from hwd.rollout.broker import Brokers
@@ -248,7 +248,7 @@ def _given(
     chosen = _chosen(testbed, names)
     daemon = daemon_of(testbed.name)
     data = data_dir(testbed.name) if daemon is None else Path(daemon.data_dir)
-    logins = Logins.kept(Access.of(testbed), data, RandomIds())
+    logins = Logins.from_folder(UserRights.of(testbed), data, RandomIds())
     return testbed, chosen, Brokers.of(broker, None if daemon is None else daemon.mqtt, logins=logins), daemon
 
 

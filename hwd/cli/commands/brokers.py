@@ -49,7 +49,7 @@ def acl(
     """
     import os
 
-    from hwd.bus.broker import Access, Logins
+    from hwd.bus.broker import Logins, UserRights
     from hwd.bus.broker.mosquitto import CONF, mosquitto_files
     from hwd.config.run_files.places import daemon_of, data_dir
     from hwd.daemon.installed import load
@@ -61,7 +61,7 @@ def acl(
     loaded = load(testbed).require()
     daemon = daemon_of(loaded.name)
     of_daemon = data_dir(loaded.name) if daemon is None else Path(daemon.data_dir)
-    logins = Logins.kept(Access.of(loaded), data or of_daemon, RandomIds(), for_owner=True)
+    logins = Logins.from_folder(UserRights.of(loaded), data or of_daemon, RandomIds(), for_owner=True)
     folder = out.absolute()
     try:
         folder.mkdir(mode=0o750, parents=True, exist_ok=True)

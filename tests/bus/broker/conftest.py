@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hwd.bus.broker import Access, EmbeddedBroker, Logins
+from hwd.bus.broker import EmbeddedBroker, Logins, UserRights
 from hwd.bus.broker.mosquitto import mosquitto_files
 from hwd_drivers.core.ids import RandomIds
 
@@ -32,14 +32,14 @@ class Place:
 
 @pytest.fixture(params=["embedded", "mosquitto"])
 async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
-    logins = Logins.kept(Access(testbed="lab", hosts=frozenset({"h0", "h1"})), tmp_path, RandomIds())
+    logins = Logins.from_folder(UserRights(testbed="lab", hosts=frozenset({"h0", "h1"})), tmp_path, RandomIds())
     async with (embedded if request.param == "embedded" else mosquitto)(logins, tmp_path) as url:
         yield Place(url, logins)
 
 
 @asynccontextmanager
 async def embedded(logins: Logins, folder: Path) -> AsyncIterator[str]:
-    broker = EmbeddedBroker(users=logins.users, access=logins.access)
+    broker = EmbeddedBroker(users=logins.users, rights=logins.rights)
     try:
         yield await broker.start()
     finally:

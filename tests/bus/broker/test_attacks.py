@@ -40,7 +40,7 @@ def daemon(place: Place) -> Any:
 
 
 def agent(place: Place, host: str = "h0", **more: Any) -> Any:
-    user = place.logins.access.user(host)
+    user = place.logins.rights.user(host)
     return client(place, user, place.logins.password(user), f"hwd-lab-{host}", **more)
 
 

@@ -6,7 +6,7 @@ from typing import TypeVar
 import aiomqtt
 import pytest
 
-from hwd.bus.broker import Access, EmbeddedBroker
+from hwd.bus.broker import EmbeddedBroker, UserRights
 from hwd_agents.wire import client_id
 
 PATIENCE_S = 20.0
@@ -20,13 +20,13 @@ Connect = Callable[[str], AbstractAsyncContextManager[aiomqtt.Client]]
 @pytest.fixture
 async def connect() -> AsyncIterator[Connect]:
     """To a broker that asks for each message and each subscription."""
-    access = Access(testbed="lab", hosts=frozenset(HOSTS))
-    broker = EmbeddedBroker(users={"lab": "x", **{access.user(host): "x" for host in HOSTS}}, access=access)
+    rights = UserRights(testbed="lab", hosts=frozenset(HOSTS))
+    broker = EmbeddedBroker(users={"lab": "x", **{rights.user(host): "x" for host in HOSTS}}, rights=rights)
     host, _, port = (await broker.start()).removeprefix("mqtt://").rpartition(":")
 
     @asynccontextmanager
     async def client(name: str) -> AsyncIterator[aiomqtt.Client]:
-        user, id = (access.daemon, "daemon") if name == "lab" else (access.user(name), client_id("lab", name))
+        user, id = (rights.daemon, "daemon") if name == "lab" else (rights.user(name), client_id("lab", name))
         async with aiomqtt.Client(
             host, int(port), username=user, password="x", identifier=id, timeout=PATIENCE_S
         ) as one:

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from hwd.bus.clocks.clock_exchange import ClockExchange
 from hwd.bus.clocks.clock_udp import ClockUdp
-from hwd.bus.clocks.exchange import ClockExchange
 from hwd_agents.clock import datagram as clock_wire
 from hwd_agents.clock.port import ClockPort
 from hwd_agents.wire import ClockUdp as Place
@@ -34,7 +34,7 @@ class Pair:
         self.shifted = ShiftedClock(self.clock, offset_s=5, drift_ppm=50)
         self.port = ClockPort(self.shifted, key=KEY, broker=lambda: None)
         self.garbage: list[str] = []
-        self.udp = ClockUdp(clock=self.clock, ids=RandomIds(), garbage=self._note)
+        self.udp = ClockUdp(clock=self.clock, ids=RandomIds(), reject=self._note)
         self.exchange = ClockExchange("boot")
         self._noted = asyncio.Event()
 

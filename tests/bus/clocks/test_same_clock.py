@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from hwd.bus.gateway import UNALIGNED_BOOTS_MOST, UNALIGNED_S
+from hwd.bus.host_events import UNALIGNED_BOOTS_MOST, UNALIGNED_S
 from hwd_drivers.core.clock import ShiftedClock
 
 from ..test_gateway import World, play

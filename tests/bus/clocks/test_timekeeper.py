@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from hwd.bus.allowance import Allowance
 from hwd.bus.clocks.clock_udp import ClockUdp
 from hwd.bus.clocks.timekeeper import Timekeeper
-from hwd.bus.host import Host
+from hwd.bus.host_agent import HostAgent
 from hwd.timeline.alignment import Alignment
 from hwd.timeline.clock_step import ClockStep
 from hwd_agents.wire import Birth, ClockNote, ClockReply, ClockRequest, Inventory, Reply
@@ -38,20 +38,20 @@ class Scene:
         self.alignment: Alignment | None = None
         self.there_s: Callable[[], float | None] = lambda: 100e-6
         self.back_s: Callable[[], float | None] = lambda: 100e-6
-        self.host = Host(
+        self.host = HostAgent(
             "h0",
             lambda kind, **data: self.told.append((kind, data)),
             lambda cause: None,
             Allowance("h0", lambda limit, detail: None),
         )
-        udp = ClockUdp(clock=self.clock, ids=SeededIds(1), garbage=lambda why: None)
+        udp = ClockUdp(clock=self.clock, ids=SeededIds(1), reject=lambda why: None)
         self.keeper = Timekeeper(
             self.host,
             clock=self.clock,
             is_up=lambda: True,
             send=self._send,
             aligned=self._aligned,
-            tell=lambda kind, **data: self.told.append((kind, data)),
+            emit=lambda kind, **data: self.told.append((kind, data)),
             udp=None if place is None else udp,
         )
         birth = Birth(

@@ -40,11 +40,13 @@ class Told:
 
     def answer(self, at_ns: int, crossconnect: str) -> None:
         note = {"up": True, "vendor": "v", "model": "m", "serial": "s", "firmware": "f"}
-        self.switches.told("h0", {"tx0": {**note, "crossconnects": [{"id": crossconnect, "state": "unstated"}]}}, at_ns)
+        self.switches.take_answer(
+            "h0", {"tx0": {**note, "crossconnects": [{"id": crossconnect, "state": "unstated"}]}}, at_ns
+        )
 
     @property
     def carried(self) -> list[str]:
-        return [str(one.crossconnect) for one in self.switches.given()["tx0"]]
+        return [str(one.crossconnect) for one in self.switches.crossconnects()["tx0"]]
 
 
 def test_what_lay_in_the_spool_does_not_undo_what_the_agent_has_answered_since(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
-"""Who may connect to the embedded broker, and what they may do there.
+"""Admission: which clients may connect to the embedded broker, and what they may publish and read.
 
-amqtt 0.12 ends the session of a client id before it asks who connects, never asks whether a will may be published, and
-keeps without limit what it has for the sessions of clients that are away.
+amqtt 0.12 ends the session of a client id before it checks who connects, never checks whether a will may be published,
+and stores the messages for disconnected persistent sessions without limit.
 """
 
 import hmac
@@ -17,90 +17,90 @@ from amqtt.plugins.base import BaseAuthPlugin, BaseTopicPlugin
 from amqtt.session import Session
 from typing_extensions import override
 
-from hwd.bus.broker.access import Access
+from hwd.bus.broker.user_rights import UserRights
 from hwd_drivers.core.errors import ProtocolError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Why a client may not come in. `code`: of the CONNACK."""
+    """Why a client may not connect. `code`: the return code of the CONNACK."""
 
     code: int
     why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Door:
-    """`users`: passwords by name. Without any, everybody comes in. `access` None: who is in may do everything."""
+class Admission:
+    """`users`: passwords by name. Without users anybody may connect. `rights` None: each client may do everything."""
 
     users: Mapping[str, str] = field(default_factory=dict)
-    access: Access | None = None
+    rights: UserRights | None = None
 
-    def knows(self, user: str | None, password: str | None) -> bool:
-        """Whether this is the password of this user."""
-        known = self.users.get(user or "", "")
-        right = hmac.compare_digest(known.encode(), (password or "").encode())
+    def password_matches(self, user: str | None, password: str | None) -> bool:
+        """Whether this is the password of this user; compared in constant time."""
+        expected = self.users.get(user or "", "")
+        right = hmac.compare_digest(expected.encode(), (password or "").encode())
         return not self.users or (right and user in self.users)
 
     def refusal(self, connect: ConnectPacket) -> Refusal | None:
-        """None where the client may come in."""
+        """Why this CONNECT is refused; None where the client may connect."""
         user = connect.username if connect.username_flag else None
         if not self.users:
             return None
         if not user or not connect.password_flag:
             return Refusal(code=NOT_AUTHORIZED, why="it gives no user and password")
-        if not self.knows(user, connect.password):
+        if not self.password_matches(user, connect.password):
             why = "a wrong password" if user in self.users else "an unknown user"
             return Refusal(code=BAD_USERNAME_PASSWORD, why=f"it gives {why}")
-        if self.access is None:
+        if self.rights is None:
             return None
-        if not self.access.may_be(user, connect.client_id or ""):
+        if not self.rights.may_be(user, connect.client_id or ""):
             return Refusal(code=NOT_AUTHORIZED, why=f"user {user} may not be this client")
         if not connect.clean_session_flag:
             return Refusal(
                 code=NOT_AUTHORIZED, why="it asks for a session that outlives its connection, and none is kept here"
             )
-        if connect.will_flag and not self.access.may_publish(user, connect.will_topic or ""):
+        if connect.will_flag and not self.rights.may_publish(user, connect.will_topic or ""):
             return Refusal(code=NOT_AUTHORIZED, why=f"user {user} may not publish its will")
         return None
 
 
 async def read_connect(packet: bytes) -> ConnectPacket:
-    """Raises ProtocolError for what is none."""
+    """Decode a CONNECT. Raises ProtocolError where the packet is none."""
     try:
         return await ConnectPacket.from_stream(BufferReader(packet))
     except (AMQTTError, MQTTError, NoDataError) as error:
         raise ProtocolError(f"no CONNECT: {error}") from error
 
 
-class DoorAuth(BaseAuthPlugin):
-    """Asks `door`, which was asked before the session of the client id ended. amqtt makes it by its name."""
+class AdmissionAuth(BaseAuthPlugin):
+    """Checks the password again, in amqtt's own sequence. amqtt loads this class by its name."""
 
     @dataclass
     class Config:
-        door: Door
+        admission: Admission
 
     @override
     async def authenticate(self, *, session: Session) -> bool:
-        door: Door = self.config.door
-        return door.knows(session.username, session.password)
+        admission: Admission = self.config.admission
+        return admission.password_matches(session.username, session.password)
 
 
-class DoorTopics(BaseTopicPlugin):
-    """Asks `door` for each message that comes in and each subscription: a message goes out to subscribers alone."""
+class AdmissionTopics(BaseTopicPlugin):
+    """Checks each incoming message and each subscription. Outgoing messages need no check: only subscribers get them."""
 
     @dataclass
     class Config:
-        door: Door
+        admission: Admission
 
     @override
     async def topic_filtering(
         self, *, session: Session | None = None, topic: str | None = None, action: Action | None = None
     ) -> bool:
-        access: Access | None = self.config.door.access
-        if access is None or action is Action.RECEIVE:
+        rights: UserRights | None = self.config.admission.rights
+        if rights is None or action is Action.RECEIVE:
             return True
         user = (session.username if session is not None else None) or ""
         if action is Action.PUBLISH:
-            return access.may_publish(user, topic or "")
-        return access.may_read(user, topic or "")
+            return rights.may_publish(user, topic or "")
+        return rights.may_read(user, topic or "")

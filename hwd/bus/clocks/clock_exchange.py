@@ -1,4 +1,4 @@
-"""ClockExchange: the questions that align the clock of one boot of an agent, and their answers."""
+"""ClockExchange: the requests that align the clock of one boot of an agent, and their replies."""
 
 import asyncio
 from collections import deque
@@ -13,15 +13,14 @@ from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import ProtocolError
 
 SAMPLES_LEAST = 5
-"""Before the first alignment: one exchange alone could have been delayed."""
+"""Samples before the first alignment: a single exchange could have been delayed."""
 FORGET_AFTER_NS = 5_000_000_000
 QUICK = 1.1
-"""A burst whose quickest ways, there and back, are together at most so much longer than those of the best one tells as
-much."""
+"""A burst is as good as the best one where the sum of its smallest delays, there and back, is at most this much larger."""
 QUICK_UDP_NS = 10_000
-"""By UDP so much more tells as much, too: the best ones take 2 us on one machine, of which a tenth is noise."""
+"""By UDP this much more is as good, too: the smallest delays are 2 us on one machine, a tenth of which is noise."""
 BURSTS_REMEMBERED = 20
-"""A minute of them."""
+"""One minute of bursts."""
 
 
 class Way(StrEnum):
@@ -34,7 +33,7 @@ class Way(StrEnum):
 
 
 class ClockExchange:
-    """Numbers the requests, pairs the replies, and keeps the alignment."""
+    """Numbers the requests, pairs the replies with them, and computes the alignment."""
 
     def __init__(self, boot: str) -> None:
         self.boot = boot
@@ -49,7 +48,7 @@ class ClockExchange:
         self._burst_id = 1  # the first of this burst
         self._slack_ns = 0
         self.via: Way | None = None
-        """The way of the last burst that was answered."""
+        """How the last answered burst was sent."""
         self.why_not_udp = ""
 
     @property
@@ -58,7 +57,7 @@ class ClockExchange:
 
     @property
     def quick(self) -> bool:
-        """Whether this burst was once each way about as quick as the best ones, so that more requests tell little."""
+        """Whether this burst is about as good as the best ones, so that more requests would improve little."""
         widths_ns = [burst.width_ns for burst in self._bursts]
         if widths_ns[-1] is None:
             return False
@@ -67,7 +66,7 @@ class ClockExchange:
 
     @property
     def steps(self) -> int:
-        """How often the clock was found to have been stepped."""
+        """How many steps of the agent's clock were found."""
         return self._aligner.steps
 
     @property
@@ -77,16 +76,16 @@ class ClockExchange:
 
     @property
     def last_step(self) -> ClockStep | None:
-        """The newest of them."""
+        """The newest step."""
         return self._aligner.last_step
 
     @property
     def heard(self) -> bool:
-        """Whether anybody answered in this burst."""
+        """Whether a reply came in this burst."""
         return self._bursts[-1].width_ns is not None
 
     def to_data(self) -> dict[str, Json]:
-        """How it is asked, and what was found beside the alignment: `steps` in this boot, and the last of them."""
+        """How requests are sent, and the steps of the clock: how many in this boot, and the last of them."""
         step = self.last_step
         return {
             "via": None if self.via is None else str(self.via),
@@ -96,18 +95,18 @@ class ClockExchange:
         }
 
     def begin_burst(self) -> None:
-        """What comes from now on is measured for `quick`."""
+        """Start a burst: `quick` is about the replies that come from now on."""
         self._bursts.append(_Burst())
         self._burst_id = self._next_id
 
     def begin_way(self, way: Way) -> None:
-        """From now on it is asked on another way, which is quicker or slower throughout."""
+        """Send requests another way from now on, whose delays are smaller or larger throughout."""
         self._slack_ns = QUICK_UDP_NS if way is Way.UDP else 0
         self._bursts.clear()
         self.begin_burst()
 
     def ask(self, t1_ns: int, *, aside: bool = False) -> int:
-        """Return the id of a request that is sent now; `answered` does not wait for one `aside`."""
+        """Return the id of a request that is sent now. `answered` does not wait for a request `aside`."""
         for id in [id for id, asked_ns in self._asked.items() if t1_ns - asked_ns > FORGET_AFTER_NS]:
             self.give_up(id)
         id, self._next_id = self._next_id, self._next_id + 1
@@ -119,25 +118,25 @@ class ClockExchange:
         return id
 
     def sent(self, id: int, t1_ns: int) -> None:
-        """The request had not left before `t1_ns`, which is later than was thought."""
+        """Correct the time at which the request was sent: not before `t1_ns`."""
         if id in self._asked:
             self._asked[id] = t1_ns
 
     def give_up(self, id: int) -> None:
-        """No answer to it is waited for, or taken, any more."""
+        """Stop waiting for the reply to a request; a later one is dropped."""
         self._asked.pop(id, None)
         self._aside.discard(id)
-        self._see()
+        self._set_answered()
 
     def take(self, reply: ClockReply, t4_ns: int) -> bool:
-        """Take a reply; False where nobody asked, or where it came before.
+        """Take a reply; False where no request has its id, or where it is a repeated one.
 
-        Raises ProtocolError for times that cannot be.
+        Raises ProtocolError for impossible times.
         """
         return self._asked.get(reply.id) == reply.t1_ns and self.take_answer(reply.id, reply.t2_ns, reply.t3_ns, t4_ns)
 
     def take_answer(self, id: int, t2_ns: int, t3_ns: int, t4_ns: int) -> bool:
-        """Take the times of an answer; as `take`."""
+        """Take the times of a reply by UDP; see `take`."""
         t1_ns = self._asked.get(id)
         if t1_ns is None:
             return False
@@ -153,9 +152,9 @@ class ClockExchange:
         return True
 
     def left(self, id: int, t3_ns: int) -> None:
-        """The newest answer, if it is that one, had not left the agent before `t3_ns`.
+        """Correct the time at which the newest reply was sent, if it has this id: not before `t3_ns`.
 
-        Raises ProtocolError for a time that cannot be.
+        Raises ProtocolError for an impossible time.
         """
         if self._newest is None or self._newest[0] != id or t3_ns <= self._newest[1].t3_ns:
             return
@@ -168,22 +167,22 @@ class ClockExchange:
         self._measure(id, sample)
 
     def _measure(self, id: int, sample: Sample) -> None:
-        if id >= self._burst_id:  # one of a burst before is off by what the clocks have drifted since
+        if id >= self._burst_id:  # a sample of an earlier burst is off by the drift since then
             self._bursts[-1].take(sample)
 
-    def _see(self) -> None:
+    def _set_answered(self) -> None:
         if not self._asked.keys() - self._aside:
             self.answered.set()
 
 
 def _check_times(id: int, *times_ns: int) -> None:
-    """Of datagrams too, whose numbers have 64 bits."""
+    """Raises ProtocolError for times beyond 63 bits, which the 64 bits of a datagram can hold."""
     if any(abs(at_ns) > NUMBER_MOST for at_ns in times_ns):
         raise ProtocolError(f"clock reply {id}: a time that does not fit into 63 bits")
 
 
 class _Burst:
-    """The quickest way there and the quickest way back, which may be of two exchanges: load slows one way at a time."""
+    """The smallest delay there and the smallest delay back, perhaps of two exchanges: load slows one way at a time."""
 
     def __init__(self) -> None:
         self._there_ns: int | None = None
@@ -191,7 +190,7 @@ class _Burst:
 
     @property
     def width_ns(self) -> int | None:
-        """The clocks' offset is left out of their sum; None before the first answer."""
+        """The sum of both, in which the offset of the clocks cancels; None before the first reply."""
         return None if self._there_ns is None or self._back_ns is None else self._there_ns + self._back_ns
 
     def take(self, sample: Sample) -> None:

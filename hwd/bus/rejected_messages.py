@@ -1,4 +1,4 @@
-"""Garbage: messages that nobody can use, counted without letting who sends them flood the records."""
+"""RejectedMessages: counts malformed messages and reports them, at a limited rate so that no sender fills the records."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -7,9 +7,9 @@ from hwd_agents.wire import Message
 from hwd_drivers.core.errors import ProtocolError
 
 EVERY_NS = 1_000_000_000
-"""One document a host in this time; it counts the others."""
+"""One report a host in this time, with the number of messages since the one before."""
 STRANGERS_MOST = 8
-"""Names that are no host's are made up by whoever sends: beyond these they count together."""
+"""Names of hosts that do not exist are invented by the sender: more than this many are counted together."""
 TEXT_MOST = 200
 OTHERS = "(others)"
 
@@ -22,12 +22,12 @@ class _Tally:
     count: int = 0
 
 
-def misplaced(message: Message) -> ProtocolError:
-    """Of a message that makes sense elsewhere."""
+def wrong_topic(message: Message) -> ProtocolError:
+    """The error for a message that is valid on another topic only."""
     return ProtocolError(f"a {type(message).__name__} does not belong on this topic")
 
 
-class Garbage:
+class RejectedMessages:
     """`report(host, topic, why, count)` is called at once for the first of a host, then at most once in `EVERY_NS`."""
 
     def __init__(self, report: Callable[[str, str, str, int], None], hosts: Collection[str]) -> None:
@@ -48,14 +48,14 @@ class Garbage:
         tally = self._tallies.setdefault(host, _Tally(now_ns - EVERY_NS))
         tally.topic, tally.why = _shorten(topic), _shorten(why)
         tally.count += 1
-        self._tell(host, tally, now_ns)
+        self._report_due(host, tally, now_ns)
 
     def flush(self, now_ns: int) -> None:
         """Report what is due."""
         for host, tally in self._tallies.items():
-            self._tell(host, tally, now_ns)
+            self._report_due(host, tally, now_ns)
 
-    def _tell(self, host: str, tally: _Tally, now_ns: int) -> None:
+    def _report_due(self, host: str, tally: _Tally, now_ns: int) -> None:
         if tally.count and now_ns - tally.reported_ns >= EVERY_NS:
             count, tally.count, tally.reported_ns = tally.count, 0, now_ns
             self._report(host, tally.topic, tally.why, count)

@@ -1,4 +1,4 @@
-"""Commands: what agents were asked and have not answered yet."""
+"""PendingReplies: the commands that agents have not answered yet."""
 
 import asyncio
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ class _Waiting:
     reply: asyncio.Future[Reply]
 
 
-class Commands:
+class PendingReplies:
     """Pairs replies with commands by id. A reply counts only from the host and the boot that was asked."""
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Commands:
 
     @contextmanager
     def waiting(self, id: str, *, host: str, boot: str) -> Iterator[asyncio.Future[Reply]]:
-        """Give the reply to come, while inside."""
+        """Yield the future of the reply to command `id`."""
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._waiting[id] = _Waiting(host=host, boot=boot, reply=reply)
         try:
@@ -32,10 +32,10 @@ class Commands:
         finally:
             del self._waiting[id]
             if not reply.cancel() and not reply.cancelled():
-                reply.exception()  # seen, even where nobody got so far as to wait for it
+                reply.exception()  # mark it as retrieved, even where nobody waits for it
 
     def answer(self, host: str, reply: Reply) -> bool:
-        """Return whether somebody waited for it."""
+        """Pass a reply to the caller that waits for it; return whether there is one."""
         waiting = self._waiting.get(reply.id)
         if waiting is None or (waiting.host, waiting.boot) != (host, reply.boot):
             return False
@@ -44,7 +44,7 @@ class Commands:
         return True
 
     def fail(self, host: str, cause: str) -> None:
-        """The host is lost: nobody will answer."""
+        """The host's agent is down: fail all its commands."""
         for waiting in self._waiting.values():
             if waiting.host == host and not waiting.reply.done():
                 waiting.reply.set_exception(LinkError(f"{host}: its agent was lost before it answered: {cause}"))

@@ -1,11 +1,11 @@
-from hwd.bus.garbage import OTHERS, STRANGERS_MOST, TEXT_MOST, Garbage
+from hwd.bus.rejected_messages import OTHERS, STRANGERS_MOST, TEXT_MOST, RejectedMessages
 
 S = 1_000_000_000
 
 
 def test_first_is_told_at_once_and_a_flood_once_a_second() -> None:
     told: list[tuple[str, str, str, int]] = []
-    garbage = Garbage(lambda *each: told.append(each), ("h0",))
+    garbage = RejectedMessages(lambda *each: told.append(each), ("h0",))
     for number in range(1000):
         garbage.note("h0", "t", f"why {number}", 5 * S + number)
     assert told == [("h0", "t", "why 0", 1)]
@@ -19,7 +19,7 @@ def test_first_is_told_at_once_and_a_flood_once_a_second() -> None:
 
 def test_made_up_names_count_together_and_long_texts_are_cut() -> None:
     told: list[tuple[str, str, str, int]] = []
-    garbage = Garbage(lambda *each: told.append(each), ("h0",))
+    garbage = RejectedMessages(lambda *each: told.append(each), ("h0",))
     for number in range(2 * STRANGERS_MOST):
         garbage.note(f"made-up-{number}", "t" * 9999, "why" * 9999, 5 * S)
     garbage.flush(7 * S)

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from hwd.bus.broker.pace import BYTES_MOST, BYTES_PER_S, PACKETS_MOST, PACKETS_PER_S, Pace
 from hwd.bus.broker.packets import PacketReader
+from hwd.bus.broker.send_rate import BYTES_MOST, BYTES_PER_S, PACKETS_MOST, PACKETS_PER_S, SendRate
 from hwd_drivers.twins.virtual_time import run_virtual
 
 from .conftest import Place
@@ -18,22 +18,22 @@ def over(size: int) -> None:
     raise AssertionError(size)
 
 
-def reader_of(data: bytes, pace: Pace | None) -> PacketReader:
+def reader_of(data: bytes, rate: SendRate | None) -> PacketReader:
     stream = asyncio.StreamReader()
     stream.feed_data(data)
     stream.feed_eof()
     packets = PacketReader(stream, most_bytes=1 << 21, over=over)
-    packets.pace = pace
+    packets.rate = rate
     return packets
 
 
 @pytest.mark.parametrize("connections", [1, 3])
 def test_packets_of_a_user_come_as_fast_as_it_may_send_and_all_of_them_come(connections: int) -> None:
     async def main() -> None:
-        pace, each = Pace(), (PACKETS_MOST + PACKETS_PER_S * FLOOD_S) // connections
+        rate, each = SendRate(), (PACKETS_MOST + PACKETS_PER_S * FLOOD_S) // connections
 
         async def read() -> None:
-            packets = reader_of(b"\xc0\x00" * each, pace)
+            packets = reader_of(b"\xc0\x00" * each, rate)
             for _ in range(each):
                 assert await packets.read(2) == b"\xc0\x00"
             with pytest.raises(asyncio.IncompleteReadError):
@@ -49,11 +49,11 @@ def test_packets_of_a_user_come_as_fast_as_it_may_send_and_all_of_them_come(conn
 
 def test_bytes_of_a_user_come_as_fast_as_it_may_send() -> None:
     async def main() -> None:
-        pace, size = Pace(), 1 << 20
+        rate, size = SendRate(), 1 << 20
         loop = asyncio.get_running_loop()
         started_s = loop.time()
         for _ in range((BYTES_MOST + BYTES_PER_S * FLOOD_S) // size):
-            await pace.wait(size)
+            await rate.wait(size)
         assert loop.time() - started_s == pytest.approx(FLOOD_S, rel=0.01)
 
     run_virtual(main())

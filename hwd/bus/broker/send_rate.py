@@ -1,4 +1,4 @@
-"""Pace: how fast the clients of one user may send to the embedded broker, whose queues have no end."""
+"""SendRate: limits how fast the clients of one user may send to the embedded broker, whose queues have no limit."""
 
 import asyncio
 from typing import Final
@@ -6,17 +6,17 @@ from typing import Final
 from hwd_agents.probes.token_bucket import Bucket
 
 PACKETS_PER_S, PACKETS_MOST = 1000, 4000
-"""An agent gathers its events for 20 ms: it sends some 50 messages a second."""
+"""An agent collects its events for 20 ms: it sends some 50 messages a second."""
 BYTES_PER_S: Final = 4 << 20
-"""16 times the events that are taken of a host in the long run."""
+"""16 times the rate at which events of a host are accepted in the long run."""
 BYTES_MOST: Final = 16 << 20
-"""A full spool, as large as it is by default."""
+"""A full spool of the default size."""
 
 
-class Pace:
-    """Whoever sends faster waits.
+class SendRate:
+    """Token buckets for packets and bytes.
 
-    Nothing is read from its connection meanwhile, so that TCP holds it up; nothing is lost.
+    While a client waits, nothing is read from its connection: TCP slows the sender down, and nothing is lost.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Pace:
         self._bytes = Bucket(per_s=BYTES_PER_S, most=BYTES_MOST)
 
     async def wait(self, size_bytes: int) -> None:
-        """Until a packet of this size, of `BYTES_MOST` at most, may come in."""
+        """Wait until a packet of this size, `BYTES_MOST` at most, may be read."""
         await _take(self._packets, 1)
         await _take(self._bytes, size_bytes)
 

@@ -1,6 +1,6 @@
 """When a burst of clock requests has told all that it can."""
 
-from hwd.bus.clocks.exchange import ClockExchange, Way
+from hwd.bus.clocks.clock_exchange import ClockExchange, Way
 from hwd_agents.wire import ClockReply
 
 US, MS = 1_000, 1_000_000

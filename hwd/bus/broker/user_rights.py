@@ -1,4 +1,4 @@
-"""Access: which user of the broker may publish and read what. One user for the daemon, and one a host."""
+"""UserRights: which topics each user of the broker may publish and read. The daemon has one user, and each host one."""
 
 from dataclasses import dataclass
 from typing import Final, Self
@@ -8,11 +8,11 @@ from hwd_agents.wire import client_id, topic
 
 HOST_PUBLISHES: Final = ("state", "birth", "event", "reply", "clock", "ask")
 HOST_READS: Final = ("ack", "command", "clock", "answer")
-"""The daemon alone publishes these."""
+"""Only the daemon publishes these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class UserRights:
     """The rules of one testbed.
 
     The daemon may publish and read all of it; its user is the testbed's name, that of a host is `TESTBED.HOST`: no name
@@ -35,26 +35,26 @@ class Access:
         return f"{self.testbed}.{host}"
 
     def host(self, user: str) -> str | None:
-        """Whose user this is; None for the daemon's, and for one of nobody."""
+        """The host of a user; None for the daemon's user, and for an unknown one."""
         testbed, _, name = user.partition(".")
         return name if testbed == self.testbed and name in self.hosts else None
 
     def may_publish(self, user: str, name: str) -> bool:
-        """On the topic `name`. A will is published too."""
+        """Whether a user may publish on the topic `name`, be it a message or its will."""
         if user == self.daemon:
             return name.startswith(self._all)
         host = self.host(user)
         return host is not None and name in self.publishes(host)
 
     def may_read(self, user: str, topic_filter: str) -> bool:
-        """What the filter, or the topic, takes. A host names its own topics one by one."""
+        """Whether a user may subscribe with a filter. A host may use its own topics only, without wildcards."""
         if user == self.daemon:
             return topic_filter.startswith(self._all)
         host = self.host(user)
         return host is not None and topic_filter in self.reads(host)
 
     def may_be(self, user: str, id: str) -> bool:
-        """Whether a user may connect with a client id: a client that connects ends another of the same id.
+        """Whether a user may connect with a client id: a client that connects disconnects another of the same id.
 
         A host has the id of its agent, `hwd-TESTBED-HOST`, and all ids that begin with it and a dot.
         """

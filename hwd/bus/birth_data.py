@@ -1,0 +1,53 @@
+"""The parts of a birth (the MQTT message in which an agent describes its host) as the data of documents."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from hwd_agents.wire import Birth, SpoolNote
+from hwd_drivers.core.documents import Json
+
+
+def ports_data(birth: Birth) -> Mapping[str, dict[str, Json]]:
+    data: dict[str, dict[str, Json]] = msgspec.to_builtins(birth.ports)
+    return data
+
+
+def inventory_data(birth: Birth) -> dict[str, Json]:
+    """Kernel, machine, modules, NICs and their states, as far as the agent reports them."""
+    data: dict[str, Json] = msgspec.to_builtins(birth.inventory)
+    return data
+
+
+def settings_data(birth: Birth) -> Sequence[Json]:
+    """Settings of ports that runs have changed and that were not put back yet."""
+    data: list[Json] = msgspec.to_builtins(birth.settings)
+    return data
+
+
+def spool_data(birth: Birth) -> Mapping[str, Json]:
+    """`bytes`, `limit_bytes`, and `trouble`: what is wrong with it and its remedy, or empty."""
+    found = birth.inventory.spool or SpoolNote()
+    return {"bytes": found.bytes, "limit_bytes": found.limit_bytes, "trouble": found.why or ""}
+
+
+def troubles(birth: Birth) -> dict[str, str]:
+    """By subject, a fault that somebody has to repair, and its remedy: of the spool, and of ports without an interface."""
+    found = {"spool": why} if (why := str(spool_data(birth).get("trouble") or "")) else {}
+    for port, note in birth.ports.items():
+        if not note.present and (link := note.sources.get("link")) is not None and link.why_not:
+            found[port] = link.why_not
+    return found
+
+
+def selection_trouble(birth: Birth) -> str:
+    """Why jobs on the host cannot set its own switches; empty where they can, or where it has none."""
+    return "" if birth.inventory.selection is None else birth.inventory.selection.why_not
+
+
+def wall_data(birth: Birth) -> dict[str, Json] | None:
+    """What synchronises the wall clock of the host; None where its agent does not report it. No order depends on it."""
+    if birth.clocks is None or birth.clocks.wall is None:
+        return None
+    data: dict[str, Json] = msgspec.to_builtins(birth.clocks.wall)
+    return data
