@@ -148,7 +148,7 @@ def test_refused_change_leaves_nothing_held() -> None:
     async def body(kept: Kept) -> None:
         with pytest.raises(RefusedError, match="fec: not supported"):
             await kept.settings.set("r1", "eth0", "fec", "rs")
-        with pytest.raises(RefusedError, match="'speed' is no setting that this agent knows"):
+        with pytest.raises(RefusedError, match="'speed' is not a setting that this agent knows"):
             await kept.settings.set("r1", "eth0", "speed", 100)
         assert (kept.settings.held, kept.disk.size()) == ((), 0)
 
