@@ -175,7 +175,7 @@ class _Deaf(dict[tuple[str, str, str], Json]):
 
 def test_full_disk_refuses_the_change() -> None:
     async def body(kept: Kept) -> None:
-        with pytest.raises(FailedError, match="what it was cannot be kept on the disk: No space left"):
+        with pytest.raises(FailedError, match="its earlier state cannot be written: No space left"):
             await kept.settings.set("r1", "eth0", "mtu", 4200)
         assert (kept.states()["eth0", "mtu"], kept.settings.held) == (1500, ())
 
