@@ -12,7 +12,9 @@ from hwd_drivers.twins.virtual_time import run_virtual
 from .test_gateway import World, play
 
 FULL = "cannot write: No space left on device; events are kept in memory. Free space on its file system"
-RENAMED = "there is no interface eth3: it is called weird0 now. Name it so in the agent's file, or name it back"
+RENAMED = (
+    "there is no interface eth3: it is now called weird0. Use that name in the agent's file, or rename the interface"
+)
 
 
 def birth(*, spool: str = "", link: str = "") -> Birth:

@@ -1,7 +1,7 @@
-"""The datagrams of the four-timestamp exchange, with a proof that they come from who knows this boot's key.
+"""The datagrams of the four-timestamp exchange, signed with this boot's key.
 
-The key is in the birth: who reads it there could speak for the agent on the broker too, and nobody else can. A request is as long as its answer, so that
-an agent is of no use to who sends in another's name.
+The key is in the birth message: who can read that could also publish as the agent, and nobody else has the key. A
+request is as long as its answer, so that the agent cannot amplify traffic from forged addresses.
 """
 
 import hashlib
@@ -22,16 +22,17 @@ _NOBODY: Final = bytes(NONCE_BYTES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What time is it? `nonce`: 16 bytes that were never used before."""
+    """Asks for the time. `nonce`: 16 bytes that were never used before."""
 
     nonce: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The agent's clock: the request came by `t2_ns`, and this had not left before `t3_ns`.
+    """The agent's clock: the request had arrived by `t2_ns`, and this answer left at or after `t3_ns`.
 
-    `before`: nonce of the request before it, whose answer had not left before `t3_before_ns`: its kernel said so when it had left.
+    `before`: nonce of the previous request, whose answer left at or after `t3_before_ns`, by the kernel's stamp of
+    sending.
     """
 
     nonce: bytes
@@ -52,12 +53,12 @@ def encode(message: Request | Answer, key: str) -> bytes:
 
 
 def decode(datagram: bytes, key: str) -> Request | Answer:
-    """Raises ProtocolError on anything else, and on what was made without the key."""
+    """Raises ProtocolError for anything else, and for a datagram that was made without the key."""
     if len(datagram) != LENGTH:
-        raise ProtocolError(f"clock: a datagram of {len(datagram)} bytes, where {LENGTH} are spoken")
+        raise ProtocolError(f"clock: a datagram of {len(datagram)} bytes, not of {LENGTH}")
     body, proof = datagram[: _LAYOUT.size], datagram[_LAYOUT.size :]
     if not hmac.compare_digest(proof, _proof(body, key)):
-        raise ProtocolError("clock: a datagram of one who does not know the key of this boot")
+        raise ProtocolError("clock: a datagram that was made without the key of this boot")
     magic, kind, nonce, t2_ns, t3_ns, before, t3_before_ns = _LAYOUT.unpack(body)
     match magic, kind:
         case (b"hwdclk1", b"?"):

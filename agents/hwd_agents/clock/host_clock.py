@@ -1,4 +1,4 @@
-"""HostClock: says what time it is on this host, over the broker and by UDP, and what keeps its wall clock."""
+"""HostClock: answers the daemon's questions for this host's time, and reports what synchronises its wall clock."""
 
 import asyncio
 import logging
@@ -14,15 +14,18 @@ from hwd_drivers.core.reason import reason_of
 
 NAME: Final = "clock"
 WALL_EVERY_S: Final = 60.0
-"""The wall clock only makes labels: that it is kept is looked at as seldom as chrony asks its own servers."""
+"""Poll interval of the wall clock's state: it only makes labels. chrony asks its own servers as rarely."""
 TELL_FACTOR: Final = 2.0
-"""A bound that became so much wider or narrower is worth another birth."""
+"""A bound that changed by this factor is worth another birth message."""
 
 _log = logging.getLogger(__name__)
 
 
 class HostClock:
-    """`reply` publishes an answer over the broker. `walls`: who may keep the wall clock, the first that does is told of. `on_change`: the note is another one."""
+    """`reply` publishes an answer over the broker. `on_change` is called when the note has changed.
+
+    `walls`: programs that may synchronise the wall clock; the first that does is reported.
+    """
 
     def __init__(
         self,
@@ -46,21 +49,21 @@ class HostClock:
 
     @property
     def news(self) -> bool:
-        """Whether the note is another one than was told."""
+        """Whether the note differs from the last one that was published."""
         return self._note() != self._told
 
     def tell(self) -> ClockNote:
-        """For the birth that is published now."""
+        """The note for the birth message that is published now."""
         self._told = self._note()
         return self._told
 
     @property
     def refused(self) -> int:
-        """Datagrams to the clock from who does not know its key."""
+        """Datagrams to the clock without a valid key."""
         return 0 if self._port is None else self._port.refused
 
     async def run(self) -> None:
-        """Look what keeps the wall clock, until cancelled."""
+        """Poll what synchronises the wall clock, until cancelled."""
         while self._walls:
             wall = await self._read_wall()
             if self._wall is None or _differs(self._wall, wall):
@@ -70,7 +73,7 @@ class HostClock:
         await asyncio.Event().wait()
 
     async def face_broker(self) -> None:
-        """The broker was reached: from which address may be new."""
+        """The broker was reached: our address towards it may have changed."""
         if self._port is not None:
             await self._port.face_broker()
 
@@ -80,7 +83,7 @@ class HostClock:
             self._port.close()
 
     async def answer(self, request: ClockRequest, t2_ns: int) -> None:
-        """A request that came over the broker at `t2_ns`."""
+        """Answer a request that came over the broker at `t2_ns`."""
         self._seq += 1
         reply = ClockReply(
             boot=request.boot,
@@ -111,7 +114,7 @@ class HostClock:
 
 
 def _differs(told: WallClock, now: WallClock) -> bool:
-    """Whether it is worth telling: figures change with every look."""
+    """Whether the difference is worth a message: figures change with every poll."""
     if (told.synchronised_by, told.reference, told.stratum) != (now.synchronised_by, now.reference, now.stratum):
         return True
     if told.error_s is None or now.error_s is None:

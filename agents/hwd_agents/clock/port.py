@@ -1,4 +1,4 @@
-"""ClockPort: answers, by UDP, what time it is here."""
+"""ClockPort: the UDP port on which the daemon asks for this host's time."""
 
 import asyncio
 import logging
@@ -14,16 +14,16 @@ from hwd_drivers.core.errors import HwdError, ProtocolError
 from hwd_drivers.core.reason import reason_of
 
 BROKER_WITHIN_S: Final = 5.0
-"""For a name server to say where the broker is."""
+"""Longest wait for a name server's answer about the broker."""
 
 _log = logging.getLogger(__name__)
 
 
 class ClockPort:
-    """One port, at the address of this host that leads to the broker: where the agent speaks to the broker from, the daemon most likely reaches it.
+    """One port, at the address of this host that leads to the broker: there the daemon can most likely reach it.
 
-    `key`: of this boot. `broker`: host and port, None where it is on this machine; may raise HwdError. `number`: the port; 0 takes a free one, which it
-    keeps. Whoever does not know the key is not answered, and counted.
+    `key`: of this boot. `broker`: host and port, None when it is on this machine; may raise HwdError. `number`: the
+    port; 0 takes a free one and keeps it. A datagram without the key is counted and not answered.
     """
 
     def __init__(
@@ -36,11 +36,11 @@ class ClockPort:
         self._socket: ClockSocket | None = None
         self._before: tuple[bytes, int] | None = None
         self.udp: ClockUdp | None = None
-        """Where it is to be asked."""
+        """The address on which it listens."""
         self.why_not = "the broker was not reached yet"
-        """Why it cannot be asked; empty where it can."""
+        """Why it cannot be asked; empty when it can."""
         self.refused = 0
-        """Datagrams that nobody with the key has sent."""
+        """Datagrams without a valid key."""
 
     async def face_broker(self) -> None:
         """Listen at the address that leads to the broker now."""
@@ -48,7 +48,7 @@ class ClockPort:
             async with asyncio.timeout(BROKER_WITHIN_S):
                 family, address = await _way_to(self._broker())
         except TimeoutError:
-            self._shut(f"no name server said within {BROKER_WITHIN_S:g} s where the broker is")
+            self._shut(f"no name server answered within {BROKER_WITHIN_S:g} s where the broker is")
         except (HwdError, OSError) as error:
             self._shut(f"no way to the broker is known: {reason_of(error)}")
         else:
@@ -56,7 +56,7 @@ class ClockPort:
                 self._listen(family, address)
 
     def close(self) -> None:
-        """Answer nothing any more."""
+        """Stop answering."""
         self._shut("the agent has ended")
 
     def _listen(self, family: int, address: str) -> None:
@@ -102,10 +102,10 @@ class ClockPort:
 
 
 async def _way_to(broker: tuple[str, int] | None) -> tuple[int, str]:
-    """The family and the address of this host that the kernel would send from. Raises OSError where no way leads there."""
+    """The family and the address of this host that the kernel would send from. Raises OSError without a route."""
     host, port = broker or ("127.0.0.1", 0)
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_DGRAM)
     family, kind, proto, _name, address = found[0]
     with socket.socket(family, kind, proto) as asking:
-        asking.connect(address)  # of a datagram socket: chooses the way, sends nothing
+        asking.connect(address)  # a datagram socket: this chooses the route and sends nothing
         return family, str(asking.getsockname()[0])

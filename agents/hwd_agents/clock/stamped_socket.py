@@ -1,4 +1,4 @@
-"""ClockSocket: UDP whose datagrams are stamped by the kernel as they come and as they leave, on the host's monotonic clock."""
+"""ClockSocket: a UDP socket with kernel stamps of receipt and sending, converted to the host's monotonic clock."""
 
 import asyncio
 import logging
@@ -10,9 +10,9 @@ from typing import Any, Final
 from hwd_drivers.core.clock import Clock
 
 Address = tuple[Any, ...]
-"""As a socket of its family has it."""
+"""The address of a socket, as its family has it."""
 OnDatagram = Callable[[bytes, Address, int], None]
-"""Called with payload, sender, and a time of the host's clock at which it had surely come."""
+"""Called with payload, sender, and a time of the host's clock at or after the receipt."""
 
 SO_TIMESTAMPING_NEW: Final = 65  # stamps of two 64-bit words on every machine (Linux 5.1)
 SOF_TX_SOFTWARE: Final = 1 << 1
@@ -28,10 +28,10 @@ _log = logging.getLogger(__name__)
 
 
 class ClockSocket:
-    """Owns `opened`, which is bound or connected already. `refused`: called when the other end's host says that nobody listens.
+    """Owns `opened`, which is bound or connected already. `refused` is called when nobody listens at the other end.
 
-    A stamp of the kernel is of its wall clock: the bounds of what it means decide, so that a receipt is never stamped too early and a sending never too late.
-    Where the kernel gives none, the times of the calls around do.
+    A kernel stamp is of the wall clock. Its conversion uses bounds, so that a receipt is never stamped too early and a
+    sending never too late. Without kernel stamps the times before and after the calls are used.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class ClockSocket:
         self._on_datagram = on_datagram
         self._refused = refused
         self.why_no_stamps = ""
-        """Why the kernel stamps nothing; empty where it does."""
+        """Why the kernel makes no stamps; empty when it does."""
         flags = SOF_TX_SOFTWARE | SOF_RX_SOFTWARE | SOF_SOFTWARE | SOF_OPT_TSONLY
         try:
             opened.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPING_NEW, flags)
@@ -59,17 +59,17 @@ class ClockSocket:
         return found
 
     def send(self, payload: bytes, address: Address | None = None) -> int | None:
-        """Send, and return a time at which it surely had not left yet; None where it did not leave."""
+        """Send, and return a time before it left; None when it was not sent."""
         if self._socket is None:
             return None
-        self._stamp_of_leaving()  # of those before, which came late
+        self._stamp_of_leaving()  # discard late stamps of earlier datagrams
         called_ns = self._clock.monotonic_ns()
         try:
             if address is None:
                 self._socket.send(payload)
             else:
                 self._socket.sendto(payload, address)
-        except OSError as error:  # of the moment: no route, no room, or a refusal of the datagram before
+        except OSError as error:  # temporary: no route, no room, or the previous datagram was refused
             _log.debug("clock: cannot send to %s: %s", address or "its agent", error.strerror)
             return None
         stamp_ns = self._stamp_of_leaving()
@@ -84,7 +84,7 @@ class ClockSocket:
 
     def _read(self) -> None:
         for _ in range(_DATAGRAMS_A_TURN):
-            if self._socket is None:  # a callback closed us
+            if self._socket is None:  # a callback closed the socket
                 return
             try:
                 payload, control, _flags, address = self._socket.recvmsg(_RECEIVE_BYTES, _CONTROL_BYTES)
@@ -94,22 +94,22 @@ class ClockSocket:
                 if self._refused is not None:
                     self._refused()
                 continue
-            except OSError as error:  # what the kernel kept of the network: it is cleared by this
+            except OSError as error:  # a network error of an earlier call: reading clears it
                 _log.debug("clock: cannot receive: %s", error.strerror)
                 continue
             stamp_ns = _stamp(control)
             now_ns = self._clock.monotonic_ns()
             self._on_datagram(payload, address, now_ns if stamp_ns is None else self._clock.from_kernel_ns(stamp_ns))
         if self._socket is not None:
-            self._stamp_of_leaving()  # a stamp that waits would wake us again and again
+            self._stamp_of_leaving()  # a waiting stamp would wake us again and again
 
     def _stamp_of_leaving(self) -> int | None:
-        """The newest one that the kernel has for us. On the way of most drivers it stamps before the call that sends returns."""
+        """The newest stamp of sending. With most drivers the kernel makes it before the call that sends returns."""
         newest_ns = None
         while self._socket is not None:
             try:
                 _, control, _flags, _address = self._socket.recvmsg(1, _CONTROL_BYTES, socket.MSG_ERRQUEUE)
-            except OSError:  # EAGAIN: there is no more
+            except OSError:  # EAGAIN: there are no more
                 break
             newest_ns = _stamp(control) or newest_ns
         return newest_ns
@@ -121,5 +121,5 @@ def _stamp(control: list[tuple[int, int, bytes]]) -> int | None:
             seconds, nanoseconds = _STAMP.unpack_from(data)
             return (
                 seconds * 1_000_000_000 + nanoseconds
-            ) or None  # the first datagrams may have come before stamping began
+            ) or None  # the first datagrams may have come before stamps were switched on
     return None

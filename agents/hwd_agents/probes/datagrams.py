@@ -1,4 +1,4 @@
-"""The datagrams of the readiness probe: JSON, one message each."""
+"""Request, Reply, Offer: the datagrams of the readiness probe: JSON, one message each."""
 
 from typing import Final
 
@@ -11,7 +11,10 @@ VERSION: Final = 1
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="request"):
-    """Are you who I take you for? `port` is the asker's, `rdma` whether its RDMA port is active (None: it cannot see)."""
+    """Asks whether the receiver is the expected peer. `port` is the asker's.
+
+    `rdma`: whether the asker's RDMA port is active; None: it cannot see that.
+    """
 
     v: int = VERSION
     reconfiguration: str
@@ -21,7 +24,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="reply"):
-    """I am `port`, and take you for `peer`."""
+    """The sender is `port`, and its expected peer is `peer`."""
 
     v: int = VERSION
     reconfiguration: str
@@ -32,7 +35,10 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="re
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="offer"):
-    """`port` has an RC queue pair for `peer`: its number `qpn`, and `joined`, the number of the peer's that it is joined to, or 0."""
+    """`port` has an RC queue pair for `peer`: its number is `qpn`.
+
+    `joined`: the number of the peer's queue pair that it is connected to, or 0.
+    """
 
     v: int = VERSION
     reconfiguration: str
@@ -54,5 +60,5 @@ def decode(payload: bytes) -> Request | Reply | Offer:
     """Raises ProtocolError on anything else."""
     try:
         return _decoder.decode(payload)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:  # the last: objects in objects
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:  # the last: nested too deeply
         raise ProtocolError(f"probe: not a message of version {VERSION}: {reason_of(error)}") from error

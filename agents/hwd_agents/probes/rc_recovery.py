@@ -1,4 +1,4 @@
-"""RC recovery: how long a reliable connection over a link takes to get through after a dark time, apart from when the link is ready."""
+"""RcRecovery: measures how long a reliable connection over a link takes to recover after a dark time."""
 
 import asyncio
 import logging
@@ -20,19 +20,23 @@ NAME: Final = "rc"
 OFFER_FIRST_S: Final = 0.02
 OFFER_MOST_S: Final = 1.0
 OFFERS_MOST: Final = 30
-"""After each return of the carrier; a peer that measures no recovery answers none."""
+"""Offers stop so long after each return of the carrier; a peer that measures no recovery does not answer them."""
 LOOK_S: Final = 0.002
 LOOK_PARTS: Final = 50
-"""Looks get rarer with the time since the carrier came: its error stays within 2 %, or 2 ms."""
+"""Polls slow down with the time since the carrier came: the error stays within 2 %, or 2 ms."""
 KEPT_MOST: Final = 64
-"""Queue pairs of a host that are kept for later reconfigurations; the one longest unused goes first."""
+"""Queue pairs of a host that stay open for later reconfigurations; the one longest unused is closed first."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Pair:
-    """Our queue pair for one peer. `joined`: the number of the peer's that it is joined to, or 0. `known`: the peer is joined to ours."""
+    """Our queue pair for one peer.
+
+    `joined`: the number of the peer's queue pair that it is connected to, or 0. `known`: the peer's is connected to
+    ours.
+    """
 
     connection: VerbsConnection
     joined: int = 0
@@ -45,8 +49,11 @@ class _Pair:
 
 @dataclass(slots=True, kw_only=True)
 class _Watch:
-    """One port in one reconfiguration. `posted_ns`: when the send in the dark was posted; `failed_ns`: when it had failed; `open_ns`: until when it was surely
-    not complete."""
+    """One port in one reconfiguration.
+
+    `posted_ns`: when the send in the dark was posted. `failed_ns`: when it had failed. `open_ns`: the latest time at
+    which it was certainly not complete.
+    """
 
     reconfiguration: str
     peer: Peer
@@ -67,9 +74,10 @@ class _Watch:
 class RcRecovery:
     """Events `rc-recovery`.
 
-    Two ports that were linked keep an RC queue pair each, joined to one another, for the next time that they are. When a reconfiguration takes the carrier from
-    one of them on the way to that link, it posts one send, and tells when that completes: `completed`. Where the retries are over first, the queue pair is in
-    error for good (`failed`), is made anew and joined again: `re-made`.
+    Two linked ports each keep an RC queue pair, connected to one another, for the next time that they are linked. When
+    a reconfiguration takes the carrier from one of them on the way to that link, it posts one send, and reports when
+    that completes: `completed`. If the retries run out first, the queue pair is in error for good (`failed`); a new one
+    is made and connected: `re-made`.
     """
 
     def __init__(
@@ -98,11 +106,11 @@ class RcRecovery:
         verbs.on_closed.append(self._closed)
 
     def begin(self, reconfiguration: str, peer: Peer) -> None:
-        """Observe the port that `peer` names, unless its link is kept or its peer has no verbs."""
+        """Observe the port that `peer` names, unless its link stays as it is or its peer has no verbs."""
         name = peer.port.rpartition(".")[2]
         known = self._watches.get(name)
         if known is not None and (known.reconfiguration, known.peer.peer) == (reconfiguration, peer.peer):
-            known.peer, known.ended = peer, False  # told again
+            known.peer, known.ended = peer, False  # begun again
             return
         self._forget(name)
         if peer.kept or peer.peer_verbs is None or self._verbs.address(name) is None:
@@ -114,12 +122,12 @@ class RcRecovery:
             self._post(name)
 
     def end(self, port: str) -> None:
-        """Post nothing more; what is under way goes on, and so does making a queue pair for the next time."""
+        """Post no further sends; a send in progress goes on, and so does making a queue pair for the next time."""
         if port in self._watches:
             self._watches[port].ended = True
 
     async def run(self) -> None:
-        """Until cancelled; then let no timer fire any more."""
+        """Run until cancelled; then cancel all timers."""
         try:
             await asyncio.get_running_loop().create_future()
         finally:
@@ -127,7 +135,7 @@ class RcRecovery:
                 self._forget(name)
 
     def carrier_changed(self, port: str, *, carrier: bool, earliest_ns: int) -> None:
-        """Post the send when the carrier goes; join queue pairs when it is there."""
+        """Post the send when the carrier goes; connect queue pairs when it is there."""
         watch = self._watches.get(port)
         if watch is None:
             return
@@ -155,7 +163,7 @@ class RcRecovery:
             self._drop(port, watch.peer.peer)
 
     async def wait(self, ports: tuple[str, ...], within_s: float) -> None:
-        """Until all that was posted on these ports with carrier has completed or was made anew, at most so long."""
+        """Wait until the sends of these ports that have carrier have completed or were made anew, at most so long."""
         try:
             async with asyncio.timeout(within_s):
                 while any(self._is_pending(port) for port in ports):
@@ -183,7 +191,7 @@ class RcRecovery:
         watch.posted_ns = posted_ns
 
     def _look(self, name: str, since_s: float) -> None:
-        """Bound the completion from below: it tells of itself, yet not of how long that took."""
+        """Bound the completion from below by polls: its own report does not say how long it took."""
         watch = self._watches[name]
         watch.look = None
         port = self._verbs.port(name)
@@ -205,7 +213,7 @@ class RcRecovery:
             now = self._watches.get(name)
             if now is None or now.peer.peer != watch.peer.peer:
                 return
-            self._fail(name, now, why, at_ns)  # a later reconfiguration, whose send was queued behind
+            self._fail(name, now, why, at_ns)  # a later reconfiguration, whose send was queued behind it
             if self._carrier(name):
                 _stop(now)
                 now.offers = 0
@@ -221,7 +229,7 @@ class RcRecovery:
             self._tell(name, watch, "failed", watch.posted_ns, at_ns, why=why)
 
     def _offer(self, name: str) -> None:
-        """Tell the peer of our queue pair, again and again until both are joined."""
+        """Offer our queue pair to the peer, again and again until both are connected."""
         watch = self._watches[name]
         watch.timer = None
         try:
@@ -272,14 +280,14 @@ class RcRecovery:
             self._changed.set()
 
     def _pair(self, name: str, peer: str) -> _Pair | None:
-        """The queue pair for a peer, made where there is none. Raises LinkError."""
+        """The queue pair for a peer, made if there is none. Raises LinkError."""
         port = self._verbs.port(name)
         if port is None or port.datagrams is None:
             return None
         pair = self._pairs.pop((name, peer), None)
         if pair is None:
             pair = _Pair(connection=port.connection(self._retries))
-        self._pairs[name, peer] = pair  # the newest stands last
+        self._pairs[name, peer] = pair  # the newest is the last
         if len(self._pairs) > KEPT_MOST:
             self._drop(*next(iter(self._pairs)))
         return pair

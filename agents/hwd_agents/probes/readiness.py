@@ -1,4 +1,4 @@
-"""Readiness probe: the first transfer between the two ends of a link, there and back, over the link itself."""
+"""Probe: the readiness probe, the first transfer between the two ends of a link, both ways, over the link itself."""
 
 import asyncio
 import itertools
@@ -22,7 +22,7 @@ from hwd_drivers.core.errors import ProtocolError
 
 SOURCE: Final = "probe"
 OUTSTANDING_MOST: Final = 64
-"""Attempts whose reply may still come; at the fastest pace 0.1 s of them."""
+"""Attempts whose reply may still arrive; at the fastest pace 0.1 s of them."""
 UDP: Final = "udp"
 UD: Final = "verbs-ud"
 OPEN_AGAIN_S: Final = 1.0
@@ -34,7 +34,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class _Watch:
-    """One port that is observed. `outstanding`: by nonce, when the attempt before it had failed at the latest, and by which way it was sent."""
+    """One port that is observed.
+
+    `outstanding`: by nonce, the latest time at which the attempt before it had failed, and how it was sent.
+    """
 
     reconfiguration: str
     peer: Peer
@@ -54,11 +57,13 @@ class _Watch:
 class Probe:
     """Events `ready` and `wrong-peer`.
 
-    An observed port with carrier asks its peer's address, ever slower, until a reply comes that names the expected port, this reconfiguration and
-    ourselves as its peer, while neither end says that its RDMA port is down. A port answers only for what it was told to observe, so that neither a
-    wrong patch nor a stale reconfiguration can pass. All ports together keep to a stated rate, replies to another of the same size.
+    An observed port with carrier sends requests to its peer's address, ever slower, until a valid reply arrives. A
+    valid reply names the expected port, this reconfiguration and us as its peer, and neither end reports that its RDMA
+    port is down. A port answers only for the reconfiguration that it observes, so that neither a wrong patch nor a
+    stale reconfiguration can pass. All ports together keep to a stated rate, replies to another of the same size.
 
-    Where both ends have verbs it asks by UD sends of the RDMA ports, else by UDP bound to the interface. A reply counts on the way of its request only.
+    If both ends have verbs, requests are UD sends of the RDMA ports, else UDP bound to the interface. A reply counts
+    only if it came by the transport of its request.
     """
 
     def __init__(
@@ -95,17 +100,17 @@ class Probe:
             name: "not opened yet" if port.ip else "no ip is configured for it" for name, port in ports.items()
         }
         self._watches: dict[str, _Watch] = {}
-        self._nonces = itertools.count(1)  # never twice: a port may be begun anew with replies on their way
+        self._nonces = itertools.count(1)  # never reused: old replies may arrive after a port begins anew
         self._pace = Pace()
         most = max(1.0, config.packets_per_s / BURST_PARTS)
         self._requests = Bucket(per_s=config.packets_per_s, most=most)
         self._replies = Bucket(per_s=config.packets_per_s, most=most)
         self.garbage = 0
         self.unanswered = 0
-        """Requests that were none of ours, or beyond the rate."""
+        """Requests that were not for us, or beyond the rate."""
 
     async def run(self) -> None:
-        """Open a UDP port on each interface, again where that fails, until cancelled; then close them."""
+        """Open a UDP port on each interface, retry when that fails, until cancelled; then close them."""
         try:
             while True:
                 for name, port in self._ports.items():
@@ -120,22 +125,22 @@ class Probe:
             self._open.clear()
 
     def hurry(self) -> None:
-        """Try at once to open what could not be opened."""
+        """Retry at once to open what could not be opened."""
         self._pace.hurry()
 
     def udp_port(self, port: str) -> int | None:
-        """The UDP port of a NIC port; None where it has none."""
+        """The UDP port of a NIC port; None when it has none."""
         return self._open[port].port if port in self._open else None
 
     def say(self, port: str, peer: Peer, offer: probe_wire.Offer) -> bool:
-        """Send an offer to a peer by UDP, at the rate of all requests; False: not now."""
+        """Send an offer to a peer by UDP, within the rate of all requests; False: not now."""
         datagrams = self._open.get(port)
         if datagrams is None or not self._requests.take():
             return False
         return datagrams.send(probe_wire.encode(offer), (peer.peer_ip, peer.peer_probe_port))
 
     def why_not(self, port: str) -> str:
-        """Why a port cannot be probed; empty where it can."""
+        """Why a port cannot be probed; empty when it can."""
         return "" if port in self._open else self._why_not[port]
 
     def begin(self, reconfiguration: str, peer: Peer) -> None:
@@ -154,7 +159,7 @@ class Probe:
             self._attempt(name)
 
     def end(self, port: str) -> None:
-        """Observe it no more: neither ask nor answer."""
+        """Stop the observation: neither ask nor answer."""
         watch = self._watches.get(port)
         if watch is not None and watch.ended_ns is None:
             watch.ended_ns = self._clock.monotonic_ns()
@@ -176,7 +181,10 @@ class Probe:
         )
 
     def carrier_changed(self, port: str, *, carrier: bool, earliest_ns: int) -> None:
-        """Start at carrier on, as fast as at first; stop at carrier off. Either ends that it was ready: one that is on still was off meanwhile, unseen."""
+        """Start at carrier on, at the fastest pace; stop at carrier off. Either ends the ready state.
+
+        Carrier on without a carrier off before it means that the fall was not seen.
+        """
         watch = self._watches.get(port)
         if watch is None or watch.ended_ns is not None:
             return
@@ -189,7 +197,7 @@ class Probe:
             self._attempt(port)
 
     def rdma_changed(self, port: str) -> None:
-        """Ask at once when the RDMA port became active: the attempts before had to fail, and one that succeeded was before it went down."""
+        """Ask at once when the RDMA port became active: all attempts since it went down have failed."""
         watch = self._watches.get(port)
         if watch is not None and watch.ended_ns is None and self._carrier(port):
             _stop(watch)
@@ -198,7 +206,7 @@ class Probe:
             self._attempt(port)
 
     def interface_changed(self, port: str, *, present: bool) -> None:
-        """The interface went, or was made anew."""
+        """The interface was removed, or created anew."""
         if present:
             self.hurry()
         if present and port in self._open and not self._open[port].reopen():
@@ -245,10 +253,10 @@ class Probe:
         watch.timer = asyncio.get_running_loop().call_later(wait_s, self._attempt, name)
 
     def _send(self, peer: Peer, name: str, payload: bytes, datagrams: Datagrams) -> str | None:
-        """Send a request; by which way, or None where that failed.
+        """Send a request; returns how it was sent, or None when that failed.
 
-        A peer's RDMA port is reached only once its link-layer address is known: until then it is asked by UDP, which makes the kernel look it up. What comes
-        of that does not count.
+        A peer's RDMA port can be reached only when its link-layer address is known. Until then it is asked by UDP,
+        which makes the kernel look the address up. Replies to that do not count.
         """
         address = (peer.peer_ip, peer.peer_probe_port)
         pair = self._pair(name)
@@ -268,7 +276,7 @@ class Probe:
         return (pair.last_failure if pair is not None else "") or datagrams.last_failure
 
     def _why_udp(self, name: str, peer: Peer) -> str:
-        """Why a port with an RDMA device is probed by UDP; empty where it is not, or has none."""
+        """Why a port with an RDMA device is probed by UDP; empty when it is not, or has no such device."""
         if self._verbs is None or self._ports[name].rdma is None:
             return ""
         here = self._verbs.why_no_datagrams(name)
@@ -278,7 +286,7 @@ class Probe:
         self._take(name, payload, None, at_ns)
 
     def _take(self, name: str, payload: bytes, address: tuple[str, int] | None, at_ns: int) -> None:
-        """Take a message from a UDP address, or over verbs."""
+        """Process a message from a UDP address, or one over verbs."""
         try:
             message = probe_wire.decode(payload)
         except ProtocolError:

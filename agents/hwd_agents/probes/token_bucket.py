@@ -1,14 +1,14 @@
-"""A token bucket: so many packets, or bytes, a second and no more, whoever asks."""
+"""Bucket: a token bucket, which limits packets or bytes per second."""
 
 import asyncio
 from typing import Final
 
 LEAST_WAIT_S: Final = 0.0001
-"""Rounding may leave a token short by so little that no timer waits for it."""
+"""Rounding may leave this much less than a token; no timer waits for so little."""
 
 
 class Bucket:
-    """Filled at `per_s`, holds `most` tokens, full at first."""
+    """Filled at `per_s` tokens a second up to `most`; full at first."""
 
     def __init__(self, *, per_s: float, most: float) -> None:
         self._per_s = per_s
@@ -17,7 +17,7 @@ class Bucket:
         self._filled_s: float | None = None
 
     def take(self, tokens: float = 1) -> bool:
-        """Take so many; False, and none is taken: there are fewer."""
+        """Take so many; False: there are fewer, and none is taken."""
         self._fill()
         if self._tokens < tokens:
             return False
@@ -25,7 +25,7 @@ class Bucket:
         return True
 
     def wait_s(self, tokens: float = 1) -> float:
-        """How long until there are so many, where it holds as many."""
+        """The time until there are so many tokens, at most `most`."""
         self._fill()
         return max(LEAST_WAIT_S, (tokens - self._tokens) / self._per_s)
 

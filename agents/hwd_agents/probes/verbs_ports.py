@@ -1,4 +1,4 @@
-"""VerbsPorts: the RDMA ports of this host, opened by verbs, and again when their device was away."""
+"""VerbsPorts: opens the RDMA ports of this host by verbs, and reopens them after their device was away."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -13,16 +13,16 @@ from hwd_drivers.core.errors import LinkError
 
 SOURCE: Final = "verbs"
 CHECK_S: Final = 1.0
-"""How often is looked whether a device is being removed: until then its driver may have to wait for us."""
+"""Poll interval for devices that are being removed: until we close them, their driver may have to wait."""
 OPEN_AGAIN_MOST_S: Final = 30.0
 
 _log = logging.getLogger(__name__)
 
 
 class VerbsPorts:
-    """Keeps them open, one by one: what is wrong with one is said of it, and the others go on.
+    """Keeps the ports open; a failure of one is reported for that port, and the others go on.
 
-    `on_change`: what can be told of some port, or where it is reached, is another thing now.
+    `on_change` is called when what can be seen of some port, or its address, has changed.
     """
 
     def __init__(self, ports: Mapping[str, PortConfig], source: VerbsSource, *, on_change: Callable[[], None]) -> None:
@@ -52,29 +52,29 @@ class VerbsPorts:
                 self._close(name, "not opened yet")
 
     def port(self, name: str) -> VerbsPort | None:
-        """An open port; None where it is not."""
+        """An open port; None when it is not open."""
         return self._open.get(name)
 
     def address(self, name: str) -> VerbsAddress | None:
-        """Where the datagrams of a port are reached; None where it has none."""
+        """The address for datagrams to a port; None when it has none."""
         port = self._open.get(name)
         return None if port is None or port.datagrams is None else port.datagrams.address
 
     def why_not(self, name: str) -> str:
-        """Why verbs tell nothing of a port; empty where they do."""
+        """Why a port cannot be seen by verbs; empty when it can."""
         return "" if name in self._open else self._why_not[name]
 
     def why_no_datagrams(self, name: str) -> str:
-        """Why a port sends no datagrams by verbs; empty where it does."""
+        """Why a port sends no datagrams by verbs; empty when it does."""
         port = self._open.get(name)
         return self._why_not[name] if port is None else port.why_no_datagrams
 
     def hurry(self) -> None:
-        """Look now: an interface came or went."""
+        """Poll now: an interface was created or removed."""
         self._pace.hurry()
 
     def _look(self) -> None:
-        """Close what is of no use any more, open what is not open."""
+        """Close ports that can no longer be used, open those that are not open."""
         for name, (device, ip) in self._configs.items():
             port = self._open.get(name)
             if port is not None and (why := port.why_gone()):

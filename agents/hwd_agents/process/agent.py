@@ -1,4 +1,4 @@
-"""The agent: one host's watchers, spool and commands on one bus."""
+"""Agent: the watchers, spool and commands of one host, on one bus."""
 
 import asyncio
 import logging
@@ -30,11 +30,11 @@ from hwd_drivers.core.errors import LinkError, ProtocolError
 from hwd_drivers.core.reason import reason_of
 
 FAREWELL_S: Final = 1.0
-"""How long an agent that stops in order tries to say so."""
+"""Longest time that an agent that stops takes to publish that."""
 GATHER_S: Final = 0.02
-"""Changes of the inventory that come together make one birth."""
+"""Changes of the inventory within this time make one birth message."""
 PAYLOAD_MOST_BYTES: Final = 1 << 20
-"""Of one message to us: the peers of a reconfiguration take some 200 bytes each."""
+"""Largest message to the agent: the peers of a reconfiguration take some 200 bytes each."""
 _Described = tuple[dict[str, wire.PortNote], object, list[wire.HeldSetting], dict[str, wire.SwitchNote]]
 
 _log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class Agent:
 
     `bus` is called once, with the will of this boot. `clock_port` makes the port on which the clock is asked, from the
     key of this boot. `on_started` is called when the spool is open and the watchers have started. `run` lasts until it
-    is cancelled; then it publishes `down` and leaves the spool in order.
+    is cancelled; then it publishes `down` and closes the spool.
     """
 
     def __init__(
@@ -151,12 +151,12 @@ class Agent:
 
     @property
     def waiting(self) -> bool:
-        """Whether there are events that the daemon has not acknowledged."""
+        """Whether the daemon has not acknowledged all events."""
         return self._spool.oldest_seq < self._spool.next_seq
 
     @property
     def garbage(self) -> int:
-        """Messages from the bus that made no sense."""
+        """Number of messages from the bus that could not be parsed."""
         return self._garbage
 
     async def run(self) -> None:
@@ -213,7 +213,7 @@ class Agent:
         self._greeted = False
 
     async def _greet(self) -> None:
-        """First words on a new connection: who we are, before what happened."""
+        """First messages on a new connection: the birth message, before any events."""
         try:
             await self._publish_state("up")
             await self._host_clock.face_broker()
@@ -225,13 +225,13 @@ class Agent:
         self._outbox.go()
 
     async def _bear(self) -> None:
-        """Another birth whenever the inventory has changed."""
+        """Publish another birth message whenever the inventory has changed."""
         while True:
             await self._birth_due.wait()
             await asyncio.sleep(GATHER_S)
             self._birth_due.clear()
             if not self._is_up() or (self._describe() == self._described and not self._host_clock.news):
-                continue  # the next connect brings one anyway, and nobody needs the same twice
+                continue  # the next connect publishes one anyway
             try:
                 await self._publish_birth()
             except LinkError as error:
@@ -244,15 +244,15 @@ class Agent:
             async with asyncio.timeout(FAREWELL_S):
                 await self._publish_state("down")
         except (LinkError, TimeoutError) as error:
-            _log.warning("%s: could not say that we stop: %s", self._config.host, reason_of(error))
+            _log.warning("%s: could not publish that the agent stops: %s", self._config.host, reason_of(error))
 
     def _contained(self, handler: Callable[[Incoming], None]) -> Callable[[Incoming], None]:
-        """Whatever comes, from whomever, is taken or counted; it never ends the agent."""
+        """Process or count any message; no message ends the agent."""
 
         def take(incoming: Incoming) -> None:
             try:
                 handler(incoming)
-            except Exception:  # noqa: BLE001 - the supervisor of what comes from the broker
+            except Exception:  # noqa: BLE001 - the supervisor of messages from the broker
                 self._garbage += 1
                 _log.exception("%s: a message on %s failed, which is a bug of hwd", self._config.host, incoming.topic)
 
@@ -270,7 +270,7 @@ class Agent:
 
     def _on_ack(self, incoming: Incoming) -> None:
         message = self._decode(incoming)
-        if message is None or self._tasks is None:  # the spool is closed: its next life tells again
+        if message is None or self._tasks is None:  # the spool is closed: the next process publishes again
             return
         if not isinstance(message, wire.Ack) or not self._outbox.ack(message):
             self._garbage += 1
@@ -278,7 +278,7 @@ class Agent:
     def _on_command(self, incoming: Incoming) -> None:
         message = self._decode(incoming)
         match message:
-            case wire.Command() if incoming.retained:  # nobody asks whoever comes later
+            case wire.Command() if incoming.retained:  # a command is never meant for later subscribers
                 self._garbage += 1
             case wire.Command():
                 self._spawn(self._do(message), f"command-{message.verb}")
@@ -298,7 +298,7 @@ class Agent:
             data=wire.clipped(outcome.data),
             at_ns=self._clock.monotonic_ns(),
         )
-        # Only our own reply topic, whatever `reply_to` says: nobody may make us speak on another's.
+        # Only our own reply topic, whatever `reply_to` says: nobody may make us publish on another one.
         if command.reply_to != self._topic("reply"):
             _log.debug("%s: command %s asks for its reply on %s", self._config.host, command.id, command.reply_to)
         try:
@@ -322,7 +322,7 @@ class Agent:
             return
         try:
             self._tasks.create_task(coro, name=f"hwd:{self._config.host}/{what}")
-        except RuntimeError as error:  # a group that is being cancelled takes no more
+        except RuntimeError as error:  # a group that is being cancelled accepts no task
             _log.debug("%s: %s is not begun: %s", self._config.host, what, error)
             coro.close()
 
@@ -336,7 +336,7 @@ class Agent:
         await self._bus.publish(self._topic("state"), wire.encode(message), qos=1, retain=True)
 
     def _describe(self) -> _Described:
-        """What of a birth is worth another one."""
+        """The parts of a birth message whose change is worth another one."""
         notes = {port: self._watchers.note(port) for port in self._config.ports}
         switches = self._own_switches.notes()
         return notes, self._inventory.news(), list(self._settings.held), switches

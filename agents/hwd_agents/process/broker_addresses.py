@@ -1,4 +1,4 @@
-"""The addresses of the broker, as its URL says or its name stands for now."""
+"""broker_addresses: the IP addresses of the broker, from its URL or by a look-up of its name."""
 
 import asyncio
 import socket
@@ -10,7 +10,10 @@ from hwd_drivers.core.errors import LinkError
 
 
 async def broker_addresses(config: AgentConfig) -> Sequence[str]:
-    """All of them, since any may be the one that is used; none of a Unix socket. Raises LinkError where nobody knows the name, HwdError where no URL is there."""
+    """All addresses, since any may be in use; none for a Unix socket.
+
+    Raises LinkError when the name cannot be resolved, HwdError when there is no URL.
+    """
     url = BrokerUrl.parse(broker_url(config))
     if url.transport == "unix":
         return ()
@@ -18,6 +21,7 @@ async def broker_addresses(config: AgentConfig) -> Sequence[str]:
         found = await asyncio.get_running_loop().getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise LinkError(
-            f"{url.host}: cannot find the address of the broker, so it is not known what leads to it: {error.strerror}. Write its address into the agent's file"
+            f"{url.host}: cannot find the address of the broker, so its route is not known: {error.strerror}. "
+            "Write its address into the agent's file"
         ) from error
     return tuple(dict.fromkeys(str(address[0]) for *_, address in found))

@@ -1,4 +1,4 @@
-"""The options of `hwd-agent` and `hwd-agent put-back`. An agent that runs for months does not import what parses them."""
+"""The options of `hwd-agent` and `hwd-agent put-back`. A running agent does not import the parser of options."""
 
 import asyncio
 import sys
@@ -31,7 +31,7 @@ def run(
 ) -> None:
     """Watch this host's network ports and tell the daemon over MQTT.
 
-    `hwd-agent select` sets switches of this host through the agent that runs: see its own --help.
+    `hwd-agent select` sets switches of this host through the running agent: see its own --help.
 
     Example: hwd-agent --config /etc/hwd/agent.yaml
     """

@@ -1,4 +1,4 @@
-"""Commands: what the daemon may ask of an agent, checked for its boot and its expiry before anything is done."""
+"""Commands: executes the daemon's commands to an agent, after a check of their boot and expiry."""
 
 import asyncio
 import functools
@@ -20,20 +20,22 @@ from hwd_drivers.core.errors import DeadlineError, HwdError, RefusedError
 from hwd_drivers.core.reason import reason_of
 
 Verb = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
-"""From the arguments to the data of the reply; raises RefusedError where it says no."""
+"""Returns the data of the reply from the arguments; raises RefusedError when it refuses."""
 REMEMBERED: Final = 256
-"""Commands whose outcome is kept: a broker may deliver at QoS 1 again, and what was done is not done twice. As many observations."""
+"""Commands whose outcome is remembered: a broker may deliver twice at QoS 1, and a command must not be done twice. As
+many observations.
+"""
 OBSERVE_MOST_S: Final = 3600.0
 EXPIRY_MOST_S: Final = 600.0
-"""No daemon asks for anything that may come so late: it was made up, or by the clock that this host had before it was set."""
+"""A command with a later expiry is refused: it was forged, or its expiry is of this host's clock before a step."""
 ID_MOST_CHARS: Final = 128
-"""An id is kept with its outcome. A UUID has 36."""
+"""Longest id of a command, which is remembered with its outcome. A UUID has 36."""
 
 _log = logging.getLogger(__name__)
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What goes into the Reply."""
+    """The content of the Reply."""
 
     outcome: str
     why: str = ""
@@ -41,11 +43,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _ExpiredError(DeadlineError):
-    """Its turn came after its expiry."""
+    """The command's turn came after its expiry."""
 
 
 class Commands:
-    """Does what commands say, and the verbs of `more`. Data of the replies:
+    """Executes commands, and the verbs of `more`. Data of the replies:
 
     | verb | data |
     |---|---|
@@ -53,7 +55,7 @@ class Commands:
     | resend | here: how many of them are still in the spool; oldest_seq: the oldest of this boot |
     | refresh | at_ns, ports: {port: PortNote}, states: {port: {light, firmware, carrier, rdma: bool or None}} |
     | set | before, after: the states, as `hwd_agents.sources.setting_source` has them |
-    | hold | held: how many of its settings stand; back: as of put-back, those that were put back before, since nobody held them |
+    | hold | held: how many of its settings are set; back: as of put-back, those put back earlier as nobody held them |
     | put-back | back: [{port, setting, state}], left: [{port, setting, why}] |
     | delegate, take-back | as `hwd_agents.switches.own_switches` has them |
     """
@@ -83,7 +85,7 @@ class Commands:
         self._ends: dict[str, asyncio.TimerHandle] = {}
 
     async def do(self, command: Command) -> Outcome:
-        """Do it once: delivered again, it gets the outcome that it had."""
+        """Execute it once: delivered again, it returns the first outcome."""
         if len(command.id) > ID_MOST_CHARS:
             return Outcome(
                 outcome="refused", why=f"its id has {len(command.id)} characters, over the limit of {ID_MOST_CHARS}"
@@ -103,7 +105,7 @@ class Commands:
         return outcome
 
     def close(self) -> None:
-        """Let no timer fire any more."""
+        """Cancel all timers."""
         for timer in self._ends.values():
             timer.cancel()
         self._ends.clear()
@@ -127,7 +129,7 @@ class Commands:
             return Outcome(outcome="refused", why=f"{command.verb}: {reason_of(error)}")
         except (HwdError, OSError) as error:
             return Outcome(outcome="failed", why=f"{command.verb}: {reason_of(error)}")
-        except Exception as error:  # noqa: BLE001 - a bug on the way of one command must not end the watchers
+        except Exception as error:  # noqa: BLE001 - a bug in one command must not end the watchers
             _log.exception("command %s failed", command.verb)
             return Outcome(outcome="failed", why=f"{command.verb}: {type(error).__name__}: {error}")
 
@@ -159,7 +161,7 @@ class Commands:
             raise RefusedError(f"for_s {asked.for_s} is not above 0 and up to {OBSERVE_MOST_S:g} s")
         ports = tuple(self._port(peer.port) for peer in asked.peers)
         if len(set(ports)) != len(ports):
-            raise RefusedError("a port stands twice among the peers")
+            raise RefusedError("a port is named twice among the peers")
         self._end(asked.reconfiguration)
         for reconfiguration, others in list(self._observed.items()):
             self._observed[reconfiguration] = tuple(port for port in others if port not in ports)
@@ -211,7 +213,7 @@ class Commands:
         return await self._settings.put_back(msgspec.convert(arguments, PutBack).run, in_time=in_time)
 
     def _check_expiry(self, expires_at_ns: int) -> None:
-        """Whoever asked has given up by then, and may have gone on to something else."""
+        """After the expiry the asker has given up, and may have done something else."""
         late_s = (self._clock.monotonic_ns() - expires_at_ns) / 1e9
         if late_s > 0:
             raise _ExpiredError(f"its turn came {late_s:.3f} s after its expiry; nothing was changed")

@@ -17,16 +17,16 @@ from hwd_drivers.core.reason import reason_of
 PORT_MOST: Final = 65535
 ACK_TIMEOUT_MOST: Final = 31
 RETRIES_MOST: Final = 7
-"""The fields of a queue pair have 5 and 3 bits (IBA 1.7, 9.7.6.1.3 and 9.9.2.4.1)."""
+"""Sizes of the fields of a queue pair: 5 and 3 bits (IBA 1.7, 9.7.6.1.3 and 9.9.2.4.1)."""
 LANES_MOST: Final = 32
-"""Of a CMIS module with four banks."""
+"""Lanes of a CMIS module with four banks."""
 
 
 class PortConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One NIC port. `ip`: its address, with or without a prefix. `rdma`: its RDMA device, `mlx5_0` or `mlx5_0/2` for another port of it than 1. `lanes`: how
-    many optical lanes it has.
+    """One NIC port. `ip`: its address, with or without a prefix. `lanes`: how many optical lanes it has.
 
-    `dark_dbm`: a lane below this is dark where a module does not say so itself.
+    `rdma`: its RDMA device, `mlx5_0`, or `mlx5_0/2` for a port of it other than 1. `dark_dbm`: a lane below this power
+    is dark when a module does not report loss itself.
     """
 
     interface: str
@@ -42,10 +42,10 @@ class PortConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class ModuleTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How old what a module shows may be, in seconds. What is not known stays away: then nothing is said of how early light went or came.
+    """The largest age of what a module reports, in seconds. Without a value, the earliest time of a change is unknown.
 
-    `los_s`: most time from a loss or a return of light to the sign of it (SFF-8636, SFF-8472 and CMIS let 0.1 s pass). `monitor_s`: most time between two
-    measurements of its received power.
+    `los_s`: from a loss or a return of light to its sign (SFF-8636, SFF-8472 and CMIS allow 0.1 s). `monitor_s`:
+    between two measurements of its received power.
     """
 
     los_s: float | None = None
@@ -53,15 +53,15 @@ class ModuleTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class BrokerFrom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"path": "from"}):
-    """The broker's URL is in a JSON file that is read again at each connect: under `agents`, by host, else under `mqtt`."""
+    """The broker's URL is in a JSON file, read at each connect: under `agents`, by host, else under `mqtt`."""
 
     path: str
 
 
 class SpoolConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where events wait for the daemon, how many bytes of them, and what a power cut may take.
+    """Where events wait for the daemon, how many bytes they may take, and what a power cut may lose.
 
-    `sync`: never, second or batch; see `SpoolSync`. Whatever it is, an agent that is killed loses nothing.
+    `sync`: never, second or batch; see `SpoolSync`. In each mode an agent that is killed loses nothing.
     """
 
     directory: str = "/var/lib/hwd-agent"
@@ -70,7 +70,10 @@ class SpoolConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class KernelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The kernel of this machine: its own network, or `namespace` of the keeper that listens at `keeper`. `sysfs`: where its /sys is."""
+    """The kernel of this machine: its own network, or `namespace` of the keeper that listens at `keeper`.
+
+    `sysfs`: the folder of its /sys.
+    """
 
     keeper: str | None = None
     namespace: str | None = None
@@ -84,8 +87,10 @@ class TwinConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class SourcesConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Kernel only: a real host. Twin only: a process twin. Both: a kernel twin, whose links and datagrams are the kernel's: those of a keeper's namespace, or,
-    without one, of the virtual machine that the agent is in, whose RDMA, counters and clock are its own too.
+    """Kernel only: a real host. Twin only: a process twin. Both: a kernel twin.
+
+    Links and datagrams of a kernel twin are the kernel's: those of a keeper's namespace, or, without one, of the
+    virtual machine that the agent runs in, whose RDMA, counters and clock it uses too.
     """
 
     kernel: KernelConfig | None = None
@@ -93,14 +98,17 @@ class SourcesConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class ClockConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The clock of a twin host: so far from the machine's, and so much faster."""
+    """The clock of a twin host: its offset from the machine's clock, and its drift."""
 
     offset_s: float = 0.0
     drift_ppm: float = 0.0
 
 
 class ProbeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Readiness probe: one attempt after `first_s`, later ones up to `most_s` apart; `packets_per_s` for all ports of the host together, each way."""
+    """Readiness probe: one attempt after `first_s`, later ones up to `most_s` apart.
+
+    `packets_per_s` is the limit for all ports of the host together, in each direction.
+    """
 
     first_s: float = 0.002
     most_s: float = 0.05
@@ -109,8 +117,10 @@ class ProbeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class RcConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Recovery of RC queue pairs: a packet without ACK is sent again after 4.096 us * 2^`ack_timeout`, `retries` times at most (7, as Opus has it; soft-RoCE takes 7 as
-    for ever). `measure` false: no queue pair is made.
+    """Recovery of RC queue pairs. A packet without ACK is sent again after 4.096 us * 2^`ack_timeout`.
+
+    `retries`: at most so often (7, as Opus uses; soft-RoCE retries for ever with 7). `measure` false: no queue pair is
+    made.
     """
 
     ack_timeout: int = 14
@@ -119,10 +129,11 @@ class RcConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class SamplingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How often is read what does not tell of itself: fast while a port is observed, else slow; a slow of 0 is never.
+    """Periods of polls, fast while a port is observed, else slow; a slow period of 0 means never.
 
-    `counters_s`: between two readings of what ports have carried; 0 is never. `monitors_s`: least between two tellings of what a module measures of itself,
-    which it does where that moved; 0 is never. Light is read fast until it was back for `light_settled_s`.
+    `counters_s`: between two readings of traffic counters; 0 means never. `monitors_s`: least time between two reports
+    of a module's measurements, which are made when a value has changed; 0 means never. Light is read fast until it has
+    been back for `light_settled_s`.
     """
 
     light_fast_s: float = 0.005
@@ -139,10 +150,11 @@ class SamplingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class SwitchConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An optical switch that this host alone drives. `driver`, `model`, `size`, `address` and `options` as in the testbed file.
+    """An optical switch that only this host drives. Most fields are as in the testbed file.
 
-    `ports`: those of this host whose light goes through it: a selection waits for their carrier. `password_file`: the password is its first line; `password` is for twins,
-    which take any.
+    These are `driver`, `model`, `size`, `address` and `options`. `ports`: the ports of this host whose light goes
+    through it: a selection waits for their carrier. `password_file`: its first line is the password. `password` is for
+    twins, which accept any.
     """
 
     driver: str
@@ -159,7 +171,7 @@ class SwitchConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class SelectionConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How jobs of this host set its switches. `socket`: a Unix socket of mode 0660, of `group` where one is named.
 
-    `fall_s`: a carrier that was there and has not fallen so long after its switches answered is taken for one that never left.
+    `fall_s`: a carrier that has not fallen so long after its switches answered counts as never lost.
     """
 
     socket: str = "unix:/run/hwd-agent/select.sock"
@@ -168,11 +180,12 @@ class SelectionConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All of it. `ports` are by their names in the testbed file; `origin` is what carrier and packets of this host are worth.
+    """The whole configuration. `ports` are by their names in the testbed file.
 
-    `modules`: by part number, as their memory spells it.
-    `realtime`: ask for real-time priority, so that a busy host does not hold stamps up; without the right to it the agent runs all the same.
-    `clock_port`: UDP port on which the daemon asks for the time, at the address that leads to the broker; 0 is a free one, null none, then it asks over the broker.
+    `origin` is the origin of carrier and packets of this host. `modules`: by part number, as their memory spells it.
+    `realtime`: ask for real-time priority, so that a busy host does not delay stamps; without the right to it the agent
+    runs without it. `clock_port`: UDP port on which the daemon asks for the time, at the address that leads to the
+    broker; 0 is a free one, null none: then the daemon asks over the broker.
     """
 
     testbed: str
@@ -193,14 +206,14 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def origin(self) -> str:
-        """Where carrier and packets come from: hardware, the kernel of a twin, or a twin without one."""
+        """The origin of carrier and packets: hardware, a twin's kernel, or a twin without one."""
         if self.sources.twin is None:
             return "measured"
         return "twin" if self.sources.kernel is None else "kernel"
 
 
 def load_config(path: Path) -> AgentConfig:
-    """Read and check `path`. Raises ConfigError with file, place and problem."""
+    """Read and check `path`. Raises ConfigError with file, position and problem."""
     try:
         text = path.read_text()
     except OSError as error:
@@ -224,7 +237,10 @@ def make_config(data: Any, *, where: str) -> AgentConfig:
 
 
 def broker_url(config: AgentConfig) -> str:
-    """The broker's URL, read anew where it stands in a file. Raises LinkError where that does not say: the daemon may not be up yet."""
+    """The broker's URL, read again if it is in a file.
+
+    Raises LinkError when the file does not have it: the daemon may not be up yet.
+    """
     if isinstance(config.broker, str):
         return config.broker
     path = Path(config.broker.path)
@@ -273,7 +289,7 @@ def _problems(config: AgentConfig) -> list[str]:
     if sources.kernel is not None and (sources.kernel.keeper is None) != (sources.kernel.namespace is None):
         problems.append("sources.kernel: keeper and namespace go together")
     if config.clock is not None and sources.twin is None:
-        problems.append("clock: only the clock of a twin host can be moved")
+        problems.append("clock: only the clock of a twin host can be shifted")
     if config.clock_port is not None and not 0 <= config.clock_port <= PORT_MOST:
         problems.append(f"clock_port: {config.clock_port} is not 0 to {PORT_MOST}")
     rates = {**msgspec.to_builtins(config.probe), **msgspec.to_builtins(config.sampling)}

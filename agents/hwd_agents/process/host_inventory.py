@@ -1,4 +1,4 @@
-"""The inventory: what a birth says of a host beside its ports."""
+"""Inventory: what the birth message says of a host in addition to its ports."""
 
 import os
 from typing import Any
@@ -14,7 +14,7 @@ from hwd_agents.wire import clipped
 
 
 class Inventory:
-    """Read anew at each call; nothing is asked of the host that its watchers have not read already."""
+    """Reads again at each call, but only what the watchers have read already."""
 
     def __init__(self, config: AgentConfig, sources: Sources, watchers: Watchers, nics: Nics, spool: Spool) -> None:
         self._config = config
@@ -24,11 +24,11 @@ class Inventory:
         self._spool = spool
 
     def news(self) -> tuple[dict[str, Any], dict[str, Any], str, str]:
-        """What of it is worth another birth."""
+        """The parts whose change is worth another birth message."""
         return self._modules(), self._nics.to_data(), self._spool.trouble, self._watchers.broken.get(SOCKET, "")
 
     def read(self, *, garbage: int) -> Found:
-        """All of it, as a birth has it."""
+        """The whole inventory, for a birth message."""
         system = os.uname()
         ports, watchers = self._config.ports, self._watchers
         found: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""`hwd-agent`: its entry point. Each of its commands imports what it needs and no more."""
+"""main: the entry point of `hwd-agent`. Each of its commands imports only what it needs."""
 
 import sys
 from pathlib import Path

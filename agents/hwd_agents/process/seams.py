@@ -1,4 +1,4 @@
-"""What an agent takes from the process that it runs in: in a simulation or a test, everything here is replaced."""
+"""Seams, Storage: what an agent takes from its process; a simulation or a test replaces all of it."""
 
 from dataclasses import dataclass, field
 
@@ -11,7 +11,7 @@ from hwd_drivers.transports.dial import Dialer, TcpDialer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seams:
-    """Time, chance and connections of one host.
+    """Clock, identifiers, random numbers and connections of one host.
 
     `clock_name` names `clock`: two agents whose clocks have the same name have the same clock. `dialer` connects to
     the switches that the host owns.
@@ -28,8 +28,8 @@ class Seams:
 class Storage:
     """The files of one agent.
 
-    `events` is the spool's. `settings` keeps what the settings of the ports were before runs changed them. `offload`
-    runs the spool's syncs.
+    `events` is the spool's file. `settings` stores the settings of the ports as they were before runs changed them.
+    `offload` runs the spool's syncs.
     """
 
     events: Disk

@@ -1,4 +1,4 @@
-"""The agent of this host as a process: its files, its sources, its event loop and its end."""
+"""serve: runs the agent of this host as a process: its files, sources, event loop and stop."""
 
 import asyncio
 import contextlib
@@ -49,17 +49,15 @@ from hwd_drivers.core.private_files import FILE_MODE, FOLDER_MODE, make_private
 from hwd_drivers.transports.dial import TcpDialer
 
 SPOOL_FILES: Final = ("lock", "events*", "settings*")
-"""What there is in the folder of the spool."""
+"""The files in the folder of the spool."""
 FORMER_FILES: Final = ("notices", "told")
-"""What agents of earlier versions wrote there too. The marks of the spool say what was reported last, so that nothing
-is counted from these.
+"""Files that agents of earlier versions wrote there. The marks of the spool have the last reported state, so that these
+files are not read.
 """
 
 
 def serve(config: Path, log: str = "info") -> int:
-    """Be the agent until SIGTERM, SIGINT or SIGHUP. Returns the exit status; what keeps it from serving is said on
-    stderr.
-    """
+    """Run the agent until SIGTERM, SIGINT or SIGHUP. Returns the exit status; an error at the start goes to stderr."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=log.upper(), handlers=[handler])
@@ -78,12 +76,12 @@ def serve(config: Path, log: str = "info") -> int:
 
 
 async def _live(config: AgentConfig, folder: Path, selector: TimedSelector) -> None:
-    """Run the agent until SIGTERM, SIGINT or SIGHUP, then let it end in order."""
+    """Run the agent until SIGTERM, SIGINT or SIGHUP, then stop it in order."""
     system = SystemClock()
     shift = config.clock
     clock: Clock = system
     clock_name = system.name
-    if shift is not None:  # it counts from the boot of the machine: a host's clock does not begin anew with its agent
+    if shift is not None:  # it counts from the machine's boot: a host's clock does not restart with its agent
         clock = ShiftedClock(system, offset_s=shift.offset_s, drift_ppm=shift.drift_ppm, start_ns=0)
         clock_name = f"{clock_name} {shift.offset_s:+} s {shift.drift_ppm:+} ppm"
     draws = Draws(None)
@@ -123,9 +121,7 @@ async def _live(config: AgentConfig, folder: Path, selector: TimedSelector) -> N
 
 
 def clock_port(config: AgentConfig, clock: Clock) -> Callable[[str], ClockPort] | None:
-    """What makes the port that the clock is asked on, given the key of a boot; None where the configuration wants
-    none.
-    """
+    """Makes the clock port from the key of a boot; None when the configuration wants none."""
     number = config.clock_port
     if number is None:
         return None
@@ -141,14 +137,14 @@ def open_sources(
     config: AgentConfig, clock: Clock, offload: Offload, i2c: Offload, *, selector: TimedSelector | None = None
 ) -> Sources:
     """The sources that the configuration names. Nothing is opened before the agent runs. `i2c` reads modules, which
-    takes milliseconds each: with a thread for each port no module waits for another, unless its driver or the kernel
-    lets it. `selector` is that of the event loop, as in `RtnetlinkLinks`.
+    takes milliseconds each: with a thread for each port no module waits for another, except in its driver or the
+    kernel. `selector` is that of the event loop, as in `RtnetlinkLinks`.
     """
     kernel, twin = config.sources.kernel, config.sources.twin
     is_machine = kernel is not None and kernel.keeper is None
     twins = None
     if twin is not None:
-        from hwd_agents.sources.twin.twin_sources import TwinSources  # a real host has no use for its 0.3 MB
+        from hwd_agents.sources.twin.twin_sources import TwinSources  # 0.3 MB that a real host does not need
 
         twins = TwinSources(TcpDialer(), twin.address, clock, host=config.host, same_clock=not is_machine)
     if kernel is None:
@@ -217,7 +213,7 @@ def _remove_former_files(folder: Path) -> None:
 
 @contextlib.contextmanager
 def spool_folder(config: AgentConfig) -> Iterator[Path]:
-    """The folder of the spool, held by this process alone. Raises ConfigError, or RefusedError with the holder's pid."""
+    """The folder of the spool, locked for this process. Raises ConfigError, or RefusedError with the holder's pid."""
     folder = Path(config.spool.directory)
     try:
         folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
@@ -238,8 +234,8 @@ def spool_folder(config: AgentConfig) -> Iterator[Path]:
         try:
             os.ftruncate(lock, 0)
             os.write(lock, f"{os.getpid()}\n".encode())
-        except OSError as error:  # of a full disk: the lock holds all the same
-            logging.getLogger(__name__).warning("%s: cannot note our pid: %s", folder / "lock", error.strerror)
+        except OSError as error:  # such as a full disk: the lock is held all the same
+            logging.getLogger(__name__).warning("%s: cannot write our pid: %s", folder / "lock", error.strerror)
         _remove_former_files(folder)
         yield folder
     finally:

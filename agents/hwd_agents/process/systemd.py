@@ -1,4 +1,4 @@
-"""Notifier: what systemd is told of this process: that it is ready, that its event loop turns, that it stops (sd_notify(3), "Notes")."""
+"""Notifier: tells systemd that this process is ready, that its event loop runs, and that it stops (sd_notify(3))."""
 
 import asyncio
 import logging
@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from typing import Final
 
 BEATS: Final = 3
-"""Signs of life in each watchdog period: systemd asks for two (sd_watchdog_enabled(3)), and one may come late on a busy host."""
+"""Watchdog messages in each period: systemd asks for two (sd_watchdog_enabled(3)); a busy host may delay one."""
 
 _log = logging.getLogger(__name__)
 
 
 class Notifier:
-    """Says nothing where no service manager asked for it.
+    """Sends nothing when no service manager asked for it.
 
     notifier = Notifier(os.environ, pid=os.getpid())
     notifier.ready("h0 of lab")
-    await notifier.keep_alive()     # for ever: a loop that hangs says nothing, and is killed and started again
+    await notifier.keep_alive()     # for ever: a loop that hangs sends nothing, and systemd restarts the process
     """
 
     def __init__(self, environment: Mapping[str, str], *, pid: int) -> None:
@@ -27,18 +27,18 @@ class Notifier:
         microseconds = environment.get("WATCHDOG_USEC", "0")
         ours = environment.get("WATCHDOG_PID", str(pid)) == str(pid)
         self.period_s = int(microseconds) / 1e6 if ours and microseconds.isdigit() else 0.0
-        """The watchdog's; 0 where there is none, or it is another process's."""
+        """The watchdog's period; 0 when there is none, or it is for another process."""
 
     def ready(self, status: str) -> None:
-        """It does now what it is there for."""
+        """Report that the process has started."""
         self._send(f"READY=1\nSTATUS={status}")
 
     def stopping(self) -> None:
-        """It was told to end, and does so in order."""
+        """Report that the process is stopping in order."""
         self._send("STOPPING=1")
 
     async def keep_alive(self) -> None:
-        """Tell the watchdog, from the loop itself, until cancelled."""
+        """Send watchdog messages from the event loop, until cancelled."""
         while self.period_s > 0:
             self._send("WATCHDOG=1")
             await asyncio.sleep(self.period_s / BEATS)
@@ -52,5 +52,5 @@ class Notifier:
             self._failed = False
         except OSError as error:
             if not self._failed:
-                _log.warning("the service manager cannot be told %s: %s", text.partition("\n")[0], error.strerror)
+                _log.warning("cannot send %s to the service manager: %s", text.partition("\n")[0], error.strerror)
             self._failed = True

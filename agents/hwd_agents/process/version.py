@@ -1,4 +1,4 @@
-"""The version of this agent, as it is installed."""
+"""own_version: the version of this agent, as it is installed."""
 
 import sys
 from pathlib import Path
@@ -9,7 +9,9 @@ _KEY: Final = "Version: "
 
 
 def own_version() -> str:
-    """As importlib.metadata tells it, which itself takes 1.8 MB: from the first METADATA on the path (PyPA, "Recording installed projects"), and by it where there is none.
+    """Read it from the first METADATA on the path (PyPA, "Recording installed projects"), else by importlib.metadata.
+
+    That module takes 1.8 MB.
 
     Raises importlib.metadata.PackageNotFoundError where nothing is installed.
     """

@@ -1,4 +1,4 @@
-"""Settings: what runs change of this host's ports, and how all of it gets back to what it was."""
+"""Settings: the settings of this host's ports that runs change, and how they are put back."""
 
 import asyncio
 import logging
@@ -26,9 +26,9 @@ from hwd_drivers.core.errors import FailedError, HwdError, RefusedError
 from hwd_drivers.core.reason import reason_of
 
 HOLD_MOST_S: Final = 7 * 86400.0
-"""For longer nobody plans an experiment without a daemon that renews it."""
+"""Longest hold: a daemon renews it well before."""
 REMEMBERED: Final = 64
-"""Runs whose daemon was not told yet that their settings were put back; their events tell it, too."""
+"""Runs whose settings were put back before the daemon was informed; their events report it, too."""
 _log = logging.getLogger(__name__)
 
 
@@ -37,15 +37,15 @@ def _always() -> None:
 
 
 class Settings:
-    """One change at a time. What was before is durable before anything is changed, and goes only when it is so again.
+    """One change at a time. The earlier state is durable before any change, and is deleted only when it is restored.
 
     settings = Settings(config.ports, source, disk, clock=clock, life=sources.life, on_change=bear)
     await settings.set("k3v9", "eth0", "mtu", 4200, for_s=300.0)
     await settings.hold("k3v9", 300.0)      # from now on
-    await settings.put_back("k3v9")         # by this life of the agent or a later one
-    await settings.put_back_due()           # what nobody held any more; `setting_limits` calls it
+    await settings.put_back("k3v9")         # by this process or a later one
+    await settings.put_back_due()           # what nobody holds any more; `setting_limits` calls it
 
-    `life` names the life of the host's kernel. `way` refuses what would cut the agent off.
+    `life` identifies one run of the host's kernel (its boot). `way` refuses changes that would cut the agent off.
     """
 
     def __init__(
@@ -67,19 +67,19 @@ class Settings:
         self._on_change = on_change
         self._way = way
         self.on_limit: Callable[[], None] = _always
-        """Called when `next_due_ns` may be another."""
+        """Called when `next_due_ns` may have changed."""
         self._one_at_a_time = asyncio.Lock()
         self._alone: dict[str, list[dict[str, Any]]] = {}
-        """By run: what was put back though nobody asked. It is told with the next answer about that run."""
+        """By run: settings that were put back without a request. The next answer about that run reports them."""
 
     @property
     def held(self) -> tuple[HeldSetting, ...]:
-        """What is still set, in the order in which it was changed."""
+        """The settings that are still changed, in the order of their changes."""
         return tuple(kept.told for kept in self._journal.held)
 
     @property
     def next_due_ns(self) -> int | None:
-        """When the next of them is put back though nobody asks, if nobody holds it; None: never."""
+        """When the next of them is put back unless it is held again; None: never."""
         return min((kept.until_ns for kept in self._journal.held if kept.until_ns is not None), default=None)
 
     async def set(
@@ -92,11 +92,13 @@ class Settings:
         for_s: float | None = None,
         in_time: Callable[[], None] = _always,
     ) -> dict[str, Any]:
-        """Change it for `run`; returns {before, after}, two states. With `for_s`, all that this run has set holds for so long from now on, and is put back then.
+        """Change a setting for `run`; returns {before, after}, two states.
 
-        Raises RefusedError where `data` is no such value, or another run has set the same, HwdError where it did not come out.
+        With `for_s`, all settings of this run are held for so long from now on, and are put back then. `in_time` is
+        called right before the change: it raises when that is too late, and nothing is changed.
 
-        `in_time` is asked when its turn has come, right before the change: it raises where that is too late, and nothing is changed.
+        Raises RefusedError when `data` is an invalid value or another run has changed the same, HwdError when it
+        failed.
         """
         setting = parse_setting(setting_name)
         value = parse_value(setting, data)
@@ -139,9 +141,10 @@ class Settings:
             return {"before": before, "after": after}
 
     async def put_back(self, run: str, *, in_time: Callable[[], None] = _always) -> dict[str, Any]:
-        """Last change first; returns {back: what is as it was, left: what is not, each with why}. Asked again, it tries what is left.
+        """Put back, last change first; returns {back: restored settings, left: the others, each with why}.
 
-        `in_time` is asked before each as in `set`; it raises before anything is changed, or is the `why` of what is left.
+        Another call tries those that are left. `in_time` is called before each as in `set`. If it raises before any
+        change, this raises; later its error is the `why` of those that are left.
         """
         async with self._one_at_a_time:
             in_time()
@@ -149,14 +152,20 @@ class Settings:
             return {"back": [*self._alone.pop(run, []), *told["back"]], "left": told["left"]}
 
     async def hold(self, run: str, for_s: float) -> dict[str, Any]:
-        """All that `run` has set holds for so long from now on; returns {held: how much that is, back: what was put back before, since nobody held it}."""
+        """Hold all settings of `run` for so long from now on.
+
+        Returns {held: their number, back: those that were put back before, when nobody held them}.
+        """
         _check_hold(for_s)
         async with self._one_at_a_time:
             renewed = self._renew(run, self._clock.monotonic_ns() + round(for_s * 1e9))
             return {"held": len(renewed), "back": self._alone.pop(run, [])}
 
     async def put_back_due(self) -> dict[str, dict[str, Any]]:
-        """Put back what nobody held any more, and forget what went with another life of the kernel; by run, as `put_back` tells it."""
+        """Put back the settings that nobody holds any more; returns the results by run, as `put_back` does.
+
+        Settings of an earlier boot of the kernel are forgotten.
+        """
         async with self._one_at_a_time:
             now_ns, life, told = self._clock.monotonic_ns(), self._life(), {}
             self._forget_of_another_life(life)
@@ -166,7 +175,7 @@ class Settings:
                 if (kept.until_ns is not None and kept.until_ns <= now_ns) or _is_of_another(kept, life)
             ]
             for run in dict.fromkeys(due):
-                _log.warning("what run %s set is put back: nobody held it any more", run)
+                _log.warning("the settings of run %s are put back: nobody held them any more", run)
                 told[run] = await self._put_back(run, _always)
                 self._alone.setdefault(run, []).extend(told[run]["back"])
                 if len(self._alone) > REMEMBERED:
@@ -193,7 +202,7 @@ class Settings:
         return {"back": told, "left": left}
 
     def close(self) -> None:
-        """Give up the disk; what is set stays set."""
+        """Close the disk; changed settings stay."""
         self._journal.close()
 
     def _renew(self, run: str, until_ns: int) -> Sequence[KeptSetting]:
@@ -205,7 +214,7 @@ class Settings:
         return renewed
 
     def _forget_of_another_life(self, life: str) -> None:
-        """What a kernel held went when it ended; what stands there now somebody else has set."""
+        """The settings ended with the kernel that had them; other values were set by somebody else since."""
         gone = [
             kept
             for kept in self._journal.held
@@ -215,7 +224,7 @@ class Settings:
             self._journal.remove(gone)
             self._on_change()
             words = ", ".join(f"{kept.port} {kept.setting} of run {kept.run}" for kept in gone)
-            _log.info("the host was started anew, so these are gone: %s", words)
+            _log.info("the host was restarted, so these settings are gone: %s", words)
 
     async def _restore(self, held: KeptSetting, in_time: Callable[[], None]) -> None:
         setting = parse_setting(held.setting)
@@ -232,7 +241,7 @@ class Settings:
             raise FailedError(f"{held.port}: {setting} was put back to {held.before}, and is read back as {now}")
 
     async def _drop_unless_changed(self, source: SettingSource, interface: str, held: KeptSetting) -> None:
-        """After a change that was refused: nothing is held of what is as it was."""
+        """After a refused change: forget the setting if its state is unchanged."""
         setting = parse_setting(held.setting)
         try:
             now = await source.read(interface, setting, held.value)
@@ -248,7 +257,7 @@ class Settings:
             self._journal.add(held)
         except OSError as error:
             raise FailedError(
-                f"{held.port}: cannot set {held.setting}: what it was cannot be kept on the disk: {error.strerror}"
+                f"{held.port}: cannot set {held.setting}: its earlier state cannot be written: {error.strerror}"
             ) from error
         self._on_change()
 

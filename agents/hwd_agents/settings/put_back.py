@@ -1,4 +1,4 @@
-"""What runs have set of this host's ports, put back while no agent runs here: for an agent that is taken away."""
+"""put_back_all: puts back the settings of runs while no agent runs here, for an agent that is uninstalled."""
 
 from pathlib import Path
 
@@ -11,7 +11,10 @@ from hwd_drivers.core.errors import FailedError
 
 
 async def put_back_all(config: AgentConfig, folder: Path, sources: Sources, clock: Clock) -> list[str]:
-    """Last change first; returns each in words. Raises FailedError with what is left, and why. `folder` is the spool's; nobody else may have it."""
+    """Put them back, last change first; returns each in words. `folder` is the spool's, locked by the caller.
+
+    Raises FailedError with those that are left, and why.
+    """
     settings = Settings(
         config.ports,
         sources.settings,

@@ -1,4 +1,4 @@
-"""What was before: the settings that runs have changed and not put back yet, on a disk of their own, in frames."""
+"""SettingJournal: the earlier states of settings that runs have changed, in frames on a disk of its own."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -12,13 +12,14 @@ from hwd_drivers.core.disk import Disk, Frames, decode_frames, encode_frame
 from hwd_drivers.core.reason import reason_of
 
 START: Final = b'{"run":"'
-"""Each payload begins so, as msgspec writes fields in their order: where frames go on behind damage can be found."""
+"""Each payload begins with this, because msgspec writes fields in order: so frames behind damage can be found."""
 _log = logging.getLogger(__name__)
 
 
 class KeptSetting(HeldSetting, frozen=True, kw_only=True):
-    """One that is set. `until_ns`: it is put back without being asked when the host's monotonic clock is there; None: never. `life`: that of the host's kernel
-    (its boot) in which it was set, which the clock belongs to; empty where it was not known.
+    """A changed setting. `until_ns`: it is put back when the host's monotonic clock reaches this; None: never.
+
+    `life`: the boot of the host's kernel in which it was set, to which that clock belongs; empty when it was unknown.
     """
 
     until_ns: int | None = None
@@ -35,10 +36,11 @@ _decoder: msgspec.json.Decoder[KeptSetting] = msgspec.json.Decoder(KeptSetting)
 
 
 class SettingJournal:
-    """`held` is in the order in which it was changed. What is in it is on the disk: after a SIGKILL the next life of the agent finds it.
+    """`held` is in the order of the changes. It is all on the disk: after a SIGKILL the next process reads it.
 
-    `damaged_bytes` of the disk could not be read: what stands behind them is read all the same, and the whole of it is set aside. So is a frame at its
-    end that is not whole: it is never appended to. A whole one that makes no sense to this agent stays there, for the one that wrote it.
+    `damaged_bytes` of the disk could not be read: frames behind them are read all the same, and the whole file is set
+    aside. So is a file with an incomplete frame at its end: nothing is appended to that. A complete frame that this
+    agent cannot parse stays there, for the version that wrote it.
     """
 
     def __init__(self, disk: Disk) -> None:
@@ -48,7 +50,8 @@ class SettingJournal:
         self.damaged_bytes = found.damaged_bytes + disk.size() - found.end_bytes
         if self.damaged_bytes:
             _log.error(
-                "settings: %d bytes of the journal cannot be read%s. What a run has set may not be put back: look at the ports of this host",
+                "settings: %d bytes of the journal cannot be read%s. "
+                "What a run has set may not be put back: look at the ports of this host",
                 self.damaged_bytes,
                 set_aside(disk),
             )
@@ -61,30 +64,30 @@ class SettingJournal:
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:
                 self.damaged_bytes += len(payload)
                 self._strange.append(payload)
-                _log.warning("settings: frame %d of the journal makes no sense: %s", number, reason_of(error))
+                _log.warning("settings: frame %d of the journal cannot be parsed: %s", number, reason_of(error))
 
     def _cut(self, found: Frames) -> None:
-        """Where the disk cannot, it is left: the next change writes all anew."""
+        """Rewrite the file; if the disk cannot, the next change rewrites it."""
         try:
             self._disk.replace(b"".join(map(encode_frame, found.payloads)))
         except OSError as error:
-            _log.warning("settings: the journal cannot be written anew: %s", reason_of(error))
+            _log.warning("settings: the journal cannot be rewritten: %s", reason_of(error))
 
     @property
     def held(self) -> tuple[KeptSetting, ...]:
         return tuple(self._held)
 
     def add(self, held: KeptSetting) -> None:
-        """Durable when it returns. Raises OSError where the disk cannot: then nothing may be changed."""
+        """Durable when it returns. Raises OSError when the disk cannot: then nothing may be changed."""
         self._write([*self._held, held])
 
     def remove(self, gone: Iterable[KeptSetting]) -> None:
-        """They are as they were. Raises OSError where the disk cannot, and still holds them: putting back twice does no harm."""
+        """They were restored. Raises OSError when the disk cannot, and keeps them: to put back twice does no harm."""
         names = list(gone)
         self._write([held for held in self._held if held not in names])
 
     def hold(self, run: str, until_ns: int | None) -> Sequence[KeptSetting]:
-        """All that a run has set holds until then; returns it. Raises OSError where the disk cannot: then it holds until when it did."""
+        """Hold all settings of a run until then; returns them. Raises OSError when it failed: the old time stays."""
         renewed = [msgspec.structs.replace(held, until_ns=until_ns) if held.run == run else held for held in self._held]
         if renewed != self._held:
             self._write(renewed)

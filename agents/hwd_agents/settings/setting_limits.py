@@ -1,4 +1,4 @@
-"""SettingLimits: puts back what runs have set when nobody holds it any more, without being asked."""
+"""SettingLimits: puts the settings of runs back when no daemon holds them any more."""
 
 import asyncio
 from typing import Final
@@ -9,13 +9,16 @@ from hwd_drivers.core.clock import Clock
 
 SOURCE: Final = "settings"
 AGAIN_S: Final = 10.0
-"""What could not be put back is tried again so often."""
+"""A setting that could not be put back is tried again so often."""
 LOOK_S: Final = 60.0
-"""The kernel of a twin host may start anew without a word."""
+"""Poll interval: the kernel of a twin host may restart without a notice."""
 
 
 class SettingLimits:
-    """Events `put-back`. The daemon holds what its runs set; where it was killed or cut off for longer than they said, the host is as it was before all the same."""
+    """Events `put-back`. The daemon renews the settings of its runs.
+
+    If it was killed or cut off for longer than a run allows, the host is put back to its earlier state.
+    """
 
     def __init__(self, settings: Settings, clock: Clock, emit: Emit, *, origin: str) -> None:
         self._settings = settings
@@ -39,7 +42,7 @@ class SettingLimits:
                 continue
 
     async def _put_back(self) -> bool:
-        """Whether something of it is left."""
+        """Put back what is due; returns whether some of it is left."""
         before_ns = self._clock.monotonic_ns()
         told = await self._settings.put_back_due()
         after_ns = self._clock.monotonic_ns()

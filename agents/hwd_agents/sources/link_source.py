@@ -1,4 +1,4 @@
-"""What a host's kernel says of one network interface, and where a link watcher reads it."""
+"""The state of a network interface as the kernel reports it, and LinkSource, which link watchers read it from."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -11,18 +11,18 @@ class Origin(StrEnum):
     """How a reading came."""
 
     NOTICE = "notice"
-    """The kernel told of a change."""
+    """The kernel sent a notice of a change."""
     DUMP = "dump"
-    """We asked; a change since the reading before came at any time between the two."""
+    """The answer to a question; a change since the reading before happened at any time between the two."""
     RECOVERY = "recovery"
-    """As a dump, asked because the kernel dropped notices: its buffer for us was full."""
+    """A dump, requested because the kernel dropped notices: our receive buffer was full."""
 
 
 class OperState(StrEnum):
     """Operational state of an interface, RFC 2863, in the kernel's order."""
 
     UNKNOWN = "unknown"
-    """The driver does not say."""
+    """The driver does not report it."""
     NOT_PRESENT = "notpresent"
     """Some part of it is missing."""
     DOWN = "down"
@@ -38,10 +38,10 @@ class OperState(StrEnum):
 
 
 class LinkReading(msgspec.Struct, frozen=True, kw_only=True):
-    """One interface at one time. Absent (`present` false) keeps the last known figures.
+    """One interface at one time. An absent interface (`present` false) keeps its last known values.
 
-    The state that it tells began at or after `earliest_ns` and not after `at_ns`; None: no earlier state is known, it
-    may have begun at any time. Counters run since the interface was made: a new `ifindex` starts anew.
+    This state began at or after `earliest_ns` and not after `at_ns`. `earliest_ns` None: no earlier state is known,
+    and it may have begun at any time. Counters run since the interface was created: a new `ifindex` restarts them.
     """
 
     interface: str
@@ -71,18 +71,16 @@ class LinkReading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LinkSource(Protocol):
-    """Readings of every interface of a host: all of them at the start, then each change."""
+    """Readings of every interface of a host: first all of them, then each change."""
 
     async def open(self, on_reading: Callable[[LinkReading], None]) -> None:
-        """Start; returns after the reading of each interface that is there was given."""
+        """Start; returns after `on_reading` was called for each interface that exists."""
         ...
 
     async def refresh(self) -> None:
-        """Read all again, so that changes whose notice was lost or is held back are counted; returns after the last
-        reading.
-        """
+        """Read all again, so that changes without a notice are counted; returns after the last reading."""
         ...
 
     async def close(self) -> None:
-        """Stop; no reading comes after."""
+        """Stop; `on_reading` is not called after this."""
         ...

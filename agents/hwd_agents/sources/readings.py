@@ -1,6 +1,7 @@
-"""What watchers read through: one Protocol for each thing that a host can show. Kernel and twin host implement them alike.
+"""Protocols that watchers read through, one per kind of source; a kernel and a twin host implement them alike.
 
-Stamps are `Clock.monotonic_ns` of the host. A source that cannot see something says so in its `note`, and is then never asked.
+Stamps are `Clock.monotonic_ns` of the host. A source that cannot see something says so in its `note`; it is never
+asked.
 """
 
 from collections.abc import Callable
@@ -12,7 +13,10 @@ from hwd_agents.wire import SourceNote
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleReading:
-    """Bytes of a module's memory in the real layout, as the parser of its standard takes them (`module_memory.Layout`), its monitors read between the stamps."""
+    """Bytes of a module's memory, as the parser of its standard takes them (`module_memory.Layout`).
+
+    Its monitors were read between the stamps.
+    """
 
     interface: str
     memory: bytes
@@ -22,7 +26,7 @@ class ModuleReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileReading:
-    """The text of a sysfs-like file, as it stood between the two stamps; None where there is no such file."""
+    """The text of a sysfs-like file, read between the two stamps; None when there is no such file."""
 
     path: str
     text: str | None
@@ -39,7 +43,7 @@ class ModuleSource(Protocol):
 
 
 class FileSource(Protocol):
-    """Files under /sys that tell RDMA port state (`class/infiniband/<dev>/ports/1/state`) and GIDs."""
+    """Files under /sys with the state of RDMA ports (`class/infiniband/<dev>/ports/1/state`) and GIDs."""
 
     note: SourceNote
 
@@ -47,19 +51,22 @@ class FileSource(Protocol):
 
 
 class PhySource(Protocol):
-    """The NIC's own PHY state; `on_change(interface, up, earliest_ns, at_ns)`. `polled`: it looks now and then, and tells what it finds each time."""
+    """The NIC's own PHY state, by `on_change(interface, up, earliest_ns, at_ns)`.
+
+    `polled`: the source reads it at intervals, and reports each reading.
+    """
 
     note: SourceNote
     polled: bool
 
     async def open_phy(self, on_change: Callable[[str, bool, int, int], None], on_note: Callable[[], None]) -> None:
-        """Tell; may last until it is cancelled. `on_note`: some `why_not` changed."""
+        """Report until cancelled, or return at once. `on_note`: some `why_not` has changed."""
         ...
 
     def observe(self, interface: str, on: bool) -> None:
-        """Look often, or seldom, where it polls."""
+        """Read more often or less often, if the source polls."""
         ...
 
     def why_not(self, interface: str) -> str:
-        """Why nothing can be told of one PHY; empty where something can."""
+        """Why one PHY cannot be seen; empty when it can."""
         ...

@@ -1,15 +1,15 @@
-"""What can be set of a host's network ports, and where an agent reads and sets it.
+"""Setting and SettingSource: the settings of a host's network ports, and where an agent reads and sets them.
 
 | setting | value | state |
 |---|---|---|
 | mtu | bytes | bytes |
-| autoneg | on (bool) | {autoneg, speed, duplex, ours, bits}: with it speed and the modes that are offered |
+| autoneg | on (bool) | {autoneg, speed, duplex, ours, bits}: with it speed and the advertised modes |
 | fec | auto, off, rs, baser or llrs | {auto, modes: [...]} |
 | address | `10.1.0.1/32` | whether the interface has it (bool) |
 | neighbour | {ip, mac} | {mac, nud} or None |
 | route | {to, via, metric} | {to, via, metric, oif, ...} or None |
 
-A state is what `restore` brings back; it is JSON, so that it can lie on a disk.
+`restore` takes a state; it is JSON, so that it can be stored on a disk.
 """
 
 from collections.abc import Mapping
@@ -38,18 +38,21 @@ class Setting(StrEnum):
 
 
 SETTINGS_OF_FIRMWARE: Final = frozenset({Setting.AUTONEG, Setting.FEC})
-"""What a kernel twin's veth does not have, and its simulated NIC does."""
+"""The settings that a kernel twin's veth does not have, and its simulated NIC has."""
 
 
 NUD_LASTING: Final = 0x80 | 0x40
-"""Permanent, or in no need of asking (linux/neighbour.h): a neighbour that the kernel did not learn by itself, and does not forget."""
+"""Neighbour states permanent and noarp (linux/neighbour.h): not learned by the kernel, and never forgotten by it."""
 
 
 class SettingSource(Protocol):
-    """Settings of the interfaces of one host. Raises RefusedError where the port cannot, LinkError where it is not there, HwdError for the rest."""
+    """Settings of the interfaces of one host.
+
+    Raises RefusedError when the port cannot, LinkError when it does not exist, HwdError for other failures.
+    """
 
     async def read(self, interface: str, setting: Setting, value: Json) -> Json:
-        """The state now of what `value` is about."""
+        """The present state of the subject of `value`."""
         ...
 
     async def write(self, interface: str, setting: Setting, value: Json) -> None:
@@ -57,12 +60,12 @@ class SettingSource(Protocol):
         ...
 
     async def restore(self, interface: str, setting: Setting, value: Json, state: Json) -> None:
-        """Make it as it was: `state` is what `read` gave before `value` was written."""
+        """Restore it: `state` is what `read` returned before `value` was written."""
         ...
 
 
 def subject(setting: Setting, value: Json) -> str:
-    """What of the port a value is about: two values of one subject take each other's place."""
+    """What of the port a value applies to: of two values with one subject, the later replaces the earlier."""
     match setting, value:
         case Setting.ADDRESS, str(address):
             return address
@@ -75,7 +78,7 @@ def subject(setting: Setting, value: Json) -> str:
 
 
 def holds(setting: Setting, value: Json, state: Json) -> bool:
-    """Whether a state is what the value asks for."""
+    """Whether the state is as the value demands."""
     match setting, value, state:
         case Setting.MTU, _, _:
             return state == value
@@ -95,7 +98,10 @@ def holds(setting: Setting, value: Json, state: Json) -> bool:
 
 
 def restored(setting: Setting, before: Json, now: Json) -> bool:
-    """Whether all is as it was, but for what comes and goes by itself: the speed of a link that negotiates, the age of a neighbour, an interface's number."""
+    """Whether the state is restored, apart from what changes by itself.
+
+    That is the speed of a link that negotiates, the age of a neighbour, and an interface's number.
+    """
     match setting, before, now:
         case Setting.AUTONEG, Mapping(), Mapping():
             return _without(before, "speed", "duplex") == _without(now, "speed", "duplex")
@@ -108,7 +114,7 @@ def restored(setting: Setting, before: Json, now: Json) -> bool:
 
 
 class SettingsBySource:
-    """`first` for the settings that it is named for, `other` for the rest: a kernel twin has its MTU in the kernel and its firmware in the rack."""
+    """`first` for `settings`, else `other`: a kernel twin has its MTU in the kernel, its firmware in the rack."""
 
     def __init__(self, first: SettingSource, settings: frozenset[Setting], other: SettingSource) -> None:
         self._first = first
@@ -129,14 +135,14 @@ class SettingsBySource:
 
 
 def parse_setting(text: str) -> Setting:
-    """Raises RefusedError naming those that this agent knows: the daemon may be newer."""
+    """Raises RefusedError with the settings that this agent knows: the daemon may be newer."""
     if text not in set(Setting):
-        raise RefusedError(f"{text!r} is no setting that this agent knows; there are {', '.join(Setting)}")
+        raise RefusedError(f"{text!r} is not a setting that this agent knows; it knows {', '.join(Setting)}")
     return Setting(text)
 
 
 def _neighbour(state: Mapping[str, Any]) -> tuple[Json, Json]:
-    """What of it does not change by itself."""
+    """The parts of a neighbour's state that do not change by themselves."""
     nud = state.get("nud")
     return state.get("mac"), nud & NUD_LASTING if isinstance(nud, int) else nud
 

@@ -1,4 +1,4 @@
-"""Values that ports are set to, as they come in over the bus: one type for each setting, and what does not fit is refused before anything is touched."""
+"""parse_value: checks values of settings that arrive over the bus, by one type per setting, before any change."""
 
 import ipaddress
 from typing import Annotated, Final, Literal
@@ -11,7 +11,7 @@ from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.reason import reason_of
 
 MTU_LEAST, MTU_MOST = 68, 65_535
-"""IPv4's own limits (RFC 791); a NIC has narrower ones and says so."""
+"""Limits of IPv4 itself (RFC 791); a NIC has narrower ones and reports them."""
 METRIC_MOST: Final = 2**32 - 1
 
 _Mtu = Annotated[int, msgspec.Meta(ge=MTU_LEAST, le=MTU_MOST)]
@@ -32,7 +32,7 @@ class _Route(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def parse_value(setting: Setting, data: object) -> Json:
-    """What `data` asks for, as `hwd_agents.sources.setting_source` has it. Raises RefusedError where it is no value of this setting."""
+    """The value in `data`, in the form of `hwd_agents.sources.setting_source`. Raises RefusedError."""
     try:
         return _parse(setting, data)
     except (msgspec.ValidationError, ValueError) as error:

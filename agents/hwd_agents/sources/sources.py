@@ -1,4 +1,4 @@
-"""The sources of one host, together: what its watchers are given."""
+"""Sources: all sources of one host, which its watchers read from."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
@@ -19,10 +19,11 @@ from hwd_agents.wire import SourceNote
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """One of each; None is a source that this host does not have.
+    """One source of each kind; None when this host does not have it.
 
-    `link_note` and `datagrams_note` say what those two are worth now. `life` names the life of the link counters: another one, and they have
-    started anew. `background` runs what stands behind the sources for as long as the agent lives, and calls back whenever a note or the life changed.
+    `link_note` and `datagrams_note` describe those two sources. `life` identifies one run of the link counters: when it
+    changes, they have restarted. `background` keeps the sources running as long as the agent runs, and calls back
+    whenever a note or `life` has changed.
     """
 
     link: LinkSource

@@ -1,4 +1,4 @@
-"""What to do about a file system that refuses, by the number of its error, and about a file that is damaged."""
+"""Remedies for errors of a file system, by their number, and for damaged files."""
 
 import errno
 from typing import Final
@@ -17,23 +17,24 @@ NEXT_STEPS: Final = {
 
 
 def next_step(error: OSError) -> str:
-    """One sentence, without its full stop."""
+    """The remedy as one sentence, without its full stop."""
     return NEXT_STEPS.get(error.errno or 0, "Look at its file system")
 
 
 def read(disk: Disk, *, what: str, without: str) -> bytes:
-    """All of it. Raises ConfigError where the disk does not read it; `without` says what is lost where the file is moved away."""
+    """Read all of it. Raises ConfigError when that fails; `without` says what is lost if the file is moved away."""
     try:
         return disk.read()
     except OSError as error:
         raise ConfigError(
-            f"{error.filename or what}: {what} cannot be read: {reason_of(error)}. {next_step(error)}. Copy its folder to another disk, then move the file away and start the agent anew: {without}"
+            f"{error.filename or what}: {what} cannot be read: {reason_of(error)}. {next_step(error)}. "
+            f"Copy its folder to another disk, then move the file away and restart the agent: {without}"
         ) from error
 
 
 def set_aside(disk: Disk) -> str:
-    """Keep a damaged file beside, and say where, as the end of a sentence."""
+    """Move a damaged file aside, and say where, as the end of a sentence."""
     try:
-        return f"; what it was is kept as {disk.set_aside()}"
+        return f"; its content is stored as {disk.set_aside()}"
     except OSError as error:
-        return f"; it cannot be kept beside: {error.strerror or error}"
+        return f"; it cannot be set aside: {error.strerror or error}"

@@ -1,4 +1,4 @@
-"""What stands in the spool's file: frames, and how they are read again after a crash or from a damaged disk."""
+"""The frames of the spool's file, and how they are read after a crash or from a damaged disk."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,11 +10,11 @@ from hwd_agents.wire import EVENTS_MAX, Event
 from hwd_drivers.core.disk import decode_frames, encode_frame
 
 START: Final = b'{"type":"'
-"""Each payload begins so, as msgspec writes the tag first: where frames go on behind damage can be found."""
+"""Each payload begins with this, because msgspec writes the tag first: so the frames behind damage can be found."""
 
 
 class BatchFrame(msgspec.Struct, frozen=True, kw_only=True, tag="events"):
-    """Events of one boot, ascending without gaps, and the marks that became true with them."""
+    """Events of one boot, ascending without gaps, and the marks that were set with them."""
 
     boot: str
     events: list[msgspec.Raw]
@@ -22,7 +22,7 @@ class BatchFrame(msgspec.Struct, frozen=True, kw_only=True, tag="events"):
 
 
 class FreshFrame(msgspec.Struct, frozen=True, kw_only=True, tag="events"):
-    """A BatchFrame as it is written when its events are new: encoded in one go, as this is on the way of each event."""
+    """A BatchFrame of new events, encoded in one call, because this is on the path of each event."""
 
     boot: str
     events: list[Event]
@@ -30,14 +30,14 @@ class FreshFrame(msgspec.Struct, frozen=True, kw_only=True, tag="events"):
 
 
 class AckedFrame(msgspec.Struct, frozen=True, kw_only=True, tag="acked"):
-    """The daemon holds all of `boot` up to and with `upto`."""
+    """The daemon has all events of `boot` up to and including `upto`."""
 
     boot: str
     upto: int
 
 
 class BootFrame(msgspec.Struct, frozen=True, kw_only=True, tag="boot"):
-    """Before the first events of a boot: by which clock they are stamped."""
+    """Precedes the first events of a boot: names the clock of their stamps."""
 
     boot: str
     clock: str
@@ -51,9 +51,9 @@ _decoder: Final[msgspec.json.Decoder[Frame]] = msgspec.json.Decoder(Frame)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """What a file held.
+    """What a file contains.
 
-    `torn_bytes`: the beginning of a frame that was never finished, at the end: whoever wrote it died. `damaged_bytes`: all else that cannot be read.
+    `torn_bytes`: an incomplete frame at the end, whose writer was killed. `damaged_bytes`: all other unreadable bytes.
     """
 
     frames: list[Frame] = field(default_factory=list)
@@ -66,7 +66,7 @@ def encode(frame: Frame | FreshFrame) -> bytes:
 
 
 def encode_batch(boot: str, raws: Sequence[bytes], marks: Mapping[str, dict[str, Any]]) -> bytes:
-    """The BatchFrame of events that are encoded already."""
+    """The BatchFrame of encoded events."""
     return encode_frame(
         b'{"type":"events","boot":%s,"events":[%s],"marks":%s}' % (_encode(boot), b",".join(raws), _encode(marks))
     )
@@ -80,13 +80,13 @@ def encode_all(boot: str, raws: Sequence[bytes]) -> bytes:
 
 
 def read(data: bytes) -> Contents:
-    """All that is readable; what stands behind damage is found by its beginning and its checksum."""
+    """All that is readable; frames behind damage are found by their first bytes and their checksums."""
     found = decode_frames(data, resume=START)
     frames: list[Frame] = []
     damaged_bytes = found.damaged_bytes
     for payload in found.payloads:
         try:
             frames.append(_decoder.decode(payload))
-        except msgspec.MsgspecError:  # a whole frame, of another version
+        except msgspec.MsgspecError:  # a complete frame, of another version
             damaged_bytes += len(payload)
     return Contents(frames=frames, damaged_bytes=damaged_bytes, torn_bytes=len(data) - found.end_bytes)

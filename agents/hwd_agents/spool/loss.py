@@ -1,4 +1,4 @@
-"""What a spool had to drop, or found damaged, and the events `lost` that tell it."""
+"""The events `lost` of a spool, which report events that were dropped or found damaged."""
 
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -12,7 +12,7 @@ encode_event: Final = msgspec.json.Encoder().encode
 
 
 class Stored(NamedTuple):
-    """An event that a spool holds."""
+    """An event in a spool."""
 
     seq: int
     kind: str
@@ -21,13 +21,13 @@ class Stored(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Loss:
-    """What had to be dropped and was not told yet. `ranges` may know of fewer than `count`: it is bounded."""
+    """Dropped events that are not reported yet. `ranges` is bounded, so it may hold fewer than `count`."""
 
     count: int = 0
     ranges: Ranges = field(default_factory=Ranges)
 
     def add(self, boot: str, stored: Stored) -> None:
-        """One more; a `lost` event stands for those that it counted, too, but for one in the place of another."""
+        """Count one more; for a `lost` event also those that it counted, unless it replaced a single event."""
         self.count += 1
         self.ranges.add(boot, stored.seq, stored.seq)
         if stored.kind == "lost":
@@ -54,6 +54,6 @@ def lost(seq: int, at_ns: int, data: dict[str, Any]) -> Event:
 
 
 def damaged(seq: int, at_ns: int) -> Stored:
-    """In the place of an event that damage took out of the file."""
+    """The `lost` event that replaces one that damage removed from the file."""
     event = lost(seq, at_ns, {"count": 1, "why": "the file of the spool was damaged"})
     return Stored(seq=seq, kind=event.kind, raw=encode_event(event))

@@ -1,4 +1,4 @@
-"""The outbox: from a watcher's word to the broker, in order, over the spool, with as little in between as can be."""
+"""Outbox: passes the watchers' events through the spool to the broker, in order and with little delay."""
 
 import asyncio
 import logging
@@ -11,22 +11,22 @@ from hwd_agents.wire import EVENTS_MAX, Ack, Event, clipped
 from hwd_drivers.core.errors import LinkError
 
 IN_FLIGHT: Final = 4
-"""Messages that the broker has not acknowledged: enough to fill a round trip, few to send again."""
+"""Most messages without the broker's acknowledgement: enough for a round trip, few to send again."""
 WINDOW_EVENTS: Final = 16 * EVENTS_MAX
-"""Events of a boot that the daemon has not acknowledged before we wait for it."""
+"""Most events of a boot without the daemon's acknowledgement."""
 PATIENCE_FIRST_S: Final = 2.0
 PATIENCE_MOST_S: Final = 30.0
-"""How long without an acknowledgement until the oldest batch is sent again: the daemon was away, or the broker had nobody to give it to."""
+"""Without an acknowledgement for so long, the oldest batch is sent again: the daemon may have been away."""
 DISK_AGAIN_S: Final = 10.0
-"""What the disk refused is tried again at least so often, whether there are new events or not."""
+"""What the disk refused is tried again at least so often, also without new events."""
 PAUSE_S: Final = 0.05
-"""After a publish that failed though the bus says that it is up."""
+"""Wait after a publish that failed although the bus reports that it is up."""
 
 _log = logging.getLogger(__name__)
 
 
 class Emit(Protocol):
-    """How a watcher says that something happened."""
+    """How a watcher reports an event."""
 
     def __call__(
         self,
@@ -44,9 +44,10 @@ class Emit(Protocol):
 
 
 class Outbox:
-    """`emit` puts an event into the spool and wakes a worker, which publishes: one turn of the loop in between.
+    """`emit` puts an event into the spool and wakes a worker, which publishes it in the next turn of the loop.
 
-    The first event of a turn is put down at once, and all others of that turn together at its end: one alone waits for nothing, a burst costs two appends.
+    The first event of a turn is written at once, and all others of that turn together at its end: a single event does
+    not wait, and a burst costs two appends.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Outbox:
         data: Mapping[str, Any],
         marks: Mapping[str, Mark] | None = None,
     ) -> None:
-        """Take an event: on the disk and on its way within a turn of the loop."""
+        """Take an event; it is written and published within a turn of the loop."""
         event = Event(
             seq=self._spool.next_seq,
             at_ns=at_ns,
@@ -93,17 +94,17 @@ class Outbox:
         self._wake()
 
     def mark(self, name: str, value: Mark) -> None:
-        """Set a mark that goes with no event."""
+        """Set a mark that belongs to no event."""
         self._spool.mark(name, value)
         self._wake()
 
     def go(self) -> None:
-        """The bus is up anew: send all again that is not acknowledged."""
+        """The bus has reconnected: send everything again that is not acknowledged."""
         self._sent.clear()
         self._wake()
 
     def ack(self, ack: Ack) -> bool:
-        """The daemon holds these; False: it cannot, they were never made."""
+        """The daemon has these events; False: that is impossible, some of them never existed."""
         if ack.boot == self._spool.boots[-1] and ack.upto >= self._spool.next_seq:
             return False
         if self._spool.ack(ack.boot, ack.upto):
@@ -113,7 +114,7 @@ class Outbox:
         return True
 
     def resend(self, boot: str, from_seq: int, upto_seq: int) -> int:
-        """Send these again, as far as they are still here; returns how many that are."""
+        """Send these again, as far as they are still in the spool; returns their number."""
         here = len(self._spool.batch(boot, after=from_seq - 1, upto=upto_seq, limit=WINDOW_EVENTS))
         if here:
             self._resends.append((boot, from_seq - 1, upto_seq))
@@ -140,7 +141,7 @@ class Outbox:
                 continue
             boot, events = batch
             if len(events) == EVENTS_MAX:
-                self._wake()  # there is more: another worker may take it
+                self._wake()  # there is more: another worker may send it
             try:
                 await self._publish(boot, events)
             except LinkError as error:
@@ -174,7 +175,7 @@ class Outbox:
             if not idle.done():
                 idle.set_result(None)
                 return
-        asyncio.get_running_loop().call_soon(self._flush)  # all are busy, the disk comes first
+        asyncio.get_running_loop().call_soon(self._flush)  # when all workers are busy, the disk comes first
 
     def _flush(self) -> None:
         self._woken = False

@@ -1,4 +1,4 @@
-"""The spool: events that the daemon does not hold yet, of this boot of the agent and of earlier ones, on a Disk."""
+"""Spool: stores the events that the daemon does not have yet, of this and of earlier boots of the agent, on a Disk."""
 
 import logging
 from collections import deque
@@ -19,26 +19,27 @@ from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.reason import reason_of
 
 LIMIT_LEAST_BYTES: Final = 16 * 1024
-"""Below this one batch would not fit."""
+"""The smallest limit: one batch must fit."""
 KEPT_AFTER_DROP: Final = 0.75
-"""When the spool is full, the oldest go until this part of the limit is left: one rewrite for many events."""
+"""A full spool drops its oldest events down to this part of the limit, so that one rewrite serves many events."""
 RETRY_MOST: Final = 256
-"""A disk that fails is tried again after 1, 2, 4 ... and at last each 256 flushes."""
+"""A failing disk is tried again after 1, 2, 4 ... and at last each 256 flushes."""
 
 Mark = dict[str, Any]
 _log = logging.getLogger(__name__)
 
 
 class Spool:
-    """One file, one writer. Events get their `seq` here; `flush` puts them down with one append, and only then may they be sent.
+    """One file, one writer. Events get their `seq` here; `flush` writes them with one append, before they may be sent.
 
         spool = Spool(FileDisk(path), boot=boot, clock=clock, limit_bytes=16 << 20)
         spool.add(event); spool.flush(); spool.batch(boot, after=0)
 
-    A process that dies loses nothing that was flushed; a power cut may lose what was not synced yet (`SpoolSync`), with the marks that say so.
-    Marks are small facts by name (a watcher's last carrier count) that are put down in the same frame as the events they go with, so that
-    neither is ever there without the other. `clock_name` says which clock stamps the events of this boot: boots of the same name have the same clock.
-    `on_trouble` is called when `trouble` or `lost` has changed, `on_written` when there is something to sync.
+    A killed process loses nothing that was flushed; a power cut may lose what was not synced yet (`SpoolSync`), with
+    the marks of it. Marks are small values by name, such as a watcher's last carrier count. They are written in the
+    same frame as the events that they belong to, so that neither exists without the other. `clock_name` names the clock
+    that stamps the events of this boot: boots with the same name have the same clock. `on_trouble` is called when
+    `trouble` or `lost` has changed, `on_written` when there is something to sync.
     """
 
     def __init__(
@@ -83,18 +84,18 @@ class Spool:
 
     @property
     def next_seq(self) -> int:
-        """The sequence number that the next event gets."""
+        """The sequence number of the next event."""
         return self._next_seq
 
     @property
     def oldest_seq(self) -> int:
-        """The oldest event of this boot that is still here; `next_seq` where none is."""
+        """The oldest event of this boot in the spool; `next_seq` when there is none."""
         held = self._boots[self._boot]
         return held[0].seq if held else self._next_seq - len(self._fresh)
 
     @property
     def lost(self) -> int:
-        """How many events had to be dropped since this boot began."""
+        """How many events were dropped since this boot began."""
         return self._lost
 
     @property
@@ -104,7 +105,7 @@ class Spool:
 
     @property
     def boots(self) -> tuple[str, ...]:
-        """Boots whose events are here, oldest first; this one is the last."""
+        """Boots with events in the spool, oldest first; this boot is the last."""
         return tuple(self._boots)
 
     @property
@@ -114,20 +115,21 @@ class Spool:
 
     @property
     def trouble(self) -> str:
-        """What is wrong with the file, and what to do; empty where nothing is."""
+        """What is wrong with the file, and the remedy; empty when nothing is."""
         damage = (
-            f"{self.damaged_bytes} bytes of its file could not be read when this agent started; events of an earlier boot may be missing. Look at its disk"
+            f"{self.damaged_bytes} bytes of its file could not be read when this agent started; "
+            "events of an earlier boot may be missing. Look at its disk"
             if self.damaged_bytes
             else ""
         )
         return "; ".join(each for each in (self.disk_why, damage) if each)
 
     def clock_of(self, boot: str) -> str:
-        """The name of the clock by which the events of a boot are stamped; empty where nobody wrote it down."""
+        """The name of the clock that stamps the events of a boot; empty when it is unknown."""
         return self._clocks.get(boot, "")
 
     def add(self, event: Event, *, marks: Mapping[str, Mark] | None = None) -> int:
-        """Take one event, for the next `flush`; its `seq` is replaced by the number returned."""
+        """Take one event for the next `flush`; returns its `seq`, which replaces the one that it has."""
         seq = self._next_seq
         self._next_seq += 1
         self._fresh.append(event if event.seq == seq else msgspec.structs.replace(event, seq=seq))
@@ -136,16 +138,19 @@ class Spool:
         return seq
 
     def mark(self, name: str, value: Mark) -> None:
-        """Set a mark that goes with no event."""
+        """Set a mark that belongs to no event."""
         self._fresh_marks[name] = value
 
     def flush(self) -> None:
-        """Put down all that was added, in one append. A disk that fails is counted: the events are kept in memory and put down later."""
-        while self._fresh or self._fresh_marks:  # twice, where the first time tells of events that it had to drop
+        """Write all that was added, in one append.
+
+        A failure of the disk is counted: the events stay in memory and are written later.
+        """
+        while self._fresh or self._fresh_marks:  # twice, when the first pass adds an event about dropped events
             self._write(self._take_fresh())
 
     def batch(self, boot: str, *, after: int, upto: int | None = None, limit: int = EVENTS_MAX) -> list[Event]:
-        """The next events of `boot` behind `after`, ascending without gaps; empty when there are none."""
+        """The next events of `boot` after `after`, ascending without gaps; empty when there are none."""
         held = self._boots.get(boot)
         if not held or after >= held[-1].seq:
             return []
@@ -155,7 +160,7 @@ class Spool:
         return [_event(stored) for stored in islice(held, start, start + max(0, limit))]
 
     def ack(self, boot: str, upto: int) -> int:
-        """The daemon holds all of `boot` up to and with `upto`; returns how many events could go."""
+        """The daemon has all events of `boot` up to and including `upto`; returns how many were removed."""
         held = self._boots.get(boot)
         if held is None:
             return 0
@@ -170,31 +175,31 @@ class Spool:
         return gone
 
     def sync(self) -> None:
-        """Return when all that was put down would survive a power cut; may be called in another thread. Raises OSError."""
+        """Return when all that was written would survive a power cut; another thread may call it. Raises OSError."""
         self._disk.sync()
 
     def sync_failed(self, error: OSError) -> None:
-        """What is on the disk is not known: put all down anew."""
+        """The content of the disk is unknown after a failed sync: write everything again."""
         self._failed(error)
         self._rewrite, self._skip = True, 0
         self._write(b"")
 
     def try_again(self) -> None:
-        """Put down now what the disk refused, where it did: who makes room on it makes no event."""
+        """Write now what the disk refused, if anything: room on the disk causes no event."""
         if self._failures_in_a_row:
             self._skip = 0
             self._write(b"")
             self.flush()
 
     def close(self) -> None:
-        """Put down what is left, durably, and give up the file."""
+        """Write the rest, durably, and close the file."""
         self.flush()
         try:
             if self._unwritten or self._rewrite:
                 self._disk.replace(self._compact())
             self._disk.sync()
         except OSError as error:
-            _log.warning("spool: cannot write what is left: %s", reason_of(error))
+            _log.warning("spool: cannot write the remaining events: %s", reason_of(error))
         self._disk.close()
 
     def _take_fresh(self) -> bytes:
@@ -216,12 +221,12 @@ class Spool:
         self._put_down.clear()
 
     def _name(self, boot: str) -> bytes:
-        """The frame that says by which clock the events of a boot are stamped."""
+        """The frame that names the clock of a boot's events."""
         clock = self._clocks.get(boot)
         return spool_file.encode(BootFrame(boot=boot, clock=clock)) if clock else b""
 
     def _read(self) -> None:
-        data = read(self._disk, what="the spool", without="events that the daemon has not got yet are lost")
+        data = read(self._disk, what="the spool", without="events that the daemon does not have yet are lost")
         contents = spool_file.read(data)
         for frame in contents.frames:
             self._take(frame)
@@ -230,7 +235,7 @@ class Spool:
         if self.damaged_bytes:
             _log.error("spool: %s%s", self.trouble, set_aside(self._disk))
         elif contents.torn_bytes:
-            _log.info("spool: the last %d bytes were never finished: its writer died", contents.torn_bytes)
+            _log.info("spool: the last %d bytes are an incomplete frame: its writer was killed", contents.torn_bytes)
 
     def _take(self, frame: spool_file.Frame) -> None:
         match frame:
@@ -253,7 +258,7 @@ class Spool:
                 self._forget(boot)
 
     def _forget(self, boot: str) -> None:
-        """An earlier boot of which nothing is left."""
+        """Forget an earlier boot that has no events left."""
         if boot != self._boot and not self._boots.get(boot):
             self._boots.pop(boot, None)
 
@@ -262,7 +267,7 @@ class Spool:
         self._live_bytes += len(stored.raw) + 1
 
     def _write(self, frames: bytes) -> None:
-        """Append, with what an earlier failure left; rewrite where the file is full of acknowledged events, drop where it is full of others."""
+        """Append, with what an earlier failure left. A full file is rewritten; if no event is acknowledged, some go."""
         if self._skip:
             self._skip -= 1
             self._unwritten += frames
@@ -276,7 +281,7 @@ class Spool:
                 if self._failures_in_a_row:
                     self._healed()
         self._hold_put_down()  # after the disk, which comes first
-        if len(self._unwritten) > self._limit_bytes:  # the disk is away for long; memory is all there is
+        if len(self._unwritten) > self._limit_bytes:  # the disk has failed for long; memory is limited, too
             self._unwritten.clear()
             self._rewrite = True
         if self._live_bytes > self._limit_bytes:
@@ -304,7 +309,7 @@ class Spool:
         self.disk_failures += 1
         self._skip = min(2**self._failures_in_a_row - 1, RETRY_MOST)
         self._failures_in_a_row = min(self._failures_in_a_row + 1, 16)
-        # a disk that is not sure of itself can be replaced, not appended to
+        # a disk in an unknown state can be replaced, not appended to
         self._rewrite = self._rewrite or self._failures_in_a_row > 1
         if not before:
             _log.warning("spool: %s", self.disk_why)
@@ -313,7 +318,10 @@ class Spool:
 
     def _words(self, error: OSError) -> str:
         most = f"at most {self._limit_bytes >> 10} KiB of them"
-        return f"cannot write: {error.strerror or error}; events are kept in memory, {most}, and lost if this agent ends. {next_step(error)}"
+        return (
+            f"cannot write: {error.strerror or error}; events are kept in memory, {most}, and are lost "
+            f"if this agent stops. {next_step(error)}"
+        )
 
     def _healed(self) -> None:
         self._failures_in_a_row = 0
@@ -323,7 +331,7 @@ class Spool:
             self._on_trouble()
 
     def _compact(self) -> bytes:
-        """All that is live, as it would stand in a fresh file."""
+        """All current frames, as they would be in a new file."""
         self._clocks = {boot: clock for boot, clock in self._clocks.items() if boot in self._boots}
         data = bytearray()
         if self._marks:
@@ -334,7 +342,7 @@ class Spool:
         return bytes(data)
 
     def _drop_oldest(self) -> None:
-        """Make room, oldest first, and say so with one event."""
+        """Make room, oldest events first, and report it with one event."""
         loss = Loss()
         target = self._limit_bytes * KEPT_AFTER_DROP * 0.75
         for boot in list(self._boots):
@@ -355,7 +363,7 @@ class Spool:
 
 
 class _Head(msgspec.Struct, frozen=True):
-    """What the spool itself needs of an event."""
+    """The fields of an event that the spool itself needs."""
 
     seq: int
     at_ns: int
@@ -363,7 +371,7 @@ class _Head(msgspec.Struct, frozen=True):
 
 
 def _event(stored: Stored) -> Event:
-    """As it is sent. One that is out of the bounds of messages, such as of another version, is told as lost: it may not hold up those behind it."""
+    """Decode an event to send. An invalid one, such as of another version, is reported as lost and blocks no others."""
     try:
         return msgspec.json.decode(stored.raw, type=Event)
     except msgspec.MsgspecError as error:

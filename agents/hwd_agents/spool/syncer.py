@@ -1,4 +1,4 @@
-"""The syncer: makes what the spool has put down survive a power cut, too, as soon as it was asked to."""
+"""Syncer: syncs what the spool has written, so that it survives a power cut."""
 
 import asyncio
 from enum import StrEnum
@@ -11,20 +11,21 @@ SECOND_S: Final = 1.0
 
 
 class SpoolSync(StrEnum):
-    """When the spool's file is synced. Whatever it is, nothing that was put down is lost where only the agent dies."""
+    """When the spool's file is synced. In each mode, an agent that is killed loses nothing that was written."""
 
     NEVER = "never"
-    """The kernel writes it when it likes, within half a minute as a rule: a power cut takes that."""
+    """The kernel writes it in its own time, usually within half a minute: a power cut loses that."""
     SECOND = "second"
-    """Once a second, where there is anything new: a power cut takes a second and what one sync lasts."""
+    """Once a second if there is anything new: a power cut loses a second, plus the time of one sync."""
     BATCH = "batch"
-    """As soon as something is put down, or the sync before it is over: a power cut takes what came within two syncs."""
+    """After each write, or after the sync in progress: a power cut loses what was written during two syncs."""
 
 
 class Syncer:
-    """`run` syncs what the spool has put down, in a thread, while events go on to come and to be sent.
+    """`run` syncs what the spool has written, in a thread, while events are still added and sent.
 
-    An event that is sent before it is synced is no loss: the daemon has it. After a sync that failed the spool's file is written anew.
+    An event that is sent before its sync is not lost: the daemon has it. After a failed sync the spool rewrites its
+    file.
     """
 
     def __init__(self, mode: SpoolSync, spool: Spool, offload: Offload) -> None:

@@ -1,17 +1,17 @@
-"""Epochs: under which lease of the daemon this host may set its switches, and why it may not."""
+"""Epochs: the lease of the daemon under which this host may set its switches, or why it may not."""
 
 from collections.abc import Callable, Collection, Mapping
 
 from hwd_agents.spool.spool import Mark
 from hwd_drivers.core.errors import RefusedError
 
-NEVER = "it was never granted to this host. The daemon grants it when it hears of this agent"
+NEVER = "it was never granted to this host. The daemon grants it when this agent connects"
 
 
 class Epochs:
-    """One for each switch, counted by the daemon. The highest that was ever heard of is a mark in the spool: no older one is taken again.
+    """One epoch for each switch, counted by the daemon. The highest known one is a mark in the spool; no older counts.
 
-    An agent that starts holds none: what was granted to the life before it is over.
+    An agent that starts holds none: a grant ends with the process that received it.
     """
 
     def __init__(
@@ -27,40 +27,40 @@ class Epochs:
         return self._granted.get(switch)
 
     def last(self, switch: str) -> int:
-        """The highest that was ever heard of, 0 for none."""
+        """The highest known epoch, 0 for none."""
         return self._last[switch]
 
     def why_not(self, switch: str) -> str:
-        """Why there is none in force; empty where there is."""
+        """Why no epoch is in force; empty when one is."""
         return "" if switch in self._granted else self._why[switch]
 
     def check(self, switch: str, epoch: int | None) -> int:
-        """The epoch in force. Raises RefusedError where there is none, or another than `epoch`."""
+        """The epoch in force. Raises RefusedError when there is none, or another than `epoch`."""
         now = self._granted.get(switch)
         if now is None:
             raise RefusedError(f"{switch}: this host may not set it now: {self._why[switch]}")
         if epoch is not None and epoch != now:
             raise RefusedError(
-                f"{switch}: epoch {epoch} is not in force, epoch {now} is. Ask what stands, then ask anew"
+                f"{switch}: epoch {epoch} is not in force, epoch {now} is. Read its state, then ask again"
             )
         return now
 
     def grant(self, switch: str, epoch: int) -> None:
-        """From now on it may be set. Raises RefusedError for an epoch that is over, or for a switch that is not there."""
+        """Permit the switch to be set. Raises RefusedError for an epoch that is over, or for an unknown switch."""
         self._check_known(switch)
         if self._granted.get(switch) == epoch:
             return
         if epoch <= self._last[switch]:
-            raise RefusedError(f"{switch}: epoch {epoch} is over, {self._last[switch]} was heard of")
+            raise RefusedError(f"{switch}: epoch {epoch} is over, {self._last[switch]} is known already")
         self._keep(switch, epoch, None)
         self._granted[switch] = epoch
 
     def take_back(self, switch: str, epoch: int, why: str) -> None:
-        """From now on it may not be set, until it is granted again. Raises RefusedError where a later epoch was granted meanwhile."""
+        """Forbid the switch until the next grant. Raises RefusedError when a later epoch was granted meanwhile."""
         self._check_known(switch)
         if epoch < self._last[switch]:
             raise RefusedError(f"{switch}: epoch {epoch} is over, {self._last[switch]} was granted meanwhile")
-        self._granted.pop(switch, None)  # first: it is over, whatever the disk says
+        self._granted.pop(switch, None)  # first: it is over even if the disk fails
         self._why[switch] = why
         self._keep(switch, epoch, why)
 

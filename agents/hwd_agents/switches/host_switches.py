@@ -1,4 +1,4 @@
-"""The switches that this host drives: opened by their drivers, kept alive, and told of as events."""
+"""Switches: the switches that this host drives; opens their drivers, reconnects them, and reports them as events."""
 
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
@@ -23,9 +23,9 @@ SOURCE: Final = "switches"
 
 
 class Switches:
-    """One supervisor a switch. One that cannot be opened says why, and keeps no other.
+    """One supervisor for each switch. One that cannot be opened says why; the others go on.
 
-    Event `switch`: what the supervisor tells, its kind without `switch.` as `what`.
+    Event `switch`: a document of the supervisor, with its kind without `switch.` as `what`.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Switches:
         return tuple(self._configs)
 
     def get(self, name: str) -> Supervisor:
-        """Raises RefusedError where this host drives none of this name, LinkError where it is down."""
+        """Raises RefusedError when this host drives no switch of this name, LinkError when it is down."""
         supervisor = self._supervisors.get(name)
         if supervisor is None:
             raise RefusedError(f"{name}: this host drives no such switch; it has {', '.join(self._configs) or 'none'}")
@@ -70,15 +70,15 @@ class Switches:
         await self._supervisors[name].wait_up()
 
     def ports(self, name: str) -> tuple[str, ...]:
-        """Ports of this host whose light goes through it."""
+        """Ports of this host whose light goes through this switch."""
         return tuple(self._configs[name].ports)
 
     def runs(self) -> Mapping[str, Callable[[], Coroutine[Any, Any, None]]]:
-        """What keeps each alive, by its name; they end by cancellation only."""
+        """The body of each switch's task, by its name; each runs until it is cancelled."""
         return {name: supervisor.run for name, supervisor in self._supervisors.items()}
 
     def note(self, name: str) -> SwitchNote:
-        """One switch as it is now."""
+        """The present state of one switch."""
         config, supervisor = self._configs[name], self._supervisors[name]
         identity = supervisor.identity
         return SwitchNote(
@@ -106,14 +106,14 @@ class Switches:
         }
 
     def crossconnects(self, name: str) -> list[dict[str, str]] | None:
-        """What it reported last, as [{id, state}]; None while it is down: nobody knows."""
+        """The crossconnects of its last report, as [{id, state}]; None while it is down: they are unknown."""
         supervisor = self._supervisors[name]
         if supervisor.device is None or supervisor.latest is None:
             return None
         return [{"id": str(one.crossconnect), "state": one.state.value} for one in supervisor.latest]
 
     async def _open(self, name: str) -> Device:
-        # Here, not above: the registry brings pydantic, 10 MB that a host without switches need not hold.
+        # Imported here: the registry loads pydantic, 10 MB that a host without switches does not need.
         from hwd_drivers.devices import registry
 
         config = self._configs[name]

@@ -1,4 +1,4 @@
-"""Intents: which selections were begun, put down before the first byte, so that the agent after one that was killed in the middle can tell of them."""
+"""Intents: records each selection before its first command, so that the agent after a killed one can report it."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -9,9 +9,10 @@ MARK: Final = "selections begun"
 
 
 class Intents:
-    """One mark in the spool, {selection: what was about to be done}. It goes in the same frame as the event that tells how the selection ended.
+    """One mark in the spool, {selection: what was about to be done}.
 
-    `keep` returns when the file has it; a disk that is full, which the birth tells of, has it in memory only.
+    The mark goes in one frame with the event that reports the end of the selection. `keep` returns when the file has
+    it; while the disk is full, which the birth message reports, it is in memory only.
     """
 
     def __init__(self, marks: Mapping[str, Mark], keep: Callable[[str, Mark], None]) -> None:
@@ -21,16 +22,16 @@ class Intents:
 
     @property
     def left(self) -> dict[str, Any]:
-        """Those that an earlier life of the agent began and whose end nobody has told yet, oldest first."""
+        """The selections that an earlier process began and whose end was not reported yet, oldest first."""
         return {selection: self._begun[selection] for selection in self._earlier if selection in self._begun}
 
     def begin(self, selection: str, what: Mapping[str, Any]) -> None:
-        """Before anything of it is done."""
+        """Record a selection; call it before the first command."""
         self._begun[selection] = what
         self._keep(MARK, dict(self._begun))
 
     def end(self, selection: str) -> dict[str, Mark]:
-        """The mark without it, for the event that tells its end."""
+        """The mark without this selection, for the event that reports its end."""
         if self._begun.pop(selection, None) is None:
             return {}
         return {MARK: dict(self._begun)}

@@ -1,4 +1,4 @@
-"""Link-up: waits until ports of this host have carrier on what their switches were just set to, and not on what was there before."""
+"""LinkUp: waits until ports of this host have carrier on the crossconnects that their switches were just set to."""
 
 import asyncio
 import math
@@ -12,21 +12,22 @@ from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import HwdError
 
 LOOK_S: Final = 0.02
-"""Between two looks beside the kernel's notices: it may hold one back for up to a second, while what it answers is true at once."""
+"""Poll interval besides the kernel's notices: the kernel delays some by up to a second, but answers at once."""
 
 
 class LinkUp:
-    """The ports of one selection, from just before its first byte on.
+    """The ports of one selection, from just before its first command.
 
         watch = LinkUp(link, clock, ["eth0"])
-        await watch.look()                         # else flaps of before, that the kernel still holds back, would be taken for those of now
-        watch.moved(["eth0"])                      # as its switch is commanded
-        watch.acknowledged(["eth0"])               # as it has answered
+        await watch.look()                     # else delayed notices of earlier flaps would be taken for new ones
+        watch.moved(["eth0"])                  # as its switch is commanded
+        watch.acknowledged(["eth0"])           # as it has answered
         await watch.wait(fall_s=0.25, until_s=loop.time() + 1)
         watch.close()
 
-    A port whose switch moved is up when its carrier came after the command: where it was there before, it must have fallen and come again, by the
-    kernel's own count. One that a look `fall_s` after the answer, or later, finds as it was never left. A port whose switch stood right already is up when it has carrier.
+    A port whose switch moved is up when its carrier came after the command: a carrier that was there before must have
+    fallen and come again, by the kernel's own count. If it is unchanged at a poll `fall_s` or more after the answer, it
+    counts as never lost. A port whose switch was already set as wanted is up when it has carrier.
     """
 
     def __init__(self, link: LinkWatcher, clock: Clock, ports: Iterable[str]) -> None:
@@ -45,7 +46,7 @@ class LinkUp:
         self._link.on_carrier.remove(self._take)
 
     def moved(self, ports: Iterable[str]) -> None:
-        """A switch that they are behind is about to be commanded."""
+        """Call it before a command to the switch in front of these ports."""
         now_ns = self._clock.monotonic_ns()
         for port in ports:
             if port not in self._before:
@@ -58,7 +59,7 @@ class LinkUp:
         self._answered_s |= dict.fromkeys(ports, now_s)
 
     async def wait(self, *, fall_s: float, until_s: float) -> bool:
-        """Whether all are up; False when `until_s` of the loop's clock came first."""
+        """Wait until all are up; False when the loop's clock reached `until_s` first."""
         loop = asyncio.get_running_loop()
         while True:
             self._changed.clear()
@@ -74,11 +75,11 @@ class LinkUp:
                 await self.look()
 
     def all_up(self, *, fall_s: float) -> bool:
-        """Whether all are up, as of now."""
+        """Whether all are up now."""
         return all(self._is_up(port, fall_s) for port in self._ports)
 
     def result(self, *, fall_s: float) -> dict[str, PortUp]:
-        """What became of each, as of now."""
+        """The result for each port, as of now."""
         return {port: self._one(port, fall_s) for port in self._ports}
 
     async def look(self) -> None:
@@ -88,7 +89,7 @@ class LinkUp:
             if await self._link.refresh():
                 self._looked_s = asked_s
         except (HwdError, OSError):
-            return  # the watcher's own run meets the same, says it in the birth and opens its source anew
+            return  # the watcher's own run meets the same error, reports it in the birth message and reopens its source
 
     def _take(self, port: str, reading: LinkReading) -> None:
         if port in self._ports:
@@ -100,7 +101,7 @@ class LinkUp:
         return self._came(port) or self._is_kept(port, fall_s)
 
     def _came(self, port: str) -> bool:
-        """Whether its carrier is there, and came after the command where its switch moved."""
+        """Whether its carrier is there, and came after the command if its switch moved."""
         reading = self._link.reading(port)
         if reading is None or not reading.present or not reading.carrier:
             return False

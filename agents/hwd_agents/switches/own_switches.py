@@ -1,6 +1,4 @@
-"""The host's own switches, together: what keeps them alive, who may set them, who asks for it, and what the daemon
-says to it.
-"""
+"""OwnSwitches: the host's own switches: their drivers, leases, selections, and the daemon's commands about them."""
 
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
@@ -27,10 +25,10 @@ SOCKET: Final = "selection socket"
 
 
 class OwnSwitches:
-    """Of one agent. A host without any has one too: it answers the daemon that there are none.
+    """The switches of one agent. A host without switches has it too: it answers the daemon that there are none.
 
     Data of the replies: `delegate`: switches: {name: SwitchNote and crossconnects}, refused: {name: why}; `take-back`:
-    switches, when no command that was begun before is under way any more.
+    switches, after all earlier commands to them have ended.
     """
 
     def __init__(
@@ -51,7 +49,7 @@ class OwnSwitches:
 
         def set_mark(name: str, value: dict[str, Any]) -> None:
             keep(name, value)
-            spool.sync()  # before the daemon hears that it is so
+            spool.sync()  # before the daemon hears of it
 
         origin = "measured" if config.sources.twin is None else "twin"
         self._on_change = on_change

@@ -1,4 +1,4 @@
-"""A selection as a job asks for it; `hwd_agents.wire.Selected` is how it is answered and told."""
+"""Request: a selection as a job asks for it; the answer is `hwd_agents.wire.Selected`."""
 
 import msgspec
 
@@ -6,9 +6,11 @@ from hwd_agents.wire.bounds import At, Text
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a job asks. `set`: {switch: crossconnects, such as `in-2`}; `within_s`: for all of it, from when it came; late, it does not begin.
+    """A job's request. `set`: {switch: crossconnects, such as `in-2`}.
 
-    `by_s`: not later than this either, of this machine's CLOCK_MONOTONIC, so that one that lay unread is late too. `epoch`: the one it was made for, for all switches or by switch; left out, it is for whichever is in force. `id` comes back in the answer.
+    `within_s`: limit for all of it, from its arrival; it does not begin after that. `by_s`: a further limit, of this
+    machine's CLOCK_MONOTONIC, so that a request that was not read for long is also late. `epoch`: the one that it
+    requires, for all switches or by switch; None: whichever is in force. `id` is returned in the answer.
     """
 
     set: dict[str, str]

@@ -1,7 +1,7 @@
-"""The client of jobs: sets the switches of this host through its agent, and waits for the links.
+"""Selector: the client of jobs; it sets the switches of this host through its agent, and waits for the links.
 
 with Selector() as selector:
-    answer = selector.select({"sel0": "in-2"}, within_s=1.0)      # raises where the links are not up by then
+    answer = selector.select({"sel0": "in-2"}, within_s=1.0)      # raises when the links are not up by then
     print(answer.ports["eth0"].at_ns - answer.requested_ns)
 """
 
@@ -17,16 +17,17 @@ from hwd_agents.wire import Selected
 from hwd_drivers.core.errors import DeadlineError, FailedError, LinkError, NotReadyError, ProtocolError, RefusedError
 
 SOCKET: Final = "/run/hwd-agent/select.sock"
-"""Where agents listen whose file says nothing else. The command line takes another from HWD_SELECT_SOCKET."""
+"""The default socket of agents. The command line takes another from HWD_SELECT_SOCKET."""
 GRACE_S: Final = 3.0
-"""The agent keeps to the limit by itself, but for a switch that failed or is read back late, which has 2 s to tell what stands. One that is silent for longer
-is taken for gone."""
+"""The agent keeps to the limit, except for a switch that failed or is read back late, which has 2 s to report its
+state. An agent that is silent for longer counts as gone.
+"""
 ANSWER_LIMIT_BYTES: Final = 1 << 20
 SHOW_WITHIN_S: Final = 5.0
 
 
 class Selector:
-    """One connection. It blocks, for a job has nothing else to do meanwhile; a thread each where several select at once."""
+    """One connection. It blocks, because a job waits for it; use one thread each to run several selections at once."""
 
     def __init__(self, path: str = SOCKET) -> None:
         self._path = path.removeprefix("unix:")
@@ -43,7 +44,7 @@ class Selector:
         self.close()
 
     def close(self) -> None:
-        """Hang up; a selection that was begun goes on to its end."""
+        """Disconnect; a selection that has begun goes on to its end."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -52,9 +53,12 @@ class Selector:
     def ask(
         self, wanted: Mapping[str, str], *, within_s: float = 1.0, epoch: int | Mapping[str, int] | None = None
     ) -> Selected:
-        """Set these, and return whatever the agent answers. Raises LinkError where it cannot be reached, DeadlineError where it does not answer."""
+        """Set these, and return the agent's answer.
+
+        Raises LinkError when it cannot be reached, DeadlineError when it does not answer.
+        """
         self._number += 1
-        by_s = time.monotonic() + within_s  # noqa: TID251 - the machine's clock, as the agent compares it; a job has no Clock
+        by_s = time.monotonic() + within_s  # noqa: TID251 - the agent compares it with its own; a job has no Clock
         request = {"set": dict(wanted), "within_s": within_s, "by_s": by_s, "epoch": epoch, "id": self._number}
         line = self._exchange(request, within_s + GRACE_S)
         try:
@@ -69,14 +73,17 @@ class Selector:
     def select(
         self, wanted: Mapping[str, str], *, within_s: float = 1.0, epoch: int | Mapping[str, int] | None = None
     ) -> Selected:
-        """Set these and return when every link behind them is up. Raises RefusedError (nothing was touched), NotReadyError (set, and links are not up),
-        FailedError (a switch was not set), and as `ask`."""
+        """Set these and return when every link behind them is up.
+
+        Raises RefusedError (nothing was changed), NotReadyError (set, but links are not up), FailedError (a switch was
+        not set), and as `ask`.
+        """
         answer = self.ask(wanted, within_s=within_s, epoch=epoch)
         check(answer)
         return answer
 
     def show(self) -> dict[str, Any]:
-        """The switches of this host by name: note and crossconnects, as the agent has them."""
+        """The switches of this host by name: note and crossconnects, as the agent reports them."""
         line = self._exchange({"show": True}, SHOW_WITHIN_S)
         try:
             return msgspec.json.decode(line, type=dict[str, dict[str, Any]])["switches"]
@@ -94,7 +101,7 @@ class Selector:
                 scanned = len(answer)
                 data = connection.recv(65536)
                 if not data:
-                    raise LinkError(f"{self._path}: the agent hung up before it answered. What stands, its log says")
+                    raise LinkError(f"{self._path}: the agent disconnected before it answered. See the agent's log")
                 answer += data
                 if len(answer) > ANSWER_LIMIT_BYTES:
                     raise ProtocolError(f"{self._path}: an answer of more than {ANSWER_LIMIT_BYTES} bytes")
@@ -104,7 +111,8 @@ class Selector:
         except OSError as error:
             self.close()
             raise LinkError(
-                f"{self._path}: cannot reach the agent: {error.strerror or error}. Is it running, does its file name switches, are you in the socket's group?"
+                f"{self._path}: cannot reach the agent: {error.strerror or error}. Is it running, does its file name "
+                "switches, are you in the socket's group?"
             ) from error
         except (LinkError, ProtocolError):
             self.close()
@@ -125,11 +133,11 @@ class Selector:
 
     def _garbled(self, line: bytes, error: Exception) -> ProtocolError:
         self.close()
-        return ProtocolError(f"{self._path}: the answer makes no sense: {error}: {line[:200]!r}")
+        return ProtocolError(f"{self._path}: cannot parse the answer: {error}: {line[:200]!r}")
 
 
 def check(answer: Selected) -> None:
-    """Raises for every outcome but `up`, in the answer's words."""
+    """Raises, with the answer's reason, for every outcome but `up`."""
     match answer.outcome:
         case "up":
             return

@@ -15,7 +15,7 @@ def select(
     wanted: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="SWITCH:CROSSCONNECTS...", help="sel0:in-2, sel1:1A-2B,3A-7B, sel0:dark; none: show what stands."
+            metavar="SWITCH:CROSSCONNECTS...", help="sel0:in-2, sel1:1A-2B,3A-7B, sel0:dark; none: show the switches."
         ),
     ] = None,
     within_s: Annotated[float, typer.Option("--within", metavar="S", help="For switches and links together.")] = 1.0,
@@ -29,7 +29,8 @@ def select(
 ) -> None:
     """Set switches of this host and wait until the links behind them are up.
 
-    Exit status: 0 up; 3 refused, nothing was touched; 5 set, and a link is not up in time; 1 a switch was not set; 4 no agent.
+    Exit status: 0 links up; 1 a switch was not set; 3 refused, nothing was changed; 4 no agent;
+    5 switches set, but a link did not come up in time.
 
     Example: hwd-agent select sel0:in-2 --within 1
     """
@@ -97,5 +98,8 @@ def _show(selector: Selector, *, json: bool) -> None:
         stands = "unknown" if crossconnects is None else " ".join(one["id"] for one in crossconnects) or "dark"
         state = "up" if switch["up"] else f"down: {switch['cause']}"
         leased = f"epoch {switch['epoch']}" if switch["epoch"] is not None else f"may not be set: {switch['why_not']}"
-        words = f"{name} ({switch['driver']} {switch['model']}): {state}; {stands}; {leased}; ports {', '.join(switch['ports'])}"
+        words = (
+            f"{name} ({switch['driver']} {switch['model']}): {state}; {stands}; {leased}; "
+            f"ports {', '.join(switch['ports'])}"
+        )
         typer.echo(printable(words))

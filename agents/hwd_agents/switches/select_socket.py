@@ -1,7 +1,9 @@
-"""The socket where jobs of this host set its switches: JSON lines, one answer a request, in the order in which they are done.
+"""SelectSocket: the Unix socket on which jobs of this host set its switches, in JSON lines, one answer per request.
 
-{"set": {"sel0": "in-2"}, "within_s": 1, "epoch": 7, "id": 3}          a selection: `hwd_agents.switches.request.Request`; answer: `Selected`
-{"show": true}                                                         answer: {"switches": {name: note and crossconnects}}
+Answers come in the order in which the requests are done.
+
+{"set": {"sel0": "in-2"}, "within_s": 1, "epoch": 7, "id": 3}     answer: `Selected`; see `switches.request.Request`
+{"show": true}                                                    answer: {"switches": {name: note, crossconnects}}
 """
 
 import asyncio
@@ -29,13 +31,13 @@ from hwd_drivers.transports.dial import Acceptor
 MODE: Final = 0o660
 LINE_LIMIT_BYTES: Final = 64 * 1024
 PENDING_MOST: Final = 64
-"""Requests of one client that wait for their answer; more are not read until one is answered, and read."""
+"""Most unanswered requests of one client; further ones are not read until one is answered and that answer is read."""
 UNIX: Final = "unix:"
 
 log = logging.getLogger(__name__)
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], None]
-"""Runs something to its end, for as long as the agent lives."""
+"""Runs a coroutine to its end, in a task of the agent."""
 
 
 class SelectSocket:
@@ -60,7 +62,7 @@ class SelectSocket:
         self._sessions: dict[_Session, None] = {}
 
     async def run(self) -> None:
-        """Raises ConfigError where it cannot listen there."""
+        """Raises ConfigError when it cannot listen there."""
         place = self._config.socket
         if not place.startswith(UNIX):
             listener = await self._acceptor.listen(self._session, place)
@@ -76,11 +78,11 @@ class SelectSocket:
                 session.hang_up()
 
     async def _listen(self, path: Path) -> Callable[[], Coroutine[Any, Any, None]]:
-        """Nobody but owner and group may connect at any time, whatever the umask: the mode is the socket's before it has a name."""
+        """Set the mode before the socket has a name: only owner and group can ever connect, whatever the umask."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             if path.is_socket():
-                path.unlink()  # of an agent that died; one that lives holds the spool, and we would not be here
+                path.unlink()  # left by a dead agent; a running one would hold the spool
             sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
             try:
                 os.fchmod(sock.fileno(), MODE)
@@ -111,8 +113,8 @@ class SelectSocket:
             if isinstance(data, dict) and data.get("show") is True:
                 return msgspec.json.encode({"switches": self._switches.show()})
             request = msgspec.convert(data, Request)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:  # the last: brackets in brackets
-            why = f'no request: {reason_of(error)}. Write {{"set": {{"sel0": "in-2"}}, "within_s": 1}}'
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:  # the last: nested too deeply
+            why = f'not a request: {reason_of(error)}. Write {{"set": {{"sel0": "in-2"}}, "within_s": 1}}'
             return msgspec.json.encode(self._selections.refusal(why, requested_ns=requested_ns))
         return msgspec.json.encode(await self._selections.select(request, requested_ns=requested_ns))
 
@@ -169,7 +171,7 @@ class _Session(asyncio.Protocol):
             self._transport.abort()
 
     def _go_on(self) -> None:
-        """Begin what was read; a client that asks much and hears nothing is not read meanwhile."""
+        """Start the requests that were read; stop reading from a client that does not read its answers."""
         while self._lines and self._pending < PENDING_MOST and not self._full:
             self._pending += 1
             self._spawn(self._do(self._lines.popleft()), "selection")

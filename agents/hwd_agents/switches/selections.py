@@ -1,4 +1,4 @@
-"""Selections: a job of this host sets the host's own switches, and is answered when the links behind them are up."""
+"""Selections: sets the host's own switches for its jobs, and answers each when the links behind them are up."""
 
 import asyncio
 import contextlib
@@ -26,24 +26,26 @@ from hwd_drivers.devices.supervisor import Supervisor
 
 WITHIN_MOST_S: Final = 3600.0
 COMMAND_WITHIN_S: Final = 10.0
-"""For a switch to answer, where the request gives it longer: one that is late by that much is not waited for."""
+"""Longest wait for a switch's answer, even if the request allows more."""
 REREAD_S: Final = 0.02
 """Between two reads of a switch that is tuning."""
 LOOK_WITHIN_S: Final = 10.0
-"""For switches to be there after a start, where the agent before was killed while it set them; then it is told without what they report."""
+"""Longest wait for switches after a start, when the agent before was killed during a selection. After it the selection
+is reported without their state.
+"""
 
 log = logging.getLogger(__name__)
 
 
 class _Begun(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept of a selection before its first byte. `clock` names the one of its times; empty where nobody named it."""
+    """The record of a selection before its first command. `clock` names the clock of its times; empty when unnamed."""
 
     clock: str
     what: Selected
 
     @classmethod
     def of(cls, data: object) -> "_Begun | None":
-        """None where it makes no sense to this agent."""
+        """None when this agent cannot parse it."""
         try:
             return msgspec.convert(data, cls)
         except msgspec.ValidationError:
@@ -64,9 +66,10 @@ class _Change:
 
 
 class Selections:
-    """One at a time on each switch: a later request waits for its turn, first come, first served, for as long as it has; then it is refused.
+    """One selection at a time on each switch: others wait in order, until their own limit, then are refused.
 
-    It needs no daemon, but for the lease that it was granted (`Epochs`). What was begun goes on to its end, whether its asker is still there or not.
+    It needs no daemon except for the lease that was granted (`Epochs`). A selection that has begun goes on to its end,
+    even if its client disconnects.
     """
 
     def __init__(
@@ -97,7 +100,7 @@ class Selections:
         self._driving: dict[str, asyncio.Event] = {}
 
     async def select(self, request: Request, *, requested_ns: int) -> Selected:
-        """Set the switches and wait for the links. Does not raise for what goes wrong: the answer says it."""
+        """Set the switches and wait for the links. It does not raise for failures: the answer reports them."""
         until_s = asyncio.get_running_loop().time() + request.within_s
         if request.by_s is not None:
             until_s = min(until_s, request.by_s)
@@ -123,7 +126,10 @@ class Selections:
         return Selected(outcome="refused", why=why, requested_ns=requested_ns, answered_ns=now_ns, id=id)
 
     async def run(self) -> None:
-        """Tell of the selections that an agent before this one was killed in, and how their switches stand now; then there is nothing to do, until cancelled."""
+        """Report the selections during which an earlier agent was killed, and the present state of their switches.
+
+        Afterwards it does nothing until it is cancelled.
+        """
         left = {selection: _Begun.of(data) for selection, data in self._intents.left.items()}
         names = {name for begun in left.values() if begun is not None for name in begun.what.switches}
         async with contextlib.AsyncExitStack() as stack:
@@ -134,18 +140,18 @@ class Selections:
                     await asyncio.gather(*(self._switches.wait_up(name) for name in names & self._turns.keys()))
             for selection, begun in left.items():
                 if begun is None:
-                    log.warning("selection %s was begun, and what is kept of it makes no sense", selection)
+                    log.warning("selection %s was begun, but its record cannot be parsed", selection)
                     self._intents.end(selection)
                 else:
                     self._tell(self._unknown(begun))
         await asyncio.Event().wait()
 
     async def driven(self, switch: str) -> None:
-        """Wait until no command to this switch is under way."""
+        """Wait until no command to this switch is in progress."""
         while (under_way := self._driving.get(switch)) is not None:
             await under_way.wait()
 
-    # --- before anything is touched
+    # --- before any command
 
     def _check(self, request: Request) -> None:
         if not request.set:
@@ -158,13 +164,13 @@ class Selections:
             self._epochs.check(name, _epoch_of(request, name))
 
     def _ports(self, request: Request) -> Iterable[str]:
-        """Those that shall have light."""
+        """The ports that shall have light."""
         lit = [name for name, text in request.set.items() if text.strip() != DARK]
         return (port for name in lit for port in self._switches.ports(name))
 
     @contextlib.asynccontextmanager
     async def _turn(self, names: Iterable[str], until_s: float) -> AsyncIterator[None]:
-        """Always taken in the order of their names, so that no two wait for each other."""
+        """Turns are always taken in the order of the names, so that no two selections wait for each other."""
         async with contextlib.AsyncExitStack() as stack:
             for name in names:
                 try:
@@ -179,14 +185,14 @@ class Selections:
             yield
 
     async def _look(self, change: _Change) -> None:
-        """Read a switch that stands so already by its last report: somebody may have turned it since. Raises LinkError."""
+        """Read a switch that needs no change by its last report: somebody may have changed it. Raises LinkError."""
         try:
             await change.supervisor.read()
         except Exception as error:
             raise LinkError(_cause(change.name, error)) from error
 
     def _plan(self, request: Request) -> list[_Change]:
-        """Looked at again, now that its turn has come."""
+        """Check it again, now that its turn has come."""
         changes = []
         for name, text in request.set.items():
             epoch = self._epochs.check(name, _epoch_of(request, name))
@@ -239,11 +245,11 @@ class Selections:
                 answered_ns=self._clock.monotonic_ns(),
                 id=request.id,
             )
-            asyncio.get_running_loop().call_soon(self._tell, done)  # the job first: it waits
+            asyncio.get_running_loop().call_soon(self._tell, done)  # after the answer to the job, which waits
         return done
 
     async def _drive(self, changes: list[_Change], watch: LinkUp, until_s: float) -> str:
-        """All switches at once; returns what went wrong, in words."""
+        """Set all switches at once; returns what went wrong, in words."""
         moving = [change for change in changes if change.is_move]
         under_way = asyncio.Event()
         self._driving |= {change.name: under_way for change in moving}
@@ -274,7 +280,7 @@ class Selections:
             exchange = await change.supervisor.change(
                 remove=change.moves[0], add=change.moves[1], deadline_s=limit_s, on_commanded=commanded
             )
-        except Exception as error:  # noqa: BLE001 - a bug in a driver must take neither the agent along nor the other switches
+        except Exception as error:  # noqa: BLE001 - a bug in a driver must not end the agent or the other switches
             told.why = _cause(change.name, error)
             await self._read_after_failure(change)
             return told.why
@@ -284,7 +290,7 @@ class Selections:
         return ""
 
     async def _wait(self, changes: list[_Change], watch: LinkUp, until_s: float) -> tuple[str, str]:
-        """Outcome and words. The switches are read back while the links come up."""
+        """Outcome and reason. The switches are read back while the links come up."""
         up = asyncio.create_task(watch.wait(fall_s=self._config.fall_s, until_s=until_s), name="hwd:selection/links")
         try:
             try:
@@ -292,7 +298,7 @@ class Selections:
             except Exception as error:  # noqa: BLE001 - as above
                 return "failed", _cause(", ".join(change.name for change in changes), error)
             while await up:
-                if watch.all_up(fall_s=self._config.fall_s):  # and not fallen again while a switch was read
+                if watch.all_up(fall_s=self._config.fall_s):  # and did not fall while a switch was read
                     return "up", ""
                 up = asyncio.create_task(watch.wait(fall_s=self._config.fall_s, until_s=until_s))
         finally:
@@ -303,7 +309,7 @@ class Selections:
         return "not-up", f"not in time: {'; '.join(down)}. {stand}, and stays so"
 
     async def _read_back(self, change: _Change, until_s: float) -> None:
-        """Raises FailedError where it does not have what it was set to."""
+        """Raises FailedError when it does not have what it was set to."""
         while True:
             readings = await change.supervisor.read()
             change.told.now = [str(one.crossconnect) for one in readings]
@@ -320,17 +326,17 @@ class Selections:
             raise FailedError(change.told.why)
 
     async def _read_after_failure(self, change: _Change) -> None:
-        """What then stands; where that cannot be told either, it stays unknown."""
+        """Read its present state; it stays unknown if that fails."""
         try:
             readings = await change.supervisor.read()
         except Exception as error:  # noqa: BLE001 - as above
-            cannot = f"What stands now cannot be read: {_cause(change.name, error)}"
+            cannot = f"Its present state cannot be read: {_cause(change.name, error)}"
             change.told.why = f"{change.told.why}. {cannot}" if change.told.why else cannot
         else:
             change.told.now = [str(one.crossconnect) for one in readings]
 
     def _unknown(self, begun: "_Begun") -> Selected:
-        """How a selection ended that nobody saw the end of, by what its switches report now."""
+        """The end of a selection that nobody saw, by the present reports of its switches."""
         now_ns, stands = self._clock.monotonic_ns(), []
         for name, one in begun.what.switches.items():
             found = self._switches.crossconnects(name) if name in self._turns else None
@@ -340,7 +346,7 @@ class Selections:
         why = f"the agent was killed in the middle of it, and how far it came is not known. {'; '.join(stands)}"
         requested_ns = begun.what.requested_ns
         if not self._clock_name or begun.clock != self._clock_name or requested_ns > now_ns:
-            requested_ns, why = now_ns, f"{why}. When it was asked for is not known: it was by another clock"
+            requested_ns, why = now_ns, f"{why}. The time of its request is unknown: it is of another clock"
         return msgspec.structs.replace(begun.what, why=why, requested_ns=requested_ns, answered_ns=now_ns)
 
     def _tell(self, done: Selected) -> None:

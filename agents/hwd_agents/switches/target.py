@@ -1,4 +1,4 @@
-"""Target: what a switch shall have, as a request writes it, and the moves that lead there from what it has."""
+"""parse_target, moves_to: the crossconnects that a request demands of a switch, and the changes that lead to them."""
 
 from collections.abc import Iterable
 
@@ -6,14 +6,14 @@ from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.core.values import Capabilities, Crossconnect, Element
 
 DARK = "dark"
-"""What is asked of a switch that shall have nothing."""
+"""The target of a switch that shall have no crossconnects."""
 
 Moves = tuple[tuple[Crossconnect, ...], tuple[Crossconnect, ...]]
 """To remove, to add."""
 
 
 def parse_target(name: str, text: str, capabilities: Capabilities) -> frozenset[Crossconnect]:
-    """Read `in-2`, `1A-2B,3A-7B` or `dark`. Raises ConfigError on anything else, and for ends that the switch has not."""
+    """Parse `in-2`, `1A-2B,3A-7B` or `dark`. Raises ConfigError for any other text, and for unknown ends."""
     if text.strip() == DARK:
         return frozenset()
     found = [Crossconnect.parse(one) for one in text.split(",")]
@@ -22,16 +22,16 @@ def parse_target(name: str, text: str, capabilities: Capabilities) -> frozenset[
         known = capabilities.ends
         raise ConfigError(f"{name}: it has no {unknown[0]}; its ends go from {known[0]} to {known[-1]}")
     if twice := [end for end in ends if ends.count(end) > 1]:
-        raise ConfigError(f"{name}: {text}: {twice[0]} stands there twice; an end carries one crossconnect")
+        raise ConfigError(f"{name}: {text}: {twice[0]} is named twice; an end carries one crossconnect")
     return frozenset(found)
 
 
 def moves_to(
     name: str, wanted: frozenset[Crossconnect], capabilities: Capabilities, before: Iterable[Crossconnect]
 ) -> Moves:
-    """What goes and what comes so that `wanted` is there: what is in its way goes, all else stays; nothing wanted: all goes.
+    """The crossconnects to remove and to add for `wanted`. Only those in its way are removed; if it is empty, all are.
 
-    Raises RefusedError for what no element of the switch can have.
+    Raises RefusedError for a crossconnect that no element of the switch can have.
     """
     there = tuple(before)
     if capabilities.elements:

@@ -1,4 +1,4 @@
-"""Burst: how often a module was really read while its port was observed, and how long a read took."""
+"""Burst: the real read rate of a module while its port was observed, and the time that a read took."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ NS_IN_S: Final = 1e9
 
 
 class Burst:
-    """Fed with the stamps around each read; tells means, in seconds to the microsecond. Of less than two reads nothing is known."""
+    """Takes the stamps around each read; returns means in seconds to the microsecond, None before two reads."""
 
     def __init__(self) -> None:
         self._looks = 0
@@ -24,7 +24,7 @@ class Burst:
 
     @property
     def every_s(self) -> float | None:
-        """From one read to the next."""
+        """The mean time from one read to the next."""
         return round((self._last_ns - self._first_ns) / (self._looks - 1) / NS_IN_S, 6) if self._looks > 1 else None
 
     @property

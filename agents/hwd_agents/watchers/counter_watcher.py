@@ -1,4 +1,4 @@
-"""CounterWatcher: tells at a chosen rate what each port has carried."""
+"""CounterWatcher: reports at a configured rate the traffic counters of each port."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -19,7 +19,10 @@ _log = logging.getLogger(__name__)
 
 
 class CounterWatcher:
-    """Events `counters`, one a port every `every_s` while its counters move; a port that is idle tells nothing. `on_change`: some `why_not` is another."""
+    """Events `counters`, one per port every `every_s` while its counters change; an idle port reports nothing.
+
+    `on_change` is called when some `why_not` has changed.
+    """
 
     def __init__(
         self,
@@ -52,7 +55,7 @@ class CounterWatcher:
             await pace.wait(self._every_s)
 
     def why_not(self, port: str) -> str:
-        """Why nothing can be told; empty where something can."""
+        """Why the counters cannot be read; empty when they can."""
         return self._why_not.get(port, "")
 
     async def _retransmissions(self) -> int | None:

@@ -1,4 +1,4 @@
-"""FirmwareWatcher: tells when a NIC's own PHY came up or went down."""
+"""FirmwareWatcher: reports when a NIC's own PHY came up or went down."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -15,7 +15,10 @@ SOURCE: Final = "phy"
 
 
 class FirmwareWatcher:
-    """Events `firmware`. `on_change`: what can be told of some port changed. The first word of a PHY is where it stands; events are what comes after."""
+    """Events `firmware`. `on_change` is called when what can be seen of some port has changed.
+
+    The first report of a PHY is its present state; events are the changes after it.
+    """
 
     def __init__(
         self,
@@ -41,11 +44,11 @@ class FirmwareWatcher:
         await asyncio.get_running_loop().create_future()
 
     def up(self, port: str) -> bool | None:
-        """Whether the PHY of a port is up; None where nobody said."""
+        """Whether the PHY of a port is up; None when unknown."""
         return None if self.why_not(port) else self._up.get(port)
 
     def why_not(self, port: str) -> str:
-        """Why nothing can be told of a PHY; empty where something can."""
+        """Why a PHY cannot be seen; empty when it can."""
         return self._source.why_not(self._interfaces[port])
 
     def begin(self, port: str) -> None:
@@ -54,7 +57,7 @@ class FirmwareWatcher:
         tally = self._tallies[port] = Tally(from_ns=self._clock.monotonic_ns(), latched=latched, state=self.up(port))
         self._source.observe(self._interfaces[port], True)
         if self.up(port) is None:
-            tally.fail(self.why_not(port) or "its PHY did not say anything yet")
+            tally.fail(self.why_not(port) or "the state of its PHY was not reported yet")
 
     def end(self, port: str) -> None:
         """Observe it no more."""

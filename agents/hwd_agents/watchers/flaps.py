@@ -1,8 +1,8 @@
-"""Flaps: falls that a port should have seen, as its carrier was counted to fall, against those that it did see."""
+"""Flaps: compares the falls of a port that its carrier count demands with those that were seen."""
 
 
 class Flaps:
-    """An RDMA port on Ethernet follows its carrier: one fall for each. What it saw of its own accord beside that is no fault."""
+    """An RDMA port on Ethernet follows its carrier: one fall for each. Further falls of the port are no error."""
 
     def __init__(self) -> None:
         self._counted = 0
@@ -16,11 +16,11 @@ class Flaps:
         self._counted += falls
 
     def see(self) -> None:
-        """The port was seen to fall."""
+        """A fall of the port was seen."""
         self._seen += 1
 
     def unseen(self) -> tuple[int, int]:
-        """How many were never seen, and since when the first of them may have been; call it when all is up, as it begins to count anew."""
+        """How many falls were never seen, and the earliest time of the first. Call it when all is up: it resets."""
         missing, since_ns = max(0, self._counted - self._seen), self._since_ns
         self._counted = self._seen = 0
         return missing, since_ns

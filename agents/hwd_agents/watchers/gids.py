@@ -1,4 +1,4 @@
-"""PortGids: whether an RDMA port has the GID that it is reached by, as its files say."""
+"""PortGids: whether an RDMA port has the GID by which it is reached, as its files show."""
 
 from typing import Final
 
@@ -6,15 +6,15 @@ from hwd_agents.sources.readings import FileReading, FileSource
 from hwd_agents.sources.verbs.gid import gid_of
 
 ROCE_V2: Final = "RoCE v2"
-"""What `gid_attrs/types/N` reads for it (Linux Documentation/ABI/stable/sysfs-class-infiniband)."""
+"""Content of `gid_attrs/types/N` for RoCE v2 (Linux Documentation/ABI/stable/sysfs-class-infiniband)."""
 INFINIBAND: Final = "InfiniBand"
-"""What `link_layer` reads where the GIDs come from the subnet and not from addresses of an interface."""
+"""Content of `link_layer` when the GIDs come from the subnet and not from the interface's addresses."""
 HOLES: Final = 32
-"""Behind so many empty places nothing is looked for: the kernel puts a GID into the first place that is empty."""
+"""The search ends after so many empty entries: the kernel puts a GID into the first empty one."""
 
 
 class PortGids:
-    """The RoCE v2 GID of the port's address, as the probe uses it; the first GID where no address is configured, or none makes a GID."""
+    """The RoCE v2 GID of the port's address, which the probe uses; the first GID if the address makes none."""
 
     def __init__(self, source: FileSource, folder: str, ip: str | None) -> None:
         self._source = source
@@ -23,7 +23,7 @@ class PortGids:
         self._index: int | None = None
 
     async def look(self) -> tuple[bool, int]:
-        """Whether it is there, and when the last read had ended, `Clock.monotonic_ns`. Raises LinkError."""
+        """Whether the GID exists, and the end of the last read, `Clock.monotonic_ns`. Raises LinkError."""
         if self._wanted is None:
             return await self._first()
         if self._index is not None:
@@ -62,5 +62,5 @@ class PortGids:
 
 
 def _is_empty(reading: FileReading) -> bool:
-    """A place without a GID reads as zeros."""
+    """An entry without a GID reads as zeros."""
     return reading.text is None or reading.text.strip(" \n:0") == ""

@@ -1,16 +1,18 @@
 """LightJudge: from samples of a module's memory to `dark` and `light` with their bounds. Pure.
 
-Loss of signal that is latched in a flag which a read clears: a flag that is set says that the light was away at some time since the read before, and a
-clear one that it was there all the time in between. Hence light came back before the last read with a set flag had ended, which the read after it
-proves: `light` is told one sample late and exact. A module that shows loss of signal as a state tells only of the read itself, and so does received
-power, which judges where a module's own sign does not work.
+A latched flag of loss of signal is cleared by the read. A set flag says that the light was away at some time since the
+previous read; a clear one says that it was there all the time in between. Hence light came back before the end of the
+last read with a set flag, which the next read proves: `light` is reported one sample late, with exact bounds. A module
+that reports loss of signal as a state shows only the moment of the read. So does received power, which is used when a
+module's own sign of loss does not work.
 
-A read clears a flag also while it is dark, and the module sets it again in its own time. So a clear flag proves something only when there was time for
-that, and for power to be measured anew: what nobody declared is taken as the standards have it. `light` is told so much later, and came before the flag
-could have been set again.
+A read clears a flag also while it is dark, and the module sets it again after a delay. So a clear flag proves something
+only after time for that delay, and for a new power measurement; undeclared times are taken from the standards. `light`
+is reported so much later, and came before the flag could have been set again.
 
-What a read shows may be old: a module takes its time to tell of a loss and to measure again (`ModuleTiming`). So each change may have come so much
-earlier than two reads say; where nobody declared the time of this part, nothing is known of the earliest.
+A read may show an old state: a module needs time to report a loss and to measure again (`ModuleTiming`). So each change
+may have come so much earlier than two reads say. If the time of this part is not declared, the earliest time is
+unknown.
 """
 
 from dataclasses import dataclass
@@ -20,7 +22,7 @@ from hwd_agents.process.config import ModuleTiming
 from hwd_agents.sources.modules.module_memory import Los, ModuleMemory
 
 LATE_NS: Final = 100_000_000
-"""Taken where nobody declared it: SFF-8636, SFF-8472 and CMIS let so much pass from a loss of light to its sign."""
+"""Default when undeclared: SFF-8636, SFF-8472 and CMIS allow this time from a loss of light to its flag."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,15 +32,15 @@ class LightSample:
     before_ns: int
     after_ns: int
     lost: bool
-    """Some lane's sign of loss: light was away at some time since the sample before (latched), or is away (state)."""
+    """For some lane: light was away at some time since the previous sample (latched), or is away (state)."""
     dark: bool
-    """Some lane's power is too low to be light; False where the module measures none."""
+    """Some lane's power is too low to be light; False when the module does not measure power."""
     lanes: tuple[float | None, ...]
     los: Los = Los.LATCHED
     late_by_flag_ns: int | None = 0
-    """How old at most what the sign of loss shows may be; None: unknown."""
+    """Largest age of the sign of loss; None: unknown."""
     late_by_power_ns: int | None = 0
-    """How old at most the powers may be; None: unknown."""
+    """Largest age of the powers; None: unknown."""
 
     @classmethod
     def of(
@@ -69,7 +71,10 @@ class LightSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LightChange:
-    """Light went or came between the two stamps; `sampling_ns` is the distance of the reads that say so. `earliest_ns` None: nothing is known of it."""
+    """Light went or came between the two stamps; `sampling_ns` is the time between the reads that show it.
+
+    `earliest_ns` None: the earliest time is unknown.
+    """
 
     kind: Literal["dark", "light"]
     earliest_ns: int | None
@@ -79,7 +84,7 @@ class LightChange:
 
 
 class LightJudge:
-    """One port. `lit` is what is known: None before it can be."""
+    """One port. `lit` is the known state; None before the first proof."""
 
     def __init__(self) -> None:
         self.lit: bool | None = None
@@ -91,11 +96,11 @@ class LightJudge:
 
     @property
     def latched(self) -> bool:
-        """Whether a loss between two samples cannot be missed: this module's flags were seen to work."""
+        """Whether no loss between two samples can be missed: this module's flags were seen to work."""
         return self._flags_work
 
     def feed(self, sample: LightSample) -> tuple[LightChange, ...]:
-        """Take the next sample; returns what it proves, in order of time."""
+        """Process the next sample; returns the changes that it proves, in order of time."""
         last, self._last = self._last, sample
         if sample.los is not Los.LATCHED:
             self._flags_work = False
@@ -103,9 +108,9 @@ class LightJudge:
             self._flags_work = True
             self._set = last or sample, sample
         elif sample.dark and self._is_told_anew(sample):
-            self._flags_work = False  # light is away right now, and the flag does not say so
+            self._flags_work = False  # light is away now, and the flag does not show it
         if last is None:
-            # A flag may be as old as the module: the next sample tells.
+            # A flag may have been set long ago: the next sample decides.
             late = sample.lost and sample.los is Los.LATCHED
             self.lit = False if sample.dark or (sample.lost and not late) else None if late else True
             return ()
@@ -114,7 +119,7 @@ class LightJudge:
         return self._by_state(sample, last)
 
     def _is_told_anew(self, sample: LightSample) -> bool:
-        """Whether all that the module shows is newer than the last read of a set flag, which cleared it."""
+        """Whether all values of the module are newer than the last read of a set flag, which cleared it."""
         if self._set is None:
             return True
         late_ns = max(_or_standard(sample.late_by_flag_ns), _or_standard(sample.late_by_power_ns))
@@ -134,7 +139,7 @@ class LightJudge:
         return (_change("light", since, until, sample, late_ns=late_ns, again_ns=_or_standard(late_ns)),)
 
     def _by_state(self, sample: LightSample, last: LightSample) -> tuple[LightChange, ...]:
-        """By the state of the read: the sign of loss where there is one, and the power. Either may have said it, so the later of them bounds it."""
+        """By the sign of loss at the read, if there is one, and the power. Either may show it: the later bounds it."""
         was, self.lit = self.lit, not (sample.dark or (sample.lost and sample.los is Los.STATE))
         if was is None or was == self.lit:
             return ()

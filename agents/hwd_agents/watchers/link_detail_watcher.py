@@ -1,4 +1,4 @@
-"""LinkDetailWatcher: why a link is down, and how it came up, as its NIC tells it, asked after each change of the carrier."""
+"""LinkDetailWatcher: asks the NIC after each change of the carrier why the link is down, or how it came up."""
 
 import asyncio
 import logging
@@ -15,18 +15,20 @@ from hwd_drivers.core.reason import reason_of
 
 SOURCE: Final = "ethtool"
 AGAIN_S: Final = 1.0
-"""A firmware that just lost its link does not know why yet: it is asked again after this."""
+"""Asked again after this time: a firmware that has just lost its link does not know the reason yet."""
 SLOW_S: Final = 30.0
-"""Somebody may change speed or FEC by hand while the link stays up."""
+"""Poll interval: somebody may change speed or FEC by hand while the link stays up."""
 GAP_S: Final = 0.1
-"""Between two questions to a port that flaps: each holds the lock of all interfaces, which carrier changes wait for."""
+"""Least time between two questions to a flapping port: each takes the lock of all interfaces, on which carrier changes
+wait.
+"""
 _log = logging.getLogger(__name__)
 
 
 class LinkDetailWatcher:
-    """Events `link-state`, when something of it is other than it was told last; its stamps are those around the question.
+    """Events `link-state`, when a value differs from the last report; the stamps are those around the question.
 
-    Its first reading is no event: it stands in the birth.
+    The first reading makes no event: it is in the birth message.
     """
 
     def __init__(
@@ -48,16 +50,16 @@ class LinkDetailWatcher:
                 group.create_task(port.run(), name=f"hwd:link-details/{name}")
 
     def changed(self, port: str) -> None:
-        """Its carrier changed, or its interface came or went."""
+        """Its carrier changed, or its interface was created or removed."""
         self._ports[port].changed()
 
     def details(self, port: str) -> dict[str, Any] | None:
-        """As it was read last; None where it could not be."""
+        """The last reading; None when it failed."""
         details = self._ports[port].details
         return None if details is None else details.to_data()
 
     def why_not(self, port: str) -> str:
-        """Why nothing can be told; empty where something can."""
+        """Why the link cannot be seen; empty when it can."""
         return self._ports[port].why_not
 
 

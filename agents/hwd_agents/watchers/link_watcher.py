@@ -1,4 +1,4 @@
-"""LinkWatcher: from what the kernel says of interfaces to events, with every flap counted, seen one by one or not."""
+"""LinkWatcher: turns the kernel's reports of interfaces into events, and counts every flap, also those not seen."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -25,10 +25,10 @@ OnCarrier = Callable[[str, LinkReading], None]
 class LinkWatcher:
     """Events `carrier` and `interface`.
 
-    `carrier_changes` is the kernel's own count: what it grew by beyond the one change that was seen is `unseen`. The
-    last count is kept as a mark in the spool, with the life of the counters and the ifindex, so that flaps while no
-    agent ran are counted as well. An agent that is killed between the kernel's notice and its event leaves that change
-    to the same count: the next one reports that it happened at some time since the last mark, and not when.
+    `carrier_changes` is the kernel's own count. Its increase beyond the one change that was seen is `unseen`. The last
+    count is stored as a mark in the spool, with the run of the counters (`life`) and the ifindex, so that flaps while
+    no agent ran are counted as well. If an agent is killed between the kernel's notice and its event, the next one
+    counts that change: it reports that it happened at some time since the last mark, and not when.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class LinkWatcher:
         self._sampling = sampling
         self._origin = origin
         self._readings: dict[str, LinkReading] = {}
-        self._names: dict[int, str] = {}  # of all interfaces that are there
+        self._names: dict[int, str] = {}  # of all interfaces that exist
         self._lives: dict[str, str] = {}
         self._opened = False
         self._open = False
@@ -63,11 +63,11 @@ class LinkWatcher:
         self.on_presence: list[OnCarrier] = []
 
     def reading(self, port: str) -> LinkReading | None:
-        """The last reading of a port; None where its interface was never there."""
+        """The last reading of a port; None when its interface never existed."""
         return self._readings.get(port)
 
     def carrier(self, port: str) -> bool | None:
-        """Whether a port has carrier; None where its interface is not there."""
+        """Whether a port has carrier; None when its interface does not exist."""
         reading = self._readings.get(port)
         return reading.carrier if reading is not None and reading.present else None
 
@@ -85,16 +85,14 @@ class LinkWatcher:
             await self._sources.link.close()
 
     async def refresh(self) -> bool:
-        """Read all interfaces now. Does nothing, and returns False, while the source is away: it reads all when it
-        comes back.
-        """
+        """Read all interfaces now. While the source is away, return False: it reads all when it is back."""
         if not self._open:
             return False
         await self._sources.link.refresh()
         return True
 
     def begin(self, port: str) -> None:
-        """Observe a port: read it more often, and count what it does."""
+        """Observe a port: read it more often, and count its changes."""
         self._observed[port] = None
         state = self.carrier(port)
         self._tallies[port] = Tally(from_ns=self._clock.monotonic_ns(), latched=True, state=state)
@@ -115,7 +113,7 @@ class LinkWatcher:
         return self._tallies[port].observation(self._clock.monotonic_ns(), polled=False)
 
     def why_not(self, port: str) -> str:
-        """Why nothing can be told of a port now; empty where something can."""
+        """Why a port cannot be seen now; empty when it can."""
         return "" if not self._opened or self.carrier(port) is not None else self._why_missing(port)
 
     def _take(self, reading: LinkReading) -> None:
@@ -136,7 +134,7 @@ class LinkWatcher:
             self._next(port, before, reading, mark, same_life=life == mark["life"])
 
     def _first(self, port: str, reading: LinkReading, mark: Mark) -> None:
-        """Nothing is known of it in this life of the agent, but perhaps of one before."""
+        """Process the first reading in this process; a mark may hold the state of an earlier process."""
         old = self._marks.get(_mark_name(reading.interface))
         if self._opened and reading.present:
             self._tell_presence(port, reading)
@@ -154,7 +152,7 @@ class LinkWatcher:
         anew = not same_life or before.ifindex != reading.ifindex or before.carrier_changes > reading.carrier_changes
         changes = reading.carrier_changes - (0 if anew else before.carrier_changes)
         if not same_life:
-            changes = int(before.carrier != reading.carrier)  # what the old counter counted at last nobody knows
+            changes = int(before.carrier != reading.carrier)  # the last value of the old counter is unknown
         is_news = before.present != reading.present or (anew and reading.present)
         if is_news:
             self._tell_presence(port, reading)
@@ -166,8 +164,8 @@ class LinkWatcher:
                 call(port, reading)
 
     def _tell_presence(self, port: str, reading: LinkReading) -> None:
-        """Without a mark: that counts changes which are told after this, and whoever is killed in between has not told
-        them.
+        """Report it without a mark: a mark would count changes that are reported only after this, and a killed process
+        would lose them.
         """
         if reading.present:
             log.info("%s: its interface %s is there", port, reading.interface)
@@ -189,11 +187,11 @@ class LinkWatcher:
     def _tell_carrier(
         self, port: str, reading: LinkReading, mark: Mark, *, was: bool, changes: int, since_ns: int
     ) -> bool:
-        """Whether there was anything to tell."""
+        """Report a change of the carrier; returns whether there was any."""
         differs = was != reading.carrier
         unseen = max(0, changes - differs)
         if port in self._tallies:
-            falls = (unseen + differs + was) // 2  # changes go to and fro
+            falls = (unseen + differs + was) // 2  # each second change is a fall
             self._tallies[port].look(reading.at_ns, reading.carrier if reading.present else None, lost=falls)
             if not reading.present:
                 self._tallies[port].fail(self._why_missing(port))
@@ -218,7 +216,10 @@ class LinkWatcher:
         last = self._readings.get(port)
         now = None if last is None else self._names.get(last.ifindex)
         if now is not None and now != interface:
-            return f"there is no interface {interface}: it is called {now} now. Name it so in the agent's file, or name it back"
+            return (
+                f"there is no interface {interface}: it is now called {now}. "
+                "Use that name in the agent's file, or rename the interface"
+            )
         return f"there is no interface {interface}"
 
 
@@ -238,7 +239,7 @@ def _mark(reading: LinkReading, life: str) -> Mark:
 
 
 def _held_ns(mark: Mark) -> int:
-    """When the state of a mark surely held; its end, unread yet, may already have been on its way at its stamp. Older
-    agents did not write it.
+    """When the state of a mark was certain. Its end may already have been reported, unread, at its stamp. Older agents
+    did not store this time.
     """
     return int(mark["held_ns"] if "held_ns" in mark else mark["at_ns"])

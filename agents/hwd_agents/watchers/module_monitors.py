@@ -1,4 +1,4 @@
-"""Monitors: what a module measures of itself, and whether it moved by so much that it is told again."""
+"""Monitors: a module's measurements of itself, and whether they changed enough to be reported again."""
 
 from typing import Any, Final
 
@@ -9,11 +9,11 @@ from hwd_agents.sources.modules.module_memory import ModuleMemory
 POWER_MOVED_DB: Final = 0.2
 BIAS_MOVED_MA: Final = 1.0
 TEMPERATURE_MOVED_C: Final = 1.0
-"""What lies below is the noise of their analogue-to-digital converters and of a room's air: a rack that is left alone tells nothing."""
+"""Smaller changes are noise of the analogue-to-digital converters and of the room's air: an idle rack is silent."""
 
 
 class Monitors(msgspec.Struct, frozen=True, kw_only=True):
-    """By lane; None where it is not measured, or no light that can be told."""
+    """Values by lane; None when the module does not measure it, or the light is too weak."""
 
     rx_power_dbm: list[float | None]
     tx_power_dbm: list[float | None]
@@ -31,7 +31,7 @@ class Monitors(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def moved(self, before: "Monitors") -> bool:
-        """Whether one of them is so far from what it was."""
+        """Whether a value differs from `before` by more than the noise."""
         return (
             _moved(self.rx_power_dbm, before.rx_power_dbm, POWER_MOVED_DB)
             or _moved(self.tx_power_dbm, before.tx_power_dbm, POWER_MOVED_DB)

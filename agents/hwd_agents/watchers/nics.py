@@ -1,4 +1,4 @@
-"""What the NICs of this host are: driver and firmware, auto-negotiation, FEC. Read seldom, and never while a port is observed."""
+"""Nics: driver and firmware, auto-negotiation and FEC of this host's NICs; read rarely, never of an observed port."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -10,14 +10,15 @@ from hwd_agents.sources.sources import Sources
 from hwd_drivers.core.errors import HwdError
 
 EVERY_S: Final = 60.0
-"""Somebody may change a NIC by hand, and nobody tells us."""
+"""Re-read interval: somebody may change a NIC by hand, without a notice."""
 NAME: Final = "nics"
 
 
 class Nics:
-    """The last reading of each port. What cannot be read is None: it is not known.
+    """The last reading of each port. A value that cannot be read is None: unknown.
 
-    `busy`: whether a port is observed; a reading takes the kernel's lock of all interfaces, and may ask a NIC's firmware.
+    `busy`: whether a port is observed. A reading takes the kernel's lock of all interfaces, and may ask a NIC's
+    firmware, so that it waits until no port is observed.
     """
 
     def __init__(
@@ -36,11 +37,11 @@ class Nics:
         self._read: dict[str, dict[str, Any]] = {}
 
     def hurry(self) -> None:
-        """Something changed: read again now."""
+        """Read again now, after a change."""
         self._due.set()
 
     def to_data(self) -> dict[str, dict[str, Any]]:
-        """By port: driver {name, version, firmware, bus}, autoneg (bool), speed_mbps, fec {auto, modes}; None for each that is not known."""
+        """By port: driver {name, version, firmware, bus}, autoneg, speed_mbps, fec {auto, modes}; None: unknown."""
         return dict(self._read)
 
     async def run(self) -> None:

@@ -1,4 +1,4 @@
-"""OpticsWatcher: reads modules, fast while their ports are observed, and tells when light went and came."""
+"""OpticsWatcher: reads modules, fast while their ports are observed, and reports when light went and came."""
 
 import asyncio
 import logging
@@ -23,17 +23,18 @@ from hwd_drivers.core.reason import reason_of
 
 SOURCE: Final = "module"
 BEHIND: Final = 1.25
-"""Read so much less often than was asked for, it is said so."""
+"""A limit is reported when the module is read so much less often than was asked for."""
 _log = logging.getLogger(__name__)
 
 
 class OpticsWatcher:
-    """Events `dark` and `light`, and `monitors` where what a module measures of itself has moved. Where the samples of a burst lie is drawn from `phase`: else they would stand at the same time after each command, and many
-    reconfigurations would tell no more than one.
+    """Events `dark` and `light`, and `monitors` when a module's measurements of itself have changed.
 
-    A port that stays lit emits nothing: its Observation says that the light was never away. `timings`: by part number. `on_change`: a port has another
-    module, or other things can be told of it. A change of light on a module
-    whose timing is unknown has no earliest: its event says `one_sided`, and its `earliest_ns` is 0, the start of the host's clock.
+    The phase of the samples of a burst is drawn from `phase`. Else each burst would sample at the same times after its
+    command, and many reconfigurations would show no more than one. A port that stays lit emits nothing: its Observation
+    says that the light was never away. `timings`: by part number. `on_change` is called when a port has another module,
+    or when what can be seen of it has changed. A change of light on a module of unknown timing has no earliest time:
+    its event says `one_sided`, and its `earliest_ns` is 0, the start of the host's clock.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class OpticsWatcher:
             port.hurry()
 
     async def begin(self, port: str) -> None:
-        """Observe a port; returns after its first sample, taken or failed."""
+        """Observe a port; returns after its first sample, even if that failed."""
         await self._ports[port].begin()
 
     def end(self, port: str) -> None:
@@ -80,24 +81,26 @@ class OpticsWatcher:
         return self._ports[port].observation()
 
     def lit(self, port: str) -> bool | None:
-        """Whether there was light at the last sample; None where that is not known."""
+        """Whether there was light at the last sample; None when unknown."""
         return self._ports[port].lit
 
     def module(self, port: str) -> ModuleMemory | None:
-        """The module as it was read last."""
+        """The module as of the last read."""
         return self._ports[port].module
 
     def why_not(self, port: str) -> str:
-        """Why nothing can be told of its light; empty where something can."""
+        """Why its light cannot be seen; empty when it can."""
         return self._ports[port].why_not
 
     def limits(self, port: str) -> str:
-        """What cannot be told of its light though it is seen; empty where nothing is known of that."""
+        """What a source that works cannot see of the light; empty when there is no such limit."""
         return self._ports[port].limits()
 
     def monitors(self, port: str) -> dict[str, Any] | None:
-        """Powers, bias and temperature as they were read last; None while nothing is seen. How often the port was read when it was observed last, and how
-        long a read took, are means."""
+        """Powers, bias and temperature as of the last read; None while nothing can be read.
+
+        The period of the reads when the port was last observed, and the time of a read, are means.
+        """
         return self._ports[port].monitors()
 
 
@@ -154,7 +157,7 @@ class _Port:
     async def begin(self) -> None:
         self._observed = self._burst_begins = True
         self._settled_from_s = None
-        self._tally = None  # what the first sample finds happened before
+        self._tally = None  # changes that the first sample finds happened before the observation
         self._burst = Burst()
         sampled = self._sampled = asyncio.get_running_loop().create_future()
         self._pace.hurry()
@@ -172,7 +175,7 @@ class _Port:
         return self._tally.observation(self._clock.monotonic_ns(), polled=True)
 
     def _every_s(self) -> float | None:
-        """Fast while observed, until light that had gone was back for a while."""
+        """Fast while observed, until light that had gone has been back for a while."""
         if not self._observed or self._refused:
             return self._sampling.light_slow_s or None
         if self._settled():
@@ -184,18 +187,18 @@ class _Port:
         return fast_s
 
     def _settled(self) -> bool:
-        """Light that had gone was back for so long that it is read seldom again."""
+        """Whether light that had gone has been back so long that slow reads are enough again."""
         settled = self._settled_from_s
         return settled is not None and asyncio.get_running_loop().time() - settled >= self._sampling.light_settled_s
 
     def _judge_burst(self) -> None:
-        """What was asked for is one thing; it is told what came of it."""
+        """Report a limit when the reads were slower than was asked for."""
         every_s, read_s, asked_s = self._burst.every_s, self._burst.read_s, self._sampling.light_fast_s
         if every_s is None or read_s is None:
             return
         self._behind = (
-            f"it was read every {every_s * 1e3:.2g} ms when it was observed last, where every {asked_s * 1e3:g} ms was asked for: "
-            f"a read of it takes {read_s * 1e3:.2g} ms"
+            f"it was read every {every_s * 1e3:.2g} ms when it was last observed, "
+            f"but every {asked_s * 1e3:g} ms was asked for: a read takes {read_s * 1e3:.2g} ms"
             if every_s > BEHIND * asked_s
             else ""
         )
@@ -206,8 +209,8 @@ class _Port:
             return ""
         told = {
             Los.LATCHED: "",
-            Los.STATE: "its loss of signal is a state: an outage between two looks is missed",
-            Los.NONE: "it has no sign of loss: an outage between two looks is missed",
+            Los.STATE: "its loss of signal is a state: an outage between two reads is missed",
+            Los.NONE: "it reports no loss of signal: an outage between two reads is missed",
         }[module.los]
         timing = self._timings.get(module.part, ModuleTiming())
         needed = [] if module.los is Los.NONE else [("los_s", timing.los_s)]
@@ -264,7 +267,7 @@ class _Port:
         if why != self.why_not:
             _log.info("%s: light is unseen: %s", self._name, why)
         self.why_not = why
-        self._told = None  # when it is back, the birth tells
+        self._told = None  # after the source is back, the birth message has the monitors
         if self._tally is not None:
             self._tally.fail(why)
 
@@ -292,7 +295,10 @@ class _Port:
             self._tally.look(sample.after_ns, self._judge.lit, lost=lost, latched=self._judge.latched)
 
     def _tell_monitors(self, now: Monitors, sample: LightSample) -> None:
-        """While nothing is observed: then `dark` and `light` tell of powers, and nothing else may take their time. The first ones stand in the birth."""
+        """Report the monitors while no port is observed: else only `dark` and `light` may take time.
+
+        The first ones are in the birth message.
+        """
         every_s, now_s = self._sampling.monitors_s, asyncio.get_running_loop().time()
         if self._told is None:
             self._told, self._told_s = now, now_s

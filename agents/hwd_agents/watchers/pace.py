@@ -1,4 +1,4 @@
-"""Pace: how a watcher waits between two looks, and is called to look at once."""
+"""PollTimer: the wait of a watcher between two polls, which a call can cut short."""
 
 import asyncio
 
@@ -12,19 +12,20 @@ class Pace:
         self._last_s: float | None = None
 
     def hurry(self) -> None:
-        """Let the waiter look now, or not wait the next time."""
+        """End the present wait at once, or skip the next one."""
         self._hurry = True
         _release(self._waiter)
 
     @property
     def hurried(self) -> bool:
-        """Whether the next wait is none."""
+        """Whether the next wait will be skipped."""
         return self._hurry
 
     async def wait(self, every_s: float | None) -> None:
-        """Return `every_s` after the return before, at once when that is over or someone hurries; None waits for someone to hurry.
+        """Return `every_s` after the previous return, or at once when that time is past or `hurry` is called.
 
-        Timers fire up to a millisecond late. What a return was late by, less than `every_s`, the next one makes up for, so that 5 ms are 200 looks a second.
+        `every_s` None waits for `hurry` alone. Timers fire up to a millisecond late: if a return was late by less than
+        `every_s`, the next one is so much earlier, so that 5 ms gives 200 polls a second.
         """
         loop = asyncio.get_running_loop()
         due_s = None

@@ -1,7 +1,7 @@
-"""RdmaWatcher: tells when an RDMA port became active with its GID there, and when it stopped being so.
+"""RdmaWatcher: reports when an RDMA port became active and has its GID, and when it stopped being so.
 
-Two sources, since either alone misses flaps: events of the device by verbs, and its files, which are polled. The kernel's count of carrier changes judges
-both: what neither showed is counted as unseen, and no flap is made up.
+It uses two sources, because either alone misses flaps: events of the device by verbs, and its files, which are polled.
+The kernel's count of carrier changes checks both: a fall that neither has shown is counted as unseen, without a time.
 """
 
 import asyncio
@@ -28,16 +28,19 @@ SOURCE: Final = "sysfs"
 ACTIVE: Final = "4:"
 """The kernel's `ports/N/state` reads `4: ACTIVE` (IBA 1.7, 14.2.5.6: PortState 4)."""
 PATIENCE_PARTS: Final = 50
-"""Fast reads get slower with the time since the carrier changed, to one 50th of it: the error stays within 2 %."""
+"""Fast polls slow down to one 50th of the time since the carrier changed: the error stays within 2 %."""
 LATE_S: Final = 1.0
-"""An event of a fall that the files have shown already may come so late: the kernel hands events to a worker thread."""
+"""The event of a fall that the files have shown may come so late: the kernel passes events to a worker thread."""
 STEADY_S: Final = 0.5
-"""Falls are compared with those of the carrier when nothing has changed for so long."""
+"""Falls are compared with those of the carrier after so long without a change."""
 _log = logging.getLogger(__name__)
 
 
 class RdmaWatcher:
-    """Events `rdma`, for the ports that have an RDMA device. Files are polled, fast while an observed port's carrier and RDMA state differ; events come by themselves."""
+    """Events `rdma`, for the ports that have an RDMA device.
+
+    Files are polled, fast while an observed port's carrier and RDMA state differ; device events need no poll.
+    """
 
     def __init__(
         self,
@@ -66,11 +69,11 @@ class RdmaWatcher:
                 group.create_task(port.run(), name=f"hwd:rdma/{name}")
 
     def active(self, port: str) -> bool | None:
-        """Whether a port is active; None where that is not known, or it has no RDMA device."""
+        """Whether a port is active; None when it is unknown or the port has no RDMA device."""
         return self._ports[port].active if port in self._ports else None
 
     def why_not(self, port: str) -> str:
-        """Why nothing can be told; empty where something can."""
+        """Why a port cannot be seen; empty when it can."""
         return self._ports[port].why_not if port in self._ports else "no RDMA device is configured for it"
 
     def hurry(self) -> None:
@@ -79,12 +82,12 @@ class RdmaWatcher:
             port.hurry()
 
     def carrier_changed(self, port: str, reading: LinkReading) -> None:
-        """Look at once: RDMA follows the carrier."""
+        """Poll at once: RDMA follows the carrier."""
         if port in self._ports:
             self._ports[port].carrier_changed(reading)
 
     async def begin(self, port: str) -> None:
-        """Observe a port; returns after its first look."""
+        """Observe a port; returns after its first poll."""
         if port in self._ports:
             await self._ports[port].begin()
 
@@ -133,12 +136,12 @@ class _Port:
         self._observed = False
         self._tally: Tally | None = None
         self._changed_s = 0.0
-        self._last_ns: int | None = None  # when the last look began
+        self._last_ns: int | None = None  # when the last poll began
         self._looked: asyncio.Future[None] | None = None
-        self._known: bool | None = None  # outlasts a source that is away for a while
+        self._known: bool | None = None  # stays while a source is away
         self._changed_ns: int | None = None  # not after the last change of `_known`
         self._fell_s: float | None = None  # when files showed a fall whose event has not come yet
-        self._pushed = False  # whether verbs have told of each change since the last look
+        self._pushed = False  # whether verbs reported each change since the last poll
         self._flaps = Flaps()
         self._reading: LinkReading | None = None
         self.active: bool | None = None
@@ -175,7 +178,7 @@ class _Port:
             self._pace.hurry()
 
     def take(self, event: PortEvent, at_ns: int) -> None:
-        """The device told. Only a fall is taken as it is told: a port that is up again needs its GID too."""
+        """Process an event of the device. A fall is reported at once; a port that is up again needs its GID too."""
         if event is PortEvent.ERROR:
             late = self._fell_s is not None and asyncio.get_running_loop().time() - self._fell_s < LATE_S
             self._fell_s = None
@@ -198,7 +201,7 @@ class _Port:
     async def _look(self) -> None:
         port = None if self._verbs is None else self._verbs.port(self._name)
         if port is not None:
-            port.drain()  # what was told comes before what is found now
+            port.drain()  # earlier events before the state that is read now
         try:
             state = await self._source.read_file(f"{self._folder}/state")
             active, after_ns = state.text is not None and state.text.startswith(ACTIVE), state.after_ns
@@ -208,7 +211,7 @@ class _Port:
             self._failed(str(error))
         else:
             if state.text is None:
-                self._flaps = Flaps()  # a device that is not there flaps no more
+                self._flaps = Flaps()  # a device that does not exist does not flap
                 self._failed(f"there is no {self._folder}/state")
             else:
                 self._took(active, state.before_ns, after_ns)
@@ -248,7 +251,7 @@ class _Port:
     def _change(self, active: bool, earliest_ns: int | None, at_ns: int, source: str) -> None:
         fell = self._known is True and not active
         self.active = self._known = active
-        # Changes come one after the other; when the last one was found, this one may have been over already.
+        # Changes do not overlap; when the last one was found, this one may have ended already.
         known = [each for each in (earliest_ns, self._changed_ns) if each is not None]
         earliest_ns = self._changed_ns = max(known, default=at_ns)
         if fell:
@@ -261,11 +264,11 @@ class _Port:
                 call(self._name)
 
     def _settle_flaps(self) -> None:
-        """Count what was never seen, when both are up again; while one is down its fall may still be on its way to us."""
+        """Count the falls that were never seen, when both are up; while one is down its fall may still come."""
         if not self.active or not self._carrier(self._name):
             return
         if self._reading is not None and (self._last_ns or 0) < self._reading.at_ns:
-            return  # nobody has looked since
+            return  # no poll since then
         unseen, since_ns = self._flaps.unseen()
         if unseen:
             at_ns = self._clock.monotonic_ns()
@@ -287,7 +290,7 @@ class _Port:
 
 
 def _falls(before: LinkReading, reading: LinkReading) -> int:
-    """How often the carrier fell between the two: its changes go to and fro."""
+    """How often the carrier fell between the two: each second change is a fall."""
     anew = before.ifindex != reading.ifindex or before.carrier_changes > reading.carrier_changes
     if anew:
         return int(before.carrier and not reading.carrier)

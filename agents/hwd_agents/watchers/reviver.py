@@ -1,4 +1,4 @@
-"""The reviver: starts a watcher again that failed, and says so; the others do not notice."""
+"""Restarter: restarts a watcher that failed and reports it; the other watchers go on."""
 
 import asyncio
 import logging
@@ -12,13 +12,13 @@ from hwd_drivers.core.reason import reason_of
 RETRY_FIRST_S: Final = 0.1
 RETRY_MOST_S: Final = 10.0
 WELL_AFTER_S: Final = 1.0
-"""A watcher that was started again and lives this long is well."""
+"""A restarted watcher that runs this long counts as well."""
 
 _log = logging.getLogger(__name__)
 
 
 class Reviver:
-    """`broken` is given: by watcher, why it failed, until it is well again; `on_change` is called whenever that has changed."""
+    """`broken` holds why each watcher failed, until it runs well again; `on_change` is called when it has changed."""
 
     def __init__(
         self, host: str, broken: dict[str, str], *, jitter: random.Random, on_change: Callable[[], None]
@@ -29,7 +29,7 @@ class Reviver:
         self._on_change = on_change
 
     async def keep(self, what: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run a watcher for ever: its failure is said in the birth, it is started again, and the others do not notice."""
+        """Run a watcher for ever: report its failure in the birth message and restart it."""
         wait_s = RETRY_FIRST_S
         loop = asyncio.get_running_loop()
         while True:
@@ -42,7 +42,7 @@ class Reviver:
                 why = "it ended by itself"
             except (HwdError, OSError) as error:
                 why = reason_of(error)
-            except Exception as error:  # noqa: BLE001 - the supervisor: a bug in one watcher must not take the others along
+            except Exception as error:  # noqa: BLE001 - the supervisor: a bug in one watcher must not end the others
                 known = _first(error)
                 why = f"{type(known).__name__}: {known}"
                 if not isinstance(known, HwdError | OSError):
@@ -65,8 +65,10 @@ class Reviver:
 
 
 async def _ended(task: "asyncio.Task[None]") -> None:
-    """Wait for its end; whoever is cancelled meanwhile ends it first. Awaited in this task, a TaskGroup of Python 3.11 in it would lose a cancellation that
-    comes together with the failure of one of its tasks, and the agent would never stop.
+    """Wait for the end of `task`; a cancellation of the caller ends it first.
+
+    If `run` were awaited in this task, a TaskGroup of Python 3.11 in it would lose a cancellation that arrives together
+    with the failure of one of its tasks, and the agent would never stop.
     """
     try:
         await asyncio.wait((task,))
@@ -75,7 +77,7 @@ async def _ended(task: "asyncio.Task[None]") -> None:
             task.cancel()
             await asyncio.wait((task,))
         if not task.cancelled():
-            task.exception()  # seen, even where we are stopping
+            task.exception()  # retrieved, also when we are stopping
 
 
 def _first(error: BaseException) -> BaseException:

@@ -1,4 +1,4 @@
-"""Tally: what one source saw of one port while a reconfiguration was observed."""
+"""Tally: counts what one source saw of one port during a reconfiguration."""
 
 from hwd_agents.wire import Observation
 
@@ -15,7 +15,7 @@ class Tally:
         self._lost = self._looks = self._failed = self._gap_ns = 0
 
     def look(self, at_ns: int, state: bool | None, *, lost: int = 0, latched: bool | None = None) -> None:
-        """The source was read or told us: `state` now, and left `lost` times since the look before."""
+        """Process a reading or a report: `state` now, and left `lost` times since the previous one."""
         if self._upto_ns is not None:
             return
         if latched is not None:
@@ -42,7 +42,7 @@ class Tally:
             self._upto_ns = at_ns
 
     def observation(self, now_ns: int, *, polled: bool) -> Observation:
-        """What was seen so far; where the source is not polled, silence is no gap."""
+        """What was seen so far; for a source that is not polled, silence is no gap."""
         upto_ns = now_ns if self._upto_ns is None else self._upto_ns
         return Observation(
             seen=self._now is not None,

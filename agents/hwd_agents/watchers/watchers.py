@@ -1,4 +1,4 @@
-"""The watchers of one host, wired to each other: carrier starts the probe and the RDMA polling, RDMA hurries the probe."""
+"""Watchers: creates the watchers of one host and connects them: a change of the carrier starts probe and RDMA polls."""
 
 import asyncio
 import random
@@ -32,13 +32,13 @@ from hwd_agents.wire import Observation, Peer, PortNote, SourceNote
 from hwd_drivers.core.clock import Clock
 
 BASELINE_S: Final = 0.5
-"""How long the first look at the ports of an observation may take; reading a module over I2C takes 30 ms."""
+"""Longest wait for the first reading of the ports of an observation; a module takes 30 ms over I2C."""
 RECOVERY_S: Final = 0.7
-"""The daemon waits 1 s for an answer. What comes later is told by its event, and is not in the timeline."""
+"""The daemon waits 1 s for an answer. A later result is reported by its event, and is not in the timeline."""
 
 
 class Watchers:
-    """All that looks at the ports of a host. A source that is not there is said so in each port's notes."""
+    """All watchers of a host's ports. Each port's notes name the sources that are missing."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Watchers:
         self._sources = sources
         self._on_change = on_change
         self.broken: dict[str, str] = {}
-        """Watchers that failed and are not well again, and why."""
+        """By watcher: why it failed; an entry stays until the watcher runs well again."""
         self._observed: set[str] = set()
         ports, sampling = config.ports, config.sampling
         self.link = LinkWatcher(
@@ -175,14 +175,14 @@ class Watchers:
         return runs
 
     def hurry(self) -> None:
-        """What stands behind the sources came back, or went: look at once."""
+        """Poll at once: a source has connected or disconnected."""
         self.probe.hurry()
         for watcher in (self.optics, self.rdma):
             if watcher is not None:
                 watcher.hurry()
 
     async def begin(self, reconfiguration: str, peers: Sequence[Peer]) -> None:
-        """Observe the ports of `peers`; returns when each was looked at once, or could not be in `BASELINE_S`."""
+        """Observe the ports of `peers`; returns after the first poll of each port, or after `BASELINE_S`."""
         names = [peer.port.rpartition(".")[2] for peer in peers]
         self._observed.update(names)
         for name in names:
@@ -208,12 +208,12 @@ class Watchers:
                 await asyncio.gather(*tasks, return_exceptions=True)
 
     async def recovered(self, ports: tuple[str, ...]) -> None:
-        """Until what was sent in the dark over RC has got through on these ports, at most `RECOVERY_S`."""
+        """Wait until the RC sends of the dark time have completed on these ports, at most `RECOVERY_S`."""
         if self.rc is not None:
             await self.rc.wait(ports, RECOVERY_S)
 
     def end(self, port: str) -> None:
-        """Observe a port no more."""
+        """Stop the observation of a port."""
         self._observed.discard(port)
         self.link.end(port)
         self.probe.end(port)
@@ -222,7 +222,7 @@ class Watchers:
                 watcher.end(port)
 
     def observations(self, port: str) -> dict[str, Observation]:
-        """What was seen of a port since it was begun to be observed, by instant."""
+        """What was seen of a port since its observation began, by instant."""
         return {
             "light": _none("this host has no source of it") if self.optics is None else self.optics.observation(port),
             "firmware": _none("this host has no source of it")
@@ -252,7 +252,7 @@ class Watchers:
         )
 
     def states(self, port: str) -> dict[str, bool | None]:
-        """What is known of a port now, by instant."""
+        """The present state of a port, by instant; None: unknown."""
         return {
             "light": None if self.optics is None else self.optics.lit(port),
             "firmware": None if self.firmware is None else self.firmware.up(port),

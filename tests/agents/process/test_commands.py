@@ -171,7 +171,7 @@ async def asked(one: Stage) -> Asked:
         ({"for_s": 3601}, "up to 3600 s"),
         ({"peers": [{"port": "h9.eth0", **PEER}]}, "h9.eth0 is no port of this host; there are h0.eth0, h0.eth1"),
         ({"peers": [{"port": "h0.eth7", **PEER}]}, "h0.eth7 is no port of this host"),
-        ({"peers": [{"port": "h0.eth0", **PEER}] * 2}, "a port stands twice"),
+        ({"peers": [{"port": "h0.eth0", **PEER}] * 2}, "a port is named twice"),
         ({"peers": [{"port": "h0.eth0"}]}, "peer"),
         ({"reconfiguration": 7}, "reconfiguration"),
         ({"peers": [{"port": "h0.eth0", **PEER, "peer_ip": "rack.example"}]}, "peer_ip of h0.eth0: 'rack.example'"),

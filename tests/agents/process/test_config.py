@@ -68,7 +68,7 @@ def test_the_origin_follows_from_the_sources(sources: dict[str, Any], origin: st
         ("ports:", "rc: {retries: 8}\nports:", "rc.retries: 8 is not 0 to 7"),
         ("rdma: mlx5_0}", "rdma: mlx5_0, lanes: 33}", "lanes: 33 is not 1 to 32"),
         ("ports:", "ports: [", "not YAML"),
-        ('  twin: {address: "unix:/run/h0.sock"}', "", "only the clock of a twin host can be moved"),
+        ('  twin: {address: "unix:/run/h0.sock"}', "", "only the clock of a twin host can be shifted"),
     ],
 )
 def test_what_is_wrong_is_said_with_file_and_place(tmp_path: Path, old: str, new: str, words: str) -> None:

@@ -101,4 +101,4 @@ def test_a_manager_that_is_gone_is_said_once(tmp_path: Path, caplog: pytest.LogC
     notifier = Notifier({"NOTIFY_SOCKET": str(tmp_path / "gone")}, pid=1)
     notifier.ready("h0")
     notifier.stopping()
-    assert caplog.messages == ["the service manager cannot be told READY=1: No such file or directory"]
+    assert caplog.messages == ["cannot send READY=1 to the service manager: No such file or directory"]

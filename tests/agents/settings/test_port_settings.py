@@ -148,7 +148,7 @@ def test_refused_change_leaves_nothing_held() -> None:
     async def body(kept: Kept) -> None:
         with pytest.raises(RefusedError, match="fec: not supported"):
             await kept.settings.set("r1", "eth0", "fec", "rs")
-        with pytest.raises(RefusedError, match="'speed' is no setting that this agent knows"):
+        with pytest.raises(RefusedError, match="'speed' is not a setting that this agent knows"):
             await kept.settings.set("r1", "eth0", "speed", 100)
         assert (kept.settings.held, kept.disk.size()) == ((), 0)
 
@@ -175,7 +175,7 @@ class _Deaf(dict[tuple[str, str, str], Json]):
 
 def test_full_disk_refuses_the_change() -> None:
     async def body(kept: Kept) -> None:
-        with pytest.raises(FailedError, match="what it was cannot be kept on the disk: No space left"):
+        with pytest.raises(FailedError, match="its earlier state cannot be written: No space left"):
             await kept.settings.set("r1", "eth0", "mtu", 4200)
         assert (kept.states()["eth0", "mtu"], kept.settings.held) == (1500, ())
 

@@ -33,7 +33,7 @@ def test_a_grant_is_durable_before_it_counts_and_ends_with_the_life_of_the_agent
     assert (after.granted("sel0"), after.last("sel0")) == (None, 7)
     with pytest.raises(RefusedError, match="epoch 7 ended with the agent before this one"):
         after.check("sel0", 7)
-    with pytest.raises(RefusedError, match="epoch 7 is over, 7 was heard of"):
+    with pytest.raises(RefusedError, match="epoch 7 is over, 7 is known already"):
         after.grant("sel0", 7)
     after.grant("sel0", 8)
     assert after.check("sel0", 8) == 8

@@ -42,7 +42,7 @@ async def test_outcomes_are_an_answer_or_its_error(tmp_path: Path) -> None:
                 await offload(lambda: selector.select({"sel0": "in-2"}))
             with pytest.raises(RefusedError, match="its turn did not come"):
                 await offload(lambda: selector.select({"sel0": "in-2"}))
-            with pytest.raises(LinkError, match="hung up before it answered"):
+            with pytest.raises(LinkError, match="disconnected before it answered"):
                 await offload(lambda: selector.select({"sel0": "in-2"}))
     offload.close()
     assert b'"set":{"sel0":"in-2"}' in heard[0]
@@ -52,7 +52,7 @@ async def test_outcomes_are_an_answer_or_its_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("answer", "words"),
-    [(b"nonsense\n", "makes no sense"), (UP.replace(b"%d", b"9"), "is to request 9, not to 1")],
+    [(b"nonsense\n", "cannot parse the answer"), (UP.replace(b"%d", b"9"), "is to request 9, not to 1")],
     ids=["nonsense", "to another request"],
 )
 async def test_an_answer_that_makes_no_sense_is_an_error(tmp_path: Path, answer: bytes, words: str) -> None:

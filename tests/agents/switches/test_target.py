@@ -67,12 +67,12 @@ def test_every_element_is_led_to_one_of_its_states(first: int, now: int, second:
     ("capabilities", "asked", "error", "words"),
     [
         (SELECTOR, "in-9", ConfigError, "sel0: it has no 9; its ends go from in to 4"),
-        (SELECTOR, "in-1,in-2", ConfigError, "in stands there twice"),
+        (SELECTOR, "in-1,in-2", ConfigError, "in is named twice"),
         (SELECTOR, "in", ConfigError, "write it as 1A-2B"),
         (SELECTOR, "", ConfigError, "write it as 1A-2B"),
         (SELECTOR, "1-2", RefusedError, "no element of it joins 1 with 2"),
         (CROSS, "dark", RefusedError, r"element 1 cannot be dark: it is always in one of \(1A-1B, 2A-2B; "),
-        (CROSS, "1A-1B,2A-1B", ConfigError, "1B stands there twice"),
+        (CROSS, "1A-1B,2A-1B", ConfigError, "1B is named twice"),
     ],
     ids=str,
 )

@@ -334,7 +334,7 @@ def test_an_interface_that_was_renamed_is_said_with_its_new_name() -> None:
             one.hosts["h0"].plug("ens1", ifindex=100)
             await asyncio.sleep(1)
             assert seen.link.why_not("eth0") == (
-                "there is no interface eth0: it is called ens1 now. Name it so in the agent's file, or name it back"
+                "there is no interface eth0: it is now called ens1. Use that name in the agent's file, or rename the interface"
             )
             one.hosts["h0"].unplug("ens1")
             one.hosts["h0"].plug("eth0", ifindex=100)

@@ -388,7 +388,7 @@ def test_a_module_that_is_slower_than_asked_for_is_said_to_be_with_the_time_that
             assert seen.optics.limits("eth0") == "", "of what goes on nothing is judged"
             seen.optics.end("eth0")
             assert seen.optics.limits("eth0") == (
-                "it was read every 0.2 ms when it was observed last, where every 0.1 ms was asked for: a read of it takes 0.2 ms"
+                "it was read every 0.2 ms when it was last observed, but every 0.1 ms was asked for: a read takes 0.2 ms"
             )
             monitors = seen.optics.monitors("eth0")
             assert monitors is not None

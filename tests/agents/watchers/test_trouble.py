@@ -179,7 +179,7 @@ async def test_an_interface_that_is_renamed_while_it_is_watched_is_said_and_well
         await host.until(lambda: host.well("eth0") and host.well("eth1"))
         host.ip("link", "set", "eth0", "down")
         host.ip("link", "set", "eth0", "name", "lan7")
-        words = "there is no interface eth0: it is called lan7 now. Name it so in the agent's file, or name it back"
+        words = "there is no interface eth0: it is now called lan7. Use that name in the agent's file, or rename the interface"
         await host.until(lambda: host.why_not("eth0", "link") == words)
         await host.until(lambda: "Name it in the agent's file as `ip link`" in host.why_not("eth0", "counters"))
         await host.until(lambda: "Name it in the agent's file as `ip link`" in host.why_not("eth0", "ethtool"))
@@ -211,7 +211,8 @@ async def test_an_interface_that_is_removed_while_it_is_watched_is_said_and_well
         ("empty", "Is a module plugged in, and is it that of this port?"),
         (
             "sum",
-            "it was read half, or it was never written well. Plug it in anew; if it stays so, try it in another port",
+            "the read was incomplete, or the memory was never written correctly. "
+            "Unplug the module and plug it in again; if the error stays, try it in another port",
         ),
         ("identifier", "identifier 0x00 at byte 0 is no module that can be read here"),
         ("zeros", "is no module that can be read here"),

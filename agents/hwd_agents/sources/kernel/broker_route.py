@@ -1,4 +1,4 @@
-"""The way from this host to its broker, as the kernel routes it, and which settings of ports would cut it.
+"""BrokerWay: the kernel's route from this host to its broker, and which settings of ports would cut it.
 
 An agent that is cut off cannot be asked to restore them.
 """
@@ -22,7 +22,7 @@ from hwd_drivers.core.offload import Offload
 from .netlink_requests import KernelRefusal, NetlinkRequests
 from .sockets import Sockets
 
-_FIB_MATCH: Final = 0x2000  # the entry of the table that was taken, and not what was made of it (Linux 4.13)
+_FIB_MATCH: Final = 0x2000  # return the matched entry of the table instead of the resolved route (Linux 4.13)
 _TABLE_MAIN: Final = 254
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -32,7 +32,7 @@ class Way(Protocol):
     """Knows how the agent reaches its broker."""
 
     async def check(self, interface: str, setting: Setting, value: Json) -> None:
-        """Raises RefusedError where `value` at `interface` would cut it."""
+        """Raises RefusedError when `value` at `interface` would cut it."""
         ...
 
 
@@ -40,7 +40,7 @@ class Way(Protocol):
 class _Way:
     """The way to one address of the broker, with `prefix` and `metric` of the route.
 
-    `interfaces`: the one that the route leads out of, and those below it, of a bond or a VLAN.
+    `interfaces`: the one that the route uses, and those below it, of a bond or a VLAN.
     """
 
     broker: Address
@@ -60,9 +60,9 @@ class _Way:
 class BrokerWay:
     """A Way on the network that `sockets` opens into.
 
-    `addresses` returns those of the broker; none where the agent reaches it by a Unix socket of this machine.
+    `addresses` returns those of the broker; none when the agent reaches it by a Unix socket of this machine.
 
-    The way is read anew before each change: the routes of a host may change by themselves.
+    The route is read again before each change, because the routes of a host may change at any time.
     """
 
     def __init__(self, sockets: Sockets, offload: Offload, addresses: Callable[[], Awaitable[Sequence[str]]]) -> None:
@@ -76,12 +76,12 @@ class BrokerWay:
             if way is not None and (why := _cuts(way, interface, setting, value)):
                 raise RefusedError(
                     f"{interface}: {setting} {_words(value)}: {why}: {way}. Nothing was changed. "
-                    "Set it at a port that the broker is not reached by, "
+                    "Set it at a port that does not lead to the broker, "
                     "or give the broker an address on a network of its own"
                 )
 
     def _find(self, broker: Address) -> _Way | None:
-        """None where no change could cut it: the broker is on this host, or no route leads to it."""
+        """None when no change could cut it: the broker is on this host, or no route leads to it."""
         with NetlinkRequests(self._sockets) as kernel:
             try:
                 used = _route(kernel, broker, 0)
@@ -102,11 +102,11 @@ class BrokerWay:
 
 
 def _cuts(way: _Way, interface: str, setting: Setting, value: Any) -> str:
-    """Why it would, in words; empty where it would not."""
+    """Why `value` would cut it, in words; empty when it would not."""
     here = interface in way.interfaces
     match setting:
         case Setting.MTU if here:
-            return "packets that are too long for the network would be lost without a word"
+            return "packets that are too long for the network would be lost silently"
         case Setting.AUTONEG | Setting.FEC if here:
             return "it takes the link down"
         case Setting.NEIGHBOUR if here and ipaddress.ip_address(value["ip"]) in (way.via, way.broker):
@@ -114,9 +114,9 @@ def _cuts(way: _Way, interface: str, setting: Setting, value: Any) -> str:
         case Setting.ADDRESS:
             address = ipaddress.ip_interface(value)
             if address.ip in (way.broker, way.via):
-                return "the host would take packets to it for its own"
+                return "the host would take packets to the broker for its own"
             if not (here and way.via is None) and _takes(way, address.network, 0):
-                return f"packets to the broker would go out of {interface}, where {address.network} would be"
+                return f"packets to the broker would leave by {interface}, as if {address.network} were there"
         case Setting.ROUTE:
             to, via = ipaddress.ip_network(value["to"]), value.get("via")
             same = here and (None if via is None else ipaddress.ip_address(via)) == way.via
@@ -126,9 +126,9 @@ def _cuts(way: _Way, interface: str, setting: Setting, value: Any) -> str:
 
 
 def _takes(way: _Way, to: ipaddress.IPv4Network | ipaddress.IPv6Network, metric: int) -> bool:
-    """Whether the kernel would take a route to there instead.
+    """Whether the kernel would prefer a route to `to`.
 
-    Which of other tables it asks first is not known here, so any route that covers the broker counts.
+    The order of the kernel's other tables is not known here, so any route that covers the broker counts.
     """
     if way.broker.version != to.version or way.broker not in to:
         return False
@@ -145,9 +145,9 @@ def _route(kernel: NetlinkRequests, to: Address, flags: int) -> Any:
 
 
 def _with_those_below(kernel: NetlinkRequests, index: int) -> frozenset[str]:
-    """The interface with this number, those that it is made of, and so on.
+    """The interface with this number, and recursively those that it is built on.
 
-    The other end of a pair in another network is none of them.
+    The other end of a veth pair in another network is not included.
     """
     names: dict[int, str] = {}
     above: dict[int, set[int]] = {}

@@ -18,7 +18,7 @@ from .netlink_requests import KernelRefusal, NetlinkRequests
 FEC_BITS: Final[Mapping[str, int]] = {"off": 49, "rs": 50, "baser": 51, "llrs": 74}
 """ETHTOOL_LINK_MODE_FEC_..._BIT, by the words of `ethtool --show-fec`."""
 MODE_BITS: Final = 96
-"""Room for the bits above, in whole words."""
+"""Size of a set that holds these bits, in whole words."""
 
 _VERSION: Final = 1
 _UNKNOWN_SPEED: Final = 0xFFFFFFFF
@@ -33,7 +33,7 @@ _GONE: Final = frozenset({errno.ENODEV, errno.ENXIO})
 class LinkState:
     """The link as its driver reports it, in the kernel's numbers (ETHTOOL_LINK_EXT_STATE_...).
 
-    None is for what it does not report.
+    None is a value that it does not report.
     """
 
     link: int | None
@@ -50,7 +50,7 @@ class Ethtool:
         self._family: int | None = None
 
     def autoneg(self, interface: str) -> dict[str, Json]:
-        """The state of auto-negotiation: on or off, speed and duplex where the driver has them, the modes on offer."""
+        """The state of auto-negotiation: on or off, speed and duplex if the driver reports them, advertised modes."""
         found = self._get(interface, "read the auto-negotiation", messages.LinkModes(), messages.MSG_LINKMODES_GET)
         speed = found.get_attr("SPEED")
         duplex = found.get_attr("DUPLEX")
@@ -64,7 +64,7 @@ class Ethtool:
         }
 
     def set_autoneg(self, interface: str, state: Mapping[str, Any]) -> None:
-        """`state` as `autoneg` gave it: with negotiation the offered modes count, without it speed and duplex."""
+        """Set `state` as `autoneg` returned it: with negotiation its modes count, without it speed and duplex."""
         message = messages.LinkModes()
         message["attrs"].append(("AUTONEG", int(state["autoneg"])))
         if state["autoneg"]:
@@ -80,7 +80,7 @@ class Ethtool:
         self._ask(interface, f"switch auto-negotiation {word}", message, messages.MSG_LINKMODES_SET)
 
     def fec(self, interface: str) -> dict[str, Json]:
-        """Whether FEC is chosen by the NIC, and which modes are set, in the words of `FEC_BITS`."""
+        """Whether the NIC chooses the FEC, and which modes are set, in the words of `FEC_BITS`."""
         found = self._get(interface, "read the FEC", messages.Fec(), messages.MSG_FEC_GET)
         _, modes = read_bits(found.get_attr("MODES"))
         return {
@@ -89,13 +89,13 @@ class Ethtool:
         }
 
     def active_fec(self, interface: str) -> str | None:
-        """The FEC in force, in the words of `FEC_BITS`; None while the link is down, or where the driver has none."""
+        """The FEC in use, in the words of `FEC_BITS`; None while the link is down, or when the driver has none."""
         found = self._get(interface, "read the FEC", messages.Fec(), messages.MSG_FEC_GET)
         active = found.get_attr("ACTIVE")
         return next((word for word, bit in FEC_BITS.items() if bit == active), None)
 
     def set_fec(self, interface: str, state: Mapping[str, Any]) -> None:
-        """`state` as `fec` gave it."""
+        """Set `state` as `fec` returned it."""
         modes = bits_of(MODE_BITS, sum(1 << FEC_BITS[word] for word in state["modes"]))
         message = messages.Fec()
         message["attrs"] += [("MODES", modes), ("AUTO", int(state["auto"]))]
@@ -103,7 +103,7 @@ class Ethtool:
         self._ask(interface, f"set FEC {words}", message, messages.MSG_FEC_SET)
 
     def pause_frames(self, interface: str) -> tuple[int | None, int | None]:
-        """Pause frames that were received and sent (IEEE 802.3 annex 31B); None where the NIC does not count them."""
+        """Pause frames received and sent (IEEE 802.3 annex 31B); None when the NIC does not count them."""
         found = self._get(
             interface, "read the pause frames", messages.Pause(), messages.MSG_PAUSE_GET, messages.STATISTICS
         )
@@ -114,7 +114,7 @@ class Ethtool:
         return received, sent
 
     def link_state(self, interface: str) -> LinkState:
-        """Whether the link is up, and why it is not."""
+        """Whether the link is up, and why not."""
         found = self._get(interface, "read the state of the link", messages.LinkState(), messages.MSG_LINKSTATE_GET)
         return LinkState(
             link=found.get_attr("LINK"),
@@ -124,10 +124,10 @@ class Ethtool:
         )
 
     def module(self, interface: str, span: Span) -> bytes:
-        """These bytes of the memory of the module in `interface`. It takes as long as I2C does: some 0.1 ms a byte.
+        """These bytes of the memory of the module in `interface`. I2C takes some 0.1 ms a byte.
 
-        Raises RefusedError where the NIC cannot, LinkError where no module answers or the interface is not there,
-        ProtocolError where fewer bytes come.
+        Raises RefusedError when the NIC cannot, LinkError when no module answers or the interface does not exist,
+        ProtocolError when fewer bytes arrive.
         """
         message = messages.ModuleEeprom()
         message["attrs"] += [
@@ -143,7 +143,7 @@ class Ethtool:
         except KernelRefusal as error:
             if error.number in _NOT_ALLOWED:
                 raise RefusedError(
-                    f"{interface}: cannot {says}: the kernel wants CAP_NET_ADMIN for it. "
+                    f"{interface}: cannot {says}: the kernel requires CAP_NET_ADMIN. "
                     "Run the agent as root, or give its unit AmbientCapabilities=CAP_NET_ADMIN"
                 ) from error
             raise LinkError(
@@ -156,7 +156,7 @@ class Ethtool:
         return found
 
     def _get(self, interface: str, says: str, message: genlmsg, command: int, flags: int = 0) -> Any:
-        """The answer; an empty message where there is none."""
+        """The answer; an empty message when there is none."""
         answers = self._ask(interface, says, message, command, flags)
         return answers[0] if answers else type(message)()
 
@@ -195,13 +195,13 @@ class Ethtool:
 
 
 def bits_of(count: int, value: int) -> dict[str, Any]:
-    """A whole set of `count` bits, as the kernel takes it: those that are not in `value` are cleared."""
+    """A whole set of `count` bits for the kernel, which clears those that are not in `value`."""
     words = [value >> shift & 0xFFFFFFFF for shift in range(0, count, 32)]
     return {"attrs": [("NOMASK", True), ("SIZE", count), ("VALUE", words)]}
 
 
 def read_bits(bitset: messages.Bitset | None) -> tuple[int, int]:
-    """(how many bits there are, those that are set) of a set that came as numbers; (0, 0) of none."""
+    """(number of bits, bits that are set) of a set that came as numbers; (0, 0) for None."""
     if bitset is None:
         return 0, 0
     words = bitset.get_attr("VALUE", ())

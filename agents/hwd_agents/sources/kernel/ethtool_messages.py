@@ -1,6 +1,6 @@
-"""Messages of ethtool netlink that pyroute2 does not have, or not with all their attributes (linux/ethtool_netlink.h).
+"""Messages of ethtool netlink that pyroute2 lacks, or defines without all attributes (linux/ethtool_netlink.h).
 
-The attributes have the names of the kernel without what the names of one message begin with (ETHTOOL_A_FEC_).
+An attribute has the kernel's name without the prefix of its message (ETHTOOL_A_FEC_).
 """
 
 from typing import Final
@@ -17,9 +17,9 @@ MSG_FEC_SET: Final = 30
 MSG_MODULE_EEPROM_GET: Final = 31
 
 COMPACT_BITSETS: Final = 1
-"""A flag of the header: sets of bits come as numbers."""
+"""A flag of the header: bit sets are sent as numbers."""
 STATISTICS: Final = 4
-"""A flag of the header: with counters."""
+"""A flag of the header: include counters."""
 
 
 class Bitset(nla):
@@ -82,7 +82,7 @@ class Pause(genlmsg):
     of_device = ethtoolheader
 
     class stats(nla):  # noqa: N801 - the name that the map above looks for
-        """Counters of the NIC, as far as it has them."""
+        """Counters of the NIC that it supports."""
 
         nla_flags = NLA_F_NESTED
         nla_map = (

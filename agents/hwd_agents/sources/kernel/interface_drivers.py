@@ -1,4 +1,4 @@
-"""Which driver a network interface has, by ethtool's ioctl (linux/ethtool.h): netlink does not tell it."""
+"""The driver of a network interface, by ethtool's ioctl (linux/ethtool.h): netlink does not report it."""
 
 import array
 import errno
@@ -17,15 +17,15 @@ from .sockets import Sockets
 SIOCETHTOOL: Final = 0x8946
 ETHTOOL_GDRVINFO: Final = 3
 INTERFACE_BYTES: Final = 15
-"""Of a name, without the zero at its end (IFNAMSIZ)."""
+"""Longest name of an interface, without the zero at its end (IFNAMSIZ)."""
 
-_REQUEST: Final = struct.Struct("@16sP16x")  # struct ifreq: name, and where the answer goes
+_REQUEST: Final = struct.Struct("@16sP16x")  # struct ifreq: name, and the address for the answer
 _ANSWER: Final = struct.Struct("=I32s32s32s32s32s12s5I")  # struct ethtool_drvinfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NicDriver:
-    """What a driver says of itself and of its NIC; texts that it leaves empty are None."""
+    """What a driver reports of itself and of its NIC; an empty text is None."""
 
     name: str | None
     version: str | None
@@ -37,7 +37,10 @@ class NicDriver:
 
 
 class DriverSource(Protocol):
-    """Drivers of the interfaces of one host. Raises LinkError where the interface is not there, RefusedError where its driver does not tell."""
+    """Drivers of the interfaces of one host.
+
+    Raises LinkError when the interface does not exist, RefusedError when its driver does not report itself.
+    """
 
     async def read_driver(self, interface: str) -> NicDriver: ...
 
@@ -68,7 +71,7 @@ class KernelDrivers:
 
 
 def _ask(asked: socket.socket, name: bytes) -> bytes:
-    """The kernel writes its answer where the request says. Raises OSError."""
+    """Ask; the kernel writes its answer to the address in the request. Raises OSError."""
     answer = array.array("B", bytes(_ANSWER.size))
     struct.pack_into("=I", answer, 0, ETHTOOL_GDRVINFO)
     fcntl.ioctl(asked, SIOCETHTOOL, _REQUEST.pack(name, answer.buffer_info()[0]))

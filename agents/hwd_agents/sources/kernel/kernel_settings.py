@@ -1,4 +1,4 @@
-"""Settings of real kernel interfaces.
+"""KernelSettings: reads and sets settings of real kernel interfaces.
 
 MTU, addresses, neighbours and routes go over rtnetlink, auto-negotiation and FEC over ethtool netlink.
 """
@@ -47,14 +47,14 @@ from .rtnetlink_messages import Neighbour, Route
 from .sockets import Sockets
 
 IPV6_MTU_LEAST: Final = 1280
-"""Below it the kernel removes the IPv6 addresses of an interface, and does not restore them (RFC 8200, section 5)."""
+"""Below this MTU the kernel removes an interface's IPv6 addresses, and does not restore them (RFC 8200, section 5)."""
 
 _REPLACE: Final = NLM_F_CREATE | NLM_F_REPLACE
 _NUD_STALE, _NUD_PERMANENT = 0x04, 0x80
 _NUD_NOTHING: Final = 0x01 | 0x20  # incomplete, failed: no hardware address is known
 _RT_TABLE_MAIN: Final = 254
-_RTNH_F_ONLINK: Final = 4  # of a route's flags the one that is a wish; others say how its interface is
-_IPV6_METRIC: Final = 1024  # what the kernel takes where none is stated
+_RTNH_F_ONLINK: Final = 4  # the only flag of a route that is a setting; the others report the interface's state
+_IPV6_METRIC: Final = 1024  # the kernel's default
 _GONE: Final = frozenset({errno.ENODEV, errno.ENXIO})
 _ANSWERS: Final = {RTM_NEWNEIGH: Neighbour, RTM_NEWROUTE: Route}
 
@@ -104,7 +104,7 @@ class KernelSettings:
                     now = ethtool.fec(interface)
                     if not now["auto"] and not now["modes"]:
                         raise RefusedError(
-                            f"{interface}: the NIC tells of no FEC that is set, so it could not be put back as it was"
+                            f"{interface}: the NIC reports no configured FEC, so the FEC could not be put back"
                         )
                     ethtool.set_fec(interface, {"auto": auto, "modes": [] if auto else [value]})
             case _:
@@ -187,7 +187,7 @@ class _Interface:
             if lost:
                 raise RefusedError(
                     f"{self._name}: MTU {mtu} is below {IPV6_MTU_LEAST}: "
-                    f"the kernel would take {', '.join(lost)} away for good"
+                    f"the kernel would remove {', '.join(lost)} for good"
                 )
         message = ifinfmsg()
         message["index"] = self._index
@@ -251,7 +251,7 @@ class _Interface:
     # --- routes, of the main table
 
     def _route(self, value: Mapping[str, Any]) -> Json:
-        """The route to the same prefix with the same metric, by whichever interface."""
+        """The route to the same prefix with the same metric, on any interface."""
         to = ipaddress.ip_network(value["to"])
         question = Route()
         question["family"] = _family(value["to"])
@@ -284,12 +284,12 @@ class _Interface:
 
     def _delete_route(self, value: Mapping[str, Any]) -> None:
         message = self._route_message(value)
-        message["scope"] = rt_scope["nowhere"]  # any will do
+        message["scope"] = rt_scope["nowhere"]  # matches any scope
         accepted = frozenset({errno.ESRCH})
         self._ask(f"forget {value['to']} over {self._name}", message, RTM_DELROUTE, accepted=accepted)
 
     def _bring_route_back(self, value: Mapping[str, Any], state: Mapping[str, Any]) -> None:
-        """Restore it exactly. A route out of this interface leads out of it again, even if that was made anew."""
+        """Restore it exactly. A route out of this interface leads out of it again, even after it was created anew."""
         message = Route.of(bytes.fromhex(state["head"]), bytes.fromhex(state["attributes"]))
         oif = self._index if state["ours"] else state["oif"]
         if oif is not None:

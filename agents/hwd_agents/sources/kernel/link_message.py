@@ -1,4 +1,4 @@
-"""What a message of rtnetlink about a link says, as pyroute2 decodes it."""
+"""reading_of: the LinkReading in an rtnetlink message about a link, as pyroute2 decodes it."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from hwd_agents.sources.link_source import LinkReading, OperState, Origin
 
 
 def reading_of(message: Any, origin: Origin, at_ns: int, earliest_ns: int | None) -> LinkReading:
-    """The reading in an `ifinfmsg` of an interface that is there."""
+    """The reading in an `ifinfmsg` of an interface that exists."""
     attribute, flags = message.get_attr, message["flags"]
     return LinkReading(
         interface=_text(attribute("IFLA_IFNAME")),
@@ -29,7 +29,5 @@ def reading_of(message: Any, origin: Origin, at_ns: int, earliest_ns: int | None
 
 
 def _text(name: str | bytes) -> str:
-    """The kernel takes names that are no UTF-8, which pyroute2 leaves as bytes: each byte that is no text is a U+FFFD
-    here.
-    """
+    """The name as text. Names may be no UTF-8, which pyroute2 leaves as bytes: each invalid byte becomes U+FFFD."""
     return name if isinstance(name, str) else name.decode(errors="replace")

@@ -1,6 +1,9 @@
-"""The PHY of an mlx5 NIC as its own firmware has it, by the vendor's tool: `mlxlink` (MFT) or `mstlink` (mstflint), whose JSON is of one make.
+"""The PHY of an mlx5 NIC as its firmware reports it, by the vendor's tool: `mlxlink` (MFT) or `mstlink` (mstflint).
 
-The RDMA port's `phys_state` is no substitute: the driver makes it up from the carrier. So without a tool the firmware is unknown.
+Both write the same JSON.
+
+The RDMA port's `phys_state` is no substitute: the driver derives it from the carrier. Without a tool the PHY is
+unknown.
 """
 
 import asyncio
@@ -23,15 +26,17 @@ from .tool import output_of
 TOOLS: Final = ("mlxlink", "mstlink")
 DRIVER: Final = "mlx5_core"
 ANSWER_WITHIN_S: Final = 10.0
-"""It maps the NIC's registers and asks its firmware for a page of them."""
+"""Longest run of the tool: it maps the NIC's registers and asks its firmware for a page of them."""
 
 UP: Final = frozenset({"Active", "Physical LinkUp"})
 DOWN: Final = frozenset({"Disable", "Disabled", "Polling", "Port PLL Down", "Close port", "Sleep", "Rx disable"})
-"""States of the PHY manager as the tool spells them. Others are neither: nothing is made of a word that is not known."""
+"""States of the PHY manager as the tool spells them. Any other word is an error."""
 
 
 class ToolPhys:
-    """A PhySource that polls: fast while a port is observed. A change lies between the begin of the look before it and the end of that which found it.
+    """A PhySource that polls, fast while a port is observed.
+
+    A change lies between the start of the poll before it and the end of the poll that found it.
 
     phys = ToolPhys(["eth0"], drivers, clock, SamplingConfig(), tool=find_tool())
     """
@@ -55,11 +60,14 @@ class ToolPhys:
         self._why_not = dict.fromkeys(interfaces, "its PHY was not read yet")
         self._held_ns: dict[str, int] = {}
         self._observed: dict[str, asyncio.Event] = {interface: asyncio.Event() for interface in interfaces}
-        missing = f"neither {' nor '.join(TOOLS)} is installed, and nothing else tells of a NIC's own PHY. Install mstflint or NVIDIA's MFT"
+        missing = (
+            f"neither {' nor '.join(TOOLS)} is installed, and nothing else reports a NIC's own PHY. "
+            "Install mstflint or NVIDIA's MFT"
+        )
         self.note = SourceNote(sees=["firmware"], origin=origin, why_not="" if tool else missing)
 
     async def open_phy(self, on_change: Callable[[str, bool, int, int], None], on_note: Callable[[], None]) -> None:
-        """Tell each PHY as it is, then each change, until cancelled."""
+        """Report each PHY as it is, then each change, until cancelled."""
         async with asyncio.TaskGroup() as group:
             for interface in self._observed if self._tool is not None else ():
                 group.create_task(
@@ -72,7 +80,7 @@ class ToolPhys:
         (observed.set if on else observed.clear)()
 
     def why_not(self, interface: str) -> str:
-        """Why nothing can be told of a PHY; empty where something can."""
+        """Why a PHY cannot be seen; empty when it can."""
         return self.note.why_not or self._why_not.get(interface, "")
 
     async def _poll(
@@ -107,18 +115,18 @@ class ToolPhys:
         driver = await self._drivers.read_driver(interface)
         if driver.name != DRIVER or driver.bus is None:
             raise RefusedError(
-                f"{interface}: its driver is {driver.name}, and only {DRIVER} NICs tell of their PHY, to {tool}"
+                f"{interface}: its driver is {driver.name}, and {tool} reads the PHY of {DRIVER} NICs only"
             )
         return parse_state(interface, await output_of(tool, "-d", driver.bus, "--json", within_s=ANSWER_WITHIN_S))
 
 
 def find_tool() -> str | None:
-    """The tool that is installed, with its path; None without one."""
+    """The path of the tool that is installed; None without one."""
     return next((path for name in TOOLS if (path := shutil.which(name)) is not None), None)
 
 
 def parse_state(interface: str, answer: bytes) -> bool:
-    """Whether the PHY is up, of what the tool writes with `--json`. Raises ProtocolError where it does not say."""
+    """Whether the PHY is up, from the tool's `--json` output. Raises ProtocolError when it does not say."""
     try:
         found: Mapping[str, Any] = msgspec.json.decode(answer, type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -136,4 +144,4 @@ def parse_state(interface: str, answer: bytes) -> bool:
     if state in DOWN:
         return False
     known = ", ".join(sorted(UP | DOWN))
-    raise ProtocolError(f"{interface}: the state of its PHY is {state!r}, which is none of those known ({known})")
+    raise ProtocolError(f"{interface}: the state of its PHY is {state!r}, which is not one of {known}")

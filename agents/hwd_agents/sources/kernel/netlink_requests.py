@@ -1,4 +1,4 @@
-"""Requests to the kernel over netlink, in the messages of pyroute2: many in one call, each answered."""
+"""NetlinkRequests: requests to the kernel over netlink, in messages of pyroute2; one call sends and answers many."""
 
 import itertools
 import os
@@ -27,15 +27,15 @@ from hwd_drivers.core.reason import reason_of
 from .sockets import Sockets
 
 ANSWER_WITHIN_S: Final = 30.0
-"""The kernel works inside the call that sends the request; a NIC whose firmware is asked may take seconds."""
+"""Longest wait for an answer: the kernel works inside the call, and a NIC's firmware may take seconds."""
 BATCH: Final = 64
-"""Requests in one call: their answers, about 800 bytes of kernel memory each, must fit the receive buffer (208 KiB)."""
+"""Requests of one call: their answers, about 800 bytes of kernel memory each, must fit the receive buffer (208 KiB)."""
 
 _SEQUENCE_AT: Final = 8  # in struct nlmsghdr: after the length, the type and the flags
 
 
 class KernelRefusal(HwdError):
-    """The kernel, or a driver in it, said no; `number` is its errno."""
+    """The kernel, or a driver in it, refused; `number` is its errno."""
 
     title = "the kernel refused"
 
@@ -46,7 +46,7 @@ class KernelRefusal(HwdError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One question or change, as bytes. `says` is what it does, for errors; an errno in `accepted` is no refusal."""
+    """One question or change, as bytes. `says` names it in errors; an errno in `accepted` is no refusal."""
 
     says: str
     data: bytes
@@ -54,7 +54,7 @@ class Request:
 
 
 def encode(message: nlmsg, kind: int, flags: int = 0) -> bytes:
-    """The bytes of a message of type `kind`; its sequence number is 0. Whatever is no dump will be acknowledged."""
+    """The bytes of a message of type `kind`, with sequence number 0. All but dumps request an acknowledgement."""
     dump = flags & NLM_F_DUMP == NLM_F_DUMP
     message["header"].update(type=kind, flags=flags | NLM_F_REQUEST | (0 if dump else NLM_F_ACK), sequence_number=0)
     message.encode()
@@ -64,8 +64,8 @@ def encode(message: nlmsg, kind: int, flags: int = 0) -> bytes:
 class NetlinkRequests:
     """Sends requests over a socket of its own from `sockets`.
 
-    It blocks: call it in a thread, unless the kernel answers at once. pyroute2's IPRSocket runs no event loop inside,
-    unlike its IPRoute, so that this works in the thread of a running loop, too.
+    It blocks: call it in a thread, unless the kernel answers at once. pyroute2's IPRSocket, unlike its IPRoute, runs no
+    event loop, so that this also works in the thread of a running loop.
 
     with NetlinkRequests(HostSockets()) as kernel:
         (link,) = kernel.ask("read eth0", ifinfmsg(...), RTM_GETLINK)
@@ -80,14 +80,14 @@ class NetlinkRequests:
         answer_within_s: float = ANSWER_WITHIN_S,
         subject: str = "",
     ) -> None:
-        """`answers`: by type, the class of messages that pyroute2's own is not right for. `subject` begins each error.
+        """`answers`: by type, the message class to use instead of pyroute2's own. `subject` begins each error.
 
         Raises OSError where no socket can be opened.
         """
         self._socket = sockets.open(socket.AF_NETLINK, socket.SOCK_DGRAM, protocol)
         self._socket.settimeout(answer_within_s)
         self._netlink = IPRSocket(use_socket=self._socket)
-        self._netlink.setsockopt(SOL_NETLINK, NETLINK_EXT_ACK, 1)  # through it: it takes the socket in this thread only
+        self._netlink.setsockopt(SOL_NETLINK, NETLINK_EXT_ACK, 1)  # by pyroute2, which wants the socket in this thread
         self._sequences = itertools.count(1)
         self._begins = f"{subject}: cannot" if subject else "cannot"
         self.read_as(answers or {})
@@ -101,21 +101,21 @@ class NetlinkRequests:
     def close(self) -> None:
         """Close the socket."""
         self._netlink.close()
-        self._socket.close()  # which pyroute2 leaves to whoever made it
+        self._socket.close()  # pyroute2 does not close a socket that it did not open
 
     def read_as(self, answers: Mapping[int, type[nlmsg]]) -> None:
-        """From now on read messages of these types as these classes."""
+        """From now on decode messages of these types by these classes."""
         self._netlink.register_policy(dict(answers))
 
     def ask(self, says: str, message: nlmsg, kind: int, flags: int = 0) -> list[Any]:
-        """What the kernel answers, without its acknowledgement: messages of pyroute2. Raises as `do`."""
+        """The kernel's answer, without its acknowledgement: messages of pyroute2. Raises as `do`."""
         return self.do([Request(says=says, data=encode(message, kind, flags))])
 
     def do(self, requests: Iterable[Request]) -> list[Any]:
         """Send all, in order, and return their answers.
 
-        Raises KernelRefusal for the first that was refused, after the others were tried all the same, and LinkError
-        where no answer comes.
+        Raises KernelRefusal for the first that was refused, after all others were tried, and LinkError when no answer
+        comes.
         """
         answers: list[Any] = []
         refusals: list[KernelRefusal] = []

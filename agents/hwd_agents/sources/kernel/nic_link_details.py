@@ -1,4 +1,4 @@
-"""What a NIC reports of its own link besides the carrier: why it is down, its speed, FEC, auto-negotiation.
+"""LinkDetails: what a NIC reports of its link beyond the carrier: why it is down, its speed, FEC, auto-negotiation.
 
 The numbers are those of linux/ethtool.h and ethtool_netlink.h.
 """
@@ -29,7 +29,7 @@ WHY: Final = (
     "overheat",
     "module",
 )
-"""enum ethtool_link_ext_state, by its numbers from 0, in the words of `ethtool`."""
+"""The words of `ethtool` for enum ethtool_link_ext_state, by its numbers from 0."""
 
 DETAIL: Final[Mapping[str, tuple[str, ...]]] = {
     "autoneg": (
@@ -62,14 +62,14 @@ DETAIL: Final[Mapping[str, tuple[str, ...]]] = {
     "cable issue": ("unsupported cable", "cable test failure"),
     "module": ("CMIS module is not in the ready state",),
 }
-"""enum ethtool_link_ext_substate_..., by their numbers from 1."""
+"""The words for enum ethtool_link_ext_substate_..., by their numbers from 1."""
 
 
 class LinkDetails(msgspec.Struct, frozen=True, kw_only=True):
-    """One port as its driver reports it; None is for what it does not report.
+    """One port as its driver reports it; None is a value that it does not report.
 
-    `why_down` and `detail` are None while the link is up. `downs`: how often the PHY lost the link, counted by the NIC,
-    which sees more than the kernel does. `fec`: the one in force.
+    `why_down` and `detail` are None while the link is up. `downs`: how often the PHY lost the link as counted by the
+    NIC, which sees more losses than the kernel. `fec`: the FEC in use.
     """
 
     up: bool | None
@@ -88,21 +88,21 @@ class LinkDetails(msgspec.Struct, frozen=True, kw_only=True):
 class LinkDetailSource(Protocol):
     """Link details of one host.
 
-    Raises LinkError where the interface is not there, RefusedError where its driver reports nothing.
+    Raises LinkError when the interface does not exist, RefusedError when its driver reports nothing.
     """
 
     async def read_details(self, interface: str) -> LinkDetails: ...
 
 
 class KernelLinkDetails:
-    """A LinkDetailSource on the network that `sockets` opens into. It reads in a thread: the firmware may be asked."""
+    """A LinkDetailSource on the network that `sockets` opens into. It reads in a thread: firmware may be slow."""
 
     def __init__(self, sockets: Sockets, offload: Offload) -> None:
         self._sockets = sockets
         self._offload = offload
 
     async def read_details(self, interface: str) -> LinkDetails:
-        """Read all there is; what the NIC does not support is None."""
+        """Read all values; one that the NIC does not support is None."""
         return await self._offload(self._read, interface)
 
     def _read(self, interface: str) -> LinkDetails:
@@ -125,7 +125,7 @@ class KernelLinkDetails:
 
 
 def why_words(number: int | None) -> str | None:
-    """An extended state in words; a newer kernel's, which has none here, by its number."""
+    """An extended state in words; one of a newer kernel by its number."""
     if number is None:
         return None
     return WHY[number] if number < len(WHY) else f"extended state {number}"

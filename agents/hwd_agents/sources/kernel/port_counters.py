@@ -1,6 +1,6 @@
-"""What a port has carried, as its kernel counts it: bytes, packets, drops, errors, pause frames.
+"""PortCounters: the kernel's counters of a port: bytes, packets, drops, errors, pause frames.
 
-TCP retransmissions of the host are here, too.
+TCP retransmissions of the host are read here, too.
 """
 
 from pathlib import Path
@@ -19,11 +19,11 @@ from .netlink_requests import KernelRefusal, NetlinkRequests
 from .sockets import Sockets
 
 SNMP: Final = Path("/proc/net/snmp")
-"""Of the network that this process is in (RFC 4022, tcpRetransSegs)."""
+"""TCP counters of the network that this process is in (RFC 4022, tcpRetransSegs)."""
 
 
 class PortCounters(msgspec.Struct, frozen=True, kw_only=True):
-    """Since the interface was made. Pause frames are None where the NIC does not count them."""
+    """Counters since the interface was created. Pause frames are None when the NIC does not count them."""
 
     rx_bytes: int
     tx_bytes: int
@@ -41,11 +41,11 @@ class CounterSource(Protocol):
     """Counters of one host."""
 
     async def read_counters(self, interface: str) -> PortCounters:
-        """Raises LinkError where the interface is not there."""
+        """Raises LinkError when the interface does not exist."""
         ...
 
     async def read_retransmissions(self) -> int | None:
-        """Segments that TCP of the whole host sent again, on all ports together; None where they cannot be seen.
+        """Segments that TCP of the whole host sent again, on all ports together; None when they cannot be read.
 
         Raises LinkError, ProtocolError.
         """
@@ -55,7 +55,7 @@ class CounterSource(Protocol):
 class KernelCounters:
     """A CounterSource on the network that `sockets` opens into.
 
-    `snmp`: its TCP counters; None where they are those of another network.
+    `snmp`: the file of TCP counters of that network; None when there is none.
     """
 
     def __init__(self, sockets: Sockets, offload: Offload, *, snmp: Path | None = SNMP) -> None:
@@ -108,7 +108,7 @@ class KernelCounters:
 
 
 def parse_retransmissions(text: str) -> int:
-    """RetransSegs of /proc/net/snmp: a line of names, then one of numbers. Raises ProtocolError without them."""
+    """RetransSegs of /proc/net/snmp: a line of names, then one of numbers. Raises ProtocolError without it."""
     lines = [line.split() for line in text.splitlines() if line.startswith("Tcp:")]
     if len(lines) == 2 and len(lines[0]) == len(lines[1]):
         found = dict(zip(*lines, strict=True)).get("RetransSegs", "")

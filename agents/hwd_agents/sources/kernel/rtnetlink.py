@@ -1,4 +1,4 @@
-"""Links as the kernel reports them over rtnetlink: each notice is received, stamped, and then decoded by pyroute2."""
+"""RtnetlinkLinks: links as the kernel reports them; each notice is received, stamped, and then decoded by pyroute2."""
 
 import asyncio
 import errno
@@ -27,19 +27,19 @@ from .timed_selector import TimedSelector
 
 DELIVERY_NS: Final = 4_500_000
 """From the end of a carrier change until its notice is in our socket: 0.03 ms median, p99 0.1 to 1.9 ms as two cores
-are idle or busy. On busy ones the kernel's worker waits for time slices of others, 3 to 4 ms, and in 3 of 1,000 cases
-up to 10 ms, which is more. How long the notice waited in the socket is measured.
+are idle or busy. On busy cores the kernel's worker waits for time slices of others, 3 to 4 ms. In 3 of 1,000 cases it
+waits up to 10 ms, beyond this bound. How long the notice waited in the socket is measured.
 """
 
 HELD_BACK_NS: Final = 1_125_000_000
-"""The kernel (net/core/link_watch.c) may keep a notice for a second, which its timer wheel rounds up by an eighth at
-most (1.02 s seen), except for an interface whose IFLA_LINK is another index.
+"""The kernel (net/core/link_watch.c) may delay a notice for a second, which its timer wheel rounds up by at most an
+eighth (1.02 s seen). It does not delay those of an interface whose IFLA_LINK is another index.
 """
 
-_OF_THE_MOMENT: Final = frozenset({errno.ENOBUFS, errno.EBUSY, errno.EAGAIN})  # our buffer is full, or a dump goes on
+_OF_THE_MOMENT: Final = frozenset({errno.ENOBUFS, errno.EBUSY, errno.EAGAIN})  # buffer full, or another dump runs
 _WORKED_DOWN: Final = frozenset({OperState.NOT_PRESENT, OperState.DOWN, OperState.LOWER_LAYER_DOWN})
-"""The kernel has worked off a fall, and stopped the queues, only when it is in one of these states: the rise after
-that is urgent. A fall that a dump alone has shown is not worked off yet.
+"""Only in one of these states has the kernel processed a fall and stopped the queues; then the next rise is urgent. A
+fall that only a dump has shown is not processed yet.
 """
 _SKIP_STATS: Final = 1 << 3  # RTEXT_FILTER_SKIP_STATS of linux/rtnetlink.h
 _RECEIVE_BYTES: Final = 65536
@@ -50,7 +50,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class _Dump:
-    """A dump that is under way."""
+    """A dump that is in progress."""
 
     sequence: int
     asked_ns: int
@@ -68,7 +68,7 @@ class RtnetlinkLinks:
     await links.open(print)
 
     `selector` is that of the event loop. A notice arrived within the time that it measures, and after the socket was
-    last found empty; without it only the second is known, and the bounds reach back to the notice before.
+    last empty; without a selector only the second is known, and the bounds reach back to the previous notice.
     """
 
     def __init__(
@@ -87,23 +87,23 @@ class RtnetlinkLinks:
         self._socket: socket.socket | None = None
         self._on_reading: Callable[[LinkReading], None] = lambda reading: None
         self._sequences = itertools.count(1)
-        self._empty_ns = 0  # when the socket was empty at last
-        self._behind = False  # the turn before left something in the socket
-        self._since_ns = 0  # what is read now tells of changes that ended after this, if it was not held back
+        self._empty_ns = 0  # when the socket was last empty
+        self._behind = False  # the previous turn left datagrams in the socket
+        self._since_ns = 0  # the datagrams of this turn report changes that ended after this, if not delayed
         self._dump: _Dump | None = None
         self._dumping = asyncio.Lock()
         self._recovery: asyncio.Task[None] | None = None
         self._known: dict[int, LinkReading] = {}
-        self._held_ns: dict[int, int] = {}  # by ifindex: the latest time at which the known state surely held
+        self._held_ns: dict[int, int] = {}  # by ifindex: the latest time at which the known state was certain
         self._overruns = 0
 
     @property
     def overruns(self) -> int:
-        """How often the kernel had to drop notices because we did not read fast enough; each was followed by a dump."""
+        """How often the kernel dropped notices because we did not read fast enough; a dump followed each time."""
         return self._overruns
 
     async def open(self, on_reading: Callable[[LinkReading], None]) -> None:
-        """Listen, and give the reading of each interface that is there."""
+        """Listen, and report the reading of each interface that exists."""
         if self._socket is not None:
             raise LinkError("rtnetlink: cannot open: this source is open already")
         opened = self._sockets.open(socket.AF_NETLINK, socket.SOCK_DGRAM, socket.NETLINK_ROUTE)
@@ -157,19 +157,17 @@ class RtnetlinkLinks:
                 self._dump = dump
                 try:
                     self._socket.send(_request(dump.sequence))
-                    self._read()  # the kernel answers as it is asked, so that this is all of it as a rule
+                    self._read()  # the kernel answers within the request, so that this is usually all of it
                     await dump.done
                 finally:
                     self._dump = None
-                if self._overruns != overruns:  # notices of interfaces that were read already may be among the dropped
+                if self._overruns != overruns:  # notices of interfaces that were read already may be lost
                     origin = Origin.RECOVERY
                 elif not dump.interrupted:
                     return
 
     def _read(self) -> None:
-        """Take what the socket has, but leave the loop to others after a while. What is there is stamped first, and
-        decoded behind that.
-        """
+        """Read what is in the socket, but yield to the loop after a while. Receive and stamp first, then decode."""
         opened = self._socket
         if opened is None:  # it was closed in this turn
             return
@@ -177,7 +175,7 @@ class RtnetlinkLinks:
             self._since_ns = self._changed_since_ns()
         for at_ns, data in self._receive(opened):
             for message in self._marshal.parse(data):
-                if self._socket is not opened:  # a callback closed us
+                if self._socket is not opened:  # a callback closed the source
                     return
                 self._take(message, at_ns)
 
@@ -187,7 +185,7 @@ class RtnetlinkLinks:
         return max(self._empty_ns, self._clock.monotonic_ns() - self._selector.delay_ns()) - DELIVERY_NS
 
     def _receive(self, opened: socket.socket) -> list[tuple[int, bytes]]:
-        """The datagrams that are there, each with the time of its receipt."""
+        """The datagrams that are waiting, each with the time of its receipt."""
         received: list[tuple[int, bytes]] = []
         at_ns = self._clock.monotonic_ns()
         while len(received) < _DATAGRAMS_A_TURN:
@@ -198,7 +196,7 @@ class RtnetlinkLinks:
                 return received
             except OSError as error:
                 if error.errno != errno.ENOBUFS:
-                    asyncio.get_running_loop().remove_reader(opened)  # else this would come again at once, for ever
+                    asyncio.get_running_loop().remove_reader(opened)  # else this error would repeat for ever
                     self._fail_dump(LinkError(f"rtnetlink: cannot read: {error.strerror}"))
                     raise
                 self._overrun()
@@ -299,7 +297,7 @@ class RtnetlinkLinks:
 
 
 def _request(sequence: int) -> bytes:
-    """A question for all links, without their packet counters."""
+    """A request for all links, without their packet counters."""
     message = ifinfmsg()
     message["header"]["type"] = RTM_GETLINK
     message["header"]["flags"] = NLM_F_REQUEST | NLM_F_DUMP

@@ -1,6 +1,6 @@
-"""Messages of rtnetlink whose attributes are bytes as the kernel has them (linux/rtnetlink.h, neighbour.h).
+"""Neighbour and Route: rtnetlink messages whose attributes are the kernel's bytes (linux/rtnetlink.h, neighbour.h).
 
-A state that was read is restored exactly. pyroute2's own messages turn attributes to text: they take no hardware
+So a state is restored exactly as it was read. pyroute2's own messages turn attributes to text: they support no hardware
 address of 20 bytes (InfiniBand), and no attribute of a newer kernel.
 """
 
@@ -26,7 +26,7 @@ class Neighbour(nlmsg):
 
 
 class Route(nlmsg):
-    """RTM_NEWROUTE, RTM_DELROUTE, RTM_GETROUTE. An attribute without a name here is called by its type: `RTA_20`."""
+    """RTM_NEWROUTE, RTM_DELROUTE, RTM_GETROUTE. An attribute without a name is called by its type: `RTA_20`."""
 
     fields = rtmsg.fields
     nla_map = tuple(
@@ -43,7 +43,7 @@ class Route(nlmsg):
         return route
 
     def parts(self) -> tuple[bytes, bytes]:
-        """What `of` takes. It encodes the message."""
+        """The arguments of `of` for this message, which is encoded by the call."""
         self.reset()
         self.encode()
         begin = _HEADER.size + _HEAD_BYTES

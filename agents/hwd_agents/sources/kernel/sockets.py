@@ -1,7 +1,7 @@
-"""Where sockets come from: the host's own network, or a namespace that a keeper holds and passes sockets out of.
+"""Sockets: opens sockets in the host's own network, or in a namespace that a keeper process holds.
 
-The wire between a keeper and its clients is here, once: Unix SOCK_SEQPACKET, one JSON object a message each way, and the
-descriptor of a reply as SCM_RIGHTS. It needs nothing but the standard library, since the keeper is a small process.
+The protocol between a keeper and its clients is defined here: Unix SOCK_SEQPACKET, one JSON object per message, and the
+descriptor of a reply as SCM_RIGHTS. It needs only the standard library, because the keeper is a small process.
 """
 
 import array
@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Final, Protocol
 
 MESSAGE_LIMIT_BYTES: Final = 4096
-ANSWER_TIMEOUT_S: Final = 5.0  # an answer takes 0.1 ms; the keeper is gone or stopped when it takes this long
+ANSWER_TIMEOUT_S: Final = 5.0  # an answer takes 0.1 ms; a keeper that takes this long is gone or stopped
 
 
 class Sockets(Protocol):
     """Opens sockets in one network namespace."""
 
     def open(self, family: int, kind: int, proto: int = 0) -> socket.socket:
-        """A new socket of that network, not blocking. Raises OSError as socket.socket does."""
+        """A new non-blocking socket of that network. Raises OSError as socket.socket does."""
         ...
 
 
@@ -30,7 +30,7 @@ class HostSockets:
     """Sockets of the network that this process is in."""
 
     def open(self, family: int, kind: int, proto: int = 0) -> socket.socket:
-        """A plain socket, not blocking."""
+        """A plain non-blocking socket."""
         opened = socket.socket(family, kind, proto)
         opened.setblocking(False)
         return opened
@@ -39,7 +39,7 @@ class HostSockets:
 class NamespaceSockets:
     """Sockets of namespace `ns` of the keeper that listens at `path`.
 
-    A socket belongs for ever to the namespace in which it was made, so the process that holds it may stay in its own.
+    A socket stays in the namespace in which it was made, so that the process that uses it may stay in its own.
     """
 
     def __init__(self, path: Path | str, ns: str) -> None:
@@ -47,7 +47,7 @@ class NamespaceSockets:
         self._ns = ns
 
     def open(self, family: int, kind: int, proto: int = 0) -> socket.socket:
-        """A socket made inside the namespace, not blocking. Raises OSError with the keeper's words if it cannot be had."""
+        """A non-blocking socket made inside the namespace. Raises OSError with the keeper's reason."""
         request = KeeperRequest(verb=Verb.SOCKET, ns=self._ns, family=int(family), kind=int(kind), proto=proto)
         opened = socket.socket(fileno=ask_for_descriptor(self._path, request))
         opened.setblocking(False)
@@ -55,7 +55,7 @@ class NamespaceSockets:
 
 
 class Verb(StrEnum):
-    """What a keeper is asked for."""
+    """What a client asks of a keeper."""
 
     SOCKET = "socket"
     """A new socket made inside the namespace."""
@@ -64,12 +64,12 @@ class Verb(StrEnum):
     SETTING = "setting"
     """Write `value` to /proc/sys/`name` from inside the namespace."""
     TAP = "tap"
-    """A descriptor of the tap device `name`, made with the index `value` where it is not there yet; it lives as long as the keeper."""
+    """A descriptor of the tap device `name`, created with the index `value` if absent. It ends with the keeper."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeeperRequest:
-    """One question to a keeper."""
+    """One request to a keeper."""
 
     verb: Verb
     ns: str
@@ -97,11 +97,11 @@ def encode_request(request: KeeperRequest) -> bytes:
 
 
 def decode_request(data: bytes) -> KeeperRequest:
-    """The request in `data`. Raises ValueError when it is none."""
+    """The request in `data`. Raises ValueError when it is invalid."""
     try:
         fields = json.loads(data)
     except RecursionError as error:
-        raise ValueError("keeper request: brackets in brackets") from error
+        raise ValueError("keeper request: nested too deeply") from error
     if not isinstance(fields, dict):
         raise ValueError(f"keeper request: not an object but {type(fields).__name__}")
     try:
@@ -115,18 +115,21 @@ def decode_request(data: bytes) -> KeeperRequest:
 
 
 def send_answer(connection: socket.socket, *, descriptor: int | None = None) -> None:
-    """Say yes, with the descriptor if there is one."""
+    """Send a success, with the descriptor if there is one."""
     rights = [] if descriptor is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))]
     connection.sendmsg([json.dumps({"errno": 0}).encode()], rights)
 
 
 def send_refusal(connection: socket.socket, *, number: int, why: str) -> None:
-    """Say no, with an errno and the words for people."""
+    """Send a refusal, with an errno and the reason in words."""
     connection.send(json.dumps({"errno": number, "why": why[:1000]}).encode())
 
 
 def ask(path: Path, request: KeeperRequest) -> list[int]:
-    """Ask the keeper at `path`; its descriptors, owned by the caller. Raises OSError with subject, attempt and finding."""
+    """Ask the keeper at `path`; returns its descriptors, which the caller owns.
+
+    Raises OSError with subject, attempt and finding.
+    """
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
         connection.settimeout(ANSWER_TIMEOUT_S)
         try:
@@ -140,7 +143,7 @@ def ask(path: Path, request: KeeperRequest) -> list[int]:
             words = f"{request.ns}: cannot {request}: the keeper at {path} is not there ({error.strerror})"
             raise OSError(error.errno, words) from error
     if not data:
-        raise ConnectionResetError(f"{request.ns}: cannot {request}: the keeper at {path} hung up")
+        raise ConnectionResetError(f"{request.ns}: cannot {request}: the keeper at {path} closed the connection")
     answer: Mapping[str, object] = json.loads(data)
     number = answer["errno"]
     if number != 0:
@@ -161,7 +164,7 @@ def ask_for_descriptor(path: Path, request: KeeperRequest) -> int:
 
 
 def _receive(connection: socket.socket) -> tuple[bytes, list[int]]:
-    """By hand, since socket.recv_fds of Python 3.11 forgets its flags, and our children must not inherit what comes."""
+    """recvmsg, because socket.recv_fds of Python 3.11 ignores its flags, and child processes must not inherit these."""
     descriptors = array.array("i")
     room = socket.CMSG_SPACE(4 * descriptors.itemsize)
     data, control, _flags, _address = connection.recvmsg(MESSAGE_LIMIT_BYTES, room, socket.MSG_CMSG_CLOEXEC)

@@ -1,4 +1,4 @@
-"""Files of the kernel under /sys, or under another root that is laid out alike."""
+"""SysfsFiles: files of the kernel under /sys, or under another folder of the same layout."""
 
 from pathlib import Path, PurePosixPath
 
@@ -19,7 +19,10 @@ class SysfsFiles:
             self.note = SourceNote(sees=[], origin=origin, why_not=f"{root}/class/infiniband: no RDMA device here")
 
     async def read_file(self, path: str) -> FileReading:
-        """Read `path` under the root. Raises LinkError where it cannot be read; no such file, or a device that went away, is text None."""
+        """Read `path` under the root. Text None: there is no such file, or its device was removed.
+
+        Raises LinkError when it cannot be read.
+        """
         if ".." in PurePosixPath(path).parts:
             raise LinkError(f"{path}: leads out of {self._root}; name a file below it")
         before_ns = self._clock.monotonic_ns()

@@ -1,4 +1,4 @@
-"""TimedSelector: the selector of an event loop that knows how long what the loop handles now may have waited for it."""
+"""TimedSelector: an event loop's selector that measures how long the current events may have waited for the loop."""
 
 import os
 import selectors
@@ -9,31 +9,29 @@ from typing_extensions import override
 from hwd_drivers.core.clock import Clock
 
 SCHEDSTAT: Final = "/proc/thread-self/schedstat"
-"""Its second number is how long this thread has waited for a processor so far, in ns
+"""The second number in it is how long this thread has waited for a processor so far, in ns
 (Documentation/scheduler/sched-stats.rst in the kernel's tree).
 """
 MARK_EVERY_NS: Final = 10_000_000
-"""What the thread did since the mark before the last one counts. A shorter time would do for what waits in a socket;
-but whatever kept this thread busy or waiting lately has kept the kernel's own workers waiting, too.
+"""Only the time since the mark before the last one counts. A shorter time would be enough for events that wait in a
+socket; but a load that kept this thread busy or waiting has also kept the kernel's own workers waiting.
 """
 UNKNOWN_WAIT_NS: Final = 10_000_000
-"""How long a thread that is woken may wait for a processor, where the kernel does not count it: three time slices of
-others.
-"""
+"""How long a woken thread may wait for a processor, if the kernel does not count it: three time slices of others."""
 
 
 class TimedSelector(selectors.EpollSelector):
-    """A selector of the standard library that also takes the time. Make it in the thread that runs the loop.
+    """A selector of the standard library that also measures time. Make it in the thread that runs the loop.
 
         selector = TimedSelector(SystemClock())
         with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
             runner.run(main())
 
-    Whatever the loop finds ready became ready after the previous look had returned. If that was while the thread slept
-    in the present look, it ended the sleep at once. So it has waited at most as long as the thread has not slept in a
-    look since then: the thread was at work, was blocked elsewhere (in a write to a slow disk, for instance), or waited
-    for a processor. The wait for the interpreter's lock at the end of a look is not in it: other threads of an agent
-    hold it for less than a millisecond.
+    An event that the loop handles now became ready after the previous `select` returned. If that was while the thread
+    slept in the present `select`, it ended the sleep at once. So the event has waited at most as long as the thread has
+    not slept in a `select` since then: the thread was working, was blocked elsewhere (such as in a write to a slow
+    disk), or waited for a processor. The wait for the interpreter's lock at the end of a `select` is not counted: other
+    threads of an agent hold it for less than a millisecond.
     """
 
     def __init__(self, clock: Clock, *, path: str = SCHEDSTAT) -> None:
@@ -43,10 +41,10 @@ class TimedSelector(selectors.EpollSelector):
             self._schedstat: int | None = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             self._schedstat = None
-        self._began_ns = self._returned_ns = clock.monotonic_ns()  # of the present look
-        self._waited_ns = self._read_waited()  # as it began
-        self._slept_ns = 0  # in all looks before it
-        self._marks = ((self._began_ns, 0), (self._began_ns, 0))  # times, and what was slept until then
+        self._began_ns = self._returned_ns = clock.monotonic_ns()  # start of the present select
+        self._waited_ns = self._read_waited()  # at that start
+        self._slept_ns = 0  # in all earlier selects
+        self._marks = ((self._began_ns, 0), (self._began_ns, 0))  # times, and the sum of sleep until then
 
     @override
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
@@ -59,7 +57,7 @@ class TimedSelector(selectors.EpollSelector):
         return found
 
     def delay_ns(self) -> int:
-        """How long ago, at most, what the loop handles in this turn became ready."""
+        """How long ago, at most, the events of this turn of the loop became ready."""
         since_ns, slept_ns = self._marks[0]
         return self._clock.monotonic_ns() - since_ns - (self._slept_so_far() - slept_ns)
 

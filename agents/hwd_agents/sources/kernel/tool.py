@@ -1,4 +1,4 @@
-"""What a program of the host writes when it is asked: `chronyc`, `pmc`, `mlxlink`."""
+"""output_of: runs a program of the host, such as `chronyc`, `pmc` or `mlxlink`, and returns its output."""
 
 import asyncio
 
@@ -6,7 +6,11 @@ from hwd_drivers.core.errors import DeadlineError, LinkError
 
 
 async def output_of(*command: str, within_s: float) -> bytes:
-    """Its standard output. Raises LinkError where it fails, DeadlineError where it takes too long; it is ended then, and when we are."""
+    """The program's standard output.
+
+    Raises LinkError when it fails, DeadlineError when it takes too long. The program is then killed, and also when the
+    caller is cancelled.
+    """
     process = await asyncio.create_subprocess_exec(
         *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )

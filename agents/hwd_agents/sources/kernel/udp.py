@@ -1,4 +1,4 @@
-"""Datagrams through one interface and no other, with the kernel's receive stamps."""
+"""UDP datagrams through one interface only, with the kernel's receive stamps."""
 
 import asyncio
 import errno
@@ -13,10 +13,10 @@ from hwd_drivers.core.clock import Clock
 from .sockets import Sockets
 
 OnDatagram = Callable[[bytes, tuple[str, int], int], None]
-"""Called with payload, (ip, port) of the sender, and the stamp of its receipt on the host's monotonic clock."""
+"""Called with payload, (ip, port) of the sender, and the receive stamp on the host's monotonic clock."""
 
 SO_TIMESTAMPNS_NEW: Final = 64  # stamps of two 64-bit words on every machine
-IP_FREEBIND: Final = 15  # bind to an address that the interface does not have yet, or has no more
+IP_FREEBIND: Final = 15  # bind to an address that the interface does not have at the moment
 _STAMP: Final = struct.Struct("=qq")
 _RECEIVE_BYTES: Final = 2048
 _CONTROL_BYTES: Final = 128
@@ -39,15 +39,15 @@ class Datagrams(Protocol):
         ...
 
     def send(self, payload: bytes, address: tuple[str, int]) -> bool:
-        """Send to (ip, port). False: it did not leave, `last_failure` says why."""
+        """Send to (ip, port). False: it was not sent, `last_failure` says why."""
         ...
 
     def reopen(self) -> bool:
-        """Bind again, after the interface was made anew (another ifindex); False: not there, `last_failure` says why."""
+        """Bind again, after the interface was created anew (another ifindex). False: `last_failure` says why."""
         ...
 
     def close(self) -> None:
-        """Stop; no datagram comes after."""
+        """Stop; no datagram is reported after this."""
         ...
 
 
@@ -55,7 +55,7 @@ class DatagramSource(Protocol):
     """Opens UDP ports on interfaces."""
 
     async def open(self, interface: str, ip: str, port: int, on_datagram: OnDatagram) -> Datagrams:
-        """A port on `interface` with address `ip`; `port` 0 takes a free one. Raises OSError if it cannot be had now."""
+        """A port on `interface` with address `ip`; `port` 0 takes a free one. Raises OSError if it cannot be opened."""
         ...
 
 
@@ -72,7 +72,7 @@ class InterfaceDatagrams:
 
 
 class InterfacePort:
-    """One UDP port bound to one interface and address; outlives the interface and follows it when it is made anew."""
+    """One UDP port bound to one interface and address; it binds again when the interface was created anew."""
 
     def __init__(
         self, sockets: Sockets, clock: Clock, interface: str, ip: str, port: int, on_datagram: OnDatagram
@@ -99,7 +99,10 @@ class InterfacePort:
         return self._last_failure
 
     def send(self, payload: bytes, address: tuple[str, int]) -> bool:
-        """Send to (ip, port); rebinds once when the interface was made anew. False: it did not leave, `last_failure` says why."""
+        """Send to (ip, port); bind again once if the interface was created anew.
+
+        False: it was not sent, `last_failure` says why.
+        """
         if self._closed:
             return self._failed("the port is closed")
         if self._socket is None and not self.reopen():
@@ -134,12 +137,12 @@ class InterfacePort:
             self._socket.sendto(payload, address)
         except (
             OSError
-        ) as error:  # ENETDOWN, ENETUNREACH, ENODEV, EINVAL without the address, EAGAIN, ENOBUFS: all of the moment
+        ) as error:  # ENETDOWN, ENETUNREACH, ENODEV, EINVAL without the address, EAGAIN, ENOBUFS: all temporary
             return error
         return None
 
     def _is_stale(self) -> bool:
-        """Whether the interface that the socket is bound to is gone: a binding is to an index, not to a name."""
+        """Whether the interface that the socket is bound to is gone: a socket is bound to an index, not to a name."""
         if self._socket is None:
             return True
         try:
@@ -176,15 +179,13 @@ class InterfacePort:
 
     def _read(self) -> None:
         for _ in range(_DATAGRAMS_A_TURN):
-            if self._socket is None:  # a callback closed us
+            if self._socket is None:  # a callback closed the port
                 return
             try:
                 payload, control, _flags, address = self._socket.recvmsg(_RECEIVE_BYTES, _CONTROL_BYTES)
             except BlockingIOError:
                 return
-            except (
-                OSError
-            ) as error:  # an ICMP error or ENETDOWN that the kernel kept for the next call: it is cleared by this
+            except OSError as error:  # an ICMP error or ENETDOWN from an earlier call: reading clears it
                 _log.debug("%s: receiving on port %d: %s", self._interface, self._port, error.strerror)
                 continue
             self._on_datagram(payload, (address[0], address[1]), self._stamp(control))

@@ -1,6 +1,7 @@
-"""What keeps the wall clock of this host: chrony or ptp4l, asked by their own tools.
+"""Which program synchronises the wall clock of this host, chrony or ptp4l, and how well, by their own tools.
 
-Nothing is put in order by the wall clock: all stamps are of CLOCK_MONOTONIC_RAW, which nobody sets, and the daemon aligns that. It only labels.
+The wall clock serves only for labels, never for the order of events: all stamps are of CLOCK_MONOTONIC_RAW, which
+nobody sets, and the daemon aligns them.
 """
 
 import math
@@ -14,27 +15,34 @@ from hwd_drivers.core.errors import LinkError, ProtocolError, RefusedError
 from .tool import output_of
 
 ANSWER_WITHIN_S: Final = 5.0
-"""chronyc gives up by itself after 3 tries of 1, 2 and 4 s; a daemon that is there answers in milliseconds."""
+"""chronyc gives up after 3 tries of 1, 2 and 4 s; a running daemon answers in milliseconds."""
 LEAP_UNSYNCHRONISED: Final = "Not synchronised"
 LEAPS: Final = ("Normal", "Insert second", "Delete second", LEAP_UNSYNCHRONISED)
-"""All that chronyc(1) says of it."""
+"""The leap status values of chronyc(1)."""
 ITSELF: Final = "7F7F0101"
-"""127.127.1.1: the reference of a server that tells its own time (chrony.conf(5), `local`)."""
+"""127.127.1.1: the reference of a server that follows its own clock (chrony.conf(5), `local`)."""
 FOLLOWING: Final = "SLAVE"
-"""State of a port that steers the clock (IEEE 1588-2008, 9.2.5); one that is UNCALIBRATED only measures."""
+"""State of a port that steers the clock (IEEE 1588-2008, 9.2.5); an UNCALIBRATED port only measures."""
 _NS_IN_S: Final = 1e9
 
 
 class WallSource(Protocol):
-    """One program that may keep the wall clock."""
+    """A program that may synchronise the wall clock."""
 
     async def read(self) -> WallClock:
-        """How it stands. Raises LinkError where the program is not there, RefusedError where it keeps nothing, ProtocolError where its words make no sense."""
+        """The state of the wall clock.
+
+        Raises LinkError when the program does not run, RefusedError when it does not synchronise the clock,
+        ProtocolError when its output cannot be parsed.
+        """
         ...
 
 
 class Chrony:
-    """chronyd, by `chronyc -c tracking` (chronyc(1), chrony.conf(5) `cmdport`, `bindcmdaddress`). `options`: of chronyc, for a chronyd that takes its commands elsewhere."""
+    """chronyd, by `chronyc -c tracking` (chronyc(1), chrony.conf(5) `cmdport`, `bindcmdaddress`).
+
+    `options`: of chronyc, for a chronyd with another command address.
+    """
 
     def __init__(self, *options: str, find: Callable[[str], str | None] = shutil.which) -> None:
         self._options = options
@@ -48,7 +56,10 @@ class Chrony:
 
 
 class PtpForLinux:
-    """ptp4l, by `pmc` over its Unix socket (pmc(8)), which only root may; `-u` and `-b 0`: of this host alone. `options`: of pmc, as `-f`."""
+    """ptp4l, by `pmc` over its Unix socket (pmc(8)), which only root may use.
+
+    `-u` and `-b 0` restrict it to this host. `options`: further ones of pmc, such as `-f`.
+    """
 
     def __init__(self, *options: str, find: Callable[[str], str | None] = shutil.which) -> None:
         self._options = options
@@ -63,9 +74,10 @@ class PtpForLinux:
 
 
 def parse_tracking(words: str) -> WallClock:
-    """Of the one line of `chronyc -c tracking`: its fields are those of chronyc(1) `tracking`, in that order.
+    """Parse the line of `chronyc -c tracking`: its fields are those of chronyc(1) `tracking`, in that order.
 
-    The clock is right within half the root delay, the root dispersion and what is left of its correction (chronyc(1): clock error).
+    The error of the clock is at most half the root delay, plus the root dispersion, plus the correction that is not
+    applied yet (chronyc(1): clock error).
     """
     fields = words.strip().split(",")
     try:
@@ -73,16 +85,16 @@ def parse_tracking(words: str) -> WallClock:
         ahead_s, delay_s, dispersion_s, leap = -float(fields[4]), float(fields[10]), float(fields[11]), fields[13]
     except (IndexError, ValueError) as error:
         raise ProtocolError(
-            f"chrony: chronyc -c tracking said {words.strip()[:100]!r}, which is no tracking"
+            f"chrony: chronyc -c tracking said {words.strip()[:100]!r}, which is no tracking line"
         ) from error
     if leap not in LEAPS:
         raise ProtocolError(f"chrony: chronyc -c tracking said {words.strip()[:100]!r}: {leap!r} is no leap status")
     if not all(map(math.isfinite, (ahead_s, delay_s, dispersion_s))):
         raise ProtocolError(f"chrony: chronyc -c tracking said {words.strip()[:100]!r}: a figure is not finite")
     if leap == LEAP_UNSYNCHRONISED or stratum == 0:
-        raise RefusedError("chrony: chronyd runs, and has synchronised to nothing. See `chronyc sources`")
+        raise RefusedError("chrony: chronyd runs, but is not synchronised to any source. See `chronyc sources`")
     if reference == ITSELF:
-        raise RefusedError("chrony: chronyd follows nothing but its own clock (`local`). See `chronyc sources`")
+        raise RefusedError("chrony: chronyd follows only its own clock (`local`). See `chronyc sources`")
     return WallClock(
         synchronised_by="chrony",
         reference=name or reference,
@@ -93,21 +105,21 @@ def parse_tracking(words: str) -> WallClock:
 
 
 def parse_management(words: str) -> WallClock:
-    """Of what `pmc` writes: the state of a port, and how far the clock is from its master (IEEE 1588-2019, 8.2.2 and 8.2.15).
+    """Parse the output of `pmc`: the state of a port, and the offset from its master (IEEE 1588-2019, 8.2.2, 8.2.15).
 
-    PTP states no bound: the offset as last measured, and half the mean path delay for a lopsided path, are what is known.
+    PTP states no error bound. The bound is the offset as last measured, plus half the mean path delay, for asymmetry.
     """
     if "RESPONSE MANAGEMENT" not in words:
-        raise LinkError("ptp4l: nobody answered pmc: ptp4l does not run, or we may not ask it (only root may)")
+        raise LinkError("ptp4l: no answer to pmc: ptp4l does not run, or we may not ask it (only root may)")
     fields = [line.split() for line in words.splitlines() if line[:1].isspace()]
     found: Mapping[str, str] = {each[0]: each[1] for each in fields if len(each) == 2}
     states = [each[1] for each in fields if len(each) == 2 and each[0] == "portState"]
     if FOLLOWING not in states:
-        raise RefusedError(f"ptp4l: it runs, and steers no clock: its ports are {', '.join(states) or 'not told of'}")
+        raise RefusedError(f"ptp4l: it runs, and steers no clock: its ports are {', '.join(states) or 'not reported'}")
     try:
         ahead_s, delay_s = float(found["offsetFromMaster"]) / _NS_IN_S, float(found["meanPathDelay"]) / _NS_IN_S
     except (KeyError, ValueError) as error:
-        raise ProtocolError(f"ptp4l: pmc told no offset from its master: {words.strip()[:100]!r}") from error
+        raise ProtocolError(f"ptp4l: pmc reported no offset from its master: {words.strip()[:100]!r}") from error
     return WallClock(
         synchronised_by="ptp4l",
         reference=found.get("grandmasterIdentity", ""),

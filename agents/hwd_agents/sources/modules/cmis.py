@@ -1,8 +1,9 @@
-"""Module memory after OIF-CMIS 5.2 (QSFP-DD, OSFP): the lower page and the upper pages 00h, 01h, 02h and 11h, as many bytes of each as it needs, to values.
+"""Parse and build module memory after OIF-CMIS 5.2 (QSFP-DD, OSFP): the lower page, pages 00h, 01h, 02h and 11h.
 
-The receiver's loss-of-signal flags (page 11h byte 147) are latched and cleared by the read. Powers are in steps of 0.1 uW, bias in steps of 2 uA times
-the multiplier of page 01h byte 160. Which of them a module has it says in page 01h (bytes 157-160), and how many banks of eight lanes (byte 142). Page
-02h has the thresholds; a module, or its driver, that does not give it is read without.
+The receiver's loss-of-signal flags (page 11h byte 147) are latched and cleared by the read. Powers are in steps of
+0.1 uW. Bias is in steps of 2 uA times the multiplier of page 01h byte 160. Page 01h also says which of these the module
+measures (bytes 157-160) and how many banks of eight lanes it has (byte 142). Page 02h holds the thresholds; it is
+optional, because some modules and drivers do not provide it.
 """
 
 import struct
@@ -34,7 +35,7 @@ IDENTIFIERS: Final = {
     0x1F: "SFP-DD with CMIS",
     0x20: "SFP with CMIS",
 }
-"""SFF-8024 table 4-1, those whose memory has this layout."""
+"""SFF-8024 table 4-1: the identifiers of modules with this layout."""
 
 _PAGE_00H: Final = 128
 _PAGE_01H: Final = 256
@@ -43,10 +44,10 @@ _BANKS_FROM: Final = 512
 _LANE_FROM: Final = 147  # of page 11h: loss of signal; the powers and the bias follow
 _LANE_BYTES: Final = 202 - _LANE_FROM
 _BANKS: Final = {0: 1, 1: 2, 2: 4}
-"""By bits 1-0 of page 01h byte 142; 3 is reserved."""
+"""The number of banks by bits 1-0 of page 01h byte 142; 3 is reserved."""
 
 IDENTITY: Final = Span(offset=128, length=128, place=_PAGE_01H, page=0x01)
-"""Says how many banks there are."""
+"""The byte that states the number of banks."""
 
 
 def _layout(banks: int) -> Layout:
@@ -77,7 +78,7 @@ def _layout(banks: int) -> Layout:
 _LAYOUTS: Final = {banks: _layout(banks) for banks in _BANKS.values()}
 LAYOUT: Final = _LAYOUTS[1]
 LAYOUT_FLAT: Final = replace(LAYOUT, static=LAYOUT.static[:1], monitors=LAYOUT.monitors[:1])
-"""Of a cable without monitors: it has no pages but 00h."""
+"""The layout of a cable without monitors: it has page 00h only."""
 
 _MEMORY_MODEL: Final = 2
 _FLAT: Final = 0x80
@@ -85,7 +86,7 @@ _TEMPERATURE: Final = 14
 
 
 def _at(page: int, byte: int) -> int:
-    """Where byte 128-255 of a page stands in what the parser takes."""
+    """The offset of byte 128-255 of a page in the bytes that the parser takes."""
     return page + byte - 128
 
 
@@ -113,24 +114,24 @@ _THRESHOLDS: Final = {
     "rx_power": _at(_PAGE_02H, 192),
 }
 _LOS, _TX_POWER, _BIAS, _RX_POWER = (byte - _LANE_FROM for byte in (147, 154, 170, 186))
-"""In what is kept of a bank's page 11h."""
+"""Offsets within the bytes that are read of a bank's page 11h."""
 
 
 def is_flat(lower: bytes) -> bool:
-    """Whether a module with these first bytes has no pages but 00h: a cable without monitors."""
+    """Whether a module with these first bytes has page 00h only: a cable without monitors."""
     return bool(lower[_MEMORY_MODEL] & _FLAT)
 
 
 def layout_of(page_01h: bytes) -> Layout:
-    """Of a module with this page 01h. Raises ProtocolError where it has no such number of banks."""
+    """The layout for this page 01h. Raises ProtocolError when its number of banks is invalid."""
     supported = page_01h[_SUPPORTED - _PAGE_01H] & 0b11
     if supported not in _BANKS:
-        raise ProtocolError("module memory: byte 142 of page 01h names 3 as the number of banks, which CMIS keeps free")
+        raise ProtocolError("module memory: byte 142 of page 01h names 3 as the number of banks, which CMIS reserves")
     return _LAYOUTS[_BANKS[supported]]
 
 
 def parse_memory(memory: bytes) -> ModuleMemory:
-    """Raises ProtocolError where this is not the memory of a CMIS module with sound check sums, or where nothing measures its light."""
+    """Raises ProtocolError when this is no CMIS memory with valid checksums, or the module does not measure light."""
     if len(memory) < LAYOUT.size:
         check_size(memory, LAYOUT)
     identifier = memory[0]
@@ -139,7 +140,8 @@ def parse_memory(memory: bytes) -> ModuleMemory:
         raise ProtocolError(f"module memory: identifier {identifier:#04x} is not a CMIS module ({known})")
     if memory[_PAGE_00H] != identifier:
         raise ProtocolError(
-            f"module memory: identifier {identifier:#04x} at byte 0 but {memory[_PAGE_00H]:#04x} at byte 128: not upper page 00h"
+            f"module memory: identifier {identifier:#04x} at byte 0 but {memory[_PAGE_00H]:#04x} at byte 128: "
+            "not upper page 00h"
         )
     check_sum(memory, _PAGE_00H, _SUM_00H, named="222 of page 00h")
     vendor, part = text(memory[_VENDOR]), text(memory[_PART])
@@ -154,7 +156,8 @@ def parse_memory(memory: bytes) -> ModuleMemory:
     has_los = not flat and bool(memory[_RX_FLAGS] & _HAS_LOS)
     if not copper and not has & _HAS_RX and not has_los:
         raise ProtocolError(
-            f"module {vendor} {part}: nothing measures its light (CMIS: page 01h tells of no Rx power and no Rx LOS flag)"
+            f"module {vendor} {part}: it does not measure its light "
+            "(CMIS: page 01h names no Rx power and no Rx LOS flag)"
         )
     (temperature,) = struct.unpack_from(">h", memory, _TEMPERATURE)
     multiplier = _MULTIPLIERS.get(has >> 3 & 0b11)
@@ -194,7 +197,10 @@ def build_memory(
     temperature_c: float = 35.0,
     technology: int = 0x04,
 ) -> bytes:
-    """The memory of a module as a twin shows it, with as many banks as its lanes need; `technology` 0x04 is a 1310 nm DFB laser. It has no thresholds."""
+    """The memory of a module as a twin simulates it, without thresholds, with as many banks as its lanes need.
+
+    `technology` 0x04 is a 1310 nm DFB laser.
+    """
     banks = next(number for number in _BANKS.values() if number * BANK_LANES >= len(rx_power_dbm))
     memory = bytearray(_LAYOUTS[banks].size)
     memory[0] = memory[_PAGE_00H] = identifier
@@ -223,7 +229,7 @@ def build_memory(
 
 
 def _thresholds(memory: bytes, multiplier: int) -> Thresholds | None:
-    """None where page 02h was not read, or is not whole: nothing else hangs on it."""
+    """None when page 02h was not read or its checksum is wrong: no other value depends on it."""
     if sum(memory[_SUMMED_02H:_SUM_02H]) & 0xFF != memory[_SUM_02H]:
         return None
     return Thresholds.of(memory, multiplier=multiplier, **_THRESHOLDS)

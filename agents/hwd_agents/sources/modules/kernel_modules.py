@@ -1,4 +1,4 @@
-"""Memory of the modules of real NICs, by ethtool netlink: what does not change is read once, the monitors each time."""
+"""KernelModules: reads the memory of the modules of real NICs by ethtool netlink; constant parts are read once."""
 
 import logging
 from dataclasses import dataclass
@@ -21,19 +21,19 @@ from .module_memory import Layout, Span
 UNWATCHED_NS: Final = 2_000_000_000
 """A module takes up to 2 s from power to its first answer (SFF-8636 and SFF-8472: t_init).
 
-In less time it cannot have been exchanged without a failed read.
+In less time it cannot have been replaced without a failed read.
 """
 STATIC_EVERY_NS: Final = 60_000_000_000
-"""Read it again all the same: a driver may answer from its own copy while the module is out."""
+"""Constant parts are read again after this time in any case: a driver may answer from its own copy without a module."""
 SUSPECT_EVERY_NS: Final = 500_000_000
-"""Read it again where it made no sense: a module that was just plugged in may have been read half."""
+"""Invalid memory is read again after this time: the read may have come too soon after the module was plugged in."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Known:
-    """One module: its layout, and its memory as it was read last."""
+    """One module: its layout, and its memory as of the last read."""
 
     layout: Layout
     memory: bytearray
@@ -43,15 +43,15 @@ class _Known:
     is_sound: bool = True
 
     def is_old(self, now_ns: int) -> bool:
-        """Whether what does not change is to be read again."""
+        """Whether the constant parts must be read again."""
         every_ns = STATIC_EVERY_NS if self.is_sound else SUSPECT_EVERY_NS
         return now_ns - self.read_ns >= UNWATCHED_NS or now_ns - self.static_ns >= every_ns
 
 
 class KernelModules:
-    """A ModuleSource on the network that `sockets` opens into. I2C is slow: give it an `offload` of its own, with a
-    thread for each module. What modules share below that (one adapter, a NIC's firmware, the kernel's lock of all
-    interfaces) is to be seen in their stamps.
+    """A ModuleSource on the network that `sockets` opens into. I2C is slow: pass an `offload` of its own, with a
+    thread for each module. Delays by what modules share below that (one adapter, a NIC's firmware, the kernel's lock
+    of all interfaces) are visible in their stamps.
 
     modules = KernelModules(HostSockets(), clock, ThreadOffload(2))
     reading = await modules.read_module("eth0")
@@ -65,10 +65,10 @@ class KernelModules:
         self.note = SourceNote(sees=["dark", "light"], origin=origin)
 
     async def read_module(self, interface: str) -> ModuleReading:
-        """Read the module of `interface`; its latched flags are cleared by it. The stamps are around the monitors.
+        """Read the module of `interface`; this clears its latched flags. The stamps surround the read of the monitors.
 
-        Raises RefusedError where this NIC cannot, LinkError where nothing answers, ProtocolError for a module of no
-        known standard.
+        Raises RefusedError when this NIC cannot, LinkError when nothing answers, ProtocolError for an unknown kind of
+        module.
         """
         return await self._offload(self._read, interface)
 
@@ -83,7 +83,7 @@ class KernelModules:
                     _put(known.memory, span, ethtool.module(interface, span))
                 if known.memory[0] != identifier:
                     raise LinkError(
-                        f"{interface}: another module was plugged in while it was read; the next look reads it anew"
+                        f"{interface}: another module was plugged in during the read; the next read starts anew"
                     )
             except HwdError:
                 self._known.pop(interface, None)
@@ -94,7 +94,7 @@ class KernelModules:
         return ModuleReading(interface=interface, memory=bytes(known.memory), before_ns=before_ns, after_ns=after_ns)
 
     def _look_up(self, ethtool: Ethtool, interface: str) -> _Known:
-        """The module as far as it does not change, read again when it may be another."""
+        """The constant parts of the module, read again when it may be another module."""
         now_ns = self._clock.monotonic_ns()
         known = self._known.get(interface)
         if known is not None and not known.is_old(now_ns):

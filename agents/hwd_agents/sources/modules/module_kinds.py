@@ -1,4 +1,4 @@
-"""Which standard a module follows, by the first byte of its memory (SFF-8024 table 4-1), and what that means for reading it."""
+"""Select the parser of a module by the first byte of its memory, its identifier (SFF-8024 table 4-1)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from . import cmis, sff8472, sff8636
 from .module_memory import Layout, ModuleMemory, Span
 
 HEAD = Span(offset=0, length=3, place=0)
-"""The first thing to read of any module: identifier, revision, status. The flags that a read clears come after it."""
+"""The first bytes to read of any module: identifier, revision, status. The flags that a read clears follow them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,23 +17,23 @@ class _Kind:
     words: str
     parse: Callable[[bytes], ModuleMemory]
     identity: Callable[[bytes], Span]
-    """What must be known for `layout`, by the head."""
+    """Maps the head to the bytes that must be read before `layout` is called."""
     layout: Callable[[bytes, bytes], Layout]
-    """By the head and the identity."""
+    """Maps the head and those identity bytes to the layout."""
 
 
 def parse_module(memory: bytes) -> ModuleMemory:
-    """What a module says, from the bytes that its layout names. Raises ProtocolError where they are of no known module, or make no sense."""
+    """Parse the memory of a module, read as its layout says. Raises ProtocolError for an unknown or invalid module."""
     return _kind(memory).parse(memory)
 
 
 def identity_of(head: bytes) -> Span:
-    """What of this module must be read to know its layout. Raises ProtocolError where no standard is known for it."""
+    """The bytes that must be read to know the layout. Raises ProtocolError for an unknown kind of module."""
     return _kind(head).identity(head)
 
 
 def layout_of(head: bytes, identity: bytes) -> Layout:
-    """What to read of the module whose `identity_of` was read. Raises ProtocolError where no standard is known for it."""
+    """The layout of a module from its head and identity. Raises ProtocolError for an unknown kind of module."""
     return _kind(head).layout(head, identity)
 
 

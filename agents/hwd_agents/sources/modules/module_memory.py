@@ -1,4 +1,4 @@
-"""ModuleMemory: what the memory of a pluggable module says, whatever standard lays it out, and what the three standards have in common."""
+"""ModuleMemory: the values in the memory of a pluggable module, and what the parsers of all three standards share."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,25 +16,28 @@ A2H: Final = 0x51
 
 COPPER_FROM: Final = 0x0A
 COPPER_TO: Final = 0x0F
-"""Technologies of a transmitter that are copper cables, SFF-8636 table 6-19 and CMIS table 8-36."""
+"""Transmitter technologies that are copper cables, SFF-8636 table 6-19 and CMIS table 8-36."""
 
 
 class Los(StrEnum):
-    """What a module's sign for loss of signal is worth."""
+    """How a module reports loss of signal."""
 
     LATCHED = "latched"
-    """A flag: set by a loss, cleared by the read, set again while the light stays away, in the module's own time. It tells of losses between two reads."""
+    """As a latched flag: a loss sets it, the read clears it. The module sets it again while the light is away, after a
+    delay of its own. It shows losses between two reads.
+    """
     STATE = "state"
-    """How it is at the read. What happened between two reads it does not tell."""
+    """As the state at the moment of the read. It does not show what happened between two reads."""
     NONE = "none"
-    """The module has none; received power judges."""
+    """Not at all; received power is used instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """Bytes that one read brings: from `offset` (0 to 255) of a page of the memory at `address`, to `place` of the whole that a parser takes.
+    """The bytes of one read: from `offset` (0 to 255) of a page of the memory at `address`.
 
-    `bank`: of the page, where it has some. `optional`: a module, or its driver, may not have it; then those bytes stay zero.
+    They go to offset `place` of the bytes that a parser takes. `bank`: of the page, where the page has banks.
+    `optional`: a module, or its driver, may not have these bytes; then they stay zero.
     """
 
     offset: int
@@ -53,7 +56,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """What of a module is read. `static` tells which module it is and does not change while it is in; `monitors` is read each time.
+    """What is read of a module. `static` identifies it and is constant; `monitors` is read each time.
 
     A parser takes `size` bytes; those that a module does not have are zero.
     """
@@ -66,10 +69,12 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleMemory:
-    """What the memory of a module says. Powers and bias are per lane; a power is None where there is no light that can be told, a bias where it is not measured.
+    """The values in a module's memory. Powers and bias are per lane.
 
-    `thresholds`: beyond which the module itself warns; None where they were not read, or it has none. `rx_los`: for each lane, whether its light is lost, or was at any time since the read before: `los` says which of the two. `rx_measured`: whether the
-    module has received powers at all.
+    A power is None when it is too low to measure, a bias when the module does not measure it. `thresholds`: at which
+    the module itself warns; None when they were not read or it has none. `rx_los`: for each lane, whether its light is
+    lost, or was lost at any time since the previous read: `los` says which of the two. `rx_measured`: whether the
+    module measures received power.
     """
 
     standard: str
@@ -92,20 +97,21 @@ class ModuleMemory:
 
 
 def text(raw: bytes) -> str:
-    """A padded field of ASCII; what is none is a question mark."""
+    """A padded field of ASCII; each byte that is not ASCII becomes a question mark."""
     return "".join(character if " " <= character <= "~" else "?" for character in raw.decode("latin-1")).strip()
 
 
 def check_sum(memory: bytes, start: int, position: int, *, named: str = "") -> None:
-    """Raises ProtocolError where the byte at `position` is not the low byte of the sum of those from `start` up to it."""
+    """Raises ProtocolError unless the byte at `position` is the low byte of the sum of those from `start` up to it."""
     if (counted := sum(memory[start:position]) & 0xFF) != memory[position]:
         raise ProtocolError(
-            f"module memory: check sum at byte {named or position} is {memory[position]:#04x}, the bytes from {start} on add up to "
-            f"{counted:#04x}: it was read half, or it was never written well. Plug it in anew; if it stays so, try it in another port"
+            f"module memory: checksum at byte {named or position} is {memory[position]:#04x}, the bytes from {start} "
+            f"on add up to {counted:#04x}: the read was incomplete, or the memory was never written correctly. "
+            "Unplug the module and plug it in again; if the error stays, try it in another port"
         )
 
 
 def check_size(memory: bytes, layout: Layout) -> None:
-    """Raises ProtocolError where `memory` is not as long as the layout has it."""
+    """Raises ProtocolError unless `memory` has the size of the layout."""
     if len(memory) != layout.size:
         raise ProtocolError(f"module memory: {len(memory)} bytes, where {layout.standard} has {layout.size}")

@@ -1,7 +1,8 @@
-"""Module memory after SFF-8472 rev 12.4 (SFP+, SFP28): the first halves of A0h and A2h, 256 bytes, to values.
+"""Parse and build module memory after SFF-8472 rev 12.4 (SFP+, SFP28): the first halves of A0h and A2h, 256 bytes.
 
-Rx_LOS (A2h byte 110 bit 1) is the state of a pin and no latch. An internally calibrated module shows powers in 0.1 uW, bias in 2 uA and temperature
-in 1/256 degree; an externally calibrated one shows raw numbers, to be put through its own constants (A2h bytes 56-91, section 9.3).
+Rx_LOS (A2h byte 110 bit 1) is the state of a pin and not a latch. An internally calibrated module reports powers in
+0.1 uW, bias in 2 uA and temperature in 1/256 degree. An externally calibrated one reports raw numbers; its own
+constants (A2h bytes 56-91, section 9.3) convert them.
 """
 
 import math
@@ -27,10 +28,10 @@ from .quantities import BIAS_STEP_MA, TEMPERATURE_STEPS, power_dbm, power_steps
 from .thresholds import Thresholds
 
 IDENTIFIERS: Final = {0x03: "SFP, SFP+ or SFP28", 0x0B: "DWDM SFP"}
-"""SFF-8024 table 4-1, those whose memory has this layout."""
+"""SFF-8024 table 4-1: the identifiers of modules with this layout."""
 
 A2: Final = HALF_PAGE_BYTES
-"""Where A2h begins in what the parser takes."""
+"""The offset of A2h in the bytes that the parser takes."""
 
 LAYOUT: Final = Layout(
     standard="SFF-8472",
@@ -39,7 +40,7 @@ LAYOUT: Final = Layout(
     monitors=(Span(offset=96, length=16, place=A2 + 96, address=A2H),),
 )
 LAYOUT_WITHOUT_A2H: Final = replace(LAYOUT, static=LAYOUT.static[:1], monitors=(Span(offset=0, length=1, place=0),))
-"""Of a module without monitors. That it is still there is all that can be read."""
+"""The layout of a module without monitors: only its identity can be read."""
 
 _CABLE: Final = 8
 _CABLE_BITS: Final = 0b1100  # active and passive copper
@@ -77,13 +78,13 @@ def has_diagnostics(identity: bytes) -> bool:
 
 
 def is_copper(identity: bytes) -> bool:
-    """Whether it is a direct-attach cable: those have no light and mostly no A2h."""
+    """Whether it is a direct-attach cable, which has no light and usually no A2h."""
     return bool(identity[_CABLE] & _CABLE_BITS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Calibration:
-    """Raw numbers to steps of 0.1 uW, steps of 2 uA, and steps of 1/256 degree."""
+    """Conversion of raw numbers to steps of 0.1 uW, 2 uA and 1/256 degree."""
 
     temperature: Callable[[int], float]
     bias: Callable[[int], float]
@@ -92,7 +93,7 @@ class _Calibration:
 
 
 def parse_memory(memory: bytes) -> ModuleMemory:
-    """Raises ProtocolError where this is not the memory of an SFF-8472 module with sound check sums, or where it has no monitors."""
+    """Raises ProtocolError when this is not an SFF-8472 memory with valid checksums, or the module has no monitors."""
     check_size(memory, LAYOUT)
     if memory[0] not in IDENTIFIERS:
         known = ", ".join(f"{IDENTIFIERS[one]} {one:#04x}" for one in IDENTIFIERS)
@@ -109,10 +110,10 @@ def parse_memory(memory: bytes) -> ModuleMemory:
     if is_copper(memory):
         return _dark(identity)
     if not has_diagnostics(memory):
-        why = "its A2h hides behind a change of address" if memory[_DIAGNOSTICS] & _CHANGES_ADDRESS else "it has no A2h"
+        why = "its A2h needs a change of address" if memory[_DIAGNOSTICS] & _CHANGES_ADDRESS else "it has no A2h"
         raise ProtocolError(
-            f"module {identity['vendor']} {identity['part']}: nothing measures its light (SFF-8472: {why}). "
-            "Take a module with digital diagnostics"
+            f"module {identity['vendor']} {identity['part']}: it does not measure its light (SFF-8472: {why}). "
+            "Use a module with digital diagnostics"
         )
     check_sum(memory, A2, _CALIBRATION_SUM, named="95 of A2h")
     status = memory[_STATUS]
@@ -148,7 +149,7 @@ def build_memory(
     identifier: int = 0x03,
     temperature_c: float = 35.0,
 ) -> bytes:
-    """The memory of an internally calibrated module, as a twin shows it: with the state of its loss of signal, and without thresholds."""
+    """The memory of an internally calibrated module as a twin simulates it, with loss of signal, without thresholds."""
     memory = bytearray(LAYOUT.size)
     memory[0], memory[1], memory[2] = identifier, 0x04, 0x07  # two-wire interface, LC
     for place, words in ((_VENDOR, vendor), (_PART, part), (_REVISION, revision), (_SERIAL, serial)):
@@ -170,7 +171,7 @@ _INTERNAL: Final = _Calibration(temperature=float, bias=float, tx_power=float, r
 
 
 def _external(memory: bytes) -> _Calibration:
-    """Raises ProtocolError where the constants are no numbers: then the module is not calibrated at all."""
+    """Raises ProtocolError when the constants are not numbers: then the module is not calibrated at all."""
     constants = struct.unpack_from(">5f", memory, _RX_CONSTANTS)
     if not all(math.isfinite(constant) for constant in constants):
         raise ProtocolError(
@@ -192,7 +193,7 @@ def _external(memory: bytes) -> _Calibration:
 
 
 def _line(memory: bytes, start: int) -> Callable[[int], float]:
-    """Slope in 1/256, and a signed offset in steps."""
+    """A function from raw numbers: slope in 1/256, and a signed offset in steps."""
     slope, offset = struct.unpack_from(">Hh", memory, start)
     return lambda raw: raw * slope / 256 + offset
 

@@ -1,9 +1,10 @@
-"""Module memory after SFF-8636 rev 2.11 (QSFP28): the lower page, upper page 00h and the thresholds of page 03h to values, and back.
+"""Parse and build module memory after SFF-8636 rev 2.11 (QSFP28): the lower page, page 00h, thresholds of page 03h.
 
-The receiver's loss-of-signal flags (byte 3) are latched: set when a lane lost its light at any time since the read before, cleared by the read, and
-set again at once while the light stays away. Received power (bytes 34-41) is the average of a lane in steps of 0.1 uW, bias (42-49) in steps of 2 uA.
-Page 03h is optional and has no check sum: a module without it shows page 00h in its place (section 6.1, page select), or a driver does not give it; then
-there are no thresholds.
+The receiver's loss-of-signal flags (byte 3) are latched. A flag is set when a lane lost its light at any time since the
+previous read; the read clears it, and it is set again at once while the light is away. Received power (bytes 34-41) is
+the average of a lane in steps of 0.1 uW, bias (42-49) in steps of 2 uA. Page 03h is optional and has no checksum. A
+module without it returns page 00h in its place (section 6.1, page select), or its driver refuses the read; then there
+are no thresholds.
 """
 
 import struct
@@ -27,14 +28,14 @@ from .quantities import BIAS_STEP_MA, TEMPERATURE_STEPS, power_dbm, power_steps
 from .thresholds import Thresholds
 
 PAGE_03H: Final = 256
-"""Where page 03h begins in what the parser takes."""
+"""The offset of page 03h in the bytes that the parser takes."""
 THRESHOLD_BYTES: Final = 72
 """Bytes 128-199 of page 03h (table 6-33): temperature, supply voltage, received power, bias, transmitted power."""
 MEMORY_BYTES: Final = PAGE_03H + THRESHOLD_BYTES
 LANES: Final = 4
 
 IDENTIFIERS: Final = {0x0C: "QSFP", 0x0D: "QSFP+", 0x11: "QSFP28"}
-"""SFF-8024 table 4-1, those whose memory has this layout; CMIS modules (QSFP-DD, OSFP) have another."""
+"""SFF-8024 table 4-1: the identifiers of modules with this layout. CMIS modules (QSFP-DD, OSFP) have another."""
 
 LAYOUT: Final = Layout(
     standard="SFF-8636",
@@ -46,7 +47,7 @@ LAYOUT: Final = Layout(
     monitors=(Span(offset=0, length=58, place=0),),  # to the end of the transmitted powers
 )
 LAYOUT_FLAT: Final = replace(LAYOUT, static=LAYOUT.static[:1])
-"""Of a module that has no pages but 00h."""
+"""The layout of a module that has page 00h only."""
 
 _STATUS: Final = 2
 _FLAT: Final = 0x04
@@ -73,12 +74,12 @@ _THRESHOLDS: Final = {
 
 
 def is_flat(head: bytes) -> bool:
-    """Whether a module with these first bytes has no pages but 00h."""
+    """Whether a module with these first bytes has page 00h only."""
     return bool(head[_STATUS] & _FLAT)
 
 
 def parse_memory(memory: bytes) -> ModuleMemory:
-    """Raises ProtocolError where this is not the memory of an SFF-8636 module with sound check sums."""
+    """Raises ProtocolError when this is not an SFF-8636 memory with valid checksums."""
     check_size(memory, LAYOUT)
     identifier = memory[0]
     if identifier not in IDENTIFIERS:
@@ -86,7 +87,8 @@ def parse_memory(memory: bytes) -> ModuleMemory:
         raise ProtocolError(f"module memory: identifier {identifier:#04x} is not an SFF-8636 module ({known})")
     if memory[_UPPER_IDENTIFIER] != identifier:
         raise ProtocolError(
-            f"module memory: identifier {identifier:#04x} at byte 0 but {memory[_UPPER_IDENTIFIER]:#04x} at byte 128: not upper page 00h"
+            f"module memory: identifier {identifier:#04x} at byte 0 but {memory[_UPPER_IDENTIFIER]:#04x} at byte 128: "
+            "not upper page 00h"
         )
     check_sum(memory, _UPPER_IDENTIFIER, _BASE_SUM)
     check_sum(memory, _BASE_SUM + 1, _EXTENDED_SUM)
@@ -124,7 +126,10 @@ def build_memory(
     temperature_c: float = 35.0,
     technology: int = 0x40,
 ) -> bytes:
-    """The memory of a module as a twin shows it; `technology` 0x40 is a 1310 nm DFB laser. Lanes that are not given are dark and without flags. It has no thresholds."""
+    """The memory of a module as a twin simulates it, without thresholds.
+
+    Lanes that are not named are dark and without flags. `technology` 0x40 is a 1310 nm DFB laser.
+    """
     memory = bytearray(MEMORY_BYTES)
     memory[0] = memory[_UPPER_IDENTIFIER] = identifier
     memory[1] = 0x08  # revision compliance: SFF-8636 rev 2.8 or later
@@ -146,7 +151,7 @@ def build_memory(
 
 
 def _thresholds(memory: bytes) -> Thresholds | None:
-    """None where page 03h was not read, or where page 00h, or nothing at all, shows in its place."""
+    """None when page 03h was not read, or when page 00h, or zeros, came in its place."""
     page = memory[PAGE_03H:]
     if (
         is_flat(memory)

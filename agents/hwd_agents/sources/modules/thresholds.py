@@ -1,4 +1,4 @@
-"""Thresholds: beyond which values a module itself warns and raises an alarm, as SFF-8472, SFF-8636 and CMIS lay them out alike."""
+"""Thresholds at which a module itself warns and raises alarms; SFF-8472, SFF-8636 and CMIS share their layout."""
 
 import struct
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from typing import Final, Self
 from .quantities import BIAS_STEP_MA, TEMPERATURE_STEPS, power_dbm
 
 SIZE: Final = 8
-"""Of one quantity: high alarm, low alarm, high warning, low warning, in the quantity's own steps."""
+"""High alarm, low alarm, high warning and low warning of one quantity, in the quantity's own steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Of one quantity; None where the module states no power at all (zero steps)."""
+    """The four thresholds of one quantity; None when the module states no power (zero steps)."""
 
     low_alarm: float | None
     low_warning: float | None
@@ -30,7 +30,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """Powers and bias are those of each lane."""
+    """The thresholds of a module; those for power and bias apply to each lane."""
 
     temperature_c: Limits
     bias_ma: Limits
@@ -41,7 +41,7 @@ class Thresholds:
     def of(
         cls, memory: bytes, *, temperature: int, bias: int, tx_power: int, rx_power: int, multiplier: int = 1
     ) -> Self | None:
-        """Read at these places; `multiplier` is that of bias. None where all of it is zero: the module has none."""
+        """Parse them at these offsets; `multiplier` scales the bias. None when all bytes are zero: it has none."""
         parts = [memory[at : at + SIZE] for at in (temperature, bias, tx_power, rx_power)]
         if not any(map(any, parts)):
             return None

@@ -1,4 +1,4 @@
-"""PHYs of a twin host whose twin is on another machine: its clock says nothing here."""
+"""DistantPhys: the PHYs of a twin host whose twin runs on another machine, so that its stamps cannot be used."""
 
 import asyncio
 import logging
@@ -11,7 +11,7 @@ from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import HwdError
 
 ASK_EVERY_S: Final = 0.02
-"""How far apart a change of a PHY, on a twin of another machine, and what was known before it are at most, but for the way there and back."""
+"""Longest time between a PHY change on a remote twin and the state known before it, without the network delay."""
 
 _log = logging.getLogger(__name__)
 
@@ -19,8 +19,8 @@ _log = logging.getLogger(__name__)
 class DistantPhys:
     """PhySource.
 
-    Answers and what is told come in one order: a change that comes after an answer happened after its question was asked. So the twin is asked often while a
-    port is observed: `ask` lets it tell its PHYs, and returns when it has answered.
+    Answers and reports arrive in one order: a change that arrives after an answer happened after that question was
+    asked. So the twin is asked often while a port is observed: `ask` requests its PHYs and returns after the answer.
     """
 
     note: SourceNote
@@ -36,17 +36,17 @@ class DistantPhys:
         self._hurry = asyncio.Event()
 
     def observe(self, interface: str, on: bool) -> None:
-        """Ask often, or not at all."""
+        """Poll often, or not at all."""
         (self._observed.add if on else self._observed.discard)(interface)
         if on:
             self._hurry.set()
 
     def why_not(self, interface: str) -> str:
-        """As its note: the twin tells of all PHYs or of none."""
+        """The reason in its note: the twin reports all PHYs or none."""
         return self.note.why_not
 
     async def open_phy(self, on_change: Callable[[str, bool, int, int], None], on_note: Callable[[], None]) -> None:
-        """Tell each PHY as it is now, then each change, until cancelled."""
+        """Report each PHY as it is now, then each change, until cancelled."""
         self._on_change = on_change
         for interface, (up, earliest_ns, at_ns) in self._known.items():
             on_change(interface, up, earliest_ns, at_ns)
@@ -57,15 +57,15 @@ class DistantPhys:
             try:
                 await self._ask()
             except HwdError as error:
-                _log.debug("its twin was not asked for its PHYs: %s", error)
+                _log.debug("could not ask the twin for its PHYs: %s", error)
             await asyncio.sleep(ASK_EVERY_S)
 
     def answered(self, asked_ns: int) -> None:
-        """What the twin told before this answer was so when it was asked."""
+        """Record that what the twin had reported before this answer was still true when it was asked."""
         self._asked_ns = asked_ns if self._asked_ns is None else max(asked_ns, self._asked_ns)
 
     def take(self, frame: hostwire.PhyTold) -> None:
-        """The twin told of a PHY. One that is as it was known is no news."""
+        """Take the twin's report of a PHY; ignore one that changes nothing."""
         at_ns = self._clock.monotonic_ns()
         known = self._known.get(frame.interface)
         if known is not None and known[0] == frame.up:

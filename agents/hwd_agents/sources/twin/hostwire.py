@@ -1,9 +1,10 @@
-"""The wire between a twin host and its agent: what a kernel and its NICs would have shown, as length-prefixed JSON.
+"""The wire between a twin host and its agent: the reports of a simulated kernel and its NICs, as length-prefixed JSON.
 
-Each frame is a 32-bit big-endian length and one JSON object. The agent says Hello; the twin answers Welcome, every link and every PHY, and SnapshotEnd;
-from then on it tells changes by itself, and both ask and answer in any order. `stamp_ns` is the twin's machine's CLOCK_REALTIME at the change, just as a
-kernel receive stamp is: the agent turns it into its host's time with its own clock, so that one clock moves every stamp of a twin host. To an agent on
-another machine these stamps say nothing; it knows what it knew when it asked last, for answers and what is told come in order.
+Each frame is a 32-bit big-endian length and one JSON object. The agent sends Hello. The twin answers Welcome, every
+link and every PHY, and SnapshotEnd; from then on it reports changes, and both ask and answer in any order. `stamp_ns`
+is CLOCK_REALTIME of the twin's machine at the change, as in a kernel receive stamp. The agent converts it to its host's
+time with its own clock, so that one clock moves every stamp of a twin host. An agent on another machine cannot use
+these stamps. It relies on the order instead: answers and reports arrive in the order in which they were sent.
 """
 
 import struct
@@ -43,20 +44,20 @@ class _Frame(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
 
 
 class Hello(_Frame, frozen=True, kw_only=True, tag="hello"):
-    """First frame of the agent; `host` is whom it takes the twin for."""
+    """First frame of the agent; `host` is the twin host that it expects."""
 
     version: int = VERSION
     host: str
 
 
 class Refresh(_Frame, frozen=True, kw_only=True, tag="refresh"):
-    """Tell all links and PHYs again; answered by them and SnapshotEnd."""
+    """Request for all links and PHYs; answered by them and SnapshotEnd."""
 
     id: int
 
 
 class ReadModule(_Frame, frozen=True, kw_only=True, tag="read-module"):
-    """Answered by Module or Refused. Latched flags of the module are cleared by it."""
+    """Answered by Module or Refused. It clears the latched flags of the module."""
 
     id: int
     interface: str
@@ -70,7 +71,10 @@ class ReadFile(_Frame, frozen=True, kw_only=True, tag="read-file"):
 
 
 class ReadSetting(_Frame, frozen=True, kw_only=True, tag="read-setting"):
-    """The state of what `value` is about (`hwd_agents.sources.setting_source`); answered by SettingRead or Refused."""
+    """Request for the state of the subject of `value` (`hwd_agents.sources.setting_source`).
+
+    Answered by SettingRead or Refused.
+    """
 
     id: int
     interface: str
@@ -79,7 +83,7 @@ class ReadSetting(_Frame, frozen=True, kw_only=True, tag="read-setting"):
 
 
 class ChangeSetting(_Frame, frozen=True, kw_only=True, tag="change-setting"):
-    """Bring what `value` is about into `state`; answered by SettingRead or Refused."""
+    """Request to bring the subject of `value` into `state`; answered by SettingRead or Refused."""
 
     id: int
     interface: str
@@ -103,7 +107,7 @@ class ClosePort(_Frame, frozen=True, kw_only=True, tag="close-port"):
 
 
 class Datagram(_Frame, frozen=True, kw_only=True, tag="datagram"):
-    """A datagram, either way; `interface` is the twin host's own, `stamp_ns` of an incoming one its receipt."""
+    """A datagram, in either direction; `interface` is the twin host's, `stamp_ns` the receipt of an incoming one."""
 
     interface: str
     source: tuple[str, int]
@@ -113,24 +117,30 @@ class Datagram(_Frame, frozen=True, kw_only=True, tag="datagram"):
 
 
 class Welcome(_Frame, frozen=True, kw_only=True, tag="welcome"):
-    """First frame of the twin. `life` changes when its counters start anew; `notes` say what its sources see: link, datagrams, module, file, phy."""
+    """First frame of the twin. `life` changes when its counters restart.
+
+    `notes` describe its sources by name: link, datagrams, module, file, phy.
+    """
 
     version: int = VERSION
     host: str
     life: str
     notes: dict[str, SourceNote]
     clock_step_s: float = 0.0
-    """How far its clock was stepped so far, all steps together."""
+    """The sum of all steps of its clock so far."""
 
 
 class ClockStepped(_Frame, frozen=True, kw_only=True, tag="clock-stepped"):
-    """The host's clock was stepped; `clock_step_s` is all steps together."""
+    """The host's clock was stepped; `clock_step_s` is the sum of all steps."""
 
     clock_step_s: float
 
 
 class LinkTold(_Frame, frozen=True, kw_only=True, tag="link"):
-    """A link; `snapshot`: asked for, so that it may be old; else it changed at `stamp_ns`. `present` false: it was removed."""
+    """The state of a link. `snapshot`: it was asked for and may be old; else it changed at `stamp_ns`.
+
+    `present` false: the interface was removed.
+    """
 
     link: LinkState
     present: bool
@@ -139,7 +149,10 @@ class LinkTold(_Frame, frozen=True, kw_only=True, tag="link"):
 
 
 class PhyTold(_Frame, frozen=True, kw_only=True, tag="phy"):
-    """The NIC's own PHY came up or went down, or (`snapshot`) is as it is. `age_ns`: how long after that this is told, for whoever is on another machine."""
+    """The NIC's own PHY came up or went down; with `snapshot` it is the present state.
+
+    `age_ns`: the time from the change to this report, for an agent on another machine.
+    """
 
     interface: str
     up: bool
@@ -149,7 +162,7 @@ class PhyTold(_Frame, frozen=True, kw_only=True, tag="phy"):
 
 
 class SnapshotEnd(_Frame, frozen=True, kw_only=True, tag="snapshot-end"):
-    """All was told; `id` of the Refresh, 0 after Hello."""
+    """The end of a snapshot; `id` of the Refresh, 0 after Hello."""
 
     id: int
 
@@ -160,7 +173,7 @@ class Module(_Frame, frozen=True, kw_only=True, tag="module"):
 
 
 class File(_Frame, frozen=True, kw_only=True, tag="file"):
-    """`text` None: there is no such file."""
+    """`text` None: the file does not exist."""
 
     id: int
     text: str | None
@@ -179,7 +192,7 @@ class SettingRead(_Frame, frozen=True, kw_only=True, tag="setting-read"):
 
 
 class Refused(_Frame, frozen=True, kw_only=True, tag="refused"):
-    """The question `id` cannot be answered; 0: the Hello. `forbidden`: it will not be, however often it is asked."""
+    """Question `id` cannot be answered; 0: the Hello. `forbidden`: asking again will not help."""
 
     id: int
     why: str
@@ -210,7 +223,7 @@ _from_twin: msgspec.json.Decoder[FromTwin] = msgspec.json.Decoder(FromTwin)
 
 
 def encode_frame(frame: FromAgent | FromTwin) -> bytes:
-    """The bytes of one frame, its length before it."""
+    """The bytes of one frame, with its length in front."""
     payload = _encoder.encode(frame)
     return _LENGTH.pack(len(payload)) + payload
 
@@ -232,7 +245,7 @@ class Unframer:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The payloads that are whole now. Raises ProtocolError at a length over the limit; the stream is lost then."""
+        """The payloads that are complete now. Raises ProtocolError for a length over the limit; the stream is lost."""
         self._buffer += data
         payloads: list[bytes] = []
         at = 0

@@ -1,4 +1,4 @@
-"""The agent's end of one connection to a twin host."""
+"""HostWireClient: the agent's end of one connection to a twin host."""
 
 import asyncio
 import itertools
@@ -12,13 +12,14 @@ from hwd_drivers.core.errors import DeadlineError, LinkError, ProtocolError, Ref
 
 AnswerT = TypeVar("AnswerT", bound=hostwire.Answer)
 Told = hostwire.Welcome | hostwire.ClockStepped | hostwire.LinkTold | hostwire.PhyTold | hostwire.Datagram
-"""What a twin tells without being asked."""
+"""What a twin reports without being asked."""
 
 
 class HostWireClient(asyncio.Protocol):
-    """Used once. `welcome` and `lost` are futures: the twin's first frame, and the cause of the end (an exception as its result).
+    """One connection, used once. `welcome` is a future of the twin's first frame.
 
-    `on_told` gets what the twin tells by itself, in its order.
+    `lost` is a future whose result is the exception that ended the connection. `on_told` is called with each report of
+    the twin, in order.
     """
 
     def __init__(self, host: str, on_told: Callable[[Told], None]) -> None:
@@ -40,7 +41,7 @@ class HostWireClient(asyncio.Protocol):
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
-        self._end(LinkError(f"{self._host}: its twin hung up" + (f": {exc}" if exc else "")))
+        self._end(LinkError(f"{self._host}: its twin disconnected" + (f": {exc}" if exc else "")))
 
     @override
     def data_received(self, data: bytes) -> None:
@@ -51,7 +52,7 @@ class HostWireClient(asyncio.Protocol):
             self._end(error)
 
     async def greeted(self) -> hostwire.Welcome:
-        """Wait until the twin has welcomed us and told everything. Raises what ended the connection before that."""
+        """Wait for the twin's Welcome and its whole snapshot. Raises what ended the connection before that."""
         snapshot = self._waiting[0]
         either: list[asyncio.Future[Any]] = [snapshot, self.lost]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -63,12 +64,16 @@ class HostWireClient(asyncio.Protocol):
             case _ if self.welcome.done():
                 return self.welcome.result()
             case _:
-                raise ProtocolError(f"{self._host}: its twin told its state before its welcome")
+                raise ProtocolError(f"{self._host}: its twin sent its state before Welcome")
 
     async def ask(
         self, make: Callable[[int], hostwire.FromAgent], expected: type[AnswerT], *, deadline_s: float
     ) -> AnswerT:
-        """Ask, wait for the answer. Raises LinkError where the twin cannot or goes, RefusedError where it will not, DeadlineError after `deadline_s`."""
+        """Ask, and wait for the answer.
+
+        Raises LinkError when the twin cannot answer or disconnects, RefusedError when it refuses, DeadlineError after
+        `deadline_s`.
+        """
         if self.lost.done():
             raise self.lost.result()
         number = next(self._numbers)
@@ -92,26 +97,26 @@ class HostWireClient(asyncio.Protocol):
                 raise ProtocolError(f"{self._host}: its twin answered {type(answer).__name__}, not {expected.__name__}")
 
     def send(self, frame: hostwire.FromAgent) -> None:
-        """Send without waiting for anything."""
+        """Send without waiting for an answer."""
         if self._transport is not None:
             self._transport.write(hostwire.encode_frame(frame))
 
     def close(self) -> None:
         """Hang up."""
-        self._end(LinkError(f"{self._host}: we hung up on its twin"))
+        self._end(LinkError(f"{self._host}: we disconnected from its twin"))
 
     def _take(self, frame: hostwire.FromTwin) -> None:
         match frame:
             case hostwire.Welcome():
                 if self.welcome.done():
-                    raise ProtocolError(f"{self._host}: its twin said Welcome twice")
+                    raise ProtocolError(f"{self._host}: its twin sent Welcome twice")
                 self.welcome.set_result(frame)
                 self._on_told(frame)
             case hostwire.ClockStepped() | hostwire.LinkTold() | hostwire.PhyTold() | hostwire.Datagram():
                 self._on_told(frame)
             case _:
                 waiting = self._waiting.get(frame.id)
-                if waiting is not None and not waiting.done():  # else its question was given up
+                if waiting is not None and not waiting.done():  # else the asker has given up
                     waiting.set_result(frame)
 
     def _end(self, cause: LinkError | ProtocolError) -> None:

@@ -1,7 +1,7 @@
-"""The twin's end of the wire between a twin host and its agent (`hwd_agents.sources.twin.hostwire`).
+"""HostWireServer: the twin's end of the wire between a twin host and its agent (`hwd_agents.sources.twin.hostwire`).
 
 listener = await dialer.listen(lambda: HostWireServer(host, clock), "unix:/run/h0.sock")     # host: TwinHost
-wire.tell_link(state)                                                                       # to each wire that `attached` gave
+wire.tell_link(state)                                          # for each wire that `attached` was called with
 """
 
 import asyncio
@@ -46,24 +46,24 @@ from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import HwdError, ProtocolError, RefusedError
 
 FIRST_FREE_PORT: Final = 49152
-"""Where UDP ports that nobody asked for by number begin (RFC 6335)."""
+"""The first of the UDP ports that are chosen when the agent asks for port 0 (RFC 6335)."""
 
 _log = logging.getLogger(__name__)
 
 
 class TwinHost(Protocol):
-    """What a twin host shows on its wire. All calls come from the event loop and must not wait."""
+    """The state of a twin host, for its wire. All calls come from the event loop and must not wait."""
 
     name: str
     life: str
-    """Another one whenever the counters of its links start anew."""
+    """Takes another value whenever the counters of its links restart."""
     clock_step_s: float
-    """How far its clock was stepped so far."""
+    """The sum of all steps of its clock so far."""
     notes: Mapping[str, SourceNote]
-    """What its sources see, by name: link, datagrams, module, file, phy. One that is missing is not there."""
+    """The notes of its sources by name: link, datagrams, module, file, phy. A source that is absent does not exist."""
 
     def links(self) -> Sequence[LinkState]:
-        """Every interface that is there."""
+        """Every interface that exists."""
         ...
 
     def phys(self) -> Mapping[str, bool]:
@@ -71,31 +71,34 @@ class TwinHost(Protocol):
         ...
 
     def module(self, interface: str) -> bytes:
-        """Its memory, as the parser of its standard takes it, latched flags cleared by the call. Raises HwdError where there is no module."""
+        """The memory of its module, as the parser of its standard takes it; the call clears latched flags.
+
+        Raises HwdError when there is no module.
+        """
         ...
 
     def file(self, path: str) -> str | None:
-        """The text of a file under /sys, None where there is none."""
+        """The text of a file under /sys, None when it does not exist."""
         ...
 
     def read_setting(self, interface: str, setting: Setting, value: Json) -> Json:
-        """The state of what `value` is about. Raises RefusedError where this host does not have it."""
+        """The state of the subject of `value`. Raises RefusedError when this host does not have it."""
         ...
 
     def change_setting(self, interface: str, setting: Setting, value: Json, state: Json) -> None:
-        """Bring what `value` is about into `state`. Raises RefusedError where this host cannot."""
+        """Bring the subject of `value` into `state`. Raises RefusedError when this host cannot."""
         ...
 
     def on_datagram(self, interface: str, source: tuple[str, int], target: tuple[str, int], payload: bytes) -> None:
-        """The agent sends; it goes where the light of `interface` goes, or nowhere."""
+        """Take a datagram that the agent sends; deliver it where the light of `interface` goes, if anywhere."""
         ...
 
     def attached(self, wire: "HostWireServer") -> None:
-        """An agent is there and has the snapshot: tell changes to `wire` from now on."""
+        """An agent has connected and has the snapshot: report changes to `wire` from now on."""
         ...
 
     def detached(self, wire: "HostWireServer") -> None:
-        """It is gone; called once for each that was attached."""
+        """The agent has disconnected; called once for each call of `attached`."""
         ...
 
 
@@ -128,21 +131,21 @@ class HostWireServer(asyncio.Protocol):
             for payload in self._unframer.feed(data):
                 self._take(decode_from_agent(payload))
         except ProtocolError as error:
-            _log.warning("%s: hung up on the agent: %s", self._host.name, error)
+            _log.warning("%s: disconnected the agent: %s", self._host.name, error)
             self.close()
 
     def tell_link(self, link: LinkState, *, present: bool = True, stamp_ns: int | None = None) -> None:
-        """`link` changed, or was removed, at `stamp_ns` (CLOCK_REALTIME; now, where it is left out)."""
+        """Report that `link` changed, or was removed, at `stamp_ns` (CLOCK_REALTIME; None: now)."""
         self._send(LinkTold(link=link, present=present, snapshot=False, stamp_ns=self._stamp(stamp_ns)))
 
     def tell_phy(self, interface: str, up: bool, *, stamp_ns: int | None = None) -> None:
-        """The PHY of `interface` came up or went down."""
+        """Report that the PHY of `interface` came up or went down."""
         at_ns = self._stamp(stamp_ns)
         age_ns = max(0, self._clock.wall_ns() - at_ns)
         self._send(PhyTold(interface=interface, up=up, snapshot=False, stamp_ns=at_ns, age_ns=age_ns))
 
     def tell_clock_step(self, clock_step_s: float) -> None:
-        """The host's clock is off by so much from now on, all steps together."""
+        """Report that the host's clock was stepped; `clock_step_s` is the sum of all steps."""
         self._send(ClockStepped(clock_step_s=clock_step_s))
 
     def tell_datagram(
@@ -154,7 +157,7 @@ class HostWireServer(asyncio.Protocol):
         *,
         stamp_ns: int | None = None,
     ) -> bool:
-        """A datagram came to `interface`. False: the agent has no such port open, and nothing was sent."""
+        """Send a datagram that arrived at `interface`. False: the agent has no such port open, and nothing was sent."""
         if (interface, target[1]) not in self._ports:
             return False
         self._send(
@@ -163,7 +166,7 @@ class HostWireServer(asyncio.Protocol):
         return True
 
     def close(self) -> None:
-        """Hang up, after what is written."""
+        """Disconnect after all pending bytes are sent."""
         if self._transport is not None:
             self._transport.close()
 
@@ -194,7 +197,10 @@ class HostWireServer(asyncio.Protocol):
         if self._attached:
             raise ProtocolError("a second Hello")
         if hello.version != VERSION or hello.host != self._host.name:
-            why = f"this is host {self._host.name}, wire version {VERSION}; asked for was {hello.host}, version {hello.version}"
+            why = (
+                f"this is host {self._host.name}, wire version {VERSION}; "
+                f"the agent asked for {hello.host}, version {hello.version}"
+            )
             self._send(Refused(id=0, why=why))
             self.close()
             return

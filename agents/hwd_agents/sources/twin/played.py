@@ -1,4 +1,4 @@
-"""A twin host that is played by hand, and light between several of them: for the tests of agents, and to try one without a rack."""
+"""PlayedHost: a twin host whose state changes only by calls, for the tests of agents and to try one without a rack."""
 
 from collections.abc import Mapping
 
@@ -21,7 +21,7 @@ LINK_LOCAL_GID = "fe80:0000:0000:0000:0a00:00ff:fe00:0001"
 
 
 class PlayedHost(TwinHost):
-    """Ports appear with `plug`, and change only by the calls below: nothing follows from anything else.
+    """Ports are created by `plug` and change only by the calls below: no change causes another.
 
     host = PlayedHost("h0"); host.plug("eth0", ip="10.0.0.1", rdma="mlx5_0")
     await dialer.listen(lambda: HostWireServer(host, clock), "mem:h0")
@@ -43,7 +43,7 @@ class PlayedHost(TwinHost):
         }
         self.files: dict[str, str] = {}
         self.states: dict[tuple[str, str, str], Json] = {}
-        """By interface, setting and subject; set them to what a host starts with. One that is not here is not supported."""
+        """By interface, setting and subject; set them to the initial states. An absent setting is unsupported."""
         self.clock_step_s = 0.0
         self.lit_dbm = LIT_DBM
         self.modules_read = 0
@@ -58,7 +58,7 @@ class PlayedHost(TwinHost):
         self._wires: list[HostWireServer] = []
 
     def plug(self, interface: str, *, ip: str = "", rdma: str = "", ifindex: int = 1) -> None:
-        """Make an interface, dark and without carrier."""
+        """Create an interface, dark and without carrier."""
         self._links[interface] = _dark(interface, ifindex)
         self._ips[interface] = ip
         self._phys[interface] = self._lit[interface] = False
@@ -81,13 +81,13 @@ class PlayedHost(TwinHost):
         self._lost[interface] |= not lit
 
     def phy(self, interface: str, *, up: bool, stamp_ns: int | None = None) -> None:
-        """Let the firmware bring its PHY up or down, `stamp_ns` (CLOCK_REALTIME) where that was before now."""
+        """Let the firmware bring its PHY up or down, at `stamp_ns` (CLOCK_REALTIME) or now."""
         self._phys[interface] = up
         for wire in self._wires:
             wire.tell_phy(interface, up, stamp_ns=stamp_ns)
 
     def carrier(self, interface: str, *, up: bool, flaps: int = 0, told: bool = True) -> None:
-        """Set the carrier, after `flaps` more changes to and fro that are only counted; `told` false: the kernel says nothing of it."""
+        """Set the carrier after `flaps` changes that are only counted; `told` false: the kernel sends no notice."""
         old = self._links[interface]
         changes = flaps + (old.carrier != up)
         self._links[interface] = LinkState(
@@ -112,12 +112,12 @@ class PlayedHost(TwinHost):
         self.files[f"{folder}/gid_attrs/types/0"] = "RoCE v2\n"
 
     def join(self, interface: str, other: "PlayedHost", others: str) -> None:
-        """Let datagrams pass between two interfaces while both have carrier."""
+        """Pass datagrams between two interfaces while both have carrier."""
         self._joined[interface] = (other, others)
         other._joined[others] = (self, interface)
 
     def step_clock(self, step_s: float) -> None:
-        """Set the clock of the host forward, or back, by so much."""
+        """Step the clock of the host by so much, forward or back."""
         self.clock_step_s += step_s
         for wire in self._wires:
             wire.tell_clock_step(self.clock_step_s)

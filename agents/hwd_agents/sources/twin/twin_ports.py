@@ -14,7 +14,7 @@ AnswerT = TypeVar("AnswerT", bound=hostwire.Answer)
 
 
 class Twin(Protocol):
-    """The way to a twin host."""
+    """The connection to a twin host."""
 
     @property
     def why_not(self) -> str:
@@ -22,16 +22,16 @@ class Twin(Protocol):
         ...
 
     async def ask(self, make: Callable[[int], hostwire.FromAgent], expected: type[AnswerT]) -> AnswerT:
-        """Ask the twin. Raises LinkError when it is away or says no."""
+        """Ask the twin. Raises LinkError when it is away or refuses."""
         ...
 
     def tell(self, frame: hostwire.FromAgent) -> bool:
-        """Tell the twin; False when it is away."""
+        """Send to the twin; False when it is away."""
         ...
 
 
 class TwinDatagrams:
-    """DatagramSource; ports that are open are opened again when the rack comes back."""
+    """DatagramSource; open ports are opened again when the rack is back."""
 
     note: SourceNote
 
@@ -51,7 +51,7 @@ class TwinDatagrams:
         return opened
 
     async def open_again(self) -> None:
-        """The wire is new: the twin knows nothing of the ports."""
+        """Open all ports again after a reconnect: the twin does not know them."""
         for interface, number in list(self._ports):
             await self._ask(interface, self._ports[interface, number].ip, number)
 
@@ -103,7 +103,7 @@ class TwinPort:
         return self._done(not self._closed and self._twin.tell(frame))
 
     def reopen(self) -> bool:
-        """A twin's ports follow its interfaces by themselves."""
+        """Nothing to do: a twin's ports follow its interfaces."""
         return self._done(not self._closed and not self._twin.why_not)
 
     def close(self) -> None:

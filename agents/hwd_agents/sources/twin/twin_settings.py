@@ -10,7 +10,7 @@ from hwd_drivers.core.documents import Json
 
 
 class TwinSettings:
-    """A SettingSource; what the twin's model does not hold it refuses by name."""
+    """A SettingSource; the twin refuses a setting that its model does not have by name."""
 
     def __init__(self, twin: Twin) -> None:
         self._twin = twin

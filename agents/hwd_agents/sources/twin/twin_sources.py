@@ -1,4 +1,4 @@
-"""Sources of a twin host, read over its wire; they come back by themselves when its rack does."""
+"""TwinSources: the sources of a twin host, read over its wire; it reconnects when the rack is back."""
 
 import asyncio
 import logging
@@ -25,20 +25,21 @@ from hwd_drivers.transports.dial import Dialer
 
 RETRY_FIRST_S: Final = 0.05
 RETRY_MOST_S: Final = 1.0
-"""The rack is on this machine, and each of its hosts has one agent: no herd to hold back."""
+"""The rack is on this machine and each of its hosts has one agent, so that no backoff is needed."""
 
 AnswerT = TypeVar("AnswerT", bound=hostwire.Answer)
 _log = logging.getLogger(__name__)
 
 
 class TwinSources:
-    """The wire to one twin host; `run` keeps it up, `sources()` gives what is read over it.
+    """The wire to one twin host; `run` keeps it connected, `sources()` returns the sources that read over it.
 
         twin = TwinSources(TcpDialer(), "unix:/run/h0.sock", clock, host="h0")
         agent = Agent(..., sources=twin.sources())
 
-    On a kernel twin, `sources(link=..., datagrams=...)` takes those two from the kernel. While the rack is away every read raises LinkError, and
-    each note says why. `same_clock`: the twin is on this machine, and its stamps are worth something here.
+    On a kernel twin, `sources(link=..., datagrams=...)` takes those two from the kernel. While the rack is away every
+    read raises LinkError, and each note says why. `same_clock`: the twin is on this machine, so that its stamps can be
+    used here.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class TwinSources:
 
     @property
     def life(self) -> str:
-        """The life of the twin host's counters; the last one known while the rack is away."""
+        """Identifies one run of the twin host's counters; the last one known while the rack is away."""
         return self._life
 
     @property
@@ -87,7 +88,7 @@ class TwinSources:
         settings: SettingSource | None = None,
         drivers: DriverSource | None = None,
     ) -> Sources:
-        """All sources of the host, with link, datagrams and settings from elsewhere where they are given; drivers are the kernel's, where it has a part."""
+        """All sources of the host. A source passed in replaces the twin's; a kernel twin has its kernel's drivers."""
         return Sources(
             link=self.links if link is None else _AfterWelcome(link[0], self._reached),
             link_note=lambda: self.links.note if link is None else link[1],
@@ -103,7 +104,7 @@ class TwinSources:
         )
 
     async def run(self, on_change: Callable[[], None]) -> None:
-        """Keep the wire up until cancelled; `on_change` is called whenever it came or went."""
+        """Keep the wire connected until cancelled; `on_change` is called after each connect and disconnect."""
         self._on_change = on_change
         wait_s = RETRY_FIRST_S
         while True:
@@ -117,7 +118,7 @@ class TwinSources:
             wait_s = min(2 * wait_s, RETRY_MOST_S)
 
     async def ask(self, make: Callable[[int], hostwire.FromAgent], expected: type[AnswerT]) -> AnswerT:
-        """Ask the twin. Raises LinkError when it is away or says no, DeadlineError when it does not answer."""
+        """Ask the twin. Raises LinkError when it is away or refuses, DeadlineError when it does not answer."""
         if self._wire is None:
             raise LinkError(self._why_not)
         asked_ns = self._clock.monotonic_ns()
@@ -130,7 +131,7 @@ class TwinSources:
         await self.ask(lambda number: hostwire.Refresh(id=number), hostwire.SnapshotEnd)
 
     def tell(self, frame: hostwire.FromAgent) -> bool:
-        """Tell the twin; False when it is away."""
+        """Send to the twin; False when it is away."""
         if self._wire is None:
             return False
         self._wire.send(frame)
@@ -204,7 +205,7 @@ class TwinSources:
 
 
 class TwinLinks:
-    """LinkSource. A change lies between the twin's stamp and our receipt; a snapshot says only that it came since we knew last."""
+    """LinkSource. A change lies between the twin's stamp and our receipt, or after the last known state."""
 
     note: SourceNote
 
@@ -213,12 +214,12 @@ class TwinLinks:
         self._clock = clock
         self._on_reading: Callable[[LinkReading], None] | None = None
         self._known: dict[str, LinkReading] = {}
-        self._held_ns: dict[str, int] = {}  # by interface: the latest time at which the known state surely held
-        self._snapshot: dict[str, bool] = {}  # interfaces of the snapshot that is under way
+        self._held_ns: dict[str, int] = {}  # by interface: the latest time at which the known state was certain
+        self._snapshot: dict[str, bool] = {}  # interfaces of the snapshot that is arriving
         self._have_snapshot = asyncio.Event()
 
     async def open(self, on_reading: Callable[[LinkReading], None]) -> None:
-        """Start; waits for the rack, however long that takes."""
+        """Start; waits until the rack is reached, without limit."""
         await self._have_snapshot.wait()
         self._on_reading = on_reading
         for reading in self._known.values():
@@ -235,7 +236,7 @@ class TwinLinks:
         self._on_reading = None
 
     def take(self, frame: hostwire.LinkTold) -> None:
-        """The twin told of a link."""
+        """Take the twin's report of a link."""
         at_ns = self._clock.monotonic_ns()
         interface = frame.link.interface
         held_ns = self._held_ns.get(interface)
@@ -250,7 +251,7 @@ class TwinLinks:
         self._tell(_reading(frame.link, frame.present, origin, at_ns, earliest_ns))
 
     def end_snapshot(self) -> None:
-        """All interfaces that are there were told: what was not is gone."""
+        """Every interface that exists has been reported: any other is gone."""
         at_ns = self._clock.monotonic_ns()
         for interface, known in list(self._known.items()):
             if known.present and interface not in self._snapshot:
@@ -270,7 +271,7 @@ class TwinLinks:
         self._have_snapshot.set()
 
     def forget_snapshot(self) -> None:
-        """The wire is gone: what the next snapshot says is new."""
+        """The wire is lost: the next snapshot starts anew."""
         self._snapshot.clear()
         self._have_snapshot.clear()
 
@@ -281,7 +282,7 @@ class TwinLinks:
 
 
 class _AfterWelcome:
-    """The kernel's links of a twin host, not before its rack was reached once: whose life the counters belong to is known only then."""
+    """The kernel's links of a twin host, after its rack was reached once: then the run of the counters is known."""
 
     def __init__(self, inner: LinkSource, reached: asyncio.Event) -> None:
         self._inner = inner
@@ -311,20 +312,20 @@ class TwinPhys:
         self._held_ns: dict[str, int] = {}
 
     def observe(self, interface: str, on: bool) -> None:
-        """It tells of each change anyway."""
+        """Nothing to do: it reports each change anyway."""
 
     def why_not(self, interface: str) -> str:
-        """As its note: the twin tells of all PHYs or of none."""
+        """The reason in its note: the twin reports all PHYs or none."""
         return self.note.why_not
 
     async def open_phy(self, on_change: Callable[[str, bool, int, int], None], on_note: Callable[[], None]) -> None:
-        """Tell each PHY as it is now, then each change; that its note changed is told by whoever runs the wire."""
+        """Report each PHY as it is now, then each change. `run` of TwinSources reports a change of the note."""
         self._on_change = on_change
         for interface, (up, earliest_ns, at_ns) in self._known.items():
             on_change(interface, up, earliest_ns, at_ns)
 
     def take(self, frame: hostwire.PhyTold) -> None:
-        """The twin told of a PHY."""
+        """Take the twin's report of a PHY."""
         at_ns = self._clock.monotonic_ns()
         held_ns = self._held_ns.get(frame.interface, at_ns)
         self._held_ns[frame.interface] = at_ns
@@ -347,7 +348,7 @@ class TwinModules:
         self._clock = clock
 
     async def read_module(self, interface: str) -> ModuleReading:
-        """Read the module of `interface`; its latched flags are cleared by it."""
+        """Read the module of `interface`; the read clears its latched flags."""
         before_ns = self._clock.monotonic_ns()
         answer = await self._twin.ask(
             lambda number: hostwire.ReadModule(id=number, interface=interface), hostwire.Module

@@ -1,4 +1,4 @@
-"""pyverbs, the Python side of rdma-core: the one place that imports it, and only when a port is opened."""
+"""Verbs: pyverbs, the Python side of rdma-core. Only this module imports it, and only when a port is opened."""
 
 import contextlib
 import importlib
@@ -10,19 +10,19 @@ from hwd_drivers.core.errors import LinkError
 from hwd_drivers.core.reason import reason_of
 
 REMEDY = (
-    "Install python3-pyverbs, which belongs to rdma-core; an agent in a virtual environment sees it where that was "
+    "Install python3-pyverbs, which belongs to rdma-core; an agent in a virtual environment sees it if that was "
     "made with --system-site-packages"
 )
 
 GIVE_BACK_OF_REMOVED: Final = ("RDMAV_ALLOW_DISASSOC_DESTROY", "1")
-"""Read by libibverbs as it starts (ibv_open_device(3)): what is held of a device that was removed can be given back, its files too."""
+"""libibverbs reads it at its start (ibv_open_device(3)): with it the files of a removed device can be closed."""
 
 
 class Verbs:
-    """The classes of pyverbs that are used. Its documentation: rdma-core, Documentation/pyverbs.md."""
+    """The classes of pyverbs that are used here. Documentation: rdma-core, Documentation/pyverbs.md."""
 
     def __init__(self) -> None:
-        """Raises LinkError where it is not there, with the remedy."""
+        """Raises LinkError with the remedy when pyverbs is not installed."""
         os.environ.setdefault(*GIVE_BACK_OF_REMOVED)
         try:
             modules = {
@@ -43,7 +43,7 @@ class Verbs:
 
     @contextlib.contextmanager
     def doing(self, what: str) -> Iterator[None]:
-        """Turns an error of pyverbs into a LinkError that says what was tried."""
+        """Turn an error of pyverbs into a LinkError that names the attempt."""
         try:
             yield
         except (self._error, OSError) as error:

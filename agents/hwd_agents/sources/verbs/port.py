@@ -1,4 +1,4 @@
-"""A port of a real RDMA device: opened by pyverbs, its events and completions taken by the event loop without a thread."""
+"""RdmaDevices and OpenPort: a port of a real RDMA device, whose events the event loop reads without a thread."""
 
 import asyncio
 import ipaddress
@@ -17,7 +17,7 @@ from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import LinkError
 
 EVENT_FILE: Final = "anon_inode:[infinibandevent]"
-"""What the kernel calls the file of a queue of events (drivers/infiniband/core/uverbs_main.c); pyverbs does not tell its number."""
+"""The kernel's name of the file of an event queue (drivers/infiniband/core/uverbs_main.c); pyverbs hides its number."""
 ROCE_V2: Final = 2
 """IBV_GID_TYPE_ROCE_V2."""
 COMPLETIONS: Final = 1024
@@ -27,7 +27,10 @@ _log = logging.getLogger(__name__)
 
 
 class RdmaDevices:
-    """VerbsSource of this machine. Opening a device took 72 ms in an emulated guest, an event or a datagram takes microseconds: all in the event loop."""
+    """VerbsSource of this machine, all in the event loop.
+
+    To open a device took 72 ms in an emulated guest; an event or a datagram takes microseconds.
+    """
 
     def __init__(self, clock: Clock, *, sysfs: Path = Path("/sys"), neighbours: Path = Path("/proc/net/arp")) -> None:
         self._clock = clock
@@ -39,9 +42,9 @@ class RdmaDevices:
         """Open a port. Raises LinkError."""
         name, _, number = device.partition("/")
         if number and not number.isdecimal():
-            raise LinkError(f"{device}: no port of an RDMA device; write {name} or {name}/2")
+            raise LinkError(f"{device}: not a port of an RDMA device; write {name} or {name}/2")
         if not (self._sysfs / "class/infiniband" / name).exists():
-            raise LinkError(f"there is no RDMA device {name}; `rdma link` names those that there are")
+            raise LinkError(f"there is no RDMA device {name}; `rdma link` lists the RDMA devices")
         if self._verbs is None:
             self._verbs = Verbs()
         return OpenPort(
@@ -122,14 +125,15 @@ class OpenPort:
         self._takers.pop(pair.qpn, None)
 
     def drain(self) -> None:
-        """Tell the events and the completions that have come."""
+        """Report the events and completions that are waiting."""
         self._take_events()
         self._take_completions()
 
     def why_gone(self) -> str:
-        """Why it is of no use any more.
+        """Why the port can no longer be used; empty while it can.
 
-        A driver that cannot take a device away under its users (rxe) sends no event: the kernel waits, with the device node gone already, until we close it.
+        A driver that cannot remove a device in use (rxe) sends no event: the device node is gone, and the kernel waits
+        until we close the device.
         """
         if not self._gone:
             path, inode = self._node
@@ -156,7 +160,7 @@ class OpenPort:
         give_back(self._verbs, self._context)
 
     def _seek_gid(self) -> None:
-        """Open the UD queue pair with the GID of our address, where there is one."""
+        """Open the UD queue pair with the GID of our address, if there is one."""
         if self._ip is None:
             self.why_no_datagrams = "no ip is configured for it"
             return
@@ -184,7 +188,7 @@ class OpenPort:
         with self._verbs.doing(f"read the GIDs of {self._name}"):
             gid = ipaddress.IPv6Address(self._context.query_gid(self._number, self._gid_index).gid)
         if str(gid) != self.datagrams.address.gid:
-            self._gone = f"{self._name} has its GID of {self._ip} no more at the same place"
+            self._gone = f"{self._name}: the GID of {self._ip} is no longer at the same index"
 
     def _place(self) -> Place:
         return Place(
@@ -202,7 +206,7 @@ class OpenPort:
             if before.get(number) != target and target.startswith("/dev/infiniband/uverbs"):
                 path = sysfs / "class/infiniband_verbs" / Path(target).name
                 return path, path.stat().st_ino
-        raise LinkError(f"{self._name}: opened, and no file of /dev/infiniband is open")
+        raise LinkError(f"{self._name}: it was opened, but no file of /dev/infiniband is open")
 
     def _take_file(self, before: dict[int, str], what: str) -> int:
         new = [number for number, target in _open_files().items() if target == EVENT_FILE and number not in before]
@@ -245,7 +249,7 @@ class OpenPort:
                     self._queue.ack_events(1)
                 if self._closed:
                     return
-                self._queue.req_notify()  # before the queue is emptied: what comes later makes an event
+                self._queue.req_notify()  # before the queue is drained: later completions make an event
                 self._empty_queue()
         except LinkError as error:
             self._lose(str(error))

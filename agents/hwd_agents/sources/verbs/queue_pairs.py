@@ -15,11 +15,11 @@ from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import LinkError
 
 Q_KEY: Final = 0x6877_6431
-"""Of all our UD queue pairs; one with the highest bit set would be privileged (IBA 1.7, 10.2.5)."""
+"""The Q_Key of all our UD queue pairs; one with the highest bit set would be privileged (IBA 1.7, 10.2.5)."""
 HEADER_BYTES: Final = 40
-"""The global route header, which stands before each datagram received (ibv_post_recv(3))."""
+"""Size of the global route header, which precedes each received datagram (ibv_post_recv(3))."""
 SLOT_BYTES: Final = 1024
-"""The most of one datagram: the MTU of RoCE on an Ethernet of 1500 bytes."""
+"""The largest datagram: the MTU of RoCE on an Ethernet of 1500 bytes."""
 SENDS: Final = 64
 RECEIVES: Final = 128
 RC_BYTES: Final = 8
@@ -29,7 +29,7 @@ RNR_RETRIES_FOR_EVER: Final = 7
 RNR_TIMER: Final = 12
 """0.64 ms (IBA 1.7, table 45)."""
 COMPLETE: Final = "0x2"
-"""Of /proc/net/arp: the link-layer address is known (ATF_COM)."""
+"""A flag of /proc/net/arp: the link-layer address is known (ATF_COM)."""
 _SEND: Final = 1 << 32
 
 _log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a queue pair is made."""
+    """The objects of a device that a queue pair is made on."""
 
     domain: Any
     queue: Any
@@ -50,7 +50,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
-    """A work completion. `why` is empty where it succeeded."""
+    """A work completion. `why` says why it failed; empty when it succeeded."""
 
     id: int
     status: int
@@ -66,7 +66,7 @@ class UdPair:
         self._verbs = verbs
         self._place = place
         self._on_datagram = on_datagram
-        self._ways: dict[str, tuple[str, Any]] = {}  # by GID: the link-layer address it was made with, and the handle
+        self._ways: dict[str, tuple[str, Any]] = {}  # by GID: the link-layer address of the handle, and the handle
         self._free = deque(range(SENDS))
         self._sends = _memory(verbs, place, SENDS * SLOT_BYTES)
         self._receives = _memory(verbs, place, RECEIVES * (HEADER_BYTES + SLOT_BYTES))
@@ -80,10 +80,11 @@ class UdPair:
             self._offer(slot)
 
     def reaches(self, address: VerbsAddress) -> bool:
-        """Whether the way to `address` is known.
+        """Whether an address handle for `address` exists or can be made without a wait.
 
-        The kernel looks the link-layer address up when a way is made, and waits up to a second for it while all of this process stands still
-        (addr_resolve in drivers/infiniband/core/addr.c): so a way is made only to an address that it knows already. It outlasts that knowledge.
+        The kernel looks the link-layer address up when a handle is made, and stops this whole process for up to a
+        second meanwhile (addr_resolve in drivers/infiniband/core/addr.c). So a handle is made only for a link-layer
+        address that the kernel knows already. The handle stays valid after the kernel has forgotten the address.
         """
         known = self._ways.get(address.gid)
         link_layer = neighbour(self._place.neighbours, address.gid)
@@ -128,7 +129,7 @@ class UdPair:
         return True
 
     def completed(self, one: Completed) -> None:
-        """Take a completion of this pair."""
+        """Process a completion of this pair."""
         if one.id & _SEND:
             self._free.append(one.id & ~_SEND)
             if one.why:
@@ -156,7 +157,7 @@ class UdPair:
 
 
 class RcPair:
-    """VerbsConnection. `on_closed`: called when it was given back, whoever did that."""
+    """VerbsConnection. `on_closed` is called when it was closed, whoever closed it."""
 
     def __init__(self, verbs: Verbs, place: Place, retries: Retries, on_closed: "Callable[[RcPair], None]") -> None:
         self._verbs = verbs
@@ -171,7 +172,7 @@ class RcPair:
             self.qpn = int(self._pair.qp_num)
 
     def connect(self, gid: str, qpn: int) -> bool:
-        """Join it to the peer's; False where the link-layer address of the peer is not known yet. Raises LinkError."""
+        """Connect it to the peer's; False when the peer's link-layer address is not known yet. Raises LinkError."""
         if neighbour(self._place.neighbours, gid) is None:
             return False
         attributes = self._verbs.qp.QPAttr(port_num=self._place.port)
@@ -185,7 +186,7 @@ class RcPair:
         attributes.min_rnr_timer = RNR_TIMER
         attributes.max_rd_atomic = attributes.max_dest_rd_atomic = 1
         attributes.ah_attr = _way(self._verbs, self._place, gid)
-        with self._verbs.doing(f"join an RC queue pair to number {qpn} at {gid}"):
+        with self._verbs.doing(f"connect an RC queue pair to number {qpn} at {gid}"):
             self._pair.to_rts(attributes)
             for slot in range(RC_RECEIVES):
                 self._offer(slot)
@@ -206,7 +207,7 @@ class RcPair:
         self._waiting.append(on_sent)
 
     def completed(self, one: Completed) -> None:
-        """Take a completion of this pair; sends complete in the order in which they were posted."""
+        """Process a completion of this pair; sends complete in the order in which they were posted."""
         if self._closed:
             return
         if one.id & _SEND:
@@ -230,7 +231,10 @@ class RcPair:
 
 
 def neighbour(table: Path, gid: str) -> str | None:
-    """The link-layer address of the IPv4 address in `gid`, as the kernel knows it now; None where it does not. `table` is /proc/net/arp (proc(5))."""
+    """The link-layer address that the kernel knows for the IPv4 address in `gid`; None when it knows none.
+
+    `table` is /proc/net/arp (proc(5)).
+    """
     ip = ipaddress.IPv6Address(gid).ipv4_mapped
     for line in table.read_text().splitlines()[1:]:
         fields = line.split()
@@ -240,10 +244,10 @@ def neighbour(table: Path, gid: str) -> str | None:
 
 
 def give_back(verbs: Verbs, *held: Any) -> None:
-    """Close each of them. A device that went away under us refuses (EIO): that keeps none of the others open, and nothing of it is left to hold."""
+    """Close each of them, also when one refuses (EIO), as those of a removed device do: nothing is left of it then."""
     for one in held:
         try:
-            with verbs.doing(f"give back a {type(one).__name__}"):
+            with verbs.doing(f"close a {type(one).__name__}"):
                 one.close()
         except LinkError as error:
             _log.debug("%s", error)
@@ -266,5 +270,5 @@ def _way(verbs: Verbs, place: Place, gid: str) -> Any:
 
 
 def _first_psn(qpn: int) -> int:
-    """Both ends know it without another exchange, and it is another one for each pair (24 bits)."""
+    """The first packet sequence number: both ends can compute it, and it differs for each pair (24 bits)."""
     return qpn * 0x9E37 & 0xFF_FFFF

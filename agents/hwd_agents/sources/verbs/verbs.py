@@ -1,4 +1,4 @@
-"""What RDMA verbs can do for a watcher: one port of a device, its events, datagrams and connections over it."""
+"""Protocols of RDMA verbs as watchers use them: a port of a device, its events, datagrams and connections."""
 
 import math
 from collections.abc import Callable
@@ -9,42 +9,45 @@ from typing import Protocol
 from hwd_agents.wire import VerbsAddress
 
 ACK_UNIT_S = 4.096e-6
-"""IBA 1.7, 9.7.6.1.3: the ACK timeout of a QP is this, times two to the power of its attribute `timeout`."""
+"""Base of the ACK timeout of a QP, multiplied by two to the power of its attribute `timeout` (IBA 1.7, 9.7.6.1.3)."""
 
 
 class PortEvent(StrEnum):
-    """Asynchronous events of a port that matter here (ibv_get_async_event(3))."""
+    """Asynchronous events of a port that are used here (ibv_get_async_event(3))."""
 
     ACTIVE = "port-active"
     """IBV_EVENT_PORT_ACTIVE."""
     ERROR = "port-error"
-    """IBV_EVENT_PORT_ERR: it is not active any more."""
+    """IBV_EVENT_PORT_ERR: the port is no longer active."""
     GID_CHANGE = "gid-change"
-    """IBV_EVENT_GID_CHANGE: its table of GIDs is another one."""
+    """IBV_EVENT_GID_CHANGE: its GID table has changed."""
     SOME_PORT = "some-port"
-    """A port of a device with several became active or stopped being so; pyverbs does not tell which."""
+    """A port of a device with several ports became active or inactive; pyverbs does not report which port."""
     GONE = "gone"
-    """IBV_EVENT_DEVICE_FATAL, or it cannot be used any more: `why_gone` says why."""
+    """IBV_EVENT_DEVICE_FATAL, or the device can no longer be used: `why_gone` says why."""
 
 
 OnEvent = Callable[[PortEvent, int], None]
-"""Called with the event and the time at which it was taken."""
+"""Called with the event and the time at which it was read."""
 OnDatagram = Callable[[bytes, int], None]
-"""Called with the payload and the time at which its completion was taken."""
+"""Called with the payload and the time at which its completion was read."""
 OnSent = Callable[[str, int], None]
-"""Called when a send has completed: empty, or why it failed, and the time at which that was taken."""
+"""Called when a send has completed, with why it failed (empty: it did not) and the time of reading the completion."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retries:
-    """How a connection asks again: `count` times (7 is the most), each after an ACK has not come for 4.096 us * 2^`ack_timeout`."""
+    """How a connection retries: `count` times (at most 7), each after 4.096 us * 2^`ack_timeout` without an ACK."""
 
     ack_timeout: int
     count: int
 
     @property
     def ack_timeout_s(self) -> float:
-        """The time without an ACK after which a packet is sent again; a device may take up to four times as long (IBA 1.7, 9.7.6.1.3)."""
+        """The time without an ACK after which a packet is sent again, in s.
+
+        A device may take up to four times as long (IBA 1.7, 9.7.6.1.3).
+        """
         return math.ldexp(ACK_UNIT_S, self.ack_timeout)
 
 
@@ -62,16 +65,16 @@ class VerbsDatagrams(Protocol):
         ...
 
     def reaches(self, address: VerbsAddress) -> bool:
-        """Whether the way to `address` is known: its link-layer address must be, for the first datagram to it."""
+        """Whether `address` can be sent to: its link-layer address must be known before the first datagram."""
         ...
 
     def send(self, payload: bytes, address: VerbsAddress) -> bool:
-        """Send one. False: it did not leave, `last_failure` says why."""
+        """Send one. False: it was not sent, `last_failure` says why."""
         ...
 
 
 class VerbsConnection(Protocol):
-    """An RC queue pair. It stays as it is while the link is dark; a failed send ends it."""
+    """An RC queue pair. It keeps its state while the link is dark; a failed send ends it."""
 
     @property
     def qpn(self) -> int:
@@ -79,7 +82,7 @@ class VerbsConnection(Protocol):
         ...
 
     def connect(self, gid: str, qpn: int) -> bool:
-        """Join it to the peer's; False where the way there is not known yet. Raises LinkError."""
+        """Connect it to the peer's; False when the peer's link-layer address is not known yet. Raises LinkError."""
         ...
 
     def send(self, on_sent: OnSent) -> None:
@@ -87,7 +90,7 @@ class VerbsConnection(Protocol):
         ...
 
     def close(self) -> None:
-        """Let it go; nothing is called any more."""
+        """Close it; no callback is called after this."""
         ...
 
 
@@ -96,12 +99,12 @@ class VerbsPort(Protocol):
 
     @property
     def datagrams(self) -> VerbsDatagrams | None:
-        """Its one UD queue pair; None while there is no GID for its address."""
+        """Its one UD queue pair; None while its address has no GID."""
         ...
 
     @property
     def why_no_datagrams(self) -> str:
-        """Why there is none; empty where there is."""
+        """Why `datagrams` is None; else empty."""
         ...
 
     def connection(self, retries: Retries) -> VerbsConnection:
@@ -109,15 +112,15 @@ class VerbsPort(Protocol):
         ...
 
     def drain(self) -> None:
-        """Tell now what events and completions have come."""
+        """Report the events and completions that are waiting."""
         ...
 
     def why_gone(self) -> str:
-        """Why it is of no use any more, as its device was removed; empty where it is."""
+        """Why the port can no longer be used, such as a removed device; empty while it can."""
         ...
 
     def close(self) -> None:
-        """Give all of it back: a device without hot removal waits for that before it goes."""
+        """Close everything: a device without hot removal waits for that before it can be removed."""
         ...
 
 
@@ -125,5 +128,5 @@ class VerbsSource(Protocol):
     """Opens ports of RDMA devices."""
 
     def open(self, device: str, ip: str | None, on_event: OnEvent, on_datagram: OnDatagram) -> VerbsPort:
-        """Open `mlx5_0/1`; its queue pairs take the GID that belongs to `ip`. Raises LinkError with what to do about it."""
+        """Open `mlx5_0/1`; its queue pairs take the GID of `ip`. Raises LinkError with the remedy."""
         ...

@@ -74,8 +74,8 @@ CUTS: list[tuple[str, str, Setting, Json, str]] = [
     (FAR, "eth0", Setting.NEIGHBOUR, {"ip": ROUTER, "mac": MAC}, "to that hardware address"),
     (NEAR, "eth1", Setting.ADDRESS, f"{NEAR}/32", "for its own"),
     (FAR, "eth1", Setting.ADDRESS, f"{ROUTER}/32", "for its own"),
-    (NEAR, "eth1", Setting.ADDRESS, "10.0.0.2/25", "go out of eth1, where 10.0.0.0/25 would be"),
-    (FAR, "eth0", Setting.ADDRESS, "192.0.2.1/24", "go out of eth0, where 192.0.2.0/24 would be"),
+    (NEAR, "eth1", Setting.ADDRESS, "10.0.0.2/25", "leave by eth1, as if 10.0.0.0/25 were there"),
+    (FAR, "eth0", Setting.ADDRESS, "192.0.2.1/24", "leave by eth0, as if 192.0.2.0/24 were there"),
     (NEAR, "eth1", Setting.ROUTE, {"to": f"{NEAR}/32"}, "would take this route to 10.0.0.9/32"),
     (FAR, "eth1", Setting.ROUTE, {"to": "192.0.2.0/25", "via": "10.1.0.9"}, "would take this route"),
     (FAR, "eth1", Setting.ROUTE, {"to": "192.0.2.0/24", "metric": 50}, "would take this route"),
@@ -199,7 +199,7 @@ async def test_refused_change_is_neither_made_nor_held(keeper: Keeper, ip: Ip) -
         on_change=lambda: None,
         way=way_to(keeper, NEAR),
     )
-    with pytest.raises(RefusedError, match="Set it at a port that the broker is not reached by"):
+    with pytest.raises(RefusedError, match="Set it at a port that does not lead to the broker"):
         await held.set("r1", "eth0", "mtu", 1500)
     assert (held.held, "mtu 4200" in ip("link", "show", "eth0")) == ((), True)
     await held.set("r1", "eth1", "mtu", 1500)

@@ -192,7 +192,7 @@ async def test_interface_that_was_made_anew_gets_what_the_old_one_had(
 
 async def test_mtu_that_would_cost_ipv6_addresses_is_refused(settings: KernelSettings, ip: Ip) -> None:
     ip("address", "add", "fd00::1/64", "dev", "eth0", "nodad")
-    with pytest.raises(RefusedError, match=r"below 1280: the kernel would take fd00::1/64 away"):
+    with pytest.raises(RefusedError, match=r"below 1280: the kernel would remove fd00::1/64"):
         await settings.write("eth0", Setting.MTU, 1000)
     assert ("eth0", 4200) in everything(ip)["links"]
 
@@ -248,6 +248,6 @@ async def test_fec_of_a_nic_that_tells_of_none_is_not_changed() -> None:
     with PlayedEthtool().playing() as ethtool:
         ethtool.answers["eth0", 29] = b""
         with pytest.raises(
-            RefusedError, match="eth0: the NIC tells of no FEC that is set, so it could not be put back"
+            RefusedError, match="eth0: the NIC reports no configured FEC, so the FEC could not be put back"
         ):
             await KernelSettings(ethtool, InlineOffload()).write("eth0", Setting.FEC, "rs")

@@ -46,8 +46,8 @@ def test_chrony_says_what_it_follows_and_how_well() -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (TRACKING.replace("Normal", "Not synchronised"), "has synchronised to nothing"),
-        (TRACKING.replace("C0A80001", "7F7F0101"), "follows nothing but its own clock"),
+        (TRACKING.replace("Normal", "Not synchronised"), "is not synchronised to any source"),
+        (TRACKING.replace("C0A80001", "7F7F0101"), "follows only its own clock"),
     ],
 )
 def test_chrony_that_follows_nobody_is_no_keeper(words: str, why: str) -> None:

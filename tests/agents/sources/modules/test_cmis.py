@@ -123,7 +123,7 @@ def test_what_a_twin_shows_is_what_is_read(lanes: int) -> None:
 def test_a_cable_is_copper_and_an_optical_module_that_measures_no_light_is_said_so() -> None:
     cable = parse_memory(cmis(cmis_pages(flat=True, technology=0x0A)))
     assert (cable.copper, cable.temperature_c, cable.los) == (True, None, Los.NONE)
-    with pytest.raises(ProtocolError, match="nothing measures its light"):
+    with pytest.raises(ProtocolError, match="it does not measure its light"):
         parse_memory(cmis(cmis_pages(flat=True)))
     with pytest.raises(ProtocolError, match="no Rx power and no Rx LOS flag"):
         parse_memory(cmis(cmis_pages(rx_flags=0x00, lane_monitors=0x03)))

@@ -137,7 +137,7 @@ async def test_what_made_no_sense_is_read_anew_soon_and_not_at_each_look(
     ethtool.modules["eth0"].pages[0x50, 0][150] ^= 0xFF
     modules = KernelModules(ethtool, moved, i2c)
     for _ in range(3):
-        with pytest.raises(ProtocolError, match="check sum at byte 191"):
+        with pytest.raises(ProtocolError, match="checksum at byte 191"):
             await read(modules)
     assert [asked.page for asked in ethtool.asked if asked.offset >= 128] == [0x00, 0x03]
     ethtool.modules["eth0"] = qsfp()
@@ -249,7 +249,7 @@ async def test_a_flat_cmis_cable_is_read_without_the_pages_that_it_does_not_have
             RefusedError,
             "eth0: cannot read bytes 0-2 of A0h, page 00h of the module: the NIC says not",
         ),
-        (errno.EPERM, RefusedError, "wants CAP_NET_ADMIN.*AmbientCapabilities=CAP_NET_ADMIN"),
+        (errno.EPERM, RefusedError, "requires CAP_NET_ADMIN.*AmbientCapabilities=CAP_NET_ADMIN"),
         (errno.ENODEV, LinkError, "no such interface"),
         (errno.ETIMEDOUT, LinkError, "Connection timed out. Is a module plugged in"),
     ],

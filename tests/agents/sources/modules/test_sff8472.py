@@ -74,8 +74,12 @@ def test_a_copper_cable_is_known_as_one_and_needs_no_a2h(cable: int) -> None:
 @pytest.mark.parametrize(
     ("a0h", "a2h", "words"),
     [
-        (sfp_a0h(diagnostics=0x00), bytearray(256), "nothing measures its light .* has no A2h.* digital diagnostics"),
-        (sfp_a0h(diagnostics=0x6C), sfp_a2h(), "hides behind a change of address"),
+        (
+            sfp_a0h(diagnostics=0x00),
+            bytearray(256),
+            "it does not measure its light .* has no A2h.* digital diagnostics",
+        ),
+        (sfp_a0h(diagnostics=0x6C), sfp_a2h(), "its A2h needs a change of address"),
         (sfp_a0h(), sfp_a2h(status=0x01), "not ready yet"),
     ],
 )

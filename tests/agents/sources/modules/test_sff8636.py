@@ -85,8 +85,8 @@ def test_a_module_without_page_03h_has_no_thresholds(lower: bytearray, page_03h:
     [
         (0, 0x18, "identifier 0x18 is not an SFF-8636 module"),
         (128, 0x00, "0x00 at byte 128: not upper page 00h"),
-        (150, 0xFF, "check sum at byte 191"),
-        (200, 0xFF, "check sum at byte 223"),
+        (150, 0xFF, "checksum at byte 191"),
+        (200, 0xFF, "checksum at byte 223"),
     ],
 )
 def test_what_is_no_module_is_refused_with_the_byte_that_says_so(position: int, value: int, words: str) -> None:

@@ -34,11 +34,11 @@ def refusal(device: str, sysfs: Path) -> str:
 
 
 def test_a_device_that_is_not_there_is_named_with_where_to_look(tmp_path: Path) -> None:
-    assert refusal("mlx5_0", tmp_path) == "there is no RDMA device mlx5_0; `rdma link` names those that there are"
+    assert refusal("mlx5_0", tmp_path) == "there is no RDMA device mlx5_0; `rdma link` lists the RDMA devices"
 
 
 def test_a_port_that_is_no_number_is_refused(tmp_path: Path) -> None:
-    assert refusal("mlx5_0/two", tmp_path) == "mlx5_0/two: no port of an RDMA device; write mlx5_0 or mlx5_0/2"
+    assert refusal("mlx5_0/two", tmp_path) == "mlx5_0/two: not a port of an RDMA device; write mlx5_0 or mlx5_0/2"
 
 
 @pytest.mark.skipif(importlib.util.find_spec("pyverbs") is not None, reason="pyverbs is installed here")
