@@ -379,7 +379,7 @@ def test_a_token_that_others_may_read_is_refused_with_what_to_do(serve: Serve, t
     _, said = process.communicate(timeout=20)
     assert process.returncode == 2
     assert "others may read it" in said
-    assert "Remove it, and a new one is drawn" in said
+    assert "Remove it, and a new one is generated" in said
     assert "a-token-that-all-may-read" not in said
 
 

@@ -326,7 +326,7 @@ def test_status_says_why_a_switch_cannot_be_reached_now_and_not_why_it_went(run_
         await asyncio.sleep(5)
         assert "connection lost" in lab.emitted("switch.down")[-1]["cause"]
         (switch,) = Status(lab.service.status())["switches"]
-        assert "nobody listens there" in switch["cause"]
+        assert "nothing listens there" in switch["cause"]
         began_s = asyncio.get_running_loop().time()
         await lab.until("switch.up")
         assert asyncio.get_running_loop().time() - began_s < 16, "a twin that is back is found within a second"

@@ -173,7 +173,7 @@ async def test_a_bad_playbook_starts_nothing(desk: Any, client: Client) -> None:
 
 
 async def test_a_run_that_is_not_there_is_bad_input(desk: Any, client: Client) -> None:
-    with pytest.raises(ConfigError, match="there is none"):
+    with pytest.raises(ConfigError, match="not in the records"):
         await desk.call(client.run, "nowhere")
     for path in ("nowhere", "nowhere/documents"):
         answer = await desk.call(httpx.get, f"{desk.url}/api/v1/runs/{path}", headers=desk.by)
@@ -206,7 +206,7 @@ async def test_runs_wait_pause_and_go_on_over_http(desk: Any, client: Client) ->
     await desk.daemon.service.wait_run(waiting["run"])
     states = {run["id"]: run["state"] for run in await desk.call(client.runs)}
     assert states == {running["run"]: "aborted", waiting["run"]: "succeeded"}
-    with pytest.raises(ConfigError, match="there is none"):
+    with pytest.raises(ConfigError, match="not in the records"):
         await desk.call(client.run_state, "nowhere")
     with pytest.raises(RefusedError, match="not under way"):
         await desk.call(client.pause, running["run"], by="ada")
@@ -311,7 +311,7 @@ async def test_runs_are_listed_in_pages_and_without_their_texts(desk: Any, clien
     whole = await desk.call(client.run, started[0])
     assert whole["playbook_text"] == PLAYBOOK
     assert whole.keys() - (await desk.call(client.runs))[-1].keys() == {"playbook_text", "testbed_text", "inventory"}
-    with pytest.raises(ConfigError, match="run 'nobody': there is none"):
+    with pytest.raises(ConfigError, match="run 'nobody': not in the records"):
         await desk.call(client.runs, before="nobody")
     for limit in (0, RUNS_MAX + 1):
         with pytest.raises(ConfigError, match="limit"):

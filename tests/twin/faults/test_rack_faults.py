@@ -404,7 +404,7 @@ def test_reboot_ends_sessions_refuses_new_ones_and_leaves_a_dark_switch(
         async def reopen() -> Device:
             return await open_switch(scene.rack.testbed, "mem:ocs1", scene.dialer, scene.clock)
 
-        with pytest.raises(LinkError, match="nobody listens"):
+        with pytest.raises(LinkError, match="nothing listens"):
             await reopen()
         scene.fault(switch="ocs1", fault="clear")
         assert scene.said() == ["ocs1 reboot seconds=20.0"], "a reboot goes on"
