@@ -8,29 +8,12 @@ from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from bench import (
-    apply,
-    change,
-    clock,
-    composites,
-    controllers,
-    event,
-    fleet,
-    idle,
-    intake,
-    light,
-    memory,
-    render,
-    selection,
-    size,
-    startup,
-    status,
-    sync,
-    twins,
-)
+from bench.agents import clock, event, idle, light, sync
 from bench.broker import MosquittoMissingError
+from bench.daemon import fleet, intake, memory, render, size, startup, status
 from bench.measure import Bar
 from bench.progress import Progress
+from bench.switches import apply, change, composites, controllers, selection, twins
 from bench.table import keep, machine, result, table
 from hwd.twin.kernel import NamespacesUnavailableError
 

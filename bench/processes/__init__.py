@@ -1,1 +1,1 @@
-"""What the measurements run beside themselves, a process each: twins, a raw listener, a bare publisher, an agent with a moved clock."""
+"""Processes that the measurements start: twins, a raw listener, a bare publisher, an agent with an offset clock."""

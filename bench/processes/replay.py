@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench.publish import BarePublisher, publish_packet
+from bench.daemon.publish import BarePublisher, publish_packet
 from hwd_agents.bus.mqtt import MqttBus
 from hwd_agents.bus.protocol import Incoming
 from hwd_agents.wire import Ack, Birth, ClockReply, ClockRequest, Event, Events, Message, State, decode, encode

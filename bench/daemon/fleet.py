@@ -5,7 +5,7 @@ from pathlib import Path
 
 from bench.broker import mosquitto
 from bench.child import Child, child
-from bench.intake import taken
+from bench.daemon.intake import taken
 from bench.lab import NAME, Lab, all_aligned
 from bench.measure import Bar
 from bench.progress import Progress

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing_extensions import override
 
 from bench.child import child
-from bench.exchange import Tap, Turn
 from bench.measure import Bar, Summary, alternate, ratios
 from bench.progress import Progress
+from bench.switches.exchange import Tap, Turn
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.values import Capabilities, Crossconnect

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from bench.child import child
-from bench.exchange import BareExchange, Tap, Turn
 from bench.measure import Bar, Summary, alternate, ratios
 from bench.progress import Progress
+from bench.switches.exchange import BareExchange, Tap, Turn
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.devices import registry

@@ -4,10 +4,10 @@ import sys
 from pathlib import Path
 
 from bench.child import in_shell
+from bench.daemon.startup import until_ready
 from bench.lab import INSTALLED, NAME, Lab
 from bench.measure import Bar, Summary, alternate
 from bench.progress import Progress
-from bench.startup import until_ready
 
 HOSTS, NICS, SIZE = 1000, 8, 192
 CHECK_S, READY_S = 3.0, 10.0

@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench.agents.carriers import EVENT_WITHIN_S, Daemon, Ports
 from bench.broker import mosquitto
-from bench.carriers import EVENT_WITHIN_S, Daemon, Ports
 from bench.child import child
 from bench.measure import Bar, Summary
 from bench.progress import Progress

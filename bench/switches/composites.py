@@ -14,7 +14,7 @@ from hwd.model.testbed import Composite, Strand, Switch, Testbed
 from hwd_drivers.core.values import Capabilities, Crossconnect, FibreEnd, PortSide, Side
 from hwd_drivers.devices import registry
 
-MIXED = Path(__file__).parents[1] / "examples" / "mixed-rack.yaml"
+MIXED = Path(__file__).parents[2] / "examples" / "mixed-rack.yaml"
 FORTY_LIMIT_MS = 300.0
 CONTROLLERS, OF_EACH = 64, 16
 BENES = 128

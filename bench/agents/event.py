@@ -13,8 +13,8 @@ from pathlib import Path
 
 import aiomqtt
 
+from bench.agents.carriers import EVENT_WITHIN_S, IFF_LOWER_UP, PORTS, Daemon, Ports
 from bench.broker import mosquitto
-from bench.carriers import EVENT_WITHIN_S, IFF_LOWER_UP, PORTS, Daemon, Ports
 from bench.child import Child, child
 from bench.measure import Bar, Summary
 from bench.progress import Progress

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from bench.broker import MosquittoMissingError, mosquitto
-from bench.publish import BarePublisher, publish_packet
+from bench.daemon.publish import BarePublisher, publish_packet
 from hwd_agents.bus.mqtt import MqttBus
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.ids import Draws

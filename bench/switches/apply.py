@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 from bench.child import child
-from bench.exchange import BareExchange, Tap, Turn
 from bench.measure import Bar, Summary, alternate, ratios
 from bench.progress import Progress
+from bench.switches.exchange import BareExchange, Tap, Turn
 from hwd.config.testbed.testbed import load_testbed
 from hwd.config.testbed.wanted_state import parse_what
 from hwd.fabric.fabric import Fabric

@@ -1,0 +1,1 @@
+"""What an agent observes, when, and what it costs: carrier events, clock alignment, light, the spool, an idle agent."""
