@@ -10,7 +10,7 @@ from pathlib import Path
 PATHS = "/usr/local/sbin:/usr/sbin:/usr/local/bin:/usr/bin"
 TRIES = 5
 SETTINGS = "user root\nallow_anonymous true\nset_tcp_nodelay true\nmax_queued_messages 0\n"
-"""The last: without a limit it holds what a subscriber has not taken yet, so that no message is lost before it comes to one."""
+"""`max_queued_messages 0` is no limit: Mosquitto drops no message that waits for a slow subscriber."""
 
 
 class MosquittoMissingError(Exception):

@@ -1,4 +1,4 @@
-"""The demo's rack and the daemon over it, each in a process of its own, with places of their own for what they write."""
+"""The demo's rack and its daemon, each in a process of its own with its own folders."""
 
 import asyncio
 import contextlib

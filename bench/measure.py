@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """What one line of the table says. `value` must not be over `limit`, or under it where `at_least`; without a limit it is only shown.
+    """One line of the table.
 
+    `value` must be at most `limit`, or at least `limit` where `at_least`. Without a limit the value is for information.
     `spread` is what the reader needs to judge it; `detail` goes into the file.
     """
 
@@ -52,7 +53,10 @@ class Summary:
 
 
 async def alternate(rounds: int, *works: Callable[[], Awaitable[float | None]]) -> list[list[float]]:
-    """Seconds of each work, done in turns `rounds` times after a tenth as many to warm up. A work may say itself how many it took."""
+    """Seconds of each work, done in turns `rounds` times, after a tenth as many turns to warm up.
+
+    A work that returns a number has measured its own seconds.
+    """
     seconds: list[list[float]] = [[] for _ in works]
     for number in range(-(rounds // 10) - 1, rounds):
         for index, work in enumerate(works):

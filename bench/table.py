@@ -19,7 +19,8 @@ Results = Mapping[str, Mapping[str, Any]]
 def machine() -> str:
     """What was measured on, and how busy it was."""
     load = os.getloadavg()[0]
-    return f"{os.cpu_count()} cores, {platform.machine()}, Linux {platform.release()}, Python {platform.python_version()}, load {load:.1f}"
+    system = f"{platform.machine()}, Linux {platform.release()}, Python {platform.python_version()}"
+    return f"{os.cpu_count()} cores, {system}, load {load:.1f}"
 
 
 def result(bars: Sequence[Bar], here: str) -> Mapping[str, Any]:
@@ -44,7 +45,7 @@ def markdown(results: Results) -> str:
 
 
 def keep(path: Path, readme: Path, results: Results, order: Sequence[str]) -> None:
-    """Write what was measured over what an earlier run wrote of the same measures, and the README's table from all of it."""
+    """Replace the lines of these measures in the results of earlier runs, and write the README's table from all."""
     kept = json.loads(path.read_text()) if path.exists() else {}
     both = {**kept, **results}
     whole = {name: both[name] for name in order if name in both}

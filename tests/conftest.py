@@ -1,4 +1,4 @@
-"""What every test is held to: nothing that it started outlives it, and what it needs of the machine is asked for by name."""
+"""What every test must keep to: nothing that it started outlives it; what it needs of the machine is named."""
 
 import asyncio
 import functools
@@ -38,7 +38,7 @@ settings.load_profile("hwd")
 
 
 def pytest_configure() -> None:
-    """A shell starts what it puts in the background with Ctrl-C ignored, and children inherit that; the tests of Ctrl-C need it heard."""
+    """Undo a shell's ignoring of Ctrl-C for processes in the background, which children inherit; tests send Ctrl-C."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -56,10 +56,10 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Keep out what came since and stays, too: what a test imported for the first time, caches, fixtures of a whole file.
+    """Keep out also what came later and stays: first imports of a test, caches, fixtures of a whole file.
 
-    Here, and not with the fixtures, since values of fixtures can be garbage only from here on. What is kept out is looked at
-    again when a fixture that served more than one test ended, whose value may have left garbage in it.
+    Here, and not with the fixtures, since values of fixtures can be garbage only from here on. Objects outside the
+    collection are collected again when a fixture of more than one test has ended, whose value may have left garbage.
     """
     result = yield
     if item.session.stash.get(_WIDER_ENDED, False):
@@ -100,7 +100,7 @@ def _namespaces_missing() -> str:
 def nothing_outlives_the_test() -> Iterator[None]:
     """Fail the test for a thread, a socket or an error that it left behind, its event loop included.
 
-    Transports and files that were dropped unclosed raise ResourceWarning in the collection here, and warnings are errors.
+    Transports and files that were not closed raise ResourceWarning in the collection here, and warnings are errors.
     """
     threads = set(threading.enumerate())
     sockets = _sockets()
@@ -124,7 +124,10 @@ def no_task_outlives_the_test(request: pytest.FixtureRequest, nothing_outlives_t
 
 @pytest.fixture(autouse=True)
 def logging_is_as_it_was() -> Iterator[None]:
-    """A command that a test runs in its own process sets logging up for good: levels that a later test would see, and a stream that is closed by then."""
+    """Restore logging after a command that a test runs in its own process.
+
+    The command sets levels that a later test would see, and a stream that is closed by then.
+    """
     levels = {name: logging.getLogger(name).level for name in (None, *logging.root.manager.loggerDict)}
     yield
     for handler in [each for each in logging.root.handlers if type(each) is logging.StreamHandler]:
@@ -209,7 +212,7 @@ def pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def work_of() -> Callable[[Callable[[], object]], int]:
-    """How much work a call takes, in calls of functions: the same on every machine, so that a test can hold its growth."""
+    """The work of a call, in calls of functions: equal on every machine, so that a test can limit its growth."""
 
     def work_of(do: Callable[[], object]) -> int:
         calls = 0

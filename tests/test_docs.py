@@ -1,4 +1,4 @@
-"""Pages of docs/ against the code that they speak of, and against the tree. What they repeat of it is generated: tests/docs/test_generate.py."""
+"""Pages of docs/ against the code and the tree. For the generated parts see tests/docs/test_generate.py."""
 
 import re
 from pathlib import Path

@@ -1,7 +1,8 @@
-"""Whatever reads what comes from outside takes time in proportion to its length: each codec, reader and expression, fed with growing inputs of many shapes.
+"""Every reader of input from outside takes time in proportion to the length of the input.
 
-CPU time, the least of several runs, sizes that double until one takes milliseconds; the exponent that is fitted to the last two doublings must stay well below that of
-a square. Each shape is cut off at its budget, so that what is quadratic fails in a second and not in an hour.
+Each codec, reader and expression reads growing inputs of many shapes. The CPU time is the least of several runs; sizes
+double until one takes milliseconds. The exponent that is fitted to the last two doublings must stay well below that of
+a square. Each shape has a budget of time, so that a quadratic reader fails in a second and not in an hour.
 """
 
 import ast
@@ -158,7 +159,7 @@ SHAPES: Mapping[str, Callable[[int], bytes]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:
-    """One thing that reads. `makes`: a new feed for each input, where it takes bytes as they come; it is fed bytewise too."""
+    """One reader. `makes`: a new feed for each input, where the reader takes bytes as they come; also read bytewise."""
 
     modules: tuple[ModuleType, ...]
     makes: Callable[[], Callable[[bytes], object]]

@@ -1,4 +1,4 @@
-"""Libraries are used by their public names: no module of ours touches a private name of another package, or of Python's own library."""
+"""Libraries are used by public names: no module touches a private name of another package or of Python's library."""
 
 import ast
 import importlib

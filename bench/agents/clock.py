@@ -1,4 +1,4 @@
-"""Clock alignment by UDP, quiet and loaded, and through the broker: what events of agents with moved clocks are put at, against the truth."""
+"""Clock alignment by UDP, on an idle and a busy machine, and over the broker, against known offsets of clocks."""
 
 import asyncio
 import contextlib
@@ -50,7 +50,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """`busy`: processes beside that never rest. `limited`: the bars of the change itself count, not only those of the clock.
+    """`busy`: processes that use all CPU time. `limited`: the carrier change has a limit too, not only the clock.
 
     Over the broker the error is what load makes it, and only shown; that the bound is true is held there too.
     """
@@ -152,7 +152,10 @@ def _bars(phase: Phase, found: Found) -> list[Bar]:
             value=delay.p99,
             limit=None,
             unit="us",
-            spread=f"median {delay.median:.0f}, quartiles {delay.p25:.0f}-{delay.p75:.0f}, max {delay.max:.0f} us; none of it is the clock's",
+            spread=(
+                f"median {delay.median:.0f}, quartiles {delay.p25:.0f}-{delay.p75:.0f}, max {delay.max:.0f} us; "
+                "none of it is the clock's"
+            ),
             n=delay.n,
         ),
         Bar(

@@ -1,5 +1,6 @@
-"""A kernel carrier event until it is in the agent's spool, and until it is a document in the daemon's sink, against a raw netlink listener and one way
-through the broker.
+"""A kernel carrier event until it is in the agent's spool, and until it is a document in the daemon's sink.
+
+The floor is a raw netlink listener, and one way through the broker.
 """
 
 import asyncio
@@ -27,14 +28,21 @@ SPACING_S = 0.02
 """Between two measurements: acknowledgements and what the kernel tells besides are over by then."""
 PROBE_TOPIC = "bench/probe"
 TURNS = ("rest", "receive", "write")
-"""What the floor does: the agent is alone, with it, and with it writing. Both wait alike before; none keeps a processor from the other where it is judged."""
+"""What the listener of the floor does in a turn: nothing, receive, or receive and write.
+
+In each turn both have waited equally long before the event. Where one of them is judged, the other uses no processor.
+"""
 FLAPS_A_TURN = 2 * PORTS
 """Each port up and down."""
 
 
 @dataclass(slots=True)
 class Flaps:
-    """Times in ns, one entry a flap; `broker` has one for each probe in between. `spooled` is when the spool had taken its event. `listened` and `written` are 0 where the floor did not."""
+    """Times in ns, one entry for each flap.
+
+    `broker` has one entry for each probe between two flaps. `spooled`: when the spool had taken the event.
+    `listened` and `written` are 0 in turns in which the floor does not receive or write.
+    """
 
     turn: list[str] = field(default_factory=list)
     before: list[int] = field(default_factory=list)
@@ -229,7 +237,10 @@ def _bars(name: str, flaps: Flaps, *, met: bool) -> list[Bar]:
         value=spooled.median / written.median,
         limit=None,
         unit="x",
-        spread=f"{spooled.median:.0f} us ({spooled.p25:.0f}-{spooled.p75:.0f}) over {written.median:.0f} us ({written.p25:.0f}-{written.p75:.0f})",
+        spread=(
+            f"{spooled.median:.0f} us ({spooled.p25:.0f}-{spooled.p75:.0f}) "
+            f"over {written.median:.0f} us ({written.p25:.0f}-{written.p75:.0f})"
+        ),
         n=written.n,
         detail={"written_us": written.to_data()},
     )
@@ -238,7 +249,10 @@ def _bars(name: str, flaps: Flaps, *, met: bool) -> list[Bar]:
         value=ours.median / floor_us,
         limit=DOCUMENT_LIMIT if met else None,
         unit="x",
-        spread=f"{ours.median:.0f} us ({ours.p25:.0f}-{ours.p75:.0f}) over raw {raw.median:.0f} + broker {broker.median:.0f} us",
+        spread=(
+            f"{ours.median:.0f} us ({ours.p25:.0f}-{ours.p75:.0f}) "
+            f"over raw {raw.median:.0f} + broker {broker.median:.0f} us"
+        ),
         n=ours.n,
         detail=detail,
     )

@@ -40,7 +40,10 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
             value=share.median,
             limit=CPU_LIMIT_PERCENT,
             unit="%",
-            spread=f"quartiles {share.p25:.2f}-{share.p75:.2f}, max {share.max:.2f}; {len(pids)} agents, all that a kernel twin has to watch",
+            spread=(
+                f"quartiles {share.p25:.2f}-{share.p75:.2f}, max {share.max:.2f}; "
+                f"{len(pids)} agents, all that a kernel twin has to watch"
+            ),
             n=share.n,
         ),
         Bar(

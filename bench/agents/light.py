@@ -1,4 +1,4 @@
-"""How often the modules of a twin host are read while its ports are observed: over its wire, by the watcher of the agent, in real time."""
+"""How often the agent's watcher reads the modules of a twin host while their ports are observed, in real time."""
 
 import asyncio
 import os
@@ -74,7 +74,10 @@ async def _burst(folder: Path, progress: Progress, ports: int, seconds: float, g
         value=rates[0],
         limit=LEAST_HZ,
         unit="/s",
-        spread=f"{rates[0]:.1f}-{rates[-1]:.1f} a second, where {WANTED_HZ:g} are asked for; longest gap {gap_ms:.1f} ms; {given}",
+        spread=(
+            f"{rates[0]:.1f}-{rates[-1]:.1f} a second, where {WANTED_HZ:g} are asked for; "
+            f"longest gap {gap_ms:.1f} ms; {given}"
+        ),
         n=sum(one.looks for one in seen),
         at_least=True,
     )

@@ -1,4 +1,4 @@
-"""What it costs that a spool survives a power cut: an event put down under each way of syncing, in turns, against one that is not synced."""
+"""The cost of each way of syncing a spool: an event put down, in turns with a spool that is not synced."""
 
 import asyncio
 import contextlib
@@ -87,7 +87,10 @@ def _bar(name: SpoolSync, mode: Mode, never: Mode) -> Bar:
         value=ours.median / floor.median,
         limit=None,
         unit="x",
-        spread=f"{ours.median:.0f} us (p99 {ours.p99:.0f}) over {floor.median:.0f} us (p99 {floor.p99:.0f}); {syncs.n} syncs of {syncs.median:.2f} ms (p99 {syncs.p99:.2f}) beside it",
+        spread=(
+            f"{ours.median:.0f} us (p99 {ours.p99:.0f}) over {floor.median:.0f} us (p99 {floor.p99:.0f}); "
+            f"{syncs.n} syncs of {syncs.median:.2f} ms (p99 {syncs.p99:.2f}) beside it"
+        ),
         n=ours.n,
         detail={"flush_us": ours.to_data(), "floor_us": floor.to_data(), "sync_ms": syncs.to_data()},
     )

@@ -1,4 +1,4 @@
-"""Events that the daemon takes in a second, from the broker until they are acknowledged, against a bare subscriber that throws them away."""
+"""Events a second from the broker until the daemon acknowledges them, against a bare subscriber that does nothing."""
 
 import asyncio
 import contextlib
@@ -81,7 +81,10 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
             value=now_mb - warm_mb,
             limit=GROWTH_LIMIT_MB,
             unit="MB",
-            spread=f"{fresh_mb:.0f} MB before any, {warm_mb:.0f} after {sent}, {now_mb:.0f} after all, {most_mb:.0f} at most",
+            spread=(
+                f"{fresh_mb:.0f} MB before any, {warm_mb:.0f} after {sent}, "
+                f"{now_mb:.0f} after all, {most_mb:.0f} at most"
+            ),
             n=more,
         ),
     ]
@@ -114,7 +117,7 @@ async def _record(folder: Path, port: int, path: Path, *, applies: int) -> None:
 async def _alternate(
     agents: Child, bare: Child, rounds: int, messages: int, size: int
 ) -> tuple[list[Turn], list[Turn], int]:
-    """The daemon and the bare subscriber, in turns, after one turn of each to warm up; and how many events the daemon was sent in all."""
+    """Turns of daemon and bare subscriber, after one of each to warm up; the number of events for the daemon."""
     ours, floor, sent = list[Turn](), list[Turn](), 0
     for number in range(-1, rounds):
         async with asyncio.timeout(TURN_WITHIN_S):
@@ -134,7 +137,7 @@ async def _alternate(
 
 
 def taken(daemon: Daemon) -> int:
-    """How many events are in the records without gap, as far as those tell and the metrics counted, whichever is less."""
+    """The number of events in the records without a gap, or in the metrics, whichever is less."""
     with contextlib.closing(sqlite3.connect(records_path(Path(daemon.place.data_dir)))) as records:
         (held,) = records.execute("SELECT sum(upto) FROM seen").fetchone()
     text = httpx.get(f"{daemon.place.http}/metrics", trust_env=False).text
@@ -152,7 +155,10 @@ def _bar(name: str, ours: list[Turn], floor: list[Turn], limit: float | None) ->
         value=ratio.median,
         limit=limit,
         unit="x",
-        spread=f"quartiles {ratio.p25:.2f}-{ratio.p75:.2f}; {rate.median:.0f} over {floor_rate.median:.0f} messages a second; {events.median:.0f} events a second",
+        spread=(
+            f"quartiles {ratio.p25:.2f}-{ratio.p75:.2f}; "
+            f"{rate.median:.0f} over {floor_rate.median:.0f} messages a second; {events.median:.0f} events a second"
+        ),
         n=ratio.n,
         at_least=True,
         detail={

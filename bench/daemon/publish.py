@@ -1,4 +1,4 @@
-"""A bare MQTT 3.1.1 publisher: packets that were made before, over a plain asyncio stream. Quicker than any subscriber."""
+"""A bare MQTT 3.1.1 publisher: packets made in advance, over an asyncio stream. It is faster than any subscriber."""
 
 import asyncio
 import contextlib

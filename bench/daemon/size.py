@@ -36,7 +36,10 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
             value=checked.median,
             limit=CHECK_S,
             unit="s",
-            spread=f"quartiles {checked.p25:.2f}-{checked.p75:.2f}; {checked.median / read.median:.2f} times the floor: to read its YAML takes {read.median:.2f} s",
+            spread=(
+                f"quartiles {checked.p25:.2f}-{checked.p75:.2f}; "
+                f"{checked.median / read.median:.2f} times the floor: to read its YAML takes {read.median:.2f} s"
+            ),
             n=checked.n,
             detail={"ours_s": checked.to_data(), "floor_s": read.to_data()},
         ),
@@ -56,13 +59,15 @@ def _testbed() -> str:
     """Real hosts, without their agents, and twins for the switches."""
     ports = [(host, nic) for host in range(HOSTS) for nic in range(NICS)]
     switches = "\n".join(
-        f"  ocs{number + 1}: {{driver: polatis-tl1, model: polatis-6000, size: {SIZE}x{SIZE}, twin: {{timing: ideal, seed: {number}}}}}"
+        f"  ocs{number + 1}: {{driver: polatis-tl1, model: polatis-6000, size: {SIZE}x{SIZE}, "
+        f"twin: {{timing: ideal, seed: {number}}}}}"
         for number in range(-(-len(ports) // SIZE))
     )
     hosts = "\n".join(
         f"  h{host}:\n    ssh: root@h{host}\n    gpus: {{0: {{numa: 0}}}}\n    groups: [dp{host % 10}]\n    nics:\n"
         + "\n".join(
-            f"      eth{nic}: {{rdma: mlx5_{nic}, rail: {nic}, gpus: [0], ip: 10.{nic}.{host // 250}.{host % 250 + 1}/32, module: 100g-lr4}}"
+            f"      eth{nic}: {{rdma: mlx5_{nic}, rail: {nic}, gpus: [0], module: 100g-lr4, "
+            f"ip: 10.{nic}.{host // 250}.{host % 250 + 1}/32}}"
             for nic in range(NICS)
         )
         for host in range(HOSTS)

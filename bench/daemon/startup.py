@@ -1,4 +1,4 @@
-"""From the start of `hwd serve` until it is ready: every switch answers, the broker is there. Beside it a bare service of the same libraries."""
+"""From the start of `hwd serve` until every switch answers and the broker is there, against a bare service."""
 
 import asyncio
 from pathlib import Path
@@ -26,7 +26,10 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
             value=ours.median / floor.median,
             limit=None,
             unit="x",
-            spread=f"{ours.median * 1e3:.0f} ms ({ours.p25 * 1e3:.0f}-{ours.p75 * 1e3:.0f}) over {floor.median * 1e3:.0f} ms of a bare service",
+            spread=(
+                f"{ours.median * 1e3:.0f} ms ({ours.p25 * 1e3:.0f}-{ours.p75 * 1e3:.0f}) "
+                f"over {floor.median * 1e3:.0f} ms of a bare service"
+            ),
             n=ours.n,
             detail={"ours_s": ours.to_data(), "floor_s": floor.to_data()},
         )

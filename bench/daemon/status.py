@@ -1,4 +1,4 @@
-"""`hwd status` from the shell, against the demo's rack and its daemon; beside it what Python and the HTTP client alone take."""
+"""`hwd status` from the shell with the demo's rack and its daemon, against bare Python and Python with httpx."""
 
 import sys
 from pathlib import Path
@@ -32,7 +32,9 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
             value=ours.median,
             limit=LIMIT_MS,
             unit="ms",
-            spread=f"quartiles {ours.p25:.0f}-{ours.p75:.0f}; {ours.median / httpx.median:.2f} times the floor: {beside}",
+            spread=(
+                f"quartiles {ours.p25:.0f}-{ours.p75:.0f}; {ours.median / httpx.median:.2f} times the floor: {beside}"
+            ),
             n=ours.n,
             detail=detail,
         ),

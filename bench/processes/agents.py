@@ -1,8 +1,9 @@
-"""Many real agents in one process, whose links flap as they are told: `python -m bench.processes.agents PORT FOLDER HOSTS`.
+"""Many real agents in one process, whose links flap on command: `python -m bench.processes.agents PORT FOLDER HOSTS`.
 
-All of each agent is real, from the link watcher over the spool's file to its own connection to the broker; only the link source is played, and its
-modules, PHYs and datagrams come over the wire of a twin host in memory. A line in, `RATE SECONDS BATCH`: so many carrier events a second of all agents together,
-BATCH at a time of one agent. When all are acknowledged it says how many there were, the seconds from the first to the last, and until the last was
+Each agent is real from the link watcher to the spool's file and its own connection to the broker. Only its link source
+is simulated; modules, PHYs and datagrams come over the wire of a twin host in memory. The input is lines of
+`RATE SECONDS BATCH`: RATE carrier events a second of all agents together, BATCH at a time of one agent. When all are
+acknowledged it prints the number of events, the seconds from the first to the last, and the seconds until the last was
 acknowledged.
 """
 

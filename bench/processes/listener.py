@@ -1,8 +1,9 @@
 """The floors of a carrier event: `python -m bench.processes.listener KEEPER NAMESPACE FILE`; a line in, a line out.
 
-A netlink socket and nothing else, blocked in recv. `rest`: it is in no group, so that what is measured meanwhile has the processors for itself. `receive`: it stamps what it
-receives. `write`: it also appends to FILE what an agent would put down of it, and stamps the end. `all`: all its notes as JSON, each [stamp of the receipt in ns of
-CLOCK_MONOTONIC_RAW, stamp of the end, ifindex, flags of the interface].
+A netlink socket, blocked in recv. `rest`: it joins no group, and leaves the processors to the other side. `receive`:
+it stamps each notice that it receives. `write`: it also appends to FILE what an agent would put down of the notice, and
+stamps the end of that. `all`: prints all its notes as JSON, each [stamp of the receipt in ns of CLOCK_MONOTONIC_RAW,
+stamp of the end, ifindex, flags of the interface].
 """
 
 import contextlib

@@ -1,5 +1,6 @@
-"""A bare MQTT client: `python -m bench.processes.publisher HOST PORT TOPIC BYTES`; each line in is one publish at QoS 1.
+"""A bare MQTT client: `python -m bench.processes.publisher HOST PORT TOPIC BYTES`.
 
+Each line of input is one publish at QoS 1.
 A message is its own stamp (CLOCK_MONOTONIC_RAW, ns), filled up to so many bytes.
 """
 

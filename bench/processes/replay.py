@@ -1,8 +1,9 @@
 """Speaks for the agents of a recording: `python -m bench.processes.replay PORT RECORDING`.
 
-Gives birth to them, answers the daemon's clock requests and hears its acknowledgements, as agents do. A line in, `PREFIX MESSAGES EVENTS`, and it
-publishes so many messages at QoS 1 as fast as the broker takes them; EVENTS is 0 for the batches that were recorded, else how many events each
-message has. It says when it began and how many events that are, and, where the prefix is the daemon's, when the last was acknowledged (CLOCK_MONOTONIC_RAW, ns).
+It connects them, answers the daemon's clock requests and receives its acknowledgements, as agents do. For each line of
+input, `PREFIX MESSAGES EVENTS`, it publishes MESSAGES messages at QoS 1 as fast as the broker takes them. EVENTS is the
+number of events in each message, or 0 for the batches as recorded. It prints the time of the first and the number of
+events and, where PREFIX is the daemon's, the time of the last acknowledgement (CLOCK_MONOTONIC_RAW, ns).
 """
 
 import asyncio
@@ -31,8 +32,9 @@ APART_NS = 1000
 
 
 class Recording:
-    """Births and event messages of the agents of one testbed, with boots of their own, events numbered anew, and stamps as of now: those of an agent that
-    lives ascend, and one whose stamps do not has its clock looked at.
+    """Births and event messages of the agents of one testbed, with new boot ids, numbers and stamps.
+
+    The stamps of each agent ascend: where they do not, the daemon suspects the agent's clock.
     """
 
     def __init__(self, path: Path, ids: RandomIds, clock: SystemClock) -> None:

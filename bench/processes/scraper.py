@@ -1,4 +1,7 @@
-"""Scrapes as Prometheus does, from a process of its own: `python -m bench.processes.scraper URL`; a line in, one scrape, its seconds and bytes out."""
+"""Scrapes as Prometheus does, from a process of its own: `python -m bench.processes.scraper URL`.
+
+Each line of input is one scrape; the output is its seconds and bytes.
+"""
 
 import sys
 import time

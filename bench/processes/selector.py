@@ -1,6 +1,9 @@
-"""A job and the barest loop that does the same, in one process: `python -m bench.processes.selector KEEPER HOST SOCKET SWITCH=ADDRESS...`.
+"""A job and the barest loop that does the same, in one process.
 
-Each line `ours 2` or `floor 2` sets all switches to that output and answers with the nanoseconds that it took until the link was up and the switches read back.
+    python -m bench.processes.selector KEEPER HOST SOCKET SWITCH=ADDRESS...
+
+Each line `ours 2` or `floor 2` sets all switches to that output. The answer is the nanoseconds until the link was up
+and the switches were read back.
 """
 
 import select

@@ -1,6 +1,7 @@
-"""A service that does nothing, of the libraries that the daemon is made of: `python -m bench.processes.service DATABASE` says a line when it is there.
+"""A service that does nothing, with the libraries of the daemon: `python -m bench.processes.service DATABASE`.
 
-An embedded broker with a client, an SQLite file with a table, an HTTP server with one route that has answered.
+It prints a line when it is ready. It has an embedded broker with a client, an SQLite file with a table, an HTTP server
+with one route that has answered.
 """
 
 import asyncio

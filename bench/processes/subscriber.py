@@ -1,6 +1,7 @@
-"""A bare aiomqtt subscriber: `python -m bench.processes.subscriber PORT FILTER`. A line in says how many messages; it says when it had the last.
+"""A bare aiomqtt subscriber: `python -m bench.processes.subscriber PORT FILTER`.
 
-The stamp is CLOCK_MONOTONIC_RAW in ns. Nothing is done with a message.
+Each line of input is a number of messages; the output is the time of the last of them (CLOCK_MONOTONIC_RAW, ns).
+Nothing is done with a message.
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""Twins in a process of their own: `python -m bench.processes.twins SIZE COUNT [DRIVER MODEL TIMING]` says their addresses in one line; zero-delay TL1 twins if not told otherwise."""
+"""Twins in a process of their own: `python -m bench.processes.twins SIZE COUNT [DRIVER MODEL TIMING]`.
+
+It prints their addresses in one line. They are zero-delay TL1 twins by default.
+"""
 
 import asyncio
 import sys

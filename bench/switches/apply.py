@@ -36,7 +36,11 @@ from hwd_drivers.transports.dial import TcpDialer
 
 PAIRS = 16
 LIMIT = 3.0
-TESTBED = "testbed: bench\nswitches:\n  ocs1: {driver: polatis-tl1, model: polatis-6000, size: 32x32, twin: {timing: ideal}}\n"
+TESTBED = """\
+testbed: bench
+switches:
+  ocs1: {driver: polatis-tl1, model: polatis-6000, size: 32x32, twin: {timing: ideal}}
+"""
 STRAIGHT = "ocs1:" + ",".join(f"{port}A-{port}B" for port in range(1, PAIRS + 1))
 TURNED = "ocs1:" + ",".join(f"{port}A-{port % PAIRS + 1}B" for port in range(1, PAIRS + 1))
 """Two sets of pairs over the same ports: each apply moves all of them."""
@@ -177,7 +181,9 @@ def _bar(name: str, ours_s: list[float], floor_s: list[float], limit: float | No
         value=ours.median / floor.median,
         limit=limit,
         unit="x",
-        spread=f"quartiles {ratio.p25:.2f}-{ratio.p75:.2f}; {ours.median * 1e3:.2f} ms over {floor.median * 1e3:.2f} ms",
+        spread=(
+            f"quartiles {ratio.p25:.2f}-{ratio.p75:.2f}; {ours.median * 1e3:.2f} ms over {floor.median * 1e3:.2f} ms"
+        ),
         n=ours.n,
         detail={"ours_s": ours.to_data(), "floor_s": floor.to_data(), "ratio": ratio.to_data()},
     )

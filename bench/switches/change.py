@@ -1,4 +1,4 @@
-"""Changes over the TL1 driver, of one pair and of 192, on a zero-delay twin, against bare loops that send the same bytes."""
+"""Changes of one pair and of 192 over the TL1 driver on a zero-delay twin, against bare loops with the same bytes."""
 
 import asyncio
 import contextlib
@@ -86,7 +86,9 @@ async def _measure(pairs: int, limit: float, progress: Progress, *, quick: bool)
         value=mine.median / floor.median,
         limit=limit,
         unit="x",
-        spread=f"quartiles {ratio.p25:.2f}-{ratio.p75:.2f}; {mine.median * 1e3:.2f} ms over {floor.median * 1e3:.2f} ms",
+        spread=(
+            f"quartiles {ratio.p25:.2f}-{ratio.p75:.2f}; {mine.median * 1e3:.2f} ms over {floor.median * 1e3:.2f} ms"
+        ),
         n=mine.n,
         detail={"ours_s": mine.to_data(), "floor_s": floor.to_data(), "ratio": ratio.to_data()},
     )

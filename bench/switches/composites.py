@@ -1,4 +1,4 @@
-"""Planning of composites: from demands and the elements' states to the ways with the fewest moves, as the daemon's planner asks for them."""
+"""Planning of composites: from demands and the states of the elements to the ways with the fewest moves."""
 
 import time
 from pathlib import Path
@@ -50,7 +50,10 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
                 value=summary.median,
                 limit=limit_ms,
                 unit="ms",
-                spread=f"quartiles {summary.p25:.0f}-{summary.p75:.0f}, max {summary.max:.0f}; {moved / rounds:.0f} moves a plan, the fewest of all proven in {proven} of {rounds}",
+                spread=(
+                    f"quartiles {summary.p25:.0f}-{summary.p75:.0f}, max {summary.max:.0f}; "
+                    f"{moved / rounds:.0f} moves a plan, the fewest of all proven in {proven} of {rounds}"
+                ),
                 n=rounds,
                 detail={"plan_ms": summary.to_data()},
             )

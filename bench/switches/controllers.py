@@ -1,4 +1,7 @@
-"""1,024 elements behind 64 TCP controllers, all moved at once by their drivers, against a bare loop that sends the same bytes to all and then waits for all."""
+"""1,024 elements behind 64 TCP controllers, all moved at once by their drivers.
+
+The floor is a bare loop that sends the same bytes to all controllers, then waits for all answers.
+"""
 
 import asyncio
 import contextlib
@@ -73,7 +76,7 @@ class Controllers:
 
 
 class BareLoop:
-    """Sends to all controllers what was recorded of one, and waits until as many bytes came back from each as did then."""
+    """Sends the recorded bytes of one controller to all, and waits until each has sent as many bytes back."""
 
     def __init__(self, connections: Sequence["_Bare"], turns: Sequence[Sequence[Turn]]) -> None:
         self._connections = connections
@@ -142,7 +145,10 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
             value=ours.median / floor.median,
             limit=RATIO_LIMIT,
             unit="x",
-            spread=f"quartiles {ratio.p25:.2f}-{ratio.p75:.2f}; {ours.median * 1e3:.2f} ms over {floor.median * 1e3:.2f} ms",
+            spread=(
+                f"quartiles {ratio.p25:.2f}-{ratio.p75:.2f}; "
+                f"{ours.median * 1e3:.2f} ms over {floor.median * 1e3:.2f} ms"
+            ),
             n=ours.n,
             detail={"ours_s": ours.to_data(), "floor_s": floor.to_data(), "ratio": ratio.to_data()},
         )
@@ -157,7 +163,11 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
             value=behind.median,
             limit=BEHIND_LIMIT_MS,
             unit="ms",
-            spread=f"quartiles {behind.p25:.2f}-{behind.p75:.2f}; {ours.median * 1e3:.2f} ms in all, the slowest answered the bare loop after {floor.median * 1e3:.2f} ms",
+            spread=(
+                f"quartiles {behind.p25:.2f}-{behind.p75:.2f}; "
+                f"{ours.median * 1e3:.2f} ms in all, "
+                f"the slowest answered the bare loop after {floor.median * 1e3:.2f} ms"
+            ),
             n=ours.n,
             detail={"ours_s": ours.to_data(), "floor_s": floor.to_data(), "behind_ms": behind.to_data()},
         )

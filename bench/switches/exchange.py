@@ -1,4 +1,4 @@
-"""The floor of an apply: its recorded bytes, sent and answered over a plain asyncio Protocol with nothing else done to them."""
+"""The floor of an apply: its recorded bytes, sent and answered over a plain asyncio Protocol."""
 
 import asyncio
 import contextlib

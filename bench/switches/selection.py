@@ -1,4 +1,7 @@
-"""A job sets its host's own switches until the links behind them are up, against the barest loop: the same bytes to the same twins, and raw rtnetlink."""
+"""A job sets its host's own switches and waits until the links behind them are up.
+
+The floor is the barest loop: the same bytes to the same twins, and raw rtnetlink.
+"""
 
 import asyncio
 import os
@@ -40,7 +43,7 @@ fibres:
   - tx0.2 -> h1.eth1.rx
   - h1.eth1.tx -> rx0.2
 """
-"""Two switches that a host owns, each 8 ms; either way there is a port that is always there, so that a link comes up whenever both are set."""
+"""Two switches of 8 ms that a host owns. Either output leads to a port, so that a link comes up once both are set."""
 
 
 async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]:

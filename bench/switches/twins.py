@@ -40,7 +40,10 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
             value=moved_mb * TWINS / count,
             limit=LIMIT_MB,
             unit="MB",
-            spread=f"{listening_mb:.0f} MB when {count} listen, {moved_mb:.0f} with a session at each that moved its 16 elements",
+            spread=(
+                f"{listening_mb:.0f} MB when {count} listen, "
+                f"{moved_mb:.0f} with a session at each that moved its 16 elements"
+            ),
             n=count,
         )
     ]

@@ -14,8 +14,10 @@ _KEPT = {RcOutcome.COMPLETED, RcOutcome.RE_MADE}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryRow:
-    """Ends whose queue pairs were set alike. `median_s`, `max_s`: from the carrier of an end to the send of the dark that got through, or to the queue pair that was
-    made anew; None where none of them was seen. `error_s`: the largest of them.
+    """Ends whose queue pairs have equal settings.
+
+    `median_s`, `max_s`: from the carrier of an end until a send that was posted in the dark succeeded, or until a new
+    queue pair was made. None where no carrier was seen. `error_s`: the largest error bound of these times.
     """
 
     ack_timeout_s: float
@@ -50,7 +52,11 @@ def recovery_html(rows: Sequence[RecoveryRow]) -> Iterator[str]:
     """A part of a page; nothing where there is nothing."""
     if not rows:
         return
-    yield '<h2>RC recovery</h2><div class="scroll"><table><caption>From the carrier of an end to the first send on a reliable connection that was posted in the dark and got through, or to its queue pair made anew. It is apart from ready, and means little without the ACK timeout.</caption><thead><tr>'
+    yield (
+        '<h2>RC recovery</h2><div class="scroll"><table><caption>From the carrier of an end until the first send that '
+        "was posted in the dark on a reliable connection succeeded, or until a new queue pair was made. It is no part of "
+        "ready, and is to be read together with the ACK timeout.</caption><thead><tr>"
+    )
     yield "".join(f'<th scope="col" class="num">{heading}</th>' for heading in _HEADINGS)
     yield "</tr></thead><tbody>"
     for row in rows:

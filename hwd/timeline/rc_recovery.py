@@ -26,8 +26,9 @@ class RcOutcome(StrEnum):
 class RcRecovery:
     """One end's, between two times on the daemon's clock, and most likely at `best_ns`.
 
-    `after_s`: since the send was posted. `after_carrier_s`, `error_s`: since the carrier of that end came, and how far that can be from the truth; None
-    where it failed, or the carrier was not seen. `ack_timeout_s`, `retries`: what the queue pair was set to, without which the figure says little.
+    `after_s`: since the send was posted. `after_carrier_s`, `error_s`: since the carrier of that end came, and the
+    error bound of that time; None where the recovery failed, or the carrier was not seen. `ack_timeout_s`, `retries`:
+    settings of the queue pair, on which the time depends.
     """
 
     outcome: RcOutcome

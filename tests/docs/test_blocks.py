@@ -53,7 +53,10 @@ def test_no_token_stands_on_a_command_line(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_files_that_a_page_shows_are_right(page: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whole testbeds, playbooks and scenarios; the latter two against the testbed that the pages use, but for a scenario of a twin alone."""
+    """Check whole testbeds, playbooks and scenarios.
+
+    Playbooks and scenarios are checked against the testbed of the pages, except a scenario of a twin alone.
+    """
     for block in found(page):
         file = tmp_path / f"line-{block.line}.yaml"
         file.write_text(block.text, encoding="utf-8")

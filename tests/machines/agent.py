@@ -1,4 +1,4 @@
-"""The agent and all that it imports, as a folder for a machine's PYTHONPATH: what is installed here, compiled as it is."""
+"""The agent and all that it imports, as a folder for a machine's PYTHONPATH: the installed files, compiled too."""
 
 import shutil
 import sys

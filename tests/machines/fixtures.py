@@ -2,8 +2,8 @@
 
     from ..machines.fixtures import machine_image, machines, pytest_runtest_makereport
 
-in the conftest of a folder gives its tests `machines`, and shows their consoles where one fails. Such tests are `slow` and `root`, and have a timeout
-that the making of the image fits in: 900 s.
+in the conftest of a folder gives its tests `machines`, and shows their consoles where a test fails. Such tests are
+`slow` and `root`, and have a timeout of 900 s, in which the image can be made.
 """
 
 import os

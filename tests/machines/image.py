@@ -177,7 +177,7 @@ def _make(folder: Path, say: Callable[[str], None]) -> None:
     _do("debootstrap", "--foreign", "--variant=minbase", wanted, SUITE, str(root), *_mirror(), log=folder / "log")
     _write(root, BEFORE)
     say("machines: setting the packages up")
-    # In mounts of its own: what it mounts is gone with it, also where it is killed, and never in the way of who tidies up.
+    # In a mount namespace: its mounts end with it, also where it is killed, and do not hinder removal of the folder.
     stage = ("chroot", str(root), "/debootstrap/debootstrap", "--second-stage")
     _do("unshare", "--mount", *stage, log=folder / "log")
     _write(root, AFTER)

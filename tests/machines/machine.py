@@ -44,7 +44,10 @@ class Boot(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nic:
-    """A network card beside the one for management. `netdev` is QEMU's word for what is behind it, `fd` passed to it; the machine takes it over."""
+    """A network card, besides the one for management.
+
+    `netdev` is QEMU's option for its backend. `fd` is passed to QEMU; the machine owns and closes it.
+    """
 
     name: str
     address: str
@@ -78,7 +81,7 @@ class Said:
 
 @dataclass(slots=True, kw_only=True)
 class Machine:
-    """Lives in a process of QEMU. Every call of the door is a connection of its own, so that any event loop may make it.
+    """A process of QEMU. Every call of the door has a connection of its own, so that any event loop may make it.
 
     machine = Machine.start("h0", image, folder, nics=[...], luggage={"hwd": site_packages})
     await machine.up()
@@ -109,7 +112,8 @@ class Machine:
     ) -> "Machine":
         """Returns at once. `luggage` is what it finds under /mnt, read-only: {path: file or folder of ours}.
 
-        `through`: the program that becomes QEMU and gives it more NICs, whose `names` are by hardware address, in this environment. `folder` has its console and its monitor; its path must be short, as those of Unix sockets are.
+        `through`: the program that executes QEMU with more NICs, in `environment`; `names` has the names of these NICs
+        by hardware address. `folder` has the console and the monitor; its path must be short enough for Unix sockets.
         """
         folder.mkdir(parents=True, exist_ok=True)
         _pack(folder / "luggage", {"guest": HERE / "guest", **(luggage or {})})
@@ -148,7 +152,7 @@ class Machine:
     async def run(
         self, *command: str, stdin: bytes = b"", within_s: float = RUN_WITHIN_S, status: int | None = 0
     ) -> Said:
-        """Run a command to its end, with that exit status (None for any); killed with all that it started where it takes longer."""
+        """Run a command; expect `status` (None: any). After `within_s` it is killed with its child processes."""
         said, out = await self._ask(command, stdin, within_s)
         said = Said(status=said.status, out=out.decode(errors="replace"), err=said.err)
         assert status is None or said.status == status, f"{self.name}: {' '.join(command)}: {said}\n{self.console}"

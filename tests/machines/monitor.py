@@ -11,7 +11,7 @@ ANSWER_WITHIN_S: Final = 20.0
 
 
 class Monitor:
-    """Whoever asks connects, asks and hangs up: nothing is held between two calls, and any event loop may be in play."""
+    """Each call connects, asks and disconnects: nothing is held between two calls, so that any event loop may call."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

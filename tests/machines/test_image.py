@@ -1,4 +1,7 @@
-"""The image is made once whoever wants it, made anew when what is in it changes, and its lack is said. In place of its programs are scripts that are quicker."""
+"""The image is made once for all, made anew when its content changes, and a missing one is reported.
+
+Quick scripts stand for the programs that make it.
+"""
 
 import asyncio
 import os

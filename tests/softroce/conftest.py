@@ -1,4 +1,4 @@
-"""A rack of two virtual machines with RDMA, joined through a Polatis twin; rack, daemon and broker are processes of this machine."""
+"""Two virtual machines joined through a Polatis twin; rack, daemon and broker are processes of this machine."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A lab of real processes whose two hosts are virtual machines with soft-RoCE, and a witness in each that knows nothing of agents."""
+"""A lab of real processes with two virtual machines with soft-RoCE as hosts, and a witness in each without agents."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,7 @@ SLOWER = {
     "sampling": {"light_fast_s": 0.05, "rdma_fast_s": 0.02},
     "probe": {"first_s": 0.02, "most_s": 0.1, "packets_per_s": 100.0},
 }
-"""A processor that is emulated does a 50th of what a real one does: at the usual pace an agent would be busy with looking."""
+"""An emulated processor does a 50th of a real one's work: at the usual rates sampling would take all its time."""
 
 WITNESS = """
 import socket, struct, sys

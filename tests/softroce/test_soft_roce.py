@@ -42,7 +42,10 @@ async def test_a_reconfiguration_between_machines_is_seen_from_the_twins_light_t
 
 
 def _has_a_whole_waterfall(timeline: dict[str, Any], events: list[dict[str, Any]]) -> None:
-    """All instants of all ends, each from where it was really seen, and in order. Light is looked at: a machine that gets no time may miss it at one end of a link."""
+    """All instants of all ends come from their real source, in order.
+
+    Light is sampled: a machine without CPU time may miss it at one end of a link.
+    """
     assert {end["end"] for end in timeline["ends"]} == ENDS
     looked_at: dict[str, set[str]] = {}
     for end in timeline["ends"]:
@@ -67,7 +70,10 @@ def _has_a_whole_waterfall(timeline: dict[str, Any], events: list[dict[str, Any]
 
 
 def _lies_within_its_bounds(soft_roce: SoftRoce, events: list[dict[str, Any]]) -> None:
-    """Light and PHY: the twin did it between the bounds that the machine told. Carrier: not before its cable was plugged in or pulled."""
+    """Light and PHY changed in the twin within the bounds that the machine reported.
+
+    Carrier did not change before the cable was plugged in or pulled.
+    """
     for type, what in SAID_BY.items():
         truths = soft_roce.truths(what)
         for port in ENDS:
@@ -84,7 +90,7 @@ def _lies_within_its_bounds(soft_roce: SoftRoce, events: list[dict[str, Any]]) -
 
 
 def _is_where_the_kernels_saw_it(soft_roce: SoftRoce, events: list[dict[str, Any]]) -> None:
-    """Carrier, by a witness beside each agent: after the cable, and before word of it was here, which needs no clock of a machine."""
+    """A witness on each host saw the carrier between the cable's move and the report, by our clock alone."""
     seen = [one for one in soft_roce.seen if one.port in ENDS]
     for port in ENDS:
         told = [event for event in events if event["type"] == "carrier" and _port(event) == port]

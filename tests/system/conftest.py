@@ -1,4 +1,4 @@
-"""A whole lab of real processes: twin rack with its agents, daemon, broker; and what can be done to them and seen of them from outside."""
+"""A whole lab of real processes: twin rack with its agents, daemon, broker; what tests do to them and see of them."""
 
 import asyncio
 import json
@@ -127,7 +127,10 @@ class Lab:
     async def up(
         self, *rack: str, nic: str = "ideal", switch: str = "polatis-opus", mqtt: str = "embedded", text: str = ""
     ) -> Program:
-        """Rack and daemon, all hosts aligned; returns the daemon. `rack`: options of `hwd twin up`; `text`: another testbed, named `lab` too."""
+        """Start rack and daemon, wait until all hosts are aligned, and return the daemon.
+
+        `rack`: options of `hwd twin up`. `text`: another testbed, which is also named `lab`.
+        """
         self.testbed.write_text(text or TESTBED.format(nic=nic, switch=switch))
         self.playbook.write_text(PLAYBOOK)
         await self.hwd_process("rack", "twin", "up", str(self.testbed), *rack)
@@ -355,7 +358,7 @@ class Lab:
         return runs[0]
 
     async def nothing_lost(self, *, unseen: bool = False, within_s: float = WITHIN_S) -> None:
-        """Wait until every carrier change that was, is recorded, each event once and none left out. `unseen`: some may be counted only."""
+        """Wait until every carrier change is recorded, each event exactly once. `unseen`: some may only be counted."""
 
         async def look() -> bool | None:
             return await self.carrier_recorded() == self.carrier_changes() or None
@@ -463,7 +466,10 @@ async def lab() -> AsyncIterator[Lab]:
 
 @pytest.fixture(scope="module")
 def shared_folder(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """Of a rack and a daemon that the tests of a file share, and which end as they should behind the last of them; with NICs like the file's `NIC`."""
+    """The folder of a rack and a daemon that the tests of a file share; their end is checked after the last test.
+
+    The file's `NIC` is the model of its NICs.
+    """
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
         made = Lab(Path(tempfile.mkdtemp(prefix="hwd-")))
         try:
@@ -476,7 +482,10 @@ def shared_folder(request: pytest.FixtureRequest) -> Iterator[Path]:
 
 @pytest.fixture
 async def standing(shared_folder: Path) -> AsyncIterator[Lab]:
-    """A lab that is up, for a test that leaves it as good as it was; what its tests before did is in its records, and its light is as they left it."""
+    """A running lab, for a test that leaves it in working order.
+
+    Records and light are as the earlier tests of the file left them.
+    """
     lab = Lab(shared_folder)
     await lab.fault("clear")
     await lab.settled()

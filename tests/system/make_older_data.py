@@ -1,11 +1,11 @@
-"""Makes an archive of `older_data/`: the data folder of a daemon that was killed in a reconfiguration, and the spools of its agents.
+"""Makes an archive of `older_data/`: the data folder of a daemon killed in a reconfiguration, and its agents' spools.
 
     git checkout 244df5c && git checkout main -- tests/system/make_older_data.py
     .venv/bin/python -m tests.system.make_older_data tests/system/older_data/244df5c.tar.xz
 
-Made once for each version whose files later ones have to open, by that version; never again by a later one. In it: a run that succeeded, one that was
-killed in its second apply and has set an MTU, an apply that was confirmed, a lease for a week, an end that is held dark, and events that no
-daemon has acknowledged.
+Each version whose files later versions must open makes its archive once; a later version never makes it again. It has a
+run that succeeded, a run that was killed in its second apply and has set an MTU, a confirmed apply, a lease for a week,
+a blocked end, and events that no daemon has acknowledged.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ WEEK_S = 7 * 86400
 
 
 async def main(target: Path) -> None:
-    """Write the archive: `testbed.yaml`, `data/`, `spool/`, and `state.json` with what stood when the daemon was killed."""
+    """Write the archive: `testbed.yaml`, `data/`, `spool/`, and `state.json` with the state at the daemon's death."""
     lab = Lab(Path(tempfile.mkdtemp(prefix="hwd-")))
     try:
         daemon = await lab.up(text=TESTBED)

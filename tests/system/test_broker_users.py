@@ -1,4 +1,4 @@
-"""Users of the broker in whole racks: who restarts locks nobody out, no password is where others read it, and a Mosquitto holds the same rules."""
+"""Users of the broker in whole racks: restarts lock nobody out, no password leaks, Mosquitto has the same rules."""
 
 import json
 import signal

@@ -1,6 +1,9 @@
-"""Broker, daemon and agents are killed at random while the light moves: no spooled event is lost, and every flap that nobody saw is counted.
+"""Broker, daemon and agents are killed at random while the light moves: no spooled event is lost, each flap is counted.
 
-Half a minute of it is part of `make test-all`. Ten minutes: `HWD_CHAOS_S=600 make test-slow TESTS=tests/system/test_chaos.py PYTEST_ARGS=--log-cli-level=info`.
+Half a minute of it is part of `make test-all`. Ten minutes:
+
+    HWD_CHAOS_S=600 make test-slow TESTS=tests/system/test_chaos.py PYTEST_ARGS=--log-cli-level=info
+
 What a seed draws is drawn again with `HWD_CHAOS_SEED`; what the processes make of it is theirs.
 """
 
@@ -138,7 +141,8 @@ async def test_no_spooled_event_is_lost_and_every_unseen_flap_counted(lab: Lab, 
         lost = await lab.documents("host.lost")
         assert sum(each["count"] for each in lost) == unseen, lost
         log.info(
-            "seed %d, %g s: killed %s; %d moves of light, %d carrier changes, %d of them unseen and counted; all of %d spooled events recorded once",
+            "seed %d, %g s: killed %s; %d moves of light, %d carrier changes, %d of them unseen and counted; "
+            "all of %d spooled events recorded once",
             SEED,
             LASTS_S,
             chaos.killed,
@@ -154,7 +158,7 @@ async def test_no_spooled_event_is_lost_and_every_unseen_flap_counted(lab: Lab, 
 
 
 async def all_recorded(lab: Lab) -> dict[str, int]:
-    """Wait until as many carrier changes of each port are recorded, seen or counted, as there were; and no event has a gap before it."""
+    """Wait until all carrier changes of each port are recorded, seen or counted, and no event has a gap before it."""
 
     async def look() -> dict[str, int] | None:
         truth = lab.carrier_changes()
@@ -174,7 +178,10 @@ async def all_recorded(lab: Lab) -> dict[str, int]:
 
 
 def carrier_changes(events: list[dict[str, Any]]) -> dict[str, int]:
-    """By port, as events tell, in the order in which they happened: those of a boot that died may be recorded after those of the next. One host has one clock."""
+    """The events of each port in the order in which they happened, by the one clock of the host.
+
+    Events of an agent that was killed may be recorded after those of the next one.
+    """
     changes: Counter[str] = Counter()
     carrier: dict[str, bool] = {}
     for event in sorted(events, key=lambda event: int(event["agent_ns"])):

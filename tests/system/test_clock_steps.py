@@ -1,4 +1,4 @@
-"""A host whose clock is set in the middle of a reconfiguration, in virtual time: marked wherever its run is told of, and nothing is bent to hide it."""
+"""A host whose clock is set during a reconfiguration, in virtual time: its run is marked wherever it is reported."""
 
 import asyncio
 import re
@@ -32,7 +32,7 @@ steps:
 
 
 def cross_with_a_step(folder: Path, *, after_s: float, by_s: float) -> RunReport:
-    """Cross the links while the clock of h0 is set, so long after the switch was commanded; the run as it was recorded."""
+    """Cross the links and set the clock of h0 that long after the command to the switch; return the recorded run."""
     file = folder / "testbed.yaml"
     text = TESTBED.format(nic="opus-cx6dx", switch="polatis-opus").replace("kernel: true", "kernel: false")
     file.write_text(text)
@@ -70,7 +70,7 @@ def steps(timeline: Timeline) -> list[str]:
 
 
 def test_a_step_is_found_by_the_last_answer_of_the_agent_and_the_order_rules_show_what_it_moved(tmp_path: Path) -> None:
-    """Back by 3.05 s, when light was there and the firmware was not: 0.4 s before it, and long before the clock would be asked again."""
+    """Back by 3.05 s, between light and firmware: 0.4 s before firmware, and long before the next clock request."""
     report = cross_with_a_step(tmp_path, after_s=2.7, by_s=-3.05)
     (timeline,) = report.timelines
     assert len(steps(timeline)) == len(report.clock_steps) == 1

@@ -1,4 +1,4 @@
-"""The demo's experiment, unchanged, on real processes: with every driver that has a two-sided matrix in place of the testbed's own."""
+"""The demo's experiment on real processes, with every driver that has a two-sided matrix in place of its own."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A switch or an agent fails in the middle of a run: the run ends rightly, the light is where the program says, and no event is lost."""
+"""A switch or an agent fails during a run: the run ends correctly, the light is as documented, no event is lost."""
 
 import os
 import signal

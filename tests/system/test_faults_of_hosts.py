@@ -1,4 +1,4 @@
-"""Broker or agents are killed in a run: it goes on, the light is where the program says, and no event is lost or uncounted."""
+"""Broker or agents are killed in a run: it continues, the light is as documented, no event is lost or uncounted."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ async def test_broker_killed_while_links_come_up_loses_nothing(lab: Lab, mosquit
 async def test_broker_killed_in_a_run_loses_nothing_and_the_spool_of_an_agent_killed_meanwhile_outlives_it(
     lab: Lab, mosquitto: Mosquitto
 ) -> None:
-    """While the broker is away for the second time: the light moves, the agent dies, the light moves again, and again when there is a new agent."""
+    """While the broker is away again, the light moves with an agent, after its death, and with a new agent."""
     await lab.up(mqtt=mosquitto.url)
     run = lab.run(times=5)
     await lab.on_its_way(done=3)

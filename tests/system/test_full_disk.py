@@ -114,7 +114,7 @@ async def test_killed_daemon_starts_on_a_full_disk_with_a_reserve_and_brings_the
 async def _starts_on_a_full_disk_and_brings_the_switches_back(
     lab: Lab, disk: SmallDisk, daemon: Program, *, has_reserve: bool
 ) -> None:
-    """The daemon is killed in a run, and its next life finds a full disk, with or without a reserve of its own on it."""
+    """The daemon is killed in a run; the next one starts on a full disk, with or without a reserve of its own on it."""
     recoveries = len(await lab.documents("daemon.recovered"))
     await lab.fault("slow", seconds=1.0)
     run = lab.run()

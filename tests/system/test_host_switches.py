@@ -397,7 +397,7 @@ def test_a_daemon_that_died_between_telling_and_timeline_makes_it_up(tmp_path: P
 
 
 class Synced(World):
-    """A kill of its agents takes no more than the last second, as a power cut does; where it takes what was not synced, SIGKILL takes nothing."""
+    """Spools are synced each second: a kill of an agent, a power cut here, loses at most the last second."""
 
     @override
     def _config(self, host: str) -> AgentConfig:

@@ -1,4 +1,7 @@
-"""A rack of three makes: a Polatis over TL1, a SONiC switch over SSH and forty 1x4 and 2x2 elements asked as one switch, in one apply and its timeline."""
+"""A rack of three makes in one apply and its timeline.
+
+A Polatis over TL1, a SONiC switch over SSH, and a composite switch of forty 1x4 and 2x2 elements.
+"""
 
 import json
 from collections import Counter

@@ -1,4 +1,7 @@
-"""Files that an older version wrote and left when it was killed: a later one opens them, and finishes what they hold. `make_older_data.py` makes them."""
+"""Files of an older version that was killed: a later version opens them, and finishes what they hold.
+
+`make_older_data.py` makes them.
+"""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""A real Prometheus with our configuration on a live twin rack: it scrapes, and every query of every board finds data."""
+"""A real Prometheus with our configuration on a running twin rack: every query of every board finds data."""
 
 import asyncio
 import itertools
@@ -34,7 +34,7 @@ OF_SOME_HOSTS = (
     "hwd_selections_total",
     "hwd_wall_clock_",
 )
-"""What only real hosts count, and tell where their agents' files ask for it, and what only hosts with switches of their own do."""
+"""Metrics of real hosts alone, some only where the agent's file asks for them, and of hosts with switches."""
 
 
 class Prometheus:

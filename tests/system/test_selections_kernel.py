@@ -1,4 +1,4 @@
-"""Jobs set their hosts' own switches on the kernel's own links, while daemon and broker are killed: all of it goes on, and is recorded after."""
+"""Jobs set their hosts' own switches on kernel links while daemon and broker are killed: all is recorded."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""What happens while links come up, which takes a NIC's firmware seconds: the light is where the program says, and no event is lost."""
+"""Events while links come up, which takes a NIC's firmware seconds: light is as documented, no event is lost."""
 
 import asyncio
 import signal

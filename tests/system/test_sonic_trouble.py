@@ -1,4 +1,7 @@
-"""What an operator sees of a SONiC switch whose front panel was used, and whose mirrors are stuck: nothing is left that cannot be driven, and nothing untold."""
+"""What an operator sees of a SONiC switch whose front panel was used, and whose mirrors are stuck.
+
+Every change is reported, and every port can still be driven.
+"""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The file system under a real agent's spool: full, read-only after an error, damaged. The agent says what to do, and its watchers go on."""
+"""The disk of a real agent's spool is full, read-only or damaged: the agent says what to do, its watchers continue."""
 
 import os
 import signal

@@ -15,7 +15,7 @@ HOSTS = ("h0", "h1")
 
 
 class Starts:
-    """Starts the parts of one lab. The light moves only while there are agents: what was before the first of all nobody counts."""
+    """Starts the parts of one lab. The light moves only while agents run: no agent counts earlier changes."""
 
     def __init__(self, lab: Lab, broker: Mosquitto | None) -> None:
         self._lab = lab

@@ -1,4 +1,4 @@
-"""Whole worlds in virtual time, where a part dies or is cut off at every point of a run: what must hold after it came back."""
+"""Whole worlds in virtual time: a part dies or is cut off at every point of a run; what must hold after its return."""
 
 import asyncio
 import functools
@@ -72,7 +72,7 @@ class Scene:
         return [dict(one.document.data) for one in stored]
 
     async def check(self) -> None:
-        """What holds in any case: the light is one of both, as the documents have it; nothing is open; no event is lost."""
+        """In any case the light is one of the two, and as documented; nothing is open; no event is lost."""
         light = self.light()
         assert light in (STRAIGHT, CROSSED), light
         *_, read = await self.recorded("switch.read")

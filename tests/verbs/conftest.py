@@ -86,7 +86,7 @@ class Watched:
         return [one for one in await self._said() if one.get("kind") == kind]
 
     async def back(self, kind: str, field: str) -> list[dict[str, Any]]:
-        """All events of that kind, when the newest two say that it was away and is there again: each source tells in its own time."""
+        """All events of that kind, once the newest two say that it went down and came up again."""
 
         def look(said: list[dict[str, Any]]) -> Any:
             told = [one for one in said if one.get("kind") == kind]

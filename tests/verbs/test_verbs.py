@@ -11,7 +11,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.root, pytest.mark.timeout(600)]
 
 ACK_S = 0.067108864
 JIFFY_S = 1 / 250
-"""Of Debian's kernel. The timer of rxe is of whole ones: rounded down, and the one that goes on counts (drivers/infiniband/sw/rxe/rxe_qp.c, rxe_qp_from_attr)."""
+"""Of Debian's kernel. rxe rounds its timer down to whole jiffies, and the current jiffy counts as one of them.
+
+Source: drivers/infiniband/sw/rxe/rxe_qp.c, rxe_qp_from_attr.
+"""
 
 
 def falls(events: list[dict[str, Any]]) -> int:

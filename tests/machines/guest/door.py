@@ -1,6 +1,7 @@
 """The door into a machine: runs commands for the tests that started it, a connection each.
 
-A line of JSON `{"command": [...], "stdin_bytes": N, "within_s": S}` and N bytes come in; `{"status": S, "out_bytes": N, "err_bytes": M}` and both go out.
+The request is a line of JSON, `{"command": [...], "stdin_bytes": N, "within_s": S}`, and N bytes. The answer is a line
+of JSON, `{"status": S, "out_bytes": N, "err_bytes": M}`, and the N + M bytes.
 A command whose client hangs up is killed with all that it started. Process 1 of a bare machine reaps what others leave.
 """
 

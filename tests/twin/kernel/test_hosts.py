@@ -121,7 +121,10 @@ async def test_host_passes_packets_on_between_its_ports(keeper: Keeper, crossbar
 async def test_long_packets_pass_when_both_ends_take_them(
     keeper: Keeper, crossbar: Crossbar, until_up: UntilUp
 ) -> None:
-    """What the MTU of a kernel twin is set to, by its agent, holds on the wire: fibres take any length, the far end drops what is too long for it."""
+    """An MTU that the agent sets on a kernel twin holds on the wire.
+
+    Fibres carry frames of any length; the far end drops frames that are too long for it.
+    """
     hosts = Hosts(keeper, crossbar)
     await until_up("a", "b", "c", "d")
     hosts.join("a", "c")

@@ -1,4 +1,7 @@
-"""Runs in a machine: the watchers of an agent on real sources, told what to do by lines in a named pipe, and telling what they see in lines of JSON."""
+"""Runs in a machine: the watchers of an agent on real sources.
+
+Lines in a named pipe are its commands; what the watchers see is its output, in lines of JSON.
+"""
 
 import asyncio
 import json
