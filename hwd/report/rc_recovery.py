@@ -54,8 +54,8 @@ def recovery_html(rows: Sequence[RecoveryRow]) -> Iterator[str]:
         return
     yield (
         '<h2>RC recovery</h2><div class="scroll"><table><caption>From the carrier of an end until the first send that '
-        "was posted in the dark on a reliable connection succeeded, or until a new queue pair was made. It is no part of "
-        "ready, and is to be read together with the ACK timeout.</caption><thead><tr>"
+        "was posted in the dark on a reliable connection succeeded, or until a new queue pair was made. It is no part "
+        "of ready, and is to be read together with the ACK timeout.</caption><thead><tr>"
     )
     yield "".join(f'<th scope="col" class="num">{heading}</th>' for heading in _HEADINGS)
     yield "</tr></thead><tbody>"
