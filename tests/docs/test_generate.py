@@ -27,8 +27,8 @@ def test_a_part_is_filled_anew_and_the_rest_left_alone() -> None:
     ("page", "why"),
     [
         ("<!-- generated: two -->\n<!-- end of two -->\n", "there is no part 'two'; there are one"),
-        ("<!-- generated: one -->\n", "stands alone"),
-        ("<!-- generated: one -->\n<!-- end of two -->\n", "stands alone"),
+        ("<!-- generated: one -->\n", "has no partner"),
+        ("<!-- generated: one -->\n<!-- end of two -->\n", "has no partner"),
     ],
 )
 def test_a_mark_that_means_nothing_is_refused(page: str, why: str) -> None:
