@@ -85,7 +85,7 @@ fibres:
 
 
 @pytest.mark.parametrize(
-    ("seed", "count"), [(1, 1_500), pytest.param(2, 100_000, marks=pytest.mark.slow)], ids=["light", "full"]
+    ("seed", "count"), [(1, 1_500), pytest.param(2, 100_000, marks=[pytest.mark.slow, pytest.mark.timeout(300)])], ids=["light", "full"]
 )
 def test_forged_messages_end_nothing_and_trouble_no_other_host(seed: int, count: int, tmp_path: Path) -> None:
     path = tmp_path / "testbed.yaml"
