@@ -181,7 +181,7 @@ class MemoryBus:
 
 
 class _Session:
-    """One connection of a client: a lane to the broker, outside all nodes, and one to the client, in the client's node."""
+    """One connection of a client: a lane to the broker, outside all nodes, and one to the client, in its node."""
 
     def __init__(
         self,

@@ -8,8 +8,8 @@ from hwd_agents.bus.protocol import Incoming
 log = logging.getLogger(__name__)
 
 TOPICS_MOST = 4096
-"""Topics whose handlers are cached. The topics of our filters are few; a broker that is open to everybody could send any
-number of others."""
+"""Topics whose handlers are cached. The topics of our filters are few; a broker that is open to everybody could send
+any number of others."""
 
 
 def matches(topic_filter: str, topic: str) -> bool:

@@ -75,7 +75,7 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True):
-    """To `hold`: how many settings are still as the run set them, and which ones the agent restored since no `hold` came."""
+    """To `hold`: how many settings are still set, and which ones the agent restored since no `hold` came."""
 
     held: Number
     back: Backs

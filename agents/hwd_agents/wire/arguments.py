@@ -29,7 +29,7 @@ class VerbsAddress(msgspec.Struct, frozen=True, kw_only=True):
 class Peer(msgspec.Struct, frozen=True, kw_only=True):
     """The port that another port shall reach at the other end of its link.
 
-    `kept`: the link is the same as before the reconfiguration. `peer_verbs`: its address for probes by RDMA; None
+    `kept`: the reconfiguration does not change the link. `peer_verbs`: its address for probes by RDMA; None
     without them.
     """
 

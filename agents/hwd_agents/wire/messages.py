@@ -102,8 +102,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     | wrong-peer | reconfiguration, expected, found |
     | lost | count, why, ranges of dropped events: [boot, first seq, last seq], the newest 256 of each of 256 boots |
 
-    `rc-recovery` is about a send that was posted while the link was dark. Its outcome is `completed`: the send got through;
-    `failed`: its retries were used up; `re-made`: the queue pair was created again after that.
+    `rc-recovery` is about a send that was posted while the link was dark. Its outcome is `completed`: the send got
+    through; `failed`: its retries were used up; `re-made`: the queue pair was created again after that.
     """
 
     seq: Seq
@@ -137,15 +137,15 @@ class Ack(Message, frozen=True, kw_only=True, tag="ack"):
 
 
 class Command(Message, frozen=True, kw_only=True, tag="command"):
-    """A command to one boot of an agent. A late one, or one for another boot, is answered `expired`, and nothing is done.
+    """A command to one boot of an agent. A late one, or one for another boot, is answered `expired` and not done.
 
     | verb | arguments |
     |---|---|
-    | observe | reconfiguration, peers: [Peer], for_s: sample light at the high rate, probe until ready or the time is over |
+    | observe | reconfiguration, peers: [Peer], for_s: sample light fast and probe until ready or the time is over |
     | settle | reconfiguration: stop observing it |
     | resend | boot, from_seq, upto_seq: send these events again |
     | refresh | nothing: read everything now, report what differs |
-    | set | run, port, setting, value, for_s: change a setting; the agent restores all settings of the run after `for_s` |
+    | set | run, port, setting, value, for_s: change a setting; the agent restores all of the run after `for_s` |
     | hold | run, for_s: keep the settings of this run for so long from now on |
     | put-back | run: restore all settings that this run changed |
     | delegate | grants: {switch: epoch}, the host's own switches that it may set; the reply has all of them |
@@ -181,7 +181,7 @@ class ClockRequest(Message, frozen=True, kw_only=True, tag="clock-request"):
 
 
 class ClockReply(Message, frozen=True, kw_only=True, tag="clock-reply"):
-    """The reply of a four-timestamp exchange: `t2_ns` is the agent's clock when the request came, `t3_ns` when it was sent."""
+    """The reply to a ClockRequest: `t2_ns` is the agent's clock when that came, `t3_ns` when this was sent."""
 
     id: Number
     t1_ns: At
@@ -206,9 +206,9 @@ def _ignore(why: str) -> None:
 def decode(payload: bytes, on_unreadable: Callable[[str], None] = _ignore) -> AnyMessage:
     """Decode a message. Raises ProtocolError for any other payload, and for a version that is not read.
 
-    `on_unreadable` is called with the reason for each event whose sequence number and times can be read, but not its kind
-    or data, as that must not stop the events behind it. An event of an unknown kind loses its data; one with wrong data
-    becomes a `lost` event.
+    `on_unreadable` is called with the reason for each event whose sequence number and times can be read, but not its
+    kind or data, as that must not stop the events behind it. An event of an unknown kind loses its data; one with wrong
+    data becomes a `lost` event.
     """
     try:
         message = _decoder.decode(payload)
