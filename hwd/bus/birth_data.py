@@ -32,7 +32,7 @@ def spool_data(birth: Birth) -> Mapping[str, Json]:
 
 
 def troubles(birth: Birth) -> dict[str, str]:
-    """By subject, a fault that somebody has to repair, and its remedy: of the spool, and of ports without an interface."""
+    """By subject, a fault that has to be repaired, and its remedy: of the spool, and of ports without an interface."""
     found = {"spool": why} if (why := str(spool_data(birth).get("trouble") or "")) else {}
     for port, note in birth.ports.items():
         if not note.present and (link := note.sources.get("link")) is not None and link.why_not:

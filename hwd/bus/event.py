@@ -7,8 +7,8 @@ from hwd_agents.wire import Event, Selected
 from hwd_drivers.core.documents import Json
 
 POLLED = frozenset({"light", "dark", "rdma"})
-"""Events that are found by polling: they lie anywhere between two polls. All others are notices, which come just after the
-change."""
+"""Events that are found by polling: they lie anywhere between two polls. All others are notices, which come just after
+the change."""
 NOTICE_SOURCE = "verbs"
 """The source of `rdma` that reads the state just after a notice of the device."""
 

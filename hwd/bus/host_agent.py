@@ -28,7 +28,8 @@ class HostAgent:
     """The state of one host's agent.
 
     A boot is one start of the agent's process. The first birth of a boot makes it the current one. Another boot takes
-    its place when the current one has stopped, was lost, or does not answer any more: until then the other is a `rival`.
+    its place when the current one has stopped, was lost, or does not answer any more: until then the other is a
+    `rival`.
 
     `State` and `Birth` come on two topics, hence in any order. A state that comes before the birth of its boot waits.
 
@@ -68,7 +69,7 @@ class HostAgent:
         return number
 
     def is_new(self, boot: str) -> bool:
-        """Whether it was not seen before."""
+        """Whether this boot is neither the current one nor a past one."""
         return boot != self.boot and boot not in self._past
 
     def past(self, boot: str) -> bool:
@@ -200,7 +201,7 @@ class HostAgent:
             self._carrier_events[event.port] = event
 
     def refresh(self, ports: Mapping[str, PortNote], rdma: Mapping[str, bool | None], at_ns: int) -> None:
-        """Take the state of its ports and their RDMA devices at `at_ns` of its clock; later carrier events override it."""
+        """Take the state of its ports and RDMA devices at `at_ns` of its clock; later carrier events override it."""
         if self.birth is None:
             return
         self._rdma = dict(rdma)

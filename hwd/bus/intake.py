@@ -8,11 +8,13 @@ from hwd_agents.wire import Event
 from hwd_drivers.core.errors import ProtocolError
 
 HELD_MOST = 10_000
-"""Events of one boot that wait for earlier ones, or for the alignment of its clock. The agent sends the others again."""
+"""Events of one boot that wait for earlier ones, or for the alignment of its clock. The agent sends the others
+again."""
 
 
 class Intake:
-    """`since_s`: when it was created, on the loop's clock; `clock`: the name of the clock that stamps its events, or empty.
+    """`since_s`: when it was created, on the loop's clock; `clock`: the name of the clock that stamps its events, or
+    empty.
 
     Without a call of `begin` it begins at the earliest event that waits when it is first read.
     """

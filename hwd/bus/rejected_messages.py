@@ -1,4 +1,4 @@
-"""RejectedMessages: counts malformed messages and reports them, at a limited rate so that no sender fills the records."""
+"""RejectedMessages: counts malformed messages and reports them at a limited rate, to protect the records."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass

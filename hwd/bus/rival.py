@@ -6,8 +6,8 @@ from typing import Final
 from hwd_agents.wire import Birth
 
 ANSWER_WITHIN_S: Final = 3.0
-"""The current boot has this long to answer a request over the broker when the birth of another boot came. It is asked each
-second."""
+"""The current boot has this long to answer a request over the broker when the birth of another boot came. It is asked
+each second."""
 
 ON_ITS_WAY_S: Final = 0.5
 """A message that comes within this time may have been sent before the request."""

@@ -79,7 +79,7 @@ def test_event_whose_data_has_the_wrong_type_ends_nothing_though_a_refresh_looks
         await peer.send(event)
         await asyncio.sleep(1)
         world.broker.stop()
-        world.broker.start()  # all are asked anew how their ports are
+        world.broker.start()  # all agents are asked again for the state of their ports
         await world.until("bus.up", 2)
         await asyncio.sleep(30)
         await go_on(world, other)

@@ -29,7 +29,7 @@ THRESHOLDS: Final = ("temperature_c", "bias_ma", "tx_power_dbm", "rx_power_dbm")
 
 
 def bases() -> list[tuple[str, dict[str, Any]]]:
-    """(leaf, message as JSON) of each kind, each kind of event and each answer, from the boot that lives."""
+    """(leaf, message as JSON) of each kind, each kind of event and each answer, from the current boot."""
     inventory = {
         **golden.INVENTORY,
         "modules": {"eth0": {**golden.MODULE, "thresholds": dict.fromkeys(THRESHOLDS, LIMITS)}},
@@ -85,7 +85,9 @@ fibres:
 
 
 @pytest.mark.parametrize(
-    ("seed", "count"), [(1, 1_500), pytest.param(2, 100_000, marks=pytest.mark.slow)], ids=["light", "full"]
+    ("seed", "count"),
+    [(1, 1_500), pytest.param(2, 100_000, marks=[pytest.mark.slow, pytest.mark.timeout(300)])],
+    ids=["light", "full"],
 )
 def test_forged_messages_end_nothing_and_trouble_no_other_host(seed: int, count: int, tmp_path: Path) -> None:
     path = tmp_path / "testbed.yaml"

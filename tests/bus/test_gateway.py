@@ -271,7 +271,7 @@ class World:
         return found
 
     async def agreed(self, peer: Peer, boot: str, upto: int) -> None:
-        """Wait until the peer was told that all up to `upto` are held."""
+        """Wait until the events up to `upto` are acknowledged to the peer."""
         async with asyncio.timeout(PATIENCE_S):
             while (boot, upto) not in peer.acks:
                 peer.acked.clear()

@@ -1,6 +1,4 @@
-"""Two boots that say that they are one host: the one that lives stays until it says farewell, is lost, or does not
-answer.
-"""
+"""Two boots that claim to be one host: the current one stays until it stops, is lost, or does not answer."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -20,7 +18,7 @@ PATIENCE_S = 600.0
 
 
 class Agent:
-    """A boot of h0 that is born at each connect and answers the clock, where it `answers`."""
+    """A boot of h0 that sends its birth at each connect, and answers clock requests if `answers`."""
 
     def __init__(self, world: "World", boot: str, *, answers: bool = True) -> None:
         self.boot = boot
@@ -119,7 +117,7 @@ class World:
         task.add_done_callback(self._tasks.discard)
 
     async def agent(self, boot: str, *, answers: bool = True) -> Agent:
-        """One that is connected and born; what the daemon makes of it comes later."""
+        """A connected agent that has sent its birth; the daemon takes it later."""
         self.agents.append(Agent(self, boot, answers=answers))
         await asyncio.sleep(0.1)
         return self.agents[-1]

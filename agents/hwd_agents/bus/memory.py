@@ -1,4 +1,4 @@
-"""The bus in memory: a broker and its clients in one loop, the same in every run; it can lose, delay and repeat."""
+"""MemoryBus: broker and clients in one loop, without sockets; it can lose, delay and repeat messages, reproducibly."""
 
 import asyncio
 import contextvars
@@ -12,14 +12,14 @@ from hwd_drivers.core.errors import LinkError
 from hwd_drivers.transports.memory import NodeKills
 
 RETRY_S = 0.1
-"""A client that was lost, or finds the broker away, tries again after this; constant, so that a run can be replayed."""
+"""The pause before a client connects again; constant, so that a run can be replayed."""
 
 
 class MemoryBroker:
     """An MQTT 3.1.1 broker without bytes: retained messages, wills, QoS 1 acknowledgements, order by topic.
 
-    `latency_s` is drawn for each message and each way. With `nodes`, the clients of a node that dies are lost and their
-    wills published. `repeat_qos1` delivers every QoS 1 message twice, as brokers may.
+    `latency_s` is drawn for each message and each way. With `nodes`, the clients of a node that is killed lose
+    their connections, and their wills are published. `repeat_qos1` delivers every QoS 1 message twice, as brokers may.
 
     ```
     broker = MemoryBroker()
@@ -37,10 +37,10 @@ class MemoryBroker:
         self._sessions: dict[str, _Session] = {}
         self._retained: dict[str, bytes] = {}
         if nodes is not None:
-            nodes.on_kill(self._node_died)
+            nodes.on_kill(self._node_killed)
 
     def stop(self) -> None:
-        """Lose all clients and all retained messages; nobody can connect until `start`."""
+        """Disconnect all clients and drop all retained messages; nobody can connect until `start`."""
         self._running = False
         self._retained.clear()
         for session in list(self._sessions.values()):
@@ -51,7 +51,7 @@ class MemoryBroker:
         self._running = True
 
     def cut(self, client_id: str) -> None:
-        """Lose the connection of one client, if it has one: its will is published, what was in flight is gone."""
+        """Cut the connection of one client, if it has one: its will is published, messages in flight are lost."""
         if (session := self._sessions.pop(client_id, None)) is not None:
             session.lose("the connection was cut")
             self._publish_will(session)
@@ -66,7 +66,7 @@ class MemoryBroker:
         receive: Callable[[str, bytes, bool], None],
         lost: Callable[[str], None],
     ) -> "_Session":
-        """Open a session; another one of the same client is lost. Raises LinkError where the broker is stopped."""
+        """Open a session; an open one of the same client is cut. Raises LinkError where the broker is stopped."""
         if not self._running:
             raise LinkError(f"{self.address} {client_id}: cannot connect: the broker is stopped")
         self.cut(client_id)
@@ -76,13 +76,13 @@ class MemoryBroker:
         return session
 
     def leave(self, session: "_Session") -> None:
-        """An orderly end: no will."""
+        """End a session in order: its will is not published."""
         if self._sessions.get(session.client_id) is session:
             del self._sessions[session.client_id]
         session.lose("closed")
 
     def take(self, topic: str, payload: bytes, qos: int, retain: bool) -> None:
-        """Send a message on to all whom it concerns."""
+        """Forward a message to all subscribers."""
         if retain and payload:
             self._retained[topic] = payload
         elif retain:
@@ -99,7 +99,7 @@ class MemoryBroker:
         if session.will is not None:
             self.take(session.will.topic, session.will.payload, 1, session.will.retain)
 
-    def _node_died(self, node: str) -> None:
+    def _node_killed(self, node: str) -> None:
         for session in [each for each in self._sessions.values() if each.node == node]:
             self.cut(session.client_id)
 
@@ -145,7 +145,7 @@ class MemoryBus:
             self._subscriptions.connected = False
 
     async def _run_once(self) -> str:
-        """One connection; returns why it ended, or could not be made."""
+        """Serve one connection; return why it ended, or why it could not be made."""
         self._ended = asyncio.get_running_loop().create_future()
         try:
             session = self._broker.connect(self._client_id, self._will, self._receive, self._lost)
@@ -167,7 +167,7 @@ class MemoryBus:
         self._call(lambda: self._subscriptions.deliver(incoming))
 
     def _call(self, call: Callable[[], None]) -> None:
-        """An error of a handler is ours: it ends `run`."""
+        """Call a handler. Its error ends `run`."""
         try:
             call()
         except Exception as error:
@@ -181,7 +181,7 @@ class MemoryBus:
 
 
 class _Session:
-    """One connection of a client: a lane up, which runs outside all nodes, and one down, in the client's node."""
+    """One connection of a client: a lane to the broker, outside all nodes, and one to the client, in its node."""
 
     def __init__(
         self,
@@ -243,15 +243,15 @@ class _Session:
         self._down.send(lambda: self._receive(topic, payload, retained))
 
     def lose(self, cause: str) -> None:
-        """Drop what is in flight both ways, and tell the client."""
+        """Drop the messages in flight both ways, and inform the client."""
         if not self._open:
             return
         self._open = False
         self._up.close()
         self._down.close()
-        asyncio.get_running_loop().call_soon(self._tell_lost, cause, context=self._context)
+        asyncio.get_running_loop().call_soon(self._report_lost, cause, context=self._context)
 
-    def _tell_lost(self, cause: str) -> None:
+    def _report_lost(self, cause: str) -> None:
         self._lost(cause)
         for acknowledged, topic in self._unacknowledged.items():
             if not acknowledged.done():
@@ -261,7 +261,7 @@ class _Session:
 
 
 class _Lane:
-    """One way of a connection: calls arrive in order, each after its latency, in one context."""
+    """One direction of a connection: calls run in order, each after its latency, in one context."""
 
     def __init__(self, latency_s: Callable[[], float] | None, context: contextvars.Context) -> None:
         self._latency_s = latency_s

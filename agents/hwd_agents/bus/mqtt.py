@@ -1,4 +1,4 @@
-"""The bus over MQTT 3.1.1 (aiomqtt 2.x): any broker, by URL."""
+"""MqttBus: a client of any MQTT 3.1.1 broker, by URL (aiomqtt 2.x)."""
 
 import asyncio
 import contextlib
@@ -26,17 +26,17 @@ log = logging.getLogger(__name__)
 
 RETRY_FIRST_S = 0.1
 RETRY_MOST_S = 5.0
-"""Full jitter between 0 and a limit that doubles: clients do not all come back to a broker at once."""
+"""Full jitter between 0 and a limit that doubles, so that the clients of a broker do not all reconnect at once."""
 KEEPALIVE_S = 10
-"""A broker that is silent for twice this is lost: the bound of every wait for an answer."""
+"""A connection whose broker is silent for twice this is lost. That bounds every wait for an acknowledgement."""
 CONNECT_S = 5.0
-"""paho's own limit for the TCP connection, and ours for CONNACK, SUBACK and the end of a connection."""
+"""paho's own time limit for the TCP connect, and ours for CONNACK, SUBACK and the end of a connection."""
 ABANDON_S = 0.2
-"""For a DISCONNECT to a broker that never sent CONNACK."""
+"""The time limit for a DISCONNECT to a broker that never sent CONNACK."""
 CALLS_MOST = 8
-"""Publications under way; more wait in their order. paho reads as many packets in one turn of the loop."""
+"""Publications at a time; more wait in their order. paho reads as many packets in one iteration of the loop."""
 REFUSED_CREDENTIALS = frozenset({"Bad user name or password", "Not authorized"})
-"""CONNACK 4 and 5 in paho's words."""
+"""paho's words for the CONNACK return codes 4 and 5."""
 REFUSED_REMEDY = (
     ". It does not take this user and password: `hwd agent deploy` brings an agent its own, "
     "`hwd broker acl` writes those of all for a Mosquitto"
@@ -45,14 +45,14 @@ LOST_WORDS = {
     "Unspecified error": "the broker closed the connection, or it broke",
     "Keep alive timeout": "the broker was silent for too long",
 }
-"""paho's words for the end of a connection without a packet that says why."""
+"""paho's words for the end of a connection without a packet with the reason, and ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerUrl:
-    """Where a broker is: `mqtt://user:password@host:port`, `mqtts://...` (TLS), `unix:/path`.
+    """The address of a broker: `mqtt://user:password@host:port`, `mqtts://...` (TLS), `unix:/path`.
 
-    Text without the password.
+    Its text is without the password.
     """
 
     host: str  # of a Unix socket: its path
@@ -71,7 +71,7 @@ class BrokerUrl:
 
     @classmethod
     def parse(cls, url: str) -> "BrokerUrl":
-        """Raises ConfigError on anything else."""
+        """Raises ConfigError for any other text."""
         if url.startswith("unix:/"):
             return cls(host=url.removeprefix("unix:"), port=1, transport="unix", user=None, password=None, tls=False)
         wrong = ConfigError(
@@ -94,9 +94,10 @@ class BrokerUrl:
 class MqttBus:
     """One client of a broker; see `Bus`. It connects again with full jitter and subscribes again.
 
-    `url` may be a callable that is asked before each connect, for brokers that are found late; it may raise LinkError.
-    `tls` overrides the default context of `mqtts`. Messages are taken at QoS 1. Each is stamped and given to its
-    handlers inside paho's read callback, and acknowledged after that.
+    `url` may be a callable that is called before each connect, for a broker whose address is found late; it may
+    raise LinkError.
+    `tls` overrides the default context of `mqtts`. Subscriptions have QoS 1. Each message is
+    stamped and passed to its handlers inside paho's read callback, and acknowledged after that.
 
     ```
     bus = MqttBus("mqtt://127.0.0.1:1883", "h0", SystemClock(), Draws(None), will=Will(topic=..., payload=...))
@@ -126,7 +127,7 @@ class MqttBus:
         self._subscriptions = Subscriptions()
         self._filters_changed = asyncio.Event()
         self._client: aiomqtt.Client | None = None
-        self._waiting: set[asyncio.Timeout] = set()
+        self._unacknowledged: set[asyncio.Timeout] = set()
         self._refused_calls: list[Callable[[str], None]] = []
 
     @property
@@ -141,7 +142,7 @@ class MqttBus:
         self._subscriptions.on_up(call)
 
     def on_refused(self, call: Callable[[str], None]) -> None:
-        """Called with the cause each time that the broker does not take our user and password."""
+        """Call `call` with the cause each time that the broker refuses our user and password."""
         self._refused_calls.append(call)
 
     def on_down(self, call: Callable[[str], None]) -> None:
@@ -153,11 +154,11 @@ class MqttBus:
         try:
             # aiomqtt goes on waiting for PUBACK when the connection is lost: `_lost` ends this scope.
             async with asyncio.timeout(None) as waiting:
-                self._waiting.add(waiting)
+                self._unacknowledged.add(waiting)
                 try:
                     await self._client.publish(topic, payload, qos, retain, timeout=math.inf)
                 finally:
-                    self._waiting.discard(waiting)
+                    self._unacknowledged.discard(waiting)
         except (TimeoutError, aiomqtt.MqttError) as error:
             why = "the connection was lost" if isinstance(error, TimeoutError) else reason_of(error)
             raise LinkError(f"{self.address}: {topic} was not taken by the broker: {why}") from error
@@ -181,7 +182,7 @@ class MqttBus:
             self._lost()
 
     async def _run_once(self) -> None:
-        """One connection. Raises _Lost when it ends or cannot be made, and what a handler raised."""
+        """Serve one connection. Raises _Lost when it ends or cannot be made, and any exception of a handler."""
         failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         client = self._new_client(failure)
         await _enter(client)
@@ -195,7 +196,7 @@ class MqttBus:
             await asyncio.wait((failure, *tasks), return_when=asyncio.FIRST_COMPLETED)
             for each in (failure, *tasks):
                 if each.done():
-                    each.result()  # none ends but by what it raises
+                    each.result()  # each ends by an exception only
         finally:
             self._client = None
             for task in tasks:
@@ -206,13 +207,13 @@ class MqttBus:
                 await _leave(client, within_s=CONNECT_S)
 
     async def _keep_subscribed(self, client: aiomqtt.Client) -> None:
-        held: set[str] = set()
+        subscribed: set[str] = set()
         while True:
             await self._filters_changed.wait()
             self._filters_changed.clear()
-            if missing := [each for each in self._subscriptions.filters if each not in held]:
+            if missing := [each for each in self._subscriptions.filters if each not in subscribed]:
                 await _subscribe(client, missing)
-                held.update(missing)
+                subscribed.update(missing)
             if not self.connected:
                 self._subscriptions.up(self.address)
 
@@ -224,7 +225,9 @@ class MqttBus:
             raise _Lost(str(error)) from error
         self.address = str(url)
         library = log.getChild("library")
-        library.setLevel(logging.DEBUG if log.isEnabledFor(logging.DEBUG) else logging.CRITICAL)  # the rest we say
+        library.setLevel(
+            logging.DEBUG if log.isEnabledFor(logging.DEBUG) else logging.CRITICAL
+        )  # MqttBus logs the rest
         return aiomqtt.Client(
             url.host,
             url.port,
@@ -257,13 +260,13 @@ class MqttBus:
             failure.set_exception(error)
 
     def _lost(self) -> None:
-        for waiting in self._waiting:
+        for waiting in self._unacknowledged:
             waiting.reschedule(asyncio.get_running_loop().time())
-        self._waiting.clear()
+        self._unacknowledged.clear()
 
 
 class _Lost(Exception):
-    """A connection ended, or was not made. `refused`: trying soon is of no use."""
+    """A connection ended, or was not made. `refused`: an early retry is useless."""
 
     def __init__(self, cause: str, *, refused: bool = False) -> None:
         super().__init__(cause)
@@ -271,9 +274,9 @@ class _Lost(Exception):
 
 
 def _queue_type(take: Callable[[aiomqtt.Message], None]) -> type[asyncio.Queue[aiomqtt.Message]]:
-    """The class of the queue into which aiomqtt puts each message, inside paho's read callback: `take` gets it there.
+    """A class for the queue into which aiomqtt puts each message inside paho's read callback; it calls `take` there.
 
-    That is the earliest place for a stamp. `Client.messages` makes a task for each message, and nothing comes that way.
+    That is the earliest moment for a stamp. `Client.messages` would make a task for each message, and yields none here.
     """
 
     class Inbox(asyncio.Queue[aiomqtt.Message]):
@@ -285,18 +288,18 @@ def _queue_type(take: Callable[[aiomqtt.Message], None]) -> type[asyncio.Queue[a
 
 
 async def _enter(client: aiomqtt.Client) -> None:
-    """Connect. Raises _Lost. aiomqtt dials in a thread that cannot be stopped: a cancel waits for the end of it."""
+    """Connect. Raises _Lost. aiomqtt connects in a thread that cannot be stopped: a cancellation waits for its end."""
     entering = asyncio.ensure_future(client.__aenter__())
     try:
         await asyncio.shield(entering)
     except aiomqtt.MqttError as error:
         await _leave(client, within_s=ABANDON_S)  # aiomqtt 2.5.1 leaves the socket open where no CONNACK comes
         refused = isinstance(error, aiomqtt.MqttCodeError) and str(error.rc) in REFUSED_CREDENTIALS
-        remedy = ". Nothing listens there: is the broker running?" if _is_nobody_there(error) else ""
+        remedy = ". Nothing listens there: is the broker running?" if _is_refused_by_host(error) else ""
         remedy = REFUSED_REMEDY if refused else remedy
         raise _Lost(f"cannot connect: {reason_of(error)}{remedy}", refused=refused) from error
     except asyncio.CancelledError:
-        client.timeout = ABANDON_S  # of the wait for CONNACK, where it has not begun
+        client.timeout = ABANDON_S  # for the wait for CONNACK, where that has not begun
         await asyncio.wait([entering])
         failed = not entering.cancelled() and entering.exception() is not None
         await _leave(client, within_s=ABANDON_S if failed else CONNECT_S)
@@ -304,7 +307,7 @@ async def _enter(client: aiomqtt.Client) -> None:
 
 
 async def _watch(client: aiomqtt.Client) -> None:
-    """Until the connection ends. Raises _Lost."""
+    """Wait until the connection ends, then raise _Lost."""
     try:
         await anext(client.messages)
     except aiomqtt.MqttError as error:
@@ -313,35 +316,33 @@ async def _watch(client: aiomqtt.Client) -> None:
 
 async def _subscribe(client: aiomqtt.Client, filters: list[str]) -> None:
     try:
-        with _heeding_cancel():
-            granted = await client.subscribe([(each, 1) for each in filters])
+        with _recovering_cancel():
+            codes = await client.subscribe([(each, 1) for each in filters])
     except aiomqtt.MqttError as error:
         raise _Lost(f"cannot subscribe: {reason_of(error)}") from error
-    for topic_filter, code in zip(filters, granted, strict=True):
+    for topic_filter, code in zip(filters, codes, strict=True):
         if isinstance(code, ReasonCode) and code.is_failure:
             raise _Lost(f"the broker refuses the subscription {topic_filter}", refused=True)
 
 
 async def _leave(client: aiomqtt.Client, *, within_s: float) -> None:
-    """Send DISCONNECT behind all that waits, so that no will is published.
+    """Send DISCONNECT behind all messages that wait, so that no will is published.
 
-    What is left then, paho closes after `KEEPALIVE_S`.
+    Where that fails, paho closes the connection after `KEEPALIVE_S`.
     """
     client.timeout = within_s
     try:
         await client.__aexit__(None, None, None)
-        await anext(
-            client.messages
-        )  # ends at once: a loss that came together with our end would else be logged by asyncio
+        await anext(client.messages)  # ends at once: else asyncio would log a loss that came together with our end
     except aiomqtt.MqttError as error:
         log.debug("the end of a connection: %s", reason_of(error))
 
 
 @contextlib.contextmanager
-def _heeding_cancel() -> Generator[None, None, None]:
-    """Raise the cancellation that asyncio.wait_for of Python 3.11 loses where it comes with the answer or its failure.
+def _recovering_cancel() -> Generator[None, None, None]:
+    """Raise the cancellation that asyncio.wait_for of Python 3.11 loses when it comes together with the result.
 
-    aiomqtt waits with it.
+    aiomqtt uses wait_for.
     """
     task = asyncio.current_task()
     before = task.cancelling() if task is not None else 0
@@ -352,20 +353,20 @@ def _heeding_cancel() -> Generator[None, None, None]:
             raise asyncio.CancelledError
 
 
-def _is_nobody_there(error: BaseException | None) -> bool:
+def _is_refused_by_host(error: BaseException | None) -> bool:
     return isinstance(error, ConnectionRefusedError) or (
-        error is not None and _is_nobody_there(error.__context__)
-    )  # aiomqtt raises its own from nothing
+        error is not None and _is_refused_by_host(error.__context__)
+    )  # aiomqtt raises its own error without a cause
 
 
 def _lost_words(error: aiomqtt.MqttError) -> str:
     cause = error.__cause__ or error
-    known = LOST_WORDS.get(str(cause.rc)) if isinstance(cause, aiomqtt.MqttCodeError) else None
-    return known or f"connection lost: {cause}"
+    words = LOST_WORDS.get(str(cause.rc)) if isinstance(cause, aiomqtt.MqttCodeError) else None
+    return words or f"connection lost: {cause}"
 
 
 def _hide(url: str) -> str:
-    """The URL without what may be a password."""
+    """The URL without a part that may be a password."""
     head, at, tail = url.rpartition("@")
-    scheme, slashes, _ = head.partition("://")  # what stands before "@" alone is a user and a password
+    scheme, slashes, _ = head.partition("://")  # without a scheme, the text before "@" is a user and a password
     return f"{scheme + slashes if slashes and scheme.isalpha() else ''}...@{tail}" if at else url

@@ -1,4 +1,4 @@
-"""The bus as everybody sees it; MQTT and memory behave alike (one contract suite)."""
+"""The protocol `Bus`, which MqttBus and MemoryBus implement; one contract suite tests both."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incoming:
-    """One message that came.
+    """A received message.
 
     `at_ns` is the receiver's `Clock.monotonic_ns`, taken as early as the client library allows.
     """
@@ -20,7 +20,7 @@ class Incoming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Will:
-    """What the broker publishes when this client is lost."""
+    """The message that the broker publishes when this client's connection is lost."""
 
     topic: str
     payload: bytes
@@ -36,15 +36,15 @@ class Bus(Protocol):
     def connected(self) -> bool: ...
 
     def subscribe(self, topic_filter: str, handler: Callable[[Incoming], None]) -> None:
-        """Before or while running. Handlers must not block; the order within one topic is the sender's."""
+        """Call it before or during `run`. Handlers must not block; messages of one topic come in the sender's order."""
         ...
 
     def on_up(self, call: Callable[[], None]) -> None:
-        """Called after each connect, when all subscriptions stand."""
+        """Call `call` after each connect, when the broker has acknowledged all subscriptions."""
         ...
 
     def on_down(self, call: Callable[[str], None]) -> None:
-        """Called with the cause after each loss, once."""
+        """Call `call` with the cause after each disconnect, once."""
         ...
 
     async def publish(self, topic: str, payload: bytes, *, qos: int = 0, retain: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Subscriptions: who of one client gets which message, and who hears of its connection."""
+"""Subscriptions: the handlers of one client's messages, and the callbacks for its connection."""
 
 import logging
 from collections.abc import Callable
@@ -8,28 +8,28 @@ from hwd_agents.bus.protocol import Incoming
 log = logging.getLogger(__name__)
 
 TOPICS_MOST = 4096
-"""Topics whose handlers are remembered. Those of our filters are few; a broker that everybody may use could send any
-number of others."""
+"""Topics whose handlers are cached. The topics of our filters are few; a broker that is open to everybody could send
+any number of others."""
 
 
 def matches(topic_filter: str, topic: str) -> bool:
-    """Tell whether a filter takes a topic (MQTT 3.1.1, 4.7).
+    """Whether a filter matches a topic (MQTT 3.1.1, 4.7).
 
     `+` is one level, `#` the rest; neither is a first level that begins with `$`.
     """
-    wanted, given = topic_filter.split("/"), topic.split("/")
-    if given[0].startswith("$") and wanted[0] in {"+", "#"}:
+    levels, of_topic = topic_filter.split("/"), topic.split("/")
+    if of_topic[0].startswith("$") and levels[0] in {"+", "#"}:
         return False
-    for index, level in enumerate(wanted):
+    for index, level in enumerate(levels):
         if level == "#":
             return True
-        if index >= len(given) or level not in {"+", given[index]}:
+        if index >= len(of_topic) or level not in {"+", of_topic[index]}:
             return False
-    return len(wanted) == len(given)
+    return len(levels) == len(of_topic)
 
 
 class Subscriptions:
-    """The filters of a client with their handlers, and whom to call when it comes up and goes down.
+    """The filters of a client with their handlers, and the callbacks for its connects and disconnects.
 
     A client may subscribe with overlapping filters; brokers may then send it a message once or once for each filter.
     """
@@ -40,14 +40,14 @@ class Subscriptions:
         self._of_topic: dict[str, tuple[Callable[[Incoming], None], ...]] = {}
         self._ups: list[Callable[[], None]] = []
         self._downs: list[Callable[[str], None]] = []
-        self._said_down = False
+        self._logged_down = False
 
     @property
     def filters(self) -> tuple[str, ...]:
         return tuple(self._handlers)
 
     def add(self, topic_filter: str, handler: Callable[[Incoming], None]) -> bool:
-        """Return whether the broker must be told of this filter."""
+        """Return whether this filter is new, so that the client has to subscribe."""
         new = topic_filter not in self._handlers
         self._handlers.setdefault(topic_filter, []).append(handler)
         self._of_topic.clear()
@@ -69,22 +69,22 @@ class Subscriptions:
             handler(incoming)
 
     def _find(self, topic: str) -> tuple[Callable[[Incoming], None], ...]:
-        fitting = (handlers for topic_filter, handlers in self._handlers.items() if matches(topic_filter, topic))
-        return tuple(handler for handlers in fitting for handler in handlers)
+        matching = (handlers for topic_filter, handlers in self._handlers.items() if matches(topic_filter, topic))
+        return tuple(handler for handlers in matching for handler in handlers)
 
     def up(self, address: str) -> None:
-        """The connection stands, with all filters."""
+        """The client is connected and has subscribed with all filters."""
         self.connected = True
-        log.log(logging.INFO if self._said_down else logging.DEBUG, "%s: connected", address)
-        self._said_down = False
+        log.log(logging.INFO if self._logged_down else logging.DEBUG, "%s: connected", address)
+        self._logged_down = False
         for call in self._ups:
             call()
 
     def down(self, address: str, cause: str) -> None:
-        """The connection was lost, or could not be made: said once until it is up again."""
+        """The connection was lost, or could not be made: logged once until the next connect."""
         lost, self.connected = self.connected, False
-        log.log(logging.DEBUG if self._said_down else logging.WARNING, "%s: %s", address, cause)
-        self._said_down = True
+        log.log(logging.DEBUG if self._logged_down else logging.WARNING, "%s: %s", address, cause)
+        self._logged_down = True
         if lost:
             for call in self._downs:
                 call(cause)

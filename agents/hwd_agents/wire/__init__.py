@@ -1,4 +1,4 @@
-"""What goes over MQTT between daemon and agents: messages, and the values in them."""
+"""The messages between daemon and agents over MQTT, and the values in them."""
 
 from .answers import ANSWERS as ANSWERS
 from .answers import Back as Back

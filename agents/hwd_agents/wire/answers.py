@@ -1,6 +1,6 @@
-"""The data of each reply that says `done`, by the verb of its command.
+"""The data of each reply with the outcome `done`, by the verb of its command.
 
-The daemon checks it before anybody looks at it.
+The daemon checks it before it uses it.
 """
 
 from collections.abc import Mapping
@@ -19,14 +19,14 @@ from .observation import Observation
 
 
 class Observations(msgspec.Struct, frozen=True, kw_only=True):
-    """To `observe` and `settle`: by port, of light, firmware, carrier, rdma and ready."""
+    """To `observe` and `settle`: by port, the observations of light, firmware, carrier, rdma and ready."""
 
     at_ns: At | UnsetType = UNSET
     ports: ByName[ByName[Observation]]
 
 
 class Resent(msgspec.Struct, frozen=True, kw_only=True):
-    """To `resend`: how many of them are still in the spool, and the oldest of the present boot."""
+    """To `resend`: how many of these events are still in the spool, and the oldest event of the current boot."""
 
     here: Number | UnsetType = UNSET
     oldest_seq: Number | UnsetType = UNSET
@@ -48,7 +48,7 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Back(msgspec.Struct, frozen=True, kw_only=True):
-    """A setting that is as it was."""
+    """A setting that was restored."""
 
     port: Name
     setting: Name
@@ -56,7 +56,7 @@ class Back(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Left(msgspec.Struct, frozen=True, kw_only=True):
-    """One that is not, and why."""
+    """A setting that was not restored, and why."""
 
     port: Name
     setting: Name
@@ -75,20 +75,20 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True):
-    """To `hold`: how many settings stand, and what was put back before, since nobody held it."""
+    """To `hold`: how many settings are still set, and which ones the agent restored since no `hold` came."""
 
     held: Number
     back: Backs
 
 
 class SwitchState(SwitchNote, frozen=True, kw_only=True):
-    """A switch with what it carries; null while it is down."""
+    """A switch with its crossconnects; null while it is down."""
 
     crossconnects: Annotated[list[CrossconnectNote], Meta(max_length=ENDS_MOST)] | None = None
 
 
 class Delegated(msgspec.Struct, frozen=True, kw_only=True):
-    """To `delegate` and `take-back`: all switches of the host, and which grants it does not take, and why."""
+    """To `delegate` and `take-back`: all switches of the host, and why a grant was refused, by switch."""
 
     switches: ByName[SwitchState] = {}
     refused: ByName[Text] = {}
@@ -111,7 +111,7 @@ ANSWERS: Final[Mapping[str, Any]] = {
 def checked_answer(verb: str, data: Mapping[str, Any]) -> dict[str, Any]:
     """The data of a reply to a command: its fields, each checked, and no others.
 
-    Raises ProtocolError, which names the first that is wrong.
+    Raises ProtocolError, which names the first wrong field.
     """
     try:
         found: dict[str, Any] = msgspec.to_builtins(msgspec.convert(data, ANSWERS[verb]))

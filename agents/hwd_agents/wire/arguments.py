@@ -1,6 +1,6 @@
 """The arguments of each command, by its verb.
 
-An agent checks them before it does anything; see `Command` for what they mean.
+An agent checks them before it does anything; `Command` explains them.
 """
 
 from collections.abc import Mapping
@@ -20,16 +20,17 @@ class VerbsAddress(msgspec.Struct, frozen=True, kw_only=True):
     qkey: Annotated[int, Meta(ge=0, lt=1 << 32)]
 
     def __post_init__(self) -> None:
-        """It is an IPv6 address."""
+        """Check that `gid` is an IPv6 address."""
         check_ip("gid", self.gid)
         if ":" not in self.gid:
             raise ValueError(f"gid: {self.gid!r} is no IPv6 address")
 
 
 class Peer(msgspec.Struct, frozen=True, kw_only=True):
-    """What one port shall find at the other end of its light.
+    """The port that another port shall reach at the other end of its link.
 
-    `peer_verbs`: where it is probed by RDMA; None where it is not.
+    `kept`: the reconfiguration does not change the link. `peer_verbs`: its address for probes by RDMA; None
+    without them.
     """
 
     port: Name
@@ -40,12 +41,12 @@ class Peer(msgspec.Struct, frozen=True, kw_only=True):
     peer_verbs: VerbsAddress | None = None
 
     def __post_init__(self) -> None:
-        """A name would be looked up by the kernel's resolver, which blocks."""
+        """Check that `peer_ip` is numeric: a name would go to the resolver, which blocks."""
         check_ip(f"peer_ip of {self.port}", self.peer_ip)
 
 
 class Observe(msgspec.Struct, frozen=True, kw_only=True):
-    """Sample light fast and probe until ready, or until `for_s` is over."""
+    """Sample light at the high rate, and probe until the link is ready or `for_s` is over."""
 
     reconfiguration: Name
     peers: Annotated[list[Peer], Meta(max_length=PORTS_MOST)]
@@ -53,7 +54,7 @@ class Observe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settle(msgspec.Struct, frozen=True, kw_only=True):
-    """Stop observing it."""
+    """Stop observing the reconfiguration."""
 
     reconfiguration: Name
 
@@ -81,26 +82,26 @@ class SetPort(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HoldSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the run has set holds for so long from now on."""
+    """Keep the settings of the run for `for_s` from now on."""
 
     run: Name
     for_s: Seconds
 
 
 class PutBack(msgspec.Struct, frozen=True, kw_only=True):
-    """Make all as it was before the run changed it."""
+    """Restore all settings that the run changed."""
 
     run: Name
 
 
 class Delegate(msgspec.Struct, frozen=True, kw_only=True):
-    """Grants by switch: the epoch."""
+    """Grant leases: the epoch by switch."""
 
     grants: ByName[Number] = {}
 
 
 class TakeBack(msgspec.Struct, frozen=True, kw_only=True):
-    """The switch may not be set any more."""
+    """Take a lease back: the host may not set the switch any more."""
 
     switch: Name
     epoch: Number

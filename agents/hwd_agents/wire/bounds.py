@@ -1,6 +1,6 @@
-"""Bounds of what messages carry: how long a text, how large a number, how many of them.
+"""Bounds on the fields of messages: the length of texts, the range of numbers, the number of items.
 
-Sizes are of what hosts send, with much room.
+They are far above the sizes that hosts send.
 """
 
 import ipaddress
@@ -10,7 +10,7 @@ from msgspec import Meta
 
 NAME_MOST: Final = 256
 TEXT_MOST: Final = 8192
-"""Characters. A sender cuts what is longer: see `clipped`."""
+"""In characters. A sender cuts a longer text: see `clipped`."""
 NUMBER_MOST: Final = (1 << 62) - 1
 COUNTER_MOST: Final = (1 << 64) - 1
 """The kernel's counters have 64 bits."""
@@ -21,26 +21,26 @@ ENDS_MOST: Final = 4096
 LANES_MOST: Final = 64
 
 Name = Annotated[str, Meta(max_length=NAME_MOST)]
-"""Of a port, an interface, a switch, a run."""
+"""The name of a port, an interface, a switch or a run."""
 Text = Annotated[str, Meta(max_length=TEXT_MOST)]
-"""Words for people."""
+"""A text for people."""
 Boot = Annotated[str, Meta(pattern=r"\A[0-9A-Za-z._: -]{1,64}\Z")]
 """One start of an agent: a UUID."""
 Kind = Annotated[str, Meta(pattern=r"\A[a-z][a-z0-9-]{0,63}\Z")]
-"""Of an event."""
+"""The kind of an event."""
 Origin = Annotated[str, Meta(pattern=r"\A(measured|kernel|twin|fitted)\Z")]
-"""As `hwd.model.instant.Origin`."""
+"""A member of `hwd.model.instant.Origin`."""
 At = Annotated[int, Meta(ge=-NUMBER_MOST, le=NUMBER_MOST)]
-"""A time in ns of some monotonic clock."""
+"""A time in ns on a monotonic clock."""
 Span = Annotated[int, Meta(ge=0, le=NUMBER_MOST)]
 """A duration in ns."""
 Number = Annotated[int, Meta(ge=0, le=NUMBER_MOST)]
 """A count, or a sequence number."""
 Seq = Annotated[int, Meta(ge=1, le=NUMBER_MOST)]
-"""A sequence number of something that was sent."""
+"""A sequence number, from 1."""
 UdpPort = Annotated[int, Meta(ge=1, le=65535)]
 Measured = Annotated[float, Meta(ge=-1e15, le=1e15)]
-"""In whatever unit its field names."""
+"""A measured value in the unit in the name of its field."""
 Seconds = Annotated[float, Meta(ge=0, le=1e9)]
 Lanes = Annotated[list[Measured | None], Meta(max_length=LANES_MOST)]
 Ends = Annotated[list[Name], Meta(max_length=ENDS_MOST)]
@@ -51,11 +51,11 @@ Words = Annotated[list[Name], Meta(max_length=PORTS_MOST)]
 
 _Plain = bool | Annotated[int, Meta(ge=-NUMBER_MOST, le=NUMBER_MOST)] | Measured | Text | None
 SettingState = _Plain | Annotated[dict[Name, _Plain | Words], Meta(max_length=32)]
-"""What `hwd_agents.sources.setting_source` reads or sets of a port: one value, or fields that are values or words."""
+"""The state of a setting (`hwd_agents.sources.setting_source`): one value, or named fields with values or names."""
 
 
 def check_ip(what: str, address: str) -> None:
-    """Raises ValueError where it is a name: that would go to a resolver, which blocks."""
+    """Raises ValueError for a name: it would go to the resolver, which blocks."""
     try:
         ipaddress.ip_address(address)
     except ValueError as error:
@@ -63,7 +63,7 @@ def check_ip(what: str, address: str) -> None:
 
 
 def clipped(value: Any) -> Any:
-    """JSON whose texts are at most `TEXT_MOST` characters long; what a device or the kernel has said may be longer."""
+    """JSON with texts cut to `TEXT_MOST` characters; messages of a device or of the kernel may be longer."""
     match value:
         case str() if len(value) > TEXT_MOST:
             return f"{value[: TEXT_MOST - 40]}... ({len(value)} characters)"

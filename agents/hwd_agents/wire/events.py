@@ -1,7 +1,7 @@
-"""The data of each kind of event, and how it is read: all of it is checked before anybody looks at it.
+"""The data of each kind of event, and its decoding, which checks all of it.
 
-What may be left out is UNSET, so that a sender of the version before is read, and a document has what was sent and no
-more.
+An optional field is UNSET where it was not sent, so that an event of the version before can be read, and a document has
+only the fields that were sent.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ from .bounds import (
 from .selection import Selected
 
 RANGES_MOST: Final = 256 * 256
-"""256 of each of 256 boots: as `hwd_agents.spool.ranges` holds them."""
+"""256 for each of 256 boots, as in `hwd_agents.spool.ranges`."""
 
 
 class CarrierData(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,13 +44,13 @@ class CarrierData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InterfaceData(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the interface is there."""
+    """Whether the interface exists."""
 
     present: bool
 
 
 class LinkStateData(msgspec.Struct, frozen=True, kw_only=True):
-    """A link as its NIC tells it; null for what it does not."""
+    """The state of a link as its NIC reports it; null where it reports nothing."""
 
     up: bool | None
     why_down: Text | None
@@ -62,7 +62,7 @@ class LinkStateData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CounterData(msgspec.Struct, frozen=True, kw_only=True):
-    """As `hwd_agents.sources.kernel.port_counters`; null where not counted.
+    """The counters of `hwd_agents.sources.kernel.port_counters`; null where not counted.
 
     `tcp_retransmissions`: of the whole host.
     """
@@ -80,7 +80,7 @@ class CounterData(msgspec.Struct, frozen=True, kw_only=True):
     tcp_retransmissions: int | UnsetType | None = UNSET
 
     def __post_init__(self) -> None:
-        """Here, since bounds in types end at 63 bits."""
+        """Check the range here, since bounds in types end at 63 bits."""
         for name in self.__struct_fields__:
             value = getattr(self, name)
             if isinstance(value, int) and not 0 <= value <= COUNTER_MOST:
@@ -88,14 +88,14 @@ class CounterData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LightData(msgspec.Struct, frozen=True, kw_only=True):
-    """Power per lane in dBm, null where there is none. `one_sided`: it may have been any time before `at_ns`."""
+    """Power per lane in dBm, null where there is none. `one_sided`: the change may be any time before `at_ns`."""
 
     lanes: Lanes
     one_sided: bool | UnsetType = UNSET
 
 
 class PutBackData(msgspec.Struct, frozen=True, kw_only=True):
-    """Nobody held the setting any more, so the agent put it back by itself."""
+    """No `hold` came for the setting, so the agent restored it by itself."""
 
     run: Name
     setting: Name
@@ -103,9 +103,9 @@ class PutBackData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MonitorData(msgspec.Struct, frozen=True, kw_only=True):
-    """What a module measures of itself, by lane; null where it does not.
+    """The monitors of a module, by lane; null where it does not measure a quantity.
 
-    The last two are of its sampling, in births only.
+    The last two fields are about the sampling, in births only.
     """
 
     rx_power_dbm: Lanes
@@ -123,7 +123,7 @@ class FirmwareData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RdmaData(msgspec.Struct, frozen=True, kw_only=True):
-    """`missed`: falls of its carrier that neither the device's events nor its files showed."""
+    """`missed`: losses of its carrier that neither the device's events nor its files showed."""
 
     active: bool
     missed: Number | UnsetType = UNSET
@@ -141,7 +141,7 @@ class ReadyData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WrongPeerData(msgspec.Struct, frozen=True, kw_only=True):
-    """Another port than `expected` answered at the other end."""
+    """Another port than `expected` answered the probe."""
 
     reconfiguration: Name
     expected: Name
@@ -149,7 +149,7 @@ class WrongPeerData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RcRecoveryData(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a send that was posted in the dark on an RC queue pair; see `hwd.timeline.rc_recovery`."""
+    """The outcome of a send posted on an RC queue pair while the link was dark; see `hwd.timeline.rc_recovery`."""
 
     reconfiguration: Name
     peer: Name
@@ -161,14 +161,14 @@ class RcRecoveryData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LostData(msgspec.Struct, frozen=True, kw_only=True):
-    """Events that the spool had to drop. `ranges`: their [boot, first seq, last seq], as far as they are known."""
+    """Events that the spool had to drop. `ranges`: [boot, first seq, last seq] of those with a known number."""
 
     count: Number
     why: Text | UnsetType = UNSET
     ranges: list[tuple[Boot, Seq, Seq]] | UnsetType = UNSET
 
     def __post_init__(self) -> None:
-        """A range ends where it begins, or later."""
+        """Check that no range ends before it begins."""
         ranges = () if isinstance(self.ranges, UnsetType) else self.ranges
         if len(ranges) > RANGES_MOST:
             raise ValueError(f"{len(ranges)} ranges are over the limit of {RANGES_MOST}")
@@ -183,7 +183,7 @@ class CrossconnectNote(msgspec.Struct, frozen=True, kw_only=True):
     state: CrossconnectState
 
     def __post_init__(self) -> None:
-        """`id` is `1A-2B`, or as the ends of that switch are called."""
+        """Check that `id` is a crossconnect, such as `1A-2B`."""
         try:
             Crossconnect.parse(self.id)
         except ConfigError as error:
@@ -195,7 +195,7 @@ class _Switch(msgspec.Struct, frozen=True, kw_only=True, tag_field="what"):
 
 
 class SwitchUpData(_Switch, frozen=True, kw_only=True, tag="up"):
-    """It is connected, and says what it is."""
+    """A switch was connected and has identified itself."""
 
     vendor: Text
     model: Text
@@ -205,13 +205,13 @@ class SwitchUpData(_Switch, frozen=True, kw_only=True, tag="up"):
 
 
 class SwitchDownData(_Switch, frozen=True, kw_only=True, tag="down"):
-    """It is not."""
+    """A switch was disconnected."""
 
     cause: Text
 
 
 class SwitchRestartedData(_Switch, frozen=True, kw_only=True, tag="restarted"):
-    """It has started anew between two sessions, as `sign` shows: `uptime` or `at-rest`."""
+    """A switch has restarted between two sessions, as `sign` shows: `uptime` or `at-rest`."""
 
     sign: Name
     lost: Ends
@@ -220,7 +220,7 @@ class SwitchRestartedData(_Switch, frozen=True, kw_only=True, tag="restarted"):
 
 
 class SwitchReadData(_Switch, frozen=True, kw_only=True, tag="read"):
-    """What it reports, where that changed."""
+    """The reported crossconnects of a switch, when they changed."""
 
     crossconnects: list[CrossconnectNote]
     added: Ends
@@ -228,13 +228,13 @@ class SwitchReadData(_Switch, frozen=True, kw_only=True, tag="read"):
     ours: bool
 
     def __post_init__(self) -> None:
-        """A switch has so many at most."""
+        """Check the number of items."""
         if len(self.crossconnects) > ENDS_MOST:
             raise ValueError(f"{len(self.crossconnects)} crossconnects are over the limit of {ENDS_MOST}")
 
 
 class SwitchCommandData(_Switch, frozen=True, kw_only=True, tag="command"):
-    """What came of one command."""
+    """The outcome of one command to a switch."""
 
     verb: Name
     outcome: Name
@@ -244,18 +244,18 @@ class SwitchCommandData(_Switch, frozen=True, kw_only=True, tag="command"):
 
 
 class SwitchPowerData(_Switch, frozen=True, kw_only=True, tag="power"):
-    """By fibre end in dBm, null where dark."""
+    """The optical power by fibre end in dBm, null where dark."""
 
     power_dbm: dict[Name, Measured | None]
 
     def __post_init__(self) -> None:
-        """A switch has so many at most."""
+        """Check the number of items."""
         if len(self.power_dbm) > ENDS_MOST:
             raise ValueError(f"{len(self.power_dbm)} ends are over the limit of {ENDS_MOST}")
 
 
 class SwitchOverrideData(_Switch, frozen=True, kw_only=True, tag="override"):
-    """Ends that somebody blocked, or let go."""
+    """Fibre ends that somebody blocked, or unblocked."""
 
     ends: Ends
     to: Name
@@ -271,8 +271,8 @@ SwitchData = (
     | SwitchPowerData
     | SwitchOverrideData
 )
-SWITCH_TELLS: Final = frozenset({"up", "down", "restarted", "read", "command", "power", "override"})
-"""`what` of an event `switch`."""
+SWITCH_REPORTS: Final = frozenset({"up", "down", "restarted", "read", "command", "power", "override"})
+"""The values of the field `what` of an event `switch`."""
 
 DATA: Final[Mapping[str, Any]] = {
     "carrier": CarrierData,
@@ -292,21 +292,21 @@ DATA: Final[Mapping[str, Any]] = {
     "wrong-peer": WrongPeerData,
     "lost": LostData,
 }
-"""By kind."""
+"""The type of the data, by kind of event."""
 
 
-def is_known(kind: str, data: Mapping[str, Any]) -> bool:
-    """Whether this version knows what such an event tells."""
+def is_defined(kind: str, data: Mapping[str, Any]) -> bool:
+    """Whether this version defines this kind of event, and of a `switch` event this `what`."""
     if kind == "switch":
         what = data.get("what")
-        return not isinstance(what, str) or what in SWITCH_TELLS  # else it is a field that is wrong
+        return not isinstance(what, str) or what in SWITCH_REPORTS  # another type is a wrong field
     return kind in DATA
 
 
 def checked_data(kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    """The data of an event of a kind that is known: its fields, each checked, and no others.
+    """The data of an event of a defined kind: its fields, each checked, and no others.
 
-    Raises ProtocolError, which names the first that is wrong.
+    Raises ProtocolError, which names the first wrong field.
     """
     try:
         found: dict[str, Any] = msgspec.to_builtins(msgspec.convert(data, DATA[kind]))

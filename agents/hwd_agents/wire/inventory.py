@@ -1,6 +1,6 @@
-"""The inventory of a birth: what a host says of itself beside the notes of its ports.
+"""The inventory in a birth: kernel, machine, modules, NICs, spool.
 
-What is not known is null; an agent of before leaves fields out.
+An unknown value is null; an older agent leaves fields out.
 """
 
 from typing import Annotated
@@ -13,7 +13,7 @@ from .events import LinkStateData, MonitorData
 
 
 class LimitNote(msgspec.Struct, frozen=True, kw_only=True):
-    """Beyond which a module warns and raises an alarm, of one quantity."""
+    """The limits of one quantity beyond which a module warns and raises an alarm."""
 
     low_alarm: Measured | None
     low_warning: Measured | None
@@ -22,7 +22,7 @@ class LimitNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ThresholdNote(msgspec.Struct, frozen=True, kw_only=True):
-    """Powers and bias are those of each lane."""
+    """The limits of a module. Those of power and bias hold for each lane."""
 
     temperature_c: LimitNote
     bias_ma: LimitNote
@@ -31,7 +31,7 @@ class ThresholdNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModuleNote(msgspec.Struct, frozen=True, kw_only=True):
-    """The pluggable of a port, by its memory."""
+    """The identity of the pluggable module of a port, from its memory."""
 
     vendor: Name
     part: Name
@@ -58,7 +58,7 @@ class FecNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NicNote(msgspec.Struct, frozen=True, kw_only=True):
-    """What a NIC is set to."""
+    """Driver and settings of a NIC port."""
 
     driver: DriverNote | None = None
     autoneg: bool | None = None
@@ -67,7 +67,7 @@ class NicNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SpoolNote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The spool of an agent. `why`: what is wrong with it and what to do, empty where nothing is known to be."""
+    """The spool of an agent. `why`: what is wrong with it and what to do; empty where nothing is."""
 
     bytes: Number | None = None
     limit_bytes: Number | None = None
@@ -77,9 +77,9 @@ class SpoolNote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SelectionNote(msgspec.Struct, frozen=True, kw_only=True):
-    """Where jobs of a host ask for its own switches.
+    """The socket by which jobs of a host set its own switches.
 
-    `why_not`: why they cannot; empty where they can, or where it has none.
+    `why_not`: why they cannot; empty where they can, or where the host has no switches.
     """
 
     socket: Annotated[str, Meta(max_length=4 * NAME_MOST)] | None = None
@@ -89,7 +89,7 @@ class SelectionNote(msgspec.Struct, frozen=True, kw_only=True):
 class Inventory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All but `kernel`, `machine`, `life`, `spool`, `selection` and `garbage` is by port.
 
-    `links` as the event `link-state`, `states` by instant.
+    `links` has the data of the event `link-state`, `states` has one state for each instant.
     """
 
     kernel: Name | None = None

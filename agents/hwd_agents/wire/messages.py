@@ -1,4 +1,4 @@
-"""The one definition of the MQTT messages: JSON in UTF-8 on `hwd/1/<testbed>/<host>/<leaf>`.
+"""The definition of the MQTT messages: JSON in UTF-8 on `hwd/1/<testbed>/<host>/<leaf>`.
 
 | leaf | from | retained | message |
 |---|---|---|---|
@@ -11,9 +11,9 @@
 | clock | daemon | no | ClockRequest |
 
 Every message has `v`, `boot` (a UUID for each start of the agent), `seq`, `type`, then its own fields. `at_ns`,
-`earliest_ns` and `expires_at_ns` are the agent's CLOCK_MONOTONIC_RAW of that boot. All of a message is checked as it is
-decoded, by the Structs here and in the modules beside this one: types, lengths, ranges. Unknown fields are kept out of
-the way; unknown types raise ProtocolError, which the receiver counts.
+`earliest_ns` and `expires_at_ns` are the agent's CLOCK_MONOTONIC_RAW of that boot. The Structs here and
+in the other modules of this package check a message as it is decoded: types, lengths, ranges. Unknown fields are
+ignored; unknown types raise ProtocolError, which the receiver counts.
 """
 
 from collections.abc import Callable
@@ -26,23 +26,23 @@ from hwd_drivers.core.errors import ProtocolError
 from hwd_drivers.core.reason import reason_of
 
 from .bounds import NAME_MOST, PORTS_MOST, At, Boot, ByName, Kind, Name, Number, Origin, Seq, Span, Text
-from .events import checked_data, is_known
+from .events import checked_data, is_defined
 from .inventory import Inventory
 from .notes import ClockNote, HeldSetting, PortNote, SwitchNote
 
 VERSION = 1
 OLDEST_READ = max(1, VERSION - 1)
-"""What the version before wrote is read for one minor version, so that hosts and daemon can be upgraded one after
+"""Messages of the version before are read for one minor version, so that hosts and daemon can be upgraded one after
 another."""
 EVENTS_MAX = 256
-"""Most events in one message."""
+"""The most events in one message."""
 SETTINGS_MOST: Final = 16 * PORTS_MOST
 ID_MOST: Final = 1024
-"""Of a command, in characters; a UUID has 36."""
+"""The longest id of a command, in characters; a UUID has 36."""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=False):
-    """What all messages have. `seq` counts the sender's messages of that type in that boot, from 1."""
+    """The fields of all messages. `seq` counts the sender's messages of that type in that boot, from 1."""
 
     v: int = VERSION
     boot: Boot
@@ -50,18 +50,18 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_
 
 
 class State(Message, frozen=True, kw_only=True, tag="state"):
-    """`up` while the agent lives, `down` when it stopped in order, `lost` as its will."""
+    """`up` while the agent is connected, `down` after it stopped in order, `lost` as its will."""
 
     state: Literal["up", "down", "lost"]
 
 
 class Birth(Message, frozen=True, kw_only=True, tag="birth"):
-    """Sent at every connect, and when the inventory changed: the whole of it.
+    """The description of a host. Sent complete at every connect, and when the inventory changed.
 
     `spool_next_seq` is the sequence number that the next event will have.
 
-    `settings` are those that are still as a run has set them, in the order in which they were changed. `clock` names
-    the host's clock, `clocks` says more of it.
+    `settings`: those that runs changed and that were not restored yet, in the order of the changes. `clock`: the name
+    of the host's clock. `clocks`: more about it.
     """
 
     host: Name
@@ -91,10 +91,10 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     | link-state | up, why_down, detail, downs, autoneg, speed_mbps, fec: as the NIC reports; null for the rest |
     | counters | rx_ and tx_: bytes, packets, errors, dropped, pause; tcp_retransmissions (of the host); or null |
     | dark, light | lanes: dBm or None by lane; one_sided: any time before `at_ns`, and `earliest_ns` is 0 |
-    | put-back | run, setting, state: nobody held it any more, so the agent put it back by itself |
+    | put-back | run, setting, state: no `hold` came for it, so the agent restored it by itself |
     | monitors | rx_power_dbm, tx_power_dbm, bias_ma: by lane; temperature_c. Sent on change; null: not measured |
     | firmware | up |
-    | rdma | active, missed (falls of its carrier that no event and no file of the device showed) |
+    | rdma | active, missed (losses of its carrier that no event and no file of the device showed) |
     | ready | reconfiguration, peer (h1.eth0), via (verbs-ud or udp), why_udp (of an RDMA port), sent, failed |
     | switch | what: up, down, read, command, power or override; switch, and the fields of that document |
     | selection | selection, outcome, why, switches, ports, id, requested_ns, answered_ns: see `Selected` |
@@ -102,8 +102,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     | wrong-peer | reconfiguration, expected, found |
     | lost | count, why, ranges of dropped events: [boot, first seq, last seq], the newest 256 of each of 256 boots |
 
-    `rc-recovery` is of a send that was posted while the link was dark. Its outcome is `completed`: the send got through;
-    `failed`: its retries were over; `re-made`: the queue pair was made anew after that.
+    `rc-recovery` is about a send that was posted while the link was dark. Its outcome is `completed`: the send got
+    through; `failed`: its retries were used up; `re-made`: the queue pair was created again after that.
     """
 
     seq: Seq
@@ -120,9 +120,9 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 class Events(Message, frozen=True, kw_only=True, tag="events"):
     """1 to 256 events of one boot, ascending without gaps.
 
-    `boot` may be an earlier one: the spool outlives the agent.
+    `boot` may be an earlier one: the spool remains when the agent stops.
 
-    `clock`: for an earlier boot, the name of its clock, as its birth had it. Where the present boot's has the same
+    `clock`: for an earlier boot, the name of the clock in its birth. Where the clock of the current boot has the same
     name, its alignment holds for both.
     """
 
@@ -131,13 +131,13 @@ class Events(Message, frozen=True, kw_only=True, tag="events"):
 
 
 class Ack(Message, frozen=True, kw_only=True, tag="ack"):
-    """The daemon holds all events of `boot` up to and with `upto`."""
+    """The daemon has stored all events of `boot` up to and including `upto`."""
 
     upto: Number
 
 
 class Command(Message, frozen=True, kw_only=True, tag="command"):
-    """Asks an agent of one boot. Late, or for another boot: answered `expired`, nothing done.
+    """A command to one boot of an agent. A late one, or one for another boot, is answered `expired` and not done.
 
     | verb | arguments |
     |---|---|
@@ -145,11 +145,11 @@ class Command(Message, frozen=True, kw_only=True, tag="command"):
     | settle | reconfiguration: stop observing it |
     | resend | boot, from_seq, upto_seq: send these events again |
     | refresh | nothing: read everything now, report what differs |
-    | set | run, port, setting, value, for_s: change a setting; the agent puts all of the run back after `for_s` |
-    | hold | run, for_s: what this run has set holds for so long from now on |
-    | put-back | run: make all as it was before this run changed it |
+    | set | run, port, setting, value, for_s: change a setting; the agent restores all of the run after `for_s` |
+    | hold | run, for_s: keep the settings of this run for so long from now on |
+    | put-back | run: restore all settings that this run changed |
     | delegate | grants: {switch: epoch}, the host's own switches that it may set; the reply has all of them |
-    | take-back | switch, epoch, why: it may not set it any more, until it is granted again |
+    | take-back | switch, epoch, why: the host may not set it any more, until it is granted again |
     """
 
     id: Annotated[str, Meta(min_length=1, max_length=ID_MOST)]
@@ -161,7 +161,7 @@ class Command(Message, frozen=True, kw_only=True, tag="command"):
 
 
 class Reply(Message, frozen=True, kw_only=True, tag="reply"):
-    """Answer to the command `id`. `at_ns`: the agent's clock when it was sent; 0 of an agent that does not say."""
+    """The answer to the command `id`. `at_ns`: the agent's clock when it was sent; 0 from an older agent."""
 
     id: Annotated[str, Meta(min_length=1, max_length=ID_MOST)]
     outcome: Literal["done", "expired", "refused", "failed"]
@@ -171,9 +171,9 @@ class Reply(Message, frozen=True, kw_only=True, tag="reply"):
 
 
 class ClockRequest(Message, frozen=True, kw_only=True, tag="clock-request"):
-    """Four-timestamp exchange, first half: `t1_ns` is the daemon's clock when it sent this.
+    """The request of a four-timestamp exchange: `t1_ns` is the daemon's clock when it was sent.
 
-    `boot` names the agent's.
+    `boot` is that of the agent.
     """
 
     id: Number
@@ -181,7 +181,7 @@ class ClockRequest(Message, frozen=True, kw_only=True, tag="clock-request"):
 
 
 class ClockReply(Message, frozen=True, kw_only=True, tag="clock-reply"):
-    """Second half: `t2_ns` the agent's clock when the request came, `t3_ns` when this was sent."""
+    """The reply to a ClockRequest: `t2_ns` is the agent's clock when that came, `t3_ns` when this was sent."""
 
     id: Number
     t1_ns: At
@@ -199,20 +199,20 @@ def encode(message: Message) -> bytes:
     return _encoder.encode(message)
 
 
-def _not_told(why: str) -> None:
-    """Of an event, to who does not count them."""
+def _ignore(why: str) -> None:
+    """The default of `on_unreadable`: unreadable events are not counted."""
 
 
-def decode(payload: bytes, on_unreadable: Callable[[str], None] = _not_told) -> AnyMessage:
-    """Raises ProtocolError on anything that is not one of the messages, or of a version that is not read.
+def decode(payload: bytes, on_unreadable: Callable[[str], None] = _ignore) -> AnyMessage:
+    """Decode a message. Raises ProtocolError for any other payload, and for a version that is not read.
 
-    `on_unreadable` hears of each event that has its number and its times and makes no sense otherwise, in words: it may
-    not hold up those behind it. One of a kind that this version does not know keeps none of its data; one whose data is
-    wrong is a `lost` event from here on.
+    `on_unreadable` is called with the reason for each event whose sequence number and times can be read, but not its
+    kind or data, as that must not stop the events behind it. An event of an unknown kind loses its data; one with wrong
+    data becomes a `lost` event.
     """
     try:
         message = _decoder.decode(payload)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:  # the last: brackets in brackets
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:  # the last: deeply nested brackets
         raise ProtocolError(f"not a message of version {VERSION}: {reason_of(error)}") from error
     if not OLDEST_READ <= message.v <= VERSION:
         raise ProtocolError(f"version {message.v}, where {OLDEST_READ} to {VERSION} are read")
@@ -223,7 +223,7 @@ def decode(payload: bytes, on_unreadable: Callable[[str], None] = _not_told) -> 
 
 
 def _checked(event: Event, on_unreadable: Callable[[str], None]) -> Event:
-    if not is_known(event.kind, event.data):
+    if not is_defined(event.kind, event.data):
         on_unreadable(f"event {event.seq} of kind {event.kind}: this version does not know it, and leaves its data out")
         return msgspec.structs.replace(event, data={})
     try:
@@ -241,5 +241,5 @@ def topic(testbed: str, host: str, leaf: str) -> str:
 
 
 def client_id(testbed: str, host: str) -> str:
-    """The MQTT client id of a host's agent: a broker holds one connection of each."""
+    """The MQTT client id of a host's agent: a broker has one connection for each id."""
     return f"hwd-{testbed}-{host}"

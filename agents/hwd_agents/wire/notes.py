@@ -10,9 +10,9 @@ from .bounds import ByName, Measured, Name, Number, Origin, SettingState, Text, 
 
 
 class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
-    """What one source of a port can tell, or why it cannot.
+    """What one source of a port observes, or why it cannot.
 
-    `origin`: measured, kernel, twin or fitted. `limits`: what of that it cannot tell, in words.
+    `origin`: measured, kernel, twin or fitted. `limits`: what it cannot observe, in words.
     """
 
     sees: Words
@@ -22,9 +22,10 @@ class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PortNote(msgspec.Struct, frozen=True, kw_only=True):
-    """One NIC port as the agent finds it.
+    """The state of one NIC port.
 
-    `carrier` and `carrier_changes` are None where the interface is missing, `verbs` where it is not probed by RDMA.
+    `carrier` and `carrier_changes` are None where the interface is missing, `verbs` where the port is not probed by
+    RDMA.
     """
 
     interface: Name
@@ -37,7 +38,7 @@ class PortNote(msgspec.Struct, frozen=True, kw_only=True):
     verbs: VerbsAddress | None = None
 
     def __post_init__(self) -> None:
-        """Others probe it there: no resolver is asked."""
+        """Check that `ip` is numeric: other hosts probe it, and a name would go to the resolver."""
         if self.ip is not None:
             check_ip("ip", self.ip.partition("/")[0])
 
@@ -45,7 +46,7 @@ class PortNote(msgspec.Struct, frozen=True, kw_only=True):
 class HeldSetting(msgspec.Struct, frozen=True, kw_only=True):
     """A setting of a port that `run` changed and that was not put back yet.
 
-    `value` is what it was first set to, `before` the state it had until then.
+    `value`: the first value that the run set. `before`: the state before that.
     """
 
     run: Name
@@ -56,10 +57,10 @@ class HeldSetting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SwitchNote(msgspec.Struct, frozen=True, kw_only=True):
-    """A switch that the host drives, as its agent finds it.
+    """The state of a switch that the host drives.
 
-    `model`: what it says that it is, else what the agent's file says. `epoch`: of the lease under which it may be set
-    now, None where it may not; `why_not` says why.
+    `model`: as the switch reports it, else as in the agent's file. `epoch`: of the lease under which it may be set now;
+    None where it may not, and `why_not` says why.
     """
 
     driver: Name
@@ -76,23 +77,23 @@ class SwitchNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClockUdp(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the agent's clock is asked by UDP; `key` makes and checks the proofs of the datagrams of this boot."""
+    """The UDP address of the agent's clock; `key` authenticates the datagrams of this boot."""
 
     address: Name
     port: UdpPort
     key: Annotated[str, Meta(pattern=r"\A[!-~]{1,32}\Z")]
 
     def __post_init__(self) -> None:
-        """A numeric address: connecting to a name would ask a resolver, which blocks."""
+        """Check that the address is numeric: a name would go to the resolver, which blocks."""
         check_ip("clock address", self.address)
 
 
 class WallClock(msgspec.Struct, frozen=True, kw_only=True):
-    """What keeps the wall clock of the host, which only labels are made of.
+    """The synchronisation of the wall clock of the host, which is used for labels only.
 
-    `synchronised_by`: `chrony`, `ptp4l`, or null for nothing that could be asked, then `why_not` says what was tried.
+    `synchronised_by`: `chrony`, `ptp4l`, or null where none of them answered; then `why_not` says what was tried.
 
-    `reference`: what it follows. `offset_s`: how far the clock is ahead of that, right within `error_s`. `stratum`:
+    `reference`: the source of time. `offset_s`: how far the clock is ahead of it, right within `error_s`. `stratum`:
     steps from a reference clock; null by PTP.
     """
 
@@ -107,8 +108,8 @@ class WallClock(msgspec.Struct, frozen=True, kw_only=True):
 class ClockNote(msgspec.Struct, frozen=True, kw_only=True):
     """The clocks of a host.
 
-    `udp`: where the raw monotonic one can be asked; null, and `why_not_udp`, where only over the broker. `wall`: null
-    until it was read.
+    `udp`: the address for the raw monotonic clock; null where that can be asked over the broker only, and `why_not_udp`
+    says why. `wall`: null until it was read.
     """
 
     udp: ClockUdp | None

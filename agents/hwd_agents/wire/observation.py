@@ -1,4 +1,4 @@
-"""What one source saw of one port while a reconfiguration was observed: it tells `unknown` from `never left`."""
+"""Observation: one source's samples of one port in a reconfiguration; separates `unknown` from `never left`."""
 
 import msgspec
 
@@ -6,12 +6,12 @@ from .bounds import At, Number, Span, Text
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
-    """From `from_ns` to `upto_ns` a state (light, firmware, carrier, rdma, ready) was looked at.
+    """The observation of a state (light, firmware, carrier, rdma, ready) from `from_ns` to `upto_ns`.
 
-    `seen` false: there was no way to look, `why_not` says why, and the instant is unknown. `lost` 0, `at_begin` true
-    and `longest_gap_ns` within what the source latches: the state was never left. `latched`: losses between two looks
-    are counted too (pushed by the kernel, counted by it, or held by the module until read); where it is false, one that
-    was shorter than `longest_gap_ns` may have been missed. `looks`: samples, or notices.
+    `seen` false: the state could not be observed, `why_not` says why, and the instant is unknown. `lost` 0, `at_begin`
+    true and `longest_gap_ns` within what the source latches: the state was never left. `latched`: losses between two
+    samples are counted too (pushed by the kernel, counted by it, or held by the module until read); where it is false,
+    one that was shorter than `longest_gap_ns` may have been missed. `looks`: samples, or notices.
     """
 
     seen: bool

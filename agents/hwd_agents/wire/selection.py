@@ -1,4 +1,4 @@
-"""A selection as it is answered and told."""
+"""The answer to a selection (a job that sets its host's own switches), and the data of its event."""
 
 import msgspec
 
@@ -6,10 +6,10 @@ from .bounds import At, ByName, Ends, Name, Number, Text
 
 
 class PortUp(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one port. The carrier came between `earliest_ns` (None: nobody knows since when) and `at_ns`.
+    """The outcome for one port. The carrier came between `earliest_ns` (None: unknown) and `at_ns`.
 
-    `kept`: it never fell, so that nothing is proven of the far end; `fell_ns`: when it was first seen gone. `why`: why
-    it is not up.
+    `kept`: the carrier was never lost, which proves nothing about the far end. `fell_ns`: the first observation of its
+    loss. `why`: why the port is not up.
     """
 
     up: bool
@@ -21,9 +21,9 @@ class PortUp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SwitchSet(msgspec.Struct, kw_only=True):
-    """What became of one switch.
+    """The outcome for one switch.
 
-    `now`: what it reported after, None where nobody knows. Stamps are of this host's clock, and exact.
+    `now`: its reported crossconnects afterwards, None where unknown. Stamps are of this host's clock, and exact.
     """
 
     epoch: Number
@@ -42,8 +42,8 @@ class Selected(msgspec.Struct, frozen=True, kw_only=True):
     """The answer, and the data of the event `selection`.
 
     `outcome`: `up`: the switches are set and read back, every port behind them has carrier; `not-up`: set, and not
-    every port has; `failed`: a switch was not set, and nothing was brought back; `refused`: nothing was touched;
-    `unknown`, never an answer: its agent was killed in the middle of it, and `now` is what the next one found. `why`
+    every port has; `failed`: a switch was not set, and nothing was restored; `refused`: nothing was changed;
+    `unknown`, never an answer: the agent was killed meanwhile, and `now` is the state that its next process read. `why`
     says it in words. Times are ns of this host's clock.
     """
 

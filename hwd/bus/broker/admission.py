@@ -87,7 +87,7 @@ class AdmissionAuth(BaseAuthPlugin):
 
 
 class AdmissionTopics(BaseTopicPlugin):
-    """Checks each incoming message and each subscription. Outgoing messages need no check: only subscribers get them."""
+    """Checks each incoming message and each subscription. Outgoing messages go to subscribers only: no check."""
 
     @dataclass
     class Config:

@@ -66,7 +66,7 @@ class _Client:
 
 
 class EmbeddedBroker:
-    """Serves MQTT on `HOST:PORT` (port 0: a free one) and writes no files: retained messages are lost when it is closed.
+    """Serves MQTT on `HOST:PORT` (port 0: a free one) without files: retained messages are lost when it is closed.
 
     Without `users` (name to password) anybody may connect, so it then listens on loopback only; `hwd serve` always
     passes users. `rights`: what they may do; None: everything. The sockets are ours (amqtt's external listener):
@@ -131,7 +131,7 @@ class EmbeddedBroker:
         return f"mqtt://[{host}]:{port}" if ":" in host else f"mqtt://{host}:{port}"
 
     async def close(self) -> None:
-        """Drop all clients (no wills: nobody is left to read them) and stop listening."""
+        """Disconnect all clients, without publishing their wills, and stop listening."""
         if self._broker is None or self._sock is None or self._accepting is None:
             return
         broker, sock, accepting, self._broker, self._sock = self._broker, self._sock, self._accepting, None, None

@@ -92,8 +92,8 @@ class PacketReader(ReaderAdapter):
     One of more than `most_bytes`, its header included, raises ProtocolError before it is read, and `over` is called
     with its size.
 
-    Reading past the end of a packet raises IncompleteReadError, then and in all later calls, since the start of the next
-    packet is unknown.
+    Reading past the end of a packet raises IncompleteReadError, then and in all later calls, since the start of the
+    next packet is unknown.
     """
 
     def __init__(self, reader: asyncio.StreamReader, *, most_bytes: int, over: Callable[[int], None]) -> None:

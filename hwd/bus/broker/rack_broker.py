@@ -1,4 +1,4 @@
-"""RackBroker: amqtt's broker with two faults repaired: waits within an iteration over subscriptions, retained messages."""
+"""RackBroker: amqtt's broker without two faults, which are awaits amid subscriptions and wrong retained messages."""
 
 import asyncio
 import logging
@@ -27,8 +27,8 @@ class RackBroker(Broker):
     amqtt iterates over its subscriptions while clients connect and disconnect. Where it awaits something within that
     iteration, a message does not reach all subscribers, or a client that connects is dropped (RuntimeError). It awaits
     plugins there, which `DirectPlugins` prevents. It also awaits the sending of retained messages to a client that
-    connects, for the subscriptions of all clients: so amqtt gets no retained messages. They are stored here, and sent to a
-    client for its own subscriptions.
+    connects, for the subscriptions of all clients: so amqtt gets no retained messages. They are stored here, and sent
+    to a client for its own subscriptions.
     """
 
     def __init__(self, config: BrokerConfig) -> None:

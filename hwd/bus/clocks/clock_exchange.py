@@ -16,7 +16,8 @@ SAMPLES_LEAST = 5
 """Samples before the first alignment: a single exchange could have been delayed."""
 FORGET_AFTER_NS = 5_000_000_000
 QUICK = 1.1
-"""A burst is as good as the best one where the sum of its smallest delays, there and back, is at most this much larger."""
+"""A burst is as good as the best one if the sum of its smallest delays, there and back, is at most this factor
+larger."""
 QUICK_UDP_NS = 10_000
 """By UDP this much more is as good, too: the smallest delays are 2 us on one machine, a tenth of which is noise."""
 BURSTS_REMEMBERED = 20

@@ -17,14 +17,14 @@ FIRST_BURST, LEAST_BURST, MOST_BURST, SPACING_S = 10, 2, 12, 0.007
 """The number of volleys: at a birth, and at least and at most in each later burst, which ends when both ways were quick
 once. The spacing lets one delay not affect them all."""
 VOLLEY = 3
-"""Requests of a volley, each sent when the one before is answered: the first one wakes the processes on the way, and the
-others are a third quicker and more alike."""
+"""Requests of a volley, each sent when the one before is answered: the first one wakes the processes on the way, and
+the others are a third quicker and more alike."""
 LEAST_BURST_UDP = 1
-"""By UDP one volley is mostly enough: the kernels make the stamps, and no broker and no reader in between adds a delay."""
+"""By UDP one volley is mostly enough: the kernels make the stamps, and no broker or reader adds a delay."""
 ANSWER_S, TRY_S = 0.5, 0.2
 """The time to wait for the last replies of a burst, and for the reply to the attempt by UDP."""
 ALIVE_S = 4.0
-"""An agent that answers by UDP is asked over the broker after this silence, as only that shows that it gets commands."""
+"""An agent that answers by UDP is asked over the broker after this silence: only that shows that it gets commands."""
 DOUBT_S = 1.0
 """The time limit for a measurement after an impossible time of an agent, and the least time between two of these."""
 BEHIND_S = 1.0
@@ -90,7 +90,7 @@ class Timekeeper:
             self._woken.set()
 
     async def check(self, reply: Reply, *, since_ns: int) -> bool:
-        """Whether the agent's clock was stepped, judged by the time in its reply to a command that was sent at `since_ns`.
+        """Whether the agent's clock was stepped, judged by the time in its reply to a command sent at `since_ns`.
 
         Where that time is impossible, the clock is measured again before this returns.
         """

@@ -21,7 +21,7 @@ from hwd_drivers.core.errors import DeadlineError, FailedError, HwdError, Refuse
 WITHIN_S: Final = 20.0
 """The time limit for an agent's answer. A NIC's firmware may take seconds; one port of a twin takes a millisecond."""
 HOLD_S: Final = 300.0
-"""An agent that gets no `hold` restores the settings of a run after this time; a restart of daemon or broker is shorter."""
+"""An agent that gets no `hold` restores the settings of a run after this time; a restart of the daemon is shorter."""
 RENEW_S: Final = 60.0
 """The period of `hold`: some of them may get lost."""
 AGAIN_S: Final = 5.0
@@ -104,7 +104,7 @@ class HostSettings:
         return hold
 
     async def run(self) -> None:
-        """Restore the settings of runs that are over, at each birth of an agent and every few seconds; until cancelled."""
+        """Restore the settings of runs that are over, at each birth of an agent and every few seconds."""
         while True:
             self._birth_came.clear()
             await asyncio.gather(*(self._renew(host, run) for host, run in self._due_for_hold()))
@@ -120,9 +120,9 @@ class HostSettings:
     async def do(self, run: str, action: Action) -> Mapping[str, Json]:
         """Set one setting; return {before, after}, the states as the host read them.
 
-        Raises RefusedError where the testbed file does not allow it, somebody else has reserved the port, or host or NIC refuse;
-        LinkError where the agent is not connected; FailedError where the setting failed; ProtocolError where the answer
-        is malformed: what may be set then is restored with all the rest.
+        Raises RefusedError where the testbed file does not allow it, somebody else has reserved the port, or host or
+        NIC refuse; LinkError where the agent is not connected; FailedError where the setting failed; ProtocolError
+        where the answer is malformed: what may be set then is restored with all the rest.
         """
         if action.setting not in self._testbed.host_actions:
             raise RefusedError(

@@ -1,4 +1,4 @@
-"""SettingHolds: reserves ports for the settings of runs, from the first command `set` until all settings are restored."""
+"""SettingHolds: reserves ports for the settings of runs, from the first command `set` until all are restored."""
 
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
@@ -59,7 +59,7 @@ class SettingHolds:
         return next((hold for hold in self._held.values() if hold.id == id), None)
 
     def begin(self, host: str, run: str, port: str) -> None:
-        """Hold a port; call it before the command is sent. Raises RefusedError where somebody else has reserved the port."""
+        """Hold a port before its command is sent. Raises RefusedError where somebody else has reserved the port."""
         if (why := self._holds.why_not([port], run=run)) is not None:
             raise RefusedError(why)
         self._asked.setdefault((host, run), set()).add(port)

@@ -1,4 +1,4 @@
-"""Delegations: which host may set its own switches, and under which epoch; stored, so that a restart changes nothing."""
+"""Delegations: which host may set its own switches, and under which epoch; stored across restarts."""
 
 import asyncio
 import logging
@@ -17,8 +17,8 @@ from hwd_drivers.core.documents import Document, Json, Sink
 from hwd_drivers.core.errors import FailedError, HwdError, RefusedError
 
 WITHIN_S: Final = 5.0
-"""The time limit for an agent's answer. To accept a grant it writes one frame to its disk; before it answers a take-back it
-completes the command that is under way."""
+"""The time limit for an agent's answer. To accept a grant it writes one frame to its disk; before it answers a
+take-back it completes the command that is under way."""
 AGAIN_S: Final = 5.0
 """Between attempts while an agent does not answer."""
 
@@ -82,7 +82,7 @@ class Delegations:
         self._leases: dict[str, Delegation] = {}
         self._answered: dict[
             str, str
-        ] = {}  # by host: the boot that told how its switches stand, since it was last away
+        ] = {}  # by host: the boot that has reported the state of its switches since its last disconnect
         self._refused: dict[tuple[str, str], str] = {}
         self._changing = asyncio.Lock()
         self._news = asyncio.Event()
@@ -238,7 +238,7 @@ class Delegations:
         self._on_answer(host, reply.data.get("switches", {}), reply.at_ns)
 
     async def _owed(self, host: str, birth: Birth, name: str, note: SwitchNote) -> int | None:
-        """The epoch to grant; None where the agent has it, or where the lease was taken back, of which it is informed."""
+        """The epoch to grant; None where the agent has it, or where its lease was taken back (it is informed)."""
         lease = self._leases.get(name)
         if lease is not None and lease.state is DelegationState.TAKEN_BACK:
             if note.why_not != lease.why:

@@ -25,11 +25,11 @@ log = logging.getLogger(__name__)
 class HostSwitches:
     """A `Sink`.
 
-    Emits `switch.up`, `.down`, `.read` ... as the supervisor of a switch of the daemon does, with the host's name added,
-    and `switch.unknown`.
+    Emits `switch.up`, `.down`, `.read` ... as the supervisor of a switch of the daemon does, with the host's name
+    added, and `switch.unknown`.
 
-    A state in an event of an earlier boot, from before the agent's last answer (its spool may hold many), or from a host
-    that does not own the switch, is ignored.
+    A state in an event of an earlier boot, from before the agent's last answer (its spool may hold many), or from a
+    host that does not own the switch, is ignored.
     """
 
     TAKES: ClassVar = ("host.event", "host.birth", "host.down")

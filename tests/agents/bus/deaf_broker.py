@@ -1,4 +1,4 @@
-"""A broker that welcomes a client and then reads only when it is told to."""
+"""A broker that accepts a client and then reads only on request."""
 
 import asyncio
 import socket

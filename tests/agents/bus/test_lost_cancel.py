@@ -2,14 +2,14 @@ import asyncio
 
 import pytest
 
-from hwd_agents.bus.mqtt import _heeding_cancel
+from hwd_agents.bus.mqtt import _recovering_cancel
 
 
 async def test_a_cancel_that_comes_with_the_answer_is_not_lost() -> None:
     answer = asyncio.get_running_loop().create_future()
 
     async def wait() -> None:
-        with _heeding_cancel():
+        with _recovering_cancel():
             await asyncio.wait_for(answer, 10)
 
     task = asyncio.create_task(wait())

@@ -1,4 +1,4 @@
-"""When a burst of clock requests has told all that it can."""
+"""When more requests of a burst would not improve the alignment."""
 
 from hwd.bus.clocks.clock_exchange import ClockExchange, Way
 from hwd_agents.wire import ClockReply
@@ -8,7 +8,7 @@ OFFSET_NS = 5_000 * MS
 
 
 class Asker:
-    """Asks and is answered, with given ways there and back.
+    """Sends requests and answers them, with stated delays there and back.
 
     Each answer but the first tells when the one before it had left.
     """

@@ -68,7 +68,7 @@ async def pair() -> AsyncIterator[Pair]:
 
 
 class Between:
-    """Stands between the daemon's socket and the agent's port, and does with datagrams what it is told."""
+    """A relay between the daemon's socket and the agent's port that delays, drops or repeats datagrams."""
 
     def __init__(self, target: Place) -> None:
         self.inner = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

@@ -1,6 +1,4 @@
-"""Events of boots that died before their clock was asked: on the clock of the boot that lives, where it is the same
-one.
-"""
+"""Events of boots that ended before their clock was aligned: the current boot's alignment holds for the same clock."""
 
 import asyncio
 

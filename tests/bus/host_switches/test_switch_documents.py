@@ -20,8 +20,8 @@ fibres:
 """
 
 
-class Told:
-    """The switches of h0, as the daemon is told of them."""
+class Reports:
+    """The switches of h0, by the reports of its agent."""
 
     def __init__(self, tmp_path: Path) -> None:
         path = tmp_path / "testbed.yaml"
@@ -50,19 +50,20 @@ class Told:
 
 
 def test_what_lay_in_the_spool_does_not_undo_what_the_agent_has_answered_since(tmp_path: Path) -> None:
-    told = Told(tmp_path)
-    told.say("host.birth", boot="b1")
-    told.answer(1_000, "in-3")
-    told.read(500, "in-2")  # set while the daemon was away
-    assert told.carried == ["in-3"]
-    told.read(2_000, "in-4")
-    assert told.carried == ["in-4"]
+    reports = Reports(tmp_path)
+    reports.say("host.birth", boot="b1")
+    reports.answer(1_000, "in-3")
+    reports.read(500, "in-2")  # set while the daemon was away
+    assert reports.carried == ["in-3"]
+    reports.read(2_000, "in-4")
+    assert reports.carried == ["in-4"]
 
 
-def test_a_command_that_lay_in_the_spool_is_told_all_the_same(tmp_path: Path) -> None:
-    told = Told(tmp_path)
-    told.say("host.birth", boot="b1")
-    told.answer(1_000, "in-3")
+def test_a_command_that_lay_in_the_spool_is_emitted_all_the_same(tmp_path: Path) -> None:
+    reports = Reports(tmp_path)
+    reports.say("host.birth", boot="b1")
+    reports.answer(1_000, "in-3")
     command = {"verb": "change", "outcome": "done", "seconds": 0.01, "code": "", "text": ""}
-    told.say("host.event", type="switch", boot="b1", agent_ns=500, data={"what": "command", "switch": "tx0", **command})
-    assert [one.kind for one in told.documents][-1] == "switch.command"
+    data = {"what": "command", "switch": "tx0", **command}
+    reports.say("host.event", type="switch", boot="b1", agent_ns=500, data=data)
+    assert [one.kind for one in reports.documents][-1] == "switch.command"
