@@ -102,8 +102,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     | wrong-peer | reconfiguration, expected, found |
     | lost | count, why, ranges of dropped events: [boot, first seq, last seq], the newest 256 of each of 256 boots |
 
-    `rc-recovery` is of a send that was posted while the link was dark. Its outcome is `completed`: the send got through;
-    `failed`: its retries were over; `re-made`: the queue pair was made anew after that.
+    `rc-recovery` is of a send that was posted while the link was dark. Its outcome is `completed`: the send got
+    through; `failed`: its retries were over; `re-made`: the queue pair was made anew after that.
     """
 
     seq: Seq
