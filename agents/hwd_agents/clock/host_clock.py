@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from hwd_agents.clock.port import ClockPort
+from hwd_agents.clock.clock_port import ClockPort
 from hwd_agents.sources.kernel.wall_clock import WallSource
 from hwd_agents.wire import ClockNote, ClockReply, ClockRequest, WallClock
 from hwd_drivers.core.clock import Clock

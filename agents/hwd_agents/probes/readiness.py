@@ -15,7 +15,7 @@ from hwd_agents.process.config import PortConfig, ProbeConfig
 from hwd_agents.sources.kernel.udp import Datagrams, DatagramSource
 from hwd_agents.sources.verbs.verbs import VerbsDatagrams
 from hwd_agents.spool.outbox import Emit
-from hwd_agents.watchers.pace import Pace
+from hwd_agents.watchers.poll_timer import PollTimer
 from hwd_agents.wire import Observation, Peer
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import ProtocolError
@@ -101,7 +101,7 @@ class Probe:
         }
         self._watches: dict[str, _Watch] = {}
         self._nonces = itertools.count(1)  # never reused: old replies may arrive after a port begins anew
-        self._pace = Pace()
+        self._poll_timer = PollTimer()
         most = max(1.0, config.packets_per_s / BURST_PARTS)
         self._requests = Bucket(per_s=config.packets_per_s, most=most)
         self._replies = Bucket(per_s=config.packets_per_s, most=most)
@@ -116,7 +116,7 @@ class Probe:
                 for name, port in self._ports.items():
                     if port.ip_address is not None and name not in self._open:
                         await self._try_open(name, port.interface, port.ip_address)
-                await self._pace.wait(OPEN_AGAIN_S)
+                await self._poll_timer.wait(OPEN_AGAIN_S)
         finally:
             for name in list(self._watches):
                 self.end(name)
@@ -126,7 +126,7 @@ class Probe:
 
     def hurry(self) -> None:
         """Retry at once to open what could not be opened."""
-        self._pace.hurry()
+        self._poll_timer.hurry()
 
     def udp_port(self, port: str) -> int | None:
         """The UDP port of a NIC port; None when it has none."""

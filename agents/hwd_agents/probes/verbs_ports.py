@@ -7,7 +7,7 @@ from typing import Final
 
 from hwd_agents.process.config import PortConfig
 from hwd_agents.sources.verbs.verbs import PortEvent, VerbsPort, VerbsSource
-from hwd_agents.watchers.pace import Pace
+from hwd_agents.watchers.poll_timer import PollTimer
 from hwd_agents.wire import VerbsAddress
 from hwd_drivers.core.errors import LinkError
 
@@ -37,7 +37,7 @@ class VerbsPorts:
             name: "not opened yet" if port.rdma is not None else "no RDMA device is configured for it"
             for name, port in ports.items()
         }
-        self._pace = Pace()
+        self._poll_timer = PollTimer()
 
     async def run(self) -> None:
         """Keep them open until cancelled, then close them."""
@@ -46,7 +46,7 @@ class VerbsPorts:
             while True:
                 self._look()
                 wait_s = CHECK_S if self._open else min(2 * wait_s, OPEN_AGAIN_MOST_S)
-                await self._pace.wait(wait_s)
+                await self._poll_timer.wait(wait_s)
         finally:
             for name in list(self._open):
                 self._close(name, "not opened yet")
@@ -71,7 +71,7 @@ class VerbsPorts:
 
     def hurry(self) -> None:
         """Poll now: an interface was created or removed."""
-        self._pace.hurry()
+        self._poll_timer.hurry()
 
     def _look(self) -> None:
         """Close ports that can no longer be used, open those that are not open."""
@@ -105,7 +105,7 @@ class VerbsPorts:
 
     def _took_event(self, name: str, event: PortEvent, at_ns: int) -> None:
         if event in (PortEvent.GONE, PortEvent.GID_CHANGE):
-            self._pace.hurry()
+            self._poll_timer.hurry()
             self._on_change()
         for call in self.on_event:
             call(name, event, at_ns)

@@ -7,10 +7,10 @@ from typing import Any, Final, Literal, cast
 
 from hwd_agents import wire
 from hwd_agents.bus.protocol import Bus, Incoming, Will
+from hwd_agents.clock.clock_port import ClockPort
 from hwd_agents.clock.host_clock import NAME as CLOCK
 from hwd_agents.clock.host_clock import HostClock
-from hwd_agents.clock.port import ClockPort
-from hwd_agents.process.commands import Commands
+from hwd_agents.process.command_handler import Commands
 from hwd_agents.process.config import AgentConfig
 from hwd_agents.process.host_inventory import Inventory
 from hwd_agents.process.seams import Seams, Storage
@@ -24,7 +24,7 @@ from hwd_agents.spool.spool import Spool
 from hwd_agents.spool.syncer import Syncer
 from hwd_agents.switches.own_switches import OwnSwitches
 from hwd_agents.watchers import nics
-from hwd_agents.watchers.reviver import Reviver
+from hwd_agents.watchers.restarter import Restarter
 from hwd_agents.watchers.watchers import Watchers
 from hwd_drivers.core.errors import LinkError, ProtocolError
 from hwd_drivers.core.reason import reason_of
@@ -102,7 +102,7 @@ class Agent:
             phase=draws.stream(f"agent {config.host} phase"),
             on_change=self._ports_changed,
         )
-        self._reviver = Reviver(
+        self._restarter = Restarter(
             config.host,
             self._watchers.broken,
             jitter=draws.stream(f"agent {config.host}"),
@@ -176,7 +176,7 @@ class Agent:
                         tasks.create_task(background, name=f"hwd:{host}/sources")
                     tasks.create_task(self._outbox.run(), name=f"hwd:{host}/outbox")
                     tasks.create_task(self._syncer.run(), name=f"hwd:{host}/sync")
-                    tasks.create_task(self._bear(), name=f"hwd:{host}/birth")
+                    tasks.create_task(self._publish_changes(), name=f"hwd:{host}/birth")
                     for what, run in [
                         *self._watchers.runs(),
                         (nics.NAME, self._nics.run),
@@ -184,7 +184,7 @@ class Agent:
                         (CLOCK, self._host_clock.run),
                         *self._own_switches.runs(),
                     ]:
-                        tasks.create_task(self._reviver.keep(what, run), name=f"hwd:{host}/{what}")
+                        tasks.create_task(self._restarter.keep(what, run), name=f"hwd:{host}/{what}")
                     self._on_started()
             finally:
                 self._tasks = None
@@ -192,7 +192,7 @@ class Agent:
                 self._host_clock.close()
                 self._spool.close()
                 self._settings.close()
-                await self._say_farewell()
+                await self._publish_stop()
                 bus.cancel()
 
     def _sources_changed(self) -> None:
@@ -207,12 +207,12 @@ class Agent:
         return self._greeted and self._bus.connected
 
     def _on_up(self) -> None:
-        self._spawn(self._greet(), "greet")
+        self._spawn(self._publish_after_connect(), "connect")
 
     def _on_down(self, cause: str) -> None:
         self._greeted = False
 
-    async def _greet(self) -> None:
+    async def _publish_after_connect(self) -> None:
         """First messages on a new connection: the birth message, before any events."""
         try:
             await self._publish_state("up")
@@ -224,7 +224,7 @@ class Agent:
         self._greeted = True
         self._outbox.go()
 
-    async def _bear(self) -> None:
+    async def _publish_changes(self) -> None:
         """Publish another birth message whenever the inventory has changed."""
         while True:
             await self._birth_due.wait()
@@ -237,7 +237,7 @@ class Agent:
             except LinkError as error:
                 _log.debug("%s: birth: %s", self._config.host, error)
 
-    async def _say_farewell(self) -> None:
+    async def _publish_stop(self) -> None:
         if not self._bus.connected:
             return
         try:

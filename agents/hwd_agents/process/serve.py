@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from hwd_agents.bus.mqtt import BrokerUrl, MqttBus
-from hwd_agents.clock.port import ClockPort
+from hwd_agents.clock.clock_port import ClockPort
 from hwd_agents.process.agent import Agent
 from hwd_agents.process.broker_addresses import broker_addresses
 from hwd_agents.process.config import AgentConfig, broker_url, load_config
@@ -36,7 +36,7 @@ from hwd_agents.sources.kernel.wall_clock import Chrony, PtpForLinux
 from hwd_agents.sources.modules.kernel_modules import KernelModules
 from hwd_agents.sources.setting_source import SETTINGS_OF_FIRMWARE, SettingsBySource
 from hwd_agents.sources.sources import Sources
-from hwd_agents.sources.verbs.port import RdmaDevices
+from hwd_agents.sources.verbs.verbs_port import RdmaDevices
 from hwd_agents.spool.disk_trouble import next_step
 from hwd_agents.wire import SourceNote, client_id
 from hwd_drivers.core.clock import BOOT_ID, Clock, ShiftedClock, SystemClock

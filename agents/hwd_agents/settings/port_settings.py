@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from hwd_agents.process.config import PortConfig
-from hwd_agents.settings.setting_journal import KeptSetting, SettingJournal
+from hwd_agents.settings.setting_journal import JournalSetting, SettingJournal
 from hwd_agents.sources.kernel.broker_route import Way
 from hwd_agents.sources.setting_source import (
     SETTINGS_OF_FIRMWARE,
@@ -39,7 +39,7 @@ def _always() -> None:
 class Settings:
     """One change at a time. The earlier state is durable before any change, and is deleted only when it is restored.
 
-    settings = Settings(config.ports, source, disk, clock=clock, life=sources.life, on_change=bear)
+    settings = Settings(config.ports, source, disk, clock=clock, life=sources.life, on_change=publish)
     await settings.set("k3v9", "eth0", "mtu", 4200, for_s=300.0)
     await settings.hold("k3v9", 300.0)      # from now on
     await settings.put_back("k3v9")         # by this process or a later one
@@ -75,7 +75,7 @@ class Settings:
     @property
     def held(self) -> tuple[HeldSetting, ...]:
         """The settings that are still changed, in the order of their changes."""
-        return tuple(kept.told for kept in self._journal.held)
+        return tuple(entry.held_setting for entry in self._journal.held)
 
     @property
     def next_due_ns(self) -> int | None:
@@ -115,7 +115,7 @@ class Settings:
             in_time()
             until_ns = None if for_s is None else self._clock.monotonic_ns() + round(for_s * 1e9)
             if held is None:
-                held = KeptSetting(
+                held = JournalSetting(
                     run=run,
                     port=port,
                     setting=setting,
@@ -127,7 +127,7 @@ class Settings:
                 self._keep(held)
             if until_ns is not None:
                 renewed = self._renew(run, until_ns)
-                held = renewed[[one.told for one in renewed].index(held.told)]
+                held = renewed[[one.held_setting for one in renewed].index(held.held_setting)]
             try:
                 await source.write(interface, setting, value)
                 after = await source.read(interface, setting, value)
@@ -183,7 +183,7 @@ class Settings:
             return told
 
     async def _put_back(self, run: str, in_time: Callable[[], None]) -> dict[str, Any]:
-        back: list[KeptSetting] = []
+        back: list[JournalSetting] = []
         left: list[dict[str, Any]] = []
         for held in reversed([held for held in self._journal.held if held.run == run]):
             try:
@@ -205,7 +205,7 @@ class Settings:
         """Close the disk; changed settings stay."""
         self._journal.close()
 
-    def _renew(self, run: str, until_ns: int) -> Sequence[KeptSetting]:
+    def _renew(self, run: str, until_ns: int) -> Sequence[JournalSetting]:
         try:
             renewed = self._journal.hold(run, until_ns)
         except OSError as error:
@@ -226,7 +226,7 @@ class Settings:
             words = ", ".join(f"{kept.port} {kept.setting} of run {kept.run}" for kept in gone)
             _log.info("the host was restarted, so these settings are gone: %s", words)
 
-    async def _restore(self, held: KeptSetting, in_time: Callable[[], None]) -> None:
+    async def _restore(self, held: JournalSetting, in_time: Callable[[], None]) -> None:
         setting = parse_setting(held.setting)
         source = self._get_source(setting)
         if (port := self._ports.get(held.port)) is None:
@@ -240,7 +240,7 @@ class Settings:
         if not restored(setting, held.before, now):
             raise FailedError(f"{held.port}: {setting} was put back to {held.before}, and is read back as {now}")
 
-    async def _drop_unless_changed(self, source: SettingSource, interface: str, held: KeptSetting) -> None:
+    async def _drop_unless_changed(self, source: SettingSource, interface: str, held: JournalSetting) -> None:
         """After a refused change: forget the setting if its state is unchanged."""
         setting = parse_setting(held.setting)
         try:
@@ -252,7 +252,7 @@ class Settings:
             self._journal.remove([held])
             self._on_change()
 
-    def _keep(self, held: KeptSetting) -> None:
+    def _keep(self, held: JournalSetting) -> None:
         try:
             self._journal.add(held)
         except OSError as error:
@@ -261,7 +261,7 @@ class Settings:
             ) from error
         self._on_change()
 
-    def _find(self, port: str, setting: Setting, value: Any) -> KeptSetting | None:
+    def _find(self, port: str, setting: Setting, value: Any) -> JournalSetting | None:
         about = subject(setting, value)
         for held in self._journal.held:
             same = (held.port, held.setting) == (port, setting)
@@ -275,7 +275,7 @@ class Settings:
         return self._source
 
 
-def _is_of_another(kept: KeptSetting, life: str) -> bool:
+def _is_of_another(kept: JournalSetting, life: str) -> bool:
     """Where both are known."""
     return bool(kept.life) and bool(life) and kept.life != life
 

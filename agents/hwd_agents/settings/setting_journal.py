@@ -16,7 +16,7 @@ START: Final = b'{"run":"'
 _log = logging.getLogger(__name__)
 
 
-class KeptSetting(HeldSetting, frozen=True, kw_only=True):
+class JournalSetting(HeldSetting, frozen=True, kw_only=True):
     """A changed setting. `until_ns`: it is put back when the host's monotonic clock reaches this; None: never.
 
     `life`: the boot of the host's kernel in which it was set, to which that clock belongs; empty when it was unknown.
@@ -26,13 +26,13 @@ class KeptSetting(HeldSetting, frozen=True, kw_only=True):
     life: str = ""
 
     @property
-    def told(self) -> HeldSetting:
-        """As a birth has it."""
+    def held_setting(self) -> HeldSetting:
+        """The fields that the birth message has."""
         return HeldSetting(run=self.run, port=self.port, setting=self.setting, value=self.value, before=self.before)
 
 
 _encoder = msgspec.json.Encoder()
-_decoder: msgspec.json.Decoder[KeptSetting] = msgspec.json.Decoder(KeptSetting)
+_decoder: msgspec.json.Decoder[JournalSetting] = msgspec.json.Decoder(JournalSetting)
 
 
 class SettingJournal:
@@ -56,7 +56,7 @@ class SettingJournal:
                 set_aside(disk),
             )
             self._cut(found)
-        self._held: list[KeptSetting] = []
+        self._held: list[JournalSetting] = []
         self._strange: list[bytes] = []
         for number, payload in enumerate(found.payloads):
             try:
@@ -74,26 +74,26 @@ class SettingJournal:
             _log.warning("settings: the journal cannot be rewritten: %s", reason_of(error))
 
     @property
-    def held(self) -> tuple[KeptSetting, ...]:
+    def held(self) -> tuple[JournalSetting, ...]:
         return tuple(self._held)
 
-    def add(self, held: KeptSetting) -> None:
+    def add(self, held: JournalSetting) -> None:
         """Durable when it returns. Raises OSError when the disk cannot: then nothing may be changed."""
         self._write([*self._held, held])
 
-    def remove(self, gone: Iterable[KeptSetting]) -> None:
+    def remove(self, gone: Iterable[JournalSetting]) -> None:
         """They were restored. Raises OSError when the disk cannot, and keeps them: to put back twice does no harm."""
         names = list(gone)
         self._write([held for held in self._held if held not in names])
 
-    def hold(self, run: str, until_ns: int | None) -> Sequence[KeptSetting]:
+    def hold(self, run: str, until_ns: int | None) -> Sequence[JournalSetting]:
         """Hold all settings of a run until then; returns them. Raises OSError when it failed: the old time stays."""
         renewed = [msgspec.structs.replace(held, until_ns=until_ns) if held.run == run else held for held in self._held]
         if renewed != self._held:
             self._write(renewed)
         return [held for held in self._held if held.run == run]
 
-    def _write(self, held: list[KeptSetting]) -> None:
+    def _write(self, held: list[JournalSetting]) -> None:
         payloads = [*self._strange, *map(_encoder.encode, held)]
         self._disk.replace(b"".join(map(encode_frame, payloads)))
         self._held = held

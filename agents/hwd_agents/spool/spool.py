@@ -11,7 +11,7 @@ import msgspec
 from hwd_agents.spool import file as spool_file
 from hwd_agents.spool.disk_trouble import next_step, read, set_aside
 from hwd_agents.spool.file import AckedFrame, BatchFrame, BootFrame, FreshFrame
-from hwd_agents.spool.loss import Loss, Stored, damaged, encode_event, lost
+from hwd_agents.spool.lost_events import Loss, Stored, damaged, encode_event, lost
 from hwd_agents.wire import EVENTS_MAX, Event
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.disk import Disk

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from hwd_agents.process.commands import Verb
+from hwd_agents.process.command_handler import Verb
 from hwd_agents.process.config import AgentConfig
 from hwd_agents.process.seams import Seams
 from hwd_agents.spool.outbox import Emit

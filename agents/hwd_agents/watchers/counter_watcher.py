@@ -9,7 +9,7 @@ import msgspec
 from hwd_agents.process.config import PortConfig
 from hwd_agents.sources.kernel.port_counters import CounterSource
 from hwd_agents.spool.outbox import Emit
-from hwd_agents.watchers.pace import Pace
+from hwd_agents.watchers.poll_timer import PollTimer
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import HwdError
 from hwd_drivers.core.reason import reason_of
@@ -47,12 +47,12 @@ class CounterWatcher:
 
     async def run(self) -> None:
         """Read until cancelled."""
-        pace = Pace()
+        poll_timer = PollTimer()
         while True:
             again = await self._retransmissions()
             for port, interface in self._interfaces.items():
                 await self._look(port, interface, again)
-            await pace.wait(self._every_s)
+            await poll_timer.wait(self._every_s)
 
     def why_not(self, port: str) -> str:
         """Why the counters cannot be read; empty when they can."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 from hwd_agents.process.config import PortConfig
 from hwd_agents.sources.kernel.nic_link_details import LinkDetails, LinkDetailSource
 from hwd_agents.spool.outbox import Emit
-from hwd_agents.watchers.pace import Pace
+from hwd_agents.watchers.poll_timer import PollTimer
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import HwdError
 from hwd_drivers.core.reason import reason_of
@@ -81,7 +81,7 @@ class _Port:
         self._emit = emit
         self._origin = origin
         self._on_change = on_change
-        self._pace = Pace()
+        self._poll_timer = PollTimer()
         self._again = False
         self._told: LinkDetails | None = None
         self.details: LinkDetails | None = None
@@ -89,14 +89,14 @@ class _Port:
 
     def changed(self) -> None:
         self._again = True
-        self._pace.hurry()
+        self._poll_timer.hurry()
 
     async def run(self) -> None:
         while True:
             again, self._again = self._again, False
             await self._look()
             await asyncio.sleep(GAP_S)
-            await self._pace.wait(AGAIN_S if again else SLOW_S)
+            await self._poll_timer.wait(AGAIN_S if again else SLOW_S)
 
     async def _look(self) -> None:
         before_ns = self._clock.monotonic_ns()

@@ -9,7 +9,7 @@ from hwd_agents.sources.link_source import LinkReading
 from hwd_agents.sources.sources import Sources
 from hwd_agents.spool.outbox import Emit
 from hwd_agents.spool.spool import Mark
-from hwd_agents.watchers.pace import Pace
+from hwd_agents.watchers.poll_timer import PollTimer
 from hwd_agents.watchers.tally import Tally
 from hwd_agents.wire import Observation
 from hwd_drivers.core.clock import Clock
@@ -58,7 +58,7 @@ class LinkWatcher:
         self._open = False
         self._tallies: dict[str, Tally] = {}
         self._observed: dict[str, None] = {}
-        self._pace = Pace()
+        self._poll_timer = PollTimer()
         self.on_carrier: list[OnCarrier] = []
         self.on_presence: list[OnCarrier] = []
 
@@ -78,7 +78,7 @@ class LinkWatcher:
             self._opened = self._open = True
             while True:
                 every_s = self._sampling.links_fast_s if self._observed else self._sampling.links_slow_s
-                await self._pace.wait(every_s or None)
+                await self._poll_timer.wait(every_s or None)
                 await self._sources.link.refresh()
         finally:
             self._open = False
@@ -98,7 +98,7 @@ class LinkWatcher:
         self._tallies[port] = Tally(from_ns=self._clock.monotonic_ns(), latched=True, state=state)
         if state is None:
             self._tallies[port].fail(self._why_missing(port))
-        self._pace.hurry()
+        self._poll_timer.hurry()
 
     def end(self, port: str) -> None:
         """Observe it no more."""

@@ -14,7 +14,7 @@ from hwd_agents.spool.outbox import Emit
 from hwd_agents.watchers.burst import Burst
 from hwd_agents.watchers.light_judge import LightJudge, LightSample
 from hwd_agents.watchers.module_monitors import Monitors
-from hwd_agents.watchers.pace import Pace
+from hwd_agents.watchers.poll_timer import PollTimer
 from hwd_agents.watchers.tally import Tally
 from hwd_agents.wire import Observation
 from hwd_drivers.core.clock import Clock
@@ -130,7 +130,7 @@ class _Port:
         self._emit = emit
         self._sampling = sampling
         self._judge = LightJudge()
-        self._pace = Pace()
+        self._poll_timer = PollTimer()
         self._observed = False
         self._tally: Tally | None = None
         self._burst = Burst()
@@ -149,10 +149,10 @@ class _Port:
     async def run(self) -> None:
         while True:
             await self._sample()
-            await self._pace.wait(self._every_s())
+            await self._poll_timer.wait(self._every_s())
 
     def hurry(self) -> None:
-        self._pace.hurry()
+        self._poll_timer.hurry()
 
     async def begin(self) -> None:
         self._observed = self._burst_begins = True
@@ -160,7 +160,7 @@ class _Port:
         self._tally = None  # changes that the first sample finds happened before the observation
         self._burst = Burst()
         sampled = self._sampled = asyncio.get_running_loop().create_future()
-        self._pace.hurry()
+        self._poll_timer.hurry()
         await sampled
 
     def end(self) -> None:
@@ -181,7 +181,7 @@ class _Port:
         if self._settled():
             return self._sampling.light_slow_s or None
         fast_s = self._sampling.light_fast_s
-        if self._burst_begins and self._tally is not None and not self._pace.hurried:
+        if self._burst_begins and self._tally is not None and not self._poll_timer.hurried:
             self._burst_begins = False
             return self._phase.uniform(0, fast_s)
         return fast_s

@@ -18,7 +18,7 @@ from hwd_agents.sources.verbs.verbs import PortEvent
 from hwd_agents.spool.outbox import Emit
 from hwd_agents.watchers.flaps import Flaps
 from hwd_agents.watchers.gids import PortGids
-from hwd_agents.watchers.pace import Pace
+from hwd_agents.watchers.poll_timer import PollTimer
 from hwd_agents.watchers.tally import Tally
 from hwd_agents.wire import Observation
 from hwd_drivers.core.clock import Clock
@@ -132,7 +132,7 @@ class _Port:
         self._emit = emit
         self._carrier = carrier
         self._sampling = sampling
-        self._pace = Pace()
+        self._poll_timer = PollTimer()
         self._observed = False
         self._tally: Tally | None = None
         self._changed_s = 0.0
@@ -150,16 +150,16 @@ class _Port:
     async def run(self) -> None:
         while True:
             await self._look()
-            await self._pace.wait(self._every_s())
+            await self._poll_timer.wait(self._every_s())
 
     def hurry(self) -> None:
-        self._pace.hurry()
+        self._poll_timer.hurry()
 
     async def begin(self) -> None:
         self._observed = True
         self._tally = None
         looked = self._looked = asyncio.get_running_loop().create_future()
-        self._pace.hurry()
+        self._poll_timer.hurry()
         await looked
 
     def end(self) -> None:
@@ -175,7 +175,7 @@ class _Port:
             since_ns = before.at_ns if reading.earliest_ns is None else reading.earliest_ns
             self._flaps.count(_falls(before, reading), since_ns)
         if self._observed or before is not None:
-            self._pace.hurry()
+            self._poll_timer.hurry()
 
     def take(self, event: PortEvent, at_ns: int) -> None:
         """Process an event of the device. A fall is reported at once; a port that is up again needs its GID too."""
@@ -184,7 +184,7 @@ class _Port:
             self._fell_s = None
             if self._known and not late:
                 self._change(False, self._last_ns, at_ns, VERBS)
-        self._pace.hurry()
+        self._poll_timer.hurry()
 
     def observation(self) -> Observation:
         if self._tally is None:

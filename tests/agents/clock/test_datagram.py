@@ -1,4 +1,4 @@
-"""Datagrams of the exchange: what comes back is what was sent, and nothing that was made without the key is believed."""
+"""Datagrams of the clock exchange: they are decoded as they were sent, and refused without the key."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""RDMA devices played by hand, and cables between them: the values of `hwd_agents.sources.verbs.verbs`, in virtual time."""
+"""Simulated RDMA devices and cables for tests: they implement `hwd_agents.sources.verbs.verbs` in virtual time."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -43,7 +43,7 @@ class PlayedVerbs:
 
 
 class PlayedPort:
-    """VerbsPort. `known`: GIDs whose link-layer address the kernel knows; None is all. `gone`: why it is of no use any more."""
+    """VerbsPort. `known`: GIDs whose link-layer address the kernel knows; None: all. `gone`: why it cannot be used."""
 
     def __init__(
         self, verbs: PlayedVerbs, cable: Cable, ip: str | None, on_event: OnEvent, on_datagram: OnDatagram
@@ -112,7 +112,7 @@ class PlayedDatagrams:
 
 
 class PlayedConnection:
-    """VerbsConnection: a send is tried `count` times more, one ACK timeout apart, and has failed one after the last (IBA 1.7, 9.7.6.1.3)."""
+    """VerbsConnection. A send is retried `count` times, one ACK timeout apart, then fails (IBA 1.7, 9.7.6.1.3)."""
 
     def __init__(self, port: PlayedPort, qpn: int, retries: Retries) -> None:
         self.qpn = qpn

@@ -1,4 +1,4 @@
-"""RC recovery over played RDMA ports: what is posted in the dark, when it gets through, and what happens where it does not."""
+"""RC recovery over simulated RDMA ports: which sends are posted in the dark, when they complete, or how they fail."""
 
 import asyncio
 

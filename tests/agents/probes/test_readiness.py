@@ -1,4 +1,4 @@
-"""The readiness probe over played light: who is ready, since when at the earliest, and how many packets that may cost."""
+"""The readiness probe over simulated light: which ports are ready, the earliest time of it, and the packet rate."""
 
 import asyncio
 import itertools

@@ -16,7 +16,7 @@ from .played_verbs import CABLE_S, Cable, PlayedVerbs, join
 
 
 class Side:
-    """One host's probe with an RDMA port; `UDP` passes where the played hosts are joined, verbs where the cable is lit."""
+    """One host's probe with an RDMA port; UDP passes between joined hosts, verbs over a lit cable."""
 
     def __init__(self, one: Stage, name: str, *, missing: str = "", rdma: str | None = "mlx5_0") -> None:
         self.name = name

@@ -624,7 +624,7 @@ def test_watcher_that_fails_while_the_agent_stops_does_not_keep_it_alive(ticks: 
                     tasks.create_task(fail())
                     tasks.create_task(asyncio.Event().wait())
 
-            revived = asyncio.create_task(one.agents["h0"]._reviver.keep("optics", watch))
+            revived = asyncio.create_task(one.agents["h0"]._restarter.keep("optics", watch))
             await asyncio.sleep(0.1)
             failed.set()
             for _ in range(ticks):

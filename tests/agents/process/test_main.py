@@ -96,7 +96,10 @@ def test_what_an_agent_that_serves_needs_not_is_not_imported(tmp_path: Path) -> 
     """Each of them takes one to three megabytes of every host."""
     path = tmp_path / "agent.yaml"
     path.write_text("testbed: tb\n")
-    look = "import atexit, sys; atexit.register(lambda: print(*sys.modules)); from hwd_agents.process.main import main; main()"
+    look = (
+        "import atexit, sys; atexit.register(lambda: print(*sys.modules)); "
+        "from hwd_agents.process.main import main; main()"
+    )
     ended = subprocess.run(
         [sys.executable, "-c", look, "--config", str(path)],
         capture_output=True,

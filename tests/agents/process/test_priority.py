@@ -9,7 +9,10 @@ import pytest
 
 def asked(first: str) -> str:
     """What a process answers, and which policy it has then, after it did `first`."""
-    code = f"import os, resource; from hwd_agents.process.priority import ask_for_real_time as ask; {first}; print(ask(), os.sched_getscheduler(0))"
+    code = (
+        f"import os, resource; from hwd_agents.process.priority import ask_for_real_time as ask; {first}; "
+        "print(ask(), os.sched_getscheduler(0))"
+    )
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from hwd_agents.process.config import PortConfig
 from hwd_agents.settings.port_settings import Settings
-from hwd_agents.settings.setting_journal import KeptSetting, SettingJournal
+from hwd_agents.settings.setting_journal import JournalSetting, SettingJournal
 from hwd_agents.sources.setting_source import Setting, holds, parse_setting, restored, subject
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.disk import FileDisk, MemoryDisk, decode_frames, encode_frame
@@ -252,7 +252,7 @@ def test_frame_that_makes_no_sense_to_this_agent_stays_for_the_one_that_wrote_it
     disk.append(b"".join(map(encode_frame, strange)))
     journal = SettingJournal(disk)
     assert (journal.held, journal.damaged_bytes) == ((), sum(map(len, strange)))
-    held = KeptSetting(run="r1", port="eth0", setting="mtu", value=4200, before=1500)
+    held = JournalSetting(run="r1", port="eth0", setting="mtu", value=4200, before=1500)
     journal.add(held)
     assert SettingJournal(disk).held == (held,)
     journal.remove([held])
@@ -401,7 +401,7 @@ def test_flipped_bit_takes_one_setting_at_the_most_and_the_damaged_journal_is_se
     disk = MemoryDisk()
     journal = SettingJournal(disk)
     for run in ("r0", "r1", "r2"):
-        journal.add(KeptSetting(run=run, port="eth0", setting="mtu", value=4200, before=1500))
+        journal.add(JournalSetting(run=run, port="eth0", setting="mtu", value=4200, before=1500))
     whole = disk.read()
     size = len(whole) // 3
     for at in range(hurt * size, (hurt + 1) * size):

@@ -1,4 +1,4 @@
-"""An ethtool family that is played in user space, over a real netlink socket: NICs with modules that no test machine has.
+"""A simulated ethtool family in user space, over a real netlink socket: NICs with modules that no test machine has.
 
 Messages are read here by hand, by linux/ethtool_netlink.h, so that who asks and who answers share no code.
 It plays the checks of net/ethtool/eeprom.c.
@@ -33,7 +33,7 @@ class Asked:
 
 @dataclass(kw_only=True)
 class PlayedModule:
-    """Memory by (I2C address, page), 256 bytes each, the lower half that of page 0; `banked` by (page, bank) from bank 1.
+    """Memory by (I2C address, page), 256 bytes each, the lower half that of page 0; `banked` by (page, bank).
 
     `on_read(address, page, offset, length)` is called after each read: it clears flags.
     """

@@ -1,4 +1,4 @@
-"""A real process that writes a spool is killed at random moments, many times: what it had flushed is there, in order."""
+"""A process that writes a spool is killed at random times: all events that it had flushed are found, in order."""
 
 import asyncio
 import json
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).with_name("spool_lives.py")
+SCRIPT = Path(__file__).with_name("spool_process.py")
 
 
 @pytest.mark.parametrize("lives", [40, pytest.param(1000, marks=[pytest.mark.slow, pytest.mark.timeout(300)])])

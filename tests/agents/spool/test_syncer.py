@@ -1,4 +1,4 @@
-"""What a power cut takes of a spool: all that was not synced, where nothing is; a second of it; or what two syncs last."""
+"""What a power cut loses of a spool, by sync mode: all that was not synced, one second, or the time of two syncs."""
 
 import asyncio
 import errno

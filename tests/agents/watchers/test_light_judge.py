@@ -101,7 +101,10 @@ def test_whatever_the_light_does_each_outage_seen_holds_the_truth(
 def test_a_flag_that_takes_its_time_to_be_set_again_is_not_taken_for_light(
     lengths: list[int], distances: list[int], late: int, powers: str
 ) -> None:
-    """The module looks at its light every `late`, sets the flag when it is dark and measures the power: a read in between clears the one and finds the other old."""
+    """The module checks its light every `late`; then it sets the flag if dark and measures the power.
+
+    A read between two checks clears the flag and finds an old power.
+    """
     edges = [sum(lengths[: index + 1]) * 10 + 5 for index in range(len(lengths))]
 
     def lit_at(at: int) -> bool:
@@ -153,7 +156,7 @@ def state(at_ns: int, *, lost: bool = False, dark: bool = False, late_ns: int | 
 
 
 def test_a_state_is_taken_for_no_latch() -> None:
-    """A set state says that it is dark at the read, hence light comes after the last read that found it set; a flag would have it before."""
+    """A set state says that it is dark at the read: light comes after the last read with it. A flag says before."""
     found = feed(state(0), state(10, lost=True), state(20, lost=True), state(30), state(40))
     assert found == [("dark", 0, 11), ("light", 20, 31)]
     judge = LightJudge()

@@ -1,4 +1,4 @@
-"""Why a link is down, told when it is asked after a change of the carrier: once for each difference, and again when the firmware knows more."""
+"""Why a link is down, asked after a change of the carrier: reported once per difference, again when it changes."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Carrier and interfaces as the kernel tells of them: every flap is counted, those of before and those that nobody saw too."""
+"""Carrier and interfaces as the kernel reports them: every flap is counted, also earlier and unseen ones."""
 
 import asyncio
 import logging
@@ -334,7 +334,8 @@ def test_an_interface_that_was_renamed_is_said_with_its_new_name() -> None:
             one.hosts["h0"].plug("ens1", ifindex=100)
             await asyncio.sleep(1)
             assert seen.link.why_not("eth0") == (
-                "there is no interface eth0: it is now called ens1. Use that name in the agent's file, or rename the interface"
+                "there is no interface eth0: it is now called ens1. "
+                "Use that name in the agent's file, or rename the interface"
             )
             one.hosts["h0"].unplug("ens1")
             one.hosts["h0"].plug("eth0", ifindex=100)

@@ -1,4 +1,4 @@
-"""Light as sampled from played modules: bounds that hold the truth, losses that no sample saw, and light that was never away."""
+"""Light sampled from simulated modules: bounds contain the true time, and losses between samples are found."""
 
 import asyncio
 import itertools
@@ -293,7 +293,7 @@ def test_a_watcher_that_starts_again_tells_nothing_of_what_it_did_not_see() -> N
 
 
 def test_samples_of_a_burst_lie_anywhere_after_its_begin() -> None:
-    """Light that comes at the same time after each begin is seen at times that fill the sampling period, and not at one of them."""
+    """Light that comes at the same time after each begin is sampled at times that fill the whole sampling period."""
 
     async def main() -> None:
         async with stage("h0") as one:
@@ -388,7 +388,8 @@ def test_a_module_that_is_slower_than_asked_for_is_said_to_be_with_the_time_that
             assert seen.optics.limits("eth0") == "", "of what goes on nothing is judged"
             seen.optics.end("eth0")
             assert seen.optics.limits("eth0") == (
-                "it was read every 0.2 ms when it was last observed, but every 0.1 ms was asked for: a read takes 0.2 ms"
+                "it was read every 0.2 ms when it was last observed, "
+                "but every 0.1 ms was asked for: a read takes 0.2 ms"
             )
             monitors = seen.optics.monitors("eth0")
             assert monitors is not None

@@ -21,7 +21,7 @@ GID = "class/infiniband/mlx5_0/ports/1/gids/0"
 
 
 class Watched:
-    """An RDMA watcher on `h0`; the carrier is what the test says, and so are the events of its device where there are `verbs`."""
+    """An RDMA watcher on `h0`; the test sets the carrier, and the events of its device if there are `verbs`."""
 
     def __init__(
         self,

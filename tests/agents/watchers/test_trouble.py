@@ -179,7 +179,10 @@ async def test_an_interface_that_is_renamed_while_it_is_watched_is_said_and_well
         await host.until(lambda: host.well("eth0") and host.well("eth1"))
         host.ip("link", "set", "eth0", "down")
         host.ip("link", "set", "eth0", "name", "lan7")
-        words = "there is no interface eth0: it is now called lan7. Use that name in the agent's file, or rename the interface"
+        words = (
+            "there is no interface eth0: it is now called lan7. "
+            "Use that name in the agent's file, or rename the interface"
+        )
         await host.until(lambda: host.why_not("eth0", "link") == words)
         await host.until(lambda: "Name it in the agent's file as `ip link`" in host.why_not("eth0", "counters"))
         await host.until(lambda: "Name it in the agent's file as `ip link`" in host.why_not("eth0", "ethtool"))

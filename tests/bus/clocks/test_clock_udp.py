@@ -12,7 +12,7 @@ import pytest
 from hwd.bus.clocks.clock_exchange import ClockExchange
 from hwd.bus.clocks.clock_udp import ClockUdp
 from hwd_agents.clock import datagram as clock_wire
-from hwd_agents.clock.port import ClockPort
+from hwd_agents.clock.clock_port import ClockPort
 from hwd_agents.wire import ClockUdp as Place
 from hwd_drivers.core.clock import ShiftedClock, SystemClock
 from hwd_drivers.core.errors import ConfigError

@@ -19,7 +19,7 @@ from hwd_agents.sources.kernel.sockets import HostSockets
 from hwd_agents.sources.kernel.sysfs import SysfsFiles
 from hwd_agents.sources.kernel.udp import InterfaceDatagrams
 from hwd_agents.sources.sources import Sources
-from hwd_agents.sources.verbs.port import RdmaDevices
+from hwd_agents.sources.verbs.verbs_port import RdmaDevices
 from hwd_agents.watchers.watchers import Watchers
 from hwd_agents.wire import Peer, SourceNote
 from hwd_drivers.core.clock import SystemClock

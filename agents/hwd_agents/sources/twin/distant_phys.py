@@ -64,7 +64,7 @@ class DistantPhys:
         """Record that what the twin had reported before this answer was still true when it was asked."""
         self._asked_ns = asked_ns if self._asked_ns is None else max(asked_ns, self._asked_ns)
 
-    def take(self, frame: hostwire.PhyTold) -> None:
+    def take(self, frame: hostwire.PhyReport) -> None:
         """Take the twin's report of a PHY; ignore one that changes nothing."""
         at_ns = self._clock.monotonic_ns()
         known = self._known.get(frame.interface)

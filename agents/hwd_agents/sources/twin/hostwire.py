@@ -136,7 +136,7 @@ class ClockStepped(_Frame, frozen=True, kw_only=True, tag="clock-stepped"):
     clock_step_s: float
 
 
-class LinkTold(_Frame, frozen=True, kw_only=True, tag="link"):
+class LinkReport(_Frame, frozen=True, kw_only=True, tag="link"):
     """The state of a link. `snapshot`: it was asked for and may be old; else it changed at `stamp_ns`.
 
     `present` false: the interface was removed.
@@ -148,7 +148,7 @@ class LinkTold(_Frame, frozen=True, kw_only=True, tag="link"):
     stamp_ns: int
 
 
-class PhyTold(_Frame, frozen=True, kw_only=True, tag="phy"):
+class PhyReport(_Frame, frozen=True, kw_only=True, tag="phy"):
     """The NIC's own PHY came up or went down; with `snapshot` it is the present state.
 
     `age_ns`: the time from the change to this report, for an agent on another machine.
@@ -203,8 +203,8 @@ FromAgent = Hello | Refresh | ReadModule | ReadFile | ReadSetting | ChangeSettin
 FromTwin = (
     Welcome
     | ClockStepped
-    | LinkTold
-    | PhyTold
+    | LinkReport
+    | PhyReport
     | SnapshotEnd
     | Module
     | File

@@ -11,21 +11,21 @@ from hwd_agents.sources.twin import hostwire
 from hwd_drivers.core.errors import DeadlineError, LinkError, ProtocolError, RefusedError
 
 AnswerT = TypeVar("AnswerT", bound=hostwire.Answer)
-Told = hostwire.Welcome | hostwire.ClockStepped | hostwire.LinkTold | hostwire.PhyTold | hostwire.Datagram
+Report = hostwire.Welcome | hostwire.ClockStepped | hostwire.LinkReport | hostwire.PhyReport | hostwire.Datagram
 """What a twin reports without being asked."""
 
 
 class HostWireClient(asyncio.Protocol):
     """One connection, used once. `welcome` is a future of the twin's first frame.
 
-    `lost` is a future whose result is the exception that ended the connection. `on_told` is called with each report of
-    the twin, in order.
+    `lost` is a future whose result is the exception that ended the connection. `on_report` is called with each report
+    of the twin, in order.
     """
 
-    def __init__(self, host: str, on_told: Callable[[Told], None]) -> None:
+    def __init__(self, host: str, on_report: Callable[[Report], None]) -> None:
         loop = asyncio.get_running_loop()
         self._host = host
-        self._on_told = on_told
+        self.on_report = on_report
         self._unframer = hostwire.Unframer()
         self._transport: asyncio.Transport | None = None
         self._numbers = itertools.count(1)
@@ -111,9 +111,9 @@ class HostWireClient(asyncio.Protocol):
                 if self.welcome.done():
                     raise ProtocolError(f"{self._host}: its twin sent Welcome twice")
                 self.welcome.set_result(frame)
-                self._on_told(frame)
-            case hostwire.ClockStepped() | hostwire.LinkTold() | hostwire.PhyTold() | hostwire.Datagram():
-                self._on_told(frame)
+                self.on_report(frame)
+            case hostwire.ClockStepped() | hostwire.LinkReport() | hostwire.PhyReport() | hostwire.Datagram():
+                self.on_report(frame)
             case _:
                 waiting = self._waiting.get(frame.id)
                 if waiting is not None and not waiting.done():  # else the asker has given up

@@ -22,12 +22,12 @@ from hwd_agents.sources.twin.hostwire import (
     FromAgent,
     FromTwin,
     Hello,
+    LinkReport,
     LinkState,
-    LinkTold,
     Module,
     Opened,
     OpenPort,
-    PhyTold,
+    PhyReport,
     ReadFile,
     ReadModule,
     ReadSetting,
@@ -136,13 +136,13 @@ class HostWireServer(asyncio.Protocol):
 
     def tell_link(self, link: LinkState, *, present: bool = True, stamp_ns: int | None = None) -> None:
         """Report that `link` changed, or was removed, at `stamp_ns` (CLOCK_REALTIME; None: now)."""
-        self._send(LinkTold(link=link, present=present, snapshot=False, stamp_ns=self._stamp(stamp_ns)))
+        self._send(LinkReport(link=link, present=present, snapshot=False, stamp_ns=self._stamp(stamp_ns)))
 
     def tell_phy(self, interface: str, up: bool, *, stamp_ns: int | None = None) -> None:
         """Report that the PHY of `interface` came up or went down."""
         at_ns = self._stamp(stamp_ns)
         age_ns = max(0, self._clock.wall_ns() - at_ns)
-        self._send(PhyTold(interface=interface, up=up, snapshot=False, stamp_ns=at_ns, age_ns=age_ns))
+        self._send(PhyReport(interface=interface, up=up, snapshot=False, stamp_ns=at_ns, age_ns=age_ns))
 
     def tell_clock_step(self, clock_step_s: float) -> None:
         """Report that the host's clock was stepped; `clock_step_s` is the sum of all steps."""
@@ -219,9 +219,9 @@ class HostWireServer(asyncio.Protocol):
     def _snapshot(self, number: int) -> None:
         stamp_ns = self._clock.wall_ns()
         for link in self._host.links():
-            self._send(LinkTold(link=link, present=True, snapshot=True, stamp_ns=stamp_ns))
+            self._send(LinkReport(link=link, present=True, snapshot=True, stamp_ns=stamp_ns))
         for interface, up in self._host.phys().items():
-            self._send(PhyTold(interface=interface, up=up, snapshot=True, stamp_ns=stamp_ns))
+            self._send(PhyReport(interface=interface, up=up, snapshot=True, stamp_ns=stamp_ns))
         self._send(SnapshotEnd(id=number))
 
     def _answer(self, number: int, answer: Callable[[], FromTwin]) -> None:

@@ -15,7 +15,7 @@ from hwd_agents.sources.setting_source import SettingSource
 from hwd_agents.sources.sources import Sources
 from hwd_agents.sources.twin import hostwire
 from hwd_agents.sources.twin.distant_phys import DistantPhys
-from hwd_agents.sources.twin.hostwire_client import HostWireClient, Told
+from hwd_agents.sources.twin.hostwire_client import HostWireClient, Report
 from hwd_agents.sources.twin.twin_ports import TwinDatagrams
 from hwd_agents.sources.twin.twin_settings import TwinSettings
 from hwd_agents.wire import SourceNote
@@ -188,7 +188,7 @@ class TwinSources:
         elif step_s:
             _log.warning("%s: its twin's clock was stepped by %g s, and ours cannot be", self._host, step_s)
 
-    def _take(self, frame: Told) -> None:
+    def _take(self, frame: Report) -> None:
         match frame:
             case hostwire.Welcome():
                 self._life = frame.life  # before the links, whose counters belong to it
@@ -196,9 +196,9 @@ class TwinSources:
                 self._step_clock(frame.clock_step_s)
             case hostwire.ClockStepped():
                 self._step_clock(frame.clock_step_s)
-            case hostwire.LinkTold():
+            case hostwire.LinkReport():
                 self.links.take(frame)
-            case hostwire.PhyTold():
+            case hostwire.PhyReport():
                 self.phys.take(frame)
             case hostwire.Datagram():
                 self.datagrams.take(frame)
@@ -235,7 +235,7 @@ class TwinLinks:
         """Tell nothing any more."""
         self._on_reading = None
 
-    def take(self, frame: hostwire.LinkTold) -> None:
+    def take(self, frame: hostwire.LinkReport) -> None:
         """Take the twin's report of a link."""
         at_ns = self._clock.monotonic_ns()
         interface = frame.link.interface
@@ -324,7 +324,7 @@ class TwinPhys:
         for interface, (up, earliest_ns, at_ns) in self._known.items():
             on_change(interface, up, earliest_ns, at_ns)
 
-    def take(self, frame: hostwire.PhyTold) -> None:
+    def take(self, frame: hostwire.PhyReport) -> None:
         """Take the twin's report of a PHY."""
         at_ns = self._clock.monotonic_ns()
         held_ns = self._held_ns.get(frame.interface, at_ns)

@@ -89,7 +89,10 @@ CUTS: list[tuple[str, str, Setting, Json, str]] = [
 async def test_change_that_would_cut_the_agent_off_is_refused(
     keeper: Keeper, ip: Ip, broker: str, interface: str, setting: Setting, value: Json, why: str
 ) -> None:
-    words = rf"^{interface}: {setting} .*{why}.*: the agent reaches its broker at {broker} over eth0.*\. Nothing was changed"
+    words = (
+        rf"^{interface}: {setting} .*{why}.*: the agent reaches its broker at {broker} over eth0.*\. "
+        "Nothing was changed"
+    )
     with pytest.raises(RefusedError, match=words):
         await way_to(keeper, broker).check(interface, setting, value)
 

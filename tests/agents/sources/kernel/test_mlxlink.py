@@ -1,4 +1,4 @@
-"""The PHY by the vendor's tool: its JSON as it writes it, a tool that fails, hangs or writes nonsense, and NICs of another make."""
+"""The PHY by the vendor's tool: its JSON, a tool that fails, hangs or writes nonsense, and NICs of another make."""
 
 import asyncio
 import contextlib

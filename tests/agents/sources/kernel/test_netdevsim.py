@@ -1,4 +1,4 @@
-"""Settings and counters of a simulated NIC of the kernel itself, where it has them: the driver's side of ethtool netlink, which no veth has."""
+"""Settings and counters of the kernel's simulated NIC (netdevsim): ethtool netlink in a driver, which no veth has."""
 
 import itertools
 from collections.abc import Iterator

@@ -18,11 +18,11 @@ from hwd_agents.sources.kernel.rtnetlink import RtnetlinkLinks
 from hwd_agents.wire import EVENTS_MAX, Event
 from hwd_drivers.core.clock import SystemClock
 
-from .notice_life import Life
+from .notice_process import Life
 
 pytestmark = pytest.mark.kernel
 
-SCRIPT = Path(__file__).with_name("notice_life.py")
+SCRIPT = Path(__file__).with_name("notice_process.py")
 WITHIN_S = 20.0
 
 

@@ -1,4 +1,4 @@
-"""What keeps the wall clock, by the tools of those who keep it: their words as they write them, and the programs themselves where they are installed."""
+"""Which program synchronises the wall clock: the output of its tools, recorded and, if installed, real."""
 
 import asyncio
 import os
@@ -16,7 +16,10 @@ from hwd_agents.sources.kernel.wall_clock import Chrony, PtpForLinux, parse_mana
 from hwd_drivers.core.errors import HwdError, LinkError, ProtocolError, RefusedError
 
 WITHIN_S = 30.0
-TRACKING = "C0A80001,192.168.0.1,3,1795261139.141671348,-0.000001441,-0.000000012,0.000000224,0.052,-0.003,0.543,0.000205657,0.000100538,64.2,Normal\n"
+TRACKING = (
+    "C0A80001,192.168.0.1,3,1795261139.141671348,-0.000001441,-0.000000012,0.000000224,0.052,-0.003,0.543,"
+    "0.000205657,0.000100538,64.2,Normal\n"
+)
 PORT = """sending: GET PORT_DATA_SET
 sending: GET CURRENT_DATA_SET
 	f622d5.fffe.ffff01-1 seq 0 RESPONSE MANAGEMENT PORT_DATA_SET 

@@ -1,4 +1,7 @@
-"""Memories of modules, written byte by byte to the tables of the standards: what the parsers are judged by. They name no constant of the parsers."""
+"""Module memories, written byte by byte from the tables of the standards to check the parsers, without their constants.
+
+They name no constant of the parsers.
+"""
 
 import struct
 
@@ -12,7 +15,10 @@ def put(memory: bytearray, at: int, raw: bytes) -> None:
 
 
 def sfp_a0h(*, diagnostics: int = 0x68, options: int = 0xF0, cable: int = 0) -> bytearray:
-    """A0h of an SFP28 LR, 256 bytes. `diagnostics` 0x68: there, internally calibrated, average power; 0x58: externally. `options` 0x10: soft RX_LOS."""
+    """A0h of an SFP28 LR, 256 bytes. `diagnostics` 0x68: internally calibrated, average power; 0x58: externally.
+
+    `options` 0x10: soft RX_LOS.
+    """
     memory = bytearray(256)
     put(memory, 0, bytes([0x03, 0x04, 0x07]))  # SFP, by two wires, LC
     memory[8] = cable
@@ -41,7 +47,10 @@ def sfp_a2h(
     rx_constants: tuple[float, ...] = (0.0, 0.0, 0.0, 1.0, 0.0),
     lines: tuple[int, ...] = (256, 0, 256, 0, 256, 0, 256, 0),
 ) -> bytearray:
-    """A2h, 256 bytes: 34.5 degrees, 40 mA, 0 dBm out, -3 dBm in. `lines`: slope and offset of bias, Tx power, temperature, voltage."""
+    """A2h, 256 bytes: 34.5 degrees, 40 mA, 0 dBm out, -3 dBm in.
+
+    `lines`: slope and offset of bias, Tx power, temperature, voltage.
+    """
     memory = bytearray(256)
     put(memory, 56, struct.pack(">5f", *rx_constants))
     put(memory, 76, struct.pack(">HhHhHhHh", *lines))
@@ -71,7 +80,9 @@ def cmis_pages(
     pages: int = 0x00,
     thresholds: bool = True,
 ) -> Pages:
-    """A QSFP-DD 400G FR4: the lower memory is that of page -1; upper pages hold 128 bytes each, byte 128 first. `lane_monitors` 0x07: bias times 1, Tx, Rx;
+    """A QSFP-DD 400G FR4: page -1 is the lower memory; upper pages hold 128 bytes each, byte 128 first.
+
+    `lane_monitors` 0x07: bias times 1, Tx, Rx;
     `pages` 0x01: two banks.
     """
     lower, page_00h, page_01h, page_11h = (bytearray(128) for _ in range(4))
@@ -97,7 +108,7 @@ def cmis_pages(
 
 
 def qsfp_lower(*, status: int = 0x02) -> bytearray:
-    """Lower page of a QSFP28 LR4: 34.5 degrees, -3 dBm in, 40 mA, 0 dBm out. `status` 0x04: flat, it has no pages but 00h."""
+    """Lower page of a QSFP28 LR4: 34.5 degrees, -3 dBm in, 40 mA, 0 dBm out. `status` 0x04: it has page 00h only."""
     lower = bytearray(128)
     put(lower, 0, bytes([0x11, 0x08, status]))
     put(lower, 22, struct.pack(">h", 0x2280))
@@ -124,7 +135,10 @@ def qsfp_page_00h(*, technology: int = 0x40) -> bytearray:
 
 
 def qsfp_page_03h() -> bytearray:
-    """Upper page 03h: high alarm, low alarm, high warning, low warning of each. 75 to -5 degrees, 5 to -10 dBm received, 100 to 20 mA, 3.5 to -7 dBm sent."""
+    """Upper page 03h: high alarm, low alarm, high warning, low warning of each quantity.
+
+    75 to -5 degrees, 5 to -10 dBm received, 100 to 20 mA, 3.5 to -7 dBm sent.
+    """
     page = bytearray(128)
     put(page, 128 - 128, struct.pack(">4h", 75 * 256, -5 * 256, 70 * 256, 0))
     put(page, 144 - 128, struct.pack(">4H", 36_300, 29_700, 34_650, 31_350))
@@ -143,7 +157,10 @@ def qsfp(lower: bytearray, page_00h: bytearray, page_03h: bytearray) -> bytes:
 
 
 def cmis_thresholds(there: bool) -> bytearray:
-    """Page 02h: high alarm, low alarm, high warning, low warning of each. 75 to -5 degrees, 3.5 to -7 dBm sent, 100 to 20 mA, 5 to -10 dBm received."""
+    """Page 02h: high alarm, low alarm, high warning, low warning of each quantity.
+
+    75 to -5 degrees, 3.5 to -7 dBm sent, 100 to 20 mA, 5 to -10 dBm received.
+    """
     page = bytearray(128)
     if there:
         put(page, 128 - 128, struct.pack(">4h", 75 * 256, -5 * 256, 70 * 256, 0))
@@ -156,6 +173,6 @@ def cmis_thresholds(there: bool) -> bytearray:
 
 
 def cmis(pages: Pages, *, more: tuple[bytearray, ...] = ()) -> bytes:
-    """As the parser takes them: of page 11h, and of the same page of `more` banks, from the flags of loss to the last power."""
+    """Page 11h, and that page of `more` banks, as the parser takes them: from the loss flags to the last power."""
     banks = b"".join(bytes(page[147 - 128 : 202 - 128]) for page in (pages[0x11], *more))
     return bytes(pages[-1] + pages[0x00] + pages[0x01] + pages[0x02]) + banks

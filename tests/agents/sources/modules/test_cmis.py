@@ -1,4 +1,4 @@
-"""CMIS memory: eight lanes, latched flags, bias with its multiplier, what a module says that it does not measure, cables, nonsense."""
+"""CMIS memory: eight lanes, latched flags, bias multiplier, missing monitors, cables, and invalid memory."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""Modules read by ethtool netlink: of played NICs over a real netlink socket, and of interfaces of the kernel that have none."""
+"""Modules read by ethtool netlink: of simulated NICs over a real netlink socket, and of real interfaces without one."""
 
 import asyncio
 import errno
@@ -85,7 +85,7 @@ async def test_static_memory_is_read_once_and_monitors_each_time(
 
 
 async def test_modules_of_several_ports_are_read_at_the_same_time(ethtool: PlayedEthtool, clock: SystemClock) -> None:
-    """Each read is held up until one of each of the others has come, too: with a thread less none of them ever ended."""
+    """Each read waits until all other modules are also being read: with one thread fewer none of them would end."""
     names = [f"eth{number}" for number in range(4)]
     meeting, ethtool.at_once = threading.Barrier(len(names), timeout=5.0), True
     for name in names:

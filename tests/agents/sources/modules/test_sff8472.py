@@ -1,4 +1,4 @@
-"""SFP memory: internally and externally calibrated values, a loss of signal that is a state, cables, and what makes no sense."""
+"""SFP memory: internally and externally calibrated values, loss of signal as a state, cables, and invalid memory."""
 
 import contextlib
 import math

@@ -93,7 +93,7 @@ async def talk(*chunks: bytes) -> tuple[Peer, PlayedHost]:
 def test_the_answer_to_hello_is_the_whole_state() -> None:
     peer, _ = run_virtual(talk(hostwire.encode_frame(hostwire.Hello(host="h0"))))
     kinds = [type(frame).__name__ for frame in peer.frames]
-    assert kinds == ["Welcome", "LinkTold", "PhyTold", "SnapshotEnd"]
+    assert kinds == ["Welcome", "LinkReport", "PhyReport", "SnapshotEnd"]
 
 
 def test_an_agent_of_another_host_is_refused_by_name() -> None:

@@ -1,4 +1,4 @@
-"""Sources over the wire of a twin host: stamped between the twin's change and our receipt, and back when the rack is."""
+"""Sources over the wire of a twin host: stamps lie between the twin's change and our receipt; they reconnect."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

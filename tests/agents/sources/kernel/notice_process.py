@@ -1,5 +1,5 @@
 """One link watcher over a spool, killed at its so many-th notice of a changed carrier, before it could make the event:
-`python notice_life.py KEEPER FOLDER BOOT NOTICES`; prints a line when its spool has its first mark.
+`python notice_process.py KEEPER FOLDER BOOT NOTICES`; prints a line when its spool has its first mark.
 """
 
 import asyncio

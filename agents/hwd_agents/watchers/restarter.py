@@ -17,7 +17,7 @@ WELL_AFTER_S: Final = 1.0
 _log = logging.getLogger(__name__)
 
 
-class Reviver:
+class Restarter:
     """`broken` holds why each watcher failed, until it runs well again; `on_change` is called when it has changed."""
 
     def __init__(

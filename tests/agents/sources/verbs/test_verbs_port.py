@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from hwd_agents.sources.verbs.library import Verbs
-from hwd_agents.sources.verbs.port import RdmaDevices
 from hwd_agents.sources.verbs.queue_pairs import Place, RcPair, neighbour
 from hwd_agents.sources.verbs.verbs import Retries
+from hwd_agents.sources.verbs.verbs_port import RdmaDevices
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import LinkError
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hwd_agents.process.commands import REMEMBERED, Commands, Outcome, Verb
+from hwd_agents.process.command_handler import REMEMBERED, Commands, Outcome, Verb
 from hwd_agents.process.config import AgentConfig, PortConfig, SourcesConfig, TwinConfig
 from hwd_agents.settings.port_settings import Settings
 from hwd_agents.sources.setting_source import Setting, SettingSource

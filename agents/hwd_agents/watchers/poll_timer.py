@@ -3,7 +3,7 @@
 import asyncio
 
 
-class Pace:
+class PollTimer:
     """One waiter at a time."""
 
     def __init__(self) -> None:

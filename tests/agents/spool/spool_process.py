@@ -1,6 +1,8 @@
-"""Many lives of a spool on one file, each ended by SIGKILL at a random moment: `python spool_lives.py FILE SEED LIVES`; says what was found after each, a line of JSON a life.
+"""Runs many processes in turn on one spool file, each ended by SIGKILL at a random time.
 
-A life puts down events in random batches, acknowledges some, and tells through a pipe what it has done and what it is about to do.
+Usage: `python spool_process.py FILE SEED LIVES`; prints what was found after each, one line of JSON per process.
+
+A process writes events in random batches, acknowledges some, and reports each step through a pipe before and after it.
 """
 
 import contextlib
