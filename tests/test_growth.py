@@ -21,7 +21,7 @@ from hwd.config.playbook import expression, playbook
 from hwd.config.testbed import ends, wanted_state
 from hwd.config.testbed import topology_file as topology
 from hwd.config.yaml import tree
-from hwd.daemon import installed
+from hwd.daemon import installed_drivers as installed
 from hwd.model import link, ssh, testbed
 from hwd.reconfigure import journal_file
 from hwd_agents.clock import datagram as clock_wire
@@ -334,7 +334,7 @@ EXEMPT: Mapping[str, str] = {
     "hwd_agents.sources.twin.hostwire_server": "names of settings, looked up; the frames are fed",
     "hwd_agents.sources.twin.played": "names of settings, looked up",
     "hwd_agents.switches.target": "one word of a job, looked up; its line is at most 64 kB",
-    "hwd_drivers.conformance.tapped": "hands bytes on",
+    "hwd_drivers.conformance.answer_tap": "hands bytes on",
     "hwd_drivers.devices.tl1_client": "hands answers to readers that are fed",
     "hwd_drivers.families.polatis.netconf.client": "hands answers to readers that are fed",
 }

@@ -6,7 +6,7 @@ from random import Random
 
 from bench.measure import Bar, Summary
 from bench.progress import Progress
-from hwd.daemon.installed import load
+from hwd.daemon.installed_drivers import load
 from hwd.fabric.composite import Compiled, CompositeSwitch
 from hwd.fabric.graph import Graph
 from hwd.fabric.state import State

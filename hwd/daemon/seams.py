@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from hwd.daemon.commit import Commit
-from hwd.daemon.opening import OpenSwitch
+from hwd.daemon.switch_opener import OpenSwitch
 from hwd.playbook.twin_faults import SetFault
 from hwd.records.journal_id import KnownJournal
 from hwd.records.records import Records

@@ -18,11 +18,11 @@ from hwd.daemon.broker_choice import EMBEDDED, chosen_broker
 from hwd.daemon.commit import find_commit
 from hwd.daemon.daemon import Daemon
 from hwd.daemon.datadir import DataDirectory
-from hwd.daemon.installed import load
+from hwd.daemon.installed_drivers import load
 from hwd.daemon.launch import RackProcess, has_twins
 from hwd.daemon.limits import Limits
-from hwd.daemon.opening import opener
 from hwd.daemon.seams import Machine, Process, RackAccess, Storage
+from hwd.daemon.switch_opener import opener
 from hwd.daemon.token import Token
 from hwd.model.fault import Fault
 from hwd.model.testbed import Testbed

@@ -12,7 +12,7 @@ from pathlib import Path
 import typer
 
 from hwd.config.playbook.playbook import bundle_playbook
-from hwd.daemon.installed import load
+from hwd.daemon.installed_drivers import load
 from hwd.sim.world import START_WALL_NS, World
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Document

@@ -15,8 +15,8 @@ from types import TracebackType
 from typing import Self
 
 from hwd.daemon.daemon import Daemon
-from hwd.daemon.opening import opener
 from hwd.daemon.seams import Machine, Process, RackAccess, Storage
+from hwd.daemon.switch_opener import opener
 from hwd.model.fault import Fault
 from hwd.model.testbed import Testbed
 from hwd.playbook.twin_faults import SetFault

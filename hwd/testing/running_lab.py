@@ -13,7 +13,7 @@ from typing import Self
 from hwd.client import AsyncClient, Client
 from hwd.client.answers import Status
 from hwd.config.run_files.places import daemon_of, rack_of
-from hwd.daemon.installed import load
+from hwd.daemon.installed_drivers import load
 from hwd.daemon.launch import has_twins
 from hwd.testing.process import Processes, tail
 from hwd_drivers.core.clock import SystemClock

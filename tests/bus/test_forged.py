@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from hwd.bus.host_switches.switch_documents import HostSwitches
-from hwd.daemon.installed import load
+from hwd.daemon.installed_drivers import load
 from hwd.fabric.fabric import Fabric
 from hwd.telemetry.budget import Budget
 from hwd.telemetry.metrics import Metrics

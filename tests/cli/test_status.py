@@ -230,7 +230,8 @@ def test_a_spool_in_trouble_and_what_was_lost_have_a_line_each() -> None:
 
 
 def test_a_port_whose_interface_is_not_there_has_a_line_with_the_remedy() -> None:
-    renamed = "there is no interface eth3: it is now called weird0. Use that name in the agent's file, or rename the interface"
+    remedy = "Use that name in the agent's file, or rename the interface"
+    renamed = f"there is no interface eth3: it is now called weird0. {remedy}"
     port = {"interface": "eth3", "present": False, "carrier": None, "sources": {"link": {"why_not": renamed}}}
     there = {**port, "interface": "eth0", "present": True, "carrier": True, "sources": {"link": {"why_not": ""}}}
     host = {**HOST, "up": True, "ports": {"eth0": there, "eth3": port}}

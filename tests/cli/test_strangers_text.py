@@ -12,7 +12,7 @@ from rich.console import Console
 from hwd.cli.commands.status import trouble_lines
 from hwd.cli.output import Output, Styled, coloured, words
 from hwd.cli.progress import Progress
-from hwd.daemon.running import log_to_stderr
+from hwd.daemon.process_main import log_to_stderr
 
 EVIL = "\x1b[2J\x1b]8;;http://evil\x07down\r\nhost h1 up\x9b1m\u202e[red]x[/red]"
 SHOWN = r"\x1b[2J\x1b]8;;http://evil\x07down\r\nhost h1 up\x9b1m\u202e[red]x[/red]"

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from hwd.daemon.running import Seldom, log_to_stderr
+from hwd.daemon.process_main import Seldom, log_to_stderr
 from hwd_drivers.core.clock import SystemClock
 
 

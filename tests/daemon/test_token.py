@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hwd.daemon.installed import check, load
+from hwd.daemon.installed_drivers import check, load
 from hwd.daemon.token import Token
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.ids import RandomIds

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hwd.daemon.installed import load
+from hwd.daemon.installed_drivers import load
 from hwd.sim.world import World
 from hwd.web.service import Service
 from hwd_drivers.core.documents import Document, Sink

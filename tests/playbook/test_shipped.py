@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hwd.config.playbook.playbook import bundle_playbook
-from hwd.daemon.installed import check, load
+from hwd.daemon.installed_drivers import check, load
 from hwd.sim.world import World
 from hwd_drivers.core.documents import Document
 from hwd_drivers.twins.virtual_time import run_virtual

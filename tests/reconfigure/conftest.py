@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hwd.daemon.installed import load
+from hwd.daemon.installed_drivers import load
 from hwd.model.fault import parse_fault
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.reconfigure.route import Request

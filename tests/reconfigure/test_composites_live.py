@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hwd.daemon.installed import load
+from hwd.daemon.installed_drivers import load
 from hwd.model.fault import parse_fault
 from hwd.sim.world import World
 from hwd_drivers.core.errors import ConfigError, DeviceError, FailedError, RefusedError

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hwd.daemon.installed import load
+from hwd.daemon.installed_drivers import load
 from hwd.reconfigure.history import TURNAROUNDS_REMEMBERED, History
 from hwd_drivers.core.documents import Document, Json
 

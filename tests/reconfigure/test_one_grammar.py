@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hwd.daemon.installed import load
+from hwd.daemon.installed_drivers import load
 from hwd.model.testbed import Testbed
 from hwd.sim.world import World
 from hwd_drivers.core.documents import Document

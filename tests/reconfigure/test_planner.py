@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwd.config.testbed.wanted_state import parse_what
-from hwd.daemon.installed import load
+from hwd.daemon.installed_drivers import load
 from hwd.fabric.fabric import Fabric
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.plan import ApplyMode, Plan

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hwd.config.testbed.wanted_state import parse_what
-from hwd.daemon.installed import load
+from hwd.daemon.installed_drivers import load
 from hwd.fabric.fabric import Fabric
 from hwd.model.plan import Plan
 from hwd.model.state import Observed

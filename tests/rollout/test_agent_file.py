@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hwd.daemon.installed import load
+from hwd.daemon.installed_drivers import load
 from hwd.model.testbed import Testbed
 from hwd.rollout.agent_file import make_agent_file, owned_switches
 from hwd.rollout.layout import Layout

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hwd.daemon.installed import load
+from hwd.daemon.installed_drivers import load
 from hwd.sim.world import World
 from hwd_drivers.twins.virtual_time import run_virtual
 

@@ -11,7 +11,7 @@ import json, sys
 from pathlib import Path
 sys.path.insert(0, {here!r})
 from conftest import CROSSED, EXAMPLE, STRAIGHT
-from hwd.daemon.installed import load
+from hwd.daemon.installed_drivers import load
 from hwd.sim.world import World
 from hwd.web.service import document_data
 from hwd_drivers.twins.virtual_time import run_virtual

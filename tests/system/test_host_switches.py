@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from typing_extensions import override
 
-from hwd.daemon.installed import load
+from hwd.daemon.installed_drivers import load
 from hwd.model.link import Link
 from hwd.reconfigure.route import Request
 from hwd.records.records import Records

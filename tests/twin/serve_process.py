@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from hwd.config.testbed.testbed import load_testbed
-from hwd.daemon.running import log_to_stderr, run_until_stopped
+from hwd.daemon.process_main import log_to_stderr, run_until_stopped
 from hwd.twin.serve import serve_rack
 from hwd_drivers.core.errors import HwdError
 from hwd_drivers.devices import registry

@@ -10,9 +10,9 @@ import pytest
 
 from hwd.client import Client
 from hwd.daemon.daemon import Daemon
-from hwd.daemon.installed import load
-from hwd.daemon.opening import opener
+from hwd.daemon.installed_drivers import load
 from hwd.daemon.seams import Machine, Process, RackAccess, Storage
+from hwd.daemon.switch_opener import opener
 from hwd.model.fault import Fault
 from hwd.playbook.twin_faults import NoRackError
 from hwd.records.records import Records

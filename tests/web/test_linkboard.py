@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hwd.daemon.installed import load
+from hwd.daemon.installed_drivers import load
 from hwd.fabric.fabric import Fabric
 from hwd.web.linkboard import Linkboard
 from hwd.web.switchboard import Switchboard

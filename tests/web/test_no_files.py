@@ -15,7 +15,7 @@ from hwd.client import Client
 from hwd.config.playbook.playbook import load_playbook_text
 from hwd.config.testbed.topology_file import load_topology_text
 from hwd.config.testbed.wanted_state import parse_what
-from hwd.daemon.installed import load
+from hwd.daemon.installed_drivers import load
 from hwd.model.testbed import Testbed
 from hwd_drivers.core.errors import ConfigError, HwdError
 

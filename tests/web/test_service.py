@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hwd.daemon.installed import load
+from hwd.daemon.installed_drivers import load
 from hwd.records.run import RunOutcome
 from hwd.sim.world import World, agent_node
 from hwd.web.applies import PLANS_KEPT

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from hwd.daemon.installed import load
+from hwd.daemon.installed_drivers import load
 from hwd.web.switchboard import OVERRUNS_KEPT, Switchboard
 from hwd_drivers.core.documents import Document, Json
 

@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
+from hwd_drivers.conformance.answer_tap import TappedDialer
 from hwd_drivers.conformance.arrangements import Arrangements
-from hwd_drivers.conformance.tapped import TappedDialer
 from hwd_drivers.conformance.twin_choice import Simulated
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Json

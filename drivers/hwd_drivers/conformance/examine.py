@@ -7,9 +7,9 @@ from typing import Final
 from hwd_drivers.conformance import Check, ConformanceError
 from hwd_drivers.conformance.bench import Bench, bench_of
 from hwd_drivers.conformance.driver_files import beside
-from hwd_drivers.conformance.overheard import overhear
 from hwd_drivers.conformance.quality import Outcome, Quality, Result, cases, needed_for
 from hwd_drivers.conformance.twin_choice import Simulated
+from hwd_drivers.conformance.uncaught_errors import overhear
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.ids import Draws
 from hwd_drivers.devices.registry import DriverSpec

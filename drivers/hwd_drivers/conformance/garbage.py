@@ -6,11 +6,11 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from hwd_drivers.conformance.answer_tap import TappedDialer
 from hwd_drivers.conformance.basics import GLASS, blind_exchange
 from hwd_drivers.conformance.bench import Bench
-from hwd_drivers.conformance.overheard import Overheard, overhear
 from hwd_drivers.conformance.session import arrange, at_rest, expect, expect_exactly, found, switch_of
-from hwd_drivers.conformance.tapped import TappedDialer
+from hwd_drivers.conformance.uncaught_errors import Overheard, overhear
 from hwd_drivers.core.errors import BugError, HwdError
 from hwd_drivers.core.ids import Draws
 from hwd_drivers.devices.abilities import Device

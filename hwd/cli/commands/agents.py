@@ -240,7 +240,7 @@ def _given(
 ) -> "tuple[Testbed, list[Host], Brokers, DaemonPlace | None]":
     from hwd.bus.broker import Logins, UserRights
     from hwd.config.run_files.places import daemon_of, data_dir
-    from hwd.daemon.installed import load
+    from hwd.daemon.installed_drivers import load
     from hwd.rollout.broker import Brokers
     from hwd_drivers.core.ids import RandomIds
 

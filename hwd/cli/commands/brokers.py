@@ -52,7 +52,7 @@ def acl(
     from hwd.bus.broker import Logins, UserRights
     from hwd.bus.broker.mosquitto import CONF, mosquitto_files
     from hwd.config.run_files.places import daemon_of, data_dir
-    from hwd.daemon.installed import load
+    from hwd.daemon.installed_drivers import load
     from hwd_drivers.core.errors import ConfigError
     from hwd_drivers.core.ids import RandomIds
     from hwd_drivers.core.output_file import write_file

@@ -11,8 +11,8 @@ from pathlib import Path
 from hwd.cli.output import Output
 from hwd.config.run_files.places import daemon_of
 from hwd.config.testbed.secrets import resolve
-from hwd.daemon.installed import load
-from hwd.daemon.opening import TWIN_LOGIN, opener
+from hwd.daemon.installed_drivers import load
+from hwd.daemon.switch_opener import TWIN_LOGIN, opener
 from hwd.model.testbed import PortState, Switch, Testbed
 from hwd_drivers.conformance import CHECKS
 from hwd_drivers.conformance.arrangements import Arrangements

@@ -54,7 +54,7 @@ def check(
     """
     from hwd.cli.write_target import busy
     from hwd.config.shipped import shipped
-    from hwd.daemon.installed import check as check_files
+    from hwd.daemon.installed_drivers import check as check_files
 
     output = Output(json=json)
     there = (
@@ -127,7 +127,7 @@ def serve(
     verbose: Verbose = False,
 ) -> None:
     """Run the daemon of a testbed, until Ctrl-C. Its twins, where it has any, are started as a process of their own."""
-    from hwd.daemon.running import log_to_stderr, run_until_stopped
+    from hwd.daemon.process_main import log_to_stderr, run_until_stopped
     from hwd.daemon.serve import ServeOptions
     from hwd.daemon.serve import serve as serve_testbed
 
@@ -149,8 +149,8 @@ def up(
     """Run the twin rack of a testbed: its simulated switches and hosts, and the light between them. Until Ctrl-C."""
     from hwd.config.run_files.places import run_dir
     from hwd.config.scenario import load_scenario
-    from hwd.daemon.installed import load
-    from hwd.daemon.running import log_to_stderr, run_until_stopped
+    from hwd.daemon.installed_drivers import load
+    from hwd.daemon.process_main import log_to_stderr, run_until_stopped
     from hwd.model.fault import check_fault
     from hwd.twin.serve import serve_rack
 
@@ -175,7 +175,7 @@ def down(testbed: TestbedFile, json: Json = False) -> None:
     import signal
 
     from hwd.config.run_files.places import rack_of
-    from hwd.daemon.installed import load
+    from hwd.daemon.installed_drivers import load
     from hwd_drivers.core.errors import LinkError
 
     output = Output(json=json)
@@ -208,7 +208,7 @@ def machine(
     import os
 
     from hwd.config.run_files.places import daemon_of, rack_of, run_dir
-    from hwd.daemon.installed import load
+    from hwd.daemon.installed_drivers import load
     from hwd.twin.virtual_machine import prepare_machine
     from hwd_drivers.core.errors import ConfigError
 
@@ -248,7 +248,7 @@ def serve_one(
     """Run one simulated device alone on a port, until Ctrl-C. It speaks the bytes of the real one; `hwd fault` injects
     faults into it.
     """
-    from hwd.daemon.running import log_to_stderr, run_until_stopped
+    from hwd.daemon.process_main import log_to_stderr, run_until_stopped
     from hwd.twin.single import Serving, serve_single
     from hwd.twin.twin_settings import TwinSettings
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from hwd.bus.host_switches.switch_documents import HostSwitches
-from hwd.daemon.installed import load
+from hwd.daemon.installed_drivers import load
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Document
 

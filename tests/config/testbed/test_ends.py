@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hwd.config.testbed.ends import RANGE_MAX, parse_ends, ports_in
-from hwd.daemon.installed import load
+from hwd.daemon.installed_drivers import load
 from hwd.model.testbed import Testbed
 from hwd_drivers.core.errors import ConfigError, RefusedError
 

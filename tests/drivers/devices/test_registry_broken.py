@@ -114,8 +114,8 @@ def test_daemon_of_real_switches_never_loads_the_simulator(tmp_path: Path) -> No
         "testbed: t\nswitches:\n  ocs1: {driver: polatis-tl1, model: polatis-6000, size: 8x8, address: 10.0.0.5}\n"
     )
     code = (
-        "import sys, hwd.daemon.serve, hwd.daemon.installed\n"
-        f"hwd.daemon.installed.load({str(file)!r}).require()\n"
+        "import sys, hwd.daemon.serve, hwd.daemon.installed_drivers\n"
+        f"hwd.daemon.installed_drivers.load({str(file)!r}).require()\n"
         "print([name for name in sys.modules if name.startswith(('hwd_drivers.twins', 'hwd_drivers.conformance'))])\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hwd.daemon.installed import load
+from hwd.daemon.installed_drivers import load
 from hwd.sim.world import DAEMON, World
 from hwd.web.service import Service
 from hwd_drivers.twins.virtual_time import run_virtual

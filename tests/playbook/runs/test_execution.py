@@ -3,7 +3,7 @@
 import sqlite3
 from pathlib import Path
 
-from hwd.daemon.installed import load
+from hwd.daemon.installed_drivers import load
 from hwd.playbook.execution import record_end
 from hwd.playbook.run_record import ended_data
 from hwd.playbook.runner import RunEnd

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from hwd.daemon.installed import load
+from hwd.daemon.installed_drivers import load
 from hwd.playbook.playbook_reader import PlaybookReader
 from hwd_drivers.core.offload import ThreadOffload
 

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from typing_extensions import override
 
-from hwd_drivers.conformance.overheard import Overheard
+from hwd_drivers.conformance.uncaught_errors import Overheard
 from hwd_drivers.transports.dial import Dialer, Listener
 
 ProtoT = TypeVar("ProtoT", bound=asyncio.Protocol)

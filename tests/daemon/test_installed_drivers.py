@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from hwd.config.shipped import shipped
-from hwd.daemon.installed import check, load
+from hwd.daemon.installed_drivers import check, load
 
 TOPOLOGY = "topology: t\nlinks:\n  - h0.eth0 <-> h9.eth0\n"
 

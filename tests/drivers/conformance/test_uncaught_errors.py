@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from hwd_drivers.conformance.overheard import overhear
+from hwd_drivers.conformance.uncaught_errors import overhear
 from hwd_drivers.core.errors import DeadlineError
 
 
