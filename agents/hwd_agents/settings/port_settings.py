@@ -80,7 +80,7 @@ class Settings:
     @property
     def next_due_ns(self) -> int | None:
         """When the next of them is put back unless it is held again; None: never."""
-        return min((kept.until_ns for kept in self._journal.held if kept.until_ns is not None), default=None)
+        return min((entry.until_ns for entry in self._journal.held if entry.until_ns is not None), default=None)
 
     async def set(
         self,
@@ -170,9 +170,9 @@ class Settings:
             now_ns, life, told = self._clock.monotonic_ns(), self._life(), {}
             self._forget_of_another_life(life)
             due = [
-                kept.run
-                for kept in self._journal.held
-                if (kept.until_ns is not None and kept.until_ns <= now_ns) or _is_of_another(kept, life)
+                entry.run
+                for entry in self._journal.held
+                if (entry.until_ns is not None and entry.until_ns <= now_ns) or _is_of_another(entry, life)
             ]
             for run in dict.fromkeys(due):
                 _log.warning("the settings of run %s are put back: nobody held them any more", run)
@@ -216,14 +216,14 @@ class Settings:
     def _forget_of_another_life(self, life: str) -> None:
         """The settings ended with the kernel that had them; other values were set by somebody else since."""
         gone = [
-            kept
-            for kept in self._journal.held
-            if _is_of_another(kept, life) and kept.setting not in SETTINGS_OF_FIRMWARE
+            entry
+            for entry in self._journal.held
+            if _is_of_another(entry, life) and entry.setting not in SETTINGS_OF_FIRMWARE
         ]
         if gone:
             self._journal.remove(gone)
             self._on_change()
-            words = ", ".join(f"{kept.port} {kept.setting} of run {kept.run}" for kept in gone)
+            words = ", ".join(f"{entry.port} {entry.setting} of run {entry.run}" for entry in gone)
             _log.info("the host was restarted, so these settings are gone: %s", words)
 
     async def _restore(self, held: JournalSetting, in_time: Callable[[], None]) -> None:
@@ -275,9 +275,9 @@ class Settings:
         return self._source
 
 
-def _is_of_another(kept: JournalSetting, life: str) -> bool:
+def _is_of_another(entry: JournalSetting, life: str) -> bool:
     """Where both are known."""
-    return bool(kept.life) and bool(life) and kept.life != life
+    return bool(entry.life) and bool(life) and entry.life != life
 
 
 def _check_hold(for_s: float | None) -> None:

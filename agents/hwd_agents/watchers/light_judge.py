@@ -155,7 +155,7 @@ def _change(
     kind: Literal["dark", "light"],
     since: LightSample,
     until: LightSample,
-    shown: LightSample,
+    proof: LightSample,
     *,
     late_ns: int | None,
     again_ns: int = 0,
@@ -165,7 +165,7 @@ def _change(
         earliest_ns=None if late_ns is None else since.before_ns - late_ns,
         at_ns=until.after_ns + again_ns,
         sampling_ns=until.after_ns - since.before_ns,
-        lanes=shown.lanes,
+        lanes=proof.lanes,
     )
 
 
