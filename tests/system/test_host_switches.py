@@ -472,9 +472,9 @@ def test_nonsense_on_the_socket_is_answered_in_words(tmp_path: Path) -> None:
     async def act(one: Scene) -> None:
         job = await one.job("h0")
         for said, words in (
-            (b"not json\n", "no request"),
-            (b'{"set": {"tx0": "\xff"}}\n', "no request"),
-            (b"[" * 60_000 + b"\n", "no request"),
+            (b"not json\n", "not a request"),
+            (b'{"set": {"tx0": "\xff"}}\n', "not a request"),
+            (b"[" * 60_000 + b"\n", "not a request"),
             ({"set": {"tx0": "in-2"}, "withn_s": 1}, "withn_s"),
             ({"set": {}}, "names no switch"),
             ({"set": {"tx1": "in-2"}}, "this host drives no such switch; it has tx0, rx0"),

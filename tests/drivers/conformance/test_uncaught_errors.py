@@ -23,7 +23,7 @@ async def test_an_exception_in_a_callback_is_counted_and_printed_once(caplog: py
         await asyncio.sleep(0)
         await asyncio.sleep(0)
     assert list(heard.counts.values()) == [3]
-    assert str(heard).startswith("uncaught: ValueError: no number at test_overheard.py:")
+    assert str(heard).startswith("uncaught: ValueError: no number at test_uncaught_errors.py:")
     assert str(heard).endswith("(3 times)")
     assert len(caplog.records) == 1
     assert loop.get_exception_handler() is before
