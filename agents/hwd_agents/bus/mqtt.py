@@ -128,6 +128,7 @@ class MqttBus:
         self._filters_changed = asyncio.Event()
         self._client: aiomqtt.Client | None = None
         self._unacknowledged: set[asyncio.Timeout] = set()
+        self._calls = asyncio.Semaphore(CALLS_MOST)
         self._refused_calls: list[Callable[[str], None]] = []
 
     @property
@@ -156,7 +157,11 @@ class MqttBus:
             async with asyncio.timeout(None) as waiting:
                 self._unacknowledged.add(waiting)
                 try:
-                    await self._client.publish(topic, payload, qos, retain, timeout=math.inf)
+                    # A message of QoS 0, a clock's answer for instance, does not wait for acknowledgements of others.
+                    async with self._calls if qos else contextlib.nullcontext():
+                        if self._client is None:
+                            raise LinkError(f"{self.address}: cannot publish {topic}: not connected")
+                        await self._client.publish(topic, payload, qos, retain, timeout=math.inf)
                 finally:
                     self._unacknowledged.discard(waiting)
         except (TimeoutError, aiomqtt.MqttError) as error:
@@ -240,7 +245,6 @@ class MqttBus:
             transport=url.transport,
             timeout=CONNECT_S,
             keepalive=KEEPALIVE_S,
-            max_concurrent_outgoing_calls=CALLS_MOST,
             tls_context=(self._tls or ssl.create_default_context()) if url.tls else None,
             socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)] if url.transport == "tcp" else None,
             will=None

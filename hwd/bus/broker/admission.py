@@ -44,6 +44,8 @@ class Admission:
 
     def refusal(self, connect: ConnectPacket) -> Refusal | None:
         """Why this CONNECT is refused; None where the client may connect."""
+        if connect.will_flag and (wrong := _wrong_topic(connect.will_topic or "")):
+            return Refusal(code=NOT_AUTHORIZED, why=f"its will has no topic that can be published to: {wrong}")
         user = connect.username if connect.username_flag else None
         if not self.users:
             return None
@@ -63,6 +65,16 @@ class Admission:
         if connect.will_flag and not self.rights.may_publish(user, connect.will_topic or ""):
             return Refusal(code=NOT_AUTHORIZED, why=f"user {user} may not publish its will")
         return None
+
+
+def _wrong_topic(topic: str) -> str:
+    """What no topic of a message may have (MQTT 3.1.1, 4.7); empty where it is right. amqtt checks it of PUBLISH only.
+
+    Clients may end their session at such a message: with a retained will, each time that they connect.
+    """
+    if not topic:
+        return "it is empty"
+    return next((f"it has {each!r}" for each in "+#\0" if each in topic), "")
 
 
 async def read_connect(packet: bytes) -> ConnectPacket:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hwd_agents.bus.mqtt import MqttBus
+from hwd_agents.bus.mqtt import CALLS_MOST, MqttBus
 from hwd_agents.bus.protocol import Incoming
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.ids import Draws
@@ -16,6 +16,8 @@ from .deaf_broker import DISCONNECT, GONE, PUBLISH, DeafBroker, publish
 Run = Callable[..., contextlib.AbstractAsyncContextManager[None]]
 Start = Callable[..., Awaitable[tuple[str, Callable[[], Awaitable[None]]]]]
 NewBus = Callable[[str], MqttBus]
+QOS_1 = 0b10
+"""In the first byte of a PUBLISH (MQTT 3.1.1, 3.3.1)."""
 PATIENCE_S = 20.0
 BURST = 500
 MUCH = bytes(1 << 23)
@@ -226,3 +228,18 @@ async def test_broker_that_dies_while_its_messages_are_taken_is_met_again_and_th
             await asyncio.gather(*speaking, return_exceptions=True)
     assert told[-2:] == ["down", "up"]
     assert set(told[:-2]) == {"message"}
+
+
+async def test_a_message_of_qos_0_waits_for_no_acknowledgement_of_others(run_buses: Run) -> None:
+    """A clock's answer has a stamp in it, and must not wait behind commands."""
+    async with asyncio.timeout(PATIENCE_S), DeafBroker() as broker:
+        bus = MqttBus(broker.url, "c", SystemClock(), Draws(1))
+        bus.subscribe("t", print)
+        async with run_buses(bus):
+            broker.hears.set()
+            commands = [asyncio.create_task(bus.publish("t", b"", qos=1)) for _ in range(3 * CALLS_MOST)]
+            kinds = [(await broker.packets.get())[0] for _ in range(CALLS_MOST)]
+            await bus.publish("t", b"now")
+            kinds.append((await broker.packets.get())[0])
+        await asyncio.gather(*commands, return_exceptions=True)
+    assert kinds == [PUBLISH | QOS_1] * CALLS_MOST + [PUBLISH]

@@ -1,5 +1,6 @@
 """NetlinkRequests: requests to the kernel over netlink, in messages of pyroute2; one call sends and answers many."""
 
+import contextlib
 import itertools
 import os
 import socket
@@ -13,6 +14,7 @@ from pyroute2.netlink import (
     NETLINK_ROUTE,
     NLM_F_ACK,
     NLM_F_DUMP,
+    NLM_F_DUMP_INTR,
     NLM_F_REQUEST,
     NLMSG_DONE,
     NLMSG_ERROR,
@@ -31,6 +33,10 @@ ANSWER_WITHIN_S: Final = 30.0
 BATCH: Final = 64
 """Requests of one call: their answers, about 800 bytes of kernel memory each, must fit the receive buffer (208 KiB)."""
 
+TRIES: Final = 5
+"""Of a dump that the kernel says is incomplete, since what was read changed meanwhile (NLM_F_DUMP_INTR)."""
+
+_END: Final = struct.Struct("=16xi")  # struct nlmsghdr, then an int
 _SEQUENCE_AT: Final = 8  # in struct nlmsghdr: after the length, the type and the flags
 
 
@@ -44,6 +50,10 @@ class KernelRefusal(HwdError):
         self.number = number
 
 
+class _Interrupted(Exception):
+    """What a dump reads changed meanwhile: its answer may be incomplete."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """One question or change, as bytes. `says` names it in errors; an errno in `accepted` is no refusal."""
@@ -51,6 +61,19 @@ class Request:
     says: str
     data: bytes
     accepted: frozenset[int] = frozenset()
+
+
+def error_of(end: Any) -> int:
+    """The errno in the last message of an answer, NLMSG_ERROR or NLMSG_DONE; 0 where all went well.
+
+    A dump that fails on its way says so in its NLMSG_DONE (linux/af_netlink.c), of which pyroute2 decodes the header.
+    """
+    if end["header"]["type"] == NLMSG_ERROR:
+        return -int(end["error"])
+    if end["header"]["length"] < _END.size:
+        return 0
+    (number,) = _END.unpack_from(end.data, end.offset)
+    return abs(int(number))
 
 
 def encode(message: nlmsg, kind: int, flags: int = 0) -> bytes:
@@ -109,7 +132,11 @@ class NetlinkRequests:
 
     def ask(self, says: str, message: nlmsg, kind: int, flags: int = 0) -> list[Any]:
         """The kernel's answer, without its acknowledgement: messages of pyroute2. Raises as `do`."""
-        return self.do([Request(says=says, data=encode(message, kind, flags))])
+        request = Request(says=says, data=encode(message, kind, flags))
+        for _ in range(TRIES):
+            with contextlib.suppress(_Interrupted):
+                return self.do([request])
+        raise LinkError(f"{self._begins} {says}: netlink: it changed while it was read, {TRIES} times. Try again")
 
     def do(self, requests: Iterable[Request]) -> list[Any]:
         """Send all, in order, and return their answers.
@@ -140,11 +167,13 @@ class NetlinkRequests:
                     header = message["header"]
                     if header["sequence_number"] not in waiting:
                         continue
+                    if header["flags"] & NLM_F_DUMP_INTR:
+                        raise _Interrupted(waiting[header["sequence_number"]].says)
                     if header["type"] not in (NLMSG_DONE, NLMSG_ERROR):
                         answers.append(message)
                         continue
                     request = waiting.pop(header["sequence_number"])
-                    if header["type"] == NLMSG_ERROR and (number := -message["error"]) not in (0, *request.accepted):
+                    if (number := error_of(message)) not in (0, *request.accepted):
                         refusals.append(self._refusal(request, number, message.get_attr("NLMSGERR_ATTR_MSG")))
         except OSError as error:
             says = next(iter(waiting.values())).says

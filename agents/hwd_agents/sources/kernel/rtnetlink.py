@@ -6,7 +6,8 @@ import itertools
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from hwd_drivers.core.errors import LinkError
 from hwd_drivers.core.reason import reason_of
 
 from .link_message import reading_of
+from .netlink_requests import error_of
 from .sockets import Sockets
 from .timed_selector import TimedSelector
 
@@ -43,7 +45,10 @@ fall that only a dump has shown is not processed yet.
 """
 _SKIP_STATS: Final = 1 << 3  # RTEXT_FILTER_SKIP_STATS of linux/rtnetlink.h
 _RECEIVE_BYTES: Final = 65536
-_DATAGRAMS_A_TURN: Final = 64
+_DATAGRAMS_WAITING: Final = 64
+"""Datagrams that are received and not decoded yet; more stay in the socket."""
+_DECODING_NS: Final = 2_000_000
+"""Time in one turn of the loop for decoding: pyroute2 takes 0.2 ms a link, and a host may have hundreds of them."""
 
 _log = logging.getLogger(__name__)
 
@@ -58,6 +63,15 @@ class _Dump:
     done: asyncio.Future[None]
     seen: set[int]
     interrupted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Datagram:
+    """A datagram that is not decoded yet. Its changes ended after `since_ns`, if not delayed."""
+
+    at_ns: int
+    since_ns: int
+    messages: Iterator[Any]
 
 
 class RtnetlinkLinks:
@@ -89,7 +103,9 @@ class RtnetlinkLinks:
         self._sequences = itertools.count(1)
         self._empty_ns = 0  # when the socket was last empty
         self._behind = False  # the previous turn left datagrams in the socket
-        self._since_ns = 0  # the datagrams of this turn report changes that ended after this, if not delayed
+        self._since_ns = 0  # the datagrams that are received now report changes that ended after this, if not delayed
+        self._waiting: deque[_Datagram] = deque()
+        self._decoding: asyncio.Handle | None = None
         self._dump: _Dump | None = None
         self._dumping = asyncio.Lock()
         self._recovery: asyncio.Task[None] | None = None
@@ -135,6 +151,10 @@ class RtnetlinkLinks:
             return
         asyncio.get_running_loop().remove_reader(opened)
         opened.close()
+        self._waiting.clear()
+        if self._decoding is not None:
+            self._decoding.cancel()
+            self._decoding = None
         self._fail_dump(LinkError("rtnetlink: the source was closed"))
         recovery, self._recovery = self._recovery, None
         if recovery is not None:
@@ -167,33 +187,61 @@ class RtnetlinkLinks:
                     return
 
     def _read(self) -> None:
-        """Read what is in the socket, but yield to the loop after a while. Receive and stamp first, then decode."""
+        """Receive and stamp what is in the socket, then decode it."""
         opened = self._socket
         if opened is None:  # it was closed in this turn
             return
         if not self._behind:
             self._since_ns = self._changed_since_ns()
-        for at_ns, data in self._receive(opened):
-            for message in self._marshal.parse(data):
-                if self._socket is not opened:  # a callback closed the source
-                    return
-                self._take(message, at_ns)
+        self._receive(opened)
+        if self._decoding is None:
+            self._decode()
+
+    def _decode(self) -> None:
+        """Decode for a while; what is left then follows in the next turns of the loop, in its order."""
+        self._decoding = None
+        until_ns = self._clock.monotonic_ns() + _DECODING_NS
+        while self._waiting:
+            if self._clock.monotonic_ns() > until_ns:
+                self._decoding = asyncio.get_running_loop().call_soon(self._decode)
+                return
+            datagram = self._waiting[0]
+            try:
+                message = next(datagram.messages, None)
+                if message is not None:
+                    self._take(message, datagram)
+                elif self._waiting:
+                    self._waiting.popleft()
+            except Exception as error:  # noqa: BLE001 - the messages behind it are of other interfaces, and are not repeated
+                self._failed(error)
+
+    def _report(self, reading: LinkReading) -> None:
+        try:
+            self._on_reading(reading)
+        except Exception as error:  # noqa: BLE001 - as in `_decode`, and a dump has to come to its end
+            self._failed(error)
+
+    def _failed(self, error: Exception) -> None:
+        """One message was not decoded, or one reading not taken: a fault of ours. All interfaces are read again."""
+        context = {"message": "rtnetlink: a message was not taken", "exception": error}
+        asyncio.get_running_loop().call_exception_handler(context)
+        if self._socket is not None and self._dump is None:
+            self._recover_soon()
 
     def _changed_since_ns(self) -> int:
         if self._selector is None:
             return self._empty_ns - DELIVERY_NS
         return max(self._empty_ns, self._clock.monotonic_ns() - self._selector.delay_ns()) - DELIVERY_NS
 
-    def _receive(self, opened: socket.socket) -> list[tuple[int, bytes]]:
-        """The datagrams that are waiting, each with the time of its receipt."""
-        received: list[tuple[int, bytes]] = []
+    def _receive(self, opened: socket.socket) -> None:
+        """Take the datagrams out of the socket, each with the time of its receipt."""
         at_ns = self._clock.monotonic_ns()
-        while len(received) < _DATAGRAMS_A_TURN:
+        while len(self._waiting) < _DATAGRAMS_WAITING:
             try:
                 data = opened.recv(_RECEIVE_BYTES)
             except BlockingIOError:
                 self._empty_ns, self._behind = at_ns, False
-                return received
+                return
             except OSError as error:
                 if error.errno != errno.ENOBUFS:
                     asyncio.get_running_loop().remove_reader(opened)  # else this error would repeat for ever
@@ -202,14 +250,18 @@ class RtnetlinkLinks:
                 self._overrun()
                 continue
             at_ns = self._clock.monotonic_ns()
-            received.append((at_ns, data))
+            self._waiting.append(_Datagram(at_ns=at_ns, since_ns=self._since_ns, messages=self._marshal.parse(data)))
         self._behind = True
-        return received
 
     def _overrun(self) -> None:
         self._overruns += 1
         _log.debug("rtnetlink: the kernel dropped notices (%d times so far); reading all interfaces", self._overruns)
-        if self._dump is None and (self._recovery is None or self._recovery.done()):
+        if self._dump is None:
+            self._recover_soon()
+
+    def _recover_soon(self) -> None:
+        """Read all interfaces, unless that is under way."""
+        if self._recovery is None or self._recovery.done():
             self._recovery = asyncio.create_task(self._recover(), name="hwd:rtnetlink/recovery")
 
     async def _recover(self) -> None:
@@ -219,7 +271,8 @@ class RtnetlinkLinks:
             if self._socket is not None:
                 _log.warning("rtnetlink: changes may be missing until the next refresh: %s", reason_of(error))
 
-    def _take(self, message: Any, at_ns: int) -> None:
+    def _take(self, message: Any, datagram: _Datagram) -> None:
+        at_ns = datagram.at_ns
         header, dump = message["header"], self._dump
         if dump is not None and header["sequence_number"] != dump.sequence:
             dump = None
@@ -230,26 +283,26 @@ class RtnetlinkLinks:
             if message["family"] != socket.AF_UNSPEC:
                 return  # bridge ports are reported as links too, and "deleted" when they leave their bridge
             if kind == RTM_NEWLINK:
-                self._take_link(message, at_ns, dump)
+                self._take_link(message, datagram, dump)
             else:
-                self._gone(message["index"], Origin.NOTICE, at_ns, self._since_ns)
-        elif kind == NLMSG_DONE and dump is not None:
-            self._end_dump(dump, at_ns)
-        elif kind == NLMSG_ERROR and dump is not None:
-            number = abs(message["error"])
-            if number in _OF_THE_MOMENT:
+                self._gone(message["index"], Origin.NOTICE, at_ns, datagram.since_ns)
+        elif kind in (NLMSG_DONE, NLMSG_ERROR) and dump is not None:
+            number = error_of(message)
+            if number == 0:
+                self._end_dump(dump, at_ns)
+            elif number in _OF_THE_MOMENT:
                 dump.interrupted = True
                 self._end_dump(dump, at_ns)
             else:
                 why = os.strerror(number)
                 self._fail_dump(LinkError(f"rtnetlink: cannot read the interfaces: the kernel says {why}"))
 
-    def _take_link(self, message: Any, at_ns: int, dump: _Dump | None) -> None:
-        ifindex = message["index"]
+    def _take_link(self, message: Any, datagram: _Datagram, dump: _Dump | None) -> None:
+        ifindex, at_ns, since_ns = message["index"], datagram.at_ns, datagram.since_ns
         reading = reading_of(message, Origin.NOTICE if dump is None else dump.origin, at_ns, None)
         before = self._known.get(ifindex)
         if before is not None and before.interface != reading.interface:  # renamed
-            self._gone(ifindex, Origin.NOTICE, at_ns, self._since_ns)
+            self._gone(ifindex, Origin.NOTICE, at_ns, since_ns)
             before = None
         if dump is not None:
             dump.seen.add(ifindex)
@@ -259,19 +312,19 @@ class RtnetlinkLinks:
             urgent = message.get_attr("IFLA_LINK", 0) not in (0, ifindex)
             if before is not None and reading.carrier and before.operstate in _WORKED_DOWN:
                 urgent = True
-            earliest_ns = self._since_ns - (0 if urgent else HELD_BACK_NS)
+            earliest_ns = since_ns - (0 if urgent else HELD_BACK_NS)
             if before is not None:
                 earliest_ns = max(earliest_ns, self._held_ns[ifindex])
             self._held_ns[ifindex] = earliest_ns
         self._known[ifindex] = reading = msgspec.structs.replace(reading, earliest_ns=earliest_ns)
-        self._on_reading(reading)
+        self._report(reading)
 
     def _gone(self, ifindex: int, origin: Origin, at_ns: int, earliest_ns: int) -> None:
         before = self._known.pop(ifindex, None)
         held_ns = self._held_ns.pop(ifindex, earliest_ns)
         if before is None:
             return
-        self._on_reading(
+        self._report(
             msgspec.structs.replace(
                 before,
                 present=False,
