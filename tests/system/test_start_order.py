@@ -63,9 +63,11 @@ class Starts:
         await self._lab.start(f"agent-{host}", str(hwd_agent), "--config", str(path))
 
         async def watches() -> bool | None:
-            return "hwd-agent" in (self._lab.folder / f"agent-{host}.log").read_text() or None
+            events = folder / "spool" / host / "events"
+            marks = events.read_bytes() if events.exists() else b""
+            return all(b"link:" + port in marks for port in (b"eth0", b"eth1")) or None
 
-        await self._lab.found("the agent is there", watches)
+        await self._lab.found("the agent has seen its ports", watches)
 
     async def move(self) -> None:
         """All carriers fall and rise; the first time they only rise."""
