@@ -165,7 +165,7 @@ def ahead(folder: Path, number: str, **changes: tuple[str, str]) -> Path:
     (info / "METADATA").write_text(metadata.replace(f"\nVersion: {installed.version}\n", f"\nVersion: {number}\n"))
     (info / "entry_points.txt").write_text(installed.read_text("entry_points.txt") or "")
     for name, (old, new) in changes.items():
-        path = target / f"{name}.py"
+        path = target / "process" / f"{name}.py"
         text = path.read_text()
         assert old in text
         path.write_text(text.replace(old, new))
