@@ -40,6 +40,10 @@ PACKET_MOST_BYTES: Final = (1 << 20) + 1024
 CONNECT_MOST_BYTES: Final = 16 * 1024
 CONNECT_WITHIN_S: Final = 5.0
 """Clients send CONNECT right after they connect."""
+IDLE_GRACE_S: Final = 5
+"""After the keep-alive of a client, before it is taken for lost. It sends PINGREQ when the keep-alive is over, and not
+before: without this time amqtt ends each connection that has nothing to say (MQTT 3.1.1, 3.1.2.10, has half as much).
+"""
 UNKNOWN_MOST: Final = 64
 """Connections that have not sent CONNECT: with one more, the oldest is closed."""
 USER_MOST: Final = 32
@@ -119,6 +123,7 @@ class EmbeddedBroker:
         asked = (AdmissionAuth,) if self._admission.rights is None else (AdmissionAuth, AdmissionTopics)
         config = BrokerConfig(
             listeners={LISTENER: ListenerConfig(type=ListenerType.EXTERNAL)},
+            timeout_disconnect_delay=IDLE_GRACE_S,
             plugins={f"{one.__module__}.{one.__qualname__}": {"admission": self._admission} for one in asked},
         )
         broker = RackBroker(config)

@@ -2,7 +2,9 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import aiomqtt
 import pytest
 
 from hwd.bus.broker import EmbeddedBroker
@@ -40,6 +42,18 @@ async def end(*runs: asyncio.Task[None]) -> None:
 
 def new_bus(url: str, client_id: str = "h0") -> MqttBus:
     return MqttBus(url, client_id, SystemClock(), Draws(1))
+
+
+async def test_client_that_has_nothing_to_say_stays_connected(url: str) -> None:
+    """It sends PINGREQ when its keep-alive is over: a broker that waits no longer than that cuts it off each time."""
+    place = urlsplit(url)
+    async with aiomqtt.Client(str(place.hostname), place.port or 0, keepalive=1) as client:
+        await client.subscribe("quiet")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(anext(client.messages), 3.5)
+        await client.publish("quiet", b"still there", qos=1)
+        async with asyncio.timeout(PATIENCE_S):
+            assert (await anext(client.messages)).payload == b"still there"
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "10.0.0.1:1883", "[::]:0", "broker.example:1883"])
