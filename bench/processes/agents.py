@@ -76,7 +76,6 @@ class PlayedLinks:
             carrier_ups=(changes + carrier) // 2,
             carrier_downs=changes // 2,
             mtu=1500,
-            address="",
             origin=Origin.NOTICE,
             at_ns=at_ns,
             earliest_ns=at_ns,

@@ -54,7 +54,6 @@ class LinkReading(msgspec.Struct, frozen=True, kw_only=True):
     carrier_ups: int
     carrier_downs: int
     mtu: int
-    address: str
     origin: Origin
     at_ns: int
     earliest_ns: int | None

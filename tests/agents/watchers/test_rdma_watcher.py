@@ -74,7 +74,6 @@ class Watched:
             carrier_ups=0,
             carrier_downs=0,
             mtu=1500,
-            address="",
             origin=Origin.NOTICE,
             at_ns=now_ns,
             earliest_ns=now_ns,

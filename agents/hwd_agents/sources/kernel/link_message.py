@@ -21,7 +21,6 @@ def reading_of(message: Any, origin: Origin, at_ns: int, earliest_ns: int | None
         carrier_ups=attribute("IFLA_CARRIER_UP_COUNT", 0),
         carrier_downs=attribute("IFLA_CARRIER_DOWN_COUNT", 0),
         mtu=attribute("IFLA_MTU", 0),
-        address=attribute("IFLA_ADDRESS", ""),
         origin=origin,
         at_ns=at_ns,
         earliest_ns=earliest_ns,

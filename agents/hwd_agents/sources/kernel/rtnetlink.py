@@ -212,7 +212,7 @@ class RtnetlinkLinks:
                     self._take(message, datagram)
                 elif self._waiting:
                     self._waiting.popleft()
-            except Exception as error:  # noqa: BLE001 - the messages behind it are of other interfaces, and are not repeated
+            except Exception as error:  # noqa: BLE001 - the next ones are of other interfaces, and are not repeated
                 self._failed(error)
 
     def _report(self, reading: LinkReading) -> None:

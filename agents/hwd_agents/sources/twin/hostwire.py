@@ -36,7 +36,6 @@ class LinkState(msgspec.Struct, frozen=True, kw_only=True):
     carrier_ups: int
     carrier_downs: int
     mtu: int = 1500
-    address: str = ""
 
 
 class _Frame(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):

@@ -388,7 +388,6 @@ def _reading(
         carrier_ups=link.carrier_ups,
         carrier_downs=link.carrier_downs,
         mtu=link.mtu,
-        address=link.address,
         origin=origin,
         at_ns=at_ns,
         earliest_ns=earliest_ns,
