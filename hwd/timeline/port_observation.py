@@ -18,6 +18,20 @@ STATES: Mapping[str, tuple[InstantName, str]] = {
 """Event types that report a state both ways: the instant of its rise, and the field that holds the state."""
 
 
+def state_of(event: Mapping[str, Any]) -> tuple[InstantName, bool] | None:
+    """The state of a port that a `host.event` reports, and whether it is up; None where it reports none."""
+    data, kind = event["data"], event["type"]
+    if kind in ("dark", "light"):
+        return InstantName.LIGHT, kind == "light"
+    if kind in STATES:
+        name, field_name = STATES[kind]
+        up = data.get(field_name)
+        return (name, up) if isinstance(up, bool) else None
+    if kind == "interface" and data.get("present") is False:
+        return InstantName.CARRIER, False
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """A state of a port rose or fell between two times, as one source saw it. Going dark is a fall of light."""
@@ -116,17 +130,14 @@ class Observed:
         if event["port"] is None:
             return
         port = NicPortId(host=event["host"], port=event["port"])
+        if (state := state_of(event)) is not None:
+            name, up = state
+            self._add(port, event, name, up, remark="the interface went away" if kind == "interface" else "")
+            return
         match kind:
-            case "dark" | "light":
-                self._add(port, event, InstantName.LIGHT, kind == "light")
             case "carrier" | "firmware" | "rdma":
-                name, field_name = STATES[kind]
-                if isinstance(up := data.get(field_name), bool):
-                    self._add(port, event, name, up)
-                else:
-                    self._refuse(event, f"{field_name} is {up!r}")
-            case "interface" if data.get("present") is False:
-                self._add(port, event, InstantName.CARRIER, up=False, remark="the interface went away")
+                _, field_name = STATES[kind]
+                self._refuse(event, f"{field_name} is {data.get(field_name)!r}")
             case "ready" if data.get("reconfiguration") == self._reconfiguration:
                 self._add(port, event, InstantName.READY, up=True, remark=f"via {data['via']}" if "via" in data else "")
             case "rc-recovery" if data.get("reconfiguration") == self._reconfiguration:

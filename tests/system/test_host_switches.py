@@ -266,6 +266,48 @@ def test_the_daemon_records_it_with_a_timeline_and_bounds(tmp_path: Path) -> Non
     play(tmp_path, act)
 
 
+def carriers(one: Scene) -> dict[str, list[tuple[str, bool]]]:
+    """For each selection, of both ends: what is known of the carrier, and whether it came during that selection."""
+    done = {each["selection"]: each for each in one.told("host.selection")}
+    found = {}
+    for timeline in one.told("timeline"):
+        selection = done[timeline["reconfiguration"]]
+        late_ns = selection["answered_ns"] + selection["error_ns"] + round(SETTLE_S * 1e9)
+        found[timeline["reconfiguration"]] = [
+            (each["knowledge"], selection["requested_ns"] < each.get("latest_ns", 0) < late_ns)
+            for end in timeline["ends"]
+            for each in end["instants"]
+            if each["name"] == "carrier"
+        ]
+    return found
+
+
+def test_the_timeline_of_a_selection_has_no_carrier_of_the_next_one(tmp_path: Path) -> None:
+    async def act(one: Scene) -> None:
+        for output in (2, 1, 2, 1):
+            assert [each["outcome"] for each in await one.both(output)] == ["up", "up"]
+        await asyncio.sleep(3)
+        assert len(carriers(one)) == 8
+        for selection, found in carriers(one).items():
+            assert found == [("seen", True)] * 2, selection
+
+    play(tmp_path, act)
+
+
+def test_a_next_selection_without_end_does_not_take_the_carrier_of_the_last_one_away(tmp_path: Path) -> None:
+    async def act(one: Scene) -> None:
+        names = {each["selection"] for each in await one.both(2)}
+        down = asyncio.create_task(one.select("h0", 4, within_s=5))  # nothing is behind output 4
+        await asyncio.sleep(3)
+        assert not down.done()
+        found = carriers(one)
+        assert found.keys() == names
+        assert all(each == [("seen", True)] * 2 for each in found.values()), found
+        assert (await down)["outcome"] == "not-up"
+
+    play(tmp_path, act)
+
+
 def test_a_new_life_of_an_agent_has_a_new_epoch_and_the_old_one_is_refused(tmp_path: Path) -> None:
     async def act(one: Scene) -> None:
         assert (await one.select("h0", 1, epoch=1))["outcome"] == "up"

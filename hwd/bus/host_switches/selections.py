@@ -6,7 +6,7 @@ It gets the same documents and the same timeline as a reconfiguration of the dae
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -16,11 +16,12 @@ from hwd.bus.containment import Contain
 from hwd.bus.host_switches.delegations import Delegations
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.neighbour import state_with_link
-from hwd.model.instant import Origin
+from hwd.model.instant import InstantName, Origin
 from hwd.model.link import RoutedLink
 from hwd.model.state import Observed
 from hwd.model.testbed import NicPortId, Testbed
 from hwd.timeline.build import build_timeline
+from hwd.timeline.port_observation import state_of
 from hwd_agents.wire import Selected, SwitchSet
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Json, Sink
@@ -41,6 +42,18 @@ UNKNOWN: Final = "unknown"
 """The outcome of a selection during which the agent was killed: its instants are unknown, so it has no timeline."""
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Move:
+    """A switch of a host was set: when it was commanded (None: it was set so already) and when it had what it carries.
+
+    `carries` is None where its state was unknown afterwards.
+    """
+
+    commanded_ns: int | None
+    set_ns: int
+    carries: frozenset[Crossconnect] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +104,7 @@ class Selections:
         self._sink = sink
         self._owned = frozenset(name for name, switch in testbed.switches.items() if switch.owner is not None)
         self._events: deque[Mapping[str, Any]] = deque(maxlen=EVENTS_MOST)
-        self._moves: dict[str, deque[tuple[int, frozenset[Crossconnect]]]] = {}
+        self._moves: dict[str, deque[_Move]] = {}
         self._waiting: deque[tuple[float, _Local]] = deque()
         self._came = asyncio.Event()
 
@@ -179,10 +192,15 @@ class Selections:
 
     def _remember(self, local: _Local) -> None:
         for name, one in local.done.switches.items():
-            at_ns = local.stamps[name]["acknowledged_ns"] or local.answered_ns
-            if one.now is not None:
-                moves = self._moves.setdefault(name, deque([(0, _crossconnects(one.before))], maxlen=MOVES_MOST))
-                moves.append((at_ns, _crossconnects(one.now)))
+            stamps = local.stamps[name]
+            before = _Move(commanded_ns=None, set_ns=0, carries=_crossconnects(one.before))
+            self._moves.setdefault(name, deque([before], maxlen=MOVES_MOST)).append(
+                _Move(
+                    commanded_ns=stamps["commanded_ns"],
+                    set_ns=stamps["acknowledged_ns"] or local.answered_ns,
+                    carries=None if one.now is None else _crossconnects(one.now),
+                )
+            )
 
     # --- documents
 
@@ -213,7 +231,8 @@ class Selections:
 
     def _emit_reconfiguration(self, local: _Local) -> None:
         done = local.done
-        started = self._started(local)
+        routed = self._links(local)
+        started = self._started(local, routed)
         commanded: list[dict[str, Json]] = [
             {
                 "reconfiguration": done.selection,
@@ -234,7 +253,7 @@ class Selections:
         timeline = build_timeline(
             started=started,
             commanded=commanded,
-            events=self._events_of(local),
+            events=self._events_of(local, routed),
             sampled={},
             switch_origins=self._origins,
         )
@@ -242,7 +261,7 @@ class Selections:
         self._emit_end(local)
 
     def _emit_unknown(self, local: _Local) -> None:
-        self._emit("reconfiguration.started", **self._started(local))
+        self._emit("reconfiguration.started", **self._started(local, self._links(local)))
         self._emit_end(local)
 
     def _emit_end(self, local: _Local) -> None:
@@ -261,9 +280,8 @@ class Selections:
             host=local.host,
         )
 
-    def _started(self, local: _Local) -> dict[str, Json]:
+    def _started(self, local: _Local, routed: Iterable[RoutedLink]) -> dict[str, Json]:
         done = local.done
-        routed = self._links(local)
         moved = {
             name
             for name, one in done.switches.items()
@@ -312,19 +330,39 @@ class Selections:
             name: [one.crossconnect for one in readings] for name, readings in self._observed().items()
         }
         for name, moves in self._moves.items():
-            earlier = [crossconnects for moved_ns, crossconnects in moves if moved_ns <= at_ns]
+            earlier = [move.carries for move in moves if move.set_ns <= at_ns and move.carries is not None]
             if earlier:
                 state[name] = earlier[-1]
         return state
 
-    def _events_of(self, local: _Local) -> list[Mapping[str, Any]]:
-        """The port events since the request; those after the answer are of the far end."""
-        until_ns = local.answered_ns + round(GATHER_S * 1e9)
-        return [
-            event
-            for event in self._events
-            if event["latest_ns"] >= local.requested_ns - GRACE_NS and event["earliest_ns"] <= until_ns
-        ]
+    def _events_of(self, local: _Local, routed: Iterable[RoutedLink]) -> list[Mapping[str, Any]]:
+        """The port events of this selection, none of the next one.
+
+        A state that was down at the answer is followed to its first rise, and one that was up is not followed further:
+        the next selection of either host takes the link down again, and is reported only when it has ended. Where the
+        clocks of two hosts leave open which came first, a first rise is of this selection and a second change is not.
+        """
+        until_ns = min((local.answered_ns + round(GATHER_S * 1e9), *self._taken_away_ns(local, routed)))
+        up: dict[tuple[str, str, str, InstantName], bool] = {}
+        events = []
+        for event in sorted(self._events, key=lambda event: (event["latest_ns"], event["host"], event["seq"])):
+            if event["latest_ns"] < local.requested_ns - GRACE_NS or event["earliest_ns"] > until_ns:
+                continue
+            if (state := state_of(event)) is not None:
+                key = (event["host"], event["port"], event["source"], state[0])
+                if event["latest_ns"] >= local.answered_ns and up.get(key):
+                    continue
+                up[key] = state[1]
+            events.append(event)
+        return events
+
+    def _taken_away_ns(self, local: _Local, routed: Iterable[RoutedLink]) -> Iterator[int]:
+        """When switches of hosts were commanded, after the answer, to something without these links."""
+        for used in (one for link in routed for one in link.crossconnects):
+            for move in self._moves.get(used.switch, ()):
+                there = move.carries is not None and used.crossconnect in move.carries
+                if move.commanded_ns is not None and move.commanded_ns > local.answered_ns and not there:
+                    yield move.commanded_ns
 
     def _emit(self, kind: str, **data: Json) -> None:
         at_ns, wall_ns = self._clock.monotonic_ns(), self._clock.wall_ns()
