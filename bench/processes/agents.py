@@ -11,7 +11,7 @@ import asyncio
 import itertools
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from bench.lab import NAME
@@ -46,7 +46,7 @@ class PlayedLinks:
         self._on_reading = on_reading
         await self.refresh()
 
-    async def refresh(self) -> None:
+    async def refresh(self, interfaces: Collection[str] | None = None) -> None:
         for reading in self._readings.values():
             self._tell(reading)
 

@@ -1,6 +1,6 @@
 """The state of a network interface as the kernel reports it, and LinkSource, which link watchers read it from."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from enum import StrEnum
 from typing import Protocol
 
@@ -76,8 +76,11 @@ class LinkSource(Protocol):
         """Start; returns after `on_reading` was called for each interface that exists."""
         ...
 
-    async def refresh(self) -> None:
-        """Read all again, so that changes without a notice are counted; returns after the last reading."""
+    async def refresh(self, interfaces: Collection[str] | None = None) -> None:
+        """Read all again, or at least these, so that changes without a notice are counted.
+
+        Returns after the last reading.
+        """
         ...
 
     async def close(self) -> None:

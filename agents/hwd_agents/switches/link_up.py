@@ -86,7 +86,7 @@ class LinkUp:
         """Read the ports now."""
         asked_s = asyncio.get_running_loop().time()
         try:
-            if await self._link.refresh():
+            if await self._link.refresh(self._ports):
                 self._looked_s = asked_s
         except (HwdError, OSError):
             return  # the watcher's own run meets the same error, reports it in the birth message and reopens its source

@@ -1,7 +1,9 @@
 """LinkWatcher: turns the kernel's reports of interfaces into events, and counts every flap, also those not seen."""
 
+import asyncio
 import logging
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from hwd_agents.process.config import PortConfig, SamplingConfig
@@ -73,22 +75,31 @@ class LinkWatcher:
 
     async def run(self) -> None:
         """Watch until cancelled; raises what the source raises."""
+        loop = asyncio.get_running_loop()
         try:
             await self._sources.link.open(self._take)
             self._opened = self._open = True
+            slow_s = self._sampling.links_slow_s or math.inf
+            all_due_s = loop.time() + slow_s
             while True:
                 every_s = self._sampling.links_fast_s if self._observed else self._sampling.links_slow_s
                 await self._poll_timer.wait(every_s or None)
-                await self._sources.link.refresh()
+                if self._observed and loop.time() < all_due_s:
+                    await self._sources.link.refresh(self._interfaces_of(self._observed))
+                else:
+                    await self._sources.link.refresh()
+                    all_due_s = loop.time() + slow_s
         finally:
             self._open = False
             await self._sources.link.close()
 
-    async def refresh(self) -> bool:
-        """Read all interfaces now. While the source is away, return False: it reads all when it is back."""
+    async def refresh(self, ports: Collection[str] | None = None) -> bool:
+        """Read all interfaces now, or those of `ports`. While the source is away, return False: it reads all when it
+        is back.
+        """
         if not self._open:
             return False
-        await self._sources.link.refresh()
+        await self._sources.link.refresh(None if ports is None else self._interfaces_of(ports))
         return True
 
     def begin(self, port: str) -> None:
@@ -115,6 +126,9 @@ class LinkWatcher:
     def why_not(self, port: str) -> str:
         """Why a port cannot be seen now; empty when it can."""
         return "" if not self._opened or self.carrier(port) is not None else self._why_missing(port)
+
+    def _interfaces_of(self, ports: Collection[str]) -> list[str]:
+        return [interface for interface, port in self._ports.items() if port in ports]
 
     def _take(self, reading: LinkReading) -> None:
         if reading.present:

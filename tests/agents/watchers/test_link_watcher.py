@@ -1,16 +1,21 @@
 """Carrier and interfaces as the kernel reports them: every flap is counted, also earlier and unseen ones."""
 
 import asyncio
+import dataclasses
 import logging
+import struct
 
 import pytest
+from pyroute2.netlink import NLM_F_DUMP
 
 from hwd_agents.process.config import PortConfig, SamplingConfig
+from hwd_agents.sources.kernel.rtnetlink import RtnetlinkLinks
 from hwd_agents.sources.link_source import LinkReading
 from hwd_agents.watchers.link_watcher import LinkWatcher
 from hwd_drivers.twins.virtual_time import run_virtual
 
 from ..conftest import LATENCY_NS, Ear, Stage, stage, stop
+from ..sources.kernel.test_rtnetlink_answers import PlayedKernel, acknowledged, done, link
 
 
 class Watched:
@@ -369,5 +374,38 @@ def test_changes_that_an_agent_was_killed_at_are_counted_by_the_next_one_once() 
             third = Watched(one, ear)
             await asyncio.sleep(0.1)
             assert (len(ear.told), third.unseen()) == (1, 2)
+
+    run_virtual(main())
+
+
+def test_while_a_port_is_observed_it_is_read_often_and_the_others_are_not() -> None:
+    def answer(sequence: int) -> list[bytes]:
+        (flags,) = struct.unpack_from("=H", kernel.requests[-1], 6)
+        asked.append("all" if flags & NLM_F_DUMP == NLM_F_DUMP else "one")
+        if asked[-1] == "one":
+            assert b"eth0\0" in kernel.requests[-1]
+            return [link(1, b"eth0", sequence=sequence), acknowledged(sequence)]
+        return [link(1, b"eth0", sequence=sequence) + link(2, b"veth7", sequence=sequence), done(sequence)]
+
+    asked: list[str] = []
+    kernel = PlayedKernel(answer)
+
+    async def main() -> None:
+        async with stage("h0") as one:
+            sources = one.sources["h0"]
+            one.sources["h0"] = dataclasses.replace(sources, link=RtnetlinkLinks(kernel, one.clock))
+            watched = Watched(one)
+            await asyncio.sleep(1)
+            assert set(asked) == {"all"}
+            asked.clear()
+            watched.link.begin("eth0")
+            await asyncio.sleep(2.1)
+            assert asked == 9 * ["one"]
+            await asyncio.sleep(10)
+            assert asked.count("all") == 1
+            watched.link.end("eth0")
+            asked.clear()
+            await asyncio.sleep(20)
+            assert asked == ["all"] * 2
 
     run_virtual(main())

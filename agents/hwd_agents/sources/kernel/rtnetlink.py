@@ -7,12 +7,12 @@ import logging
 import os
 import socket
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
-from pyroute2.netlink import NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR
+from pyroute2.netlink import NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR
 from pyroute2.netlink.rtnl import RTM_DELLINK, RTM_GETLINK, RTM_NEWLINK, RTMGRP_LINK
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 from pyroute2.netlink.rtnl.marshal import MarshalRtnl
@@ -54,10 +54,11 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
-class _Dump:
-    """A dump that is in progress."""
+class _Question:
+    """A question that is in progress: for one interface, or for all where `interface` is None."""
 
     sequence: int
+    interface: str | None
     asked_ns: int
     origin: Origin
     done: asyncio.Future[None]
@@ -106,8 +107,8 @@ class RtnetlinkLinks:
         self._since_ns = 0  # the datagrams that are received now report changes that ended after this, if not delayed
         self._waiting: deque[_Datagram] = deque()
         self._decoding: asyncio.Handle | None = None
-        self._dump: _Dump | None = None
-        self._dumping = asyncio.Lock()
+        self._question: _Question | None = None
+        self._asking = asyncio.Lock()
         self._recovery: asyncio.Task[None] | None = None
         self._known: dict[int, LinkReading] = {}
         self._held_ns: dict[int, int] = {}  # by ifindex: the latest time at which the known state was certain
@@ -140,9 +141,15 @@ class RtnetlinkLinks:
             await self.close()
             raise
 
-    async def refresh(self) -> None:
-        """Read every interface again."""
-        await self._read_all(Origin.DUMP)
+    async def refresh(self, interfaces: Collection[str] | None = None) -> None:
+        """Read every interface again, or these ones. A notice has told of those that are not there any more."""
+        if interfaces is None:
+            await self._ask(Origin.DUMP)
+            return
+        for interface in interfaces:
+            if any(reading.interface == interface for reading in self._known.values()):
+                await self._ask(Origin.DUMP, interface)
+                await asyncio.sleep(0)  # the answer came within the question
 
     async def close(self) -> None:
         """Stop listening."""
@@ -155,35 +162,37 @@ class RtnetlinkLinks:
         if self._decoding is not None:
             self._decoding.cancel()
             self._decoding = None
-        self._fail_dump(LinkError("rtnetlink: the source was closed"))
+        self._fail_question(LinkError("rtnetlink: the source was closed"))
         recovery, self._recovery = self._recovery, None
         if recovery is not None:
             recovery.cancel()
             await asyncio.gather(recovery, return_exceptions=True)
 
-    async def _read_all(self, origin: Origin) -> None:
-        async with self._dumping:
+    async def _ask(self, origin: Origin, interface: str | None = None) -> None:
+        """Read one interface, or all."""
+        async with self._asking:
             while True:
                 if self._socket is None:
                     raise LinkError("rtnetlink: cannot read the interfaces: the source is closed")
                 overruns = self._overruns
-                dump = _Dump(
+                question = _Question(
                     sequence=next(self._sequences),
+                    interface=interface,
                     asked_ns=self._clock.monotonic_ns(),
                     origin=origin,
                     done=asyncio.get_running_loop().create_future(),
                     seen=set(),
                 )
-                self._dump = dump
+                self._question = question
                 try:
-                    self._socket.send(_request(dump.sequence))
+                    self._socket.send(_request(question.sequence, interface))
                     self._read()  # the kernel answers within the request, so that this is usually all of it
-                    await dump.done
+                    await question.done
                 finally:
-                    self._dump = None
+                    self._question = None
                 if self._overruns != overruns:  # notices of interfaces that were read already may be lost
-                    origin = Origin.RECOVERY
-                elif not dump.interrupted:
+                    origin, interface = Origin.RECOVERY, None
+                elif not question.interrupted:
                     return
 
     def _read(self) -> None:
@@ -225,7 +234,7 @@ class RtnetlinkLinks:
         """One message was not decoded, or one reading not taken: a fault of ours. All interfaces are read again."""
         context = {"message": "rtnetlink: a message was not taken", "exception": error}
         asyncio.get_running_loop().call_exception_handler(context)
-        if self._socket is not None and self._dump is None:
+        if self._socket is not None and (self._question is None or self._question.interface is not None):
             self._recover_soon()
 
     def _changed_since_ns(self) -> int:
@@ -245,7 +254,7 @@ class RtnetlinkLinks:
             except OSError as error:
                 if error.errno != errno.ENOBUFS:
                     asyncio.get_running_loop().remove_reader(opened)  # else this error would repeat for ever
-                    self._fail_dump(LinkError(f"rtnetlink: cannot read: {error.strerror}"))
+                    self._fail_question(LinkError(f"rtnetlink: cannot read: {error.strerror}"))
                     raise
                 self._overrun()
                 continue
@@ -256,7 +265,7 @@ class RtnetlinkLinks:
     def _overrun(self) -> None:
         self._overruns += 1
         _log.debug("rtnetlink: the kernel dropped notices (%d times so far); reading all interfaces", self._overruns)
-        if self._dump is None:
+        if self._question is None:
             self._recover_soon()
 
     def _recover_soon(self) -> None:
@@ -266,48 +275,48 @@ class RtnetlinkLinks:
 
     async def _recover(self) -> None:
         try:
-            await self._read_all(Origin.RECOVERY)
+            await self._ask(Origin.RECOVERY)
         except (LinkError, OSError) as error:
             if self._socket is not None:
                 _log.warning("rtnetlink: changes may be missing until the next refresh: %s", reason_of(error))
 
     def _take(self, message: Any, datagram: _Datagram) -> None:
         at_ns = datagram.at_ns
-        header, dump = message["header"], self._dump
-        if dump is not None and header["sequence_number"] != dump.sequence:
-            dump = None
-        if dump is not None and header["flags"] & NLM_F_DUMP_INTR:
-            dump.interrupted = True
+        header, question = message["header"], self._question
+        if question is not None and header["sequence_number"] != question.sequence:
+            question = None
+        if question is not None and header["flags"] & NLM_F_DUMP_INTR:
+            question.interrupted = True
         kind = header["type"]
         if kind in (RTM_NEWLINK, RTM_DELLINK):
             if message["family"] != socket.AF_UNSPEC:
                 return  # bridge ports are reported as links too, and "deleted" when they leave their bridge
             if kind == RTM_NEWLINK:
-                self._take_link(message, datagram, dump)
+                self._take_link(message, datagram, question)
             else:
                 self._gone(message["index"], Origin.NOTICE, at_ns, datagram.since_ns)
-        elif kind in (NLMSG_DONE, NLMSG_ERROR) and dump is not None:
+        elif kind in (NLMSG_DONE, NLMSG_ERROR) and question is not None:
             number = error_of(message)
-            if number == 0:
-                self._end_dump(dump, at_ns)
+            if number == 0 or (number == errno.ENODEV and question.interface is not None):
+                self._end_question(question, at_ns)
             elif number in _OF_THE_MOMENT:
-                dump.interrupted = True
-                self._end_dump(dump, at_ns)
+                question.interrupted = True
+                self._end_question(question, at_ns)
             else:
                 why = os.strerror(number)
-                self._fail_dump(LinkError(f"rtnetlink: cannot read the interfaces: the kernel says {why}"))
+                self._fail_question(LinkError(f"rtnetlink: cannot read the interfaces: the kernel says {why}"))
 
-    def _take_link(self, message: Any, datagram: _Datagram, dump: _Dump | None) -> None:
+    def _take_link(self, message: Any, datagram: _Datagram, question: _Question | None) -> None:
         ifindex, at_ns, since_ns = message["index"], datagram.at_ns, datagram.since_ns
-        reading = reading_of(message, Origin.NOTICE if dump is None else dump.origin, at_ns, None)
+        reading = reading_of(message, Origin.NOTICE if question is None else question.origin, at_ns, None)
         before = self._known.get(ifindex)
         if before is not None and before.interface != reading.interface:  # renamed
             self._gone(ifindex, Origin.NOTICE, at_ns, since_ns)
             before = None
-        if dump is not None:
-            dump.seen.add(ifindex)
+        if question is not None:
+            question.seen.add(ifindex)
             earliest_ns = None if before is None else self._held_ns[ifindex]
-            self._held_ns[ifindex] = dump.asked_ns
+            self._held_ns[ifindex] = question.asked_ns
         else:
             urgent = message.get_attr("IFLA_LINK", 0) not in (0, ifindex)
             if before is not None and reading.carrier and before.operstate in _WORKED_DOWN:
@@ -337,24 +346,26 @@ class RtnetlinkLinks:
             )
         )
 
-    def _end_dump(self, dump: _Dump, at_ns: int) -> None:
-        if not dump.interrupted:
-            for ifindex in [known for known in self._known if known not in dump.seen]:
-                self._gone(ifindex, dump.origin, at_ns, self._held_ns[ifindex])
-        if not dump.done.done():
-            dump.done.set_result(None)
+    def _end_question(self, question: _Question, at_ns: int) -> None:
+        if question.interface is None and not question.interrupted:
+            for ifindex in [known for known in self._known if known not in question.seen]:
+                self._gone(ifindex, question.origin, at_ns, self._held_ns[ifindex])
+        if not question.done.done():
+            question.done.set_result(None)
 
-    def _fail_dump(self, error: LinkError) -> None:
-        if self._dump is not None and not self._dump.done.done():
-            self._dump.done.set_exception(error)
+    def _fail_question(self, error: LinkError) -> None:
+        if self._question is not None and not self._question.done.done():
+            self._question.done.set_exception(error)
 
 
-def _request(sequence: int) -> bytes:
-    """A request for all links, without their packet counters."""
+def _request(sequence: int, interface: str | None) -> bytes:
+    """A request for one link, or for all, without their packet counters."""
     message = ifinfmsg()
     message["header"]["type"] = RTM_GETLINK
-    message["header"]["flags"] = NLM_F_REQUEST | NLM_F_DUMP
+    message["header"]["flags"] = NLM_F_REQUEST | (NLM_F_DUMP if interface is None else NLM_F_ACK)
     message["header"]["sequence_number"] = sequence
     message["attrs"] = [("IFLA_EXT_MASK", _SKIP_STATS)]
+    if interface is not None:
+        message["attrs"].append(("IFLA_IFNAME", interface))
     message.encode()
     return bytes(message.data)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final, TypeVar
 
 import msgspec
@@ -226,8 +226,8 @@ class TwinLinks:
             if reading.present:
                 on_reading(reading)
 
-    async def refresh(self) -> None:
-        """Read all again. Raises LinkError while the rack is away."""
+    async def refresh(self, interfaces: Collection[str] | None = None) -> None:
+        """Read all again, whichever are asked for. Raises LinkError while the rack is away."""
         await self._twin.ask(lambda number: hostwire.Refresh(id=number), hostwire.SnapshotEnd)
         self.end_snapshot()
 
@@ -292,8 +292,8 @@ class _AfterWelcome:
         await self._reached.wait()
         await self._inner.open(on_reading)
 
-    async def refresh(self) -> None:
-        await self._inner.refresh()
+    async def refresh(self, interfaces: Collection[str] | None = None) -> None:
+        await self._inner.refresh(interfaces)
 
     async def close(self) -> None:
         await self._inner.close()

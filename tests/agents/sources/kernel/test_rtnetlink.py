@@ -236,6 +236,17 @@ async def test_refresh_reads_all_and_bounds_by_the_reading_before(watched: Watch
     assert reading.earliest_ns <= before.at_ns < asked_ns <= reading.at_ns
 
 
+async def test_refresh_of_one_interface_reads_no_other(watched: Watched) -> None:
+    assert watched.of("lo")
+    (before,) = watched.of()
+    watched.readings.clear()
+    await watched.links.refresh(["eth0", "nothing0"])
+    (reading,) = watched.readings
+    assert (reading.interface, reading.origin) == ("eth0", Origin.DUMP)
+    assert reading.earliest_ns is not None
+    assert reading.earliest_ns <= before.at_ns < reading.at_ns
+
+
 async def test_refreshes_at_the_same_time_are_all_answered(watched: Watched) -> None:
     watched.readings.clear()
     await asyncio.gather(*(watched.links.refresh() for _ in range(5)))
@@ -297,6 +308,20 @@ async def test_notice_that_the_kernel_held_back_has_a_bound_that_says_so(
     assert held_back, "this kernel holds nothing back: HELD_BACK_NS may go"
 
 
+async def test_a_fall_that_a_refresh_of_its_interface_has_shown_and_the_rise_after_it_are_within_their_bounds(
+    keeper: Keeper, watched: Watched, clock: SystemClock
+) -> None:
+    nic = HeldBack(keeper, clock)
+    nic.carrier(True)
+    await watched.until(lambda reading: reading.carrier and reading.operstate is OperState.UP, "nic")
+    for _ in range(3):
+        bracket = nic.carrier(False)
+        await watched.links.refresh(["nic"])
+        assert holds(await watched.until(is_down, "nic"), bracket)
+        bracket = nic.carrier(True)
+        assert holds(await watched.until(is_up, "nic"), bracket)
+
+
 async def test_rise_after_a_fall_that_only_a_refresh_has_shown_may_be_held_back(
     keeper: Keeper, watched: Watched, clock: SystemClock
 ) -> None:
@@ -313,12 +338,15 @@ async def test_rise_after_a_fall_that_only_a_refresh_has_shown_may_be_held_back(
     assert holds(rise, bracket)
 
 
-async def test_refresh_counts_what_the_kernel_holds_back(keeper: Keeper, watched: Watched, clock: SystemClock) -> None:
+@pytest.mark.parametrize("interfaces", [None, ["nic"]], ids=["all", "one"])
+async def test_refresh_counts_what_the_kernel_holds_back(
+    keeper: Keeper, watched: Watched, clock: SystemClock, interfaces: list[str] | None
+) -> None:
     nic = HeldBack(keeper, clock)
     await watched.links.refresh()
     start = await watched.until(lambda reading: True, "nic")
     brackets = [nic.carrier(up) for up in (True, False, True, False)]
-    await watched.links.refresh()
+    await watched.links.refresh(interfaces)
     last = watched.of("nic")[-1]
     assert last.changes_since(start) == 4
     assert not last.carrier

@@ -18,7 +18,7 @@ from hwd_agents.sources.link_source import LinkReading
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import LinkError
 
-DONE, NEWLINK, GETROUTE = 3, 16, 26
+ERROR, DONE, NEWLINK, GETROUTE = 2, 3, 16, 26
 MULTI, INTERRUPTED = 0x2, 0x10
 MANY = 400
 
@@ -48,7 +48,11 @@ class PlayedKernel(socket.socket):
         self.setblocking(False)
         self.far.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8 << 20)
         self.answer = answer
-        self.asked = 0
+        self.requests: list[bytes] = []
+
+    @property
+    def asked(self) -> int:
+        return len(self.requests)
 
     def open(self, family: int, kind: int, proto: int = 0) -> socket.socket:
         return self
@@ -63,7 +67,7 @@ class PlayedKernel(socket.socket):
 
     @override
     def send(self, data: Any, flags: int = 0) -> int:
-        self.asked += 1
+        self.requests.append(bytes(data))
         (sequence,) = struct.unpack_from("=I", data, 8)
         for datagram in self.answer(sequence):
             self.far.send(datagram)
@@ -77,6 +81,66 @@ class PlayedKernel(socket.socket):
 
 def done(sequence: int, *, error: int = 0, flags: int = 0) -> bytes:
     return message(DONE, struct.pack("=i", -error), sequence=sequence, flags=MULTI | flags)
+
+
+def acknowledged(sequence: int, *, error: int = 0) -> bytes:
+    return message(ERROR, struct.pack("=i", -error) + bytes(16), sequence=sequence)
+
+
+async def test_an_interface_that_went_before_it_was_read_again_is_no_error_and_the_others_are_read() -> None:
+    def answer(sequence: int) -> list[bytes]:
+        match sequence:
+            case 1:
+                return [link(1, b"eth0", sequence=1, flags=MULTI) + link(2, b"eth1", sequence=1, flags=MULTI), done(1)]
+            case 2:
+                return [acknowledged(2, error=errno.ENODEV)]
+            case _:
+                return [link(2, b"eth1", sequence=sequence), acknowledged(sequence)]
+
+    seen: list[str] = []
+    links = RtnetlinkLinks(PlayedKernel(answer), SystemClock())
+    await links.open(lambda reading: seen.append(reading.interface))
+    await links.refresh(["eth0", "eth1"])
+    await links.close()
+    assert seen == ["eth0", "eth1", "eth1"]
+
+
+async def test_a_single_reading_that_nobody_can_take_ends_and_all_are_read_again() -> None:
+    def answer(sequence: int) -> list[bytes]:
+        if sequence == 2:
+            return [link(1, b"eth0", sequence=2), acknowledged(2)]
+        return [link(1, b"eth0", sequence=sequence, flags=MULTI), done(sequence)]
+
+    reported: list[str] = []
+    read_again = asyncio.Event()
+
+    def take(reading: LinkReading) -> None:
+        if kernel.asked == 2:
+            raise RuntimeError("a callback failed")
+        if kernel.asked == 3:
+            read_again.set()
+
+    kernel = PlayedKernel(answer)
+    links = RtnetlinkLinks(kernel, SystemClock())
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(str(context["exception"])))
+    await links.open(take)
+    await asyncio.wait_for(links.refresh(["eth0"]), 10)
+    await asyncio.wait_for(read_again.wait(), 10)
+    await links.close()
+    assert reported == ["a callback failed"]
+
+
+async def test_a_refusal_to_read_one_interface_is_an_error() -> None:
+    def answer(sequence: int) -> list[bytes]:
+        if sequence == 2:
+            return [acknowledged(2, error=errno.EPERM)]
+        return [link(1, b"eth0", sequence=sequence, flags=MULTI), done(sequence)]
+
+    links = RtnetlinkLinks(PlayedKernel(answer), SystemClock())
+    await links.open(lambda reading: None)
+    with pytest.raises(LinkError, match="Operation not permitted"):
+        await links.refresh(["eth0"])
+    await links.close()
 
 
 async def test_other_callbacks_run_while_a_host_with_many_interfaces_is_read() -> None:
