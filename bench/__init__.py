@@ -1,1 +1,1 @@
-"""Measures each path of the program against its floor, in turns in one run: `python -m bench`."""
+"""The benchmark: measures each path of the program in turn with a bare loop, its floor: `python -m bench`."""

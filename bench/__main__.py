@@ -22,7 +22,7 @@ MEASURE_WITHIN_S = 300.0
 
 
 class Measure(Protocol):
-    """One group of lines of the table."""
+    """One measurement: returns some lines of the table."""
 
     def __call__(self, folder: Path, progress: Progress, *, quick: bool) -> Awaitable[list[Bar]]: ...
 
@@ -50,7 +50,7 @@ MEASURES: Mapping[str, Measure] = {
 
 
 def main() -> int:
-    """Exit status 1 where a bar is not met."""
+    """Run the benchmark; exit status 1 where a limit is not met."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure each path against its floor.")
     parser.add_argument("--only", choices=[*MEASURES], action="append", help="this one alone; may be given again")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""A real Mosquitto on a free port, for the time of a block."""
+"""mosquitto: runs a real Mosquitto on a free port for the time of a `with` block."""
 
 import asyncio
 import contextlib
@@ -10,16 +10,16 @@ from pathlib import Path
 PATHS = "/usr/local/sbin:/usr/sbin:/usr/local/bin:/usr/bin"
 TRIES = 5
 SETTINGS = "user root\nallow_anonymous true\nset_tcp_nodelay true\nmax_queued_messages 0\n"
-"""`max_queued_messages 0` is no limit: Mosquitto drops no message that waits for a slow subscriber."""
+"""`max_queued_messages 0` means no limit: Mosquitto then drops no message for a slow subscriber."""
 
 
 class MosquittoMissingError(Exception):
-    """This machine has none."""
+    """Mosquitto is not installed on this machine."""
 
 
 @contextlib.asynccontextmanager
 async def mosquitto(folder: Path) -> AsyncIterator[int]:
-    """Its port on loopback. Raises MosquittoMissingError where it is not installed."""
+    """Run it; yields its port on loopback. Raises MosquittoMissingError where it is not installed."""
     program = shutil.which("mosquitto", path=PATHS)
     if program is None:
         raise MosquittoMissingError("mosquitto is not installed; apt-get install mosquitto")

@@ -1,4 +1,4 @@
-"""A process beside the measurement: `python -m MODULE ...`, lines in, lines out, ended with its block."""
+"""Child: a process of a measurement, with lines as input and output, which ends with its `with` block."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ LINE_LIMIT_BYTES = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """Talks in lines; its end is awaited with the block that it runs in."""
+    """A running process: `say` writes a line to its input, `hear` reads a line of its output."""
 
     process: asyncio.subprocess.Process
 
@@ -23,7 +23,7 @@ class Child:
         self.process.stdin.write(f"{line}\n".encode())
 
     async def hear(self) -> str:
-        """Its next line. Raises EOFError when it has ended."""
+        """The next line of its output. Raises EOFError when it has ended."""
         assert self.process.stdout is not None
         line = await self.process.stdout.readline()
         if not line:
@@ -33,7 +33,7 @@ class Child:
 
 @contextlib.asynccontextmanager
 async def child(module: str, *arguments: str) -> AsyncIterator[Child]:
-    """Run a module of ours; it is asked to end by SIGTERM, then killed."""
+    """Run a module of ours. At the end of the block it gets SIGTERM, and is killed if it does not end."""
     async with program(sys.executable, "-m", module, *arguments) as running:
         yield running
 
@@ -65,7 +65,7 @@ async def program(
 
 
 async def in_shell(environment: Mapping[str, str], *command: str) -> None:
-    """Run it as a shell does, and throw away what it says. Raises CalledProcessError."""
+    """Run a command to its end, as a shell does; its output is discarded. Raises CalledProcessError."""
     await asyncio.to_thread(
         subprocess.run, command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True
     )

@@ -20,7 +20,7 @@ TESTBED = Path(__file__).resolve().parents[1] / "examples" / "opus-testbed.yaml"
 NAME = "opus-testbed"
 HWD = (sys.executable, "-m", "hwd.cli")
 INSTALLED = str(Path(sys.executable).with_name("hwd"))
-"""As who has installed it calls it."""
+"""The command as it is installed."""
 WANTED = ("pairs groups=dp", "pairs groups=pp")
 """Two topologies over the same ports."""
 UP_WITHIN_S, POLL_S = 60.0, 0.02
@@ -28,7 +28,7 @@ UP_WITHIN_S, POLL_S = 60.0, 0.02
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """One that is ready for calls."""
+    """A running daemon that answers calls."""
 
     place: DaemonPlace
 
@@ -36,12 +36,12 @@ class Daemon:
         return Client(self.place.http, token=find_token(self.place, {}))
 
     def apply(self, what: str, *, ready_within_s: float | None = None) -> None:
-        """Blocks until the switches are read back and the links, where asked for, are ready."""
+        """Block until the switches are read back and, with `ready_within_s`, the links are ready."""
         with self.client() as hwd:
             hwd.apply(what=what, ready_within_s=ready_within_s)
 
     async def until(self, fits: Callable[[dict[str, Any]], bool]) -> None:
-        """Return when its status is so. Raises TimeoutError."""
+        """Return when `fits` accepts its status. Raises TimeoutError."""
         async with asyncio.timeout(UP_WITHIN_S):
             while True:
                 if fits(await asyncio.to_thread(self.status)):
@@ -53,7 +53,7 @@ class Daemon:
             return hwd.status()
 
     def memory_mb(self) -> tuple[float, float]:
-        """Resident now, and at most so far."""
+        """Resident memory now, and the highest so far."""
         status = Path(f"/proc/{self.place.pid}/status").read_text()
         now, most = (re.search(rf"{key}:\s+(\d+) kB", status) for key in ("VmRSS", "VmHWM"))
         assert now is not None
@@ -62,7 +62,7 @@ class Daemon:
 
 
 class Lab:
-    """A folder with a run directory in it; what is started here finds the rest there, and nothing of the user's."""
+    """A folder with its own run directory, so that rack and daemon find each other and nothing of the user's."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -72,7 +72,7 @@ class Lab:
 
     @contextlib.asynccontextmanager
     async def rack(self, testbed: Path = TESTBED) -> AsyncIterator[None]:
-        """Raises LinkError where it does not come up."""
+        """Run the rack. Raises LinkError where it does not start."""
         command = (*HWD, "twin", "up", str(testbed))
         log = self.folder / "rack.log"
         async with program(*command, environment=self.environment, log=log) as rack:
@@ -85,7 +85,7 @@ class Lab:
 
     @contextlib.asynccontextmanager
     async def daemon(self, *, mqtt: str = "embedded", testbed: Path = TESTBED) -> AsyncIterator[Daemon]:
-        """Yields when it answers. Raises LinkError where it does not come up."""
+        """Run the daemon; yields when it answers. Raises LinkError where it does not start."""
         serve = ("serve", str(testbed), "--no-twin", "--data", str(self.folder / "data"), "--http", "127.0.0.1:0")
         log = self.folder / "daemon.log"
         async with program(*HWD, *serve, "--mqtt", mqtt, environment=self.environment, log=log) as daemon:

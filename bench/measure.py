@@ -32,7 +32,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """Of some values: how many, quartiles, 99th percentile, largest."""
+    """Statistics of some values: their number, quartiles, 99th percentile, maximum."""
 
     n: int
     p25: float
@@ -53,7 +53,7 @@ class Summary:
 
 
 async def alternate(rounds: int, *works: Callable[[], Awaitable[float | None]]) -> list[list[float]]:
-    """Seconds of each work, done in turns `rounds` times, after a tenth as many turns to warm up.
+    """Run the works in turns `rounds` times, after a tenth as many turns to warm up; returns the seconds of each.
 
     A work that returns a number has measured its own seconds.
     """
@@ -69,5 +69,5 @@ async def alternate(rounds: int, *works: Callable[[], Awaitable[float | None]]) 
 
 
 def ratios(ours: Sequence[float], floor: Sequence[float]) -> Summary:
-    """Ours over the floor of the same turn."""
+    """Statistics of the ratio of ours to the floor in the same turn."""
     return Summary.of([one / other for one, other in zip(ours, floor, strict=True)])

@@ -1,4 +1,4 @@
-"""The table of a run of the bench: on the terminal, in its file, and in the README between its marks."""
+"""The table of the results: for the terminal, for `results.json`, and for the README between its marks."""
 
 import json
 import os
@@ -13,11 +13,11 @@ from bench.measure import Bar
 HEAD = ("measured", "value", "limit", "met", "n", "spread")
 BEGIN, END = "<!-- results: written by `make bench` -->", "<!-- end of results -->"
 Results = Mapping[str, Mapping[str, Any]]
-"""By the name of the measure: the machine that it was taken on, and its bars as data."""
+"""By the name of the measurement: the machine that it ran on, and its bars as data."""
 
 
 def machine() -> str:
-    """What was measured on, and how busy it was."""
+    """This machine and its load, in words."""
     load = os.getloadavg()[0]
     system = f"{platform.machine()}, Linux {platform.release()}, Python {platform.python_version()}"
     return f"{os.cpu_count()} cores, {system}, load {load:.1f}"
@@ -28,7 +28,7 @@ def result(bars: Sequence[Bar], here: str) -> Mapping[str, Any]:
 
 
 def table(results: Results) -> str:
-    """For a terminal."""
+    """The table for a terminal."""
     rows = [HEAD, *(_row(bar) for one in results.values() for bar in one["bars"])]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD) - 1)]
     lines = [
@@ -38,7 +38,7 @@ def table(results: Results) -> str:
 
 
 def markdown(results: Results) -> str:
-    """For the README."""
+    """The table for the README, in Markdown."""
     rows = [HEAD, tuple("---" for _ in HEAD), *(_row(bar) for one in results.values() for bar in one["bars"])]
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     return "\n".join([*lines, "", *(f"{line}  " for line in _machines(results))])
@@ -58,7 +58,7 @@ def keep(path: Path, readme: Path, results: Results, order: Sequence[str]) -> No
 
 
 def _machines(results: Results) -> list[str]:
-    """Which measures were taken where; a line where it was the same for all."""
+    """One line per machine: the measurements that ran on it."""
     places: dict[str, list[str]] = {}
     for name, one in results.items():
         places.setdefault(one["machine"], []).append(name)

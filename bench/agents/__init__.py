@@ -1,1 +1,1 @@
-"""What an agent observes, when, and what it costs: carrier events, clock alignment, light, the spool, an idle agent."""
+"""Measurements of agents: carrier events, clock alignment, reads of modules, the spool, an idle agent."""

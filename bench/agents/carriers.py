@@ -1,4 +1,4 @@
-"""NIC ports of the kernel under agents, and the daemon's gateway over them: what carrier events are measured with."""
+"""Ports, Daemon: kernel interfaces for agents, and the daemon's gateway, for the measurements of carrier events."""
 
 import asyncio
 import contextlib
@@ -18,14 +18,14 @@ from hwd_drivers.core.ids import Draws, RandomIds
 
 TESTBED = "bench"
 PORTS = 4
-"""Of each host: an interface is not flapped again at once."""
+"""Interfaces of each host: with several, none is flapped twice in a row."""
 UP_WITHIN_S = 20.0
 EVENT_WITHIN_S = 5.0
 IFF_LOWER_UP = 1 << 16
 
 
 class Ports:
-    """The ports of all hosts; `flap` gives or takes the carrier of one after the other."""
+    """The ports of all hosts; `flap` sets the carrier of one after the other up, then down."""
 
     def __init__(self, keeper: Keeper, hosts: Sequence[str]) -> None:
         self.keeper = keeper
@@ -41,7 +41,7 @@ class Ports:
     @classmethod
     @contextlib.asynccontextmanager
     async def open(cls, hosts: Sequence[str], folder: Path) -> "AsyncIterator[Ports]":
-        """Raises NamespacesUnavailableError where this machine gives us none."""
+        """Raises NamespacesUnavailableError where this machine has no network namespaces for us."""
         async with Keeper() as keeper:
             await keeper.start(hosts, folder / "run")
             ports = cls(keeper, hosts)
@@ -56,12 +56,12 @@ class Ports:
         return self._next[0]
 
     def flap(self) -> tuple[str, bool, Bracket]:
-        """Port, whether it has carrier now, and when that was set."""
+        """Change the carrier of the next port; returns the port, its new carrier, and when that was set."""
         (name, up), self._next = self._next, next(self._flaps)
         return name, up, self._crossbar.carrier(name, up)
 
     def config(self, host: str, *, broker: str, folder: Path, clock_by_udp: bool = True) -> Path:
-        """Configuration file of the agent of one host."""
+        """Write the configuration file of the agent of one host; returns its path."""
         path = folder / f"{host}.yaml"
         config = {
             "testbed": TESTBED,

@@ -21,7 +21,7 @@ SPACING_S = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truth:
-    """A time of an agent's clock and the machine's at that moment: its drift is exact, so all others follow."""
+    """An agent's clock and the machine's clock at one moment. The drift is exact: all other times follow from it."""
 
     agent_ns: int
     machine_ns: int
@@ -33,7 +33,7 @@ class Truth:
 
 @dataclass(slots=True)
 class Found:
-    """One entry an event, in us."""
+    """Results of one phase, one entry per event; times in us."""
 
     errors: list[float] = field(default_factory=list)
     delays: list[float] = field(default_factory=list)
@@ -43,16 +43,16 @@ class Found:
     early: list[bool] = field(default_factory=list)
     """The call that set the carrier had returned before the stated interval began."""
     partly: list[bool] = field(default_factory=list)
-    """That call had begun before the stated interval began: the carrier may have changed before it, or in it."""
+    """That call had begun before the stated interval: the carrier may have changed before or in the interval."""
     late: list[bool] = field(default_factory=list)
-    """The agent's stamp, which comes after the change, comes after the stated interval ended."""
+    """The agent's stamp, which is made after the change, is later than the end of the stated interval."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
     """`busy`: processes that use all CPU time. `limited`: the carrier change has a limit too, not only the clock.
 
-    Over the broker the error is what load makes it, and only shown; that the bound is true is held there too.
+    Over the broker the error depends on the load, and has no limit; its bound must be true there too.
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""A kernel carrier event until it is in the agent's spool, and until it is a document in the daemon's sink.
+"""Time from a kernel carrier event to the agent's spool, and to a document in the daemon's sink.
 
-The floor is a raw netlink listener, and one way through the broker.
+The floor is a raw netlink listener, and one message through the broker.
 """
 
 import asyncio
@@ -25,22 +25,22 @@ from hwd_agents.wire import Event, Events, encode
 HOST = "h0"
 DOCUMENT_LIMIT, CAPTURE_LIMIT_US = 2.0, 500.0
 SPACING_S = 0.02
-"""Between two measurements: acknowledgements and what the kernel tells besides are over by then."""
+"""Pause between two measurements: acknowledgements and other notices of the kernel have ended by then."""
 PROBE_TOPIC = "bench/probe"
 TURNS = ("rest", "receive", "write")
 """What the listener of the floor does in a turn: nothing, receive, or receive and write.
 
-In each turn both have waited equally long before the event. Where one of them is judged, the other uses no processor.
+Agent and listener wait equally long before an event. Where one of them is measured, the other uses no processor.
 """
 FLAPS_A_TURN = 2 * PORTS
-"""Each port up and down."""
+"""Flaps in one turn: each port goes up and down."""
 
 
 @dataclass(slots=True)
 class Flaps:
     """Times in ns, one entry for each flap.
 
-    `broker` has one entry for each probe between two flaps. `spooled`: when the spool had taken the event.
+    `broker` has one entry for each probe between two flaps. `spooled`: when the event was in the spool.
     `listened` and `written` are 0 in turns in which the floor does not receive or write.
     """
 
@@ -54,7 +54,7 @@ class Flaps:
     broker: list[int] = field(default_factory=list)
 
     def us(self, turn: str, starts_ns: list[int], ends_ns: list[int]) -> Summary:
-        """From one to the other, in the flaps of a turn."""
+        """The time from `starts_ns` to `ends_ns` in us, for the flaps of one kind of turn."""
         rows = zip(self.turn, starts_ns, ends_ns, strict=True)
         return Summary.of([(end - start) / 1e3 for each, start, end in rows if each == turn])
 
@@ -112,7 +112,7 @@ async def _flap(ports: Ports, listener: Child, port: int, folder: Path, name: st
 
 
 async def _hear(listener: Child, flaps: Flaps, marks: list[tuple[int, bool]]) -> None:
-    """When the floor had each flap, and had written it."""
+    """Store when the listener received each flap, and when it had written it."""
     listener.say("all")
     notes = json.loads(await listener.hear())
     for turn, start_ns, mark in zip(flaps.turn, flaps.before, marks, strict=True):
@@ -130,7 +130,7 @@ async def _hear(listener: Child, flaps: Flaps, marks: list[tuple[int, bool]]) ->
 
 
 async def _spooled(agent: Child, stamped_ns: list[int]) -> list[int]:
-    """When the spool of the agent had taken the event of each flap."""
+    """The times at which the event of each flap was in the agent's spool."""
     agent.say("all")
     notes = json.loads(await agent.hear())
     taken = {at_ns: done_ns for done_ns, stamps in notes for at_ns in stamps}
@@ -138,7 +138,7 @@ async def _spooled(agent: Child, stamped_ns: list[int]) -> list[int]:
 
 
 class Probe:
-    """Messages of a bare client in a process of its own to a bare client in this one, as long as one event."""
+    """Sends messages of the length of one event from a bare client in another process to a bare client in this one."""
 
     def __init__(self, publisher: Child) -> None:
         self._publisher = publisher
@@ -164,7 +164,7 @@ class Probe:
                 await asyncio.wait([reading])
 
     async def once(self) -> int:
-        """Nanoseconds from before the publish to here."""
+        """Send one message; returns the nanoseconds from just before the publish to the receipt."""
         self._arrived = asyncio.get_running_loop().create_future()
         self._publisher.say("go")
         return await asyncio.wait_for(self._arrived, EVENT_WITHIN_S)
@@ -179,7 +179,7 @@ class Probe:
 
 @contextlib.asynccontextmanager
 async def _embedded() -> AsyncIterator[int]:
-    """The broker that the daemon has inside, in this process as there."""
+    """Run the daemon's embedded broker in this process; yields its port."""
     broker = EmbeddedBroker()
     url = await broker.start()
     try:
@@ -189,7 +189,7 @@ async def _embedded() -> AsyncIterator[int]:
 
 
 def _typical_message() -> bytes:
-    """What the agent publishes for one carrier event."""
+    """The message that an agent publishes for one carrier event."""
     boot = "00000000-0000-4000-8000-000000000000"
     data = {"carrier": True, "carrier_changes": 100, "unseen": 0}
     at_ns = 10**13

@@ -1,4 +1,4 @@
-"""What an agent takes of its host while nothing happens: a share of a core, and memory."""
+"""CPU time and memory that an agent uses while nothing happens."""
 
 import asyncio
 import re
@@ -13,7 +13,7 @@ from hwd.config.run_files.places import rack_of
 CPU_LIMIT_PERCENT, MEMORY_LIMIT_MB = 0.5, 65.0
 """Of the memory pyroute2 takes 25 MB, since its package imports all of its parts."""
 SETTLE_S, WINDOW_S = 15.0, 10.0
-"""First its clock is aligned with many exchanges; a window holds its slowest watchers' turns, each of 10 s."""
+"""The clock is aligned first, with many exchanges. A window includes polls of the slowest watchers, every 10 s."""
 
 
 async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]:
@@ -58,7 +58,7 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
 
 
 def cpu_ns(pid: int) -> int:
-    """All that the threads of a process have run so far (the first field of schedstat)."""
+    """CPU time of all threads of a process so far (the first field of schedstat)."""
     return sum(int(task.read_text().split()[0]) for task in Path(f"/proc/{pid}/task").glob("*/schedstat"))
 
 

@@ -25,7 +25,7 @@ HOST, PART = "h0", "QSFP28-LR4"
 
 async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]:
     seconds = 1.0 if quick else 10.0
-    given = "a real-time process" if ask_for_real_time() else "without real-time priority"  # as an agent asks for it
+    given = "a real-time process" if ask_for_real_time() else "without real-time priority"  # as in an agent
     try:
         return [await _burst(folder, progress, ports, seconds, given) for ports in PORTS]
     finally:
@@ -84,5 +84,5 @@ async def _burst(folder: Path, progress: Progress, ports: int, seconds: float, g
 
 
 def _nothing(kind: str, port: str | None, **rest: Any) -> None:
-    """All stays dark, so there is nothing to tell."""
+    """Fail on any event: the ports stay dark."""
     raise AssertionError(f"{kind} of {port}: {rest}")

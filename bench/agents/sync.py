@@ -1,4 +1,4 @@
-"""The cost of each way of syncing a spool: an event put down, in turns with a spool that is not synced."""
+"""The cost of each sync mode of a spool: the time to write an event, in turns with a spool that is not synced."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ EVENTS, SPACING_S = 50, 0.005
 
 
 class TimedDisk(FileDisk):
-    """Notes how long its syncs took, in s."""
+    """Records the duration of its syncs, in s."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -37,7 +37,7 @@ class TimedDisk(FileDisk):
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """A spool under one way of syncing, and what was measured of it, in us and in s."""
+    """A spool in one sync mode, with its measured times: `flushes_us`, and `disk.syncs` in s."""
 
     spool: Spool
     disk: TimedDisk

@@ -1,1 +1,1 @@
-"""What the daemon takes in and gives out, its memory, and how long it and its command line take to start."""
+"""Measurements of the daemon: events in, metrics out, memory, and the start of daemon and command line."""

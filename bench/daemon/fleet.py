@@ -12,7 +12,7 @@ from bench.progress import Progress
 
 HOSTS, BATCH = 64, 16
 RATE, RATE_LIMIT = 10_200.0, 10_000.0
-"""A little more than asked for: the wait for the last acknowledgement counts."""
+"""The rate is a little above its limit, as the wait for the last acknowledgement counts."""
 MEMORY_LIMIT_MB = 400.0
 WARM_S, WITHIN_S = 5.0, 240.0
 
@@ -71,7 +71,7 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
 
 
 async def _tell(agents: Child, seconds: float) -> tuple[int, float, float]:
-    """Events; seconds until the last was told, and until it was acknowledged."""
+    """Number of events; seconds until the last was reported, and until it was acknowledged."""
     agents.say(f"{RATE} {seconds} {BATCH}")
     events, told_s, acked_s = (await agents.hear()).split()
     return int(events), float(told_s), float(acked_s)

@@ -22,19 +22,19 @@ from hwd_agents.wire import EVENTS_MAX
 
 LIMIT = 0.5
 EVENTS_LIMIT = 25_000.0
-"""A second, in batches."""
+"""Events a second, in batches."""
 LOST_LIMIT = 0
 GROWTH_LIMIT_MB = 20.0
 READY_WITHIN_S = 20.0
 BARE = "bare/1"
 MESSAGES, BACKLOG_MESSAGES = 40_000, 100
-"""In a turn: long enough that the wait for the last acknowledgement, some 60 ms, is little of it (2 %)."""
+"""Messages in a turn: enough that the wait for the last acknowledgement, some 60 ms, is only 2 % of it."""
 TURN_WITHIN_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """One time that all messages were taken."""
+    """The receipt of all messages of one turn."""
 
     seconds: float
     messages: int
@@ -91,7 +91,7 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
 
 
 async def _record(folder: Path, port: int, path: Path, *, applies: int) -> None:
-    """All that the agents say of themselves and of events, while links are made and wait until they are ready."""
+    """Record the birth and event messages of the agents while links are applied and become ready."""
     lab, said = Lab(folder), list[tuple[str, str]]()
 
     async def listen(client: aiomqtt.Client) -> None:

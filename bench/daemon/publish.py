@@ -30,7 +30,7 @@ class BarePublisher:
             writer.close()
 
     async def send(self, packets: Sequence[bytes]) -> None:
-        """Return when the broker has acknowledged all of them."""
+        """Send all packets; returns when the broker has acknowledged them."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._reader.readexactly(PUBACK_BYTES * len(packets)))
             for packet in packets:

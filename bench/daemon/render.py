@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: how long a scrape blocks the event loop, and rendering in parts against in one go."""
+"""Metrics for Prometheus: how long a scrape blocks the event loop, and the cost of rendering in parts."""
 
 import asyncio
 import contextlib
@@ -21,21 +21,21 @@ from hwd.web.server import HttpServer, listen
 from hwd_drivers.core.documents import Document, Json
 
 LIMITS_MS = {10_000: 10.0, 100_000: 20.0}
-"""Longest turn, by the number of series."""
+"""Longest time that the loop may be blocked, by the number of series."""
 PARTS_LIMIT = 1.3
-"""Times prometheus_client's own rendering of the same collector in one go."""
+"""Highest ratio to the time in which prometheus_client renders the same collector at once."""
 ENDS, PORTS = 2 * 384, 8
-"""Of a switch, of a host."""
+"""Fibre ends of a switch, ports of a host."""
 SETTLE_S = 0.05
-"""Time of ticking before and after a scrape, so that its edges count; and alone, to measure the machine itself."""
+"""Time measured before and after a scrape, to include its start and end; also without one, for the machine itself."""
 
 
 @dataclass(slots=True)
 class Ticking:
-    """A task that asks for its turn again and again, and records the longest time without one: by the CPU time of the
-    loop's thread, and by the clock.
+    """A task that yields to the loop again and again, and records its longest wait: in CPU time of the loop's thread,
+    and in wall time.
 
-    It stores no list: a million objects of the measurement would give the garbage collector work that the daemon lacks.
+    It stores no list: a million objects of the measurement would cost the garbage collector time, unlike in the daemon.
     """
 
     cpu_ms: float = 0.0
@@ -156,7 +156,7 @@ async def _ticking() -> AsyncIterator[Ticking]:
 
 
 def _filled(series: int) -> Metrics:
-    """A testbed that has so many: as many big switches as that takes, two hosts for each."""
+    """Metrics with about so many series: of big switches, with two hosts for each."""
     switches = series // (ENDS + 40 + 2 * (4 * PORTS)) + 1
     hosts = 2 * switches
     metrics = Metrics(Budget(switches=switches, ends=switches * ENDS, hosts=hosts, ports=hosts * PORTS, lanes=0))
@@ -191,7 +191,7 @@ def _documents(switches: int, hosts: int) -> Iterator[Document]:
 
 
 def _touch(metrics: Metrics, turn: int) -> None:
-    """Between two scrapes something happens: a switch reads its power, another answers."""
+    """Change some series between two scrapes: the power of a switch, and the command count of another."""
     metrics(_power("ocs0", -2.0 - turn / 100))
     metrics(_told("switch.command", switch="ocs1", verb="ENT-PATCH", outcome="done", seconds=0.2))
 

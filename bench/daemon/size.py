@@ -56,7 +56,7 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
 
 
 def _testbed() -> str:
-    """Real hosts, without their agents, and twins for the switches."""
+    """The testbed file: hosts without agents, and twins for the switches."""
     ports = [(host, nic) for host in range(HOSTS) for nic in range(NICS)]
     switches = "\n".join(
         f"  ocs{number + 1}: {{driver: polatis-tl1, model: polatis-6000, size: {SIZE}x{SIZE}, "

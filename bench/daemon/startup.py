@@ -1,4 +1,4 @@
-"""From the start of `hwd serve` until every switch answers and the broker is there, against a bare service."""
+"""Time from the start of `hwd serve` until every switch and the broker answer, against a bare service."""
 
 import asyncio
 from pathlib import Path

@@ -1,8 +1,8 @@
 """A twin host's agent, whose clock is moved by a known amount: `python -m bench.processes.agent CONFIG OFFSET_S
 DRIFT_PPM`.
 
-Says one line: a time of its clock and the machine's CLOCK_MONOTONIC_RAW at that moment, from which the truth of all
-its stamps follows.
+It prints one line: a time of its clock and the machine's CLOCK_MONOTONIC_RAW at that moment. The true time of each
+stamp is computed from them.
 """
 
 import asyncio

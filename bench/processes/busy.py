@@ -1,4 +1,4 @@
-"""A processor's worth of work, until it is ended: what shares a machine with a daemon and its agents."""
+"""A process that uses all time of one processor until it is killed, as a load on the machine."""
 
 while True:
     pass

@@ -1,7 +1,7 @@
 """The floors of a carrier event: `python -m bench.processes.listener KEEPER NAMESPACE FILE`; a line in, a line out.
 
 A netlink socket, blocked in recv. `rest`: it joins no group, and leaves the processors to the other side. `receive`:
-it stamps each notice that it receives. `write`: it also appends to FILE what an agent would put down of the notice, and
+it stamps each notice that it receives. `write`: it also appends to FILE what an agent would write of the notice, and
 stamps the end of that. `all`: prints all its notes as JSON, each [stamp of the receipt in ns of CLOCK_MONOTONIC_RAW,
 stamp of the end, ifindex, flags of the interface].
 """
@@ -71,7 +71,7 @@ class Floor:
 
 
 def main(keeper: str, namespace: str, file: str) -> None:
-    with contextlib.suppress(PermissionError):  # before the agent, which asks for less: the floor waits for nobody
+    with contextlib.suppress(PermissionError):  # above the priority of the agent: the floor waits for no other process
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(LOWEST + 1))
     floor = Floor(keeper, namespace, file)
     print("ready", flush=True)

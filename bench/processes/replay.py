@@ -1,4 +1,4 @@
-"""Speaks for the agents of a recording: `python -m bench.processes.replay PORT RECORDING`.
+"""Plays the agents of a recording: `python -m bench.processes.replay PORT RECORDING`.
 
 It connects them, answers the daemon's clock requests and receives its acknowledgements, as agents do. For each line of
 input, `PREFIX MESSAGES EVENTS`, it publishes MESSAGES messages at QoS 1 as fast as the broker takes them. EVENTS is the
@@ -28,7 +28,7 @@ DAEMON = "hwd/1"
 
 
 APART_NS = 1000
-"""Stamps of one event and the next; all of them lie before the first is sent."""
+"""Time between the stamps of two events; all stamps are earlier than the first send."""
 
 
 class Recording:
@@ -52,11 +52,11 @@ class Recording:
 
     @property
     def last(self) -> dict[str, int]:
-        """The number of the last event of each host that was given out."""
+        """The number of the last event of each host that `take` returned."""
         return dict(self._last)
 
     def take(self, messages: int, size: int) -> list[tuple[str, Events]]:
-        """The next ones; `size` 0: batches as they were recorded."""
+        """The next messages, each with `size` events; `size` 0: batches as they were recorded."""
         batches = itertools.cycle(self._batches if size == 0 else self._batches_of(size))
         taken = list(itertools.islice(batches, messages))
         now_ns, count = self._clock.monotonic_ns(), sum(len(events) for _, events in taken)
@@ -72,14 +72,14 @@ class Recording:
                 event,
                 seq=seq,
                 at_ns=at_ns,
-                earliest_ns=event.earliest_ns and at_ns - event.at_ns + event.earliest_ns,  # as long as it was
+                earliest_ns=event.earliest_ns and at_ns - event.at_ns + event.earliest_ns,  # of the same length
             )
             for seq, (event, at_ns) in enumerate(zip(events, stamps, strict=False), start=first)
         ]
         return Events(boot=boot, seq=self._messages[host], events=numbered)
 
     def _batches_of(self, size: int) -> list[tuple[str, list[Event]]]:
-        """The same events, as many in each message: a backlog."""
+        """The recorded events with `size` of them in each message, as from a backlog."""
         return [(host, list(itertools.islice(itertools.cycle(self._events_of(host)), size))) for host in self.births]
 
     def _events_of(self, host: str) -> list[Event]:
@@ -107,7 +107,7 @@ class Agents:
             tasks.create_task(self._bus.run())
 
     async def acked(self) -> int:
-        """Return when the daemon holds all that was given out, and since when."""
+        """Wait until the daemon has acknowledged all events; returns that time."""
         while any(self._acked[host] < last for host, last in self._recording.last.items()):
             self._came.clear()
             await self._came.wait()

@@ -1,4 +1,4 @@
-"""A job and the barest loop that does the same, in one process.
+"""A job that sets its host's switches, and a bare loop that does the same, in one process.
 
     python -m bench.processes.selector KEEPER HOST SOCKET SWITCH=ADDRESS...
 

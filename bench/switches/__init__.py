@@ -1,1 +1,1 @@
-"""What commands to switches cost: a change, an apply, a selection by a host, planning, many controllers, many twins."""
+"""Measurements of commands to switches: change, apply, selection by a host, planning, many controllers, many twins."""

@@ -71,7 +71,7 @@ class SilentAgents:
 
 
 class Applier:
-    """Everything between a request and a switch, as the daemon puts it together; the last documents are kept."""
+    """The daemon's objects between a request and a switch; the last documents are stored."""
 
     def __init__(self, reconfigurer: Reconfigurer, testbed: Testbed) -> None:
         self._reconfigurer = reconfigurer
@@ -80,7 +80,7 @@ class Applier:
         )
 
     async def apply(self) -> None:
-        """The other set of pairs: read, plan, journal, command, read back, confirm."""
+        """Apply the other set of pairs: read, plan, journal, command, read back, confirm."""
         reconfiguration = await self._reconfigurer.begin(next(self._requests))
         await self._reconfigurer.confirm(reconfiguration)
 
@@ -162,7 +162,7 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
 
 
 async def _record(testbed: Testbed, address: str, folder: Path) -> tuple[list[Turn], list[Turn]]:
-    """What goes over the wire in an apply of each set, where the other one is there."""
+    """Record the bytes of an apply of each set, starting from the other set."""
     async with Tap.open(address) as (tap, tapped), applying(testbed, tapped, folder, sync=False) as recorded:
         await recorded.apply()
         await recorded.apply()

@@ -18,12 +18,12 @@ from hwd_drivers.transports.dial import TcpDialer
 
 MODEL, SIZE = "polatis-6000", "192x192"
 LIMITS = {1: 1.5, 192: 1.3}
-"""By pairs in one change: how many times the bare loop it may take."""
+"""Highest ratio to the time of the bare loop, by the number of pairs in one change."""
 DEADLINE_S = 10.0
 
 
 class Changer:
-    """Turns the same pairs round again and again: each change moves all of them."""
+    """Alternates between two sets of pairs at the same ports: each change moves all of them."""
 
     def __init__(self, switch: CrossConnects, pairs: int) -> None:
         self._switch = switch
@@ -95,7 +95,7 @@ async def _measure(pairs: int, limit: float, progress: Progress, *, quick: bool)
 
 
 async def _record(address: str, pairs: int) -> Sequence[list[Turn]]:
-    """What goes over the wire in each of the two changes, where the other set is there."""
+    """Record the bytes of each of the two changes, starting from the other set."""
     async with Tap.open(address) as (tap, tapped), changing(tapped, pairs) as recorded:
         await recorded.change()
         await recorded.change()

@@ -1,4 +1,4 @@
-"""Planning of composites: from demands and the states of the elements to the ways with the fewest moves."""
+"""Planning of composites: the time to find the paths with the fewest moves for some demands."""
 
 import time
 from pathlib import Path
@@ -62,7 +62,7 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
 
 
 def _in_blocks(composite: CompositeSwitch, draw: Random) -> list[Crossconnect]:
-    """Four ends to four, in each block of the mixed rack."""
+    """Demands that join four ends to four others, in each block of the mixed rack."""
     demands = []
     for first in (1, 5, 9, 13):
         outs = draw.sample(range(first, first + 4), 4)
@@ -93,7 +93,7 @@ def _at_rest(composite: CompositeSwitch) -> State:
 
 
 def _after(composite: CompositeSwitch, state: State, compiled: Compiled) -> State:
-    """The states of the elements that have what was asked for, as near to before as they can be."""
+    """The states of the elements after the plan; an element moves only where it must."""
     before = {
         switch: frozenset(one for one in found if isinstance(one, Crossconnect)) for switch, found in state.items()
     }
@@ -140,7 +140,7 @@ def _selectors() -> Testbed:
 
 
 def _benes() -> Testbed:
-    """2x2 switches in as many stages as it takes to lead any end to any other without blocking."""
+    """A Benes network: 2x2 switches in as many stages as any permutation needs."""
     capabilities = registry.find("thorlabs-osw").capabilities("osw22", None)
     names: list[str] = []
     strands: list[Strand] = []

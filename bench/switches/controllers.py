@@ -25,7 +25,7 @@ from hwd_drivers.transports.dial import TcpDialer
 DRIVER, MODEL, SIZE = "osw", "osw", "16x4"
 CONTROLLERS = 64
 PROCESSES = 2
-"""Controllers are machines of their own: in one process each would wait for all others."""
+"""Twins run in several processes, as real controllers are separate machines: in one, each would wait for all others."""
 RATIO_LIMIT, BEHIND_LIMIT_MS = 1.5, 10.0
 CHANGE_WITHIN_S = 5.0
 
@@ -66,7 +66,7 @@ class Controllers:
                 await device.close()
 
     async def move(self) -> None:
-        """All elements of all controllers, done when each controller says so."""
+        """Move all elements of all controllers; returns when each controller has confirmed it."""
         remove, add = next(self._changes)
         await asyncio.gather(*(self._change(device, remove, add) for device in self._devices))
 
@@ -102,7 +102,7 @@ class BareLoop:
 
 
 class _Answers:
-    """So many are awaited."""
+    """Counts answers; `all` is done when none is missing."""
 
     def __init__(self, left: int) -> None:
         self.all: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -176,7 +176,7 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
 
 
 async def _compare(timing: str, rounds: int) -> tuple[list[float], list[float]]:
-    """Seconds of moves by the drivers and of those by the bare loop, each with controllers of its own, in turns."""
+    """Seconds of moves by the drivers and by the bare loop, in turns; each has controllers of its own."""
     async with contextlib.AsyncExitStack() as stack:
         groups: list[list[str]] = []
         for _ in range(PROCESSES):
@@ -193,7 +193,7 @@ async def _compare(timing: str, rounds: int) -> tuple[list[float], list[float]]:
 
 
 async def _record(address: str) -> list[list[Turn]]:
-    """What goes over the wire to one controller in each of the two moves."""
+    """Record the bytes to and from one controller in each of the two moves."""
     async with Tap.open(address) as (tap, tapped), Controllers.open([tapped]) as one:
         turns = []
         for _ in range(2):
@@ -204,8 +204,8 @@ async def _record(address: str) -> list[list[Turn]]:
 
 
 def _nobody() -> None:
-    """Nothing was asked yet."""
+    """The callback before the first request."""
 
 
 def _no_documents(document: Document) -> None:
-    """Sessions are looked at by their times."""
+    """Discard documents: only times are measured."""

@@ -15,14 +15,14 @@ CHUNK_BYTES = 1 << 16
 
 @dataclass(slots=True)
 class Turn:
-    """What one side sent before it waited, and how many bytes came back until it sent again."""
+    """What the client sent before it waited, and how many bytes came back until it sent again."""
 
     sent: bytes
     received_bytes: int = 0
 
 
 class Tap:
-    """Passes bytes on between a client and the server at `address`, and notes its turns."""
+    """Forwards bytes between a client and the server at `address`, and records the turns of the client."""
 
     def __init__(self, address: str) -> None:
         self.turns: list[Turn] = []

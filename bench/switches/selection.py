@@ -1,6 +1,6 @@
-"""A job sets its host's own switches and waits until the links behind them are up.
+"""Time in which a job sets its host's own switches, until the links behind them are up.
 
-The floor is the barest loop: the same bytes to the same twins, and raw rtnetlink.
+The floor is a bare loop: the same bytes to the same twins, and raw rtnetlink.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
                 progress.say(f"selection: {rounds} turns")
 
                 async def turn(who: str) -> float:
-                    """To and fro: the agent finds its switches as it left them."""
+                    """Select output 2, then 1, so that all turns begin in one state; returns the mean seconds."""
                     taken_ns = 0
                     for output in (2, 1):
                         job.say(f"{who} {output}")
@@ -80,14 +80,14 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
 
 
 async def _granted(environment: dict[str, str]) -> None:
-    """Until the daemon has given the host the lease of both switches."""
+    """Wait until the daemon has granted the host the lease of both switches."""
     place = await _there(lambda: daemon_of(NAME, environment))
     with Client.find(place.http, environment) as hwd:
         await _there(lambda: all(one.get("lease") and one["up"] for one in hwd.switches()) or None)
 
 
 async def _there(look: Callable[[], T | None]) -> T:
-    """What `look` finds, when it finds something. Raises TimeoutError."""
+    """Poll `look` until it returns a value; returns that. Raises TimeoutError."""
     async with asyncio.timeout(UP_WITHIN_S):
         while True:
             if (found := await asyncio.to_thread(look)) is not None:

@@ -50,7 +50,7 @@ def filler(kilobytes: int) -> dict[str, dict[str, bool | None]]:
     return {f"{number:0250}": {"carrier": None} for number in range(kilobytes * 4)}
 
 
-def test_births_with_ever_new_boots_write_no_more_than_is_allowed_and_the_newest_lives_in_the_end() -> None:
+def test_birth_messages_of_ever_new_boots_are_recorded_at_a_limited_rate_and_the_newest_boot_stays() -> None:
     reached = Reached()
 
     async def scenario(world: World) -> None:
@@ -73,7 +73,7 @@ def test_births_with_ever_new_boots_write_no_more_than_is_allowed_and_the_newest
     play(scenario, reached=reached)
 
 
-def test_births_of_one_boot_that_change_all_the_time_are_told_as_often_as_is_allowed_and_the_newest_at_last() -> None:
+def test_changing_birth_messages_of_one_boot_are_recorded_at_a_limited_rate_the_newest_last() -> None:
     reached = Reached()
 
     async def scenario(world: World) -> None:

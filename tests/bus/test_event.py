@@ -30,7 +30,7 @@ def data(kind: str, *, earliest_ns: int, one_sided: bool = False) -> dict[str, o
     return dict(event_data("h0", "b1", event, ALIGNMENT, past=False))
 
 
-def test_what_was_found_by_looking_lies_in_the_middle_and_a_notice_at_its_end() -> None:
+def test_the_best_time_of_a_poll_is_the_middle_of_its_interval_and_of_a_notice_its_end() -> None:
     assert data("light", earliest_ns=8_000)["best_ns"] == 8_000
     assert data("carrier", earliest_ns=8_000)["best_ns"] == 9_000
 

@@ -313,7 +313,7 @@ def test_host_comes_up_with_birth_state_and_clock() -> None:
     play(scenario)
 
 
-def test_a_client_that_the_broker_refuses_is_told_of_in_the_status_of_a_host_that_is_down_and_of_no_other() -> None:
+def test_a_refused_client_is_in_the_status_of_its_host_only_while_that_is_down() -> None:
     async def scenario(world: World) -> None:
         await world.aligned_peer("h0")
         for client in ("hwd-lab-h0", "hwd-lab-h1", "hwd-lab-h2", "somebody"):
@@ -349,7 +349,7 @@ def test_clock_bound_holds_and_narrows() -> None:
     assert max(errors[-10:]) < min(200 * US, max(errors[:10]))
 
 
-def test_event_is_told_once_on_the_daemons_clock_and_acknowledged() -> None:
+def test_an_event_sent_twice_is_recorded_once_on_the_daemons_clock_and_acknowledged() -> None:
     async def scenario(world: World) -> None:
         peer = await world.aligned_peer()
         happened_ns = world.clock.monotonic_ns()
@@ -451,7 +451,7 @@ def test_flaps_that_nobody_saw_are_counted() -> None:
     play(scenario)
 
 
-def test_old_will_cannot_end_a_new_life() -> None:
+def test_an_old_will_does_not_end_a_new_boot() -> None:
     async def scenario(world: World) -> None:
         old = await world.aligned_peer(boot="boot-1")
         old.answers_clock = False
@@ -480,7 +480,7 @@ def test_lost_agent_is_down_and_comes_up_again_with_the_same_boot() -> None:
     play(scenario)
 
 
-def test_will_that_came_late_is_put_right_by_the_next_answer() -> None:
+def test_a_late_will_is_corrected_by_the_next_answer() -> None:
     async def scenario(world: World) -> None:
         peer = await world.aligned_peer()
         await peer.say("state", State(boot="boot-1", seq=99, state="lost"), retain=True)
@@ -796,7 +796,7 @@ def test_unknown_host_is_bad_input() -> None:
     play(scenario)
 
 
-def test_broker_restart_is_told_and_nothing_is_lost() -> None:
+def test_broker_restart_is_reported_and_nothing_is_lost() -> None:
     async def scenario(world: World) -> None:
         peer = await world.aligned_peer()
         world.broker.stop()
@@ -919,7 +919,7 @@ def test_stepped_clock_is_told_at_once() -> None:
     play(scenario)
 
 
-def test_birth_is_told_again_only_when_it_changed() -> None:
+def test_a_birth_message_is_recorded_again_only_when_it_changed() -> None:
     async def scenario(world: World) -> None:
         peer = await world.aligned_peer()
         await peer.be_born()

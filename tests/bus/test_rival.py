@@ -150,7 +150,7 @@ def play(scenario: Callable[[World], Awaitable[None]]) -> None:
     run_virtual(main())
 
 
-def test_a_forged_birth_does_not_push_out_an_agent_that_answers_and_is_shown() -> None:
+def test_a_forged_birth_message_does_not_replace_an_agent_that_answers_and_is_reported() -> None:
     async def scenario(world: World) -> None:
         await world.agent("real")
         await world.lives("real")
@@ -182,7 +182,7 @@ def test_two_agents_that_both_answer_do_not_take_turns() -> None:
     play(scenario)
 
 
-def test_an_agent_that_said_farewell_or_was_lost_is_followed_at_once() -> None:
+def test_an_agent_that_disconnected_or_was_lost_is_replaced_at_once() -> None:
     async def scenario(world: World) -> None:
         first = await world.agent("first")
         await world.lives("first")
@@ -244,7 +244,7 @@ def test_an_agent_whose_place_another_took_gets_it_back_when_that_one_ends() -> 
     play(scenario)
 
 
-def test_a_forged_birth_that_the_broker_kept_does_not_win_when_the_daemon_was_away_from_it() -> None:
+def test_a_retained_forged_birth_message_does_not_win_after_a_reconnect_of_the_daemon() -> None:
     async def scenario(world: World) -> None:
         await world.agent("real")
         await world.lives("real")
@@ -257,7 +257,7 @@ def test_a_forged_birth_that_the_broker_kept_does_not_win_when_the_daemon_was_aw
     play(scenario)
 
 
-def test_births_again_and_again_neither_hold_up_who_follows_nor_push_out_who_answers() -> None:
+def test_repeated_birth_messages_neither_delay_the_next_agent_nor_replace_one_that_answers() -> None:
     async def scenario(world: World) -> None:
         first = await world.agent("first")
         await world.lives("first")

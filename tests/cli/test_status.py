@@ -71,7 +71,7 @@ def test_a_switch_is_up_or_down_or_owned_by_a_host(switch: dict[str, Any], row: 
     assert switch_row(switch) == row
 
 
-def test_an_overrun_stands_in_the_status_with_what_was_lost() -> None:
+def test_the_status_has_an_overrun_with_the_lost_crossconnects() -> None:
     overrun = {"wall_ns": 1_700_000_000_000_000_000, "reconfiguration": "k3v9", "lost": ["1A-7B"], "window_s": 0.0042}
     (parts,) = overrun_lines({**UP, "overruns": [overrun]})
     said = (
@@ -147,14 +147,14 @@ def test_a_host_that_is_heard_says_its_clock_and_its_carriers() -> None:
     assert host_row(HOST, connected=True) == ("h0", "up", "+5.000000 s ± 12 µs", "1 of 2")
 
 
-def test_a_clock_that_was_stepped_stands_in_the_row_of_its_host() -> None:
+def test_a_step_of_the_clock_is_in_the_row_of_its_host() -> None:
     clock = {**CLOCK, "via": "udp", "steps": 2, "step": {"by_ns": -30 * 10**9}}
     assert str(host_row({**HOST, "clock": clock}, connected=True)[2]).endswith("µs, stepped 2 times, last by -30.000 s")
     quiet = {**CLOCK, "via": "udp", "steps": 0, "step": None}
     assert str(host_row({**HOST, "clock": quiet}, connected=True)[2]).endswith("µs")
 
 
-def test_carriers_that_nobody_told_since_it_is_back_are_unknown() -> None:
+def test_carriers_not_reported_since_the_reconnect_are_unknown() -> None:
     ports = {"eth0": {"carrier": None}, "eth1": {"carrier": True}}
     assert host_row({**HOST, "ports": ports}, connected=True)[-1] == "1 of 2, 1 unknown"
 

@@ -50,7 +50,7 @@ async def test_a_cut_stream_is_taken_up_where_it_broke(kind: Any, server: Script
 
 
 @both
-async def test_a_daemon_that_does_not_answer_is_told_of_once_and_its_return_too(kind: Any, server: Script) -> None:
+async def test_a_daemon_that_does_not_answer_is_reported_once_and_so_is_its_return(kind: Any, server: Script) -> None:
     said: list[str] = []
     server.answers = [event("b.1"), "", "", event("b.2"), event("b.3")]
     await read(kind, server.url, 3, say=said.append)
@@ -61,7 +61,7 @@ async def test_a_daemon_that_does_not_answer_is_told_of_once_and_its_return_too(
 
 
 @both
-async def test_a_stream_that_is_taken_up_at_once_is_nothing_to_tell_of(kind: Any, server: Script) -> None:
+async def test_a_stream_that_reconnects_at_once_is_not_reported(kind: Any, server: Script) -> None:
     said: list[str] = []
     server.answers = [event("b.1"), event("b.2"), event("b.3")]
     await read(kind, server.url, 3, say=said.append)

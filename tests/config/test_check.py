@@ -77,7 +77,7 @@ def test_a_check_takes_work_in_line_with_the_ports(
     assert four < 4.6 * one, f"{four / one:.2f} times the work for four times the ports"
 
 
-def test_a_misspelt_section_is_said_and_nothing_that_hangs_on_it(tmp_path: Path, specs: Specs) -> None:
+def test_a_misspelt_section_is_reported_without_its_consequences(tmp_path: Path, specs: Specs) -> None:
     text = _star(3, 2)
     for section, wrong in (("fibres", "fibers"), ("hosts", "host"), ("switches", "swiches")):
         path = tmp_path / f"{wrong}.yaml"

@@ -395,7 +395,7 @@ def test_an_end_that_two_demands_want_is_named() -> None:
         composite.compile([pair("1A-1B"), pair("1A-2B")], {})
 
 
-def test_a_demand_without_a_way_is_told_apart() -> None:
+def test_a_demand_without_a_path_has_an_error_of_its_own() -> None:
     composite = composed({"s1": "1x2", "s2": "1x2"}, [], {"1A": "s1.in", "2A": "s2.in", "1B": "s1.1", "2B": "s2.1"})
     with pytest.raises(ConflictError, match="sel: cannot make 1A-2B: no path leads inside from 1A to 2B"):
         composite.compile([pair("1A-2B")], {})

@@ -131,7 +131,7 @@ def test_port_set_aside_is_not_used_and_named(star: Star) -> None:
         Fabric(testbed).route(Link.parse("h0.eth0<->h1.eth0"))
 
 
-def test_trunk_set_aside_is_gone_round(make: Make) -> None:
+def test_a_path_avoids_a_spare_trunk(make: Make) -> None:
     testbed = make(TWO_SWITCHES + "  - ocs1.7 <-> ocs2.7\n  - ocs1.8 <-> ocs2.8\nports: {ocs1.7: {state: spare}}\n")
     routed = Fabric(testbed).route(Link.parse("h0.eth0<->h2.eth0"))
     assert crossconnects(routed) == [["ocs1:1A-8B", "ocs2:8A-1B"], ["ocs2:1A-8B", "ocs1:8A-1B"]]

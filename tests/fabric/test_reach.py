@@ -66,6 +66,6 @@ def test_a_ring_of_fibres_ends(make: Make) -> None:
     assert reached(testbed, "ocs1:8A-8B", {}) == {"h0.eth0", "h0.eth1", "h1.eth0", "h1.eth1"}
 
 
-def test_what_stands_and_is_dark_now_counts_as_passing(make: Make) -> None:
+def test_an_existing_crossconnect_that_is_dark_counts_as_passing_light(make: Make) -> None:
     testbed = make(TWO_SWITCHES.replace("model: one-way", "model: both-ways"))
     assert reached(testbed, "ocs1:1A-8B", state(ocs1="1A-8B", ocs2="8A-2B")) == {"h0.eth0", "h1.eth1"}

@@ -159,7 +159,7 @@ def test_one_that_is_tried_now_is_given_up_when_that_try_is_over_and_not_those_o
     run_virtual(main())
 
 
-def test_a_bug_on_the_way_of_one_keeps_no_other_from_its_turn() -> None:
+def test_a_bug_in_one_recovery_does_not_stop_the_others() -> None:
     async def main() -> None:
         told = list[str]()
         async with recovery_of(journal_of(*SWITCHES), told, bug_at="r-ocs1") as recovery:

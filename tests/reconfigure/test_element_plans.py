@@ -225,7 +225,7 @@ def test_demands_that_conflict_are_refused_before_a_switch_is_read(banyan: Testb
         plan(banyan, "sel:3A-1B")
 
 
-def test_what_stands_stays_and_what_would_end_it_is_refused(banyan: Testbed) -> None:
+def test_existing_crossconnects_stay_and_a_demand_that_would_end_them_is_refused(banyan: Testbed) -> None:
     there = {"osw1": "1A-1B"}
     assert moves(plan(banyan, "sel:2A-4B", **there)) == {"p1": "-in-1 +in-2"}
     with pytest.raises(RefusedError, match=r"2A-2B, 1A-1B at once.*1A-1B stands already; free it first"):

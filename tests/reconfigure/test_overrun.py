@@ -34,7 +34,7 @@ def exchange(before: str | None, commanded_ns: int = 4_000_000) -> Exchange:
         (moves(add="1A-2B"), None, ""),  # this switch does not tell
     ],
 )
-def test_what_stood_where_we_drive_and_was_not_planned_against_was_taken(
+def test_an_unplanned_crossconnect_at_a_driven_end_counts_as_taken(
     move: SwitchMoves, before: str | None, lost: str
 ) -> None:
     assert taken_crossconnects(move, exchange(before)) == pairs(lost)

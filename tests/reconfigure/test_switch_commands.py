@@ -348,7 +348,7 @@ def test_what_was_to_stay_and_has_failed_does_not_hold_up_the_way_back() -> None
     run_virtual(main())
 
 
-def test_the_way_on_makes_what_was_to_stay_and_is_gone() -> None:
+def test_the_way_on_makes_crossconnects_again_that_were_to_stay_and_are_lost() -> None:
     """A unit that does not latch and lost its power has nothing left of it."""
 
     async def main() -> None:

@@ -73,7 +73,7 @@ def test_reserve_on_a_full_disk_holds_nothing(small_disk: Path) -> None:
     assert not (small_disk / "reserve").exists()
 
 
-def test_reserve_of_an_earlier_life_is_there_for_the_next_one_on_a_full_disk(small_disk: Path) -> None:
+def test_the_reserve_of_an_earlier_process_is_found_by_the_next_one_on_a_full_disk(small_disk: Path) -> None:
     Reserve(small_disk / "reserve").hold()
     risen = Reserve(small_disk / "reserve")
     risen.hold()

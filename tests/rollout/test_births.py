@@ -76,7 +76,7 @@ async def agent(url: str) -> AsyncIterator[Agent]:
     await asyncio.wait([running])
 
 
-async def test_a_new_life_is_awaited_and_the_one_before_is_not_taken_for_it(url: str, agent: Agent) -> None:
+async def test_a_new_boot_is_awaited_and_the_previous_one_does_not_count(url: str, agent: Agent) -> None:
     await agent.say("first")
     async with Births.open("lab", url) as births:
         assert (births.boot("h0"), births.is_up("h0")) == ("first", True)

@@ -39,7 +39,7 @@ async def test_the_daemon_is_asked_after_each_host_was_looked_at() -> None:
     assert [one.light for one in second.findings if one.subject == "clock"] == ["green"]
 
 
-async def test_a_broker_that_nobody_named_is_said_once_and_not_laid_on_the_agent_file(
+async def test_an_unknown_broker_is_reported_once_and_not_as_a_fault_of_the_agent_file(
     sshd: Any, tmp_path: Path
 ) -> None:
     doctor = Doctor(

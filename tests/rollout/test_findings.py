@@ -201,7 +201,7 @@ def test_a_unit_that_is_not_well_says_why_with_the_agents_last_words(
         (None, "green", "ens1f0, carrier up at its birth"),
     ],
 )
-def test_a_port_has_the_carrier_of_now_and_not_that_of_the_birth(
+def test_a_port_has_its_present_carrier_and_not_that_of_the_birth_message(
     links: dict[str, str] | None, light: str, words: str
 ) -> None:
     found = of_birth(HOST, BIRTH, ours="0.1.0", daemon=None, links=links)

@@ -198,7 +198,7 @@ def test_a_neighbour_that_stays_away_is_said_and_the_switch_stays_set(tmp_path: 
     play(tmp_path, act)
 
 
-def test_what_stands_already_is_answered_at_once_and_sends_nothing(tmp_path: Path) -> None:
+def test_a_selection_that_is_set_already_is_answered_at_once_without_commands(tmp_path: Path) -> None:
     async def act(one: Scene) -> None:
         answer = await one.select("h0", 1)
         assert answer["outcome"] == "up"
@@ -308,7 +308,7 @@ def test_a_next_selection_without_end_does_not_take_the_carrier_of_the_last_one_
     play(tmp_path, act)
 
 
-def test_a_new_life_of_an_agent_has_a_new_epoch_and_the_old_one_is_refused(tmp_path: Path) -> None:
+def test_a_restarted_agent_gets_a_new_epoch_and_the_old_one_is_refused(tmp_path: Path) -> None:
     async def act(one: Scene) -> None:
         assert (await one.select("h0", 1, epoch=1))["outcome"] == "up"
         one.world.kill(agent_node("h0"))
@@ -447,7 +447,9 @@ class Synced(World):
         return msgspec.structs.replace(config, spool=msgspec.structs.replace(config.spool, sync=SpoolSync.SECOND))
 
 
-def test_a_selection_that_its_agent_was_killed_in_is_told_by_the_next_with_what_stands(tmp_path: Path) -> None:
+def test_a_selection_of_a_killed_agent_is_reported_by_the_next_one_with_the_present_crossconnects(
+    tmp_path: Path,
+) -> None:
     async def act(one: Scene) -> None:
         job = await one.job("h0")
         job.say({"set": {"tx0": "in-2", "rx0": "in-2"}, "within_s": 30})  # h1 stays: it waits for carrier
@@ -477,7 +479,7 @@ def test_a_selection_that_its_agent_was_killed_in_is_told_by_the_next_with_what_
     play(tmp_path, act, world=Synced)
 
 
-def test_an_answered_selection_is_told_once_by_its_own_agent_and_by_no_later_one(tmp_path: Path) -> None:
+def test_an_answered_selection_is_reported_once_by_its_own_agent_only(tmp_path: Path) -> None:
     async def act(one: Scene) -> None:
         await one.both(2)
         await asyncio.sleep(2)
@@ -605,7 +607,7 @@ def test_a_client_that_asks_without_end_and_never_listens_is_not_read_on(tmp_pat
     play(tmp_path, act)
 
 
-def test_a_socket_that_cannot_listen_and_one_that_can_again_are_told_in_a_birth(tmp_path: Path) -> None:
+def test_a_birth_message_says_whether_the_select_socket_listens(tmp_path: Path) -> None:
     async def act(one: Scene) -> None:
         def why_not() -> str:
             assert one.world.daemon is not None

@@ -101,7 +101,7 @@ def test_kept_link_goes_on_being_ready(links: Links, ready: Series) -> None:
     assert ready.value(LINK) == 1
 
 
-def test_kept_link_of_before_the_daemon_is_told_by_its_timeline(ready: Series) -> None:
+def test_kept_link_from_before_the_daemon_is_known_by_its_timeline(ready: Series) -> None:
     links = Links(ready)
     links.begin("r1", [(LINK, True, PAIRS)], [])
     assert ready.value(LINK) is None

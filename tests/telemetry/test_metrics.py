@@ -143,7 +143,7 @@ def test_events_of_an_earlier_boot_change_nothing_of_the_present_one(metrics: Me
     assert value(metrics, "hwd_rdma_port_active", host="h0", device="enp65s0f0") == 1
 
 
-def test_port_that_a_new_birth_does_not_name_is_gone(metrics: Metrics, rack: None, tell: Tell) -> None:
+def test_a_port_that_a_new_birth_message_does_not_name_is_removed(metrics: Metrics, rack: None, tell: Tell) -> None:
     tell("host.birth", host="h0", boot="c", version="0.1.0", ports={})
     assert value(metrics, "hwd_nic_carrier", host="h0", device="enp65s0f0") is None
 

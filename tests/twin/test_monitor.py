@@ -96,14 +96,14 @@ async def test_a_change_is_told_between_the_question_and_the_answer(monitor: Mac
     assert asked_ns <= before_ns < answered_ns <= after_ns
 
 
-async def test_a_change_that_nobody_can_see_is_told_at_once(monitor: MachineMonitor) -> None:
+async def test_a_change_without_a_machine_is_reported_at_once(monitor: MachineMonitor) -> None:
     told: list[tuple[int, int]] = []
     monitor.set("hwd-eth0", up=True, told=lambda *stamps: told.append(stamps))
     ((before_ns, after_ns),) = told
     assert before_ns == after_ns
 
 
-async def test_a_change_is_told_of_a_machine_that_ends_before_it_answers(
+async def test_a_change_is_reported_if_the_machine_ends_before_its_answer(
     monitor: MachineMonitor, tmp_path: Path
 ) -> None:
     told: asyncio.Queue[tuple[int, int]] = asyncio.Queue()

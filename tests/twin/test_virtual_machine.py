@@ -108,7 +108,7 @@ def test_what_is_missing_is_said(
         prepare_machine(testbed, host, rack=up, daemon=daemon, run_dir=tmp_path, nic="virtio-net-pci")
 
 
-def test_a_broker_elsewhere_is_told_as_it_is(testbed: Testbed, rack: RackPlace, tmp_path: Path) -> None:
+def test_the_url_of_a_remote_broker_is_passed_unchanged(testbed: Testbed, rack: RackPlace, tmp_path: Path) -> None:
     daemon = replace(DAEMON, mqtt="mqtts://broker.lab:8883")
     with pytest.raises(HwdError, match="cannot get its tap device"):
         prepare_machine(testbed, "h0", rack=rack, daemon=daemon, run_dir=tmp_path, nic="virtio-net-pci")

@@ -78,7 +78,7 @@ class HostClock:
             await self._port.face_broker()
 
     def close(self) -> None:
-        """Answer by UDP no more."""
+        """Stop answering over UDP."""
         if self._port is not None:
             self._port.close()
 

@@ -30,7 +30,7 @@ from hwd_drivers.core.errors import LinkError, ProtocolError
 from hwd_drivers.core.reason import reason_of
 
 FAREWELL_S: Final = 1.0
-"""Longest time that an agent that stops takes to publish that."""
+"""Time limit for an agent that stops to publish its state `down`."""
 GATHER_S: Final = 0.02
 """Changes of the inventory within this time make one birth message."""
 PAYLOAD_MOST_BYTES: Final = 1 << 20
@@ -151,7 +151,7 @@ class Agent:
 
     @property
     def waiting(self) -> bool:
-        """Whether the daemon has not acknowledged all events."""
+        """Whether some events are not acknowledged by the daemon."""
         return self._spool.oldest_seq < self._spool.next_seq
 
     @property
@@ -160,7 +160,7 @@ class Agent:
         return self._garbage
 
     async def run(self) -> None:
-        """Live until cancelled."""
+        """Run until cancelled."""
         for leaf, handler in (("clock", self._on_clock), ("command", self._on_command), ("ack", self._on_ack)):
             self._bus.subscribe(self._topic(leaf), self._contained(handler))
         self._bus.on_up(self._on_up)
@@ -278,7 +278,7 @@ class Agent:
     def _on_command(self, incoming: Incoming) -> None:
         message = self._decode(incoming)
         match message:
-            case wire.Command() if incoming.retained:  # a command is never meant for later subscribers
+            case wire.Command() if incoming.retained:  # commands are for present subscribers
                 self._garbage += 1
             case wire.Command():
                 self._spawn(self._do(message), f"command-{message.verb}")

@@ -166,7 +166,7 @@ class Commands:
         for reconfiguration, others in list(self._observed.items()):
             self._observed[reconfiguration] = tuple(port for port in others if port not in ports)
         self._observed[asked.reconfiguration] = ports
-        if len(self._observed) > REMEMBERED:  # nobody settled it
+        if len(self._observed) > REMEMBERED:  # no `settle` came
             oldest = next(iter(self._observed))
             self._end(oldest)
             del self._observed[oldest]

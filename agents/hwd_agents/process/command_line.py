@@ -16,7 +16,7 @@ from hwd_drivers.core.offload import ThreadOffload
 
 
 def main() -> None:
-    """Do as sys.argv says."""
+    """Run the command in sys.argv."""
     if sys.argv[1:2] == ["put-back"]:
         del sys.argv[1]
         typer.run(put_back)

@@ -214,7 +214,7 @@ class Settings:
         return renewed
 
     def _forget_of_another_life(self, life: str) -> None:
-        """The settings ended with the kernel that had them; other values were set by somebody else since."""
+        """Forget settings that ended with an earlier boot of the kernel: others have set the present values."""
         gone = [
             entry
             for entry in self._journal.held
@@ -276,7 +276,7 @@ class Settings:
 
 
 def _is_of_another(entry: JournalSetting, life: str) -> bool:
-    """Where both are known."""
+    """Whether it was set in another boot of the kernel; False where either boot is unknown."""
     return bool(entry.life) and bool(life) and entry.life != life
 
 

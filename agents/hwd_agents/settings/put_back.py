@@ -11,7 +11,7 @@ from hwd_drivers.core.errors import FailedError
 
 
 async def put_back_all(config: AgentConfig, folder: Path, sources: Sources, clock: Clock) -> list[str]:
-    """Put them back, last change first; returns each in words. `folder` is the spool's, locked by the caller.
+    """Put them back, last change first; returns a text for each. `folder` is the spool's, locked by the caller.
 
     Raises FailedError with those that are left, and why.
     """

@@ -9,7 +9,7 @@ from hwd_drivers.core.clock import Clock
 
 SOURCE: Final = "settings"
 AGAIN_S: Final = 10.0
-"""A setting that could not be put back is tried again so often."""
+"""Interval of attempts to put back a setting after a failure."""
 LOOK_S: Final = 60.0
 """Poll interval: the kernel of a twin host may restart without a notice."""
 

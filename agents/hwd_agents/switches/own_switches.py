@@ -49,7 +49,7 @@ class OwnSwitches:
 
         def set_mark(name: str, value: dict[str, Any]) -> None:
             keep(name, value)
-            spool.sync()  # before the daemon hears of it
+            spool.sync()  # before the daemon is informed
 
         origin = "measured" if config.sources.twin is None else "twin"
         self._on_change = on_change
@@ -88,12 +88,12 @@ class OwnSwitches:
         return [(SELECTIONS, self._selections.run), (SOCKET, self._socket.run), *self._switches.runs().items()]
 
     def notes(self) -> dict[str, SwitchNote]:
-        """For the birth."""
+        """The notes of the switches, for the birth message."""
         return self._switches.notes()
 
     @property
     def verbs(self) -> Mapping[str, Verb]:
-        """What the daemon may ask about them."""
+        """The handlers of the daemon's commands about them, by verb."""
         return {"delegate": self._delegate, "take-back": self._take_back}
 
     async def _delegate(self, arguments: dict[str, Any]) -> dict[str, Any]:

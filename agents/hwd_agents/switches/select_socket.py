@@ -171,7 +171,7 @@ class _Session(asyncio.Protocol):
             self._transport.abort()
 
     def _go_on(self) -> None:
-        """Start the requests that were read; stop reading from a client that does not read its answers."""
+        """Start the received requests; stop reading from a client that does not read its answers."""
         while self._lines and self._pending < PENDING_MOST and not self._full:
             self._pending += 1
             self._spawn(self._do(self._lines.popleft()), "selection")

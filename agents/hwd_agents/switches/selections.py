@@ -336,7 +336,7 @@ class Selections:
             change.told.now = [str(one.crossconnect) for one in readings]
 
     def _unknown(self, begun: "_Begun") -> Selected:
-        """The end of a selection that nobody saw, by the present reports of its switches."""
+        """The outcome of a selection whose agent was killed, from the present reports of its switches."""
         now_ns, stands = self._clock.monotonic_ns(), []
         for name, one in begun.what.switches.items():
             found = self._switches.crossconnects(name) if name in self._turns else None
@@ -371,7 +371,7 @@ def _epoch_of(request: Request, switch: str) -> int | None:
 
 
 def _cause(name: str, error: Exception) -> str:
-    """In words."""
+    """The cause of an error as text."""
     if isinstance(error, HwdError | OSError):
         return str(error)
     log.error("%s: bug in its driver", name, exc_info=error)

@@ -10,13 +10,13 @@ class Flaps:
         self._since_ns = 0
 
     def count(self, falls: int, earliest_ns: int) -> None:
-        """The carrier fell so often, not before `earliest_ns`."""
+        """Count falls of the carrier, none of them before `earliest_ns`."""
         if falls and not self._counted:
             self._since_ns = earliest_ns
         self._counted += falls
 
     def see(self) -> None:
-        """A fall of the port was seen."""
+        """Record a seen fall of the port."""
         self._seen += 1
 
     def unseen(self) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Monitors: a module's measurements of itself, and whether they changed enough to be reported again."""
+"""Monitors: a module's measurements of itself, and whether they changed enough for another report."""
 
 from typing import Any, Final
 

@@ -105,7 +105,7 @@ class PutBackData(msgspec.Struct, frozen=True, kw_only=True):
 class MonitorData(msgspec.Struct, frozen=True, kw_only=True):
     """The monitors of a module, by lane; null where it does not measure a quantity.
 
-    The last two fields are about the sampling, in births only.
+    The last two fields are about the sampling, in birth messages only.
     """
 
     rx_power_dbm: Lanes

@@ -1,4 +1,4 @@
-"""The inventory in a birth: kernel, machine, modules, NICs, spool.
+"""The inventory in a birth message: kernel, machine, modules, NICs, spool.
 
 An unknown value is null; an older agent leaves fields out.
 """

@@ -1,4 +1,4 @@
-"""The parts of a birth: ports, settings that runs have changed, the host's own switches, and its clocks."""
+"""The parts of a birth message: ports, settings that runs have changed, the host's own switches, and its clocks."""
 
 from typing import Annotated
 

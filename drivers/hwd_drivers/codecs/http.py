@@ -23,7 +23,7 @@ HEAD_LIMIT_BYTES: Final = 64 << 10
 BODY_LIMIT_BYTES: Final = 4 << 20
 """Largest body: all crossconnects of a switch of 512 ports with their details make 150 kB."""
 WAITING_LIMIT_BYTES: Final = HEAD_LIMIT_BYTES + BODY_LIMIT_BYTES
-"""Most bytes of requests that wait for the answer to the one before them; noticed a sixteenth later at the latest."""
+"""Most bytes of requests that wait for an earlier answer; the excess is detected within a sixteenth more."""
 
 Headers = tuple[tuple[str, str], ...]
 """Names in lower case with their values, in order."""

@@ -123,4 +123,4 @@ async def bench_of(
 
 
 def _no_documents(document: Document) -> None:
-    """The suite looks at the device itself."""
+    """Discard documents: the suite reads the device itself."""

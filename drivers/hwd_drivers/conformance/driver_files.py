@@ -1,4 +1,4 @@
-"""Files of a driver beside its code: README, captures, and the record of its runs on glass."""
+"""Files that belong to a driver: README, captures, and the record of its runs on real units."""
 
 import json
 import sys

@@ -21,7 +21,7 @@ from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtua
 CHECK_S: Final = 900.0
 """Limit for one check, in virtual time; a check of 200 rounds that each end at their deadline needs 400 s."""
 AT_ONCE: Final = 16
-"""Checks in real time that go on together: all of NETCONF's take 7 s of a core."""
+"""Checks that run at the same time in real time: all of NETCONF's take 7 s of a core."""
 REAL_CHECK_S: Final = 180.0
 """Limit for one check of a driver that works in threads."""
 
@@ -29,7 +29,7 @@ REAL_CHECK_S: Final = 180.0
 def examine(
     spec: DriverSpec, *, up_to: Quality = Quality.PLATINUM, on: Sequence[Simulated] | None = None
 ) -> Iterator[Result]:
-    """Each check of each model on each way, as they end, or on these twins; then what lies beside the code."""
+    """Yield the result of each check, for each model or these twins on each kind of connection; then those of files."""
     twins = [Simulated.of(spec, model) for model in spec.models] if on is None else on
     wanted = [(twin, way, check) for twin in twins for way, check in cases(up_to=up_to)]
     told: set[str] = set()
@@ -42,7 +42,7 @@ def examine(
 
 
 def examine_one(spec: DriverSpec, model: str, way: Way, check: Check) -> Result:
-    """One check on the driver's own twin, which lives for it alone."""
+    """Run one check on a twin of the driver that is made for it only."""
     main = _examined(Simulated.of(spec, model), way, check, set())
     return asyncio.run(main) if spec.threads else run_virtual(main)
 
@@ -78,7 +78,7 @@ async def _examined(twin: Simulated, way: Way, check: Check, told: set[str]) -> 
 
 
 async def examine_on(bench: Bench, driver: str, model: str, check: Check) -> Result:
-    """One check on a bench that is there, such as one on glass."""
+    """Run one check on an existing bench, such as a real unit."""
     return await _result(driver, model, bench.way, check, lambda: _within(REAL_CHECK_S, check, bench), set())
 
 
@@ -111,7 +111,7 @@ async def _within(limit_s: float, check: Check, bench: Bench) -> str | None:
 async def _result(
     driver: str, model: str, way: Way, check: Check, work: Callable[[], Awaitable[str | None]], told: set[str]
 ) -> Result:
-    """Fail for an exception that nobody caught in driver or twin; each is printed once, then is in `told`."""
+    """Run `work`; an uncaught exception in driver or twin is a failure. `told`: those that were printed already."""
     loop = asyncio.get_running_loop()
     started_s = loop.time()
     with overhear(told) as overheard:

@@ -34,7 +34,7 @@ ENOUGH: Final = 5
 
 
 async def check_move(bench: Bench) -> None:
-    """Crossconnects that exchange their ends in one change are then as wanted; others stay."""
+    """One change can exchange the ends of crossconnects; the others stay."""
     full, moved = bench.arrangements.full, bench.arrangements.moved
     async with at_rest(bench) as device:
         await arrange(device, bench.arrangements.rest, full)

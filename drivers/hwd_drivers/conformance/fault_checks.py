@@ -31,7 +31,7 @@ LATE_S = 0.2
 
 
 async def check_slow_device(bench: Bench) -> str | None:
-    """Late answers are read as the right ones."""
+    """Late answers are read correctly."""
     if bench.twin is None:
         return GLASS
     rest, one = bench.arrangements.rest, bench.arrangements.one

@@ -17,7 +17,7 @@ from hwd_drivers.devices.abilities import Attenuators, PortOverrides, PowerReadi
 
 INPUT_DBM = 1.0
 NEAR_DB = 0.2
-"""More than noise and rounding to a tenth change a reading."""
+"""In dB: more than noise and rounding to a tenth can change a reading."""
 SETTLED_S = 1.0
 """Added to the stated settling time: the longest default averaging time of a twin's monitor."""
 LEVEL_DBM = -12.0

@@ -1,4 +1,4 @@
-"""Quality of a driver: bronze to platinum, from the results of its checks and from what lies beside its code."""
+"""Quality of a driver: bronze to platinum, from the results of its checks and from its other files."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,18 +10,18 @@ from hwd_drivers.transports.rough import Way
 
 
 class Quality(StrEnum):
-    """What may be expected of a driver; each has all of those before it."""
+    """What may be expected of a driver; each level includes all lower ones."""
 
     NONE = "none"
-    """It does not do the least."""
+    """It does not reach bronze."""
     BRONZE = "bronze"
-    """On a way without trouble: identity, capabilities, crossconnects made, removed and read, deadlines, refusals."""
+    """On a perfect connection: identity, capabilities, crossconnects made, removed and read, deadlines, refusals."""
     SILVER = "silver"
-    """On all ways (bytewise, slow, lossy, dying): moves, parallel and abandoned exchanges, garbage, its claims."""
+    """On every kind of connection (see `Way`): moves, parallel and abandoned exchanges, garbage, its claims."""
     GOLD = "gold"
-    """Faults of the device, and light where it can tell of it; captures and a README lie beside it."""
+    """Faults of the device, and light where it reports it; the driver has captures and a README."""
     PLATINUM = "platinum"
-    """A change tells what the switch had before; and it passed on glass."""
+    """A change reports the state before it; and the checks passed on a real unit."""
 
 
 QUALITIES: Final = tuple(Quality)
@@ -32,13 +32,13 @@ class Outcome(StrEnum):
     """How one check ended."""
 
     PASSED = "passed"
-    """As it must be."""
+    """The driver passed the check."""
     FAILED = "failed"
     """The text says what was found."""
     NOT_APPLICABLE = "not applicable"
     """The switch has nothing that could be checked so; the text says why."""
     MISSING = "missing"
-    """Something that should lie beside the driver is not there."""
+    """A required file of the driver is missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class Result:
 
 
 def needed_for(check: Check, way: Way) -> Quality:
-    """What the driver cannot be without passing this check on this way."""
+    """The lowest quality that needs this check on this kind of connection."""
     if check in PLATINUM:
         return Quality.PLATINUM
     if check in GOLD:
@@ -79,7 +79,7 @@ def cases(*, up_to: Quality = Quality.PLATINUM) -> tuple[tuple[Way, Check], ...]
 
 
 def quality(results: Iterable[Result]) -> Quality:
-    """The highest without a check that failed or a thing that is missing; NONE where nothing was checked."""
+    """The highest quality without a failed check or a missing file; NONE where nothing was checked."""
     known = list(results)
     reached = Quality.NONE
     for candidate in QUALITIES[1:]:

@@ -1,4 +1,4 @@
-"""Simulated: one twin for the checks, with all that it is told to be."""
+"""Simulated: the settings of one twin for the checks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from hwd_drivers.twins.timing import SwitchTiming, find_timing
 
 SEED: Final = 7
 LOGIN: Final = "bench"
-"""User and password where nobody says others; a twin takes any that it was not told of."""
+"""Default user and password; a twin without configured ones accepts any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class Simulated:
 
     @classmethod
     def of(cls, spec: DriverSpec, model: str) -> Self:
-        """A model at the size that its driver is checked with, and nothing said of the rest."""
+        """A model at the size that its driver is checked with, and defaults for the rest."""
         return cls(
             spec=spec, model=model, capabilities=spec.capabilities(model, spec.sizes.get(model)), options=spec.options()
         )

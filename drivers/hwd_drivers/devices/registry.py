@@ -211,7 +211,7 @@ def _package(point: EntryPoint) -> str:
 
 
 def _in_one_line(error: Exception) -> str:
-    """Kind and words; a SyntaxError without its place, which is told by itself."""
+    """Type and message; a SyntaxError without its place, which `_place` returns."""
     words = error.msg if isinstance(error, SyntaxError) else str(error)
     return f"{type(error).__name__}: {' '.join(words.split())}"
 

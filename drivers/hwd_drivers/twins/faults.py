@@ -123,7 +123,7 @@ class Faults:
     # --- for front ends
 
     def take_change(self, changes: Sequence[ChangeT]) -> tuple[Sequence[ChangeT], Denial | None]:
-        """The part of a change to do, and the denial to answer then; None: acknowledge all. This uses up the faults."""
+        """The part of a change to execute, and the denial to answer (None: acknowledge). This uses up the faults."""
         denial = self.take_denial()
         partial, self.partial_next = self.partial_next, None
         if partial is not None:

@@ -37,7 +37,7 @@ class Admission:
     rights: UserRights | None = None
 
     def password_matches(self, user: str | None, password: str | None) -> bool:
-        """Whether this is the password of this user; compared in constant time."""
+        """Whether the password of this user is right; compared in constant time."""
         expected = self.users.get(user or "", "")
         right = hmac.compare_digest(expected.encode(), (password or "").encode())
         return not self.users or (right and user in self.users)
@@ -68,9 +68,9 @@ class Admission:
 
 
 def _wrong_topic(topic: str) -> str:
-    """What no topic of a message may have (MQTT 3.1.1, 4.7); empty where it is right. amqtt checks it of PUBLISH only.
+    """What is wrong with the topic of a message (MQTT 3.1.1, 4.7); empty where it is right. amqtt checks PUBLISH only.
 
-    Clients may end their session at such a message: with a retained will, each time that they connect.
+    Subscribers may disconnect on a wrong topic: after a retained will, each time that they connect.
     """
     if not topic:
         return "it is empty"
@@ -78,7 +78,7 @@ def _wrong_topic(topic: str) -> str:
 
 
 async def read_connect(packet: bytes) -> ConnectPacket:
-    """Decode a CONNECT. Raises ProtocolError where the packet is none."""
+    """Decode a CONNECT. Raises ProtocolError for any other packet."""
     try:
         return await ConnectPacket.from_stream(BufferReader(packet))
     except (AMQTTError, MQTTError, NoDataError) as error:

@@ -31,8 +31,8 @@ UNACKNOWLEDGED_MOST_MS: Final = 20_000
 """The kernel closes a connection whose client acknowledges no byte for this long. amqtt itself never drops a silent
 client."""
 CANCEL_AGAIN_S: Final = 0.5
-"""A client of amqtt may lose a cancellation: asyncio.wait_for of Python 3.11 does where it comes together with what is
-waited for."""
+"""A client of amqtt may lose a cancellation: asyncio.wait_for of Python 3.11 does where it comes together with the
+result."""
 PROBE_AFTER_S, PROBE_EVERY_S, PROBES = 10, 5, 2
 BACKLOG: Final = 128
 PACKET_MOST_BYTES: Final = (1 << 20) + 1024
@@ -42,14 +42,14 @@ CONNECT_WITHIN_S: Final = 5.0
 """Clients send CONNECT right after they connect."""
 IDLE_GRACE_S: Final = 5
 """After the keep-alive of a client, before it is taken for lost. It sends PINGREQ when the keep-alive is over, and not
-before: without this time amqtt ends each connection that has nothing to say (MQTT 3.1.1, 3.1.2.10, has half as much).
+before: without this time amqtt ends each idle connection (MQTT 3.1.1, 3.1.2.10, has half as much).
 """
 UNKNOWN_MOST: Final = 64
 """Connections that have not sent CONNECT: with one more, the oldest is closed."""
 USER_MOST: Final = 32
 """Connections of one user. `hwd agent` and other clients use the daemon's user, too."""
 END_WITHIN_S: Final = 2.0
-"""The time limit for the end of a client, its will included, whose id another one takes."""
+"""The time limit to disconnect a client whose id another one uses, its will included."""
 
 
 @dataclass(slots=True, eq=False)

@@ -45,7 +45,7 @@ REST_EVERY: Final = 32
 def check_head(head: int, *, first: bool) -> None:
     """`head`: the first byte of a packet, the `first` of its connection or a later one.
 
-    Raises ProtocolError for what no client may send then.
+    Raises ProtocolError for a packet that a client may not send at this point.
     """
     kind, flags = head >> 4, head & 0x0F
     if first != (kind == CONNECT):
@@ -62,9 +62,9 @@ def check_head(head: int, *, first: bool) -> None:
 
 
 def check_packet(head: int, body: bytes) -> None:
-    """`head`: one that `check_head` took.
+    """`head`: the first byte of the packet, checked by `check_head`.
 
-    Raises ProtocolError where the body is not made of just the fields that it has to have (MQTT 3.1.1, 3).
+    Raises ProtocolError where the body has other fields than its type requires (MQTT 3.1.1, 3).
     """
     kind = head >> 4
     fields = _Fields(NAMES[kind], body)
@@ -182,7 +182,7 @@ class _Fields:
         return self._body[self._at - size : self._at]
 
     def data(self, what: str) -> bytes:
-        """With its length before it, in 2 bytes."""
+        """Read bytes that their length precedes, in 2 bytes."""
         return self.take(int.from_bytes(self.take(2, what)), what)
 
     def text(self, what: str) -> None:

@@ -1,4 +1,4 @@
-"""RackBroker: amqtt's broker without two faults, which are awaits amid subscriptions and wrong retained messages."""
+"""RackBroker: amqtt's broker without two faults: lost messages while clients connect, and wrong retained messages."""
 
 import asyncio
 import logging

@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 EVERY_S: Final = 60.0
 """The least time between two lines about one client and one reason; a line says how many refusals it stands for."""
 KEYS_MOST: Final = 64
-"""Names are invented by whoever connects: more than this many are counted together."""
+"""Clients choose their names: more than this many are counted together."""
 TEXT_MOST: Final = 100
 
 

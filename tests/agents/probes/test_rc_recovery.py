@@ -223,7 +223,7 @@ def test_a_kept_link_posts_nothing() -> None:
     run_virtual(main())
 
 
-def test_whoever_settles_waits_for_what_is_posted_and_no_longer_than_said() -> None:
+def test_settle_waits_for_posted_sends_up_to_its_limit() -> None:
     async def main() -> None:
         async with stage("h0", "h1") as one:
             link = await linked(one)

@@ -438,7 +438,7 @@ def test_what_the_daemon_did_not_acknowledge_is_sent_again_and_what_it_did_is_no
     run_virtual(main())
 
 
-def test_a_killed_agent_leaves_its_events_and_its_next_life_counts_what_nobody_saw() -> None:
+def test_a_killed_agent_leaves_its_events_and_the_next_one_counts_the_unseen_changes() -> None:
     async def main() -> None:
         async with lab() as one:
             one.acknowledges = False
@@ -505,7 +505,7 @@ def test_a_stale_reconfiguration_is_not_confirmed() -> None:
     run_virtual(main())
 
 
-def test_a_rack_that_is_away_is_said_in_the_birth_and_healed() -> None:
+def test_a_disconnected_rack_is_in_the_birth_message_until_it_reconnects() -> None:
     async def main() -> None:
         async with lab() as one:
             one.hosts["h0"].hang_up()
@@ -519,7 +519,7 @@ def test_a_rack_that_is_away_is_said_in_the_birth_and_healed() -> None:
     run_virtual(main())
 
 
-def test_an_interface_that_goes_and_comes_back_is_told_and_probed_again() -> None:
+def test_an_interface_that_is_removed_and_created_again_is_reported_and_probed() -> None:
     async def main() -> None:
         async with lab() as one:
             one.hosts["h0"].unplug("eth0")
@@ -549,7 +549,7 @@ def test_an_agent_that_is_told_to_stop_says_down() -> None:
     run_virtual(main())
 
 
-def test_an_acknowledgement_that_meets_its_farewell_is_left_to_its_next_life() -> None:
+def test_an_acknowledgement_during_the_stop_of_an_agent_is_left_to_its_next_start() -> None:
     """Its spool is closed by then."""
 
     async def main() -> None:

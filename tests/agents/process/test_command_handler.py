@@ -228,7 +228,7 @@ def test_delivered_again_while_it_is_done_and_after_it_gets_the_one_outcome() ->
     run_virtual(main())
 
 
-def test_an_observation_ends_by_itself_and_is_still_told() -> None:
+def test_an_observation_that_expired_is_still_returned() -> None:
     async def main() -> None:
         async with stage("h0", ports=2) as one:
             agent = await asked(one)

@@ -78,7 +78,7 @@ def test_what_is_wrong_is_said_with_file_and_place(tmp_path: Path, old: str, new
     assert str(caught.value).startswith(str(path))
 
 
-def test_a_broker_that_stands_in_a_file_is_read_each_time(tmp_path: Path) -> None:
+def test_a_broker_url_in_a_file_is_read_again_each_time(tmp_path: Path) -> None:
     place = tmp_path / "daemon.json"
     config = load_config(written(tmp_path, GOOD.replace("mqtt://127.0.0.1:1883", f"{{from: {place}}}")))
     with pytest.raises(LinkError, match="Is the daemon up"):

@@ -99,7 +99,7 @@ def test_what_was_there_at_first_counts_however_often_it_is_set() -> None:
     play(body)
 
 
-def test_killed_agent_puts_back_in_its_next_life() -> None:
+def test_settings_survive_a_killed_agent_and_are_restored_by_the_next_one() -> None:
     async def body(kept: Kept) -> None:
         await kept.settings.set("r1", "eth0", "mtu", 4200)
         await kept.settings.set("r2", "eth1", "mtu", 9000)

@@ -198,7 +198,7 @@ def test_a_limit_too_small_for_a_batch_is_refused() -> None:
 
 
 @given(data=st.data())
-def test_a_crash_at_any_byte_leaves_a_prefix_and_the_next_life_goes_on(data: st.DataObject) -> None:
+def test_a_crash_at_any_byte_leaves_a_prefix_and_the_next_boot_continues(data: st.DataObject) -> None:
     disk = MemoryDisk()
     one = spool(disk)
     ends: list[tuple[int, int, int]] = [(0, 1, 0)]  # file size, oldest held, newest held
@@ -241,7 +241,7 @@ def test_what_stands_behind_damage_is_found_and_what_it_took_is_told_in_its_plac
     assert [each.kind for each in again.batch("b1", after=0)].count("lost") == 2
 
 
-def test_what_damage_took_counts_once_also_where_its_place_is_dropped_in_a_later_life() -> None:
+def test_events_lost_to_damage_count_once_also_if_a_later_boot_drops_them() -> None:
     disk = MemoryDisk()
     first = spool(disk, limit_bytes=LIMIT_LEAST_BYTES)
     starts = []

@@ -21,7 +21,7 @@ def test_nothing_is_granted_at_first() -> None:
         epochs.check("sel0", None)
 
 
-def test_a_grant_is_durable_before_it_counts_and_ends_with_the_life_of_the_agent() -> None:
+def test_a_grant_is_durable_before_it_counts_and_ends_with_the_process_of_the_agent() -> None:
     marks: dict[str, dict[str, Any]] = {}
     epochs = made(marks)
     epochs.grant("sel0", 7)
@@ -49,7 +49,7 @@ def test_a_disk_that_fails_grants_nothing() -> None:
     assert epochs.granted("sel0") is None
 
 
-def test_what_is_taken_back_stays_so_over_a_new_life_and_is_one_switch_only() -> None:
+def test_a_taken_lease_stays_taken_after_a_restart_and_is_of_one_switch_only() -> None:
     marks: dict[str, dict[str, Any]] = {}
     epochs = made(marks)
     epochs.grant("sel0", 1)

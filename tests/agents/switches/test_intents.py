@@ -5,7 +5,7 @@ from typing import Any
 from hwd_agents.switches.intents import MARK, Intents
 
 
-def test_what_was_begun_and_not_ended_is_left_to_the_next_life() -> None:
+def test_selections_that_have_not_ended_are_known_to_the_next_process() -> None:
     marks: dict[str, dict[str, Any]] = {}
     first = Intents(marks, marks.__setitem__)
     first.begin("h0-1", {"what": 1})

@@ -99,7 +99,7 @@ def test_a_flap_that_the_kernel_counted_and_did_not_tell_is_found_by_looking() -
     run_virtual(main())
 
 
-def test_a_carrier_that_never_fell_is_kept_after_its_time_and_says_so() -> None:
+def test_a_carrier_that_does_not_fall_in_time_counts_as_never_lost() -> None:
     async def main() -> None:
         async with stage("h0") as one:
             seen = Waiting(one)
@@ -144,7 +144,7 @@ def test_a_port_whose_switch_stood_so_is_up_when_it_has_carrier() -> None:
     run_virtual(main())
 
 
-def test_a_flap_of_before_that_the_kernel_held_back_is_not_taken_for_one_of_now() -> None:
+def test_an_earlier_flap_whose_notice_was_delayed_does_not_count() -> None:
     async def main() -> None:
         async with stage("h0") as one:
             seen = Waiting(one)

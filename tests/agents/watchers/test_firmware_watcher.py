@@ -22,7 +22,7 @@ class Watched:
         one.run(self.firmware)
 
 
-def test_where_a_phy_stands_at_first_is_no_event() -> None:
+def test_the_first_state_of_a_phy_is_no_event() -> None:
     async def main() -> None:
         async with stage("h0") as one:
             one.hosts["h0"].phy("eth0", up=True)

@@ -47,7 +47,7 @@ def test_power_that_is_back_is_not_light_while_the_flag_is_set_again() -> None:
     assert found == [("dark", 0, 11), ("light", 20, 31)]
 
 
-def test_an_outage_between_two_samples_is_told_by_its_flag() -> None:
+def test_an_outage_between_two_samples_is_shown_by_its_flag() -> None:
     assert feed(sample(0), sample(10, lost=True), sample(20)) == [("dark", 0, 11), ("light", 0, 11)]
 
 

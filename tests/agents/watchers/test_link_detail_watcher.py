@@ -42,7 +42,7 @@ class Watched:
         self.changes += 1
 
 
-def test_where_a_link_stands_at_first_is_no_event_and_a_change_is_told_with_its_cause(ethtool: PlayedEthtool) -> None:
+def test_the_first_state_of_a_link_is_no_event_and_a_change_has_its_cause(ethtool: PlayedEthtool) -> None:
     async def main() -> None:
         async with stage() as one:
             ethtool.answers[ETH0] = link_state(up=True)

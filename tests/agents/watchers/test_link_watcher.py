@@ -48,7 +48,7 @@ class Watched:
         return sum(int(told.data.get("unseen", 0)) for told in self.ear.told)
 
 
-def test_where_it_stands_at_first_is_no_event_but_those_who_follow_are_called() -> None:
+def test_the_first_state_is_no_event_but_is_passed_to_the_callbacks() -> None:
     async def main() -> None:
         async with stage("h0") as one:
             one.hosts["h0"].carrier("eth0", up=True)
@@ -114,7 +114,7 @@ def test_a_change_with_flaps_before_it_counts_them() -> None:
     run_virtual(main())
 
 
-def test_flaps_while_no_agent_ran_are_counted_by_its_next_life() -> None:
+def test_flaps_while_no_agent_ran_are_counted_by_the_next_one() -> None:
     async def main() -> None:
         async with stage("h0") as one:
             first = Watched(one)
@@ -139,7 +139,7 @@ def test_flaps_while_no_agent_ran_are_counted_by_its_next_life() -> None:
     run_virtual(main())
 
 
-def test_counters_of_another_life_of_the_host_say_nothing_of_flaps() -> None:
+def test_counters_of_another_boot_of_the_host_count_no_flaps() -> None:
     async def main() -> None:
         async with stage("h0") as one:
             one.hosts["h0"].carrier("eth0", up=True, flaps=8)
@@ -163,7 +163,7 @@ def test_counters_of_another_life_of_the_host_say_nothing_of_flaps() -> None:
     run_virtual(main())
 
 
-def test_a_life_that_ends_under_the_watcher_is_no_storm_of_flaps() -> None:
+def test_counters_that_restart_during_the_watch_count_no_flaps() -> None:
     async def main() -> None:
         async with stage("h0") as one:
             seen = Watched(one)
@@ -236,7 +236,7 @@ def test_an_interface_that_was_made_anew_between_two_looks_is_told_as_present_ag
     run_virtual(main())
 
 
-def test_whoever_is_killed_between_two_words_has_its_changes_counted_by_the_next_life() -> None:
+def test_changes_of_a_killed_watcher_are_counted_by_the_next_one() -> None:
     async def main() -> None:
         async with stage("h0") as one:
             one.hosts["h0"].carrier("eth0", up=True, flaps=4)
@@ -275,7 +275,7 @@ def _changes(ear: Ear) -> int:
     return changes
 
 
-def test_an_interface_that_comes_after_the_start_is_told() -> None:
+def test_an_interface_created_after_the_start_is_reported() -> None:
     async def main() -> None:
         async with stage("h0", ports=0) as one:
             seen = Watched(one)
@@ -290,7 +290,7 @@ def test_an_interface_that_comes_after_the_start_is_told() -> None:
     run_virtual(main())
 
 
-def test_a_link_that_stayed_is_told_by_no_event_and_no_loss() -> None:
+def test_a_link_that_stayed_up_has_no_event_and_no_loss() -> None:
     async def main() -> None:
         async with stage("h0") as one:
             one.hosts["h0"].carrier("eth0", up=True, flaps=4)

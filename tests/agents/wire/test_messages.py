@@ -149,7 +149,7 @@ def test_birth_with_one_field_that_nobody_could_use_is_refused(path: str, value:
         decode(changed(path, value))
 
 
-def test_birth_of_an_agent_of_before_says_less() -> None:
+def test_birth_message_of_an_older_agent_lacks_newer_fields() -> None:
     data = msgspec.json.decode(encode(birth(found())))
     for added in ("settings", "switches", "v", "clocks", "clock"):
         del data[added]

@@ -155,7 +155,7 @@ async def test_another_host_leaves_no_will_in_this_ones_name(place: Place) -> No
         assert await heard(hwd, "hwd/1/lab/h1/birth") == []
 
 
-async def test_the_own_will_is_heard_before_the_next_life(place: Place) -> None:
+async def test_a_will_is_delivered_before_the_next_birth_message_of_that_client(place: Place) -> None:
     async with daemon(place) as hwd:
         await hwd.subscribe("hwd/1/lab/h0/+", qos=1)
         async with agent(place, will=aiomqtt.Will("hwd/1/lab/h0/state", b"lost", 1, True)) as first:

@@ -210,7 +210,7 @@ async def test_a_port_that_is_taken_is_said_and_the_agent_lives() -> None:
         assert port.why_not == f"cannot listen at 127.0.0.1 port {number}: Address already in use"
 
 
-async def test_a_broker_whose_place_is_not_known_yet_is_said() -> None:
+async def test_a_broker_of_unknown_address_is_reported() -> None:
     def broker() -> tuple[str, int] | None:
         raise ConfigError("daemon.json: cannot read the broker's address")
 

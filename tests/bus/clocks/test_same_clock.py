@@ -41,7 +41,7 @@ def test_events_of_boots_that_never_lived_to_be_asked_are_put_on_the_clock_that_
     play(scenario)
 
 
-def test_a_boot_that_dies_unasked_is_told_by_the_next_one_of_the_same_machine() -> None:
+def test_events_of_a_boot_whose_clock_never_answered_are_dated_by_the_next_boot_of_the_machine() -> None:
     async def scenario(world: World) -> None:
         first = world.peer(boot="boot-1")
         first.clock_name, first.answers_clock = MACHINE, False

@@ -334,7 +334,7 @@ def test_refusal_of_the_host_is_told_in_its_words() -> None:
     play(body)
 
 
-def test_killed_agent_puts_back_in_its_next_life() -> None:
+def test_settings_survive_a_killed_agent_and_are_restored_by_the_next_one() -> None:
     async def body(lab: Lab) -> None:
         lab.under_way.add("r1")
         await lab.settings.do("r1", mtu("h0", 4200))
@@ -349,7 +349,7 @@ def test_killed_agent_puts_back_in_its_next_life() -> None:
     play(body)
 
 
-def test_what_a_killed_daemon_left_is_put_back_by_its_next_life() -> None:
+def test_settings_of_a_killed_daemon_are_restored_by_the_next_one() -> None:
     async def body(lab: Lab) -> None:
         lab.under_way.add("r1")
         await lab.settings.do("r1", mtu("h0", 4200))
@@ -462,7 +462,7 @@ def test_port_of_a_host_that_is_away_is_held_until_it_is_put_back() -> None:
     play(body)
 
 
-def test_next_life_of_the_daemon_holds_what_births_tell() -> None:
+def test_the_next_daemon_holds_the_ports_of_settings_in_birth_messages() -> None:
     async def body(lab: Lab) -> None:
         lab.under_way.add("r1")
         await lab.settings.do("r1", mtu("h0", 4200))

@@ -79,7 +79,7 @@ def test_what_is_no_expression_is_refused(text: str, said: str) -> None:
         substitute(text, PARAMETERS)
 
 
-def test_a_figure_that_nobody_measured_is_told_by_name() -> None:
+def test_an_unmeasured_value_is_an_error_with_its_name() -> None:
     expression = Expression.parse("n > 3 or last.turnaround.max_s < 2")
     assert expression.names == ("n", "last.turnaround.max_s")
     scope: dict[str, Value | None] = {"n": 10, "last.turnaround.max_s": None}

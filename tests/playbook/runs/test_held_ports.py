@@ -110,7 +110,7 @@ def test_run_applies_on_the_ports_that_it_has_set_itself(in_lab: InLab) -> None:
     in_lab(test)
 
 
-def test_next_life_of_the_daemon_holds_what_hosts_tell(in_lab: InLab) -> None:
+def test_the_next_daemon_holds_the_ports_of_settings_that_hosts_report(in_lab: InLab) -> None:
     async def test(lab: Lab) -> None:
         first = await lab.start(*SET)
         await until(lab, "run.host", action="autoneg")

@@ -89,7 +89,7 @@ def test_garbage_is_refused_and_the_keeper_goes_on(keeper: Keeper) -> None:
     keeper.socket("h0", socket.AF_INET, socket.SOCK_DGRAM).close()
 
 
-async def test_death_of_the_keeper_is_told_and_later_requests_say_so(keeper: Keeper) -> None:
+async def test_death_of_the_keeper_is_reported_and_later_requests_fail(keeper: Keeper) -> None:
     os.kill(keeper.pid, signal.SIGKILL)
     async with asyncio.timeout(WITHIN_S):
         assert await keeper.died() == -signal.SIGKILL

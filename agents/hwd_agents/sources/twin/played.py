@@ -76,7 +76,7 @@ class PlayedHost(TwinHost):
             wire.tell_link(link, present=False)
 
     def light(self, interface: str, *, lit: bool) -> None:
-        """Let light in or out."""
+        """Set whether light arrives at an interface."""
         self._lit[interface] = lit
         self._lost[interface] |= not lit
 

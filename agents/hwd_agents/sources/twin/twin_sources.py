@@ -232,7 +232,7 @@ class TwinLinks:
         self.end_snapshot()
 
     async def close(self) -> None:
-        """Tell nothing any more."""
+        """Report nothing after this."""
         self._on_reading = None
 
     def take(self, frame: hostwire.LinkReport) -> None:

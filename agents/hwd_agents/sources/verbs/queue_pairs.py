@@ -142,7 +142,7 @@ class UdPair:
             self._on_datagram(payload, one.at_ns)
 
     def close(self) -> None:
-        """Give it back."""
+        """Close the queue pair and free its resources."""
         ways = [way for _, way in self._ways.values()]
         give_back(self._verbs, self._pair, *ways, self._sends, self._receives)
 
@@ -218,7 +218,7 @@ class RcPair:
                 self._offer(one.id)
 
     def close(self) -> None:
-        """Give it back."""
+        """Close the queue pair and free its resources."""
         if not self._closed:
             self._closed = True
             self._waiting.clear()

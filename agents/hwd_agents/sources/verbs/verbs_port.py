@@ -146,7 +146,7 @@ class OpenPort:
         return self._gone
 
     def close(self) -> None:
-        """Give all of it back."""
+        """Close the device and free all resources of the port."""
         if self._closed:
             return
         self._closed = True

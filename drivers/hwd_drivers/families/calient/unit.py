@@ -71,7 +71,7 @@ FAILED: Final = States(admin="IS", operation="OOS", capability="FAIL")
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Connection:
-    """One connection. `paths` are its ways of light: one, or two where it is 2WAY."""
+    """One connection. `paths` are its optical paths: one, or two where it is 2WAY."""
 
     name: str
     group: str

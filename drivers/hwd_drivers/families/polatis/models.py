@@ -84,7 +84,7 @@ def _ends(size: str | None, ports_most: int) -> tuple[tuple[PortSide, ...], tupl
 
 
 def _before(model: Callable[[str | None], Capabilities]) -> Callable[[str | None], Capabilities]:
-    """The model behind a protocol that tells with each change what the unit had before."""
+    """The model behind a protocol that reports the state before each change."""
     return lambda size: replace(model(size), reports_before=True)
 
 
@@ -100,7 +100,7 @@ MODELS: Final[Mapping[str, Callable[[str | None], Capabilities]]] = {
     "polatis-instrument": instrument,
 }
 TELLING_MODELS: Final = {name: _before(model) for name, model in MODELS.items()}
-"""MODELS behind a protocol that tells with each change what the unit had before."""
+"""MODELS behind a protocol that reports the state before each change."""
 SIZES: Final = {"polatis-6000": "8x8", "polatis-7000": "12x12", "polatis-vst": "8x8", "polatis-instrument": "16"}
 
 tl1_driver: Final = DriverSpec(

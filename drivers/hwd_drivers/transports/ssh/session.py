@@ -271,7 +271,7 @@ class SshSession:
             await self._pump.ended
             raise self._error(what) from error
         except asyncio.CancelledError:
-            if running.cancelled():  # closed meanwhile: nothing is started any more
+            if running.cancelled():  # closed meanwhile: no call starts after that
                 raise self._error(what) from None
             raise
 

@@ -29,6 +29,6 @@ async def test_an_interface_that_tells_of_no_driver_is_refused(drivers: KernelDr
 
 
 @pytest.mark.parametrize("interface", ["eth7", "a-name-that-is-too-long"])
-async def test_an_interface_that_is_not_there_is_told(drivers: KernelDrivers, interface: str) -> None:
+async def test_a_missing_interface_is_an_error_with_its_name(drivers: KernelDrivers, interface: str) -> None:
     with pytest.raises(LinkError, match=interface):
         await drivers.read_driver(interface)

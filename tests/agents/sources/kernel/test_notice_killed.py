@@ -99,7 +99,7 @@ async def test_counters_that_began_anew_do_not_know_of_it(killed: Killed, crossb
 
 
 @pytest.mark.slow
-async def test_of_lives_that_are_killed_anywhere_each_change_is_told_or_counted_once(
+async def test_each_change_is_reported_or_counted_once_when_agents_are_killed_anywhere(
     keeper: Keeper, crossbar: Crossbar, tmp_path: Path
 ) -> None:
     crossbar.plug("a", host="h0", interface="eth0")

@@ -139,7 +139,7 @@ async def test_truth_is_within_the_bound(watched: Watched, crossbar: Crossbar) -
 
 
 @pytest.mark.parametrize("up", [True, False])
-async def test_a_change_that_waits_for_a_busy_agent_is_not_said_to_be_younger_than_it_is(
+async def test_the_interval_of_a_change_read_by_a_busy_agent_contains_it(
     watched: Watched, crossbar: Crossbar, clock: SystemClock, up: bool
 ) -> None:
     crossbar.carrier("a", not up)
@@ -202,7 +202,9 @@ async def test_interface_whose_name_is_no_text_hides_no_other(
     await later.links.close()
 
 
-async def test_overrun_is_counted_and_made_good(keeper: Keeper, crossbar: Crossbar, clock: SystemClock) -> None:
+async def test_an_overrun_is_counted_and_all_links_are_read_again(
+    keeper: Keeper, crossbar: Crossbar, clock: SystemClock
+) -> None:
     await plug_a(keeper, crossbar, clock)
     watched = Watched(RtnetlinkLinks(keeper.sockets("h0"), clock, receive_buffer_bytes=2048))
     await watched.links.open(watched.take)

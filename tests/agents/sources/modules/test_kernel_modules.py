@@ -62,7 +62,7 @@ async def read(modules: KernelModules, interface: str = "eth0") -> ModuleMemory:
     return parse_module((await modules.read_module(interface)).memory)
 
 
-async def test_a_flag_that_was_set_before_the_first_look_is_told_by_it_and_cleared(
+async def test_a_flag_set_before_the_first_read_is_in_that_read_and_cleared_by_it(
     ethtool: PlayedEthtool, i2c: ThreadOffload, clock: SystemClock
 ) -> None:
     ethtool.modules["eth0"] = qsfp(los=(True, False, False, False))

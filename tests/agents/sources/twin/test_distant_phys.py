@@ -68,7 +68,7 @@ def test_a_change_lies_between_the_last_answer_and_our_receipt() -> None:
     run_virtual(main())
 
 
-def test_a_change_that_is_told_late_was_so_much_earlier() -> None:
+def test_the_interval_of_a_late_report_contains_the_change() -> None:
     async def main() -> None:
         async with world() as one:
             one.twin.phys.observe("eth0", True)

@@ -98,7 +98,7 @@ def test_a_refresh_finds_what_was_not_told_since_the_reading_before() -> None:
     run_virtual(main())
 
 
-def test_an_interface_that_is_removed_is_told_as_absent_at_once_or_after_the_rack_was_away() -> None:
+def test_a_removed_interface_is_reported_absent_at_once_or_after_the_rack_reconnects() -> None:
     async def main() -> None:
         async with world() as one:
             one.host.unplug("eth0")
@@ -176,7 +176,7 @@ def test_what_happened_while_the_rack_was_away_began_after_we_knew_last() -> Non
     run_virtual(main())
 
 
-def test_a_rack_that_starts_anew_tells_its_life_before_its_links() -> None:
+def test_a_restarted_rack_reports_its_new_life_before_its_links() -> None:
     async def main() -> None:
         async with world() as one:
             lives: list[str] = []
