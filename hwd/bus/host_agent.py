@@ -242,7 +242,7 @@ class HostAgent:
             self.cause = BUS_BACK
 
     def silent_since_bus_up(self) -> None:
-        """It had time enough to send something since the broker is connected again."""
+        """The broker has been connected long enough for its agent to send something: log that it is down."""
         if self.cause == BUS_BACK:
             self._warn()
 

@@ -27,7 +27,7 @@ class Commit:
 
 
 def find_commit() -> Commit:
-    """Of this program. It blocks on a process of git: ask once, at the start, and in a thread."""
+    """The commit of this program. It waits for a git process: call it once, at the start, in a thread."""
     return of_installation(distribution("hwd-daemon").read_text("direct_url.json")) or of_tree(
         Path(hwd.__file__).parents[1]
     )
@@ -41,7 +41,7 @@ def of_installation(direct_url: str | None) -> Commit | None:
 
 
 def of_tree(tree: Path) -> Commit:
-    """What git says of a tree that is a checkout itself; one that only lies in a checkout of something else is none."""
+    """The commit by git, where `tree` is the root of a checkout; a folder inside of another checkout does not count."""
     if not (tree / ".git").exists():
         return Commit(why_not=f"{tree} is no checkout of git, and the installation names no commit")
     command = ("git", "-C", str(tree), "describe", "--always", "--dirty")

@@ -54,19 +54,20 @@ from hwd_drivers.devices.abilities import Device
 from hwd_drivers.devices.supervisor import LONGEST_RETRY_S, Supervisor
 
 LAG_PERIOD_S = 0.25
-"""Between two looks at how late the event loop is."""
+"""The period of the measurement of the event loop's delay."""
 CLOSE_WITHIN_S = 10.0
-"""For runs and applies to reach their safe states when the daemon ends. Each takes 5 s at most, and all end at once."""
+"""The time limit for runs and applies to reach their safe states when the daemon stops. Each takes 5 s at most, all at
+once."""
 LAG_TELL_S = 10.0
-"""Between two documents that say so."""
+"""The time between two documents `daemon.lag`."""
 RECALLED = 16
-"""Timelines that are read at once at a start: those of a large rack are megabytes."""
+"""Timelines that one query reads at a start: those of a large rack are megabytes."""
 RECALLED_MOST = 256
 """The most timelines that are read at a start: without agents they hold no turnaround, and there may be many."""
 TWIN_RETRY_S = 1.0
 """The longest pause before a twin is tried again: it is a process of this machine, which an attempt costs nothing."""
 RECOVER_AGAIN_S = 5.0
-"""After a way back that failed although its switches are there: they were silent for a while, or said no."""
+"""The pause after a roll-back that failed with all its switches connected: they did not answer in time, or refused."""
 
 log = logging.getLogger(__name__)
 
@@ -384,7 +385,7 @@ class Daemon:
         }
 
     def _is_settled(self) -> bool:
-        """Switches, agents and broker are there, the clocks aligned, and nothing waits to be brought back."""
+        """Whether switches, agents and broker are connected, the clocks aligned, and the journal has no open entry."""
         hosts = self._gateway.hosts().values()
         there = all(view.up and view.alignment is not None for view in hosts)
         return there and bool(self.service.ready()["ready"]) and not self._journal.open
@@ -458,7 +459,7 @@ class Daemon:
 
 
 def _origin(switch: Switch) -> Origin:
-    """What the times of a switch are worth."""
+    """The origin of the times of a switch."""
     if switch.twin is None:
         return Origin.MEASURED
     from hwd_drivers.twins.timing import find_timing  # a daemon of real switches does not load the simulator

@@ -12,7 +12,7 @@ from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.core.private_files import FILE_MODE, FOLDER_MODE, make_private
 
 FILES: Final = ("lock", "journal*", "records.db*", "reserve")
-"""Which of them are the daemon's: somebody may have named a folder with other things in it."""
+"""The names of the daemon's files: an operator may name a folder that has other files too."""
 
 log = logging.getLogger(__name__)
 

@@ -33,7 +33,7 @@ def _known() -> dict[str, Any]:
 
 
 def _switch_timings() -> Collection[str]:
-    """Asked for twins only: a daemon of real switches does not load the simulator."""
+    """Called for twins only: a daemon of real switches does not load the simulator."""
     from hwd_drivers.twins.timing import SWITCH_TIMINGS
 
     return SWITCH_TIMINGS

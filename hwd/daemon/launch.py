@@ -53,7 +53,7 @@ class RackProcess:
         return cls(pid, log_path)
 
     async def watch(self) -> None:
-        """Until it ends, then say how; it is started again by hand, once what ended it is known."""
+        """Wait for the end of the rack, then log how it ended. An operator restarts it, once the cause is known."""
         ended = asyncio.Event()
         loop = asyncio.get_running_loop()
         descriptor = os.pidfd_open(self.pid)

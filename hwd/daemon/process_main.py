@@ -12,18 +12,18 @@ from hwd_drivers.core.clock import Clock, SystemClock
 from hwd_drivers.core.printable import LineFormatter
 
 OTHERS = ("amqtt", "asyncio", "transitions", "uvicorn", "aiomqtt", "mqtt")
-"""Libraries whose every step would be a line."""
+"""Libraries that would log a line at every step."""
 BROKER = "amqtt"
 BROKER_EVERY_S = 60.0
-"""Between two log lines from one place in amqtt: it logs a trace for each message without an acknowledgement."""
+"""The least time between two log lines from one place in amqtt, which logs a trace for each unacknowledged message."""
 STOP = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-"""SIGHUP is a closed terminal or a service manager that wants the end: it is no reload."""
+"""SIGHUP comes from a closed terminal or from a service manager that stops the process: it is no reload."""
 
 
 def run_until_stopped(main: Coroutine[None, None, None]) -> None:
     """Run `main` to its end. A signal of `STOP` cancels it, except SIGHUP under `nohup`.
 
-    To be cancelled so is no error; what it raises meanwhile is.
+    That cancellation is no error; an exception that `main` raises meanwhile is.
     """
     asyncio.run(_until_stopped(main))
 
@@ -75,7 +75,7 @@ class Seldom(logging.Filter):
 
     @override
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether it is to be said now; without its trace."""
+        """Whether to log the record now; removes its trace."""
         if record.name.partition(".")[0] != BROKER:
             return True
         place, now_s = (record.pathname, record.lineno), self._clock.monotonic_ns() / 1e9
@@ -89,7 +89,7 @@ class Seldom(logging.Filter):
 
 
 def _add_task(record: logging.LogRecord) -> bool:
-    """`ocs1/supervisor: ` before what the task `hwd:ocs1/supervisor` says."""
+    """Put `ocs1/supervisor: ` before the log lines of the task `hwd:ocs1/supervisor`."""
     try:
         task = asyncio.current_task()
     except RuntimeError:  # no loop runs in this thread

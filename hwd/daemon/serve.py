@@ -44,9 +44,9 @@ from hwd_drivers.core.offload import ThreadOffload
 from hwd_drivers.transports.dial import TcpDialer
 
 HTTP_PORT = 8642
-"""Taken where no address is asked for and it is free, so that bookmarks and Prometheus find the daemon again."""
+"""The default port, where it is free: bookmarks and Prometheus find a restarted daemon."""
 THREADS = 4
-"""One to write records, since SQLite has one writer; one to read them; one to load playbooks; one to search ways."""
+"""One to write records, since SQLite has one writer; one to read them; one to load playbooks; one to search paths."""
 
 log = logging.getLogger(__name__)
 
@@ -154,7 +154,7 @@ async def serve(options: ServeOptions, environment: Mapping[str, str] = os.envir
             embedded.refusals.on_note(daemon.refused_client)
         await daemon.open()
         gc.collect()
-        gc.freeze()  # what stays for good: to look through it again and again would take 40 ms of the loop each time
+        gc.freeze()  # these objects are never freed: each collection would spend 40 ms of the loop on them
         events = EventStream(daemon.hub, boot=ids.token(length=8))
         app = make_app(
             daemon.service,

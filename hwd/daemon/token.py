@@ -43,12 +43,12 @@ class Token:
         return cls(text=text, path=path)
 
     def page(self, url: str) -> str:
-        """What a browser opens to come in."""
+        """The URL with which a browser gets access."""
         return f"{url}/?{TOKEN_QUERY}={self.text}"
 
 
 def _closed_to(path: Path, group: str) -> Path | None:
-    """The first folder on the way to a file that a group may not pass."""
+    """The first folder above a file that the group may not enter."""
     gid = grp.getgrnam(group).gr_gid
     for folder in reversed(path.parents):
         status = os.stat(folder)

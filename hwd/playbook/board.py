@@ -54,7 +54,7 @@ class Board:
             self._keep(status)
 
     def put(self, status: RunStatus, *, tell: Callable[[RunStatus], None] | None = None) -> None:
-        """A new run, or one that ends; `tell` replaces the usual one."""
+        """Add a run, or take its end. `tell` replaces that of the board."""
         if status.state.ended:
             self._live.pop(status.run, None)
             self._steps_open.pop(status.run, None)

@@ -317,7 +317,7 @@ class Lane:
 
 
 async def _within(work: Awaitable[None], seconds: float | None) -> None:
-    """Wait for it at most so long."""
+    """Wait for `work`, at most `seconds`."""
     try:
         async with asyncio.timeout(seconds):
             await work
@@ -326,7 +326,7 @@ async def _within(work: Awaitable[None], seconds: float | None) -> None:
 
 
 def _first(several: BaseExceptionGroup[BaseException]) -> BaseException:
-    """What went wrong in branches, as one: a fault of ours first, then the fault of the first branch that had one."""
+    """The one error to report for all branches: a bug of ours if there is one, else that of the first branch."""
     found = [_first(one) if isinstance(one, BaseExceptionGroup) else one for one in several.exceptions]
     ours = [one for one in found if not isinstance(one, HwdError)]
     return (ours or found)[0]

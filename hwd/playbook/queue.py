@@ -89,7 +89,7 @@ class Queue(Generic[W]):
         return waits_for
 
     def next_wall_ns(self, now_wall_ns: int) -> int | None:
-        """When the next one falls due; None where none is yet to."""
+        """When the next run becomes due; None where all are due already."""
         return min((one.from_wall_ns for one in self._waiting if one.from_wall_ns > now_wall_ns), default=None)
 
 

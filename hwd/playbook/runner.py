@@ -30,9 +30,9 @@ from hwd_drivers.core.documents import Document, Json, Sink
 from hwd_drivers.core.errors import BugError, FailedError, HwdError
 
 END_WITHIN_S = 4.6
-"""For everything that a run leaves to be undone, so that an abort is over within 5 s."""
+"""The time limit for undoing all changes of a run, so that an abort takes 5 s at most."""
 CLEARED_WITHIN_S = 0.3
-"""For the faults of twins to be cleared before switches are brought back; it takes a millisecond as a rule."""
+"""The time limit for clearing faults of twins before switches are rolled back; it usually takes a millisecond."""
 
 log = logging.getLogger(__name__)
 
@@ -190,7 +190,7 @@ class Runner:
 
     def _is_clear(self, clearing: asyncio.Task[None]) -> None:
         if not clearing.cancelled():
-            clearing.exception()  # `_undo` says it, or clears again and says what comes of that
+            clearing.exception()  # `_undo` reports the error, or clears again and reports that result
         self._stop_once()
 
     async def _undo(self, why: str) -> tuple[Left, list[str], list[str]]:
@@ -228,7 +228,7 @@ class Runner:
         self._tell("run.fault", fault={"fault": "clear"})
 
     async def _end_of(self, what: str, task: asyncio.Task[None], by_s: float) -> str | None:
-        """What is to be said of it: nothing where it is undone."""
+        """Why `what` is not undone; None where it is."""
         await asyncio.wait([task], timeout=max(0.0, by_s - asyncio.get_running_loop().time()))
         if not task.done():
             task.cancel()

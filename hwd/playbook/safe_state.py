@@ -25,7 +25,7 @@ class SafeState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
-    """How all of it was left, and how each branch was that applied anything."""
+    """The safe state of the whole run, and of each branch that applied anything."""
 
     state: SafeState
     by_branch: Mapping[str, SafeState]
@@ -36,7 +36,7 @@ class Left:
 
 
 def left_by(lanes: Sequence[Lane], last: Mapping[str, Reconfiguration]) -> Left:
-    """`lanes`: those that were open at the end, that of the run first; `last`: what each began last, by its name."""
+    """`lanes`: those open at the end, the run's own first. `last`: the last reconfiguration of each, by its name."""
 
     def state_of(lane: Lane) -> SafeState | None:
         """None where it applied nothing."""

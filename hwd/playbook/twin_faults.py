@@ -13,7 +13,7 @@ from hwd.records.records import Records
 from hwd_drivers.core.errors import ConfigError, FailedError, HwdError, LinkError, RefusedError
 
 AGAIN_S: Final = 5.0
-"""What could not be cleared is tried again so often."""
+"""The period at which clearing is tried again."""
 
 SetFault = Callable[[Fault], Coroutine[None, None, None]]
 """Sets a fault at the rack.
@@ -67,7 +67,7 @@ class TwinFaults:
     async def clear_of(self, run: str) -> None:
         """Every subject that the run touched behaves again, and no other is touched.
 
-        Raises FailedError that names what does not, and why; that is tried again when the run is over.
+        Raises FailedError that names the others, and why; they are tried again when the run has ended.
         """
         await self._in_turn(self._clear_of(run))
 
@@ -115,7 +115,7 @@ class TwinFaults:
     def _is_done(self, task: asyncio.Task[None]) -> None:
         self._work.discard(task)
         if not task.cancelled():
-            task.exception()  # the caller has it; without a caller `run` tries again and logs it
+            task.exception()  # the caller gets it; without a caller `run` tries again and logs it
 
     # --- in turn
 
@@ -182,7 +182,7 @@ class RunFaults:
 
 
 def clearing(fault: Fault) -> Clear:
-    """The fault that ends it."""
+    """The `Clear` that ends this fault."""
     match fault:
         case SwitchFault(switch=name):
             return Clear(switch=name)

@@ -20,16 +20,16 @@ from hwd_drivers.core.errors import FailedError, HwdError, RefusedError
 from hwd_drivers.core.values import CrossconnectReading
 
 ROLL_BACK_WITHIN_S = 3.5
-"""For a roll-back; later the journal keeps the reconfiguration open.
+"""The time limit for a roll-back; after it the journal keeps the reconfiguration open.
 
-With the answers of agents an abort takes 5 s at most.
+An abort takes 5 s at most: this, and the answers of agents.
 """
 
 log = logging.getLogger(__name__)
 
 
 class Completion:
-    """Brings each reconfiguration to its one end, and takes it out of `under_way` then."""
+    """Ends each reconfiguration, exactly once, and then removes it from `under_way`."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Completion:
         self._emitter = emitter
         self._moved_ns: dict[str, int] = {}
         self._unwritten: dict[str, Reconfiguration] = {}
-        """Reconfigurations that are confirmed as soon as the journal takes it."""
+        """Reconfigurations that are confirmed as soon as the journal can write it."""
         self._confirm_timers: dict[str, asyncio.Task[None]] = {}
 
     async def await_confirm(self, reconfiguration: Reconfiguration, *, within_s: float) -> None:

@@ -22,7 +22,7 @@ from hwd_drivers.core.errors import FailedError, LinkError, RefusedError
 from hwd_drivers.core.reason import reason_of
 
 WITHIN_S = 30.0
-"""For one try; nobody waits for it, and the next follows."""
+"""The time limit for one try; no caller waits for it, and another try follows."""
 
 GIVEN_UP = "given-up"
 """The outcome in the journal of a reconfiguration that an operator gave up."""

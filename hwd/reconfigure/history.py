@@ -31,7 +31,7 @@ class History:
 
     @property
     def full(self) -> bool:
-        """Whether anything older would be forgotten at once."""
+        """Whether it is full: an older turnaround would be dropped at once."""
         return len(self._seconds) == TURNAROUNDS_REMEMBERED
 
     def recall(self, document: Document) -> None:
@@ -138,7 +138,7 @@ ACTIONS_MAX = 4096
 class HostSettings:
     """NIC settings that runs have in force, and the last actions on NIC ports. It takes `run.host` documents.
 
-    It begins empty after a restart: what an earlier run has set is put back before its ports are free.
+    It begins empty after a restart: the settings of earlier runs are restored before their ports are free.
     """
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from hwd_drivers.core.reason import reason_of
 COMPACT_BYTES = 1 << 20
 """With this much more on disk than twice what is open, the journal is rewritten with what is open."""
 ROOM_BYTES = 16 << 10
-"""Room that is reserved at a time, if there is so much: it costs a sync and lasts for dozens of reconfigurations."""
+"""The bytes reserved at a time, where the disk has them: one sync, and enough for dozens of reconfigurations."""
 LOST_WHAT = "what a damaged journal held"
 
 __all__ = ["Damage", "Journal", "OpenEntry"]

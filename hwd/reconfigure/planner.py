@@ -20,7 +20,7 @@ Expectation = Callable[[Iterable[str], bool], tuple[float, str]]
 
 
 class Planner:
-    """Plans for one testbed. `host_readings()`: what the switches that hosts drive carry now; a plan never moves it."""
+    """Plans for one testbed. `host_readings()`: what the switches that hosts drive carry now; no plan moves these."""
 
     def __init__(
         self, testbed: Testbed, fabric: Fabric, expect: Expectation, host_readings: Callable[[], HostReadings] = dict

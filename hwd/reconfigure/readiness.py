@@ -18,7 +18,7 @@ from hwd_drivers.core.errors import NotReadyError, NotRolledBackError
 from hwd_drivers.core.values import CrossconnectState
 
 SWITCH_AWAY_S = 2.0
-"""A switch that only lost its session is back by then: the first attempts to connect come within 1.5 s."""
+"""A switch that only lost its session is connected again by then: the first attempts come within 1.5 s."""
 AGENTS_AWAY_S = 5.0
 """Agents that restart, or connect to a restarted broker, are back by then."""
 LOOK_S = 0.25

@@ -265,7 +265,7 @@ class Reconfigurer:
         return await self._recovery.give_up(id, by=by, under_way=self._under_way)
 
     async def close(self) -> None:
-        """For the orderly end of the daemon: roll back all in progress, and try the failed ends of the journal."""
+        """Roll back all in progress, and try the failed ends of the journal again, when the daemon stops."""
         await asyncio.gather(*(self.roll_back(one, "the daemon ends") for one in self.under_way))
         self.write_ends()
 

@@ -58,7 +58,7 @@ class Routed:
     inner: frozenset[str] = frozenset()
     composite_ports: frozenset[str] = frozenset()
     host_readings: HostReadings = field(default_factory=dict)
-    """What the switches of hosts carry, which is all that the links need of them."""
+    """The present crossconnects of the switches of hosts; the links need no others of these switches."""
 
     @property
     def switches(self) -> tuple[str, ...]:

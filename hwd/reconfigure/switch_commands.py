@@ -157,7 +157,7 @@ async def read_back(
         on_read(states.keys())
     missing = sorted(wanted - states.keys(), key=Crossconnect.sort_key)
     to_remove = states.keys() if mode is ApplyMode.OVERWRITE else frozenset(move.remove) & states.keys()
-    unwanted = to_remove - wanted  # one that had failed is removed and made anew
+    unwanted = to_remove - wanted  # one that had failed is removed and made again
     differences = [f"{one} is not there" for one in missing]
     differences += [f"{one} is still there" for one in sorted(unwanted, key=Crossconnect.sort_key)]
     differences += [

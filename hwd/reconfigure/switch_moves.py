@@ -20,8 +20,8 @@ from hwd_drivers.core.values import (
 class SwitchDemand:
     """The demand on one switch.
 
-    `by_name`: the part of `wanted` that the request names; the rest is demand for by composites, which check themselves
-    what is in use. `emptied`: only `wanted` may stay. `freed`: ends that must be free. `gone`: crossconnects to
+    `by_name`: the part of `wanted` that the request names; composites need the rest, and check themselves what is
+    in use. `emptied`: only `wanted` may stay. `freed`: ends that must be free. `gone`: crossconnects to
     remove. `staying`: crossconnects that others rely on; no element may leave them. `whole`: remove everything else,
     if possible. `carries`: whether light passes a crossconnect from a transmitter to a receiver.
     """

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 class Reserve:
     """One file of `BYTES`, or of the free space, beside the records. Blocking; called through an Offload.
 
-    The file of an earlier process is used again: a full disk is when the daemon ends, and when the next one needs it.
+    The file of an earlier process is used again: the disk may be full when a daemon stops and when the next starts.
     """
 
     def __init__(self, path: Path) -> None:

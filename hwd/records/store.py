@@ -14,11 +14,11 @@ from hwd_drivers.core.errors import ConfigError, FailedError, LinkError
 from hwd_drivers.core.private_files import FILE_MODE
 
 BUSY_TIMEOUT_MS = 5000
-"""A report that reads the same file may lock it for a moment; a writer waits so long."""
+"""The longest that a writer waits for a lock: a report that reads the same file may hold one for a moment."""
 
 _PAGE_BYTES = 4096
 _ROWS_MOST = 512
-"""In one statement; SQLite takes 32,766 values."""
+"""The most rows in one statement; SQLite takes 32,766 values."""
 
 
 class Store:

@@ -10,7 +10,7 @@ from hwd.records.store_access import Access
 from hwd.records.tables import documents
 
 SELECTIONS_LOOKED_AT: Final = 200
-"""The newest: a timeline is made two seconds after its selection, and no host makes more in that time."""
+"""The newest selections to read: a timeline follows its selection by two seconds, and hosts make fewer in that time."""
 EVENTS_LOOKED_AT: Final = 4000
 
 UNKNOWN: Final = "unknown"

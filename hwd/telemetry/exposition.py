@@ -28,7 +28,7 @@ class Exposition:
     exposition = metrics.render(accept)
     async for part in exposition: ...     # or bytes(exposition)
     ```
-    `registry` collects all values when its first family is asked for. Several consecutive families may have one name:
+    `registry` collects all values when its first family is requested. Several consecutive families may have one name:
     they are parts of one family, and the answer has their HELP and TYPE once.
 
     Answers that share a `lock` render their parts in turn, so that many clients at once block the loop no longer than

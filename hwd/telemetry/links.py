@@ -19,7 +19,7 @@ class Links:
     known to have no carrier.
 
     There is no series for a link whose carrier came back without a measured transfer, or whose agents are disconnected.
-    A link whose crossconnects were removed is no link any more: nobody wants it, so nobody misses it.
+    A link whose crossconnects were removed has no series either: it is no longer wanted.
     """
 
     def __init__(self, ready: Series) -> None:
@@ -47,7 +47,7 @@ class Links:
                 change.made.append(link)
 
     def timed(self, link: str, *, ready: bool) -> None:
-        """A timeline tells of it; `ready`: it was seen, or never lost."""
+        """A timeline has this link; `ready`: that was seen, or never lost."""
         if link not in self._made_of:
             self._make(link, frozenset())
         if ready and not self._is_dark(link):

@@ -57,10 +57,10 @@ class Metrics(Collector):
         self._states: dict[str, str] = {}
         self._runs_now: dict[str, str] = {}
         self._journal: dict[str, bool] = {}
-        """What is open, and whether it is held."""
+        """The open entries of the journal, and whether each waits for an operator."""
         self._unwritten: set[str] = set()
         self._failing: dict[str, set[str]] = {}
-        """By host, what the daemon does for it and fails at."""
+        """By host, the tasks of the daemon that fail."""
 
         self._build_info = Series("hwd_build_info", "Version of the daemon", "version", limit=1)
         self._reconfigurations = Series(
@@ -182,7 +182,7 @@ class Metrics(Collector):
         return chain.from_iterable(metric.describe() for metric in self._all)
 
     def collect(self) -> Iterator[Metric]:
-        """The values of the moment when the first family is asked for. A large family comes in several parts."""
+        """All values, read when the first family is requested. A large family comes in several parts."""
         self._optics.settle()
         self._refused.set(sum(metric.refused for metric in self._all))
         yield from chain.from_iterable([metric.collect() for metric in self._all])
@@ -414,5 +414,5 @@ class Metrics(Collector):
 
 
 def _by(data: Mapping[str, Any]) -> dict[str, str]:
-    """What an exemplar says: where to look."""
+    """The labels of an exemplar: the reconfiguration and the run."""
     return {key: found for key in ("reconfiguration", "run") if (found := text(data, key))}

@@ -17,9 +17,9 @@ class RcOutcome(StrEnum):
     COMPLETED = "completed"
     """It got through."""
     RE_MADE = "re-made"
-    """Its retries were over; the queue pair was made anew after that."""
+    """Its retries were used up; a new queue pair was made after that."""
     FAILED = "failed"
-    """Its retries were over, and no other queue pair was made in time."""
+    """Its retries were used up, and no new queue pair was made in time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class RcRecovery:
         }
 
     def better(self, other: Self | None) -> Self:
-        """The one to keep of two of one end; a failure's reason is kept with what came after it."""
+        """Choose one of two recoveries of one end; the reason of a failure is added to what came after it."""
         if other is None:
             return self
         order = list(RcOutcome)

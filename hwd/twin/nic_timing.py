@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from hwd_drivers.core.errors import ConfigError
 
 RAPID_S = 5.0
-"""A link that is taken down sooner than this after the last time is a rapid repeat: its firmware takes longer, the
-sooner the longer. The papers have no figure for it; this is our choice.
+"""A link that is taken down twice within this time is a rapid repeat: the shorter the time in between, the longer its
+firmware takes. The papers have no figure for it; this is our choice.
 """
 
 

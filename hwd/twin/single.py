@@ -36,7 +36,7 @@ from hwd_drivers.twins.server import Faults
 from hwd_drivers.twins.terminal import TerminalDialer
 
 NAMES_TRIED: Final = 1000
-"""Twins of one model that run at once without a name of their own."""
+"""The most twins of one model that run at once with default names."""
 
 log = logging.getLogger(__name__)
 

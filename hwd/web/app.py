@@ -138,7 +138,7 @@ def _reconfigurations(service: Service) -> APIRouter:
 
     @router.get("/reconfigurations")
     async def under_way() -> list[Data]:
-        """Those that have not ended."""
+        """Reconfigurations that have not ended."""
         return service.status()["reconfigurations"]  # type: ignore[return-value]
 
     @router.post("/plans")
@@ -160,12 +160,12 @@ def _reconfigurations(service: Service) -> APIRouter:
 
     @router.post("/reconfigurations/{id}/confirm")
     async def confirm(id: str) -> Data:
-        """The new state stays. `-` is the only one under way."""
+        """Confirm a reconfiguration: the new state stays. `-` is the only one under way."""
         return await service.confirm(_named(id))
 
     @router.post("/reconfigurations/{id}/rollback")
     async def roll_back(id: str) -> Data:
-        """Back to the state before it. `-` is the only one under way."""
+        """Roll a reconfiguration back to the state before it. `-` is the only one under way."""
         return await service.roll_back(_named(id))
 
     @router.post("/reconfigurations/{id}/give-up")
@@ -229,7 +229,7 @@ def _runs(service: Service, events: EventStream) -> APIRouter:
 
     @router.post("/runs/{id}/resume")
     async def resume(id: str, body: ByBody) -> Data:
-        """Go on."""
+        """Resume a paused run."""
         return service.resume_run(id, by=body.by)
 
     @router.post("/runs/{id}/abort")
@@ -259,7 +259,7 @@ def _leases(service: Service) -> APIRouter:
 
     @router.get("/leases")
     async def leases() -> list[Data]:
-        """Those in force."""
+        """Leases in force."""
         return [*service.leases()]
 
     @router.post("/leases", status_code=201)
@@ -269,12 +269,12 @@ def _leases(service: Service) -> APIRouter:
 
     @router.post("/leases/{id}/renew")
     async def renew(id: str, body: RenewBody) -> Data:
-        """Let it last so many seconds from now."""
+        """Renew a lease: it expires `for_s` seconds from now."""
         return await service.renew_lease(id, for_s=body.for_s)
 
     @router.post("/leases/{id}/release")
     async def release(id: str) -> Data:
-        """Give it back."""
+        """Release a lease."""
         return await service.release_lease(id)
 
     @router.post("/leases/{id}/kick")
@@ -338,17 +338,17 @@ def _probes(service: Service) -> APIRouter:
 
     @router.get("/", include_in_schema=False)
     async def start() -> Response:
-        """What a browser sees first."""
+        """Redirect a browser to the status."""
         return RedirectResponse("/api/v1/status")
 
     @router.get("/healthz")
     async def healthz() -> Data:
-        """The process is alive and its loop turns."""
+        """200 where the process runs and its event loop answers."""
         return {"alive": True}
 
     @router.get("/readyz")
     async def readyz() -> Response:
-        """200 when every switch answers and the broker is there; 503 with `why` when not."""
+        """200 when every switch answers and the broker is connected; 503 with `why` when not."""
         data = service.ready()
         return JSONResponse(data, 200 if data["ready"] else 503)
 
@@ -369,7 +369,7 @@ def metrics_router(metrics: Callable[[str], Exposition]) -> APIRouter:
 
 
 class EventResponse(StreamingResponse):
-    """Closes its stream when the listener goes away, not when the collector comes by."""
+    """Closes its stream when the listener disconnects, not when the garbage collector runs."""
 
     media_type = "text/event-stream"
 

@@ -16,7 +16,7 @@ class Body(BaseModel):
 
 
 class File(Body):
-    """A file of the caller; `name` stands in messages, and opens nothing."""
+    """A file of the caller; `name` appears in messages only, and no file of that name is opened."""
 
     name: Annotated[str, Field(min_length=1, max_length=4096)]
     text: Annotated[str, Field(max_length=TEXT_MAX)]
@@ -34,7 +34,7 @@ class PlanBody(Body):
 
 
 class ReconfigurationBody(PlanBody):
-    """The same, or the hash of a plan, which alone says all."""
+    """As `PlanBody`, or the hash of a plan, without any other field."""
 
     hash: Annotated[str, Field(pattern="^[0-9a-f]{12}$")] | None = None
 
@@ -49,7 +49,7 @@ class RunBody(Body):
 
 
 class ByBody(Body):
-    """Who asks; it stands in the state of the run."""
+    """Who makes the request; the state of the run names them."""
 
     by: Annotated[str, Field(min_length=1, max_length=200)] = "a caller of the HTTP API"
 
@@ -65,7 +65,7 @@ class RenewBody(Body):
 
 
 class OverrideBody(ByBody):
-    """What fibre ends of one switch are held to, whatever crossconnect they are in; `why` stands beside who asks."""
+    """The override of fibre ends of one switch, whatever crossconnect they are in; `why` is recorded with `by`."""
 
     switch: Annotated[str, Field(min_length=1, max_length=200)]
     ends: Annotated[

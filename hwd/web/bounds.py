@@ -16,7 +16,7 @@ URL_BYTES_MAX: Final = 8 * 1024
 BODY_BYTES_MAX: Final = 4 * 1024 * 1024
 """The longest text that a call takes, 1,000,000 characters of 4 bytes, and the rest of its body."""
 DEPTH_MAX: Final = 32
-"""Lists and objects in each other; no body that means something has half of it."""
+"""The deepest nesting of lists and objects; no valid body has half of it."""
 
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 """One that does not end goes to the end of the text, so that each byte is looked at once."""

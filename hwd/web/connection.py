@@ -23,9 +23,9 @@ HEAD_WITHIN_S: Final = 10.0
 BODY_WITHIN_S: Final = 30.0
 """From the end of the head to the end of the body; the largest takes 3 s at 10 Mbit/s."""
 IDLE_S: Final = 15
-"""Between an answer and the next request."""
+"""The time limit between an answer and the next request."""
 TAKE_WITHIN_S: Final = 60.0
-"""For the other side to read something of an answer once the buffers on the way are full."""
+"""The time limit for the client to read some of an answer once the buffers are full."""
 
 
 class Connection(H11Protocol):

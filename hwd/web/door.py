@@ -20,7 +20,7 @@ from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.core.reason import reason_of
 
 OPEN = frozenset({"/healthz", "/readyz", "/metrics"})
-"""Paths that need no token, for watchdogs and Prometheus: they tell how the rack is, and no secret."""
+"""Paths that need no token, for watchdogs and Prometheus: they report the state of the rack, and no secret."""
 SHORTEST_TOKEN = 16
 """Characters; fewer can be guessed over a fast network."""
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -77,7 +77,7 @@ class Door:
             await asyncio.sleep(0)
 
     def _answer(self, scope: Scope) -> ASGIApp | None:
-        """None for who may come in."""
+        """The answer to a request that is refused; None where it is admitted."""
         headers = Headers(scope=scope)
         host = host_of(headers.get("host", ""))
         if host is None or (self._local and not is_loopback(host)):
@@ -106,7 +106,7 @@ class Door:
         )
 
     def _knows(self, given: str) -> bool:
-        """Every token is compared, so that the time tells nothing."""
+        """Compares every token, so that the time of the answer reveals nothing."""
         known = [_equal(given, token) for token in sorted(self._tokens)]
         return any(known)
 

@@ -1,4 +1,4 @@
-"""Problem documents (RFC 9457): what an error looks like over HTTP.
+"""Problem documents (RFC 9457): the form of an error over HTTP.
 
 `exit_status` is what the command line ends with. A refused file has `problems`, one text each; a device that said no
 has `device`, `command`, `code`, `text`; what could not be rolled back has `switches`, those that differ from before.
@@ -99,6 +99,6 @@ async def on_http_exception(request: Request, error: Exception) -> JSONResponse:
 
 
 async def on_bug(request: Request, error: Exception) -> JSONResponse:
-    """Anything that was not raised on purpose. The server logs its trace; the other side learns what, not where."""
+    """Anything that was not raised on purpose. The server logs its trace; the client gets the error without it."""
     _log.error("%s %s: %s: %s", request.method, request.url.path, type(error).__name__, error)
     return problem_response(BugError(f"{type(error).__name__}: {error}. The daemon's log has the trace"))

@@ -23,7 +23,7 @@ from hwd_drivers.core.reason import reason_of
 from hwd_drivers.transports.accept_loop import AcceptLoop
 
 DRAIN_S = 2
-"""For answers that are being written when the daemon ends; what takes longer is cancelled."""
+"""The time limit for answers in progress when the daemon stops; then they are cancelled."""
 CONNECTIONS_MAX = 256
 """At once. Event streams, pages and clients of one rack are some dozens."""
 SHARE = 4
@@ -32,7 +32,7 @@ BUSY_MAX = 8
 """The most connections beyond the limit that get an answer; the kernel refuses the rest."""
 
 SAY_EVERY_S = 60.0
-"""Between two lines about a want of descriptors: who takes them all sees to it that it comes and goes."""
+"""The least time between two log lines that descriptors have run out: a client can cause that again and again."""
 
 log = logging.getLogger(__name__)
 
@@ -170,9 +170,9 @@ class HttpServer:
         self._cut_oldest()
 
     def _cut_oldest(self) -> bool:
-        """Of those that ask for nothing; False where all have a request in hand."""
+        """Close the oldest connection that has no request in progress; False where all have one."""
         for one in self._open:
-            if (accepted := self._accepted.pop(one, None)) is not None:  # a burst: it was not even looked at
+            if (accepted := self._accepted.pop(one, None)) is not None:  # a burst: its request was not read yet
                 connection, task = accepted
                 task.cancel()
                 connection.close()
@@ -189,13 +189,13 @@ class HttpServer:
 
 
 def most_connections() -> int:
-    """As the limit of descriptors is now."""
+    """The most connections at once, by the present limit of descriptors."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return CONNECTIONS_MAX if soft == resource.RLIM_INFINITY else max(1, min(CONNECTIONS_MAX, soft // SHARE))
 
 
 async def _say_busy(scope: Scope, receive: Receive, send: Send) -> None:
-    """An application for who comes when all connections have a request in hand."""
+    """The application for connections beyond the limit, when all others have a request in progress."""
     data = {
         "type": type_of(LinkError.title),
         "title": LinkError.title,

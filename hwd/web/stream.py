@@ -1,8 +1,8 @@
 """The event stream: the hub's documents as server-sent events.
 
-An id is `<boot>.<number>`. A listener that comes back with `Last-Event-ID` of this boot of the daemon gets what it has
-not seen; with an id of another boot it gets everything that is kept, since all of it is new to it. An `event: missed`
-says how many it can never have.
+An id is `<boot>.<number>`. A listener that reconnects with a `Last-Event-ID` of this boot of the daemon gets the
+events after it; with an id of another boot it gets all events in memory, since all are new to it. An `event: missed`
+states how many events are not in memory any more.
 """
 
 import asyncio

@@ -14,8 +14,8 @@ from hwd_drivers.core.clock import Clock
 log = logging.getLogger(__name__)
 
 FIRST_BURST, LEAST_BURST, MOST_BURST, SPACING_S = 10, 2, 12, 0.007
-"""The number of volleys: at a birth, and at least and at most in each later burst, which ends when both ways were quick
-once. The spacing lets one delay not affect them all."""
+"""The number of volleys at a birth, and the least and the most in each later burst. A burst ends when both directions
+were quick once. The spacing keeps one delay from affecting all of them."""
 VOLLEY = 3
 """Requests of a volley, each sent when the one before is answered: the first one wakes the processes on the way, and
 the others are a third quicker and more alike."""
@@ -24,7 +24,7 @@ LEAST_BURST_UDP = 1
 ANSWER_S, TRY_S = 0.5, 0.2
 """The time to wait for the last replies of a burst, and for the reply to the attempt by UDP."""
 ALIVE_S = 4.0
-"""An agent that answers by UDP is asked over the broker after this silence: only that shows that it gets commands."""
+"""After this time without a message an agent is also asked over the broker: UDP does not show that it gets commands."""
 DOUBT_S = 1.0
 """The time limit for a measurement after an impossible time of an agent, and the least time between two of these."""
 BEHIND_S = 1.0
@@ -173,7 +173,7 @@ class Timekeeper:
         self._emit("clock.stepped", host=self._host.name, boot=exchange.boot, **step.to_data())
 
     async def _measure(self, exchange: ClockExchange) -> None:
-        """By UDP where it is answered, else over the broker. One that is down is asked once, whether it is back."""
+        """Send a burst by UDP where that is answered, else over the broker; one request to an agent that is down."""
         if not self._host.up and exchange.asked:
             exchange.begin_burst()
             await self._ask_over_broker(exchange)

@@ -169,7 +169,7 @@ class _Loader:
         return Node(value=kept, line=self.root.line, key_lines=self.root.key_lines)
 
     def _read_misspelt_sections(self) -> None:
-        """Treat misspelt sections as what they were meant to be: the wrong name is reported once, and not again by
+        """Read misspelt sections under the name that was meant: the wrong name is reported once, and not again by
         everything that depends on the section.
         """
         there = self.root.mapping()

@@ -36,7 +36,7 @@ def hold(layout: dict[str, str], who: str) -> dict[str, Any]:
             return {}
         say(held=True)
         beat()
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads what comes now
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the output is not read any more
     return {}
 
 

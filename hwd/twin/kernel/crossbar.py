@@ -16,7 +16,7 @@ from .messages import requests_to
 
 HOST_INDEX: Final = 100
 FIBRE_INDEX: Final = 1_000_000
-"""The two ends of a pair have different indexes always; the host's count up from one, the fibre's from the other."""
+"""The two ends of a pair never have the same index: host ends count from one of these, fibre ends from the other."""
 
 DEFAULT_MTU_BYTES: Final = 1500
 _NAME_LIMIT_BYTES: Final = 15  # IFNAMSIZ without its closing zero
@@ -24,7 +24,7 @@ _NAME_LIMIT_BYTES: Final = 15  # IFNAMSIZ without its closing zero
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bracket:
-    """What was set took place between the two stamps."""
+    """The change took effect between the two stamps."""
 
     before_ns: int
     after_ns: int
@@ -32,10 +32,10 @@ class Bracket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plug:
-    """A NIC port with a fibre in it. A port that is plugged anew gets new indexes.
+    """A NIC port with a fibre in it. A port that is plugged again gets new indexes.
 
-    `tap`: the tap device that is the fibre end where the NIC is that of a virtual machine; `ifindex` is 0 then, since
-    nobody here knows it.
+    `tap`: the tap device, where the NIC is that of a virtual machine; it is the fibre end. `ifindex` is 0 then, since
+    it is unknown here.
     """
 
     port: str

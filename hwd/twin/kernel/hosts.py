@@ -24,9 +24,9 @@ class HostNetwork:
         self._addresses: dict[int, IPv4Address] = {}
 
     def prepare(self) -> None:
-        """Loopback up; packets pass whichever port they come by.
+        """Set the loopback up, forward packets, which rings need, and switch the reverse path filter off.
 
-        That is forwarding, which rings need, and no reverse path filter.
+        Then the port at which a packet arrives does not matter.
         """
         self._route.do([messages.set_up(_LOOPBACK_INDEX, up=True, says=f"switch on the loopback of {self._host}")])
         self._keeper.setting(self._host, "net/ipv4/ip_forward", "1")
@@ -58,7 +58,7 @@ class HostNetwork:
         )
 
     def route(self, routes: Mapping[IPv4Address, Plug]) -> None:
-        """From now on each address, known as neighbour already, is reached over its port by whoever names no port."""
+        """Route each address, which is a neighbour already, over its port, for sockets that are bound to no port."""
         self._route.do(
             [
                 messages.set_route(
@@ -69,7 +69,7 @@ class HostNetwork:
         )
 
     def reach(self, plug: Plug, neighbours: dict[IPv4Address, str]) -> None:
-        """From now on each neighbour, {address: hardware address}, is reached over this port, without ARP."""
+        """Route each neighbour, {address: hardware address}, over this port, without ARP."""
         source = self._addresses.get(plug.ifindex)
         requests: list[Request] = []
         for ip, address in neighbours.items():

@@ -29,14 +29,14 @@ _REFUSALS: Final = frozenset({errno.EPERM, errno.EACCES, errno.ENOSPC, errno.EUS
 
 
 class NamespacesUnavailableError(RefusedError):
-    """This machine gives this user no network namespaces: kernel hosts cannot be had, process hosts can."""
+    """This user cannot make network namespaces on this machine: use process hosts in place of kernel hosts."""
 
 
 class Privilege(StrEnum):
-    """By what right a keeper made its namespaces."""
+    """The privilege with which a keeper made its namespaces."""
 
     ROOT = "root"
-    """The right was there: root, or its capability."""
+    """As root, or with the capability CAP_SYS_ADMIN."""
     USER = "user"
     """Inside a user namespace of an ordinary user; only processes of the same user can use its sockets in full."""
 
@@ -63,7 +63,7 @@ class Keeper:
 
     @property
     def privilege(self) -> Privilege:
-        """By what right the namespaces were made."""
+        """The privilege with which the namespaces were made."""
         return self._privilege
 
     @property

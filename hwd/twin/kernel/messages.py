@@ -91,7 +91,7 @@ def add_pair(
 
 
 def delete_interface(ifindex: int, *, says: str) -> Request:
-    """Remove an interface, of a pair both; one that is gone already is well."""
+    """Remove an interface, or both of a pair; no error where it does not exist."""
     message = ifinfmsg()
     message["index"] = ifindex
     return Request(says=says, data=encode(message, RTM_DELLINK), accepted=frozenset({errno.ENODEV}))
@@ -103,7 +103,7 @@ def set_up(ifindex: int, *, up: bool, says: str) -> Request:
 
 
 def add_clsact(ifindex: int, *, says: str) -> Request:
-    """The place where redirects hang."""
+    """Add the queueing discipline that redirects are attached to."""
     message = tcmsg()
     message.update(index=ifindex, handle=_CLSACT_HANDLE, parent=_CLSACT)
     message["attrs"].append(("TCA_KIND", "clsact"))
@@ -111,7 +111,7 @@ def add_clsact(ifindex: int, *, says: str) -> Request:
 
 
 def redirect(ifindex: int, targets: Sequence[int], *, says: str) -> Request:
-    """All that comes in at `ifindex` goes out at each of `targets`; replaces what was there in one step."""
+    """Send all packets that arrive at `ifindex` out at each of `targets`; replaces an earlier redirect in one step."""
     data = bytearray(encode_redirect(tuple(targets)))
     struct.pack_into("=i", data, _INDEX_AT, ifindex)
     return Request(says=says, data=bytes(data))
@@ -131,13 +131,13 @@ def encode_redirect(targets: tuple[int, ...]) -> bytes:
 
 
 def end_redirect(ifindex: int, *, says: str) -> Request:
-    """What comes in at `ifindex` goes nowhere; well where it did so already."""
+    """Remove the redirect of `ifindex`; no error where there is none."""
     data = encode(_filter(ifindex), RTM_DELTFILTER)
     return Request(says=says, data=data, accepted=frozenset({errno.ENOENT}))
 
 
 def add_address(ifindex: int, address: ipaddress.IPv4Interface, *, says: str) -> Request:
-    """An IPv4 address of an interface; well where it is there."""
+    """Add an IPv4 address to an interface; no error where it has it."""
     message = ifaddrmsg()
     message.update(family=socket.AF_INET, prefixlen=address.network.prefixlen, index=ifindex)
     message["attrs"] += [("IFA_ADDRESS", str(address.ip)), ("IFA_LOCAL", str(address.ip))]
@@ -153,7 +153,7 @@ def set_neighbour(ifindex: int, ip: ipaddress.IPv4Address, address: str, *, says
 
 
 def delete_neighbour(ifindex: int, ip: ipaddress.IPv4Address, *, says: str) -> Request:
-    """Forget a neighbour; well where it is not known."""
+    """Remove a neighbour; no error where there is none."""
     accepted = frozenset({errno.ENOENT, errno.ENODEV, errno.ENXIO})
     return Request(says=says, data=encode(_neighbour(ifindex, ip), RTM_DELNEIGH), accepted=accepted)
 
@@ -167,7 +167,7 @@ def set_route(ip: ipaddress.IPv4Address, ifindex: int, source: ipaddress.IPv4Add
 
 
 def delete_route(ip: ipaddress.IPv4Address, ifindex: int, *, says: str) -> Request:
-    """Forget a route; well where there is none."""
+    """Remove a route; no error where there is none."""
     accepted = frozenset({errno.ESRCH, errno.ENODEV})
     return Request(says=says, data=encode(_route(ip, ifindex), RTM_DELROUTE), accepted=accepted)
 

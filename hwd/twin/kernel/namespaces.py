@@ -2,9 +2,9 @@
 
     python namespaces.py CONTROL_FD PARENT_PID SOCKET_PATH NAME...
 
-It needs no root where an ordinary user may make user namespaces. It ends when its parent does or when the control
-socket is closed, and nothing that it made outlives it but what others hold of it. It imports little, so that it starts
-fast and stays small.
+It needs no root where an ordinary user may make user namespaces. It ends when its parent ends or when the
+control socket is closed. Its namespaces end with it, except those that others still hold open. It imports little, so
+that it starts fast and stays small.
 """
 
 import contextlib
