@@ -58,7 +58,7 @@ LAG_PERIOD_S = 0.25
 CLOSE_WITHIN_S = 10.0
 """The time limit for runs and applies to reach their safe states when the daemon stops. Each takes 5 s at most, all at
 once."""
-LAG_TELL_S = 10.0
+LAG_REPORT_S = 10.0
 """The time between two documents `daemon.lag`."""
 RECALLED = 16
 """Timelines that one query reads at a start: those of a large rack are megabytes."""
@@ -447,7 +447,7 @@ class Daemon:
     async def _watch_lag(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            longest_s, until_s = 0.0, loop.time() + LAG_TELL_S
+            longest_s, until_s = 0.0, loop.time() + LAG_REPORT_S
             while (due_s := loop.time() + LAG_PERIOD_S) < until_s:
                 await asyncio.sleep(LAG_PERIOD_S)
                 longest_s = max(longest_s, loop.time() - due_s)

@@ -194,7 +194,7 @@ class Planner:
                 )
             if move.lasting:
                 yield (
-                    f"{move.switch}: what {', '.join(map(str, move.lasting))} takes away cannot be told: "
+                    f"{move.switch}: what {', '.join(map(str, move.lasting))} removes is unknown: "
                     "the switch does not say where its element is. It is not brought back where this is rolled back"
                 )
 

@@ -16,7 +16,7 @@ EVENTS_LOOKED_AT: Final = 4000
 UNKNOWN: Final = "unknown"
 """The outcome of one that never gets a timeline: its agent was killed during it."""
 
-Told = Mapping[str, Any]
+EventData = Mapping[str, Any]
 """Data of a `host.event`."""
 
 
@@ -27,7 +27,7 @@ class UnfinishedSelections:
         self._access = access
         self._store = access.store
 
-    async def read(self) -> tuple[Sequence[Told], Sequence[Told]]:
+    async def read(self) -> tuple[Sequence[EventData], Sequence[EventData]]:
         """The events of those selections, and the hosts' latest reports about their ports, each in the order in which
         they arrived.
         """
@@ -35,10 +35,10 @@ class UnfinishedSelections:
 
     # --- blocking, in the offload
 
-    def _read(self) -> tuple[Sequence[Told], Sequence[Told]]:
+    def _read(self) -> tuple[Sequence[EventData], Sequence[EventData]]:
         newest = self._newest("host.selection", SELECTIONS_LOOKED_AT)
-        told = {data["selection"] for data in newest if data["outcome"] != UNKNOWN}
-        missing = told - {data["reconfiguration"] for data in self._newest("timeline", 2 * SELECTIONS_LOOKED_AT)}
+        reported = {data["selection"] for data in newest if data["outcome"] != UNKNOWN}
+        missing = reported - {data["reconfiguration"] for data in self._newest("timeline", 2 * SELECTIONS_LOOKED_AT)}
         if not missing:
             return (), ()
         events = self._newest("host.event", EVENTS_LOOKED_AT)
@@ -47,7 +47,7 @@ class UnfinishedSelections:
         ]
         return unfinished, [data for data in events if data["port"] is not None]
 
-    def _newest(self, kind: str, limit: int) -> list[Told]:
+    def _newest(self, kind: str, limit: int) -> list[EventData]:
         query = sa.select(documents.c.data).where(documents.c.kind == kind).order_by(documents.c.id.desc()).limit(limit)
         with self._store.transaction(f"read the newest {kind}") as connection:
             return [json.loads(text) for text in connection.scalars(query)][::-1]

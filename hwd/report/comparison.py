@@ -55,7 +55,7 @@ class ComparisonRow:
             "delta": one.delta,
             "delta_within": None if one.delta_within is None else list(one.delta_within),
             "size": str(one.size),
-            "told_apart": one.told_apart,
+            "excludes_zero": one.excludes_zero,
             "origins": [None if origin is None else str(origin) for origin in self.origins],
         }
 
@@ -132,7 +132,7 @@ def signed(seconds: float) -> str:
 
 
 def verdict(one: Difference) -> str:
-    match one.told_apart:
+    match one.excludes_zero:
         case None:
             return MISSING
         case True:
@@ -186,7 +186,7 @@ def comparison_drawing(comparison: Comparison, *, width: float) -> Drawing:
 
 def _forest(row: ComparisonRow, y: float, x: _Scale, width: float) -> Iterator[Mark]:
     one = row.difference
-    colour = GROUP_COLOURS[7] if not one.told_apart else GROUP_COLOURS[1] if one.delta > 0 else GROUP_COLOURS[0]
+    colour = GROUP_COLOURS[7] if not one.excludes_zero else GROUP_COLOURS[1] if one.delta > 0 else GROUP_COLOURS[0]
     yield text(_MARGIN, y + 4, str(row.stage))
     if one.delta_within is not None:
         low, high = (x(share) for share in one.delta_within)

@@ -96,7 +96,7 @@ class Difference:
         return Size.of(self.delta)
 
     @property
-    def told_apart(self) -> bool | None:
+    def excludes_zero(self) -> bool | None:
         """Whether the interval of the shift excludes 0; None where there is no interval."""
         return None if self.shift_within_s is None else not self.shift_within_s[0] <= 0 <= self.shift_within_s[1]
 

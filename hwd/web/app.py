@@ -155,7 +155,7 @@ def _reconfigurations(service: Service) -> APIRouter:
         if body.hash is None:
             return await service.apply(await _request(service, body))
         if body.model_fields_set != {"hash"}:
-            raise ConfigError("hash: stands alone; mode, lease and limits are in the plan that it names")
+            raise ConfigError("hash: no other field is allowed with it; mode, lease and limits are those of the plan")
         return await service.apply_hash(body.hash)
 
     @router.post("/reconfigurations/{id}/confirm")

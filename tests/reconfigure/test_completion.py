@@ -25,7 +25,7 @@ def wanted(what: str) -> set[str]:
     return set(what.removeprefix("ocs1:").split(","))
 
 
-def told_apart(what: str) -> list[str]:
+def excludes_zero(what: str) -> list[str]:
     """In the order of their ports."""
     return sorted(wanted(what), key=lambda one: int(one.partition("A")[0]))
 
@@ -190,7 +190,7 @@ def test_what_is_left_open_can_be_given_up_and_stays_as_it_is(run_lab: RunLab) -
         with pytest.raises(RefusedError, match=f"`hwd give-up {one.id}` leaves it as it is"):
             await lab.service.apply(lab.request(CROSSED))
         told = await lab.service.give_up(one.id, by="ada")
-        assert told["left"] == ["ocs1: " + ", ".join(f"{each} unstated" for each in told_apart(CROSSED))]
+        assert told["left"] == ["ocs1: " + ", ".join(f"{each} unstated" for each in excludes_zero(CROSSED))]
         assert [document["by"] for document in lab.emitted("journal.given-up")] == ["ada"]
         assert lab.reconfigurer.left_open == ()
         await lab.service.take_lease(holder="ada", ports=["ocs1.1"], for_s=60)

@@ -179,7 +179,7 @@ def test_what_an_element_has_that_nobody_can_tell_is_leased_warned_of_and_not_br
     assert {*map(str, move.lasting)} == {"1A-2B", "2A-1B"}
     assert {"x1.1", "x1.2", "h0.eth0", "h0.eth1"} <= made.touches
     assert made.warnings == (
-        "x1: what 1A-2B, 2A-1B takes away cannot be told: the switch does not say where its element is. "
+        "x1: what 1A-2B, 2A-1B removes is unknown: the switch does not say where its element is. "
         "It is not brought back where this is rolled back",
     )
     made = plan(lone, "p1:in-1", mode, p1="")

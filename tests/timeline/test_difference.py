@@ -66,7 +66,7 @@ def test_shift_is_found_and_told_apart() -> None:
     assert found.relative == pytest.approx(-0.5, abs=0.03)
     assert found.delta == -1
     assert found.size is Size.LARGE
-    assert found.told_apart is True
+    assert found.excludes_zero is True
     assert found.shift_within_s is not None
     assert found.shift_within_s[0] < -3 + 0.15
     assert found.shift_within_s[1] > -3 - 0.15
@@ -83,12 +83,12 @@ def test_links_that_move_together_make_no_difference_where_there_is_none() -> No
             for _ in range(8)
         ]
 
-    wrong = sum(apart(run(), run(), seed=trial, resamples=200).told_apart is True for trial in range(150))
+    wrong = sum(apart(run(), run(), seed=trial, resamples=200).excludes_zero is True for trial in range(150))
     assert wrong <= 20, "5 % are stated; some more for few reconfigurations"
     as_if_independent = 0
     for trial in range(40):
         a, b = ([sample(one.stage.seconds or 0, index) for index, one in enumerate(run())] for _ in range(2))
-        as_if_independent += apart(a, b, seed=trial, resamples=200).told_apart is True
+        as_if_independent += apart(a, b, seed=trial, resamples=200).excludes_zero is True
     assert as_if_independent >= 10, "this is what drawing whole reconfigurations is for"
 
 
@@ -110,8 +110,8 @@ def test_few_reconfigurations_have_no_interval() -> None:
     few = [sample(float(value), value % (RECONFIGURATIONS_NEEDED - 1)) for value in range(40)]
     many = [sample(float(value), value) for value in range(40)]
     assert apart(few, many).shift_within_s is None
-    assert apart(few, many).told_apart is None
-    assert apart(many, many).told_apart is False
+    assert apart(few, many).excludes_zero is None
+    assert apart(many, many).excludes_zero is False
 
 
 def test_side_without_a_value_is_no_difference() -> None:

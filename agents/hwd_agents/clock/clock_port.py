@@ -42,7 +42,7 @@ class ClockPort:
         self.refused = 0
         """Datagrams without a valid key."""
 
-    async def face_broker(self) -> None:
+    async def listen_towards_broker(self) -> None:
         """Listen at the address that leads to the broker now."""
         try:
             async with asyncio.timeout(BROKER_WITHIN_S):

@@ -72,10 +72,10 @@ class HostClock:
             await asyncio.sleep(WALL_EVERY_S)
         await asyncio.Event().wait()
 
-    async def face_broker(self) -> None:
+    async def listen_towards_broker(self) -> None:
         """The broker was reached: our address towards it may have changed."""
         if self._port is not None:
-            await self._port.face_broker()
+            await self._port.listen_towards_broker()
 
     def close(self) -> None:
         """Stop answering over UDP."""

@@ -29,7 +29,7 @@ from hwd_agents.watchers.watchers import Watchers
 from hwd_drivers.core.errors import LinkError, ProtocolError
 from hwd_drivers.core.reason import reason_of
 
-FAREWELL_S: Final = 1.0
+DISCONNECT_WITHIN_S: Final = 1.0
 """Time limit for an agent that stops to publish its state `down`."""
 GATHER_S: Final = 0.02
 """Changes of the inventory within this time make one birth message."""
@@ -216,7 +216,7 @@ class Agent:
         """First messages on a new connection: the birth message, before any events."""
         try:
             await self._publish_state("up")
-            await self._host_clock.face_broker()
+            await self._host_clock.listen_towards_broker()
             await self._publish_birth()
         except LinkError as error:
             _log.debug("%s: greeting: %s", self._config.host, error)
@@ -241,7 +241,7 @@ class Agent:
         if not self._bus.connected:
             return
         try:
-            async with asyncio.timeout(FAREWELL_S):
+            async with asyncio.timeout(DISCONNECT_WITHIN_S):
                 await self._publish_state("down")
         except (LinkError, TimeoutError) as error:
             _log.warning("%s: could not publish that the agent stops: %s", self._config.host, reason_of(error))

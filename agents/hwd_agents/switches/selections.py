@@ -306,7 +306,7 @@ class Selections:
             await asyncio.wait([up])
         down = [f"{port}: {one.why}" for port, one in watch.result(fall_s=self._config.fall_s).items() if not one.up]
         stand = ", ".join(f"{change.name} is set to {' '.join(change.told.wanted) or 'dark'}" for change in changes)
-        return "not-up", f"not in time: {'; '.join(down)}. {stand}, and stays so"
+        return "not-up", f"not in time: {'; '.join(down)}. {stand}, and is not rolled back"
 
     async def _read_back(self, change: _Change, until_s: float) -> None:
         """Raises FailedError when it does not have what it was set to."""
@@ -341,7 +341,7 @@ class Selections:
         for name, one in begun.what.switches.items():
             found = self._switches.crossconnects(name) if name in self._turns else None
             one.now = None if found is None else [each["id"] for each in found]
-            told = "nobody can tell now" if one.now is None else " ".join(one.now) or "dark"
+            told = "unknown now" if one.now is None else " ".join(one.now) or "dark"
             stands.append(f"{name}: {told}, where {' '.join(one.wanted) or 'dark'} was asked for")
         why = f"the agent was killed in the middle of it, and how far it came is not known. {'; '.join(stands)}"
         requested_ns = begun.what.requested_ns

@@ -107,7 +107,7 @@ class LightJudge:
         elif sample.lost:
             self._flags_work = True
             self._set = last or sample, sample
-        elif sample.dark and self._is_told_anew(sample):
+        elif sample.dark and self._is_fresh(sample):
             self._flags_work = False  # light is away now, and the flag does not show it
         if last is None:
             # A flag may have been set long ago: the next sample decides.
@@ -118,7 +118,7 @@ class LightJudge:
             return self._by_flags(sample, last)
         return self._by_state(sample, last)
 
-    def _is_told_anew(self, sample: LightSample) -> bool:
+    def _is_fresh(self, sample: LightSample) -> bool:
         """Whether all values of the module are newer than the last read of a set flag, which cleared it."""
         if self._set is None:
             return True
@@ -129,7 +129,7 @@ class LightJudge:
         if sample.lost:
             was, self.lit = self.lit, False
             return (_change("dark", last, sample, sample, late_ns=sample.late_by_flag_ns),) if was else ()
-        if self.lit or not self._is_told_anew(sample):
+        if self.lit or not self._is_fresh(sample):
             return ()
         was, self.lit = self.lit, True
         if was is None or self._set is None:

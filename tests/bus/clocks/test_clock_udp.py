@@ -57,7 +57,7 @@ class Pair:
 @asynccontextmanager
 async def pair() -> AsyncIterator[Pair]:
     one = Pair()
-    await one.port.face_broker()
+    await one.port.listen_towards_broker()
     assert one.port.why_not == ""
     one.udp.aim(one.port.udp, "")
     try:
@@ -205,7 +205,7 @@ async def test_a_port_that_is_taken_is_said_and_the_agent_lives() -> None:
         other.bind(("127.0.0.1", 0))
         number = other.getsockname()[1]
         port = ClockPort(SystemClock(), key=KEY, broker=lambda: None, number=number)
-        await port.face_broker()
+        await port.listen_towards_broker()
         assert port.udp is None
         assert port.why_not == f"cannot listen at 127.0.0.1 port {number}: Address already in use"
 
@@ -215,12 +215,12 @@ async def test_a_broker_of_unknown_address_is_reported() -> None:
         raise ConfigError("daemon.json: cannot read the broker's address")
 
     port = ClockPort(SystemClock(), key=KEY, broker=broker)
-    await port.face_broker()
+    await port.listen_towards_broker()
     assert port.why_not == "no way to the broker is known: daemon.json: cannot read the broker's address"
 
 
 async def test_the_port_stays_the_same_when_the_broker_is_reached_again() -> None:
     async with pair() as one:
         first = one.port.udp
-        await one.port.face_broker()
+        await one.port.listen_towards_broker()
         assert one.port.udp == first

@@ -99,7 +99,7 @@ MODELS: Final[Mapping[str, Callable[[str | None], Capabilities]]] = {
     "polatis-vst": with_attenuators,
     "polatis-instrument": instrument,
 }
-TELLING_MODELS: Final = {name: _before(model) for name, model in MODELS.items()}
+MODELS_REPORTING_BEFORE: Final = {name: _before(model) for name, model in MODELS.items()}
 """MODELS behind a protocol that reports the state before each change."""
 SIZES: Final = {"polatis-6000": "8x8", "polatis-7000": "12x12", "polatis-vst": "8x8", "polatis-instrument": "16"}
 
@@ -107,7 +107,7 @@ tl1_driver: Final = DriverSpec(
     name="polatis-tl1",
     open=PolatisSwitch.open,
     options=PolatisOptions,
-    models=TELLING_MODELS,
+    models=MODELS_REPORTING_BEFORE,
     twin="hwd_drivers.families.polatis.twin:TL1_TWIN",
     default_port=DEFAULT_PORT,
     sizes=SIZES,
@@ -118,7 +118,7 @@ scpi_driver: Final = DriverSpec(
     name="polatis-scpi",
     open=PolatisScpiSwitch.open,
     options=PolatisScpiOptions,
-    models={name: _without_attenuators(model) for name, model in TELLING_MODELS.items()},
+    models={name: _without_attenuators(model) for name, model in MODELS_REPORTING_BEFORE.items()},
     twin="hwd_drivers.families.polatis.twin:SCPI_TWIN",
     default_port=SCPI_PORT,
     sizes=SIZES,
@@ -128,7 +128,7 @@ restconf_driver: Final = DriverSpec(
     name="polatis-restconf",
     open=PolatisRestconfSwitch.open,
     options=RestconfOptions,
-    models=TELLING_MODELS,
+    models=MODELS_REPORTING_BEFORE,
     twin="hwd_drivers.families.polatis.twin:RESTCONF_TWIN",
     default_port=RESTCONF_PORT,
     sizes=SIZES,

@@ -3,7 +3,7 @@
 from typing import Final
 
 from hwd_drivers.devices.registry import DriverSpec, Evidence
-from hwd_drivers.families.polatis.models import SIZES, TELLING_MODELS
+from hwd_drivers.families.polatis.models import MODELS_REPORTING_BEFORE, SIZES
 from hwd_drivers.families.polatis.netconf.driver import NetconfOptions, PolatisNetconfSwitch
 from hwd_drivers.families.polatis.netconf.protocol import DEFAULT_PORT
 
@@ -11,7 +11,7 @@ driver: Final = DriverSpec(
     name="polatis-netconf",
     open=PolatisNetconfSwitch.open,
     options=NetconfOptions,
-    models=TELLING_MODELS,
+    models=MODELS_REPORTING_BEFORE,
     twin="hwd_drivers.families.polatis.twin:NETCONF_TWIN",
     default_port=DEFAULT_PORT,
     sizes=SIZES,

@@ -10,7 +10,7 @@ from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.ids import Draws
 from hwd_drivers.devices.registry import OpenContext
-from hwd_drivers.families.polatis.models import TELLING_MODELS
+from hwd_drivers.families.polatis.models import MODELS_REPORTING_BEFORE
 from hwd_drivers.families.polatis.netconf.driver import NetconfOptions
 from hwd_drivers.families.polatis.twin import PolatisTwin
 from hwd_drivers.transports.dial import Dialer
@@ -37,7 +37,7 @@ async def _unit(
     **options: Any,
 ) -> AsyncIterator[tuple[PolatisTwin, OpenContext]]:
     dialer = dialer or MemoryDialer(MemoryNet())
-    capabilities = TELLING_MODELS[model](size)
+    capabilities = MODELS_REPORTING_BEFORE[model](size)
     twin = PolatisTwin(
         "netconf",
         name="ocs1",

@@ -18,7 +18,7 @@ from hwd_drivers.core.errors import ConfigError, DeadlineError, DeviceError, Lin
 from hwd_drivers.core.ids import Draws
 from hwd_drivers.core.values import Attenuation, AttenuationMode, Crossconnect, PortOverride, PortSide
 from hwd_drivers.devices.registry import OpenContext, find
-from hwd_drivers.families.polatis.models import TELLING_MODELS
+from hwd_drivers.families.polatis.models import MODELS_REPORTING_BEFORE
 from hwd_drivers.families.polatis.netconf.driver import NetconfOptions, PolatisNetconfSwitch
 from hwd_drivers.families.polatis.twin import PolatisTwin
 from hwd_drivers.transports.dial import TcpDialer
@@ -156,7 +156,7 @@ async def test_capabilities_are_those_of_the_unit(switch: Switch, unit: Unit) ->
         assert capabilities.monitored == capabilities.attenuated == outputs
         assert len(capabilities.blockable) == 16
     async with unit() as (_, context):
-        bigger = TELLING_MODELS["polatis-6000"]("16x16")
+        bigger = MODELS_REPORTING_BEFORE["polatis-6000"]("16x16")
         device = await PolatisNetconfSwitch.open(but(context, capabilities=bigger))
         with pytest.raises(ConfigError, match=r"ocs1: the switch has 8x8 \(16 ports\), the testbed says 16x16"):
             await device.capabilities(deadline_s=soon())
