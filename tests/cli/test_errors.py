@@ -78,3 +78,18 @@ def test_a_model_that_nobody_knows_is_named_with_those_that_are(hwd: Any) -> Non
 def test_a_bad_setting_of_a_twin_is_bad_input(hwd: Any, setting: str) -> None:
     said = hwd("twin", "serve", "polatis-6000", "--listen", "127.0.0.1:0", "--set", "size=8x8", "--set", setting)
     assert said.status == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "remark"),
+    [("run.stat", "did you mean run.state?"), ("run", "did you mean run.?"), ("nonsense", "known: ")],
+)
+def test_watch_refuses_a_kind_that_nothing_has(hwd: Any, kind: str, remark: str) -> None:
+    said = hwd("watch", "--kind", "timeline", "--kind", kind)
+    assert said.status == 2
+    assert f"--kind {kind}: no such kind; {remark}" in said.err
+
+
+@pytest.mark.parametrize("kind", ["run.", "run.state", "timeline"])
+def test_watch_takes_kinds_and_the_beginning_of_kinds(hwd: Any, kind: str) -> None:
+    assert hwd("watch", "--kind", kind).status == 4  # no daemon runs

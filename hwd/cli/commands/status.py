@@ -11,6 +11,7 @@ from hwd.cli.options import Json, JsonLines, Url
 from hwd.cli.output import Output, Styled, coloured, plural, seconds, words
 from hwd.cli.run_steps import pause_reason
 from hwd_drivers.core.documents import Document
+from hwd_drivers.core.errors import ConfigError
 
 SHOWN_STAGES = ("control", "optical", "firmware", "carrier", "rdma", "ready", "turnaround")
 NAMED = {"switch.overrun": ("lost",), "switch.override": ("ends",), "switch.restarted": ("lost",)}
@@ -102,6 +103,7 @@ def watch(
     from hwd.client import Client
 
     output = Output(json=json)
+    _check_kinds(kind or ())
     seen = 0
     after = "-.0" if after == "0" else after
     with Client.find(url) as hwd, hwd.events(after=after, kinds=kind or (), say=output.note) as events:
@@ -115,6 +117,18 @@ def watch(
             seen += 1
             if count is not None and seen >= count:
                 return
+
+
+def _check_kinds(kinds: Sequence[str]) -> None:
+    """Raises ConfigError for a kind that no document has: nothing would ever be shown."""
+    from hwd.model.kinds import KINDS
+
+    known = {*KINDS, *(f"{kind.partition('.')[0]}." for kind in KINDS if "." in kind)}
+    for kind in kinds:
+        if kind not in known:
+            from hwd.config.yaml.file_problem import nearest
+
+            raise ConfigError(f"--kind {kind}: no such kind; {nearest(kind, known)}")
 
 
 def show(output: Output, document: Document, id: str) -> None:
