@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from hwd.config.file_kind import KINDS, kind_of
 from hwd.config.playbook.playbook import load_playbook
 from hwd.config.scenario import load_scenario
 from hwd.config.testbed.testbed import Loaded
@@ -13,16 +14,13 @@ from hwd.config.yaml.tree import Reading, read_tree
 from hwd.model.fault import check_fault
 from hwd.model.testbed import Testbed
 
-KINDS = ("testbed", "playbook", "topology", "scenario")
-"""The key at the top of a file that names its kind."""
-
 
 def check_files(paths: Sequence[str | Path], load: Callable[[Reading], Loaded]) -> tuple[Problem, ...]:
     """All problems of files, each file read once; `load` reads testbeds. Where exactly one testbed is among the files,
     the others are checked against it.
     """
     readings = [read_tree(path) for path in paths]
-    loaded = [load(reading) if _kind(reading) == "testbed" else None for reading in readings]
+    loaded = [load(reading) if kind_of(reading) == "testbed" else None for reading in readings]
     testbeds = [one.testbed for one in loaded if one is not None and one.testbed is not None]
     testbed = testbeds[0] if len(testbeds) == 1 else None
     return tuple(
@@ -37,7 +35,7 @@ def check_file(reading: Reading, testbed: Testbed | None = None) -> tuple[Proble
 
     Without one the faults of a scenario may omit their switch, as for a twin that is served alone.
     """
-    match _kind(reading):
+    match kind_of(reading):
         case "playbook":
             return load_playbook(reading.file, testbed=testbed).problems
         case "topology":
@@ -56,8 +54,3 @@ def check_file(reading: Reading, testbed: Testbed | None = None) -> tuple[Proble
                 f"the key at its top names the kind ({nearest(first, KINDS)})",
             )
             return reading.in_order()
-
-
-def _kind(reading: Reading) -> str | None:
-    """None where the file names no kind."""
-    return next((key for key in (reading.root.mapping() if reading.root else {}) if key in KINDS), None)

@@ -18,6 +18,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
+from hwd.config.file_kind import is_other_kind
 from hwd.config.testbed.testbed_schema import NAME, Entry, Text
 from hwd.config.yaml.file_problem import Problem, nearest, refuse
 from hwd.config.yaml.tree import Node, Reading, parse_tree, read_tree
@@ -93,7 +94,7 @@ def read_scenario(
 
 
 def _load(reading: Reading, switch: str | None, check: Callable[[Fault], None] | None) -> LoadedScenario:
-    if reading.root is None:
+    if reading.root is None or is_other_kind(reading, "scenario"):
         return LoadedScenario(None, reading.in_order())
     top = validate(ScenarioFile, reading.root, (), reading)
     faults: list[TimedFault] = []

@@ -93,3 +93,23 @@ def test_watch_refuses_a_kind_that_nothing_has(hwd: Any, kind: str, remark: str)
 @pytest.mark.parametrize("kind", ["run.", "run.state", "timeline"])
 def test_watch_takes_kinds_and_the_beginning_of_kinds(hwd: Any, kind: str) -> None:
     assert hwd("watch", "--kind", kind).status == 4  # no daemon runs
+
+
+@pytest.mark.parametrize(
+    ("command", "file", "finding"),
+    [
+        ("serve", "playbooks/smoke", "is a playbook, not a testbed: run it with `hwd run {}`"),
+        ("run", "examples/opus-testbed", "is a testbed, not a playbook: serve it with `hwd serve {}`"),
+    ],
+)
+def test_a_file_of_another_kind_is_one_line_with_the_command_for_it(
+    hwd: Any, command: str, file: str, finding: str
+) -> None:
+    from hwd.config.shipped import shipped
+
+    path = shipped(*file.split("/"))
+    said = hwd(command, str(path))
+    assert said.status == 2
+    assert said.err.startswith(f"hwd: bad input: {path}:")
+    assert said.err.endswith(f": {finding.format(path)}\n")
+    assert said.err.count("\n") == 1

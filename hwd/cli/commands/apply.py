@@ -188,9 +188,13 @@ def composite_lines(composite: dict[str, Any]) -> list[str]:
 
 
 def wanted_of(what: list[str]) -> dict[str, Any]:
-    """The words of WHAT as the client takes them: a file is read here."""
+    """The words of WHAT as the client takes them: a file is read here, and the name of a playbook is a ConfigError."""
     text = " ".join(what)
     if not text.endswith((".yaml", ".yml")):
+        from hwd.config.shipped import names_of
+
+        if text in names_of("playbooks"):
+            raise ConfigError(f"{text}: is a playbook, not a topology: run it with `hwd run {text}`")
         return {"what": text}
     try:
         return {"file": (text, Path(text).read_text(encoding="utf-8"))}

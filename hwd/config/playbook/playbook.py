@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from hwd.config.file_kind import is_other_kind
 from hwd.config.playbook.effort import Effort, TooMuchError
 from hwd.config.playbook.expression import Value
 from hwd.config.playbook.leaf_steps import Part
@@ -155,7 +156,7 @@ def bundle_playbook(path: str | Path, overrides: Mapping[str, Value] | None = No
 def _load(
     reading: Reading, overrides: Mapping[str, Value], testbed: Testbed | None, *, folder: Path | None
 ) -> LoadedPlaybook:
-    if reading.root is None:
+    if reading.root is None or is_other_kind(reading, "playbook"):
         return LoadedPlaybook(None, reading.in_order(), None)
     root = reading.root
     parameters = settle(reading, root, overrides)

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from hwd.config.file_kind import is_other_kind
 from hwd.config.testbed.composites import CompositesReader, check_insides
 from hwd.config.testbed.equipment import DriverSpecLike, SwitchesReader, read_packet_switches, read_passives
 from hwd.config.testbed.fibres import Sockets
@@ -68,7 +69,7 @@ def load_read(
     environment: Mapping[str, str] | None = None,
 ) -> Loaded:
     """The same for a file that was read already. With an `environment`, missing secrets are reported as warnings."""
-    if reading.root is None:
+    if reading.root is None or is_other_kind(reading, "testbed"):
         return Loaded(None, reading.in_order())
     testbed = _Loader(reading, reading.root, specs, broken, switch_timings, host_timings).load()
     if testbed is not None and environment is not None:

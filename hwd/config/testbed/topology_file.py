@@ -5,6 +5,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
+from hwd.config.file_kind import is_other_kind
 from hwd.config.testbed.testbed_schema import Entry
 from hwd.config.yaml.file_problem import Problem, nearest, refuse
 from hwd.config.yaml.tree import Reading, parse_tree, read_tree
@@ -55,7 +56,7 @@ def read_topology(text: str, *, file: str, testbed: Testbed | None = None) -> Lo
 
 
 def _load(reading: Reading, testbed: Testbed | None) -> LoadedTopology:
-    if reading.root is None:
+    if reading.root is None or is_other_kind(reading, "topology"):
         return LoadedTopology(None, reading.in_order())
     top = validate(TopologyFile, reading.root, (), reading)
     known = {str(port.id) for port in testbed.ports()} if testbed else None
