@@ -28,7 +28,7 @@ def make_program(command: str | None = None) -> typer.Typer:
         name="hwd",
         help="Runs a rack of hosts and optical circuit switches, real or twins, and times every reconfiguration.",
         epilog="Example: hwd demo. Exit status: 0 done; 1 failed; 2 bad input; 3 refused; 4 unreachable; "
-        "5 not ready in time; 130 aborted.",
+        "5 not ready in time; 6 not ready and not rolled back; 130 aborted.",
         no_args_is_help=True,
         add_completion=True,
         rich_markup_mode=None,

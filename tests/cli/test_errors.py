@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from hwd_drivers.core.errors import ConfigError, LinkError, NotReadyError, NotRolledBackError, RefusedError
+
 
 def test_the_version_is_said(hwd: Any) -> None:
     assert hwd("--version").out == f"hwd {version('hwd-daemon')}\n"
@@ -113,3 +115,9 @@ def test_a_file_of_another_kind_is_one_line_with_the_command_for_it(
     assert said.err.startswith(f"hwd: bad input: {path}:")
     assert said.err.endswith(f": {finding.format(path)}\n")
     assert said.err.count("\n") == 1
+
+
+def test_exit_statuses_are_all_in_the_help(hwd: Any) -> None:
+    words = " ".join(hwd("--help").out.split())
+    for error in (ConfigError, RefusedError, LinkError, NotReadyError, NotRolledBackError):
+        assert f"{error.exit_status} " in words.partition("Exit status:")[2]
