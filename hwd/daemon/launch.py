@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -24,8 +25,9 @@ def has_twins(testbed: Testbed) -> bool:
 class RackProcess:
     """`hwd twin up` in a session of its own: neither the daemon's end nor a Ctrl-C on its terminal ends it."""
 
-    def __init__(self, pid: int, log_path: Path) -> None:
+    def __init__(self, pid: int, log_path: Path, testbed_file: str) -> None:
         self.pid = pid
+        self.testbed_file = testbed_file
         self.log_path = log_path
         self.ended = False
 
@@ -50,7 +52,7 @@ class RackProcess:
             )
         except OSError as error:
             raise FailedError(f"twin rack: cannot start {' '.join(arguments)}: {error.strerror}") from error
-        return cls(pid, log_path)
+        return cls(pid, log_path, shlex.quote(str(testbed_path.absolute())))
 
     async def watch(self) -> None:
         """Wait for the end of the rack, then log how it ended. An operator restarts it, once the cause is known."""
@@ -67,9 +69,10 @@ class RackProcess:
         _, status = os.waitpid(self.pid, os.WNOHANG)  # noqa: ASYNC222 - it has ended, and there is nothing to wait for
         lines = self.log_path.read_text(errors="replace").splitlines()[-LOG_SHOWN:]
         log.error(
-            "twin rack (pid %d) %s; `hwd twin up` starts it again. The end of %s: %s",
+            "twin rack (pid %d) %s; `hwd twin up %s` starts it again. The end of %s: %s",
             self.pid,
             how_it_ended(os.waitstatus_to_exitcode(status)),
+            self.testbed_file,
             self.log_path,
             " / ".join(lines) or "nothing",
         )

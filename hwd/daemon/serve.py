@@ -5,6 +5,7 @@ import contextlib
 import gc
 import logging
 import os
+import shlex
 import socket
 import sys
 from collections.abc import Mapping, Sequence
@@ -100,6 +101,7 @@ async def serve(options: ServeOptions, environment: Mapping[str, str] = os.envir
         stack.callback(offload.close)
         version = version_of("hwd-daemon")
 
+        testbed_file = shlex.quote(str(options.testbed.absolute()))  # for commands that a message names
         started: list[RackProcess] = []
 
         def rack_starting() -> int | None:
@@ -116,7 +118,9 @@ async def serve(options: ServeOptions, environment: Mapping[str, str] = os.envir
             if rack is None:
                 if (pid := rack_starting()) is not None:
                     raise NoRackError(f"fault: {fault}: the twin rack is starting (pid {pid}). Try again when it is up")
-                raise NoRackError(f"fault: {fault}: the twin rack is not up. Start it with `hwd twin up`")
+                raise NoRackError(
+                    f"fault: {fault}: the twin rack is not up. Start it with `hwd twin up {testbed_file}`"
+                )
             await offload(ask, Path(rack.control), fault)
 
         journal = FileDisk(data.path / "journal")
@@ -139,6 +143,7 @@ async def serve(options: ServeOptions, environment: Mapping[str, str] = os.envir
                     twin_address=twin_address,
                     environment=environment,
                     rack_starting=rack_starting,
+                    testbed_file=testbed_file,
                 ),
                 set_fault=set_fault,
             ),
@@ -178,7 +183,7 @@ async def serve(options: ServeOptions, environment: Mapping[str, str] = os.envir
             finally:
                 if rack is not None:
                     rack.cancel()
-                _say_what_goes_on(testbed, rack_of(testbed.name, environment), started)
+                _say_what_goes_on(testbed, testbed_file, rack_of(testbed.name, environment), started)
 
 
 async def _run(
@@ -258,12 +263,17 @@ def _rack(options: ServeOptions, testbed: Testbed, folder: Path) -> RackProcess 
     return process
 
 
-def _say_what_goes_on(testbed: Testbed, rack: RackPlace | None, started: Sequence[RackProcess]) -> None:
+def _say_what_goes_on(
+    testbed: Testbed, testbed_file: str, rack: RackPlace | None, started: Sequence[RackProcess]
+) -> None:
     """Log at the end which processes still run: a rack may have been started days ago."""
     pid = rack.pid if rack is not None else next((process.pid for process in started if not process.ended), None)
     if pid is not None:
         log.info(
-            "twins   the rack goes on running (pid %d), with its agents; `kill %d` or `hwd twin down` ends it", pid, pid
+            "twins   the rack goes on running (pid %d), with its agents; `kill %d` or `hwd twin down %s` ends it",
+            pid,
+            pid,
+            testbed_file,
         )
     if any(host.ssh for host in testbed.hosts.values()):
         log.info("agents  on hosts go on, and keep what happens for the next daemon; `hwd agent remove` ends them")

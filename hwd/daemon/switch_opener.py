@@ -24,11 +24,13 @@ def opener(
     twin_address: Callable[[str], str | None],
     environment: Mapping[str, str],
     rack_starting: Callable[[], int | None] = lambda: None,
+    testbed_file: str = "TESTBED",
 ) -> OpenSwitch:
     """A function that opens one session with a switch.
 
     `twin_address`: the address of a twin, None while its rack is down. `rack_starting`: the pid of our rack while it
-    starts, else None. Secrets are read at each session, so that a new one takes effect.
+    starts, else None. `testbed_file`: for the command that starts the rack. Secrets are read at each session, so that
+    a new one takes effect.
     """
 
     async def open_switch(switch: Switch, sink: Sink) -> Device:
@@ -36,7 +38,7 @@ def opener(
         if address is None:
             if (pid := rack_starting()) is not None:
                 raise StartingError(f"{switch.name}: its twin rack is starting (pid {pid})")
-            raise LinkError(f"{switch.name}: its twin rack is not up. Start it with `hwd twin up`")
+            raise LinkError(f"{switch.name}: its twin rack is not up. Start it with `hwd twin up {testbed_file}`")
         spec = registry.find(switch.driver)
         password = None
         if switch.login_password is not None:

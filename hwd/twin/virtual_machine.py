@@ -51,11 +51,11 @@ def prepare_machine(
             f"{host}: is no virtual machine in testbed {testbed.name}. Write twin: {{machine: ADDRESS}} there"
         )
     if rack is None:
-        raise LinkError(f"testbed {testbed.name}: no twin rack of it is up. Start it with hwd twin up")
+        raise LinkError(f"testbed {testbed.name}: no twin rack of it is up. Start it with `hwd twin up TESTBED`")
     if daemon is None:
         raise LinkError(
             f"testbed {testbed.name}: no daemon of it is ready, and the agent of {host} needs its broker. "
-            "Start it with hwd serve"
+            "Start it with `hwd serve TESTBED`"
         )
     entry: Mapping[str, Any] = rack.hosts[host]
     if not entry.get("machine"):

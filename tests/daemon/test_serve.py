@@ -177,7 +177,7 @@ def test_a_run_is_recorded_with_the_commit_of_the_program_and_an_open_event_stre
     assert told[-1]["kind"] == "daemon.stopped"
 
 
-def test_the_rack_is_started_and_outlives_the_daemon(serve: Serve, environment: dict[str, str]) -> None:
+def test_the_rack_is_started_and_outlives_the_daemon(serve: Serve, environment: dict[str, str], tmp_path: Path) -> None:
     process = serve("--http", "127.0.0.1:0")
     said = said_until(process, "ocs1: up")
     rack = rack_of("desk", environment)
@@ -188,8 +188,8 @@ def test_the_rack_is_started_and_outlives_the_daemon(serve: Serve, environment: 
         status, said = end(process, signal.SIGINT)
         assert status == 0
         assert (
-            f"the rack goes on running (pid {rack.pid}), with its agents; `kill {rack.pid}` or `hwd twin down` ends it"
-            in said
+            f"the rack goes on running (pid {rack.pid}), with its agents; `kill {rack.pid}` "
+            f"or `hwd twin down {tmp_path / 'desk.yaml'}` ends it" in said
         )
         assert rack_of("desk", environment) == rack
         again = serve("--http", "127.0.0.1:0")
@@ -199,7 +199,9 @@ def test_the_rack_is_started_and_outlives_the_daemon(serve: Serve, environment: 
         os.kill(rack.pid, signal.SIGTERM)
 
 
-def test_a_rack_that_is_killed_is_named_in_one_line_with_the_signal(serve: Serve, environment: dict[str, str]) -> None:
+def test_a_rack_that_is_killed_is_named_in_one_line_with_the_signal(
+    serve: Serve, environment: dict[str, str], tmp_path: Path
+) -> None:
     process = serve("--http", "127.0.0.1:0")
     said_until(process, "ocs1: up")
     rack = rack_of("desk", environment)
@@ -208,7 +210,8 @@ def test_a_rack_that_is_killed_is_named_in_one_line_with_the_signal(serve: Serve
     (line,) = [
         one for one in said_until(process, "ocs1: down").splitlines() + end(process)[1].splitlines() if "ERROR" in one
     ]
-    assert f"twin rack (pid {rack.pid}) was killed by SIGKILL; `hwd twin up` starts it again. The end of " in line
+    again = f"`hwd twin up {tmp_path / 'desk.yaml'}` starts it again. The end of "
+    assert f"twin rack (pid {rack.pid}) was killed by SIGKILL; {again}" in line
     assert "\\n" not in line
 
 
@@ -270,10 +273,10 @@ def test_under_nohup_a_closed_terminal_ends_nothing(serve: Serve, environment: d
     assert end(process)[0] == 0
 
 
-def test_where_nobody_starts_a_rack_it_is_told_how_to(serve: Serve) -> None:
+def test_where_nobody_starts_a_rack_it_is_told_how_to(serve: Serve, tmp_path: Path) -> None:
     said = said_until(serve("--no-twin", "--http", "127.0.0.1:0"), "ocs1: down")
     assert "WARNING" in said
-    assert "ocs1: down: its twin rack is not up. Start it with `hwd twin up`" in said
+    assert f"ocs1: down: its twin rack is not up. Start it with `hwd twin up {tmp_path / 'desk.yaml'}`" in said
     assert "is starting" not in said
 
 

@@ -83,8 +83,8 @@ async def test_qemu_gets_taps_a_monitor_and_the_agents_configuration(
     [
         ("h7", "", "h7: testbed lab has no such host. It has h0, h1"),
         ("h1", "", r"h1: is no virtual machine in testbed lab. Write twin: \{machine: ADDRESS\} there"),
-        ("h0", "rack", "testbed lab: no twin rack of it is up. Start it with hwd twin up"),
-        ("h0", "daemon", "and the agent of h0 needs its broker. Start it with hwd serve"),
+        ("h0", "rack", "testbed lab: no twin rack of it is up. Start it with `hwd twin up TESTBED`"),
+        ("h0", "daemon", "and the agent of h0 needs its broker. Start it with `hwd serve TESTBED`"),
         ("h0", "old", r"h0: is no virtual machine in the running rack \(pid 7\). Restart that"),
         ("h0", "unix", "broker unix:/run/b: a virtual machine cannot reach a Unix socket. Take mqtt://host:port"),
         ("h0", "", "h0: cannot get its tap device fibre1: "),
