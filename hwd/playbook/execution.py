@@ -5,7 +5,7 @@ import dataclasses
 import logging
 from collections.abc import Callable
 
-from hwd.playbook.runner import RunEnd, Runner
+from hwd.playbook.runner import RunEnd, Runner, why_failed
 from hwd.records.recorder import RecordingSink
 from hwd.records.run import RunOutcome
 from hwd_drivers.core.documents import Document
@@ -56,7 +56,7 @@ async def _recorded(end: RunEnd, run: str, recorder: RecordingSink) -> RunEnd:
     failure = await recorder.held(run)
     if failure is None or (end.outcome is RunOutcome.FAILED and str(failure) in end.why):
         return end
-    why = f"{end.why}; {failure}" if end.why else f"{failure.title}: {failure}"
+    why = f"{end.why}; {failure}" if end.why else why_failed(failure)
     return dataclasses.replace(end, outcome=RunOutcome.FAILED, why=why, fault=end.fault or failure)
 
 
@@ -74,5 +74,5 @@ async def _run(runner: Runner, recorder: RecordingSink) -> RunEnd:
     finally:
         failure.cancel()
         await asyncio.wait([failure])
-    why = f"{cause.title}: {cause}"
+    why = why_failed(cause)
     return dataclasses.replace(end, outcome=RunOutcome.FAILED, why=why, fault=cause)

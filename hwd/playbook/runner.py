@@ -47,6 +47,11 @@ class RunEnd:
     fault: HwdError | None = None
 
 
+def why_failed(fault: HwdError) -> str:
+    """Why a run failed. The class of the fault is named where it says more than `failed`."""
+    return str(fault) if fault.title == RunOutcome.FAILED else f"{fault.title}: {fault}"
+
+
 class Runner:
     """One run of one playbook. Call `go` once; `abort`, `pause` and `resume` at any time."""
 
@@ -123,7 +128,7 @@ class Runner:
         try:
             await self._task
         except HwdError as error:
-            fault, outcome, why = error, RunOutcome.FAILED, f"{error.title}: {error}"
+            fault, outcome, why = error, RunOutcome.FAILED, why_failed(error)
         except asyncio.CancelledError:
             if self._aborted_by is None and not self._task.cancelled():
                 self._task.cancel()
@@ -131,11 +136,11 @@ class Runner:
         except Exception as error:  # the supervisor of runs: the switches come first
             log.exception("run %s", self.id)
             fault = BugError(repr(error))
-            outcome, why = RunOutcome.FAILED, f"{fault.title}: {fault}"
+            outcome, why = RunOutcome.FAILED, why_failed(fault)
         switches, not_undone, unreadable = await self._undo(why)
         if not_undone and outcome is RunOutcome.SUCCEEDED:
             fault = FailedError("; ".join(not_undone))
-            outcome, why = RunOutcome.FAILED, f"{fault.title}: {fault}"
+            outcome, why = RunOutcome.FAILED, why_failed(fault)
         elif not_undone:
             why = "; ".join([why, *not_undone])
         if switches.state is SafeState.MIXED:

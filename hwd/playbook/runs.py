@@ -19,7 +19,7 @@ from hwd.playbook.playbook_reader import PlaybookReader
 from hwd.playbook.queue import Queue, WaitingRun
 from hwd.playbook.run_record import RunTemplate, ended_data, ended_status, status_of
 from hwd.playbook.run_recovery import AGAIN_S, RunRecovery
-from hwd.playbook.runner import RunEnd, Runner
+from hwd.playbook.runner import RunEnd, Runner, why_failed
 from hwd.playbook.safe_state import SafeState
 from hwd.playbook.twin_faults import TwinFaults
 from hwd.ports.hold import Hold
@@ -298,7 +298,7 @@ class Runs:
         try:
             playbook = await self._reader.read(queued.playbook_text, file=queued.file, parameters=queued.parameters)
         except HwdError as error:
-            why = f"{error.title}: {error}"
+            why = why_failed(error)
             record = self._template.never_begun(queued, RunOutcome.FAILED, why)
             try:
                 await self._records.start_run(record)
