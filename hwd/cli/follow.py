@@ -20,9 +20,11 @@ def follow(hwd: "Client", output: Output, started: dict[str, Any]) -> "RunStatus
     after, run = started["after"], started["run"]
     with _bar(output, started["steps"]) as bar:
         teller = _Teller(output, bar)
+        # what is written without the bar would stand in its line
+        note = output.note if bar is None else bar.say
         while True:
             try:
-                with hwd.events(after=after, kinds=["run."], say=output.note) as events:
+                with hwd.events(after=after, kinds=["run."], say=note) as events:
                     for event in events:
                         after = event.id
                         document = event.document
@@ -34,7 +36,7 @@ def follow(hwd: "Client", output: Output, started: dict[str, Any]) -> "RunStatus
                             teller.tell(document.kind, dict(document.data))
             except KeyboardInterrupt:
                 if bar is None or bar.ask(f"\nAbort run {run} and leave the switches in a safe state?"):
-                    output.note(f"aborting run {run}")
+                    note(f"aborting run {run}")
                     hwd.abort(run, by=f"{me()}, Ctrl-C")
 
 

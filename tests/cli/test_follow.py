@@ -1,6 +1,10 @@
 """What `hwd run` says on the way, against a daemon that goes away and comes back."""
 
+import contextlib
 import json
+import os
+import signal
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,6 +21,9 @@ from hwd_drivers.core.errors import LinkError
 END = RunStatus(
     run="k3v9", playbook="smoke", state=RunState.SUCCEEDED, steps=2, queued_wall_ns=1, safe_state="as-applied"
 )
+RUNNING = RunStatus(
+    run="k3v9", playbook="smoke", state=RunState.RUNNING, steps=2, queued_wall_ns=1, what="dwell", expected_s=6.79
+)
 STARTED: dict[str, Any] = {"run": "k3v9", "after": "b.0", "steps": 2}
 
 
@@ -31,6 +38,7 @@ class Daemon(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.streams: list[list[tuple[str, dict[str, Any]]]] = []
         self.told = 0
+        self.interrupts = 0
 
     def stream(self) -> bytes:
         text = ""
@@ -49,6 +57,17 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
         self.wfile.write(self.server.stream())
+        if self.server.interrupts:
+            self.server.interrupts -= 1
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def do_POST(self) -> None:
+        body = json.dumps({"run": "k3v9", "outcome": "aborted", "why": "", "safe_state": "as-applied"}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
         pass
@@ -69,6 +88,29 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
 def followed(daemon: Daemon) -> RunStatus:
     with Client(f"http://127.0.0.1:{daemon.server_address[1]}") as hwd:
         return follow(hwd, Output(json=False), STARTED)
+
+
+@contextlib.contextmanager
+def terminal(monkeypatch: pytest.MonkeyPatch, *, keys: bytes) -> Iterator[list[bytes]]:
+    """A terminal for stdin and stderr, at which `keys` were typed. The list has what was written to it, at its end."""
+    ours, theirs = os.openpty()
+    written: list[bytes] = []
+
+    def read() -> None:
+        with contextlib.suppress(OSError):  # the other side is closed
+            while data := os.read(ours, 65536):
+                written.append(data)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    os.write(ours, keys)
+    monkeypatch.setenv("TERM", "xterm")
+    with open(theirs, "w") as stderr, open(theirs, closefd=False) as stdin, monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", stderr)
+        patch.setattr(sys, "stdin", stdin)
+        yield written
+    reader.join()
+    os.close(ours)
 
 
 def step(number: int, what: str, state: str) -> tuple[str, dict[str, Any]]:
@@ -116,3 +158,11 @@ def test_a_note_is_said_once_with_its_figures(daemon: Daemon, capsys: pytest.Cap
     ]
     followed(daemon)
     assert said_by(capsys) == [text]
+
+
+def test_abort_by_ctrl_c_is_told_in_a_line_of_its_own(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    daemon.streams = [[("run.state", RUNNING.to_data())], [("run.state", END.to_data())]]
+    daemon.interrupts = 1
+    with terminal(monkeypatch, keys=b"y\n") as written:
+        assert followed(daemon) == END
+    assert b"\r\x1b[2Kaborting run k3v9\r\n" in b"".join(written)
