@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from hwd.config.yaml.file_problem import meant
 from hwd_drivers.core.errors import ConfigError
 
 _PACKAGE = Path(__file__).parents[1]
@@ -17,8 +18,8 @@ def names_of(kind: str) -> list[str]:
 
 
 def shipped(kind: str, name: str) -> Path:
-    """The file `name` (with or without `.yaml`) of `playbooks` or `examples`; raises ConfigError that names the
-    existing ones.
+    """The file `name` (with or without `.yaml`) of `playbooks` or `examples`; raises ConfigError that names a
+    similar one, or all.
     """
     folders = (_PLACES[0] / kind, _PLACES[1] / f"_{kind}")
     names: set[str] = set()
@@ -27,4 +28,6 @@ def shipped(kind: str, name: str) -> Path:
         if path.is_file():
             return path
         names |= {found.stem for found in folder.glob("*.yaml")}
-    raise ConfigError(f"{name}: no such file among the {kind} of hwd; there are {', '.join(sorted(names)) or 'none'}")
+    close = meant(name.removesuffix(".yaml"), sorted(names))
+    remark = f"did you mean {close}?" if close else f"there are {', '.join(sorted(names)) or 'none'}"
+    raise ConfigError(f"{name}: no such file here, and none of that name among the {kind} of hwd; {remark}")

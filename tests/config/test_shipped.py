@@ -47,6 +47,12 @@ def test_an_installed_wheel_finds_the_same_files(installed: ModuleType, kind: st
 def test_a_wrong_name_says_which_there_are(installed: ModuleType) -> None:
     for find in (shipped, installed.shipped):
         with pytest.raises(
-            ConfigError, match=r"smok: no such file among the playbooks .*reconfiguration-timeline, .*smoke"
+            ConfigError, match=r"x: no such file here, and none .* playbooks .*reconfiguration-timeline, .*smoke"
         ):
-            find("playbooks", "smok")
+            find("playbooks", "x")
+
+
+@pytest.mark.parametrize("name", ["smok", "smok.yaml"])
+def test_a_misspelt_name_is_answered_with_the_similar_one(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{name}: no such file here, .*; did you mean smoke\\?$"):
+        shipped("playbooks", name)
