@@ -67,7 +67,8 @@ class Leases:
             if lease.id == id:
                 return lease
         raise RefusedError(
-            f"lease {id}: not in force; it expired or was released. Take a new one with `hwd lease take`"
+            f"lease {id}: not in force; it expired or was released. "
+            "See those in force with `hwd lease list`, or take a new one with `hwd lease take`"
         )
 
     def hold(self, hold: Hold) -> None:

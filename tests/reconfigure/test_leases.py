@@ -91,7 +91,7 @@ def test_a_lease_ends_at_its_time_and_its_ports_are_free() -> None:
             await asyncio.sleep(59.9)
             assert leases.get(mine.id) == mine
             await asyncio.sleep(0.2)
-            with pytest.raises(RefusedError, match="it expired or was released"):
+            with pytest.raises(RefusedError, match=r"it expired or was released.*`hwd lease list`"):
                 leases.get(mine.id)
             with pytest.raises(RefusedError):
                 leases.check(["ocs1.1"], lease=mine.id)
