@@ -280,7 +280,7 @@ def test_where_nothing_moved_nothing_is_said_to_have_gone_back(run_lab: RunLab) 
     run_lab(test)
 
 
-def test_recovery_says_which_of_its_causes_it_was(run_lab: RunLab) -> None:
+def test_recovery_says_which_of_its_causes_it_was(run_lab: RunLab, caplog: pytest.LogCaptureFixture) -> None:
     async def test(lab: Lab) -> None:
         await lab.service.apply(lab.request(STRAIGHT))
         applying = asyncio.create_task(lab.service.apply(lab.request(CROSSED, ready_within_s=15)))
@@ -291,7 +291,13 @@ def test_recovery_says_which_of_its_causes_it_was(run_lab: RunLab) -> None:
         await lab.until("daemon.recovered")
         assert lab.emitted("daemon.recovered")[-1]["why"] == "the daemon ended before it did"
 
-    run_lab(test)
+    with caplog.at_level(logging.INFO):
+        run_lab(test)
+    told = [one.getMessage() for one in caplog.records if one.getMessage().startswith("journal: ")]
+    assert not [text for text in told if "stays open" in text], "its switch was only not connected yet"
+    waits, done = told
+    assert waits.endswith("is brought in order once its switches are connected: ocs1: not connected yet")
+    assert "is rolled-back" in done
 
 
 def test_what_stays_open_is_in_the_status_until_it_is_brought_back(run_lab: RunLab) -> None:
