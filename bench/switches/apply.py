@@ -64,6 +64,9 @@ class SilentAgents:
     def is_there(self, host: str) -> bool:
         return True
 
+    def why_missing(self, port: NicPortId) -> str | None:
+        return None
+
     async def command(
         self, host: str, verb: str, arguments: Mapping[str, Json], *, within_s: float
     ) -> Mapping[str, Json]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from hwd.bus.birth_data import troubles
 from hwd.bus.gateway import Gateway
 from hwd.bus.host_agent import NEVER_HEARD
 from hwd.model.testbed import NicPortId
@@ -46,6 +47,15 @@ class GatewayAgents:
     def is_there(self, host: str) -> bool:
         view = self._gateway.hosts().get(host)
         return self._gateway.connected and view is not None and view.up
+
+    def why_missing(self, port: NicPortId) -> str | None:
+        view = self._gateway.hosts().get(port.host)
+        if not self._gateway.connected or view is None or not view.up or view.birth is None:
+            return None
+        note = view.birth.ports.get(port.port)
+        if note is None or note.present:
+            return None
+        return troubles(view.birth).get(port.port) or f"there is no interface {note.interface}"
 
     async def command(
         self, host: str, verb: str, arguments: Mapping[str, Json], *, within_s: float

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
+from hwd.model.link import Link
 from hwd.model.testbed import NicPortId
 from hwd.reconfigure.reconfiguration import Reconfiguration
 from hwd_drivers.core.documents import Json
@@ -40,6 +41,10 @@ class Agents(Protocol):
 
     def is_there(self, host: str) -> bool:
         """Whether a host's agent reports now, or will when its clock is aligned."""
+        ...
+
+    def why_missing(self, port: NicPortId) -> str | None:
+        """Why the agent of a NIC port finds no interface for it now; None where it finds one, or no agent answers."""
         ...
 
     async def command(
@@ -87,6 +92,10 @@ class AgentWatch:
             if (why := self._agents.why_silent(host)) is not None:
                 groups.setdefault(why, []).append(host)
         return [f"{', '.join(hosts)}: {why}" for why, hosts in groups.items()]
+
+    def missing(self, link: Link) -> dict[NicPortId, str]:
+        """Ends of a link whose agents find no interface for them now, with what the agents say of it."""
+        return {end: why for end in link.ends if (why := self._agents.why_missing(end)) is not None}
 
     def all_away(self, reconfiguration: Reconfiguration) -> bool:
         """Whether all agents of links that are not ready are away. An agent with an unaligned clock counts as there."""

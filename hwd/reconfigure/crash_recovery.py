@@ -20,6 +20,7 @@ from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import FailedError, LinkError, RefusedError
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.devices.supervisor import NOT_CONNECTED_YET
 
 WITHIN_S = 30.0
 """The time limit for one try; no caller waits for it, and another try follows."""
@@ -309,7 +310,7 @@ class CrashRecovery:
     def _emit_open(self, entry: OpenEntry, why: str, *, level: int = logging.WARNING) -> None:
         """Emit `journal.open`, once for each new reason."""
         if self._last_why.get(entry.reconfiguration) != why:
-            log.log(level, "journal: %s (%s) stays open: %s", entry.reconfiguration, entry.what, why)
+            log.log(level, "journal: %s (%s) %s", entry.reconfiguration, entry.what, self._open_text(entry, why))
             self._tell(
                 "journal.open",
                 reconfiguration=entry.reconfiguration,
@@ -319,3 +320,10 @@ class CrashRecovery:
                 held=bool(entry.doubt),
             )
         self._last_why[entry.reconfiguration] = why
+
+    def _open_text(self, entry: OpenEntry, why: str) -> str:
+        """At the start of the daemon its switches are being connected: nothing is wrong yet."""
+        away = self._switches.away(move.switch for move in entry.moves)
+        if away and not entry.doubt and all(one.endswith(f": {NOT_CONNECTED_YET}") for one in away):
+            return f"is brought in order once its switches are connected: {', '.join(away)}"
+        return f"stays open: {why}"

@@ -74,7 +74,7 @@ class Drive:
         if not moving:
             return
         theirs = reconfiguration.ports_of_others
-        look = await self._switches.read([move.switch for move in moving])
+        look = await self._switches.read_unmoved([move.switch for move in moving])
         reconfiguration.read_ns.update(look.ended_ns)
         for move in moving:
             there = {reading.crossconnect for reading in look.observed[move.switch]}

@@ -79,7 +79,8 @@ class Planner:
         dark = tuple(sorted(before - after, key=str))
         planned = tuple(PlannedLink(routed=link, kept=link.crossconnects <= kept) for link in links)
         moving = [move.switch for move in moves if move.remove or move.add]
-        links_come = request.ready_within_s is not None or not all(one.kept for one in planned)
+        waits = request.ready_within_s is not None  # for kept links too
+        links_come = any(waits or not one.kept for one in planned)
         expected_s, expected_from = self._expect(moving, links_come) if moving else (0.0, "nothing moves")
         return Plan(
             what=request.what,

@@ -1,13 +1,14 @@
 """The wait for ready links, and the reasons why links are not ready.
 
-A wait ends early where a switch or all agents are unreachable: then no link can become ready, or nobody would report
-it.
+A wait ends early where a switch or all agents are unreachable, or where a port has no interface: then a link cannot
+become ready, or nobody would report it.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import cast
 
+from hwd.model.link import Link
 from hwd.model.plan import PlannedLink, SwitchMoves
 from hwd.model.state import Observed
 from hwd.reconfigure.agent_watch import AgentWatch
@@ -21,6 +22,8 @@ SWITCH_AWAY_S = 2.0
 """A switch that only lost its session is connected again by then: the first attempts come within 1.5 s."""
 AGENTS_AWAY_S = 5.0
 """Agents that restart, or connect to a restarted broker, are back by then."""
+INTERFACE_AWAY_S = 5.0
+"""An interface that its driver makes anew, as after a reset of its firmware, is back by then."""
 LOOK_S = 0.25
 
 DARKENED = {CrossconnectState.FAILED: "as failed", CrossconnectState.BLOCKED: "as held dark"}
@@ -61,7 +64,7 @@ class Readiness:
     def _why_not_ready(
         self, reconfiguration: Reconfiguration, *, within_s: float, given_up_after_s: float | None
     ) -> str:
-        late = ", ".join(map(str, reconfiguration.not_ready))
+        late = ", ".join(map(self._link_text, reconfiguration.not_ready))
         if given_up_after_s is None:
             why = f"not ready within {within_s:g} s: {late}"
         else:
@@ -71,6 +74,11 @@ class Readiness:
         if between := self._interruptions(reconfiguration):
             why += f". Meanwhile: {'; '.join(between)}"
         return why
+
+    def _link_text(self, link: Link) -> str:
+        """A link, with its ends that have no interface: `h0.eth0<->h1.eth0 (h0.eth0: there is no interface eth0)`."""
+        missing = "; ".join(f"{end}: {why}" for end, why in self._agent_watch.missing(link).items())
+        return f"{link} ({missing})" if missing else str(link)
 
     def _interruptions(self, reconfiguration: Reconfiguration) -> list[str]:
         """Absences, fallen light and lost crossconnects since the start, as text."""
@@ -88,13 +96,15 @@ class Readiness:
         return [*self._agent_watch.silent(reconfiguration), *self._switches.away(switches)]
 
     async def _lasting_absence(self, reconfiguration: Reconfiguration) -> None:
-        """Wait until a switch of links that are not ready, or all their agents, have been away for too long."""
+        """Wait until a switch of links that are not ready, an interface or all agents have been away for too long."""
         loop = asyncio.get_running_loop()
         since_s: dict[str, float] = {}
         while True:
             within_s = dict.fromkeys(self._switches_away(reconfiguration), SWITCH_AWAY_S)
             if self._agent_watch.all_away(reconfiguration):
                 within_s["their agents"] = AGENTS_AWAY_S
+            missing = [end for link in reconfiguration.not_ready for end in self._agent_watch.missing(link)]
+            within_s |= dict.fromkeys(map(str, missing), INTERFACE_AWAY_S)
             since_s = {what: since_s.get(what, loop.time()) for what in within_s}
             if any(loop.time() - since_s[what] >= seconds for what, seconds in within_s.items()):
                 return
@@ -109,8 +119,8 @@ class Readiness:
 
 def not_ready_error(reconfiguration: Reconfiguration) -> NotReadyError:
     """The error for links that were not ready in time: the outcome, and where to look."""
-    look = "`hwd watch --after 0 --kind timeline` says which stage was not reached"
-    said = f"{reconfiguration.plan.what}: {reconfiguration.why}"
+    look = f"`hwd watch --after 0 --kind timeline` has its timeline ({reconfiguration.id}): which stage was not reached"
+    said = f"reconfiguration {reconfiguration.id} ({reconfiguration.plan.what}): {reconfiguration.why}"
     if not reconfiguration.journaled:
         return NotReadyError(f"{said}. No switch had been moved, so none was moved back; {look}")
     if reconfiguration.outcome is Outcome.FAILED:

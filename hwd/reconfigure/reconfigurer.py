@@ -164,7 +164,7 @@ class Reconfigurer:
     async def plan(self, request: Request) -> Plan:
         """Read the switches and plan; emits `plan.made`."""
         routed = await self._planner.route(request)
-        look = await self._switches.read(routed.switches)
+        look = await self._switches.read_unmoved(routed.switches)
         plan = await self._planner.plan(routed, look.observed, self._switches.blocked(routed.switches))
         self._leases.check(touched_ports(plan), lease=plan.lease)
         self._emitter.emit("plan.made", plan=plan.to_data(), what=plan.what, hash=plan.hash)
@@ -218,8 +218,9 @@ class Reconfigurer:
     async def wait_ready(self, reconfiguration: Reconfiguration, *, within_s: float) -> None:
         """Until all links are ready, or somebody confirms it before.
 
-        Raises NotReadyError after the roll-back, when the links are late or cannot become ready because a switch or all
-        agents are away; NotRolledBackError where the roll-back failed; FailedError as soon as somebody rolls it back.
+        Raises NotReadyError after the roll-back, when the links are late or cannot become ready because a switch, all
+        agents or an interface are away; NotRolledBackError where the roll-back failed; FailedError as soon as somebody
+        rolls it back.
         """
         if reconfiguration.ending is None and reconfiguration.state is not State.ENDED:
             self._emitter.change_state(reconfiguration, State.WAITING)
@@ -309,7 +310,7 @@ class Reconfigurer:
     ) -> Reconfiguration:
         """Plan, and take the ports that the plan touches."""
         theirs = self._turns.ports_of_others(id)  # later ones wait for the end of our turn
-        look = await self._switches.read(routed.switches)
+        look = await self._switches.read_unmoved(routed.switches)
         plan = await self._planner.plan(routed, look.observed, self._switches.blocked(routed.switches))
         if expect_hash not in (None, plan.hash):
             raise RefusedError(

@@ -17,6 +17,7 @@ from hwd_drivers.core.errors import (
     HwdError,
     LinkError,
     NotReadyError,
+    ProtocolError,
     RefusedError,
 )
 from hwd_drivers.core.values import CrossconnectReading, PortSide
@@ -85,6 +86,13 @@ class Switches:
         others = {name: latest for name, latest in self.latest().items() if name not in wanted}
         return Look(observed=dict(zip(wanted, readings, strict=True)) | others, ended_ns=ended_ns)
 
+    async def read_unmoved(self, names: Iterable[str]) -> Look:
+        """As `read`, before the first command: the error says that nothing was moved, and where to look."""
+        try:
+            return await self.read(names)
+        except (DeviceError, LinkError, ProtocolError) as error:
+            raise same_fault(error, f"{error}. Nothing was moved; `hwd status` shows which switches answer") from error
+
     def blocked(self, names: Iterable[str]) -> dict[str, frozenset[PortSide]]:
         """Ends that overrides hold dark, as each switch reported last."""
         return {name: self.driver(name).blocked for name in names}
@@ -151,7 +159,7 @@ def same_fault(error: HwdError, message: str) -> HwdError:
     match error:
         case DeviceError():
             return DeviceError(message, device=error.device, command=error.command, code=error.code, text=error.text)
-        case LinkError() | RefusedError() | NotReadyError():
+        case LinkError() | RefusedError() | NotReadyError() | ProtocolError():
             return type(error)(message)
         case _:
             return FailedError(message)

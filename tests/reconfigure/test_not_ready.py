@@ -22,6 +22,16 @@ async def late(lab: Lab) -> str:
     return str(raised.value)
 
 
+def remove_interface(monkeypatch: pytest.MonkeyPatch, lab: Lab, host: str, interface: str) -> None:
+    """Let the kernel of a twin host have this interface no more."""
+    twin = lab.world.rack.hosts[host]
+    links = twin.links
+    (gone,) = [one for one in links() if one.interface == interface]
+    monkeypatch.setattr(twin, "links", lambda: [one for one in links() if one.interface != interface])
+    for wire in twin._wires:
+        wire.tell_link(gone, present=False)
+
+
 def test_broker_that_is_away_is_named_once_for_all_hosts(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
@@ -60,6 +70,54 @@ def test_agents_that_are_back_in_time_are_waited_for(run_lab: RunLab) -> None:
             loop.call_later(4, lab.world.start_agent, host)
         applied = await lab.service.apply(lab.request(STRAIGHT, ready_within_s=60))
         assert applied["outcome"] == "confirmed"
+
+    run_lab(test)
+
+
+def test_nobody_waits_for_a_link_whose_interface_does_not_exist(
+    run_lab: RunLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
+        lab.set_fault({"port": "h0.eth1", "fault": "slow-firmware", "seconds": 100})
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        applying = asyncio.create_task(lab.service.apply(lab.request(CROSSED, ready_within_s=60)))
+        await lab.until("reconfiguration.state", state="waiting")
+        remove_interface(monkeypatch, lab, "h0", "eth1")
+        with pytest.raises(NotReadyError) as raised:
+            await applying
+        assert 5 < loop.time() - began_s < 8
+        (end,) = [end for end in lab.emitted("reconfiguration.ended") if end["outcome"] == "rolled-back"]
+        said = str(raised.value)
+        assert said.startswith(f"reconfiguration {end['reconfiguration']} ({CROSSED}): not ready, and given up after ")
+        assert "h0.eth1<->h1.eth0 (h0.eth1: there is no interface eth1)" in said
+        assert "h0.eth0<->h1.eth1 (" not in said, "its interfaces are there"
+
+    run_lab(test)
+
+
+def test_interface_that_is_back_in_time_is_waited_for(run_lab: RunLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(lab: Lab) -> None:
+        lab.set_fault({"port": "h0.eth1", "fault": "slow-firmware", "seconds": 10})
+        applying = asyncio.create_task(lab.service.apply(lab.request(STRAIGHT, ready_within_s=60)))
+        await lab.until("reconfiguration.state", state="waiting")
+        remove_interface(monkeypatch, lab, "h0", "eth1")
+        await asyncio.sleep(3)
+        monkeypatch.undo()
+        assert (await applying)["outcome"] == "confirmed"
+
+    run_lab(test)
+
+
+def test_timeline_of_links_that_were_late_is_found_by_its_id(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        with pytest.raises(NotReadyError) as raised:
+            await lab.service.apply(lab.request(STRAIGHT, ready_within_s=1))
+        (timeline,) = lab.emitted("timeline")
+        id = timeline["reconfiguration"]
+        assert str(raised.value).startswith(f"reconfiguration {id} ({STRAIGHT}): not ready within 1 s: ")
+        assert f"`hwd watch --after 0 --kind timeline` has its timeline ({id})" in str(raised.value)
 
     run_lab(test)
 
@@ -222,7 +280,7 @@ def test_where_nothing_moved_nothing_is_said_to_have_gone_back(run_lab: RunLab) 
     run_lab(test)
 
 
-def test_recovery_says_which_of_its_causes_it_was(run_lab: RunLab) -> None:
+def test_recovery_says_which_of_its_causes_it_was(run_lab: RunLab, caplog: pytest.LogCaptureFixture) -> None:
     async def test(lab: Lab) -> None:
         await lab.service.apply(lab.request(STRAIGHT))
         applying = asyncio.create_task(lab.service.apply(lab.request(CROSSED, ready_within_s=15)))
@@ -233,7 +291,13 @@ def test_recovery_says_which_of_its_causes_it_was(run_lab: RunLab) -> None:
         await lab.until("daemon.recovered")
         assert lab.emitted("daemon.recovered")[-1]["why"] == "the daemon ended before it did"
 
-    run_lab(test)
+    with caplog.at_level(logging.INFO):
+        run_lab(test)
+    told = [one.getMessage() for one in caplog.records if one.getMessage().startswith("journal: ")]
+    assert not [text for text in told if "stays open" in text], "its switch was only not connected yet"
+    waits, done = told
+    assert waits.endswith("is brought in order once its switches are connected: ocs1: not connected yet")
+    assert "is rolled-back" in done
 
 
 def test_what_stays_open_is_in_the_status_until_it_is_brought_back(run_lab: RunLab) -> None:

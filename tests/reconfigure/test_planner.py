@@ -103,11 +103,13 @@ def test_a_dark_switch_gets_all_and_loses_nothing() -> None:
     assert (plan.dark, plan.expected_s, plan.expected_from) == ((), 1.5, "told for ocs1")
 
 
-def test_of_moves_that_make_no_link_and_wait_for_none_only_the_switches_are_expected() -> None:
+def test_of_moves_that_make_no_link_only_the_switches_are_expected() -> None:
     assert make("5A-6B").expected_from == "told for ocs1, no link"
     assert make("ocs1:none", STRAIGHT).expected_from == "told for ocs1, no link"
     assert make("1A-3B 3A-1B").expected_from == "told for ocs1"
-    assert make("5A-6B", ready_within_s=5.0).expected_from == "told for ocs1"
+    assert make("5A-6B", ready_within_s=5.0).expected_from == "told for ocs1, no link", "none is waited for"
+    assert make("1A-3B", ready_within_s=5.0).expected_from == "told for ocs1, no link", "one way is no link"
+    assert make("1A-3B 3A-1B", ready_within_s=5.0).expected_from == "told for ocs1"
 
 
 def test_what_is_there_stays_and_nothing_is_expected_of_it() -> None:

@@ -2,13 +2,22 @@ import asyncio
 
 import pytest
 
-from hwd_drivers.core.errors import ConfigError, DeviceError, FailedError, LinkError, NotReadyError, RefusedError
+from hwd_drivers.core.errors import (
+    ConfigError,
+    DeadlineError,
+    DeviceError,
+    FailedError,
+    LinkError,
+    NotReadyError,
+    RefusedError,
+)
 from hwd_drivers.core.values import PortSide
 from hwd_drivers.twins.server import Denial
 
 from .conftest import CROSSED, STRAIGHT, Lab, RunLab
 
 EMPTY = "ocs1:"
+UNMOVED = "Nothing was moved; `hwd status` shows which switches answer"
 
 
 def same(one: str, other: str) -> bool:
@@ -247,6 +256,22 @@ def test_switch_that_is_down_is_named(run_lab: RunLab) -> None:
         with pytest.raises(LinkError, match="ocs1") as raised:
             await lab.service.apply(lab.request(STRAIGHT))
         assert raised.value.exit_status == 4
+        assert UNMOVED in str(raised.value)
+
+    run_lab(test)
+
+
+def test_switch_that_is_silent_before_the_first_command_has_not_moved(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        faults = lab.world.rack.switches["ocs1"].faults
+        for ask in (lab.service.plan, lab.service.apply):
+            faults.silent = True
+            with pytest.raises(DeadlineError, match=r"ocs1: \S+: no answer within 2 s") as raised:
+                await ask(lab.request(STRAIGHT))
+            assert UNMOVED in str(raised.value)
+            faults.silent = False
+            await asyncio.sleep(10)
+        assert lab.emitted("switch.command") == []
 
     run_lab(test)
 

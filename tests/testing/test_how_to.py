@@ -21,6 +21,17 @@ def test_the_tests_of_the_page_pass(session: Session, name: str, text: str) -> N
     result.assert_outcomes(passed=len(re.findall(r"^(?:async )?def test_", text, re.MULTILINE)))
 
 
+def test_options_with_a_path_are_given_with_an_equals_sign() -> None:
+    """Pytest looks for its rootdir from every argument that stands alone and is a path."""
+    assert not re.findall(r"^pytest .*--hwd-(?:testbed|lab) ", TEXT, re.MULTILINE)
+
+
+def test_the_page_names_what_pytest_needs() -> None:
+    project = (PAGE.parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    for package in re.findall(r'"(pytest(?:-asyncio)?>=[\d.]+)"', project):
+        assert f'"{package}"' in TEXT
+
+
 def test_every_option_marker_and_fixture_is_explained() -> None:
     source = Path(plugin.__file__).read_text(encoding="utf-8")
     for option in re.findall(r'addoption\("(--[\w-]+)"|"(--hwd-[\w-]+)"', source):

@@ -44,6 +44,9 @@ FIRST_RETRY_S: Final = 0.5
 LONGEST_RETRY_S: Final = 30.0
 """The longest pause; used at once where an early retry cannot help."""
 
+NOT_CONNECTED_YET = "not connected yet"
+"""The cause until the first attempt to connect has ended."""
+
 log = logging.getLogger(__name__)
 
 
@@ -80,7 +83,7 @@ class Supervisor:
         self.device: Device | None = None
         self.identity: Identity | None = None
         self.capabilities: Capabilities | None = None
-        self.cause: str | None = "not connected yet"
+        self.cause: str | None = NOT_CONNECTED_YET
         self._open = open
         self._clock = clock
         self._sink = sink
