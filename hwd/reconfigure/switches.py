@@ -158,7 +158,7 @@ def _raise(errors: Sequence[BaseException]) -> None:
 def same_fault(error: HwdError, message: str) -> HwdError:
     match error:
         case DeviceError():
-            return DeviceError(message, device=error.device, command=error.command, code=error.code, text=error.text)
+            return type(error)(message, device=error.device, command=error.command, code=error.code, text=error.text)
         case LinkError() | RefusedError() | NotReadyError() | ProtocolError():
             return type(error)(message)
         case _:

@@ -2,12 +2,14 @@ import asyncio
 
 import pytest
 
+from hwd.reconfigure.switches import same_fault
 from hwd_drivers.core.errors import (
     ConfigError,
     DeadlineError,
     DeviceError,
     FailedError,
     LinkError,
+    LoginError,
     NotReadyError,
     RefusedError,
 )
@@ -296,3 +298,10 @@ def test_daemon_killed_at_any_stage_goes_back_at_its_next_start(run_lab: RunLab,
         assert same(lab.light(), CROSSED)
 
     run_lab(test)
+
+
+def test_an_error_of_a_login_stays_one_with_more_words() -> None:
+    refused = LoginError("ocs1: login refused", device="ocs1", command="ACT-USER", code="PICC", text="no such user")
+    same = same_fault(refused, "ocs1: login refused. Nothing was moved")
+    assert isinstance(same, LoginError)
+    assert (str(same), same.device, same.code) == ("ocs1: login refused. Nothing was moved", "ocs1", "PICC")
