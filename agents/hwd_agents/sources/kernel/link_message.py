@@ -7,9 +7,22 @@ from pyroute2.netlink.rtnl.ifinfmsg import IFF_LOWER_UP, IFF_UP
 from hwd_agents.sources.link_source import LinkReading, OperState, Origin
 
 
-def reading_of(message: Any, origin: Origin, at_ns: int, earliest_ns: int | None) -> LinkReading:
+class Attributes:
+    """The attributes of a message by name. `get_attr` of the message would look through all of them each time."""
+
+    def __init__(self, message: Any) -> None:
+        self._slots = {slot.name: slot for slot in message["attrs"]}
+
+    def __call__(self, name: str, default: Any = None) -> Any:
+        slot = self._slots.get(name)
+        return default if slot is None else slot.value
+
+
+def reading_of(
+    message: Any, attribute: Attributes, *, origin: Origin, at_ns: int, earliest_ns: int | None
+) -> LinkReading:
     """The reading in an `ifinfmsg` of an interface that exists."""
-    attribute, flags = message.get_attr, message["flags"]
+    flags = message["flags"]
     return LinkReading(
         interface=_text(attribute("IFLA_IFNAME")),
         ifindex=message["index"],

@@ -22,7 +22,7 @@ from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import LinkError
 from hwd_drivers.core.reason import reason_of
 
-from .link_message import reading_of
+from .link_message import Attributes, reading_of
 from .netlink_requests import error_of
 from .sockets import Sockets
 from .timed_selector import TimedSelector
@@ -308,7 +308,8 @@ class RtnetlinkLinks:
 
     def _take_link(self, message: Any, datagram: _Datagram, question: _Question | None) -> None:
         ifindex, at_ns, since_ns = message["index"], datagram.at_ns, datagram.since_ns
-        reading = reading_of(message, Origin.NOTICE if question is None else question.origin, at_ns, None)
+        attribute, origin = Attributes(message), Origin.NOTICE if question is None else question.origin
+        reading = reading_of(message, attribute, origin=origin, at_ns=at_ns, earliest_ns=None)
         before = self._known.get(ifindex)
         if before is not None and before.interface != reading.interface:  # renamed
             self._gone(ifindex, Origin.NOTICE, at_ns, since_ns)
@@ -318,7 +319,7 @@ class RtnetlinkLinks:
             earliest_ns = None if before is None else self._held_ns[ifindex]
             self._held_ns[ifindex] = question.asked_ns
         else:
-            urgent = message.get_attr("IFLA_LINK", 0) not in (0, ifindex)
+            urgent = attribute("IFLA_LINK", 0) not in (0, ifindex)
             if before is not None and reading.carrier and before.operstate in _WORKED_DOWN:
                 urgent = True
             earliest_ns = since_ns - (0 if urgent else HELD_BACK_NS)
