@@ -173,12 +173,13 @@ def of_apply() -> tuple[Calls, Calls]:
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    trace, server = Trace(), HTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    url = f"http://127.0.0.1:{server.server_port}"
-    with redirect_stdout(StringIO()) as said, trace.on():
-        status = run(["apply", CROSSCONNECT, "--no-ready", "--yes", "--url", url])
-    server.shutdown()
+    trace = Trace()
+    with HTTPServer(("127.0.0.1", 0), Handler) as server, redirect_stdout(StringIO()) as said:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with trace.on():
+            url = f"http://127.0.0.1:{server.server_port}"
+            status = run(["apply", CROSSCONNECT, "--no-ready", "--yes", "--url", url])
+        server.shutdown()
     if status != 0:
         raise SystemExit(f"hwd apply ended with {status}: {said.getvalue()}")
     return trace.calls, played(ask, link=False) - played(nothing, link=False)
