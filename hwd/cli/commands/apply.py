@@ -224,7 +224,8 @@ def _wanted(
 
 def _drive(hwd: "Client", output: Output, words: str, apply: Callable[..., dict[str, Any]]) -> dict[str, Any]:
     id = RandomIds().token(length=8)
-    output.note(f"applying {words}; Ctrl-C rolls back")
+    if output.on_terminal:
+        output.note(f"applying {words}; Ctrl-C rolls back")
     try:
         return apply(id=id)
     except KeyboardInterrupt:
