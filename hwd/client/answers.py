@@ -207,6 +207,11 @@ class Applied(Answer):
         """Links that were not measured ready within the time allowed."""
         return tuple(self["not_ready"])
 
+    @property
+    def plan(self) -> MadePlan | None:
+        """What was applied; None where the answer is not that of an apply."""
+        return MadePlan(self["plan"]) if "plan" in self else None
+
     @override
     def __str__(self) -> str:
         why = f": {self['why']}" if self["why"] else ""

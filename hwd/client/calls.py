@@ -99,15 +99,20 @@ def apply(
     lease: str | None = None,
     ready_within_s: float | None = None,
     confirm_within_s: float | None = None,
+    id: str | None = None,
 ) -> Call[Applied]:
-    """Apply. Answers when the switches are read back and, where that was asked for, the links are ready."""
-    body = _wanted(what, file, mode, lease, ready_within_s, confirm_within_s)
+    """Plan and apply. Answers when the switches are read back and, where that was asked for, the links are ready.
+
+    `id`: of the reconfiguration, 8 characters of a-z and 0-9; by default the daemon chooses one. With your own you can
+    roll it back before the answer has come.
+    """
+    body = _wanted(what, file, mode, lease, ready_within_s, confirm_within_s) | _id(id)
     return _drive("/api/v1/reconfigurations", body, within_s=DRIVE_S + (ready_within_s or 0.0))
 
 
-def apply_hash(hash: str, *, within_s: float = 10 * DRIVE_S) -> Call[Applied]:
-    """Apply a plan of this daemon; `within_s` limits the whole of it."""
-    return _drive("/api/v1/reconfigurations", {"hash": hash}, within_s=within_s)
+def apply_hash(hash: str, *, id: str | None = None, within_s: float = 10 * DRIVE_S) -> Call[Applied]:
+    """Apply a plan of this daemon; `within_s` limits the whole of it. `id`: see `apply`."""
+    return _drive("/api/v1/reconfigurations", {"hash": hash} | _id(id), within_s=within_s)
 
 
 def confirm(reconfiguration: str | None = None) -> Call[Applied]:
@@ -339,6 +344,10 @@ def _wanted(
         "ready_within_s": ready_within_s,
         "confirm_within_s": confirm_within_s,
     }
+
+
+def _id(id: str | None) -> dict[str, Json]:
+    return {} if id is None else {"id": id}
 
 
 def _run(id: str, part: str = "") -> str:

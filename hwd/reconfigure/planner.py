@@ -1,6 +1,7 @@
 """The planner: makes a plan from a route and what the switches report. No I/O: the same input gives the same plan."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.state import State, crossconnect_ports
@@ -19,6 +20,19 @@ Expectation = Callable[[Iterable[str], bool], tuple[float, str]]
 """From the switches that move, and whether links come up, to the expected seconds and the source of that figure."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A plan with all that it was made from. It is applied without a second planning while that is still so.
+
+    `observed`, `blocked`: what the switches reported, and ends that overrides held dark.
+    """
+
+    routed: Routed
+    observed: Observed
+    blocked: Mapping[str, frozenset[PortSide]]
+    plan: Plan
+
+
 class Planner:
     """Plans for one testbed. `host_readings()`: what the switches that hosts drive carry now; no plan moves these."""
 
@@ -26,6 +40,7 @@ class Planner:
         self, testbed: Testbed, fabric: Fabric, expect: Expectation, host_readings: Callable[[], HostReadings] = dict
     ) -> None:
         self._router = Router(testbed, fabric, host_readings)
+        self._host_readings = host_readings
         self._testbed = testbed
         self._fabric = fabric
         self._expect = expect
@@ -103,6 +118,10 @@ class Planner:
             confirm_within_s=request.confirm_within_s,
             composites=tuple(one.moves for one in led.values()),
         )
+
+    def is_current(self, routed: Routed) -> bool:
+        """Whether the switches of hosts carry what they did when this route was found."""
+        return self._host_readings() == routed.host_readings
 
     def ports_lit_by(self, crossconnects: Iterable[SwitchCrossconnect], observed: Observed) -> frozenset[str]:
         """NIC ports whose light may pass these crossconnects."""
@@ -277,6 +296,10 @@ class BackgroundPlanner:
     def ports_lit_by(self, crossconnects: Iterable[SwitchCrossconnect], observed: Observed) -> frozenset[str]:
         """See `Planner.ports_lit_by`."""
         return self._planner.ports_lit_by(crossconnects, observed)
+
+    def is_current(self, routed: Routed) -> bool:
+        """See `Planner.is_current`."""
+        return self._planner.is_current(routed)
 
     async def route(self, request: Request) -> Routed:
         """See `Planner.route`."""

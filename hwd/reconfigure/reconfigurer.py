@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from hwd.model.plan import ApplyMode, Plan
+from hwd.model.plan import ApplyMode
 from hwd.model.state import Observed
 from hwd.reconfigure.agent_watch import Agents, AgentWatch
 from hwd.reconfigure.completion import Completion
@@ -20,11 +20,11 @@ from hwd.reconfigure.drive import Drive, Overrides
 from hwd.reconfigure.history import HostSettings, Outcomes
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.leases import Leases, Turns
-from hwd.reconfigure.planner import BackgroundPlanner, relied_ports, touched_ports
+from hwd.reconfigure.planner import BackgroundPlanner, Planned, relied_ports, touched_ports
 from hwd.reconfigure.readiness import Readiness, not_ready_error
 from hwd.reconfigure.reconfiguration import Emitter, Outcome, Reconfiguration, State
 from hwd.reconfigure.route import Request, Routed
-from hwd.reconfigure.switches import Switches, same_fault
+from hwd.reconfigure.switches import Look, Switches, same_fault
 from hwd.timeline.clock_step import ClockStep
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Json, Sink
@@ -161,35 +161,44 @@ class Reconfigurer:
         """The outcome of one that has ended lately; None for one that is unknown or in progress."""
         return self._outcomes.text(id)
 
-    async def plan(self, request: Request) -> Plan:
+    def is_known(self, id: str) -> bool:
+        """Whether a reconfiguration of this id is in progress, left open, or ended lately."""
+        return id in self._under_way or id in self._recovery.texts(()) or self.became(id) is not None
+
+    async def plan(self, request: Request) -> Planned:
         """Read the switches and plan; emits `plan.made`."""
         routed = await self._planner.route(request)
-        look = await self._switches.read_unmoved(routed.switches)
-        plan = await self._planner.plan(routed, look.observed, self._switches.blocked(routed.switches))
+        planned = await self._planned(routed, await self._switches.read_unmoved(routed.switches))
+        plan = planned.plan
         self._leases.check(touched_ports(plan), lease=plan.lease)
         self._emitter.emit("plan.made", plan=plan.to_data(), what=plan.what, hash=plan.hash)
-        return plan
+        return planned
 
     # --- the way
 
     async def begin(
         self,
-        request: Request,
+        wanted: Request | Planned,
         *,
         run: str | None = None,
         branch: str = "",
         sweep: Mapping[str, Json] | None = None,
-        expect_hash: str | None = None,
         id: str | None = None,
     ) -> Reconfiguration:
         """Drive the switches to what is wanted and read them back.
 
         `id`: by default a new one. `sweep`: the parameter values of the sweep of `run`.
-        Before any switch moves it raises RefusedError (lease, port in use by another one, `expect_hash` differs),
-        LinkError and ConfigError; after the switches were rolled back FailedError and LinkError.
+        Before any switch moves it raises RefusedError (lease, port in use by another one, or the switches differ from
+        what `wanted` was planned for), LinkError and ConfigError; after the switches were rolled back FailedError and
+        LinkError.
         """
         self.write_ends()
-        routed = await self._planner.route(request)
+        planned = wanted if isinstance(wanted, Planned) else None
+        if isinstance(wanted, Planned) and self._planner.is_current(wanted.routed):
+            routed = wanted.routed
+        else:
+            routed = await self._planner.route(wanted.routed.request if isinstance(wanted, Planned) else wanted)
+        request = routed.request
         id = id or self._ids.token(length=8)
         self._check_not_left_open(routed.switches)
         whole = request.mode is ApplyMode.OVERWRITE or bool(request.emptied)
@@ -197,9 +206,7 @@ class Reconfigurer:
         reconfiguration: Reconfiguration | None = None
         try:
             async with self._turns.drive(routed.switches):
-                reconfiguration = await self._prepare(
-                    id, routed, run=run, branch=branch, sweep=sweep or {}, expect_hash=expect_hash
-                )
+                reconfiguration = await self._prepare(id, routed, planned, run=run, branch=branch, sweep=sweep or {})
                 await self._drive.run(reconfiguration)
         except BaseException as error:
             if reconfiguration is None:
@@ -302,20 +309,20 @@ class Reconfigurer:
         self,
         id: str,
         routed: Routed,
+        planned: Planned | None,
         *,
         run: str | None,
         branch: str,
         sweep: Mapping[str, Json],
-        expect_hash: str | None,
     ) -> Reconfiguration:
-        """Plan, and take the ports that the plan touches."""
+        """Plan, or compare with what was planned for, and take the ports that the plan touches."""
         theirs = self._turns.ports_of_others(id)  # later ones wait for the end of our turn
         look = await self._switches.read_unmoved(routed.switches)
-        plan = await self._planner.plan(routed, look.observed, self._switches.blocked(routed.switches))
-        if expect_hash not in (None, plan.hash):
+        plan = (await self._planned(routed, look, planned)).plan
+        if planned is not None and plan.hash != planned.plan.hash:
             raise RefusedError(
-                f"plan {expect_hash}: the switches differ from what it was made for; the plan now is {plan.hash}. "
-                "Look at it and apply that"
+                f"plan {planned.plan.hash}: the switches differ from what it was made for; "
+                f"the plan now is {plan.hash}. Look at it and apply that"
             )
         touched = touched_ports(plan)
         whole = plan.mode is ApplyMode.OVERWRITE or bool(routed.request.emptied)
@@ -336,6 +343,14 @@ class Reconfigurer:
         if run is not None:
             self._last_of_run.setdefault(run, {})[branch] = reconfiguration
         return reconfiguration
+
+    async def _planned(self, routed: Routed, look: Look, before: Planned | None = None) -> Planned:
+        """Plan, unless a plan was made before from the same."""
+        blocked = self._switches.blocked(routed.switches)
+        if before is not None and (before.routed, before.observed, before.blocked) == (routed, look.observed, blocked):
+            return before
+        plan = await self._planner.plan(routed, look.observed, blocked)
+        return Planned(routed=routed, observed=look.observed, blocked=blocked, plan=plan)
 
     def _check_not_left_open(self, names: Iterable[str]) -> None:
         for name in names:

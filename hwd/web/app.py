@@ -148,15 +148,15 @@ def _reconfigurations(service: Service) -> APIRouter:
 
     @router.post("/reconfigurations")
     async def apply(body: ReconfigurationBody) -> Data:
-        """Drive, read back, wait for ready links where asked; answers after that.
+        """Plan, drive, read back, wait for ready links where asked; answers after that, with the plan.
 
         It goes on when the caller goes away.
         """
         if body.hash is None:
-            return await service.apply(await _request(service, body))
-        if body.model_fields_set != {"hash"}:
+            return await service.apply(await _request(service, body), id=body.id)
+        if not body.model_fields_set <= {"hash", "id"}:
             raise ConfigError("hash: no other field is allowed with it; mode, lease and limits are those of the plan")
-        return await service.apply_hash(body.hash)
+        return await service.apply_hash(body.hash, id=body.id)
 
     @router.post("/reconfigurations/{id}/confirm")
     async def confirm(id: str) -> Data:

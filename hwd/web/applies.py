@@ -9,6 +9,7 @@ from hwd.config.testbed.wanted_state import WantedState, parse_what
 from hwd.model.link import Topology
 from hwd.model.plan import ApplyMode
 from hwd.model.testbed import Testbed
+from hwd.reconfigure.planner import Planned
 from hwd.reconfigure.reconfiguration import Reconfiguration, State
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.reconfigure.route import Request
@@ -31,7 +32,7 @@ class Applies:
         self._offload = offload
         self._reconfigurer = reconfigurer
         self._ids = ids
-        self._planned: dict[str, Request] = {}
+        self._planned: dict[str, Planned] = {}
         self._under_way: dict[str, asyncio.Task[dict[str, Json]]] = {}
         self._closing = False
 
@@ -68,40 +69,44 @@ class Applies:
         )
 
     async def plan(self, request: Request) -> dict[str, Json]:
-        plan = await self._reconfigurer.plan(request)
+        planned = await self._reconfigurer.plan(request)
+        plan = planned.plan
         self._planned.pop(plan.hash, None)
-        self._planned[plan.hash] = request
+        self._planned[plan.hash] = planned
         if len(self._planned) > PLANS_KEPT:
             del self._planned[next(iter(self._planned))]
         return plan.to_data()
 
-    async def apply(self, request: Request, *, expect_hash: str | None = None) -> dict[str, Json]:
+    async def apply(self, wanted: Request | Planned, *, id: str | None = None) -> dict[str, Json]:
         """Drive, read back, wait for ready links where asked, then confirm or start the confirm timer.
 
-        Returns {reconfiguration, state, outcome, ...}.
+        Returns {reconfiguration, state, outcome, plan, ...}. `id`: by default a new one.
 
         It goes on when its caller goes away. `roll_back` and `close` stop it, into the state before it.
         """
         if self._closing:
             raise RefusedError("the daemon is ending; nothing new begins")
-        id = self._ids.token(length=8)
-        task = asyncio.create_task(self._apply(id, request, expect_hash), name=f"hwd:apply/{id}")
+        id = id or self._ids.token(length=8)
+        if id in self._under_way or self._reconfigurer.is_known(id):
+            raise RefusedError(f"reconfiguration {id}: there is one of that id; ask with another, or with none")
+        task = asyncio.create_task(self._apply(id, wanted), name=f"hwd:apply/{id}")
         self._under_way[id] = task
         task.add_done_callback(lambda done: self._applied(id, done))
         await asyncio.wait([task])
         if task.cancelled():
-            raise FailedError(f"apply {id} ({request.what}): stopped and rolled back before it was done")
+            what = wanted.plan.what if isinstance(wanted, Planned) else wanted.what
+            raise FailedError(f"apply {id} ({what}): stopped and rolled back before it was done")
         return task.result()
 
-    async def apply_hash(self, hash: str) -> dict[str, Json]:
+    async def apply_hash(self, hash: str, *, id: str | None = None) -> dict[str, Json]:
         """Apply a plan that `plan` made, one of the last `PLANS_KEPT`; refused when the switches differ by now."""
-        request = self._planned.get(hash)
-        if request is None:
+        planned = self._planned.get(hash)
+        if planned is None:
             raise RefusedError(
                 f"plan {hash}: not known to this daemon, which keeps the last {PLANS_KEPT} since its start. "
                 "Make it again with `hwd plan`, and apply its hash"
             )
-        return await self.apply(request, expect_hash=hash)
+        return await self.apply(planned, id=id)
 
     async def confirm(self, reconfiguration: str | None) -> dict[str, Json]:
         one = self._reconfigurer.get(reconfiguration)
@@ -141,19 +146,20 @@ class Applies:
 
     # --- inside
 
-    async def _apply(self, id: str, request: Request, expect_hash: str | None) -> dict[str, Json]:
-        reconfiguration = await self._reconfigurer.begin(request, expect_hash=expect_hash, id=id)
+    async def _apply(self, id: str, wanted: Request | Planned) -> dict[str, Json]:
+        reconfiguration = await self._reconfigurer.begin(wanted, id=id)
+        plan = reconfiguration.plan
         try:
-            if request.ready_within_s is not None:
-                await self._reconfigurer.wait_ready(reconfiguration, within_s=request.ready_within_s)
-            if request.confirm_within_s is not None:
-                await self._reconfigurer.await_confirm(reconfiguration, within_s=request.confirm_within_s)
+            if plan.ready_within_s is not None:
+                await self._reconfigurer.wait_ready(reconfiguration, within_s=plan.ready_within_s)
+            if plan.confirm_within_s is not None:
+                await self._reconfigurer.await_confirm(reconfiguration, within_s=plan.confirm_within_s)
             else:
                 await self._reconfigurer.confirm(reconfiguration)
         except asyncio.CancelledError:
             await asyncio.shield(self._reconfigurer.roll_back(reconfiguration, "stopped"))
             raise
-        return under_way(reconfiguration)
+        return {**under_way(reconfiguration), "plan": plan.to_data()}
 
     def _applied(self, id: str, task: asyncio.Task[dict[str, Json]]) -> None:
         del self._under_way[id]

@@ -34,9 +34,13 @@ class PlanBody(Body):
 
 
 class ReconfigurationBody(PlanBody):
-    """As `PlanBody`, or the hash of a plan, without any other field."""
+    """As `PlanBody`, or the hash of a plan, without any other field of it.
+
+    `id`: the reconfiguration's, by default a new one; who chooses it can roll back before the answer comes.
+    """
 
     hash: Annotated[str, Field(pattern="^[0-9a-f]{12}$")] | None = None
+    id: Annotated[str, Field(pattern="^[0-9a-z]{8}$")] | None = None
 
 
 class RunBody(Body):

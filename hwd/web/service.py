@@ -202,11 +202,11 @@ class Service:
     async def plan(self, request: Request) -> dict[str, Json]:
         return await self._applies.plan(request)
 
-    async def apply(self, request: Request, *, expect_hash: str | None = None) -> dict[str, Json]:
-        return await self._applies.apply(request, expect_hash=expect_hash)
+    async def apply(self, request: Request, *, id: str | None = None) -> dict[str, Json]:
+        return await self._applies.apply(request, id=id)
 
-    async def apply_hash(self, hash: str) -> dict[str, Json]:
-        return await self._applies.apply_hash(hash)
+    async def apply_hash(self, hash: str, *, id: str | None = None) -> dict[str, Json]:
+        return await self._applies.apply_hash(hash, id=id)
 
     async def confirm(self, reconfiguration: str | None) -> dict[str, Json]:
         return await self._applies.confirm(reconfiguration)

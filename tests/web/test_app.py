@@ -38,6 +38,21 @@ async def test_a_hash_that_nobody_planned_is_refused(desk: Any, client: Client) 
         await desk.call(client.apply_hash, "0" * 12)
 
 
+async def test_an_apply_has_the_id_that_its_caller_chose_and_no_second_one_has_it(desk: Any, client: Client) -> None:
+    result = await desk.call(client.apply, what=PAIR, confirm_within_s=60, id="mine0001")
+    assert result.id == "mine0001"
+    assert result.plan is not None
+    assert result.plan["moves"] == [{"switch": "ocs1", "remove": [], "add": ["1A-2B"], "keep": []}]
+    for _ in ("while it is under way", "after its end"):
+        with pytest.raises(RefusedError, match="reconfiguration mine0001: there is one of that id"):
+            await desk.call(client.apply, what="ocs1:3A-4B", id="mine0001")
+        if await desk.call(client.reconfigurations):
+            assert (await desk.call(client.roll_back, "mine0001"))["outcome"] == "rolled-back"
+    again = await desk.call(client.plan, what=PAIR)
+    assert (await desk.call(client.apply_hash, again.hash, id="mine0002")).id == "mine0002"
+    assert (await post(desk, "/api/v1/reconfigurations", {"what": PAIR, "id": "Not an id"})).status_code == 422
+
+
 async def test_no_words_stand_beside_a_hash(desk: Any) -> None:
     answer = await post(desk, "/api/v1/reconfigurations", {"hash": "0" * 12, "mode": "safe"})
     assert answer.status_code == 422

@@ -1,6 +1,8 @@
 """`hwd plan`, `apply`, `confirm`, `rollback`, `give-up`: reconfigurations."""
 
 import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +14,7 @@ from hwd.cli.options import READY_WITHIN_S, ConfirmWithin, Json, Lease, NoReady,
 from hwd.cli.output import Output, coloured, plural, seconds
 from hwd.model.plan import ApplyMode
 from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.ids import RandomIds
 
 if TYPE_CHECKING:
     from hwd.client import Client
@@ -59,7 +62,7 @@ def plan(
 
     output = Output(json=json)
     with Client.find(url) as hwd:
-        made = _plan(hwd, what, mode, lease, None if no_ready else ready_within, confirm_within)
+        made = hwd.plan(**_wanted(what, mode, lease, None if no_ready else ready_within, confirm_within))
     show_plan(output, made)
     output.say(f"Apply it with: hwd apply {made['hash']}")
     output.data(made)
@@ -76,7 +79,7 @@ def apply(
     url: Url = None,
     json: Json = False,
 ) -> None:
-    """Plan, show the plan, and apply it: drive, read back, wait until all links are ready.
+    """Plan and apply: drive, read back, wait until all links are ready. On a terminal it shows the plan and asks first.
 
     WHAT may be the hash of a plan. Links that are not ready in time, or cannot be, are rolled back (exit status 5; 6
     where a switch cannot be restored now). Ctrl-C rolls back (130).
@@ -86,15 +89,19 @@ def apply(
     output = Output(json=json)
     with Client.find(url) as hwd:
         if len(what) == 1 and HASH.fullmatch(what[0]):
-            hash, expected_s = what[0], None
+            result = _drive(hwd, output, what[0], partial(hwd.apply_hash, what[0]))
+        elif yes or not output.on_terminal:
+            wanted = _wanted(what, mode, lease, None if no_ready else ready_within, confirm_within)
+            result = _drive(hwd, output, " ".join(what), partial(hwd.apply, **wanted))
+            show_plan(output, result["plan"])
         else:
-            made = _plan(hwd, what, mode, lease, None if no_ready else ready_within, confirm_within)
+            made = hwd.plan(**_wanted(what, mode, lease, None if no_ready else ready_within, confirm_within))
             show_plan(output, made)
-            hash, expected_s = str(made["hash"]), made["expected_s"]
-            if not made["empty"] and not yes and output.on_terminal and not _ask("Apply it?"):
+            if not made.empty and not _ask("Apply it?"):
                 output.note("nothing was touched")
                 raise typer.Exit(130)
-        result = _drive(hwd, output, hash, expected_s)
+            expected = f"{made.hash}, expected {seconds(made.expected_s)}"
+            result = _drive(hwd, output, expected, partial(hwd.apply_hash, made.hash))
     _say_how_it_is(output, result)
     output.data(result)
 
@@ -203,33 +210,28 @@ def wanted_of(what: list[str]) -> dict[str, Any]:
         raise ConfigError(f"{text}: cannot be read: {reason}") from error
 
 
-def _plan(
-    hwd: "Client",
+def _wanted(
     what: list[str],
     mode: ApplyMode,
     lease: str | None,
     ready_within_s: float | None,
     confirm_within_s: float | None,
 ) -> dict[str, Any]:
-    return hwd.plan(
-        **wanted_of(what),
-        mode=mode,
-        lease=lease,
-        ready_within_s=ready_within_s,
-        confirm_within_s=confirm_within_s,
-    )
+    """What `Client.plan` and `Client.apply` take."""
+    limits = {"ready_within_s": ready_within_s, "confirm_within_s": confirm_within_s}
+    return {**wanted_of(what), "mode": mode, "lease": lease, **limits}
 
 
-def _drive(hwd: "Client", output: Output, hash: str, expected_s: float | None) -> dict[str, Any]:
-    expected = "" if expected_s is None else f", expected {seconds(expected_s)}"
-    output.note(f"applying {hash}{expected}; Ctrl-C rolls back")
+def _drive(hwd: "Client", output: Output, words: str, apply: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+    id = RandomIds().token(length=8)
+    if output.on_terminal:
+        output.note(f"applying {words}; Ctrl-C rolls back")
     try:
-        return hwd.apply_hash(hash)
+        return apply(id=id)
     except KeyboardInterrupt:
         output.note("rolling back")
-        for one in hwd.reconfigurations():
-            if one["hash"] == hash and one["run"] is None:
-                _say_how_it_is(output, hwd.roll_back(one["reconfiguration"]))
+        if any(one["reconfiguration"] == id for one in hwd.reconfigurations()):
+            _say_how_it_is(output, hwd.roll_back(id))
         raise
 
 

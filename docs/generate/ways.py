@@ -1,0 +1,209 @@
+"""`python -m docs.generate.ways` counts the calls of our own functions along two ways, in virtual time.
+
+The ways: one crossconnect, from `hwd apply` to the bytes of the switch and back to the report; and one flap of a
+carrier, from the kernel's report to the rows in the database. Twins and the simulation are not counted. A world is
+played twice from one seed, with the action and without it: the difference is what the action causes. The command line
+is counted too: its requests are answered by such worlds.
+"""
+
+import asyncio
+import dis
+import sys
+import threading
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from io import StringIO
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from types import CodeType, FrameType
+
+import httpx
+from typing_extensions import override
+
+from docs.generate.pages import table
+from hwd.cli.run_command import run
+from hwd.daemon.installed_drivers import load
+from hwd.model.fault import parse_fault
+from hwd.sim.world import World
+from hwd.web.app import make_app
+from hwd.web.stream import EventStream
+from hwd_drivers.twins.virtual_time import run_virtual
+
+ROOT = Path(__file__).parents[2]
+TESTBED = ROOT / "examples/two-hosts.yaml"
+CROSSCONNECT = "ocs1:1A-3B"
+"""One crossconnect that makes no link: no host takes part."""
+FLAP = {"fault": "flap", "port": "h0.eth0", "times": 1, "down_s": 1.0, "up_s": 1.0}
+LINK = "ocs1:1A-3B,3A-1B"
+SECONDS = 20.0
+"""Virtual time in which all that an action causes has happened."""
+PACKAGES = {"drivers/hwd_drivers": "hwd_drivers", "agents/hwd_agents": "hwd_agents", "hwd": "hwd"}
+NOT_COUNTED = (
+    *("hwd_drivers.twins", "hwd.twin", "hwd.sim", "hwd_agents.sources.twin"),
+    *("hwd_drivers.transports.memory", "hwd_agents.bus.memory"),
+)
+READ = "hwd_drivers.devices.supervisor:Supervisor.read"
+
+JSON = {"Content-Type": "application/json"}
+
+Calls = Counter[str]
+"""By function: `hwd.web.applies:Applies.plan`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request of the command line."""
+
+    method: str
+    path: str
+    body: bytes
+
+
+class Trace:
+    """Counts the calls of our functions in this thread while it is on."""
+
+    def __init__(self) -> None:
+        self.calls = Calls()
+        self._modules: dict[str, str | None] = {}
+        self._starts: dict[CodeType, int] = {}
+
+    @contextmanager
+    def on(self) -> Iterator[None]:
+        sys.setprofile(self._see)
+        try:
+            yield
+        finally:
+            sys.setprofile(None)
+
+    def _see(self, frame: FrameType, event: str, _: object) -> None:
+        if event != "call":
+            return
+        code = frame.f_code
+        if code.co_filename not in self._modules:
+            self._modules[code.co_filename] = _module(code.co_filename)
+        if (module := self._modules[code.co_filename]) is None:
+            return
+        if code not in self._starts:
+            self._starts[code] = min(one.offset for one in dis.get_instructions(code) if one.opname == "RESUME")
+        if frame.f_lasti <= self._starts[code]:  # else a coroutine or a generator goes on
+            self.calls[f"{module}:{code.co_qualname}"] += 1
+
+
+def _module(file: str) -> str | None:
+    """Its dotted name; None where it is not counted."""
+    for folder, package in PACKAGES.items():
+        path = Path(file)
+        if path.is_relative_to(ROOT / folder):
+            name = ".".join((package, *path.relative_to(ROOT / folder).with_suffix("").parts))
+            is_twin = name.startswith(NOT_COUNTED) or name.endswith(("twin", "front", "scpi_twin"))
+            return None if is_twin else name
+    return None
+
+
+def played(act: Callable[[World, httpx.AsyncClient], Awaitable[None]], *, link: bool) -> Calls:
+    """The calls of a world while `act` runs and for `SECONDS` in all. `link`: a link is up before."""
+    trace, text = Trace(), TESTBED.read_text(encoding="utf-8").replace("kernel: true, ", "")
+    with NamedTemporaryFile("w", suffix=".yaml") as file:
+        file.write(text)
+        file.flush()
+        testbed = load(file.name).require()
+
+    async def main() -> None:
+        async with World(testbed, text, seed=1) as world:
+            service = await world.settled()
+            assert world.daemon is not None
+            events = EventStream(world.daemon.hub, boot="ways")
+            app = make_app(
+                service,
+                metrics=world.daemon.metrics.render,
+                events=events,
+                version="ways",
+                tokens=frozenset({"ways"}),
+                session="ways",
+            )
+            transport = httpx.ASGITransport(app, client=("127.0.0.1", 1))
+            headers = {"Authorization": "Bearer ways"}
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as http:
+                if link:
+                    await http.post("/api/v1/reconfigurations", json={"what": LINK, "ready_within_s": 15})
+                began_s = asyncio.get_running_loop().time()
+                with trace.on():
+                    await act(world, http)
+                    await asyncio.sleep(began_s + SECONDS - asyncio.get_running_loop().time())
+
+    run_virtual(main())
+    return trace.calls
+
+
+async def nothing(_: World, __: httpx.AsyncClient) -> None:
+    pass
+
+
+def of_flap() -> Calls:
+    """What one flap of a carrier causes: it falls and rises, and so does the RDMA port."""
+
+    async def flap(world: World, _: httpx.AsyncClient) -> None:
+        await world.set_fault(parse_fault(FLAP))
+
+    return played(flap, link=True) - played(nothing, link=True)
+
+
+def of_apply() -> tuple[Calls, Calls]:
+    """What `hwd apply` causes in the command line, and in the daemon."""
+    asked: list[Request] = []
+    answers: list[httpx.Response] = []
+
+    async def ask(_: World, http: httpx.AsyncClient) -> None:
+        answers[:] = [await http.request(one.method, one.path, content=one.body, headers=JSON) for one in asked]
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append(Request("POST", self.path, self.rfile.read(int(self.headers["Content-Length"]))))
+            played(ask, link=False)
+            self.send_response(answers[-1].status_code)
+            self.send_header("Content-Type", answers[-1].headers["Content-Type"])
+            self.send_header("Content-Length", str(len(answers[-1].content)))
+            self.end_headers()
+            self.wfile.write(answers[-1].content)
+
+        @override
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    trace = Trace()
+    with HTTPServer(("127.0.0.1", 0), Handler) as server, redirect_stdout(StringIO()) as said:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with trace.on():
+            url = f"http://127.0.0.1:{server.server_port}"
+            status = run(["apply", CROSSCONNECT, "--no-ready", "--yes", "--url", url])
+        server.shutdown()
+    if status != 0:
+        raise SystemExit(f"hwd apply ended with {status}: {said.getvalue()}")
+    return trace.calls, played(ask, link=False) - played(nothing, link=False)
+
+
+def by_package(calls: Calls) -> list[tuple[str, str]]:
+    found = Counter[str]()
+    for name, count in calls.items():
+        found[".".join(name.partition(":")[0].split(".")[:2])] += count
+    return [(f"`{name}`", str(count)) for name, count in found.most_common()]
+
+
+def main() -> None:
+    """Print both ways."""
+    command_line, daemon = of_apply()
+    ways = {f"`hwd apply {CROSSCONNECT}`": command_line + daemon, "a flap of a carrier": of_flap()}
+    for name, calls in ways.items():
+        reads = f", {calls[READ]} whole reads of the switch" if calls[READ] else ""
+        sys.stdout.write(f"{name}: {calls.total()} calls of {len(calls)} functions{reads}\n\n")
+        sys.stdout.write(table(("package", "calls"), by_package(calls)) + "\n")
+        if "--functions" in sys.argv:
+            rows = [(f"`{one}`", str(count)) for one, count in calls.most_common()]
+            sys.stdout.write(table(("function", "calls"), rows) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+"""The calls along the ways of a crossconnect: how often it is planned, and how often the switch is read."""
+
+import httpx
+
+from docs.generate.ways import CROSSCONNECT, READ, Calls, nothing, of_apply, played
+from hwd.sim.world import World
+
+PLAN, ROUTE = "hwd.reconfigure.planner:Planner.plan", "hwd.reconfigure.route:Router.route"
+
+
+def counted(calls: Calls) -> dict[str, int]:
+    return {"plans": calls[PLAN], "routes": calls[ROUTE], "reads": calls[READ]}
+
+
+def test_an_apply_from_the_shell_is_planned_once_and_reads_the_switch_before_and_after() -> None:
+    command_line, daemon = of_apply()
+    assert counted(daemon) == {"plans": 1, "routes": 1, "reads": 2}
+    assert command_line.total() > 0
+
+
+def test_a_plan_that_is_applied_by_its_hash_is_not_made_again_while_the_switch_is_as_it_was() -> None:
+    async def ask(_: World, http: httpx.AsyncClient) -> None:
+        plan = (await http.post("/api/v1/plans", json={"what": CROSSCONNECT})).json()
+        done = (await http.post("/api/v1/reconfigurations", json={"hash": plan["hash"]})).json()
+        assert (done["outcome"], done["plan"]) == ("confirmed", plan)
+
+    assert counted(played(ask, link=False) - played(nothing, link=False)) == {"plans": 1, "routes": 1, "reads": 3}
+
+
+def test_two_plays_of_one_seed_make_the_same_calls() -> None:
+    assert played(nothing, link=False) == played(nothing, link=False)
