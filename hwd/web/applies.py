@@ -119,6 +119,12 @@ class Applies:
 
     async def roll_back(self, reconfiguration: str | None) -> dict[str, Json]:
         """Raises FailedError where it was confirmed and the journal has not taken that yet: then it stays as it is."""
+        beginning = self._under_way.get(reconfiguration or "")
+        if reconfiguration is not None and beginning is not None and not self._reconfigurer.is_known(reconfiguration):
+            beginning.cancel()  # it reads and plans: nothing was sent
+            await asyncio.wait([beginning])
+            if not self._reconfigurer.is_known(reconfiguration):
+                raise RefusedError(f"reconfiguration {reconfiguration}: stopped before it began; nothing was moved")
         one = self._reconfigurer.get(reconfiguration)
         if one.run is not None:
             raise RefusedError(f"reconfiguration {one.id}: belongs to run {one.run}; `hwd abort {one.run}` ends both")

@@ -300,6 +300,23 @@ def test_daemon_killed_at_any_stage_goes_back_at_its_next_start(run_lab: RunLab,
     run_lab(test)
 
 
+def test_an_apply_that_is_rolled_back_while_it_reads_the_switch_sends_nothing(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        lab.set_fault({"switch": "ocs1", "fault": "slow", "seconds": 1.0})
+        before = lab.light()
+        applying = asyncio.create_task(lab.service.apply(lab.request(CROSSED), id="mine0001"))
+        await asyncio.sleep(0.1)
+        with pytest.raises(RefusedError, match="mine0001: stopped before it began; nothing was moved"):
+            await lab.service.roll_back("mine0001")
+        with pytest.raises(FailedError, match="stopped"):
+            await applying
+        await asyncio.sleep(5)
+        assert lab.light() == before
+        assert lab.emitted("reconfiguration.started") == []
+
+    run_lab(test)
+
+
 def test_an_error_of_a_login_stays_one_with_more_words() -> None:
     refused = LoginError("ocs1: login refused", device="ocs1", command="ACT-USER", code="PICC", text="no such user")
     same = same_fault(refused, "ocs1: login refused. Nothing was moved")

@@ -13,7 +13,7 @@ from hwd.cli.commands.leases import me
 from hwd.cli.options import READY_WITHIN_S, ConfirmWithin, Json, Lease, NoReady, ReadyWithin, Url, What
 from hwd.cli.output import Output, coloured, plural, seconds
 from hwd.model.plan import ApplyMode
-from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.core.ids import RandomIds
 
 if TYPE_CHECKING:
@@ -230,8 +230,10 @@ def _drive(hwd: "Client", output: Output, words: str, apply: Callable[..., dict[
         return apply(id=id)
     except KeyboardInterrupt:
         output.note("rolling back")
-        if any(one["reconfiguration"] == id for one in hwd.reconfigurations()):
+        try:
             _say_how_it_is(output, hwd.roll_back(id))
+        except RefusedError as error:  # it had not begun, or has ended
+            output.note(str(error))
         raise
 
 
