@@ -348,7 +348,7 @@ class Status(Answer):
 
     @property
     def open(self) -> tuple[LeftOpen, ...]:
-        """Interrupted reconfigurations. The daemon rolls each back, or finishes it, as soon as nothing prevents it."""
+        """Interrupted reconfigurations. The daemon rolls each back as soon as nothing prevents it."""
         return tuple(LeftOpen(one) for one in self["open"])
 
     @property

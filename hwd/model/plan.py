@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 from hwd.model.link import Link, RoutedLink, SwitchCrossconnect
 from hwd_drivers.core.documents import Json
@@ -23,15 +23,6 @@ class ApplyMode(StrEnum):
     """Replace those that collide, keep the rest."""
     OVERWRITE = "overwrite"
     """Replace everything on the switches that are named."""
-
-
-class CrashRule(StrEnum):
-    """What the daemon does at its next start with a reconfiguration that its crash left open."""
-
-    ROLL_BACK = "roll-back"
-    """Back to the state read at the start of the apply."""
-    FINISH = "finish"
-    """Continue to the wanted state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,11 +116,12 @@ class Plan:
     expected_from: str
     warnings: tuple[str, ...]
     lease: str | None
-    crash_rule: CrashRule
     ready_within_s: float | None
     confirm_within_s: float | None
     composites: tuple[CompositeMoves, ...] = ()
     """What composites are asked to do. It follows from `moves`, and is not in `hash`."""
+    crash_rule: ClassVar[str] = "roll-back"
+    """After a crash the next start brings back the state that was read at the start of the apply."""
     hash: str = field(init=False, compare=False)
     """12 hexadecimal digits, the same on every machine for the same moves from the same state."""
 

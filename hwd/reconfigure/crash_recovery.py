@@ -1,4 +1,4 @@
-"""Crash recovery: finishes or undoes, by its crash rule, every reconfiguration that the journal still has open.
+"""Crash recovery: undoes every reconfiguration that the journal still has open.
 
 A try that fails is repeated until it succeeds or an operator gives the reconfiguration up.
 """
@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 
-from hwd.model.plan import CrashRule, Plan
+from hwd.model.plan import Plan
 from hwd.reconfigure import switch_commands
 from hwd.reconfigure.journal import Journal, OpenEntry
 from hwd.reconfigure.leases import Leases
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOpen:
-    """A reconfiguration that a crash or a failure cut off, and that is neither undone nor finished yet.
+    """A reconfiguration that a crash or a failure cut off, and that is not undone yet.
 
     `why`: the obstacle; `tried_wall_ns`: the end of the last try, None before the first. `ports` are held until it is
     closed. `is_held`: a damaged journal does not tell whether it had ended, and an operator has to decide.
@@ -44,7 +44,6 @@ class LeftOpen:
     what: str
     why: str
     tried_wall_ns: int | None
-    finish: bool
     ports: frozenset[str]
     is_held: bool
 
@@ -55,7 +54,7 @@ class LeftOpen:
             "what": self.what,
             "why": self.why,
             "tried_wall_ns": self.tried_wall_ns,
-            "goes": "nowhere" if self.is_held else "on" if self.finish else "back",
+            "goes": "nowhere" if self.is_held else "back",
             "ports": list[Json](sorted(self.ports)),
         }
 
@@ -118,7 +117,6 @@ class CrashRecovery:
                 what=entry.what,
                 why=self._why(entry),
                 tried_wall_ns=tried.wall_ns if (tried := self._tried.get(entry.reconfiguration)) else None,
-                finish=entry.crash_rule is CrashRule.FINISH,
                 ports=self._leases.held(entry.reconfiguration),
                 is_held=bool(entry.doubt),
             )
@@ -276,10 +274,10 @@ class CrashRecovery:
         return "; ".join(away) or "its switches are back, and it is tried anew"
 
     async def _bring(self, entry: OpenEntry) -> None:
-        finish = entry.crash_rule is CrashRule.FINISH
-        way = switch_commands.way_on if finish else switch_commands.way_back
         on_overrun = overrun_report(self._tell, entry.reconfiguration)
-        brought = await self._switches.bring(entry.moves, way, within_s=WITHIN_S, on_overrun=on_overrun)
+        brought = await self._switches.bring(
+            entry.moves, switch_commands.way_back, within_s=WITHIN_S, on_overrun=on_overrun
+        )
         errors = [*brought.values()]
         if errors:
             why = switch_commands.join_errors(errors)
@@ -291,7 +289,7 @@ class CrashRecovery:
             return
         last = self._tried.pop(entry.reconfiguration, None)
         self._last_why.pop(entry.reconfiguration, None)
-        outcome = Outcome.CONFIRMED if finish else Outcome.ROLLED_BACK
+        outcome = Outcome.ROLLED_BACK
         self.write_end(entry.reconfiguration, outcome)
         self._leases.let_go(entry.reconfiguration)
         if entry.reconfiguration in self._from_before_start:
@@ -301,9 +299,8 @@ class CrashRecovery:
         else:
             names = ", ".join(last.switches)
             why = f"{names} could not be {'reached' if last.waits else 'driven'} before, and can be now"
-        if not finish:
-            gone = switch_commands.gone_remarks(entry.moves, self._switches.latest())
-            why = ". ".join([why, *switch_commands.lasting_remarks(entry.moves), *gone])
+        gone = switch_commands.gone_remarks(entry.moves, self._switches.latest())
+        why = ". ".join([why, *switch_commands.lasting_remarks(entry.moves), *gone])
         self._tell("daemon.recovered", reconfiguration=entry.reconfiguration, run=entry.run, outcome=outcome, why=why)
         log.info("journal: %s (%s) is %s: %s", entry.reconfiguration, entry.what, outcome, why)
 

@@ -1,4 +1,4 @@
-"""The journal: every plan, durable before its first command, so that a crash is finished or undone without a guess.
+"""The journal: every plan, durable before its first command, so that after a crash it is undone without a guess.
 
 It writes the frames of `journal_file` to a `Disk`. Each begin reserves room for its end, so that a full disk still
 takes the end.
@@ -9,7 +9,7 @@ import logging
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from hwd.model.plan import CrashRule, Plan
+from hwd.model.plan import Plan
 from hwd.reconfigure import journal_file
 from hwd.reconfigure.journal_file import Numbered, OpenEntry
 from hwd_drivers.core.disk import Disk
@@ -134,9 +134,7 @@ class Journal:
     def begin(self, plan: Plan, *, reconfiguration: str, run: str | None) -> None:
         """Write a begin; durable when it returns, with room for its end. On OSError drive no switch."""
         self._prepare()
-        entry = OpenEntry(
-            reconfiguration=reconfiguration, run=run, what=plan.what, moves=plan.moves, crash_rule=plan.crash_rule
-        )
+        entry = OpenEntry(reconfiguration=reconfiguration, run=run, what=plan.what, moves=plan.moves)
         one = Numbered(number=self._next, hash=plan.hash, entry=entry)
         frame = journal_file.begin(one)
         self._hold_room(len(frame) + journal_file.end_bytes(one))
@@ -212,9 +210,7 @@ class Journal:
             "was cut off, of any switch"
         )
         id = f"damage-{self._next}"
-        entry = OpenEntry(
-            reconfiguration=id, run=None, what=LOST_WHAT, moves=(), crash_rule=CrashRule.ROLL_BACK, doubt=doubt
-        )
+        entry = OpenEntry(reconfiguration=id, run=None, what=LOST_WHAT, moves=(), doubt=doubt)
         return Numbered(number=self._next, hash="", entry=entry)
 
     def _append(self, frame: bytes) -> None:

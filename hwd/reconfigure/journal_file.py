@@ -4,7 +4,7 @@ Each payload is one JSON object. Its first key is `entry`, by which the reader f
 
 - `journal`: the first entry. `id`: the journal's id, also in the records; `kept`: the numbers of the entries that were
   open when it was written; `next`: the number of the first entry after those.
-- `begin`: a reconfiguration with its moves and crash rule. `doubt`: why it must not be finished or undone.
+- `begin`: a reconfiguration with its moves. `crash_rule` is always `roll-back`. `doubt`: why it must not be undone.
 - `lost`: a damaged journal may have had more open entries; `doubt` says why.
 - `end`: the end of the entry with the number `of`.
 
@@ -17,7 +17,7 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from hwd.model.plan import CrashRule, SwitchMoves
+from hwd.model.plan import Plan, SwitchMoves
 from hwd_drivers.core.disk import FRAME_LIMIT_BYTES, SECTOR_BYTES, decode_frames, encode_frame
 from hwd_drivers.core.errors import ConfigError, HwdError
 from hwd_drivers.core.values import Crossconnect
@@ -37,7 +37,7 @@ Moves = tuple[SwitchMoves, ...]
 class OpenEntry:
     """A reconfiguration that was begun and has not ended.
 
-    `doubt`: why it is neither finished nor undone until an operator decides. Without `moves` it stands for entries
+    `doubt`: why it is not undone until an operator decides. Without `moves` it stands for entries
     that a damaged journal lost, which may concern any switch.
     """
 
@@ -45,7 +45,6 @@ class OpenEntry:
     run: str | None
     what: str
     moves: Moves
-    crash_rule: CrashRule
     doubt: str = ""
 
     def concerns(self, switch: str) -> bool:
@@ -140,7 +139,7 @@ def begin(one: Numbered) -> bytes:
             "run": entry.run,
             "what": entry.what,
             "hash": one.hash,
-            "crash_rule": entry.crash_rule,
+            "crash_rule": Plan.crash_rule,
             "moves": [
                 {
                     "switch": move.switch,
@@ -274,11 +273,12 @@ def _open_entry(entry: dict[str, Any]) -> OpenEntry:
     def crossconnects(texts: list[str]) -> tuple[Crossconnect, ...]:
         return tuple(Crossconnect.parse(text) for text in texts)
 
+    if entry["crash_rule"] != Plan.crash_rule:
+        raise ValueError(f"{entry['crash_rule']} is no crash rule of version {VERSION}")
     return OpenEntry(
         reconfiguration=entry["reconfiguration"],
         run=entry["run"],
         what=entry["what"],
-        crash_rule=CrashRule(entry["crash_rule"]),
         moves=tuple(
             SwitchMoves(
                 switch=move["switch"],

@@ -113,7 +113,6 @@ class Planner:
                 *self._side_effects(moves, asked, then),
             ),
             lease=request.lease,
-            crash_rule=request.crash_rule,
             ready_within_s=request.ready_within_s,
             confirm_within_s=request.confirm_within_s,
             composites=tuple(one.moves for one in led.values()),

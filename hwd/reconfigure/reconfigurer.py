@@ -259,7 +259,7 @@ class Reconfigurer:
     # --- after a crash, or when a switch comes back
 
     async def recover(self) -> None:
-        """Finish or undo, by its rule, what the journal has open. With an unreachable switch it stays open."""
+        """Undo what the journal has open. With an unreachable switch it stays open."""
         self.write_ends()
         await self._recovery.recover(self._under_way)
 

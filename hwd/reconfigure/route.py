@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from hwd.fabric.fabric import Fabric, LinkWays
 from hwd.fabric.state import crossconnect_ports
 from hwd.model.link import Link, SwitchCrossconnect, SwitchEnd
-from hwd.model.plan import ApplyMode, CrashRule
+from hwd.model.plan import ApplyMode
 from hwd.model.testbed import Switch, Testbed
 from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, FibreEnd, PortSide, natural_key
@@ -38,7 +38,6 @@ class Request:
     freed: tuple[SwitchEnd, ...] = ()
     mode: ApplyMode = ApplyMode.UPDATE
     lease: str | None = None
-    crash_rule: CrashRule = CrashRule.ROLL_BACK
     ready_within_s: float | None = None
     confirm_within_s: float | None = None
 

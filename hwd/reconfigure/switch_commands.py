@@ -1,4 +1,4 @@
-"""Commands to one switch: change it, read it back, bring it back or on, and notice what a change took from others.
+"""Commands to one switch: change it, read it back, bring it back, and notice what a change took from others.
 
 The caller holds a lease and has journaled the change."""
 
@@ -250,21 +250,6 @@ def is_untouched(move: SwitchMoves, now: Sequence[CrossconnectReading]) -> bool:
     return there.issuperset(move.remove) and there.isdisjoint(frozenset(move.add) - frozenset(move.before))
 
 
-def way_on(move: SwitchMoves, now: Sequence[CrossconnectReading]) -> SwitchMoves:
-    """The moves from the readings now to what `move` wanted."""
-    there = {reading.crossconnect: reading.state for reading in now}
-    wanted = (*move.add, *move.keep)
-    missing = tuple(one for one in wanted if there.get(one, CrossconnectState.FAILED) is CrossconnectState.FAILED)
-    to_remove = frozenset(move.remove) - frozenset(move.add) | frozenset(missing)
-    return SwitchMoves(
-        switch=move.switch,
-        remove=tuple(one for one in there if one in to_remove),
-        add=missing,
-        keep=move.keep,
-        before=tuple(sorted(there, key=Crossconnect.sort_key)),
-    )
-
-
 async def bring(
     driver: SwitchDriver,
     move: SwitchMoves,
@@ -273,7 +258,7 @@ async def bring(
     now_ns: Callable[[], int],
     watch: OverrunWatch,
 ) -> None:
-    """Read a switch, send it `way` (back or on), and read it back. `now_ns` is the clock of the driver.
+    """Read a switch, send it the moves of `way`, and read it back. `now_ns` is the clock of the driver.
 
     A crossconnect that is held dark counts as brought, since it may have been dark before. Raises what the driver
     raises, and FailedError where a crossconnect of somebody else has an end, or the read-back differs.

@@ -23,7 +23,7 @@ from hwd_drivers.core.errors import (
 from hwd_drivers.core.values import CrossconnectReading, PortSide
 
 Way = Callable[[SwitchMoves, Sequence[CrossconnectReading]], SwitchMoves]
-"""From some moves and the readings now to the moves that lead back, or on."""
+"""From some moves and the readings now to the moves that lead back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -89,7 +89,7 @@ class Metrics(Collector):
         )
         self._recoveries = Series(
             "hwd_recoveries_total",
-            "Reconfigurations that were finished or undone after they were cut off",
+            "Reconfigurations that were undone after they were cut off",
             "outcome",
             limit=len(RECONFIGURATION_OUTCOMES),
             counter=True,

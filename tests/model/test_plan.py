@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from hwd.model.plan import ApplyMode, CrashRule, Plan, SwitchMoves
+from hwd.model.plan import ApplyMode, Plan, SwitchMoves
 from hwd_drivers.core.values import Crossconnect
 
 ONE, TWO, THREE = (Crossconnect.parse(text) for text in ("1A-2B", "2A-1B", "3A-4B"))
@@ -16,7 +16,6 @@ PLAN = Plan(
     expected_from="records",
     warnings=(),
     lease=None,
-    crash_rule=CrashRule.ROLL_BACK,
     ready_within_s=15.0,
     confirm_within_s=None,
 )

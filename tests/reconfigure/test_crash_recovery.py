@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from hwd.model.plan import ApplyMode, CrashRule, Plan, SwitchMoves
+from hwd.model.plan import ApplyMode, Plan, SwitchMoves
 from hwd.reconfigure.crash_recovery import CrashRecovery
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.leases import Leases
@@ -48,7 +48,6 @@ def plan(switch: str) -> Plan:
         expected_from="nothing",
         warnings=(),
         lease=None,
-        crash_rule=CrashRule.ROLL_BACK,
         ready_within_s=None,
         confirm_within_s=None,
     )

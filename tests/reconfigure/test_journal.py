@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwd.model.plan import ApplyMode, CrashRule, Plan, SwitchMoves
+from hwd.model.plan import ApplyMode, Plan, SwitchMoves
 from hwd.reconfigure import journal as journal_module
 from hwd.reconfigure.journal import Journal
 from hwd_drivers.core.disk import SECTOR_BYTES, FileDisk, MemoryDisk, encode_frame
@@ -30,7 +30,7 @@ MOVES = SwitchMoves(
 )
 
 
-def plan(rule: CrashRule = CrashRule.ROLL_BACK) -> Plan:
+def plan() -> Plan:
     return Plan(
         what="ring",
         mode=ApplyMode.UPDATE,
@@ -42,7 +42,6 @@ def plan(rule: CrashRule = CrashRule.ROLL_BACK) -> Plan:
         expected_from="nothing",
         warnings=(),
         lease=None,
-        crash_rule=rule,
         ready_within_s=None,
         confirm_within_s=None,
     )
@@ -50,15 +49,14 @@ def plan(rule: CrashRule = CrashRule.ROLL_BACK) -> Plan:
 
 def test_what_was_begun_is_open_after_a_crash() -> None:
     disk = MemoryDisk()
-    Journal(disk).begin(plan(CrashRule.FINISH), reconfiguration="r1", run="run1")
+    Journal(disk).begin(plan(), reconfiguration="r1", run="run1")
     disk.crash()
     (entry,) = Journal(disk).load()
-    assert (entry.reconfiguration, entry.run, entry.what, entry.moves, entry.crash_rule) == (
+    assert (entry.reconfiguration, entry.run, entry.what, entry.moves) == (
         "r1",
         "run1",
         "ring",
         (MOVES,),
-        CrashRule.FINISH,
     )
 
 
@@ -110,7 +108,7 @@ def test_what_stays_open_does_not_let_the_journal_grow_for_ever(monkeypatch: pyt
     monkeypatch.setattr(journal_module, "COMPACT_BYTES", 2_000)
     disk = MemoryDisk()
     journal = Journal(disk)
-    journal.begin(plan(CrashRule.FINISH), reconfiguration="away", run="run1")
+    journal.begin(plan(), reconfiguration="away", run="run1")
     one_bytes, largest_bytes = disk.size(), 0
     for number in range(100):
         journal.begin(plan(), reconfiguration=f"r{number}", run=None)
@@ -144,7 +142,7 @@ def written() -> tuple[MemoryDisk, Journal]:
     journal.begin(plan(), reconfiguration="r2", run="run2")
     journal.end("r2", outcome="confirmed")
     journal.begin(plan(), reconfiguration="r3", run=None)
-    journal.begin(plan(CrashRule.FINISH), reconfiguration="r4", run=None)
+    journal.begin(plan(), reconfiguration="r4", run=None)
     journal.end("r3", outcome="rolled-back")
     return disk, journal
 
@@ -395,6 +393,15 @@ def test_journal_of_version_1_is_read_and_written_anew() -> None:
     assert again.load(known="j1") == (entry,)
     again.end("r2", outcome="rolled-back")
     assert Journal(disk).load(known="j1") == ()
+
+
+def test_entry_with_another_crash_rule_is_held_until_somebody_decides() -> None:
+    """No hwd has written one: this one cannot tell where it would have to go."""
+    journal = Journal(version_1(BEGIN_1.replace(b"roll-back", b"finish") % b"r1"))
+    (entry,) = journal.load(known=None, fresh="j1")
+    assert "may have held a reconfiguration that was cut off" in entry.doubt
+    assert journal.damage is not None
+    assert journal.damage.held == (entry.reconfiguration,)
 
 
 def test_journal_of_version_1_on_a_full_disk_is_read_and_takes_ends_when_there_is_room() -> None:
