@@ -156,7 +156,7 @@ class Overrides:
         progress relies on one, and where the switch has no overrides; FailedError where it answered and did not do it.
         """
         driver = self._switches.driver(switch)
-        async with self._turns.drive([switch]):
+        async with self._switches.turns.take([switch]):
             await driver.read()  # for the light at these ends now
             touched = self.touches(switch, ends)
             self._leases.check(touched, lease=lease)

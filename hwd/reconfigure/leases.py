@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Collection, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -255,14 +254,10 @@ class _Claim:
 
 
 class Turns:
-    """The claims of all reconfigurations in progress, and their order at each switch.
-
-    Reconfigurations on different ports run at once; each switch is driven by one after the other.
-    """
+    """The claims of all reconfigurations in progress: those on different ports run at once."""
 
     def __init__(self) -> None:
         self._claims: dict[str, _Claim] = {}
-        self._driving: dict[str, asyncio.Lock] = {}
 
     def claim(self, id: str, *, switches: Iterable[str], ports: Iterable[str], whole: bool) -> None:
         """Claim ports for a reconfiguration, or widen its claim.
@@ -294,11 +289,3 @@ class Turns:
     def ports_of_others(self, id: str) -> frozenset[str]:
         """Ports that other reconfigurations have claimed."""
         return frozenset(port for other, claim in self._claims.items() if other != id for port in claim.ports)
-
-    @asynccontextmanager
-    async def drive(self, switches: Iterable[str]) -> AsyncGenerator[None]:
-        """Hold these switches: no other plan or drive begins meanwhile. Ways back do not wait for it."""
-        async with AsyncExitStack() as stack:
-            for switch in sorted(switches):  # in one order, so that no two wait for each other
-                await stack.enter_async_context(self._driving.setdefault(switch, asyncio.Lock()))
-            yield

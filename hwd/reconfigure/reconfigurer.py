@@ -205,7 +205,7 @@ class Reconfigurer:
         self._turns.claim(id, switches=routed.switches, ports=routed.ports, whole=whole)
         reconfiguration: Reconfiguration | None = None
         try:
-            async with self._turns.drive(routed.switches):
+            async with self._switches.turns.take(routed.switches):
                 reconfiguration = await self._prepare(id, routed, planned, run=run, branch=branch, sweep=sweep or {})
                 await self._drive.run(reconfiguration)
         except BaseException as error:

@@ -21,6 +21,7 @@ from hwd_drivers.core.errors import (
     RefusedError,
 )
 from hwd_drivers.core.values import CrossconnectReading, PortSide
+from hwd_drivers.switching.turns import SwitchTurns
 
 Way = Callable[[SwitchMoves, Sequence[CrossconnectReading]], SwitchMoves]
 """From some moves and the readings now to the moves that lead back."""
@@ -37,13 +38,15 @@ class Look:
 class Switches:
     """The drivers by the names of their switches.
 
-    `origins`: of every switch of the testbed, what its times are worth.
+    `origins`: of every switch of the testbed, what its times are worth. `turns`: plans and drives take the turns of
+    their switches, ways back do not wait for them.
     """
 
     def __init__(
         self, drivers: Mapping[str, SwitchDriver], clock: Clock, origins: Mapping[str, Origin] | None = None
     ) -> None:
         self.origins = origins or {}
+        self.turns = SwitchTurns("reconfiguration")
         self._drivers = drivers
         self._clock = clock
 

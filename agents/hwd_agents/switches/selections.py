@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import ConfigError, FailedError, HwdError, LinkError, RefusedError
 from hwd_drivers.core.values import Crossconnect, CrossconnectState
 from hwd_drivers.devices.supervisor import Supervisor
+from hwd_drivers.switching.turns import SwitchTurns
 
 WITHIN_MOST_S: Final = 3600.0
 COMMAND_WITHIN_S: Final = 10.0
@@ -96,7 +97,7 @@ class Selections:
         self._name = name
         self._intents = intents
         self._clock_name = clock_name
-        self._turns = {name: asyncio.Lock() for name in switches.names}
+        self._turns = SwitchTurns("selection")
         self._driving: dict[str, asyncio.Event] = {}
 
     async def select(self, request: Request, *, requested_ns: int) -> Selected:
@@ -106,7 +107,7 @@ class Selections:
             until_s = min(until_s, request.by_s)
         try:
             self._check(request)
-            async with self._turn(sorted(request.set), until_s):
+            async with self._turns.take(request.set, until_s=until_s):
                 watch = LinkUp(self._link, self._clock, self._ports(request))
                 try:
                     await watch.look()
@@ -132,12 +133,11 @@ class Selections:
         """
         left = {selection: _Begun.of(data) for selection, data in self._intents.left.items()}
         names = {name for begun in left.values() if begun is not None for name in begun.what.switches}
-        async with contextlib.AsyncExitStack() as stack:
-            for name in sorted(names & self._turns.keys()):
-                await stack.enter_async_context(self._turns[name])
+        names.intersection_update(self._switches.names)
+        async with self._turns.take(names):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_WITHIN_S):
-                    await asyncio.gather(*(self._switches.wait_up(name) for name in names & self._turns.keys()))
+                    await asyncio.gather(*map(self._switches.wait_up, sorted(names)))
             for selection, begun in left.items():
                 if begun is None:
                     log.warning("selection %s was begun, but its record cannot be parsed", selection)
@@ -159,30 +159,16 @@ class Selections:
         if not 0 < request.within_s <= WITHIN_MOST_S:
             raise ConfigError(f"within_s: {request.within_s:g} s is not above 0 and up to {WITHIN_MOST_S:g} s")
         for name in request.set:
-            if name not in self._turns:
-                raise ConfigError(f"{name}: this host drives no such switch; it has {', '.join(self._turns) or 'none'}")
+            if name not in self._switches.names:
+                raise ConfigError(
+                    f"{name}: this host drives no such switch; it has {', '.join(self._switches.names) or 'none'}"
+                )
             self._epochs.check(name, _epoch_of(request, name))
 
     def _ports(self, request: Request) -> Iterable[str]:
         """The ports that shall have light."""
         lit = [name for name, text in request.set.items() if text.strip() != DARK]
         return (port for name in lit for port in self._switches.ports(name))
-
-    @contextlib.asynccontextmanager
-    async def _turn(self, names: Iterable[str], until_s: float) -> AsyncIterator[None]:
-        """Turns are always taken in the order of the names, so that no two selections wait for each other."""
-        async with contextlib.AsyncExitStack() as stack:
-            for name in names:
-                try:
-                    async with asyncio.timeout_at(until_s):
-                        await stack.enter_async_context(self._turns[name])
-                except TimeoutError:
-                    raise RefusedError(
-                        f"{name}: its turn did not come in time: another selection has it. Nothing was set"
-                    ) from None
-            if asyncio.get_running_loop().time() >= until_s:
-                raise RefusedError("its turn came too late. Nothing was set")
-            yield
 
     async def _look(self, change: _Change) -> None:
         """Read a switch that needs no change by its last report: somebody may have changed it. Raises LinkError."""
@@ -339,7 +325,7 @@ class Selections:
         """The outcome of a selection whose agent was killed, from the present reports of its switches."""
         now_ns, stands = self._clock.monotonic_ns(), []
         for name, one in begun.what.switches.items():
-            found = self._switches.crossconnects(name) if name in self._turns else None
+            found = self._switches.crossconnects(name) if name in self._switches.names else None
             one.now = None if found is None else [each["id"] for each in found]
             told = "unknown now" if one.now is None else " ".join(one.now) or "dark"
             stands.append(f"{name}: {told}, where {' '.join(one.wanted) or 'dark'} was asked for")
