@@ -6,49 +6,12 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any, ClassVar
 
 from hwd.model.link import Link, RoutedLink, SwitchCrossconnect
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.values import Crossconnect
-
-
-class ApplyMode(StrEnum):
-    """What to do with crossconnects that collide with wanted ones."""
-
-    SAFE = "safe"
-    """Refuse when a wanted end is in use."""
-    UPDATE = "update"
-    """Replace those that collide, keep the rest."""
-    OVERWRITE = "overwrite"
-    """Replace everything on the switches that are named."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SwitchMoves:
-    """What one switch is asked to do, and what it reported before.
-
-    `failed`: those of `before` that it reported as failed. `lasting`: crossconnects of elements that always join
-    something, and whose earlier state nobody knew: they cannot be rolled back.
-    """
-
-    switch: str
-    remove: tuple[Crossconnect, ...]
-    add: tuple[Crossconnect, ...]
-    keep: tuple[Crossconnect, ...]
-    before: tuple[Crossconnect, ...]
-    failed: tuple[Crossconnect, ...] = ()
-    lasting: tuple[Crossconnect, ...] = ()
-
-    @property
-    def after(self) -> frozenset[Crossconnect]:
-        """Everything that the switch must report when the moves are done."""
-        return (frozenset(self.before) - frozenset(self.remove)) | frozenset(self.add)
-
-    def __str__(self) -> str:
-        words = [f"-{crossconnect}" for crossconnect in self.remove] + [f"+{crossconnect}" for crossconnect in self.add]
-        return f"{self.switch}: {' '.join(words) or 'nothing to do'} ({len(self.keep)} kept)"
+from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +94,7 @@ class Plan:
 
     @property
     def empty(self) -> bool:
-        return not any(move.remove or move.add for move in self.moves)
+        return all(move.is_empty for move in self.moves)
 
     def to_data(self) -> dict[str, Json]:
         """As JSON, for other programs: what moves, what goes dark, where the light goes."""

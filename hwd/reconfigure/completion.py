@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Coroutine, MutableMapping, Sequence
 
-from hwd.model.plan import SwitchMoves
 from hwd.reconfigure import switch_commands
 from hwd.reconfigure.agent_watch import AgentWatch
 from hwd.reconfigure.crash_recovery import CrashRecovery
@@ -18,6 +17,7 @@ from hwd.timeline.timeline import Timeline
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import FailedError, HwdError, RefusedError
 from hwd_drivers.core.values import CrossconnectReading
+from hwd_drivers.switching.moves import SwitchMoves
 
 ROLL_BACK_WITHIN_S = 3.5
 """The time limit for a roll-back; after it the journal keeps the reconfiguration open.

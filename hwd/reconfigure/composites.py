@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from hwd.fabric.composite import Compiled, CompositeSwitch, ConflictError, Standing
 from hwd.fabric.state import State
 from hwd.model.link import SwitchCrossconnect
-from hwd.model.plan import ApplyMode, CompositeMoves
+from hwd.model.plan import CompositeMoves
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.values import Crossconnect, CrossconnectState, PortSide
+from hwd_drivers.switching.moves import ApplyMode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

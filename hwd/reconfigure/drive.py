@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 from hwd.fabric.state import crossconnect_ports
 from hwd.model.link import SwitchCrossconnect
-from hwd.model.plan import ApplyMode, SwitchMoves
 from hwd.reconfigure import switch_commands
 from hwd.reconfigure.agent_watch import AgentWatch
 from hwd.reconfigure.crash_recovery import CrashRecovery
@@ -18,6 +17,7 @@ from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import FailedError, RefusedError
 from hwd_drivers.core.reason import reason_of
 from hwd_drivers.core.values import PortOverride, PortSide
+from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 
 
 class Drive:
@@ -39,8 +39,8 @@ class Drive:
     async def run(self, reconfiguration: Reconfiguration) -> None:
         """Raises HwdError; a switch may have moved if `reconfiguration.journaled` is set."""
         plan = reconfiguration.plan
-        moving = [move for move in plan.moves if move.remove or move.add]
-        relied = [move for move in plan.moves if move.keep and not (move.remove or move.add)] if moving else []
+        moving = [move for move in plan.moves if not move.is_empty]
+        relied = [move for move in plan.moves if move.keep and move.is_empty] if moving else []
         reconfiguration.started = reconfiguration.to_data()
         if reconfiguration.hosts:
             await self._agent_watch.begin(reconfiguration)

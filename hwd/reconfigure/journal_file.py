@@ -17,10 +17,11 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from hwd.model.plan import Plan, SwitchMoves
+from hwd.model.plan import Plan
 from hwd_drivers.core.disk import FRAME_LIMIT_BYTES, SECTOR_BYTES, decode_frames, encode_frame
 from hwd_drivers.core.errors import ConfigError, HwdError
 from hwd_drivers.core.values import Crossconnect
+from hwd_drivers.switching.moves import SwitchMoves
 
 VERSION: Final = 2
 START: Final = b'{"entry":"'

@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.state import State, crossconnect_ports
 from hwd.model.link import Link, SwitchCrossconnect
-from hwd.model.plan import ApplyMode, Plan, PlannedLink, SwitchMoves
+from hwd.model.plan import Plan, PlannedLink
 from hwd.model.state import Observed
 from hwd.model.testbed import Testbed
 from hwd.reconfigure.composites import CompositeDemand, CompositeWay, lead, settle
 from hwd.reconfigure.route import HostReadings, Request, Routed, Router, host_crossconnects
-from hwd.reconfigure.switch_moves import SwitchDemand, moves_of, unreported
 from hwd_drivers.core.errors import LinkError
 from hwd_drivers.core.offload import Offload
 from hwd_drivers.core.values import Crossconnect, CrossconnectState, PortSide, natural_key
+from hwd_drivers.switching.demand import SwitchDemand, moves_of, unreported
+from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 
 Expectation = Callable[[Iterable[str], bool], tuple[float, str]]
 """From the switches that move, and whether links come up, to the expected seconds and the source of that figure."""
@@ -93,7 +94,7 @@ class Planner:
             links = tuple(sorted((one for one in made if one.crossconnects & touched), key=str))
         dark = tuple(sorted(before - after, key=str))
         planned = tuple(PlannedLink(routed=link, kept=link.crossconnects <= kept) for link in links)
-        moving = [move.switch for move in moves if move.remove or move.add]
+        moving = [move.switch for move in moves if not move.is_empty]
         waits = request.ready_within_s is not None  # for kept links too
         links_come = any(waits or not one.kept for one in planned)
         expected_s, expected_from = self._expect(moving, links_come) if moving else (0.0, "nothing moves")
@@ -164,6 +165,7 @@ class Planner:
                 freed=frozenset(one.end for one in request.freed if one.switch == name),
                 gone=_of(name, (one.gone for one in composites)),
                 staying=_of(name, (one.staying for one in composites)),
+                or_else="hold an end dark with `hwd block` where the switch can",
             ),
             self._testbed.switches[name].capabilities,
             observed[name],

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import cast
 
 from hwd.model.link import Link
-from hwd.model.plan import PlannedLink, SwitchMoves
+from hwd.model.plan import PlannedLink
 from hwd.model.state import Observed
 from hwd.reconfigure.agent_watch import AgentWatch
 from hwd.reconfigure.reconfiguration import Outcome, Reconfiguration
@@ -17,6 +17,7 @@ from hwd.reconfigure.switches import Switches
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import NotReadyError, NotRolledBackError
 from hwd_drivers.core.values import CrossconnectState
+from hwd_drivers.switching.moves import SwitchMoves
 
 SWITCH_AWAY_S = 2.0
 """A switch that only lost its session is connected again by then: the first attempts come within 1.5 s."""

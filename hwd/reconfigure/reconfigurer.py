@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from hwd.model.plan import ApplyMode
 from hwd.model.state import Observed
 from hwd.reconfigure.agent_watch import Agents, AgentWatch
 from hwd.reconfigure.completion import Completion
@@ -30,6 +29,7 @@ from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Json, Sink
 from hwd_drivers.core.errors import FailedError, HwdError, RefusedError
 from hwd_drivers.core.ids import Ids
+from hwd_drivers.switching.moves import ApplyMode
 
 GRACE_NS = 1_000_000
 """Events that ended this long before the start still belong to it: the agents' stamps have an alignment error."""

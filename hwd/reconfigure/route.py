@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from hwd.fabric.fabric import Fabric, LinkWays
 from hwd.fabric.state import crossconnect_ports
 from hwd.model.link import Link, SwitchCrossconnect, SwitchEnd
-from hwd.model.plan import ApplyMode
 from hwd.model.testbed import Switch, Testbed
 from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, FibreEnd, PortSide, natural_key
+from hwd_drivers.switching.moves import ApplyMode
 
 HostReadings = Mapping[str, tuple[CrossconnectReading, ...]]
 """What the switches of hosts carry, by switch, as their agents reported it last.

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from hwd.model.plan import ApplyMode, SwitchMoves
 from hwd.model.state import Observed
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import FailedError, HwdError
@@ -20,6 +19,7 @@ from hwd_drivers.core.values import (
     PortOverride,
     PortSide,
 )
+from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 
 log = logging.getLogger(__name__)
 
@@ -280,7 +280,7 @@ async def bring(
                     f"{move.switch}: cannot restore {one}: {end} meanwhile carries {other}, which is not ours. "
                     "Remove it by hand"
                 )
-    if moves.remove or moves.add:
+    if not moves.is_empty:
         watch.changed(moves, await change(driver, moves), read_ns=read_ns)
     await read_back(driver, moves, lit=False, on_read=watch.read_back)
 

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hwd.model.instant import Origin
-from hwd.model.plan import SwitchMoves
 from hwd.model.state import Observed
 from hwd.reconfigure import switch_commands
 from hwd.reconfigure.switch_commands import Overrun, OverrunWatch, SwitchDriver
@@ -21,6 +20,7 @@ from hwd_drivers.core.errors import (
     RefusedError,
 )
 from hwd_drivers.core.values import CrossconnectReading, PortSide
+from hwd_drivers.switching.moves import SwitchMoves
 from hwd_drivers.switching.turns import SwitchTurns
 
 Way = Callable[[SwitchMoves, Sequence[CrossconnectReading]], SwitchMoves]
@@ -127,7 +127,7 @@ class Switches:
             finally:
                 watch.close()
 
-        moving = [move for move in moves if move.remove or move.add]
+        moving = [move for move in moves if not move.is_empty]
         await self._at_once(moving, bring)
         return {move.switch: errors[move.switch] for move in moving if move.switch in errors}
 

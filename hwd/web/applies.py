@@ -7,7 +7,6 @@ from pathlib import PurePath
 from hwd.config.testbed.topology_file import load_topology_text
 from hwd.config.testbed.wanted_state import WantedState, parse_what
 from hwd.model.link import Topology
-from hwd.model.plan import ApplyMode
 from hwd.model.testbed import Testbed
 from hwd.reconfigure.planner import Planned
 from hwd.reconfigure.reconfiguration import Reconfiguration, State
@@ -17,6 +16,7 @@ from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import ConfigError, FailedError, RefusedError
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.offload import Offload
+from hwd_drivers.switching.moves import ApplyMode
 
 PLANS_KEPT = 256
 """Plans that can be applied by their hash; older ones are forgotten."""

@@ -1,7 +1,8 @@
 from dataclasses import replace
 
-from hwd.model.plan import ApplyMode, Plan, SwitchMoves
+from hwd.model.plan import Plan
 from hwd_drivers.core.values import Crossconnect
+from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 
 ONE, TWO, THREE = (Crossconnect.parse(text) for text in ("1A-2B", "2A-1B", "3A-4B"))
 MOVES = SwitchMoves(switch="ocs1", remove=(ONE,), add=(TWO,), keep=(THREE,), before=(ONE, THREE))

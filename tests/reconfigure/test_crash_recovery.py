@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from hwd.model.plan import ApplyMode, Plan, SwitchMoves
+from hwd.model.plan import Plan
 from hwd.reconfigure.crash_recovery import CrashRecovery
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.leases import Leases
@@ -20,6 +20,7 @@ from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.devices import registry
 from hwd_drivers.devices.registry import OpenContext
 from hwd_drivers.devices.supervisor import Supervisor
+from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
 from hwd_drivers.twins.registry import twin_of
 from hwd_drivers.twins.timing import find_timing

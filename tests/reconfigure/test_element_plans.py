@@ -8,12 +8,13 @@ import pytest
 from hwd.config.testbed.wanted_state import parse_what
 from hwd.daemon.installed_drivers import load
 from hwd.fabric.fabric import Fabric
-from hwd.model.plan import ApplyMode, Plan
+from hwd.model.plan import Plan
 from hwd.model.testbed import Testbed
 from hwd.reconfigure.planner import Planner
 from hwd.reconfigure.route import Request
 from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState
+from hwd_drivers.switching.moves import ApplyMode
 
 HEAD = """testbed: array
 switches:

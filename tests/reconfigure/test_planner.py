@@ -10,12 +10,13 @@ from hwd.config.testbed.wanted_state import parse_what
 from hwd.daemon.installed_drivers import load
 from hwd.fabric.fabric import Fabric
 from hwd.model.link import SwitchCrossconnect
-from hwd.model.plan import ApplyMode, Plan
+from hwd.model.plan import Plan
 from hwd.model.testbed import Testbed
 from hwd.reconfigure.planner import Planner, touched_ports
 from hwd.reconfigure.route import Request
 from hwd_drivers.core.errors import ConfigError, LinkError, RefusedError
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState
+from hwd_drivers.switching.moves import ApplyMode
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
 STRAIGHT, CROSSED = "1A-3B 3A-1B 2A-4B 4A-2B", "1A-4B 4A-1B 2A-3B 3A-2B"

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwd.model.plan import ApplyMode, SwitchMoves
 from hwd.reconfigure import switch_commands
 from hwd.reconfigure.switch_commands import Overrun, OverrunWatch
 from hwd.reconfigure.switches import Way
@@ -23,6 +22,7 @@ from hwd_drivers.core.values import (
     PortSide,
     Side,
 )
+from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 from hwd_drivers.twins.mirror import Mirror
 from hwd_drivers.twins.timing import find_timing
 from hwd_drivers.twins.virtual_time import VirtualLoop, run_virtual

@@ -523,7 +523,7 @@ def test_nonsense_on_the_socket_is_answered_in_words(tmp_path: Path) -> None:
             ({"set": {}}, "names no switch"),
             ({"set": {"tx1": "in-2"}}, "this host drives no such switch; it has tx0, rx0"),
             ({"set": {"tx0": "in-9"}}, "it has no 9; its ends go from in to 4"),
-            ({"set": {"tx0": "1-2"}}, "no element of it joins 1 with 2"),
+            ({"set": {"tx0": "1-2"}}, "cannot connect 1-2: 1 is of element 1"),
             ({"set": {"tx0": "in"}}, "write it as 1A-2B"),
             ({"set": {"tx0": "in-2"}, "within_s": 0}, "is not above 0"),
         ):

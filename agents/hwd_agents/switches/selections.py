@@ -16,13 +16,15 @@ from hwd_agents.switches.host_switches import SOURCE, Switches
 from hwd_agents.switches.intents import Intents
 from hwd_agents.switches.link_up import LinkUp
 from hwd_agents.switches.request import Request
-from hwd_agents.switches.target import DARK, Moves, moves_to, parse_target
+from hwd_agents.switches.target import DARK, parse_target
 from hwd_agents.watchers.link_watcher import LinkWatcher
 from hwd_agents.wire import Selected, SwitchSet
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import ConfigError, FailedError, HwdError, LinkError, RefusedError
 from hwd_drivers.core.values import Crossconnect, CrossconnectState
 from hwd_drivers.devices.supervisor import Supervisor
+from hwd_drivers.switching.demand import SwitchDemand, moves_of
+from hwd_drivers.switching.moves import SwitchMoves
 from hwd_drivers.switching.turns import SwitchTurns
 
 WITHIN_MOST_S: Final = 3600.0
@@ -58,12 +60,8 @@ class _Change:
     name: str
     supervisor: Supervisor
     wanted: frozenset[Crossconnect]
-    moves: Moves
+    moves: SwitchMoves
     told: SwitchSet
-
-    @property
-    def is_move(self) -> bool:
-        return bool(self.moves[0] or self.moves[1])
 
 
 class Selections:
@@ -112,7 +110,7 @@ class Selections:
                 try:
                     await watch.look()
                     changes = self._plan(request)
-                    if still := [change for change in changes if not change.is_move]:
+                    if still := [change for change in changes if change.moves.is_empty]:
                         await asyncio.gather(*(self._look(change) for change in still))
                         changes = self._plan(request)
                     return await self._do(changes, watch, request, requested_ns=requested_ns, until_s=until_s)
@@ -187,15 +185,16 @@ class Selections:
             if capabilities is None or supervisor.latest is None:
                 raise LinkError(f"{name}: it has not reported anything yet")
             wanted = parse_target(name, text, capabilities)
-            before = [one.crossconnect for one in supervisor.latest]
-            moves = moves_to(name, wanted, capabilities, before)
+            demand = SwitchDemand(switch=name, wanted=wanted, emptied=not wanted)
+            moves = moves_of(demand, capabilities, supervisor.latest)
+            before = [*map(str, moves.before)]
             told = SwitchSet(
                 epoch=epoch,
                 wanted=sorted(map(str, wanted)),
-                before=[*map(str, before)],
-                now=[*map(str, before)],
-                removed=[*map(str, moves[0])],
-                added=[*map(str, moves[1])],
+                before=before,
+                now=before,
+                removed=[*map(str, moves.remove)],
+                added=[*map(str, moves.add)],
             )
             changes.append(_Change(name=name, supervisor=supervisor, wanted=wanted, moves=moves, told=told))
         return changes
@@ -207,7 +206,7 @@ class Selections:
     ) -> Selected:
         selection, outcome, why = self._name(), "failed", "the agent ended before it was done"
         told = {change.name: change.told for change in changes}
-        if any(change.is_move for change in changes):
+        if not all(change.moves.is_empty for change in changes):
             begun = Selected(
                 outcome="unknown",
                 selection=selection,
@@ -236,7 +235,7 @@ class Selections:
 
     async def _drive(self, changes: list[_Change], watch: LinkUp, until_s: float) -> str:
         """Set all switches at once; returns what went wrong, in words."""
-        moving = [change for change in changes if change.is_move]
+        moving = [change for change in changes if not change.moves.is_empty]
         under_way = asyncio.Event()
         self._driving |= {change.name: under_way for change in moving}
         try:
@@ -264,7 +263,7 @@ class Selections:
         limit_s = min(until_s, asyncio.get_running_loop().time() + COMMAND_WITHIN_S)
         try:
             exchange = await change.supervisor.change(
-                remove=change.moves[0], add=change.moves[1], deadline_s=limit_s, on_commanded=commanded
+                remove=change.moves.remove, add=change.moves.add, deadline_s=limit_s, on_commanded=commanded
             )
         except Exception as error:  # noqa: BLE001 - a bug in a driver must not end the agent or the other switches
             told.why = _cause(change.name, error)
@@ -305,7 +304,7 @@ class Selections:
                 break
             await asyncio.sleep(REREAD_S)
         missing = [one for one in change.wanted if states.get(one) in (None, CrossconnectState.FAILED)]
-        left = [one for one in change.moves[0] if one in states]
+        left = [one for one in change.moves.remove if one in states and one not in change.wanted]
         if missing or left:
             words = [f"{one} is not there" for one in missing] + [f"{one} is still there" for one in left]
             change.told.why = f"{change.name}: it answered, but does not report what was asked for: {'; '.join(words)}"

@@ -256,11 +256,14 @@ class Element:
 
     name: str
     states: tuple[tuple[Crossconnect, ...], ...]
+    state_sets: tuple[frozenset[Crossconnect], ...] = field(init=False, repr=False, compare=False)
+    """`states`, to be compared."""
+    crossconnects: frozenset[Crossconnect] = field(init=False, repr=False, compare=False)
+    """All crossconnects that it can make, in any state."""
 
-    @property
-    def crossconnects(self) -> frozenset[Crossconnect]:
-        """All crossconnects that it can make, in any state."""
-        return frozenset(one for state in self.states for one in state)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "state_sets", tuple(map(frozenset, self.states)))
+        object.__setattr__(self, "crossconnects", frozenset[Crossconnect]().union(*self.states))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,9 @@ from hwd.cli import completion as completing
 from hwd.cli.commands.leases import me
 from hwd.cli.options import READY_WITHIN_S, ConfirmWithin, Json, Lease, NoReady, ReadyWithin, Url, What
 from hwd.cli.output import Output, coloured, plural, seconds
-from hwd.model.plan import ApplyMode
 from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.core.ids import RandomIds
+from hwd_drivers.switching.moves import ApplyMode
 
 if TYPE_CHECKING:
     from hwd.client import Client

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from hwd.config.testbed.testbed_schema import NAME, Entry, OneOrMore, Text
 from hwd.model.action import METRIC_MOST, MTU_LEAST, MTU_MOST, Fec
-from hwd.model.plan import ApplyMode
+from hwd_drivers.switching.moves import ApplyMode
 
 REPEATS_MAX = 100_000
 LEASE_MAX_S = 7 * 24 * 3600.0

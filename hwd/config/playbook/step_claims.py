@@ -9,9 +9,9 @@ from hwd.config.testbed.wanted_state import WantedState
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.state import crossconnect_ports
 from hwd.model.fault import Fault
-from hwd.model.plan import ApplyMode
 from hwd.ports.claims import all_ports, ports_of
 from hwd_drivers.core.values import Crossconnect
+from hwd_drivers.switching.moves import ApplyMode
 
 
 def claimed(steps: Iterable[Step], everything: frozenset[str]) -> frozenset[str]:

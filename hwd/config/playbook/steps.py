@@ -11,7 +11,7 @@ from hwd.config.testbed.wanted_state import WantedState
 from hwd.model.action import Action
 from hwd.model.fault import Fault
 from hwd.model.instant import InstantName
-from hwd.model.plan import ApplyMode
+from hwd_drivers.switching.moves import ApplyMode
 
 Everything = Literal["all"]
 

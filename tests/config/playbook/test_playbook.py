@@ -15,9 +15,9 @@ from hwd.config.playbook.playbook import (
     load_playbook,
     load_playbook_text,
 )
-from hwd.model.plan import ApplyMode
 from hwd.model.testbed import Testbed
 from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.switching.moves import ApplyMode
 
 PLAYBOOKS = Path(__file__).parents[3] / "playbooks"
 HEAD = "playbook: p\nsteps:\n"

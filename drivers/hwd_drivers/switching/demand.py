@@ -1,10 +1,9 @@
-"""The moves of one switch: which crossconnects to remove, add and keep."""
+"""SwitchDemand, moves_of: from the demand on one switch and its report to the crossconnects to remove, add and keep."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from hwd.model.plan import ApplyMode, SwitchMoves
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.values import (
     Capabilities,
@@ -14,6 +13,7 @@ from hwd_drivers.core.values import (
     Element,
     PortSide,
 )
+from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,19 +23,21 @@ class SwitchDemand:
     `by_name`: the part of `wanted` that the request names; composites need the rest, and check themselves what is
     in use. `emptied`: only `wanted` may stay. `freed`: ends that must be free. `gone`: crossconnects to
     remove. `staying`: crossconnects that others rely on; no element may leave them. `whole`: remove everything else,
-    if possible. `carries`: whether light passes a crossconnect from a transmitter to a receiver.
+    if possible. `carries`: whether light passes a crossconnect from a transmitter to a receiver, asked under `safe`.
+    `or_else`: what else to do where an element cannot be dark, for the refusal.
     """
 
     switch: str
     wanted: frozenset[Crossconnect]
-    by_name: frozenset[Crossconnect]
-    mode: ApplyMode
-    carries: Callable[[Crossconnect], bool]
+    by_name: frozenset[Crossconnect] = frozenset()
+    mode: ApplyMode = ApplyMode.UPDATE
+    carries: Callable[[Crossconnect], bool] = bool
     emptied: bool = False
     whole: bool = False
     freed: frozenset[PortSide] = frozenset()
     gone: frozenset[Crossconnect] = frozenset()
     staying: frozenset[Crossconnect] = frozenset()
+    or_else: str = ""
 
 
 def moves_of(demand: SwitchDemand, capabilities: Capabilities, readings: Sequence[CrossconnectReading]) -> SwitchMoves:
@@ -43,11 +45,12 @@ def moves_of(demand: SwitchDemand, capabilities: Capabilities, readings: Sequenc
     before = tuple(reading.crossconnect for reading in readings)
     good = frozenset(reading.crossconnect for reading in readings if reading.state is not CrossconnectState.FAILED)
     if capabilities.elements:
-        after = _after_elements(demand, capabilities.elements, frozenset(before))
-        again = _again(demand.wanted, capabilities.elements, frozenset(before), good)
+        there = frozenset(before)
+        after = _after_elements(demand, capabilities.elements, there)
+        again = _again(demand.wanted, capabilities.elements, there, good)
         remove = [one for one in before if one not in after or one in again]
-        add = (after - frozenset(before)) | again
-        colliding = [one for one in remove if _is_judged(demand, one, capabilities.elements)]
+        add = (after - there) | again
+        colliding = remove
     else:
         add = demand.wanted - good
         remove = _colliding(demand, before, add, demand.wanted & good)
@@ -56,7 +59,8 @@ def moves_of(demand: SwitchDemand, capabilities: Capabilities, readings: Sequenc
         if demand.whole:
             remove = [one for one in before if one not in demand.wanted or one not in good]
     if demand.mode is ApplyMode.SAFE:
-        _refuse_used(demand, [one for one in colliding if one not in add], add)
+        elements = capabilities.elements
+        _refuse_used(demand, [one for one in colliding if one not in add and _is_judged(demand, one, elements)], add)
     keep = demand.wanted & good
     if demand.mode is ApplyMode.OVERWRITE:  # all that stays is wanted
         keep |= frozenset(before) - frozenset(remove)
@@ -67,16 +71,7 @@ def moves_of(demand: SwitchDemand, capabilities: Capabilities, readings: Sequenc
         keep=tuple(sorted(keep, key=Crossconnect.sort_key)),
         before=before,
         failed=tuple(one for one in before if one not in good),
-        lasting=tuple(
-            sorted(
-                (
-                    one
-                    for element in unreported(capabilities, before)
-                    for one in element.crossconnects & add.union(remove)
-                ),
-                key=Crossconnect.sort_key,
-            )
-        ),
+        lasting=_lasting(capabilities, before, add.union(remove)),
     )
 
 
@@ -84,10 +79,15 @@ def unreported(capabilities: Capabilities, before: Iterable[Crossconnect]) -> tu
     """Elements that cannot be dark and whose state the switch does not report."""
     there = frozenset(before)
     return tuple(
-        element
-        for element in capabilities.elements
-        if not any(there & element.crossconnects == frozenset(state) for state in element.states)
+        element for element in capabilities.elements if there & element.crossconnects not in element.state_sets
     )
+
+
+def _lasting(
+    capabilities: Capabilities, before: Iterable[Crossconnect], changed: frozenset[Crossconnect]
+) -> tuple[Crossconnect, ...]:
+    possible = frozenset(one for element in unreported(capabilities, before) for one in element.crossconnects)
+    return tuple(sorted(changed & possible, key=Crossconnect.sort_key))
 
 
 def _is_judged(demand: SwitchDemand, one: Crossconnect, elements: Sequence[Element]) -> bool:
@@ -135,7 +135,7 @@ def _refuse_used(demand: SwitchDemand, used: Sequence[Crossconnect], add: frozen
 def _after_elements(
     demand: SwitchDemand, elements: Sequence[Element], before: frozenset[Crossconnect]
 ) -> frozenset[Crossconnect]:
-    possible = frozenset(one for element in elements for one in element.crossconnects)
+    possible = frozenset[Crossconnect]().union(*(element.crossconnects for element in elements))
     if never := sorted(demand.wanted - possible, key=Crossconnect.sort_key):
         raise RefusedError(_never(demand.switch, never[0], elements))
     after = set(before - possible)
@@ -152,6 +152,8 @@ def _again(
 ) -> frozenset[Crossconnect]:
     """Wanted crossconnects that failed, with the rest of their element's state: an element is set to a whole state."""
     failed = (wanted & before) - good
+    if not failed:
+        return failed
     return frozenset(
         one for element in elements if failed & element.crossconnects for one in before & element.crossconnects
     )
@@ -159,13 +161,16 @@ def _again(
 
 def _state_of(demand: SwitchDemand, element: Element, present: frozenset[Crossconnect]) -> frozenset[Crossconnect]:
     """The state to set: the present one if it serves, else the one with the fewest changes."""
-    wanted, staying = demand.wanted & element.crossconnects, demand.staying & element.crossconnects
+    wanted = demand.wanted & element.crossconnects
+    if not (wanted or demand.whole or demand.emptied or demand.gone or demand.freed):
+        return present
+    staying = demand.staying & element.crossconnects
     shut = frozenset(
         one
         for one in element.crossconnects - wanted
         if demand.emptied or one in demand.gone or demand.freed.intersection(one.ends)
     )
-    states = [frozenset(state) for state in element.states]
+    states = element.state_sets
     if not (wanted or demand.whole or present & shut or (shut and present not in states)):
         return present
     having = [state for state in states if wanted <= state]
@@ -182,15 +187,15 @@ def _state_of(demand: SwitchDemand, element: Element, present: frozenset[Crossco
     if not open_states:
         raise RefusedError(_cannot_be_dark(demand, element, shut))
     if demand.whole:
-        open_states = _with_least(open_states, wanted, present)
+        open_states = [*_with_least(open_states, wanted, present)]
     if present in open_states:
         return present
     return min(open_states, key=lambda state: (-len(state & present), len(state - wanted), states.index(state)))
 
 
 def _with_least(
-    states: list[frozenset[Crossconnect]], wanted: frozenset[Crossconnect], present: frozenset[Crossconnect]
-) -> list[frozenset[Crossconnect]]:
+    states: Sequence[frozenset[Crossconnect]], wanted: frozenset[Crossconnect], present: frozenset[Crossconnect]
+) -> Sequence[frozenset[Crossconnect]]:
     """The states that join least in addition to `wanted`; just the present one if none joins less."""
     least = min(len(state - wanted) for state in states)
     if present in states and len(present - wanted) <= least:
@@ -200,7 +205,7 @@ def _with_least(
 
 def _contradiction(switch: str, element: Element, wanted: frozenset[Crossconnect]) -> str:
     ordered = sorted(wanted, key=Crossconnect.sort_key)
-    states = [frozenset(state) for state in element.states]
+    states = element.state_sets
     smallest = next(
         some
         for size in range(1, len(ordered) + 1)
@@ -220,7 +225,7 @@ def _cannot_be_dark(demand: SwitchDemand, element: Element, shut: frozenset[Cros
     what = "be emptied" if demand.emptied else f"free {ends[0]}" if ends else f"be without {held[0]}"
     return (
         f"{demand.switch}: cannot {what}: element {element.name} always joins something: {_states(element)}. "
-        "Ask for another of its states, or hold an end dark with `hwd block` where the switch can"
+        f"Ask for another of its states{demand.or_else and f', or {demand.or_else}'}"
     )
 
 
