@@ -63,7 +63,7 @@ class Request:
 
 
 class Trace:
-    """Counts the calls of our functions in this thread while it is on."""
+    """Counts the calls of our functions while it is on, in this thread and in those that are started meanwhile."""
 
     def __init__(self) -> None:
         self.calls = Calls()
@@ -73,10 +73,12 @@ class Trace:
     @contextmanager
     def on(self) -> Iterator[None]:
         sys.setprofile(self._see)
+        threading.setprofile(self._see)
         try:
             yield
         finally:
             sys.setprofile(None)
+            threading.setprofile(None)
 
     def _see(self, frame: FrameType, event: str, _: object) -> None:
         if event != "call":

@@ -13,37 +13,12 @@ def _offered(ask: Callable[[Any], Iterable[str]]) -> Callable[[str], list[str]]:
         from hwd_drivers.core.errors import HwdError
 
         try:
-            with Client.find() as hwd:
+            with Client.find(within_s=WITHIN_S) as hwd:
                 return sorted({name for name in ask(hwd) if name.startswith(incomplete)})
         except HwdError:
             return []  # a shell cannot show an error; the command itself will
 
     return names
-
-
-def _runs(hwd: Any) -> Iterable[str]:
-    from hwd.client import calls
-
-    return (str(run["id"]) for run in _soon(hwd, calls.runs()))
-
-
-def _leases(hwd: Any) -> Iterable[str]:
-    from hwd.client import calls
-
-    return (str(lease["lease"]) for lease in _soon(hwd, calls.leases()))
-
-
-def _status(hwd: Any) -> dict[str, Any]:
-    from hwd.client import calls
-
-    status: dict[str, Any] = _soon(hwd, calls.status())
-    return status
-
-
-def _soon(hwd: Any, call: Any) -> Any:
-    from dataclasses import replace
-
-    return hwd.ask(replace(call, within_s=WITHIN_S))
 
 
 def playbooks(incomplete: str) -> list[str]:
@@ -60,16 +35,10 @@ def topologies(incomplete: str) -> list[str]:
     return [name for name in GENERATORS if name.startswith(incomplete)]
 
 
-runs = _offered(_runs)
-leases = _offered(_leases)
-reconfigurations = _offered(lambda hwd: (one["reconfiguration"] for one in _status(hwd).get("reconfigurations", ())))
-switches = _offered(lambda hwd: (one["switch"] for one in _status(hwd)["switches"]))
-hosts = _offered(lambda hwd: (one["host"] for one in _status(hwd)["hosts"]))
-subjects = _offered(
-    lambda hwd: (
-        str(one[kind])
-        for kind in ("switch", "host")
-        for one in _status(hwd)["switches" if kind == "switch" else "hosts"]
-    )
-)
+runs = _offered(lambda hwd: (run.id for run in hwd.runs()))
+leases = _offered(lambda hwd: (lease.id for lease in hwd.leases()))
+reconfigurations = _offered(lambda hwd: (one.id for one in hwd.status().reconfigurations))
+switches = _offered(lambda hwd: (one.name for one in hwd.switches()))
+hosts = _offered(lambda hwd: (one.name for one in hwd.hosts()))
+subjects = _offered(lambda hwd: (one.name for one in (*hwd.switches(), *hwd.hosts())))
 """Subjects of faults."""

@@ -90,7 +90,7 @@ class _Daemon:
         self._hwd = hwd
 
     def runs(self, limit: int) -> Sequence[dict[str, Any]]:
-        from hwd.client.calls import RUNS_PAGE
+        from hwd.client.async_client import RUNS_PAGE
 
         found: list[dict[str, Any]] = []
         while len(found) < limit:

@@ -1,4 +1,4 @@
-"""AsyncClient: the calls of `Client` for coroutines.
+"""AsyncClient: every call of one daemon, for coroutines. `Client` has the same calls for programs that wait.
 
 async with AsyncClient.find() as hwd:
     await hwd.apply(what="ring hosts=h0,h1", ready_within_s=15)
@@ -6,52 +6,86 @@ async with AsyncClient.find() as hwd:
         print(state)
 """
 
-import asyncio
+import math
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+from urllib.parse import quote
 
-import httpx
-from typing_extensions import override
-
-from hwd.client import event_stream
-from hwd.client.call import AsyncAsker, Call, T
-from hwd.client.call_methods import CallMethods
-from hwd.client.event_stream import Event, Lines, Listening
-from hwd.client.find import Whereabouts, tls
-from hwd.client.problem import raise_for_problem
+from hwd.client.answers import (
+    Answer,
+    Applied,
+    Ended,
+    GivenUp,
+    HeldEnds,
+    HeldLease,
+    HostStatus,
+    MadePlan,
+    RecordedRun,
+    Started,
+    Status,
+    SwitchStatus,
+)
+from hwd.client.connection import Connection
+from hwd.client.document_list import DocumentList, document_of
+from hwd.client.event_stream import Event, Listening
+from hwd.client.find import Whereabouts
 from hwd.client.run_follower import KINDS, RunFollower
-from hwd_drivers.core.errors import LinkError
+from hwd.model.run import RunStatus
+from hwd_drivers.core.documents import Document, Json
 
 if TYPE_CHECKING:
-    from hwd.client.timelines import RunResult
-    from hwd.model.run import RunStatus
+    from hwd.client.timelines import MeasuredTimeline, RunResult, Timelines
+
+AnswerT = TypeVar("AnswerT", bound=Answer)
+
+DRIVE_S = 60.0
+"""Added to the time that an apply may wait for readiness."""
+
+OLDEST = "-.0"
+"""An id before all events that the event stream retains."""
+
+RUNS_PAGE = 500
+"""Runs in one answer: the most that the daemon returns."""
+
+Fault = Mapping[str, Json]
+"""One fault, as `hwd.model.fault` reads it: {"switch": "ocs1", "fault": "slow", "seconds": 0.5}."""
 
 
-class AsyncClient(CallMethods, AsyncAsker):
-    """Belongs to one event loop: close it there, or use it as a context. Raises the same errors as `Client`."""
+class AsyncClient:
+    """Belongs to one event loop: close it there, or use it as a context. Every call raises HwdError: LinkError when
+    the daemon cannot be reached.
+    """
 
-    def __init__(self, daemon: str | Whereabouts, *, token: str | None = None) -> None:
-        self._daemon = daemon if isinstance(daemon, Whereabouts) else Whereabouts(daemon)
-        self._token = token
-        self._http = httpx.AsyncClient(
-            base_url=self.url, headers=self._authorization(), trust_env=False, verify=tls(self.url)
-        )
+    def __init__(self, daemon: str | Whereabouts, *, token: str | None = None, within_s: float = math.inf) -> None:
+        """`within_s` limits every answer, whatever its call allows: it raises DeadlineError then."""
+        self._connection = Connection(daemon, token=token, within_s=within_s)
 
     @classmethod
     def find(
-        cls, url: str | None = None, environment: Mapping[str, str] = os.environ, *, testbed: str | None = None
+        cls,
+        url: str | None = None,
+        environment: Mapping[str, str] = os.environ,
+        *,
+        testbed: str | None = None,
+        within_s: float = math.inf,
     ) -> Self:
-        """As `Client.find`."""
-        return cls(Whereabouts.find(url, environment, testbed=testbed))
+        """The daemon at `url`, else at HWD_URL, else the one of this user on this machine; `testbed` selects among
+        several.
+
+        The token is HWD_TOKEN, the content of the file HWD_TOKEN_FILE, or that in the daemon's own token file. A daemon
+        that was found in the run directory is looked up again after a restart on another port.
+        """
+        return cls(Whereabouts.find(url, environment, testbed=testbed), within_s=within_s)
 
     @property
     def url(self) -> str:
-        return self._daemon.url
+        return self._connection.url
 
     async def aclose(self) -> None:
-        await self._http.aclose()
+        await self._connection.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -59,23 +93,168 @@ class AsyncClient(CallMethods, AsyncAsker):
     async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
-    @override
-    async def ask(self, call: Call[T]) -> T:
-        try:
-            return call.answer(await self._send(call))
-        except httpx.TransportError as error:
-            raise call.failed(self.url, error) from error
+    # --- state
+
+    async def status(self) -> Status:
+        """The answer behind `hwd status`."""
+        return await self._connection.get("status", Status)
+
+    async def switches(self) -> list[SwitchStatus]:
+        """All switches, with the state that they report."""
+        return await self._connection.get("switches", _each(SwitchStatus))
+
+    async def hosts(self) -> list[HostStatus]:
+        """Hosts, their agents, and the alignment of their clocks."""
+        return await self._connection.get("hosts", _each(HostStatus))
+
+    async def reconfigurations(self) -> list[Applied]:
+        """Reconfigurations that are under way."""
+        return await self._connection.get("reconfigurations", _each(Applied))
+
+    async def documents(self, *, after: str | None = None, kinds: Iterable[str] = ()) -> DocumentList:
+        """Retained events after an id, at once. Without `after` only the newest id, from which to continue."""
+        query = {"kind": tuple(kinds)} | ({} if after is None else {"after": (after,)})
+        return await self._connection.get("documents", DocumentList.from_data, query=query)
 
     @asynccontextmanager
     async def events(
         self, *, after: str | None = None, kinds: Iterable[str] = (), say: Callable[[str], None] | None = None
     ) -> AsyncGenerator[AsyncGenerator[Event, None]]:
-        """As `Client.events`, with `async with` and `async for`."""
-        async with aclosing(self._listen(Listening(after=after, kinds=kinds, say=say))) as found:
+        """Events from now on, or after an id; reconnects when the connection is lost.
+
+        async with client.events(kinds=["run."]) as events:
+            async for event in events: ...
+
+        `say` gets a line when the daemon stops answering, and one when it answers again. Raises LinkError when it does
+        not come back.
+        """
+        async with aclosing(self.listen(after=after, kinds=kinds, say=say)) as found:
             yield found
 
-    async def follow(self, run: str) -> "AsyncGenerator[RunStatus, None]":
-        """As `Client.follow`, with `async for`."""
+    def listen(
+        self, *, after: str | None = None, kinds: Iterable[str] = (), say: Callable[[str], None] | None = None
+    ) -> AsyncGenerator[Event, None]:
+        """`events` as a generator, which the caller has to close."""
+        return self._connection.listen(Listening(after=after, kinds=kinds, say=say))
+
+    # --- reconfigurations
+
+    async def plan(
+        self,
+        *,
+        what: str = "",
+        file: tuple[str, str] | None = None,
+        mode: str = "update",
+        lease: str | None = None,
+        ready_within_s: float | None = None,
+        confirm_within_s: float | None = None,
+    ) -> MadePlan:
+        """Plan what an apply would move, without touching a switch. `file` is name and text of a topology file,
+        in place of `what`.
+        """
+        body = _wanted(what, file, mode, lease, ready_within_s, confirm_within_s)
+        return await self._connection.post("plans", MadePlan, body)
+
+    async def apply(
+        self,
+        *,
+        what: str = "",
+        file: tuple[str, str] | None = None,
+        mode: str = "update",
+        lease: str | None = None,
+        ready_within_s: float | None = None,
+        confirm_within_s: float | None = None,
+        id: str | None = None,
+    ) -> Applied:
+        """Plan and apply. Answers when the switches are read back and, where that was asked for, the links are ready.
+
+        `id`: of the reconfiguration, 8 characters of a-z and 0-9; by default the daemon chooses one. With your own you
+        can roll it back before the answer has come.
+        """
+        body = _wanted(what, file, mode, lease, ready_within_s, confirm_within_s) | _id(id)
+        return await self._connection.post(
+            "reconfigurations", Applied, body, within_s=DRIVE_S + (ready_within_s or 0.0)
+        )
+
+    async def apply_hash(self, hash: str, *, id: str | None = None, within_s: float = 10 * DRIVE_S) -> Applied:
+        """Apply a plan of this daemon; `within_s` limits the whole of it. `id`: see `apply`."""
+        return await self._connection.post("reconfigurations", Applied, {"hash": hash} | _id(id), within_s=within_s)
+
+    async def confirm(self, reconfiguration: str | None = None) -> Applied:
+        """Keep the new state. None: the only reconfiguration under way."""
+        path = f"reconfigurations/{_part(reconfiguration or '-')}/confirm"
+        return await self._connection.post(path, Applied, within_s=DRIVE_S)
+
+    async def roll_back(self, reconfiguration: str | None = None) -> Applied:
+        """Restore the state before it. None: the only reconfiguration under way."""
+        path = f"reconfigurations/{_part(reconfiguration or '-')}/rollback"
+        return await self._connection.post(path, Applied, within_s=DRIVE_S)
+
+    async def give_up(self, reconfiguration: str, *, by: str = "a Python client") -> GivenUp:
+        """Stop trying to roll back an interrupted reconfiguration, which frees its ports.
+
+        The switches stay as they are. Raises RefusedError for a reconfiguration that is not open.
+        """
+        path = f"reconfigurations/{_part(reconfiguration)}/give-up"
+        return await self._connection.post(path, GivenUp, {"by": by}, within_s=DRIVE_S)
+
+    async def timeline(self, reconfiguration: str) -> "MeasuredTimeline":
+        """The timeline of a reconfiguration that has ended, as long as the event stream retains it. Raises FailedError
+        where there is none.
+        """
+        from hwd.client.timelines import Timelines
+
+        retained = await self.documents(after=OLDEST, kinds=["timeline"])
+        return Timelines.of_documents(retained.documents).of(reconfiguration)
+
+    # --- runs
+
+    async def start_run(
+        self, *, text: str, file: str, parameters: Mapping[str, str] | None = None, due_wall_ns: int | None = None
+    ) -> Started:
+        """Start a playbook, or queue it: `due_wall_ns` is its earliest start.
+
+        `events(after=started["after"])` delivers all its events.
+        """
+        body: dict[str, Json] = {"text": text, "file": file, "parameters": dict(parameters or {})}
+        if due_wall_ns is not None:
+            body["due_wall_ns"] = due_wall_ns
+        return await self._connection.post("runs", Started, body)
+
+    async def start_playbook(
+        self,
+        playbook: str | Path,
+        *,
+        parameters: Mapping[str, object] | None = None,
+        due_wall_ns: int | None = None,
+    ) -> Started:
+        """`start_run` of a file, or of a playbook that is part of hwd, by name. Included files are sent along."""
+        from hwd.client.playbook_bundle import read_playbook
+
+        defined = {key: str(value) for key, value in (parameters or {}).items()}
+        file, text = read_playbook(playbook, defined)
+        return await self.start_run(text=text, file=file, parameters=defined, due_wall_ns=due_wall_ns)
+
+    async def runs(self, *, limit: int = RUNS_PAGE, before: str | None = None) -> list[RecordedRun]:
+        """The newest runs of the records, without the texts and inventories that `run` has.
+
+        `before`: the id of the oldest run that you have, to get older ones.
+        """
+        query = {"limit": str(limit), **({} if before is None else {"before": before})}
+        return await self._connection.get("runs", _each(RecordedRun), query=query)
+
+    async def run(self, id: str) -> RecordedRun:
+        """One run, by its id or a prefix of it."""
+        return await self._connection.get(f"runs/{_part(id)}", RecordedRun)
+
+    async def run_state(self, id: str) -> RunStatus:
+        """The state of a run as one value: what it is doing, or how it ended."""
+        return await self._connection.get(f"runs/{_part(id)}/state", RunStatus.from_data)
+
+    async def follow(self, run: str) -> AsyncGenerator[RunStatus, None]:
+        """The state of a run, now and at every change, until it has ended. Survives lost connections and restarts of
+        the daemon.
+        """
         last = (await self.documents()).last
         following = RunFollower(await self.run_state(run))
         yield following.status
@@ -88,55 +267,143 @@ class AsyncClient(CallMethods, AsyncAsker):
                 if following.ended():
                     return
 
+    async def queue(self) -> list[RunStatus]:
+        """Runs that wait, in the order in which they will start."""
+        return await self._connection.get("queue", lambda data: [RunStatus.from_data(one) for one in data])
+
+    async def pause(self, run: str, *, by: str) -> RunStatus:
+        """Pause a run after its present step; its lease is renewed meanwhile."""
+        return await self._connection.post(f"runs/{_part(run)}/pause", RunStatus.from_data, {"by": by})
+
+    async def resume(self, run: str, *, by: str) -> RunStatus:
+        """Continue a run that was paused."""
+        return await self._connection.post(f"runs/{_part(run)}/resume", RunStatus.from_data, {"by": by})
+
+    async def abort(self, run: str, *, by: str) -> Ended:
+        """End a run in its safe state; answers when that is reached, within 5 s. A queued run is removed from the
+        queue.
+        """
+        return await self._connection.post(f"runs/{_part(run)}/abort", Ended, {"by": by})
+
+    async def run_documents(self, id: str) -> list[Document]:
+        """All documents of a run, oldest first."""
+        return await self._connection.get(
+            f"runs/{_part(id)}/documents", lambda data: [document_of(one) for one in data]
+        )
+
+    async def timelines(self, run: str) -> "Timelines":
+        """The timelines of a run's reconfigurations, in their order."""
+        from hwd.client.timelines import Timelines
+
+        return Timelines.of_documents(await self.run_documents(run))
+
     async def result(self, run: str) -> "RunResult":
-        """As `Client.result`."""
+        """The measurements of a run: its timelines, and the table of their stages."""
         from hwd.client.timelines import RunResult
 
         return RunResult.of(await self.run(run), await self.run_documents(run))
 
-    async def _send(self, call: Call[T]) -> httpx.Response:
-        try:
-            return await self._request(call)
-        # nothing was sent; a call that changes something is never sent twice
-        except (httpx.ConnectError, httpx.ConnectTimeout):
-            if not self._look_again():
-                raise
-            return await self._request(call)
+    # --- leases
 
-    async def _request(self, call: Call[T]) -> httpx.Response:
-        return await self._http.request(call.method, call.path, json=call.body, params=call.query, timeout=call.timeout)
+    async def leases(self) -> list[HeldLease]:
+        """Leases in force."""
+        return await self._connection.get("leases", _each(HeldLease))
 
-    def _authorization(self) -> dict[str, str]:
-        token = self._token or self._daemon.token
-        return {"Authorization": f"Bearer {token}"} if token else {}
+    async def take_lease(self, *, holder: str, ports: Sequence[str], for_s: float) -> HeldLease:
+        """Lease ports (`ocs1.3`, `h0.eth0`, or `all`) for some seconds; raises RefusedError where one is leased
+        already.
+        """
+        return await self._connection.post(
+            "leases", HeldLease, {"holder": holder, "ports": list(ports), "for_s": for_s}
+        )
 
-    def _look_again(self) -> bool:
-        moved = self._daemon.look_again()
-        if moved:
-            self._http.base_url = httpx.URL(self.url)
-            self._http.headers.update(self._authorization())
-        return moved
+    async def renew_lease(self, lease: str, *, for_s: float) -> HeldLease:
+        """Renew a lease: it expires `for_s` seconds from now."""
+        return await self._connection.post(f"leases/{_part(lease)}/renew", HeldLease, {"for_s": for_s})
 
-    async def _listen(self, listening: Listening) -> AsyncGenerator[Event, None]:
-        while True:
-            cause: Exception | None = None
-            try:
-                async with aclosing(self._connection(listening)) as found:
-                    async for event in found:
-                        yield listening.take(event)
-            except (httpx.TransportError, LinkError) as error:
-                cause = error
-            await asyncio.sleep(listening.lost(self.url, cause))
-            self._look_again()
+    async def release_lease(self, lease: str) -> HeldLease:
+        """Release a lease."""
+        return await self._connection.post(f"leases/{_part(lease)}/release", HeldLease)
 
-    async def _connection(self, listening: Listening) -> AsyncGenerator[Event, None]:
-        async with self._http.stream(
-            "GET", event_stream.PATH, params=listening.params, headers=listening.headers, timeout=event_stream.TIMEOUT
-        ) as response:
-            if not response.is_success:
-                await response.aread()
-            raise_for_problem(response)
-            lines = Lines()
-            async for line in response.aiter_lines():
-                if (event := lines.feed(line)) is not None:
-                    yield event
+    async def kick_lease(self, lease: str, *, by: str = "a Python client") -> HeldLease:
+        """Revoke a lease. `by`: who revokes it; jobs on a host whose own switch it is learn that."""
+        return await self._connection.post(f"leases/{_part(lease)}/kick", HeldLease, {"by": by})
+
+    async def grant_lease(self, switch: str, *, by: str = "a Python client") -> HeldLease:
+        """Delegate a switch again to the host that owns it, after `kick_lease` revoked that. Raises RefusedError where
+        it was not revoked.
+        """
+        return await self._connection.post(f"leases/{_part(switch)}/grant", HeldLease, {"by": by})
+
+    # --- overrides and faults
+
+    async def block(
+        self,
+        switch: str,
+        ends: Sequence[str],
+        *,
+        lease: str | None = None,
+        why: str = "",
+        by: str = "a Python client",
+    ) -> HeldEnds:
+        """Block fibre ends of a switch, whatever crossconnect they are in: `3A`, or a range `4A..6A`.
+
+        Answers when the switch confirms it. Raises RefusedError where others lease a port whose light it is, and where
+        the switch cannot do it.
+        """
+        body = _override(switch, ends, "force-blocked", lease, why, by)
+        return await self._connection.post("overrides", HeldEnds, body)
+
+    async def unblock(
+        self,
+        switch: str,
+        ends: Sequence[str],
+        *,
+        lease: str | None = None,
+        why: str = "",
+        by: str = "a Python client",
+    ) -> HeldEnds:
+        """Unblock fibre ends of a switch."""
+        return await self._connection.post("overrides", HeldEnds, _override(switch, ends, "normal", lease, why, by))
+
+    async def fault(self, fault: Fault, *, lease: str | None = None) -> None:
+        """Inject a fault into a twin, under a lease; {"fault": "clear"} ends all faults.
+
+        Raises RefusedError where the subject is no twin, or others lease it.
+        """
+        await self._connection.post("faults", dict, {**fault, "lease": lease})
+
+
+def _each(kind: type[AnswerT]) -> Callable[[Any], list[AnswerT]]:
+    return lambda data: [kind(one) for one in data]
+
+
+def _wanted(
+    what: str,
+    file: tuple[str, str] | None,
+    mode: str,
+    lease: str | None,
+    ready_within_s: float | None,
+    confirm_within_s: float | None,
+) -> dict[str, Json]:
+    named: dict[str, Json] = {"what": what} if file is None else {"file": {"name": file[0], "text": file[1]}}
+    return {
+        **named,
+        "mode": mode,
+        "lease": lease,
+        "ready_within_s": ready_within_s,
+        "confirm_within_s": confirm_within_s,
+    }
+
+
+def _override(switch: str, ends: Sequence[str], to: str, lease: str | None, why: str, by: str) -> dict[str, Json]:
+    return {"switch": switch, "ends": list(ends), "to": to, "lease": lease, "why": why, "by": by}
+
+
+def _id(id: str | None) -> dict[str, Json]:
+    return {} if id is None else {"id": id}
+
+
+def _part(id: str) -> str:
+    """Quote an id as one part of a path, whatever characters it has."""
+    return quote(id, safe="") or "%20"

@@ -1,4 +1,4 @@
-"""Client: one daemon over HTTP, with blocking calls. It raises the errors that the daemon raised.
+"""Client: the calls of `AsyncClient` for programs that wait. It raises the errors that the daemon raised.
 
 with Client.find() as hwd:
     plan = hwd.plan(what="pairs rail=0")
@@ -7,58 +7,65 @@ with Client.find() as hwd:
         print(state)
 """
 
+import math
 import os
-import threading
-from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
+from contextlib import closing, contextmanager
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-import httpx
-from typing_extensions import override
+from hwd.client.async_client import AsyncClient
+from hwd.client.event_stream import Event
+from hwd.client.find import Whereabouts
+from hwd.client.loop_thread import LoopThread
+from hwd.model.run import RunStatus
 
-from hwd.client import event_stream
-from hwd.client.call import Asker, Call, T
-from hwd.client.call_methods import CallMethods
-from hwd.client.event_stream import Event, Lines, Listening
-from hwd.client.find import Whereabouts, tls
-from hwd.client.problem import raise_for_problem
-from hwd.client.run_follower import KINDS, RunFollower
-from hwd_drivers.core.errors import LinkError
-
-if TYPE_CHECKING:
-    from hwd.client.timelines import RunResult
-    from hwd.model.run import RunStatus
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
-class Client(CallMethods, Asker):
-    """Close it, or use it as a context. Every call raises HwdError: LinkError when the daemon cannot be reached."""
+def waiting(
+    method: Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]],
+) -> "Callable[Concatenate[Client, P], T]":
+    """The method of a `Client` that waits for the same call of its `AsyncClient`."""
 
-    def __init__(self, daemon: str | Whereabouts, *, token: str | None = None) -> None:
-        self._daemon = daemon if isinstance(daemon, Whereabouts) else Whereabouts(daemon)
-        self._token = token
-        # No proxy and no .netrc: a daemon is near, and its token must reach nobody else.
-        self._http = httpx.Client(
-            base_url=self.url, headers=self._authorization(), trust_env=False, verify=tls(self.url)
-        )
+    @wraps(method)
+    def call(client: "Client", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return client._loop.run(method(client._client, *args, **kwargs))
+
+    return call
+
+
+class Client:
+    """Close it, or use it as a context. Every call raises HwdError: LinkError when the daemon cannot be reached.
+
+    Its event loop runs in a thread of its own, so it works where another loop is running, as in a notebook. Ctrl-C
+    cancels the call that is waited for. Several threads may use one client.
+    """
+
+    def __init__(self, daemon: str | Whereabouts, *, token: str | None = None, within_s: float = math.inf) -> None:
+        """`within_s`: see `AsyncClient`."""
+        self._client = AsyncClient(daemon, token=token, within_s=within_s)
+        self._loop = LoopThread("hwd:client")
 
     @classmethod
     def find(
-        cls, url: str | None = None, environment: Mapping[str, str] = os.environ, *, testbed: str | None = None
+        cls,
+        url: str | None = None,
+        environment: Mapping[str, str] = os.environ,
+        *,
+        testbed: str | None = None,
+        within_s: float = math.inf,
     ) -> Self:
-        """The daemon at `url`, else at HWD_URL, else the one of this user on this machine; `testbed` selects among
-        several.
-
-        The token is HWD_TOKEN, the content of the file HWD_TOKEN_FILE, or that in the daemon's own token file. A daemon
-        that was found in the run directory is looked up again after a restart on another port.
-        """
-        return cls(Whereabouts.find(url, environment, testbed=testbed))
+        """As `AsyncClient.find`."""
+        return cls(Whereabouts.find(url, environment, testbed=testbed), within_s=within_s)
 
     @property
     def url(self) -> str:
-        return self._daemon.url
+        return self._client.url
 
     def close(self) -> None:
-        self._http.close()
+        self._loop.close(self._client.aclose)
 
     def __enter__(self) -> Self:
         return self
@@ -66,12 +73,43 @@ class Client(CallMethods, Asker):
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    @override
-    def ask(self, call: Call[T]) -> T:
-        try:
-            return call.answer(self._send(call))
-        except httpx.TransportError as error:
-            raise call.failed(self.url, error) from error
+    status = waiting(AsyncClient.status)
+    switches = waiting(AsyncClient.switches)
+    hosts = waiting(AsyncClient.hosts)
+    reconfigurations = waiting(AsyncClient.reconfigurations)
+    documents = waiting(AsyncClient.documents)
+
+    plan = waiting(AsyncClient.plan)
+    apply = waiting(AsyncClient.apply)
+    apply_hash = waiting(AsyncClient.apply_hash)
+    confirm = waiting(AsyncClient.confirm)
+    roll_back = waiting(AsyncClient.roll_back)
+    give_up = waiting(AsyncClient.give_up)
+    timeline = waiting(AsyncClient.timeline)
+
+    start_run = waiting(AsyncClient.start_run)
+    start_playbook = waiting(AsyncClient.start_playbook)
+    runs = waiting(AsyncClient.runs)
+    run = waiting(AsyncClient.run)
+    run_state = waiting(AsyncClient.run_state)
+    run_documents = waiting(AsyncClient.run_documents)
+    timelines = waiting(AsyncClient.timelines)
+    result = waiting(AsyncClient.result)
+    queue = waiting(AsyncClient.queue)
+    pause = waiting(AsyncClient.pause)
+    resume = waiting(AsyncClient.resume)
+    abort = waiting(AsyncClient.abort)
+
+    leases = waiting(AsyncClient.leases)
+    take_lease = waiting(AsyncClient.take_lease)
+    renew_lease = waiting(AsyncClient.renew_lease)
+    release_lease = waiting(AsyncClient.release_lease)
+    kick_lease = waiting(AsyncClient.kick_lease)
+    grant_lease = waiting(AsyncClient.grant_lease)
+
+    block = waiting(AsyncClient.block)
+    unblock = waiting(AsyncClient.unblock)
+    fault = waiting(AsyncClient.fault)
 
     @contextmanager
     def events(
@@ -82,83 +120,14 @@ class Client(CallMethods, Asker):
         with client.events(kinds=["run."]) as events:
             for event in events: ...
 
-        `say` gets a line when the daemon stops answering, and one when it answers again. Raises LinkError when it does
-        not come back.
+        `say` gets a line when the daemon stops answering, and one when it answers again; it is called in the client's
+        thread and must not call the client. Raises LinkError when the daemon does not come back.
         """
-        closed = threading.Event()
-        found = self._listen(Listening(after=after, kinds=kinds, say=say), closed)
-        try:
+        with closing(self._loop.step(self._client.listen(after=after, kinds=kinds, say=say))) as found:
             yield found
-        finally:
-            closed.set()
-            found.close()
 
-    def follow(self, run: str) -> "Generator[RunStatus]":
+    def follow(self, run: str) -> Generator[RunStatus]:
         """The state of a run, now and at every change, until it has ended. Survives lost connections and restarts of
         the daemon.
         """
-        last = self.documents().last
-        following = RunFollower(self.run_state(run))
-        yield following.status
-        if following.ended():
-            return
-        with self.events(after=last, kinds=KINDS) as found:
-            for event in found:
-                if following.take(following.state_from(event) if event.document else self.run_state(run)):
-                    yield following.status
-                if following.ended():
-                    return
-
-    def result(self, run: str) -> "RunResult":
-        """The measurements of a run: its timelines, and the table of their stages."""
-        from hwd.client.timelines import RunResult
-
-        return RunResult.of(self.run(run), self.run_documents(run))
-
-    def _send(self, call: Call[T]) -> httpx.Response:
-        try:
-            return self._request(call)
-        # nothing was sent; a call that changes something is never sent twice
-        except (httpx.ConnectError, httpx.ConnectTimeout):
-            if not self._look_again():
-                raise
-            return self._request(call)
-
-    def _request(self, call: Call[T]) -> httpx.Response:
-        return self._http.request(call.method, call.path, json=call.body, params=call.query, timeout=call.timeout)
-
-    def _authorization(self) -> dict[str, str]:
-        token = self._token or self._daemon.token
-        return {"Authorization": f"Bearer {token}"} if token else {}
-
-    def _look_again(self) -> bool:
-        moved = self._daemon.look_again()
-        if moved:
-            self._http.base_url = httpx.URL(self.url)
-            self._http.headers.update(self._authorization())
-        return moved
-
-    def _listen(self, listening: Listening, closed: threading.Event) -> Generator[Event, None, None]:
-        while not closed.is_set():
-            cause: Exception | None = None
-            try:
-                for event in self._connection(listening):
-                    yield listening.take(event)
-                    if closed.is_set():
-                        return
-            except (httpx.TransportError, LinkError) as error:
-                cause = error
-            closed.wait(listening.lost(self.url, cause))
-            self._look_again()
-
-    def _connection(self, listening: Listening) -> Generator[Event, None, None]:
-        with self._http.stream(
-            "GET", event_stream.PATH, params=listening.params, headers=listening.headers, timeout=event_stream.TIMEOUT
-        ) as response:
-            if not response.is_success:
-                response.read()
-            raise_for_problem(response)
-            lines = Lines()
-            for line in response.iter_lines():
-                if (event := lines.feed(line)) is not None:
-                    yield event
+        return self._loop.step(self._client.follow(run))

@@ -10,6 +10,7 @@ import httpx
 from hwd.client.document_list import document_of
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import LinkError, ProtocolError
+from hwd_drivers.core.reason import reason_of
 
 SILENT_S = 30.0
 """The daemon sends something every 10 s; a connection that was silent for so long is lost."""
@@ -67,11 +68,11 @@ class Listening:
         self._after = event.id
         return event
 
-    def lost(self, url: str, cause: Exception | None) -> float:
+    def lost(self, url: str, cause: BaseException | None) -> float:
         """Seconds to wait before the next attempt; raises LinkError after the last one. `cause` None: the daemon ended
         the stream.
         """
-        why = "the daemon ended the stream" if cause is None else str(cause) or type(cause).__name__
+        why = "the daemon ended the stream" if cause is None else reason_of(cause)
         if self._failures == len(PAUSES_S):
             raise LinkError(f"{url}: event stream lost and the daemon did not come back: {why}")
         pause_s = PAUSES_S[self._failures]

@@ -11,7 +11,6 @@ from hwd.cli.command_table import MODULES, make_program
 SLOW = {
     "aiomqtt",
     "amqtt",
-    "asyncio",
     "fastapi",
     "hwd.model.testbed",
     "matplotlib",

@@ -31,9 +31,13 @@ class Scripted(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server: Scripted
 
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.do_GET()
+
     def do_GET(self) -> None:
         script = self.server
-        script.asked.append(self.path)
+        script.asked.append(f"{self.command} {self.path}")
         script.asked_after.append(self.headers.get("Last-Event-ID"))
         answer = script.answers.pop(0) if len(script.answers) > 1 else script.answers[0]
         if answer.startswith("problem"):

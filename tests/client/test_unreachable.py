@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from hwd.client.call import unreachable
+from hwd.client.connection import unreachable
 
 REMEDY = (
     "`hwd serve TESTBED` starts one, which first settles the reconfigurations that a killed one left "

@@ -46,6 +46,10 @@ def test_it_runs_from_its_first_cell_to_its_last(path: Path, tmp_path: Path) -> 
     assert any("<svg" in html and "turnaround" in html for html in shown)
     assert any("Cliff" in html for html in shown)
     assert "mfabric fig. 10" in "".join(shown)
+    results = [output["data"]["text/plain"] for cell in cells for output in cell.outputs if "data" in output]
+    assert (
+        "('two-hosts', 'two-hosts')" in results
+    )  # of a blocking call inside of the notebook's loop, and an awaited one
     finals = [
         output["data"]["text/plain"]
         for cell in cells

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from hwd.client import Client
-from hwd.client.calls import RUNS_PAGE
+from hwd.client.async_client import RUNS_PAGE
 from hwd.web.app import PIECE, RUNS_MAX, array
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import ConfigError, DeviceError, FailedError, LinkError, RefusedError

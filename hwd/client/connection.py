@@ -1,0 +1,156 @@
+"""The HTTP connection to a daemon: one request and its answer, and the event stream over lost connections."""
+
+import asyncio
+import math
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, TypeVar
+
+import httpx
+
+from hwd.client import event_stream
+from hwd.client.event_stream import Event, Lines, Listening
+from hwd.client.find import Whereabouts, tls
+from hwd.client.problem import raise_for_problem
+from hwd_drivers.core.documents import Json
+from hwd_drivers.core.errors import DeadlineError, HwdError, LinkError, ProtocolError
+from hwd_drivers.core.reason import reason_of
+
+T = TypeVar("T")
+
+ANSWER_S = 30.0
+"""For calls that drive no switch; the slowest is a read of every switch."""
+CONNECT_S = 5.0
+API = "/api/v1/"
+
+
+class Connection:
+    """Belongs to one event loop. A daemon that was found in the run directory is looked up again where nothing listens
+    at its address.
+
+    `within_s` limits every answer, whatever its call allows.
+    """
+
+    def __init__(self, daemon: str | Whereabouts, *, token: str | None = None, within_s: float = math.inf) -> None:
+        self._daemon = daemon if isinstance(daemon, Whereabouts) else Whereabouts(daemon)
+        self._token = token
+        self._within_s = within_s
+        # No proxy and no .netrc: a daemon is near, and its token must reach nobody else.
+        self._http = httpx.AsyncClient(
+            base_url=self.url, headers=self._authorization(), trust_env=False, verify=tls(self.url)
+        )
+
+    @property
+    def url(self) -> str:
+        return self._daemon.url
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def get(
+        self, path: str, read: Callable[[Any], T], *, query: Mapping[str, str | Sequence[str]] | None = None
+    ) -> T:
+        """Send a GET request for a path below `API`; `read` makes the result of the JSON of its answer.
+
+        Raises HwdError: the daemon's error, LinkError where it cannot be reached, DeadlineError where it is late, and
+        ProtocolError where the answer is not one to this call.
+        """
+        return await self._ask("GET", API + path, read, ANSWER_S, params=query)
+
+    async def post(
+        self,
+        path: str,
+        read: Callable[[Any], T],
+        body: Mapping[str, Json] | None = None,
+        *,
+        within_s: float = ANSWER_S,
+    ) -> T:
+        """Send a POST request, whose answer must come `within_s`. Raises as `get` does."""
+        return await self._ask("POST", API + path, read, within_s, json=body)
+
+    async def listen(self, listening: Listening) -> AsyncGenerator[Event, None]:
+        """Events until it is closed. Raises LinkError when a lost daemon does not come back."""
+        while True:
+            cause: BaseException | None = None
+            try:
+                async with aclosing(self._stream(listening)) as found:
+                    async for event in found:
+                        yield listening.take(event)
+            except (httpx.TransportError, LinkError) as error:
+                cause = _root(error)
+            await asyncio.sleep(listening.lost(self.url, cause))
+            self._look_again()
+
+    async def _stream(self, listening: Listening) -> AsyncGenerator[Event, None]:
+        async with self._http.stream(
+            "GET", event_stream.PATH, params=listening.params, headers=listening.headers, timeout=event_stream.TIMEOUT
+        ) as response:
+            if not response.is_success:
+                await response.aread()
+            raise_for_problem(response)
+            lines = Lines()
+            async for line in response.aiter_lines():
+                if (event := lines.feed(line)) is not None:
+                    yield event
+
+    async def _ask(self, method: str, path: str, read: Callable[[Any], T], within_s: float, **request: Any) -> T:
+        within_s = min(within_s, self._within_s)
+        timeout = httpx.Timeout(within_s, connect=min(CONNECT_S, within_s))
+        try:
+            response = await self._send(method, path, timeout=timeout, **request)
+        except httpx.ConnectTimeout as error:
+            raise unreachable(self.url, error) from error
+        except httpx.TimeoutException as error:
+            raise DeadlineError(f"daemon {self.url}: no answer to {method} {path} within {within_s:g} s") from error
+        except httpx.TransportError as error:
+            raise unreachable(self.url, error) from error
+        raise_for_problem(response)
+        try:
+            return read(response.json())
+        except (KeyError, TypeError, ValueError) as error:
+            raise ProtocolError(
+                f"{response.request.url}: cannot read the answer to {method} {path}: {error!r}"
+            ) from error
+
+    async def _send(self, method: str, path: str, **request: Any) -> httpx.Response:
+        try:
+            return await self._http.request(method, path, **request)
+        # nothing was sent; a call that changes something is never sent twice
+        except (httpx.ConnectError, httpx.ConnectTimeout):
+            if not self._look_again():
+                raise
+            return await self._http.request(method, path, **request)
+
+    def _authorization(self) -> dict[str, str]:
+        token = self._token or self._daemon.token
+        return {"Authorization": f"Bearer {token}"} if token else {}
+
+    def _look_again(self) -> bool:
+        moved = self._daemon.look_again()
+        if moved:
+            self._http.base_url = httpx.URL(self.url)
+            self._http.headers.update(self._authorization())
+        return moved
+
+
+def unreachable(url: str, error: Exception) -> HwdError:
+    """The error for a daemon that does not answer.
+
+    Some messages of the HTTP library end in a full stop, which is removed, since more text follows.
+    """
+    found = reason_of(_root(error)).rstrip(". ")
+    was_there = isinstance(error, httpx.RemoteProtocolError | httpx.ReadError | httpx.WriteError)
+    how = "the connection ended before its answer came" if was_there else "cannot be reached"
+    return LinkError(
+        f"daemon {url}: {how}: {found}. `hwd serve TESTBED` starts one, "
+        "which first settles the reconfigurations that a killed one left open in its journal; "
+        "--url or HWD_URL names another"
+    )
+
+
+def _root(error: BaseException) -> BaseException:
+    """The system's error that an error of the HTTP library was raised from, which alone says why; else the error."""
+    found = error
+    while isinstance(cause := found.__cause__ or next(iter(found.args), None), BaseException):
+        found = cause.exceptions[0] if isinstance(cause, BaseExceptionGroup) else cause
+    return found if isinstance(found, OSError) else error

@@ -1,0 +1,195 @@
+"""A client that waits, from programs with a loop, from several threads, and at their interrupts."""
+
+import asyncio
+import os
+import signal
+import socket
+import threading
+from collections.abc import AsyncGenerator, Iterator
+
+import pytest
+
+from hwd.client import Client
+from hwd.client.loop_thread import LoopThread
+from hwd_drivers.core.errors import BugError, LinkError
+
+
+async def nothing() -> None:
+    pass
+
+
+async def answer(text: str) -> str:
+    return text
+
+
+@pytest.fixture
+def thread() -> Iterator[LoopThread]:
+    made = LoopThread("client of a test")
+    yield made
+    made.close(nothing)
+
+
+def interrupt_soon(event: threading.Event) -> threading.Thread:
+    """Ctrl-C, once `event` is set."""
+
+    def interrupt() -> None:
+        event.wait()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    sender = threading.Thread(target=interrupt)
+    sender.start()
+    return sender
+
+
+async def test_it_works_where_a_loop_is_running(thread: LoopThread) -> None:
+    assert asyncio.get_running_loop().is_running()
+    assert thread.run(answer("done")) == "done"
+
+
+def test_no_thread_is_started_before_the_first_call() -> None:
+    before = threading.active_count()
+    with Client("http://127.0.0.1:1"):
+        assert threading.active_count() == before
+
+
+def test_an_error_is_raised_where_it_is_waited_for(thread: LoopThread) -> None:
+    async def fail() -> None:
+        raise LinkError("away")
+
+    with pytest.raises(LinkError, match="away"):
+        thread.run(fail())
+
+
+def test_an_interrupt_cancels_the_call_and_the_next_call_is_answered(thread: LoopThread) -> None:
+    waits, ended = threading.Event(), threading.Event()
+
+    async def wait_for_ever() -> None:
+        waits.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    sender = interrupt_soon(waits)
+    with pytest.raises(KeyboardInterrupt):
+        thread.run(wait_for_ever())
+    assert ended.is_set()
+    sender.join()
+    assert thread.run(answer("done")) == "done"
+
+
+def test_an_interrupt_ends_the_request_at_the_daemon_too() -> None:
+    asked, gone = threading.Event(), threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+
+        def serve() -> None:
+            connection, _ = sock.accept()
+            with connection:
+                connection.recv(65536)
+                asked.set()
+                if connection.recv(1) == b"":
+                    gone.set()
+
+        server = threading.Thread(target=serve)
+        server.start()
+        sender = interrupt_soon(asked)
+        with Client(f"http://127.0.0.1:{sock.getsockname()[1]}") as client, pytest.raises(KeyboardInterrupt):
+            client.status()
+        assert gone.wait(5)
+        sender.join()
+        server.join()
+
+
+def test_an_interrupt_ends_a_generator_that_is_stepped(thread: LoopThread) -> None:
+    waits, ended = threading.Event(), threading.Event()
+
+    async def count() -> AsyncGenerator[int, None]:
+        try:
+            yield 1
+            waits.set()
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    numbers = thread.step(count())
+    assert next(numbers) == 1
+    sender = interrupt_soon(waits)
+    with pytest.raises(KeyboardInterrupt):
+        next(numbers)
+    sender.join()
+    assert ended.is_set()
+    assert list(numbers) == []
+
+
+@pytest.mark.parametrize("closes_first", ["the generator", "the loop"])
+def test_a_generator_that_was_left_is_closed(thread: LoopThread, closes_first: str) -> None:
+    ended = threading.Event()
+
+    async def count() -> AsyncGenerator[int, None]:
+        try:
+            while True:
+                yield 1
+        finally:
+            ended.set()
+
+    numbers = thread.step(count())
+    assert next(numbers) == 1
+    if closes_first == "the loop":
+        thread.close(nothing)
+    numbers.close()
+    assert ended.is_set()
+
+
+def test_calls_of_several_threads_are_answered_at_the_same_time(thread: LoopThread) -> None:
+    both = threading.Barrier(2)
+
+    async def meet(other: asyncio.Event, mine: asyncio.Event) -> None:
+        mine.set()
+        await other.wait()
+
+    async def events() -> tuple[asyncio.Event, asyncio.Event]:
+        return asyncio.Event(), asyncio.Event()
+
+    a, b = thread.run(events())
+
+    def wait_in_thread() -> None:
+        both.wait()
+        thread.run(meet(a, b))
+
+    other = threading.Thread(target=wait_in_thread)
+    other.start()
+    both.wait()
+    thread.run(meet(b, a))
+    other.join()
+
+
+def test_a_client_that_is_closed_ends_the_calls_of_other_threads_and_takes_no_more(thread: LoopThread) -> None:
+    waits = threading.Event()
+    raised: list[str] = []
+
+    async def wait_for_ever() -> None:
+        waits.set()
+        await asyncio.Event().wait()
+
+    def wait_in_thread() -> None:
+        try:
+            thread.run(wait_for_ever())
+        except LinkError as error:
+            raised.append(str(error))
+
+    other = threading.Thread(target=wait_in_thread)
+    other.start()
+    waits.wait()
+    thread.close(nothing)
+    other.join()
+    assert raised == ["the client was closed before the answer came"]
+    with pytest.raises(BugError, match="the client is closed"):
+        thread.run(answer("too late"))
+
+
+def test_a_call_from_the_clients_own_thread_is_refused_and_does_not_hang(thread: LoopThread) -> None:
+    async def call_again() -> str:
+        return thread.run(answer("never"))
+
+    with pytest.raises(BugError, match="would wait for itself"):
+        thread.run(call_again())
