@@ -5,6 +5,8 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, Literal, cast
 
+import msgspec
+
 from hwd_agents import wire
 from hwd_agents.bus.protocol import Bus, Incoming, Will
 from hwd_agents.clock.clock_port import ClockPort
@@ -19,6 +21,7 @@ from hwd_agents.settings.port_settings import Settings
 from hwd_agents.settings.setting_limits import SOURCE as LIMITS
 from hwd_agents.settings.setting_limits import SettingLimits
 from hwd_agents.sources.sources import Sources
+from hwd_agents.spool.lost_events import Stored
 from hwd_agents.spool.outbox import Outbox
 from hwd_agents.spool.spool import Spool
 from hwd_agents.spool.syncer import Syncer
@@ -326,9 +329,10 @@ class Agent:
             _log.debug("%s: %s is not begun: %s", self._config.host, what, error)
             coro.close()
 
-    async def _publish_events(self, boot: str, events: list[wire.Event]) -> None:
+    async def _publish_events(self, boot: str, events: list[Stored]) -> None:
         clock = "" if boot == self.boot else self._spool.clock_of(boot)
-        message = wire.Events(boot=boot, seq=self._next("events"), events=events, clock=clock)
+        raws = [msgspec.Raw(stored.raw) for stored in events]
+        message = wire.EncodedEvents(boot=boot, seq=self._next("events"), events=raws, clock=clock)
         await self._bus.publish(self._topic("event"), wire.encode(message), qos=1)
 
     async def _publish_state(self, state: Literal["up", "down"]) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from hwd_agents.wire import EVENTS_MAX, Event
+from hwd_agents.wire import EVENTS_MAX
 from hwd_drivers.core.disk import decode_frames, encode_frame
 
 START: Final = b'{"type":"'
@@ -19,14 +19,6 @@ class BatchFrame(msgspec.Struct, frozen=True, kw_only=True, tag="events"):
     boot: str
     events: list[msgspec.Raw]
     marks: dict[str, dict[str, Any]] = {}
-
-
-class FreshFrame(msgspec.Struct, frozen=True, kw_only=True, tag="events"):
-    """A BatchFrame of new events, encoded in one call, because this is on the path of each event."""
-
-    boot: str
-    events: list[Event]
-    marks: dict[str, dict[str, Any]]
 
 
 class AckedFrame(msgspec.Struct, frozen=True, kw_only=True, tag="acked"):
@@ -61,7 +53,7 @@ class Contents:
     torn_bytes: int = 0
 
 
-def encode(frame: Frame | FreshFrame) -> bytes:
+def encode(frame: Frame) -> bytes:
     return encode_frame(_encode(frame))
 
 

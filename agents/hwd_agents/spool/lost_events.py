@@ -12,11 +12,16 @@ encode_event: Final = msgspec.json.Encoder().encode
 
 
 class Stored(NamedTuple):
-    """An event in a spool."""
+    """An event in a spool; `raw` is its JSON."""
 
     seq: int
     kind: str
     raw: bytes
+
+    @property
+    def event(self) -> Event:
+        """Decoded."""
+        return msgspec.json.decode(self.raw, type=Event)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,7 +36,7 @@ class Loss:
         self.count += 1
         self.ranges.add(boot, stored.seq, stored.seq)
         if stored.kind == "lost":
-            told = msgspec.json.decode(stored.raw, type=Event).data
+            told = stored.event.data
             if "ranges" not in told:
                 return
             self.count += int(told["count"])

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Protocol
 
+from hwd_agents.spool.lost_events import Stored
 from hwd_agents.spool.spool import Mark, Spool
 from hwd_agents.wire import EVENTS_MAX, Ack, Event, clipped
 from hwd_drivers.core.errors import LinkError
@@ -51,7 +52,7 @@ class Outbox:
     """
 
     def __init__(
-        self, spool: Spool, *, is_up: Callable[[], bool], publish: Callable[[str, list[Event]], Awaitable[None]]
+        self, spool: Spool, *, is_up: Callable[[], bool], publish: Callable[[str, list[Stored]], Awaitable[None]]
     ) -> None:
         self._spool = spool
         self._is_up = is_up
@@ -181,7 +182,7 @@ class Outbox:
         self._woken = False
         self._spool.flush()
 
-    def _next(self) -> tuple[str, list[Event]] | None:
+    def _next(self) -> tuple[str, list[Stored]] | None:
         while self._resends:
             boot, after, upto = self._resends[0]
             events = self._spool.batch(boot, after=after, upto=upto)

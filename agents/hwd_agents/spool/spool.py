@@ -10,7 +10,7 @@ import msgspec
 
 from hwd_agents.spool import file as spool_file
 from hwd_agents.spool.disk_trouble import next_step, read, set_aside
-from hwd_agents.spool.file import AckedFrame, BatchFrame, BootFrame, FreshFrame
+from hwd_agents.spool.file import AckedFrame, BatchFrame, BootFrame
 from hwd_agents.spool.lost_events import Loss, Stored, damaged, encode_event, lost
 from hwd_agents.wire import EVENTS_MAX, Event
 from hwd_drivers.core.clock import Clock
@@ -67,9 +67,9 @@ class Spool:
         self._boots: dict[str, deque[Stored]] = {}
         self._marks: dict[str, Mark] = {}
         self._live_bytes = 0
-        self._fresh: list[Event] = []
+        self._fresh: list[Stored] = []
         self._fresh_marks: dict[str, Mark] = {}
-        self._put_down: list[Event] = []
+        self._put_down: list[Stored] = []
         self._unwritten = bytearray()
         self._rewrite = False
         self._skip = self._failures_in_a_row = 0
@@ -129,10 +129,14 @@ class Spool:
         return self._clocks.get(boot, "")
 
     def add(self, event: Event, *, marks: Mapping[str, Mark] | None = None) -> int:
-        """Take one event for the next `flush`; returns its `seq`, which replaces the one that it has."""
+        """Take one event for the next `flush`; returns its `seq`, which replaces the one that it has.
+
+        Here it becomes JSON, once: the file and the message have these bytes.
+        """
         seq = self._next_seq
         self._next_seq += 1
-        self._fresh.append(event if event.seq == seq else msgspec.structs.replace(event, seq=seq))
+        raw = encode_event(event if event.seq == seq else msgspec.structs.replace(event, seq=seq))
+        self._fresh.append(_stored(raw)[1])
         if marks:
             self._fresh_marks.update(marks)
         return seq
@@ -149,7 +153,7 @@ class Spool:
         while self._fresh or self._fresh_marks:  # twice, when the first pass adds an event about dropped events
             self._write(self._take_fresh())
 
-    def batch(self, boot: str, *, after: int, upto: int | None = None, limit: int = EVENTS_MAX) -> list[Event]:
+    def batch(self, boot: str, *, after: int, upto: int | None = None, limit: int = EVENTS_MAX) -> list[Stored]:
         """The next events of `boot` after `after`, ascending without gaps; empty when there are none."""
         held = self._boots.get(boot)
         if not held or after >= held[-1].seq:
@@ -157,7 +161,7 @@ class Spool:
         start = max(0, after + 1 - held[0].seq)
         if upto is not None:
             limit = min(limit, upto + 1 - held[0].seq - start)
-        return [_event(stored) for stored in islice(held, start, start + max(0, limit))]
+        return list(islice(held, start, start + max(0, limit)))
 
     def ack(self, boot: str, upto: int) -> int:
         """The daemon has all events of `boot` up to and including `upto`; returns how many were removed."""
@@ -210,14 +214,14 @@ class Spool:
         while self._fresh or self._fresh_marks:
             chunk, self._fresh = self._fresh[:EVENTS_MAX], self._fresh[EVENTS_MAX:]
             marks, self._fresh_marks = self._fresh_marks, {}
-            frames += spool_file.encode(FreshFrame(boot=self._boot, events=chunk, marks=marks))
+            frames += spool_file.encode_batch(self._boot, [stored.raw for stored in chunk], marks)
             self._put_down += chunk
             self._marks.update(marks)
         return frames
 
     def _hold_put_down(self) -> None:
-        for event in self._put_down:
-            self._hold(self._boot, Stored(event.seq, event.kind, encode_event(event)))
+        for stored in self._put_down:
+            self._hold(self._boot, stored)
         self._put_down.clear()
 
     def _name(self, boot: str) -> bytes:
@@ -244,13 +248,13 @@ class Spool:
             case BatchFrame(boot=boot, events=events, marks=marks):
                 self._marks.update(marks)
                 for raw in events:
-                    event = msgspec.json.decode(raw, type=_Head)
+                    at_ns, stored = _stored(bytes(raw))
                     held = self._boots.setdefault(boot, deque())
-                    due = held[-1].seq + 1 if held else event.seq
-                    for missing in range(due, event.seq):  # so that numbers have no gap
-                        self._hold(boot, damaged(missing, event.at_ns))
-                    if event.seq >= due:
-                        self._hold(boot, Stored(seq=event.seq, kind=event.kind, raw=bytes(raw)))
+                    due = held[-1].seq + 1 if held else stored.seq
+                    for missing in range(due, stored.seq):  # so that numbers have no gap
+                        self._hold(boot, damaged(missing, at_ns))
+                    if stored.seq >= due:
+                        self._hold(boot, stored)
             case AckedFrame(boot=boot, upto=upto):
                 held = self._boots.get(boot, deque())
                 while held and held[0].seq <= upto:
@@ -370,11 +374,14 @@ class _Head(msgspec.Struct, frozen=True):
     kind: str
 
 
-def _event(stored: Stored) -> Event:
-    """Decode an event to send. An invalid one, such as of another version, is reported as lost and blocks no others."""
+def _stored(raw: bytes) -> tuple[int, Stored]:
+    """When an event was, and the event. One that no message may carry, such as of another version in a file, is
+    reported as lost: it would block all others.
+    """
     try:
-        return msgspec.json.decode(stored.raw, type=Event)
+        event = msgspec.json.decode(raw, type=Event)
     except msgspec.MsgspecError as error:
-        _log.error("spool: event %d of kind %s cannot be sent, and counts as lost: %s", stored.seq, stored.kind, error)
-        head = msgspec.json.decode(stored.raw, type=_Head)
-        return msgspec.json.decode(damaged(head.seq, head.at_ns).raw, type=Event)
+        head = msgspec.json.decode(raw, type=_Head)
+        _log.error("spool: event %d of kind %s cannot be sent, and counts as lost: %s", head.seq, head.kind, error)
+        return head.at_ns, damaged(head.seq, head.at_ns)
+    return event.at_ns, Stored(event.seq, event.kind, raw)

@@ -56,6 +56,7 @@ from .messages import Birth as Birth
 from .messages import ClockReply as ClockReply
 from .messages import ClockRequest as ClockRequest
 from .messages import Command as Command
+from .messages import EncodedEvents as EncodedEvents
 from .messages import Event as Event
 from .messages import Events as Events
 from .messages import Message as Message

@@ -130,6 +130,13 @@ class Events(Message, frozen=True, kw_only=True, tag="events"):
     clock: Name = ""
 
 
+class EncodedEvents(Message, frozen=True, kw_only=True, tag="events"):
+    """`Events` to send, whose events are JSON already."""
+
+    events: list[msgspec.Raw]
+    clock: Name = ""
+
+
 class Ack(Message, frozen=True, kw_only=True, tag="ack"):
     """The daemon has stored all events of `boot` up to and including `upto`."""
 

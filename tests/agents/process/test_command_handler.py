@@ -14,10 +14,11 @@ from hwd_agents.process.command_handler import REMEMBERED, Commands, Outcome, Ve
 from hwd_agents.process.config import AgentConfig, PortConfig, SourcesConfig, TwinConfig
 from hwd_agents.settings.port_settings import Settings
 from hwd_agents.sources.setting_source import Setting, SettingSource
+from hwd_agents.spool.lost_events import Stored
 from hwd_agents.spool.outbox import Outbox
 from hwd_agents.spool.spool import Spool
 from hwd_agents.watchers.watchers import Watchers
-from hwd_agents.wire import Command, Event
+from hwd_agents.wire import Command
 from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.core.documents import Json
 from hwd_drivers.twins.virtual_time import run_virtual
@@ -154,7 +155,7 @@ class Asked:
         assert isinstance(found, dict)
         return found
 
-    async def _publish(self, boot: str, events: list[Event]) -> None:
+    async def _publish(self, boot: str, events: list[Stored]) -> None:
         assert boot == "b1"
 
 

@@ -6,9 +6,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from hwd_agents.spool.lost_events import Stored
 from hwd_agents.spool.outbox import DISK_AGAIN_S, PATIENCE_FIRST_S, WINDOW_EVENTS, Outbox
 from hwd_agents.spool.spool import Spool
-from hwd_agents.wire import EVENTS_MAX, Ack, Event
+from hwd_agents.wire import EVENTS_MAX, Ack
 from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.core.errors import LinkError
 from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
@@ -43,7 +44,7 @@ class Desk:
     def sequences(self, boot: str = "b1") -> list[int]:
         return [seq for name, found in self.taken if name == boot for seq in found]
 
-    async def _publish(self, boot: str, events: list[Event]) -> None:
+    async def _publish(self, boot: str, events: list[Stored]) -> None:
         self.on_disk.append(self.disk.size() > 0)
         failing = self.failing
         if not failing:
@@ -83,7 +84,8 @@ def test_the_earliest_is_never_after_the_event() -> None:
         async with desk() as one:
             one.outbox.emit("dark", "eth0", earliest_ns=9, at_ns=5, source="module", origin="twin", data={})
             await asyncio.sleep(0.1)
-            (event,) = one.spool.batch("b1", after=0)
+            (stored,) = one.spool.batch("b1", after=0)
+            event = stored.event
             assert (event.earliest_ns, event.at_ns) == (5, 5)
 
     run_virtual(main())

@@ -141,7 +141,7 @@ def test_beyond_the_limit_the_oldest_are_dropped_counted_and_told() -> None:
 def all_events(one: Spool) -> list[Event]:
     found: list[Event] = []
     while batch := one.batch("b1", after=found[-1].seq if found else 0):
-        found += batch
+        found += [stored.event for stored in batch]
     return found
 
 
@@ -189,7 +189,7 @@ def test_an_event_that_no_message_may_carry_counts_as_lost_and_holds_up_nothing_
     for each in (one, spool(disk, "b2")):
         found = each.batch("b1", after=0)
         assert [(other.seq, other.kind) for other in found] == [(1, "carrier"), (2, "lost"), (3, "carrier")]
-        assert found[1].data["count"] == 1
+        assert found[1].event.data["count"] == 1
 
 
 def test_a_limit_too_small_for_a_batch_is_refused() -> None:
@@ -232,7 +232,7 @@ def test_what_stands_behind_damage_is_found_and_what_it_took_is_told_in_its_plac
     assert numbers(second, "b1") == list(range(1, 13))
     events = second.batch("b1", after=0)
     assert [each.seq for each in events if each.kind == "lost"] == [5, 6]
-    assert {each.data["count"] for each in events if each.kind == "lost"} == {1}
+    assert {each.event.data["count"] for each in events if each.kind == "lost"} == {1}
     assert "could not be read" in second.trouble
     assert "Look at its disk" in second.trouble
     fill(second, 1)
@@ -256,7 +256,7 @@ def test_events_lost_to_damage_count_once_also_if_a_later_boot_drops_them() -> N
     assert [each.seq for each in third.batch("b1", after=0) if each.kind == "lost"] == [5]
     while not third.lost:
         fill(third, 1)
-    (told,) = [each.data for each in third.batch("b3", after=0) if each.kind == "lost"]
+    (told,) = [each.event.data for each in third.batch("b3", after=0) if each.kind == "lost"]
     assert ["b1", 1, 10] in told["ranges"]
     assert told["count"] == sum(last - begin + 1 for _, begin, last in told["ranges"])
 

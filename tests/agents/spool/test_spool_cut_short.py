@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from hwd_agents.process.config import PortConfig, SamplingConfig
 from hwd_agents.sources.link_source import LinkReading
+from hwd_agents.spool.lost_events import Stored
 from hwd_agents.spool.outbox import Outbox
 from hwd_agents.spool.spool import Spool
 from hwd_agents.watchers.link_watcher import LinkWatcher
@@ -47,7 +48,7 @@ class Life:
             self.readings.append(reading)
         self._carriers[port] = reading.carrier
 
-    async def _publish(self, boot: str, events: list[Event]) -> None:
+    async def _publish(self, boot: str, events: list[Stored]) -> None:
         raise AssertionError("the bus is never up")
 
     async def told(self) -> list[Event]:
@@ -55,7 +56,7 @@ class Life:
         await asyncio.sleep(0.1)
         await stop(self.task)
         self.spool.flush()
-        return [event for boot in self.spool.boots for event in self.spool.batch(boot, after=0)]
+        return [stored.event for boot in self.spool.boots for stored in self.spool.batch(boot, after=0)]
 
 
 def check(told: Sequence[Event], stamps: dict[tuple[str, int], int], end_ns: int) -> dict[str, int]:

@@ -20,6 +20,7 @@ from hwd_agents.sources.kernel.timed_selector import TimedSelector
 from hwd_agents.sources.kernel.udp import InterfaceDatagrams
 from hwd_agents.sources.link_source import LinkReading, Origin
 from hwd_agents.sources.sources import Sources
+from hwd_agents.spool.lost_events import Stored
 from hwd_agents.spool.outbox import Outbox
 from hwd_agents.spool.spool import Spool
 from hwd_agents.watchers.watchers import Watchers
@@ -70,14 +71,14 @@ class Life:
     def events(self) -> list[Event]:
         """The events of this life."""
         self.spool.flush()
-        return self.spool.batch(self.boot, after=0)
+        return [stored.event for stored in self.spool.batch(self.boot, after=0)]
 
     def _looked(self) -> str:
         """The link watcher asks with each reading."""
         self.looked.set()
         return self._life
 
-    async def _publish(self, boot: str, events: list[Event]) -> None:
+    async def _publish(self, boot: str, events: list[Stored]) -> None:
         raise AssertionError("the bus is never up")
 
 

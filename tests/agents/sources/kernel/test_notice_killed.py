@@ -129,10 +129,10 @@ async def test_each_change_is_reported_or_counted_once_when_agents_are_killed_an
     await asyncio.gather(flapping, return_exceptions=True)
     spool = (await look(keeper, tmp_path, "last")).spool
     told = [
-        event
+        stored.event
         for boot in spool.boots
         for after in range(0, len(made), EVENTS_MAX)
-        for event in spool.batch(boot, after=after)
+        for stored in spool.batch(boot, after=after)
     ]
     count, carrier, early = first.carrier_changes, first.carrier, 0
     for event in told:
