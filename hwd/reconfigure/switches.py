@@ -23,8 +23,7 @@ from hwd_drivers.switching import drive
 from hwd_drivers.switching.moves import SwitchMoves
 from hwd_drivers.switching.overrun import Overrun, OverrunWatch
 from hwd_drivers.switching.turns import SwitchTurns
-from hwd_drivers.switching.way_back import Way
-from hwd_drivers.switching.way_back import bring as bring_back
+from hwd_drivers.switching.way_back import Way, bring_back
 
 
 class SwitchDriver(drive.SwitchDriver, Protocol):

@@ -46,7 +46,7 @@ def is_untouched(move: SwitchMoves, now: Sequence[CrossconnectReading]) -> bool:
     return there.issuperset(move.remove) and there.isdisjoint(frozenset(move.add) - frozenset(move.before))
 
 
-async def bring(
+async def bring_back(
     driver: SwitchDriver,
     move: SwitchMoves,
     way: Way,

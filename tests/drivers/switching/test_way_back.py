@@ -10,7 +10,7 @@ from hwd_drivers.switching.drive import change
 from hwd_drivers.switching.moves import SwitchMoves
 from hwd_drivers.switching.overrun import Overrun, OverrunWatch
 from hwd_drivers.switching.read_back import read_back
-from hwd_drivers.switching.way_back import Way, bring, way_back
+from hwd_drivers.switching.way_back import Way, bring_back, way_back
 from hwd_drivers.twins.virtual_time import run_virtual
 
 from .conftest import Switch, moves, pairs, readings
@@ -19,7 +19,7 @@ from .conftest import Switch, moves, pairs, readings
 async def go(switch: Switch, move: SwitchMoves, way: Way) -> tuple[Overrun, ...]:
     """Returns what it took from others."""
     found: list[Overrun] = []
-    await bring(switch, move, way, now_ns=switch.now_ns, watch=OverrunWatch("ocs1", found.append))
+    await bring_back(switch, move, way, now_ns=switch.now_ns, watch=OverrunWatch("ocs1", found.append))
     return tuple(found)
 
 
