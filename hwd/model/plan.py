@@ -58,6 +58,15 @@ class PlannedLink:
     routed: RoutedLink
     kept: bool
 
+    def summary(self) -> dict[str, Json]:
+        """The link as `reconfiguration.started` has it, whoever drove its switches."""
+        return {
+            "link": str(self.routed.link),
+            "kept": self.kept,
+            "switches": sorted({one.switch for one in self.routed.crossconnects}),
+            "crossconnects": sorted(map(str, self.routed.crossconnects)),
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:

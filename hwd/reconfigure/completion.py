@@ -4,13 +4,12 @@ import asyncio
 import logging
 from collections.abc import Coroutine, MutableMapping, Sequence
 
-from hwd.reconfigure import switch_commands
 from hwd.reconfigure.agent_watch import AgentWatch
 from hwd.reconfigure.crash_recovery import CrashRecovery
 from hwd.reconfigure.history import HostSettings
 from hwd.reconfigure.leases import Leases, Turns
 from hwd.reconfigure.reconfiguration import Emitter, Outcome, Reconfiguration, State
-from hwd.reconfigure.switch_commands import overrun_report, unknown_overrun
+from hwd.reconfigure.remarks import gone_remarks, lasting_remarks, overrun_report, unknown_overrun
 from hwd.reconfigure.switches import Switches
 from hwd.timeline.build import build_timeline
 from hwd.timeline.timeline import Timeline
@@ -18,6 +17,7 @@ from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import FailedError, HwdError, RefusedError
 from hwd_drivers.core.values import CrossconnectReading
 from hwd_drivers.switching.moves import SwitchMoves
+from hwd_drivers.switching.way_back import is_untouched, way_back
 
 ROLL_BACK_WITHIN_S = 3.5
 """The time limit for a roll-back; after it the journal keeps the reconfiguration open.
@@ -146,9 +146,9 @@ class Completion:
         unanswered_s = dict(reconfiguration.unanswered_s)
 
         def way(move: SwitchMoves, now: Sequence[CrossconnectReading]) -> SwitchMoves:
-            if switch_commands.is_untouched(move, now):
+            if is_untouched(move, now):
                 unanswered_s.pop(move.switch, None)
-            return switch_commands.way_back(move, now)
+            return way_back(move, now)
 
         try:
             errors: dict[str, HwdError] = {}
@@ -166,8 +166,8 @@ class Completion:
             else:
                 outcome, said = Outcome.ROLLED_BACK, why
                 if reconfiguration.journaled:
-                    reconfiguration.remarks += switch_commands.lasting_remarks(reconfiguration.plan.moves)
-                    gone = switch_commands.gone_remarks(reconfiguration.plan.moves, self._switches.latest())
+                    reconfiguration.remarks += lasting_remarks(reconfiguration.plan.moves)
+                    gone = gone_remarks(reconfiguration.plan.moves, self._switches.latest())
                     reconfiguration.remarks += gone
                     said = ". ".join([why, *gone])
         finally:

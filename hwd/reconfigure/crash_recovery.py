@@ -9,18 +9,18 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass
 
 from hwd.model.plan import Plan
-from hwd.reconfigure import switch_commands
 from hwd.reconfigure.journal import Journal, OpenEntry
 from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.planner import moved_ports
 from hwd.reconfigure.reconfiguration import Outcome
-from hwd.reconfigure.switch_commands import overrun_report
+from hwd.reconfigure.remarks import gone_remarks, lasting_remarks, overrun_report
 from hwd.reconfigure.switches import Switches
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import FailedError, LinkError, RefusedError
 from hwd_drivers.core.reason import reason_of
 from hwd_drivers.devices.supervisor import NOT_CONNECTED_YET
+from hwd_drivers.switching.way_back import way_back
 
 WITHIN_S = 30.0
 """The time limit for one try; no caller waits for it, and another try follows."""
@@ -275,12 +275,10 @@ class CrashRecovery:
 
     async def _bring(self, entry: OpenEntry) -> None:
         on_overrun = overrun_report(self._tell, entry.reconfiguration)
-        brought = await self._switches.bring(
-            entry.moves, switch_commands.way_back, within_s=WITHIN_S, on_overrun=on_overrun
-        )
+        brought = await self._switches.bring(entry.moves, way_back, within_s=WITHIN_S, on_overrun=on_overrun)
         errors = [*brought.values()]
         if errors:
-            why = switch_commands.join_errors(errors)
+            why = "; ".join(map(str, errors))
             waits = all(isinstance(error, LinkError) for error in errors)
             self._emit_open(entry, why, level=logging.INFO if waits else logging.WARNING)
             self._tried[entry.reconfiguration] = _Tried(
@@ -299,8 +297,8 @@ class CrashRecovery:
         else:
             names = ", ".join(last.switches)
             why = f"{names} could not be {'reached' if last.waits else 'driven'} before, and can be now"
-        gone = switch_commands.gone_remarks(entry.moves, self._switches.latest())
-        why = ". ".join([why, *switch_commands.lasting_remarks(entry.moves), *gone])
+        gone = gone_remarks(entry.moves, self._switches.latest())
+        why = ". ".join([why, *lasting_remarks(entry.moves), *gone])
         self._tell("daemon.recovered", reconfiguration=entry.reconfiguration, run=entry.run, outcome=outcome, why=why)
         log.info("journal: %s (%s) is %s: %s", entry.reconfiguration, entry.what, outcome, why)
 

@@ -5,19 +5,21 @@ from collections.abc import Sequence
 
 from hwd.fabric.state import crossconnect_ports
 from hwd.model.link import SwitchCrossconnect
-from hwd.reconfigure import switch_commands
 from hwd.reconfigure.agent_watch import AgentWatch
 from hwd.reconfigure.crash_recovery import CrashRecovery
 from hwd.reconfigure.leases import Leases, Turns
 from hwd.reconfigure.planner import BackgroundPlanner
 from hwd.reconfigure.reconfiguration import Emitter, Reconfiguration, State
-from hwd.reconfigure.switch_commands import COMMAND_WITHIN_S, OverrunWatch, overrun_report, uses
-from hwd.reconfigure.switches import Switches
+from hwd.reconfigure.remarks import overrun_report, read_back_remarks, uses
+from hwd.reconfigure.switches import Switches, raise_joined
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import FailedError, RefusedError
 from hwd_drivers.core.reason import reason_of
 from hwd_drivers.core.values import PortOverride, PortSide
+from hwd_drivers.switching.drive import COMMAND_WITHIN_S, at_once, change, drive
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
+from hwd_drivers.switching.overrun import OverrunWatch
+from hwd_drivers.switching.read_back import read_back
 
 
 class Drive:
@@ -45,25 +47,19 @@ class Drive:
         if reconfiguration.hosts:
             await self._agent_watch.begin(reconfiguration)
             await self._check_unchanged(reconfiguration, moving)  # the start of the watch took time
-        if moving:
-            try:
-                self._recovery.begin(plan, reconfiguration=reconfiguration.id, run=reconfiguration.run)
-            except OSError as error:
-                raise FailedError(
-                    f"journal: cannot write the plan: {reason_of(error)}. Nothing was sent. "
-                    "Make room on the disk of the data directory and ask again; the daemon goes on as it is"
-                ) from error
-            reconfiguration.journaled = True
-            self._emitter.change_state(reconfiguration, State.JOURNALED)
-        self._emitter.emit("reconfiguration.started", **reconfiguration.started)
-        self._emitter.change_state(reconfiguration, State.DRIVING)
         on_overrun = overrun_report(self._emitter.emit, reconfiguration.id, reconfiguration.remarks)
         watches = {move.switch: OverrunWatch(move.switch, on_overrun) for move in (*moving, *relied)}
         try:
-            await self._switches.all(moving, lambda move: self._command(reconfiguration, move, watches[move.switch]))
+            raise_joined(
+                await drive(
+                    moving,
+                    lambda move: self._command(reconfiguration, move, watches[move.switch]),
+                    begin=lambda: self._begin(reconfiguration, is_journaled=bool(moving)),
+                )
+            )
             self._emitter.change_state(reconfiguration, State.READ_BACK)
             read = [*moving, *relied]
-            await self._switches.all(read, lambda move: self._read_back(reconfiguration, move, watches[move.switch]))
+            raise_joined(await at_once(read, lambda move: self._read_back(reconfiguration, move, watches[move.switch])))
         finally:
             for watch in watches.values():
                 watch.close()
@@ -85,6 +81,20 @@ class Drive:
                     f"{move.switch}: changed meanwhile, and not by this daemon ({other}); nothing was sent. Plan again"
                 )
 
+    def _begin(self, reconfiguration: Reconfiguration, *, is_journaled: bool) -> None:
+        if is_journaled:
+            try:
+                self._recovery.begin(reconfiguration.plan, reconfiguration=reconfiguration.id, run=reconfiguration.run)
+            except OSError as error:
+                raise FailedError(
+                    f"journal: cannot write the plan: {reason_of(error)}. Nothing was sent. "
+                    "Make room on the disk of the data directory and ask again; the daemon goes on as it is"
+                ) from error
+            reconfiguration.journaled = True
+            self._emitter.change_state(reconfiguration, State.JOURNALED)
+        self._emitter.emit("reconfiguration.started", **reconfiguration.started)
+        self._emitter.change_state(reconfiguration, State.DRIVING)
+
     async def _command(self, reconfiguration: Reconfiguration, move: SwitchMoves, watch: OverrunWatch) -> None:
         read_ns = reconfiguration.read_ns[move.switch]
         data: dict[str, Json] = {
@@ -100,7 +110,7 @@ class Drive:
             data.update(commanded_ns=commanded_ns, window_s=(commanded_ns - read_ns) / 1e9)
 
         try:
-            exchange = await switch_commands.change(self._switches.driver(move.switch), move, sent)
+            exchange = await change(self._switches.driver(move.switch), move, sent)
             watch.changed(move, exchange, read_ns=read_ns)
             data |= {
                 "commanded_ns": exchange.commanded_ns,
@@ -118,14 +128,10 @@ class Drive:
 
     async def _read_back(self, reconfiguration: Reconfiguration, move: SwitchMoves, watch: OverrunWatch) -> None:
         """Read back and compare. Under `safe` a crossconnect that the change took from another client is a failure."""
-        reconfiguration.remarks += await switch_commands.read_back(
-            self._switches.driver(move.switch),
-            move,
-            reconfiguration.plan.mode,
-            others=reconfiguration.ports_of_others,
-            on_read=watch.read_back,
-        )
-        if watch.lost and reconfiguration.plan.mode is ApplyMode.SAFE:
+        driver, mode = self._switches.driver(move.switch), reconfiguration.plan.mode
+        states = await read_back(driver, move, alone=mode is ApplyMode.OVERWRITE, on_read=watch.read_back)
+        reconfiguration.remarks += read_back_remarks(move, states, mode, others=reconfiguration.ports_of_others)
+        if watch.lost and mode is ApplyMode.SAFE:
             lost = ", ".join(map(str, watch.lost))
             raise FailedError(
                 f"{move.switch}: {lost} came between our read and our write and is lost to it, "

@@ -176,15 +176,7 @@ class Reconfiguration:
             "what": self.plan.what,
             "sweep": dict(self.sweep),
             "settings": {port: dict(values) for port, values in self.settings.items()},
-            "links": [
-                {
-                    "link": str(planned.routed.link),
-                    "kept": planned.kept,
-                    "switches": sorted({one.switch for one in planned.routed.crossconnects}),
-                    "crossconnects": sorted(map(str, planned.routed.crossconnects)),
-                }
-                for planned in self.plan.links
-            ],
+            "links": [planned.summary() for planned in self.plan.links],
             "moves": [
                 {"switch": move.switch, "remove": [*map(str, move.remove)], "add": [*map(str, move.add)]}
                 for move in self.plan.moves

@@ -1,13 +1,12 @@
 """All switches that the daemon drives: reads, changes and ways back of several at once, with their faults by switch."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from hwd.model.instant import Origin
 from hwd.model.state import Observed
-from hwd.reconfigure import switch_commands
-from hwd.reconfigure.switch_commands import Overrun, OverrunWatch, SwitchDriver
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import (
     DeadlineError,
@@ -19,12 +18,35 @@ from hwd_drivers.core.errors import (
     ProtocolError,
     RefusedError,
 )
-from hwd_drivers.core.values import CrossconnectReading, PortSide
+from hwd_drivers.core.values import CrossconnectReading, PortOverride, PortSide
+from hwd_drivers.switching import drive
 from hwd_drivers.switching.moves import SwitchMoves
+from hwd_drivers.switching.overrun import Overrun, OverrunWatch
 from hwd_drivers.switching.turns import SwitchTurns
+from hwd_drivers.switching.way_back import Way, bring_back
 
-Way = Callable[[SwitchMoves, Sequence[CrossconnectReading]], SwitchMoves]
-"""From some moves and the readings now to the moves that lead back."""
+
+class SwitchDriver(drive.SwitchDriver, Protocol):
+    """A switch as the daemon has it: it also tells what is known of it without a question, and takes overrides."""
+
+    @property
+    def latest(self) -> tuple[CrossconnectReading, ...] | None:
+        """What it last reported; None before the first report."""
+        ...
+
+    @property
+    def cause(self) -> str | None:
+        """Why it cannot be reached; None while it can."""
+        ...
+
+    @property
+    def blocked(self) -> frozenset[PortSide]:
+        """Ends that an override held dark when it was last asked."""
+        ...
+
+    async def override(self, ends: Sequence[PortSide], to: PortOverride, *, by: str, deadline_s: float) -> None:
+        """Hold ends dark, or let them go, and read that back."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,10 +126,6 @@ class Switches:
         """What each switch reported last; one without a report is absent."""
         return {name: latest for name, driver in self._drivers.items() if (latest := driver.latest) is not None}
 
-    async def all(self, moves: Iterable[SwitchMoves], work: Callable[[SwitchMoves], Awaitable[None]]) -> None:
-        """Do `work` for every switch at once; raises the errors when all have ended."""
-        _raise(await self._at_once(moves, work))
-
     async def bring(
         self, moves: Iterable[SwitchMoves], way: Way, *, within_s: float, on_overrun: Callable[[Overrun], None]
     ) -> dict[str, HwdError]:
@@ -119,7 +137,7 @@ class Switches:
             try:
                 async with asyncio.timeout(within_s):
                     driver = self.driver(move.switch)
-                    await switch_commands.bring(driver, move, way, now_ns=self._clock.monotonic_ns, watch=watch)
+                    await bring_back(driver, move, way, now_ns=self._clock.monotonic_ns, watch=watch)
             except TimeoutError:
                 errors[move.switch] = DeadlineError(f"{move.switch}: not where it shall be within {within_s:g} s")
             except HwdError as error:
@@ -128,34 +146,16 @@ class Switches:
                 watch.close()
 
         moving = [move for move in moves if not move.is_empty]
-        await self._at_once(moving, bring)
+        await drive.at_once(moving, bring)
         return {move.switch: errors[move.switch] for move in moving if move.switch in errors}
 
-    async def _at_once(
-        self, moves: Iterable[SwitchMoves], work: Callable[[SwitchMoves], Awaitable[None]]
-    ) -> list[BaseException]:
-        moves = list(moves)
-        if len(moves) == 1:  # most racks have one switch, and it needs no task of its own
-            try:
-                await work(moves[0])
-            except HwdError as only:
-                return [only]
-            return []
-        results = await asyncio.gather(*(work(move) for move in moves), return_exceptions=True)
-        errors = [result for result in results if isinstance(result, BaseException)]
-        for error in errors:
-            if not isinstance(error, HwdError):
-                raise error
-        return errors
 
-
-def _raise(errors: Sequence[BaseException]) -> None:
-    if not errors:
-        return
-    first = errors[0]
-    if len(errors) == 1 or not isinstance(first, HwdError):
-        raise first
-    raise same_fault(first, switch_commands.join_errors(errors))
+def raise_joined(errors: Sequence[HwdError]) -> None:
+    """Raise the errors of several switches as one."""
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise same_fault(errors[0], "; ".join(map(str, errors)))
 
 
 def same_fault(error: HwdError, message: str) -> HwdError:

@@ -24,18 +24,19 @@ from hwd_drivers.core.errors import ConfigError, FailedError, HwdError, LinkErro
 from hwd_drivers.core.values import Crossconnect, CrossconnectState
 from hwd_drivers.devices.supervisor import Supervisor
 from hwd_drivers.switching.demand import SwitchDemand, moves_of
+from hwd_drivers.switching.drive import change as send
+from hwd_drivers.switching.drive import drive
 from hwd_drivers.switching.moves import SwitchMoves
+from hwd_drivers.switching.read_back import read_back
 from hwd_drivers.switching.turns import SwitchTurns
 
 WITHIN_MOST_S: Final = 3600.0
-COMMAND_WITHIN_S: Final = 10.0
-"""Longest wait for a switch's answer, even if the request allows more."""
-REREAD_S: Final = 0.02
-"""Between two reads of a switch that is tuning."""
 LOOK_WITHIN_S: Final = 10.0
 """Longest wait for switches after a start, when the agent before was killed during a selection. After it the selection
 is reported without their state.
 """
+WITHOUT_LIGHT: Final = (CrossconnectState.BLOCKED, CrossconnectState.TUNING)
+"""What a crossconnect may be that is set. Its links have no carrier then, which the answer reports."""
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +60,6 @@ class _Begun(msgspec.Struct, frozen=True, kw_only=True):
 class _Change:
     name: str
     supervisor: Supervisor
-    wanted: frozenset[Crossconnect]
     moves: SwitchMoves
     told: SwitchSet
 
@@ -196,7 +196,7 @@ class Selections:
                 removed=[*map(str, moves.remove)],
                 added=[*map(str, moves.add)],
             )
-            changes.append(_Change(name=name, supervisor=supervisor, wanted=wanted, moves=moves, told=told))
+            changes.append(_Change(name=name, supervisor=supervisor, moves=moves, told=told))
         return changes
 
     # --- the switches, then the links
@@ -204,54 +204,54 @@ class Selections:
     async def _do(
         self, changes: list[_Change], watch: LinkUp, request: Request, *, requested_ns: int, until_s: float
     ) -> Selected:
-        selection, outcome, why = self._name(), "failed", "the agent ended before it was done"
-        told = {change.name: change.told for change in changes}
-        if not all(change.moves.is_empty for change in changes):
-            begun = Selected(
-                outcome="unknown",
-                selection=selection,
-                switches=told,
-                requested_ns=requested_ns,
-                answered_ns=requested_ns,
-                id=request.id,
-            )
-            self._intents.begin(selection, msgspec.to_builtins(_Begun(clock=self._clock_name, what=begun)))
+        outcome, why = "failed", "the agent ended before it was done"
+        begun = Selected(
+            outcome="unknown",
+            selection=self._name(),
+            switches={change.name: change.told for change in changes},
+            requested_ns=requested_ns,
+            answered_ns=requested_ns,
+            id=request.id,
+        )
         try:
-            failure = await self._drive(changes, watch, until_s)
+            failure = await self._drive(changes, watch, until_s, begun)
             outcome, why = ("failed", failure) if failure else await self._wait(changes, watch, until_s)
         finally:
-            done = Selected(
+            done = msgspec.structs.replace(
+                begun,
                 outcome=outcome,
                 why=why,
-                selection=selection,
-                switches=told,
                 ports=watch.result(fall_s=self._config.fall_s),
-                requested_ns=requested_ns,
                 answered_ns=self._clock.monotonic_ns(),
-                id=request.id,
             )
             asyncio.get_running_loop().call_soon(self._tell, done)  # after the answer to the job, which waits
         return done
 
-    async def _drive(self, changes: list[_Change], watch: LinkUp, until_s: float) -> str:
+    async def _drive(self, changes: list[_Change], watch: LinkUp, until_s: float, begun: Selected) -> str:
         """Set all switches at once; returns what went wrong, in words."""
         moving = [change for change in changes if not change.moves.is_empty]
+        if not moving:
+            return ""
         under_way = asyncio.Event()
         self._driving |= {change.name: under_way for change in moving}
         try:
-            if len(moving) == 1:
-                whys = [await self._drive_one(moving[0], watch, until_s)]
-            else:
-                whys = await asyncio.gather(*(self._drive_one(change, watch, until_s) for change in moving))
+            await drive(
+                moving,
+                lambda change: self._command(change, watch, until_s),
+                begin=lambda: self._intents.begin(
+                    begun.selection, msgspec.to_builtins(_Begun(clock=self._clock_name, what=begun))
+                ),
+            )
         finally:
             for change in moving:
                 del self._driving[change.name]
             under_way.set()
-        if any(whys):
+        whys = [change.told.why for change in moving if change.told.why]
+        if whys:
             await asyncio.gather(*(self._read_after_failure(change) for change in moving if not change.told.why))
-        return "; ".join(filter(None, whys))
+        return "; ".join(whys)
 
-    async def _drive_one(self, change: _Change, watch: LinkUp, until_s: float) -> str:
+    async def _command(self, change: _Change, watch: LinkUp, until_s: float) -> None:
         told, ports = change.told, self._switches.ports(change.name)
 
         def commanded(at_ns: int) -> None:
@@ -260,19 +260,15 @@ class Selections:
                 watch.moved(ports)
 
         told.now = None
-        limit_s = min(until_s, asyncio.get_running_loop().time() + COMMAND_WITHIN_S)
         try:
-            exchange = await change.supervisor.change(
-                remove=change.moves.remove, add=change.moves.add, deadline_s=limit_s, on_commanded=commanded
-            )
+            exchange = await send(change.supervisor, change.moves, commanded, until_s=until_s)
         except Exception as error:  # noqa: BLE001 - a bug in a driver must not end the agent or the other switches
             told.why = _cause(change.name, error)
             await self._read_after_failure(change)
-            return told.why
+            return
         told.commanded_ns, told.acknowledged_ns = exchange.commanded_ns, exchange.acknowledged_ns
         told.commands = exchange.commands
         watch.acknowledged(ports)
-        return ""
 
     async def _wait(self, changes: list[_Change], watch: LinkUp, until_s: float) -> tuple[str, str]:
         """Outcome and reason. The switches are read back while the links come up."""
@@ -294,21 +290,16 @@ class Selections:
         return "not-up", f"not in time: {'; '.join(down)}. {stand}, and is not rolled back"
 
     async def _read_back(self, change: _Change, until_s: float) -> None:
-        """Raises FailedError when it does not have what it was set to."""
-        while True:
-            readings = await change.supervisor.read()
-            change.told.now = [str(one.crossconnect) for one in readings]
-            states = {one.crossconnect: one.state for one in readings}
-            tuning = [one for one in change.wanted if states.get(one) is CrossconnectState.TUNING]
-            if not tuning or asyncio.get_running_loop().time() >= until_s:
-                break
-            await asyncio.sleep(REREAD_S)
-        missing = [one for one in change.wanted if states.get(one) in (None, CrossconnectState.FAILED)]
-        left = [one for one in change.moves.remove if one in states and one not in change.wanted]
-        if missing or left:
-            words = [f"{one} is not there" for one in missing] + [f"{one} is still there" for one in left]
-            change.told.why = f"{change.name}: it answered, but does not report what was asked for: {'; '.join(words)}"
-            raise FailedError(change.told.why)
+        """Raises FailedError when it does not have what it was set to. Whether light comes is for the links to say."""
+
+        def on_read(there: Iterable[Crossconnect]) -> None:
+            change.told.now = [*map(str, there)]
+
+        try:
+            await read_back(change.supervisor, change.moves, allowed=WITHOUT_LIGHT, until_s=until_s, on_read=on_read)
+        except FailedError as error:
+            change.told.why = str(error)
+            raise
 
     async def _read_after_failure(self, change: _Change) -> None:
         """Read its present state; it stays unknown if that fails."""

@@ -18,6 +18,7 @@ from hwd.fabric.fabric import Fabric
 from hwd.fabric.neighbour import state_with_link
 from hwd.model.instant import InstantName, Origin
 from hwd.model.link import RoutedLink
+from hwd.model.plan import PlannedLink
 from hwd.model.state import Observed
 from hwd.model.testbed import NicPortId, Testbed
 from hwd.timeline.build import build_timeline
@@ -287,13 +288,8 @@ class Selections:
             for name, one in done.switches.items()
             if one.commanded_ns is not None or (done.outcome == UNKNOWN and (one.removed or one.added))
         }
-        links: list[Json] = [
-            {
-                "link": str(one.link),
-                "kept": not moved.intersection(used.switch for used in one.crossconnects),
-                "switches": sorted({used.switch for used in one.crossconnects}),
-                "crossconnects": sorted(map(str, one.crossconnects)),
-            }
+        links = [
+            PlannedLink(routed=one, kept=not moved.intersection(used.switch for used in one.crossconnects))
             for one in routed
         ]
         return {
@@ -303,7 +299,7 @@ class Selections:
             "what": local.what,
             "sweep": {},
             "settings": {},
-            "links": links,
+            "links": [link.summary() for link in links],
             "moves": [{"switch": name, "remove": one.removed, "add": one.added} for name, one in done.switches.items()],
             "source": LOCAL,
             "host": local.host,

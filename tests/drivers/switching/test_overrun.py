@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwd.reconfigure.switch_commands import Overrun, OverrunWatch, taken_crossconnects
 from hwd_drivers.core.values import Crossconnect, Exchange, PortSide, Side
 from hwd_drivers.switching.moves import SwitchMoves
+from hwd_drivers.switching.overrun import Overrun, OverrunWatch, taken_crossconnects
 
 
 def pairs(text: str) -> tuple[Crossconnect, ...]:
