@@ -1,0 +1,167 @@
+"""The ledger: every claim on a port, and the one question that everything asks before it touches ports.
+
+ledger.check(Asker(lease="l7"), {"ocs1.3"}, PortAction.CHANGE, now_wall_ns=clock.wall_ns())
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from hwd.ports.claim import Claim
+from hwd.ports.rules import ROWS, Pass, PortAction, Reason
+from hwd_drivers.core.errors import RefusedError
+
+NOT_IN_FORCE = (
+    "not in force; it expired or was released. "
+    "See those in force with `hwd lease list`, or take a new one with `hwd lease take`"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asker:
+    """Who asks: the lease that it acts under, its run, the reconfiguration that it is."""
+
+    lease: str | None = None
+    run: str | None = None
+    reconfiguration: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why somebody may not: `claim` has `ports`, or whole switches. None: the asker's own lease is over."""
+
+    claim: Claim | None
+    ports: frozenset[str]
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Ledger:
+    """Owns all claims. Neither time nor storage is its business: `now_wall_ns` is given, and others store leases."""
+
+    def __init__(self) -> None:
+        self._claims: dict[Reason, dict[str, Claim]] = {reason: {} for reason in Reason}
+        self._watchers: list[Callable[[Claim], None]] = []
+
+    # --- claims
+
+    def claim(self, claim: Claim) -> None:
+        """Add a claim, or replace that of the same reason and id. Ask with `may` before, where it is not a fact."""
+        self._claims[claim.reason][claim.id] = claim
+
+    def release(self, reason: Reason, id: str) -> Claim | None:
+        """Remove a claim; returns it, None where there is none."""
+        claim = self._claims[reason].pop(id, None)
+        if claim is not None:
+            for call in self._watchers:
+                call(claim)
+        return claim
+
+    def get(self, reason: Reason, id: str) -> Claim | None:
+        return self._claims[reason].get(id)
+
+    def all(self, *reasons: Reason) -> tuple[Claim, ...]:
+        """The claims of these reasons, in the order in which they came."""
+        return tuple(claim for reason in reasons for claim in self._claims[reason].values())
+
+    def is_active(self, run: str | None) -> bool:
+        """Whether a run is active: whether it has a claim as a run."""
+        return run in self._claims[Reason.RUN]
+
+    def on_release(self, call: Callable[[Claim], None]) -> None:
+        """Call `call` with each claim that is released."""
+        self._watchers.append(call)
+
+    # --- the question
+
+    def may(
+        self,
+        asker: Asker,
+        ports: Iterable[str],
+        action: PortAction,
+        *,
+        now_wall_ns: int,
+        switches: Iterable[str] = (),
+        whole: bool = False,
+    ) -> Refusal | None:
+        """Whether `asker` may do `action` on `ports`: None, or the first of the refusals.
+
+        `switches`: those that it uses; `whole`: it wants them for itself alone.
+        """
+        wanted = _Wanted(asker, frozenset(ports), action, frozenset(switches), whole)
+        return next(self._refusals(wanted, now_wall_ns), None)
+
+    def refusals(
+        self, asker: Asker, ports: Iterable[str], action: PortAction, *, now_wall_ns: int
+    ) -> tuple[Refusal, ...]:
+        """All refusals of `may`, in their order."""
+        return tuple(self._refusals(_Wanted(asker, frozenset(ports), action, frozenset(), False), now_wall_ns))
+
+    def check(
+        self,
+        asker: Asker,
+        ports: Iterable[str],
+        action: PortAction,
+        *,
+        now_wall_ns: int,
+        switches: Iterable[str] = (),
+        whole: bool = False,
+    ) -> None:
+        """As `may`; raises RefusedError with the text of the refusal."""
+        refusal = self.may(asker, ports, action, now_wall_ns=now_wall_ns, switches=switches, whole=whole)
+        if refusal is not None:
+            raise RefusedError(str(refusal))
+
+    def _refusals(self, wanted: "_Wanted", now_wall_ns: int) -> Iterator[Refusal]:
+        covered = frozenset[str]()
+        if (id := wanted.asker.lease) is not None:
+            own = self.get(Reason.LEASE, id)
+            if own is None or not own.is_in_force(now_wall_ns):
+                yield Refusal(claim=None, ports=frozenset(), text=f"lease {id}: {NOT_IN_FORCE}")
+                return
+            covered = own.ports
+        for reason, row in ROWS.items():
+            rule = row.bars.get(wanted.action)
+            if rule is None:
+                continue
+            for claim in sorted(self._claims[reason].values(), key=_age):
+                if not claim.is_in_force(now_wall_ns) or self._passes(rule.passes, wanted.asker, claim):
+                    continue
+                taken = wanted.shared(claim, whole=rule.whole)
+                if Pass.COVERED in rule.passes:
+                    taken -= covered
+                if taken:
+                    yield Refusal(claim=claim, ports=taken, text=claim.text(now_wall_ns, taken))
+
+    def _passes(self, passes: Pass, asker: Asker, claim: Claim) -> bool:
+        is_active = self.is_active(claim.run)
+        return (
+            (Pass.ITSELF in passes and claim.id in (asker.lease, asker.reconfiguration))
+            or (Pass.ITS_RUN in passes and claim.run is not None and claim.run == asker.run)
+            or (Pass.RUN_IS_OVER in passes and not is_active)
+            or (Pass.RUN_IS_ACTIVE in passes and is_active)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What is asked."""
+
+    asker: Asker
+    ports: frozenset[str]
+    action: PortAction
+    switches: frozenset[str]
+    whole: bool
+
+    def shared(self, claim: Claim, *, whole: bool) -> frozenset[str]:
+        """What a claim has of it: names of switches where one of both wants them whole, else ports."""
+        if not whole:
+            return self.ports & claim.ports
+        switches = self.switches & claim.switches if self.whole or claim.whole else frozenset[str]()
+        return switches or self.ports & (claim.ports | claim.relies_on)
+
+
+def _age(claim: Claim) -> tuple[int, str]:
+    """Oldest first. Where no time is known the order of arrival decides: sorting is stable."""
+    return (claim.since_wall_ns, claim.id if claim.since_wall_ns else "")
