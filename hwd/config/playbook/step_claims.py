@@ -10,7 +10,7 @@ from hwd.fabric.fabric import Fabric
 from hwd.fabric.state import crossconnect_ports
 from hwd.model.fault import Fault
 from hwd.model.plan import ApplyMode
-from hwd.ports.claims import all_ports, ports_of
+from hwd.ports.testbed_ports import all_ports, ports_of
 from hwd_drivers.core.values import Crossconnect
 
 
