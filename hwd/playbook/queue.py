@@ -79,14 +79,16 @@ class Queue(Generic[W]):
             if one.from_wall_ns > now_wall_ns:
                 waits_for[one.id] = (ITS_TIME,)
                 continue
-            found = self._ledger.refusals(Asker(run=one.id), one.ports, PortAction.START, now_wall_ns=now_wall_ns)
-            runs = [one.claim.owner for one in found if one.claim is not None and one.claim.reason is Reason.RUN]
+            runs, others = list[str](), list[str]()
+            asker = Asker(run=one.id)
+            for refusal in self._ledger.refusals(asker, one.ports, PortAction.START, now_wall_ns=now_wall_ns):
+                if refusal.claim is not None and refusal.claim.reason is Reason.RUN:
+                    runs.append(refusal.claim.owner)
+                else:
+                    others.append(str(refusal))
             runs += [holder_of(run) for run, ports in earlier.items() if ports & one.ports]
-            waits_for[one.id] = (
-                *runs[:NAMED],
-                *([f"{len(runs) - NAMED} more"] if len(runs) > NAMED else []),
-                *(str(refusal) for refusal in found if refusal.claim is None or refusal.claim.reason is not Reason.RUN),
-            )
+            more = [f"{len(runs) - NAMED} more"] if len(runs) > NAMED else []
+            waits_for[one.id] = (*runs[:NAMED], *more, *others)
             earlier[one.id] = one.ports
         return waits_for
 

@@ -18,11 +18,16 @@ NOT_IN_FORCE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asker:
-    """Who asks: the lease that it acts under, its run, the reconfiguration that it is."""
+    """Who asks: the lease that it acts under, its run, the reconfiguration that it is.
+
+    `switches`: those that it uses; `whole`: it wants them for itself alone.
+    """
 
     lease: str | None = None
     run: str | None = None
     reconfiguration: str | None = None
+    switches: frozenset[str] = frozenset()
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,63 +80,35 @@ class Ledger:
 
     # --- the question
 
-    def may(
-        self,
-        asker: Asker,
-        ports: Iterable[str],
-        action: PortAction,
-        *,
-        now_wall_ns: int,
-        switches: Iterable[str] = (),
-        whole: bool = False,
-    ) -> Refusal | None:
-        """Whether `asker` may do `action` on `ports`: None, or the first of the refusals.
+    def may(self, asker: Asker, ports: Iterable[str], action: PortAction, *, now_wall_ns: int) -> Refusal | None:
+        """Whether `asker` may do `action` on `ports`: None, or the first of the refusals."""
+        return next(self.refusals(asker, ports, action, now_wall_ns=now_wall_ns), None)
 
-        `switches`: those that it uses; `whole`: it wants them for itself alone.
-        """
-        wanted = _Wanted(asker, frozenset(ports), action, frozenset(switches), whole)
-        return next(self._refusals(wanted, now_wall_ns), None)
+    def check(self, asker: Asker, ports: Iterable[str], action: PortAction, *, now_wall_ns: int) -> None:
+        """As `may`; raises RefusedError with the text of the refusal."""
+        if (refusal := self.may(asker, ports, action, now_wall_ns=now_wall_ns)) is not None:
+            raise RefusedError(str(refusal))
 
     def refusals(
         self, asker: Asker, ports: Iterable[str], action: PortAction, *, now_wall_ns: int
-    ) -> tuple[Refusal, ...]:
-        """All refusals of `may`, in their order."""
-        return tuple(self._refusals(_Wanted(asker, frozenset(ports), action, frozenset(), False), now_wall_ns))
-
-    def check(
-        self,
-        asker: Asker,
-        ports: Iterable[str],
-        action: PortAction,
-        *,
-        now_wall_ns: int,
-        switches: Iterable[str] = (),
-        whole: bool = False,
-    ) -> None:
-        """As `may`; raises RefusedError with the text of the refusal."""
-        refusal = self.may(asker, ports, action, now_wall_ns=now_wall_ns, switches=switches, whole=whole)
-        if refusal is not None:
-            raise RefusedError(str(refusal))
-
-    def _refusals(self, wanted: "_Wanted", now_wall_ns: int) -> Iterator[Refusal]:
-        covered = frozenset[str]()
-        if (id := wanted.asker.lease) is not None:
-            own = self.get(Reason.LEASE, id)
+    ) -> Iterator[Refusal]:
+        """All refusals, by reason and age."""
+        wanted, covered = frozenset(ports), frozenset[str]()
+        if asker.lease is not None:
+            own = self.get(Reason.LEASE, asker.lease)
             if own is None or not own.is_in_force(now_wall_ns):
-                yield Refusal(claim=None, ports=frozenset(), text=f"lease {id}: {NOT_IN_FORCE}")
+                yield Refusal(claim=None, ports=frozenset(), text=f"lease {asker.lease}: {NOT_IN_FORCE}")
                 return
             covered = own.ports
         for reason, row in ROWS.items():
-            rule = row.bars.get(wanted.action)
-            if rule is None:
+            if (rule := row.bars.get(action)) is None:
                 continue
-            for claim in sorted(self._claims[reason].values(), key=_age):
-                if not claim.is_in_force(now_wall_ns) or self._passes(rule.passes, wanted.asker, claim):
+            for claim in sorted(self._claims[reason].values(), key=lambda one: one.since_wall_ns):
+                if not claim.is_in_force(now_wall_ns) or self._passes(rule.passes, asker, claim):
                     continue
-                taken = wanted.shared(claim, whole=rule.whole)
-                if Pass.COVERED in rule.passes:
-                    taken -= covered
-                if taken:
+                taken = _whole_switches(asker, claim) if rule.whole else frozenset[str]()
+                taken = taken or wanted & (claim.ports | claim.relies_on if rule.whole else claim.ports)
+                if taken := taken - covered if Pass.COVERED in rule.passes else taken:
                     yield Refusal(claim=claim, ports=taken, text=claim.text(now_wall_ns, taken))
 
     def _passes(self, passes: Pass, asker: Asker, claim: Claim) -> bool:
@@ -144,24 +121,6 @@ class Ledger:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What is asked."""
-
-    asker: Asker
-    ports: frozenset[str]
-    action: PortAction
-    switches: frozenset[str]
-    whole: bool
-
-    def shared(self, claim: Claim, *, whole: bool) -> frozenset[str]:
-        """What a claim has of it: names of switches where one of both wants them whole, else ports."""
-        if not whole:
-            return self.ports & claim.ports
-        switches = self.switches & claim.switches if self.whole or claim.whole else frozenset[str]()
-        return switches or self.ports & (claim.ports | claim.relies_on)
-
-
-def _age(claim: Claim) -> tuple[int, str]:
-    """Oldest first. Where no time is known the order of arrival decides: sorting is stable."""
-    return (claim.since_wall_ns, claim.id if claim.since_wall_ns else "")
+def _whole_switches(asker: Asker, claim: Claim) -> frozenset[str]:
+    """Switches that both use, where one of them wants them whole."""
+    return asker.switches & claim.switches if asker.whole or claim.whole else frozenset()

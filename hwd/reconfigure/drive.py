@@ -166,7 +166,8 @@ class Overrides:
             await driver.read()  # for the light at these ends now
             touched = self.touches(switch, ends)
             now = self._clock.wall_ns()
-            self._ledger.check(Asker(lease=lease), touched, PortAction.OVERRIDE, now_wall_ns=now, switches=[switch])
+            asker = Asker(lease=lease, switches=frozenset((switch,)))
+            self._ledger.check(asker, touched, PortAction.OVERRIDE, now_wall_ns=now)
             deadline_s = asyncio.get_running_loop().time() + COMMAND_WITHIN_S
             await driver.override(ends, to, by=by, deadline_s=deadline_s)
             await driver.read()

@@ -363,8 +363,8 @@ class Reconfigurer:
         """Claim ports for a reconfiguration, or widen its claim; raises RefusedError, and the old claim then stays."""
         request, now = routed.request, self._clock.wall_ns()
         switches, whole = frozenset(routed.switches), request.mode is ApplyMode.OVERWRITE or bool(request.emptied)
-        asker = Asker(lease=request.lease, run=run, reconfiguration=id)
-        self._ledger.check(asker, relies_on | changes, PortAction.RELY, now_wall_ns=now, switches=switches, whole=whole)
+        asker = Asker(lease=request.lease, run=run, reconfiguration=id, switches=switches, whole=whole)
+        self._ledger.check(asker, relies_on | changes, PortAction.RELY, now_wall_ns=now)
         self._ledger.check(asker, changes, PortAction.CHANGE, now_wall_ns=now)
         self._ledger.claim(
             Claim(

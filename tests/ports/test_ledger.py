@@ -146,7 +146,7 @@ def test_oldest_lease_is_named_first_and_leases_before_other_reasons() -> None:
         leased("l2", "bob", "ocs1.1", taken_s=900),
         leased("l1", "carol", "ocs1.2", "ocs1.3", taken_s=800),
     )
-    found = ledger.refusals(SOMEBODY, ["ocs1.1", "ocs1.2"], PortAction.LEASE, now_wall_ns=NOW)
+    found = [*ledger.refusals(SOMEBODY, ["ocs1.1", "ocs1.2"], PortAction.LEASE, now_wall_ns=NOW)]
     assert [(one.claim.id if one.claim else "", sorted(one.ports)) for one in found] == [
         ("l1", ["ocs1.2"]),
         ("l2", ["ocs1.1"]),
@@ -171,12 +171,10 @@ def test_reconfiguration_relies_on_ports_against_reconfigurations_and_overrides_
 def test_whole_switch_is_for_one_alone_whichever_wants_it_whole(theirs: bool, mine: bool) -> None:
     made = replace(claim(Reason.RECONFIGURATION, "x1", "ocs1.1"), switches=frozenset({"ocs1", "ocs2"}), whole=theirs)
     refusal = ledger_of(made).may(
-        Asker(reconfiguration="x2"),
+        Asker(reconfiguration="x2", switches=frozenset({"ocs1", "ocs3"}), whole=mine),
         ["ocs1.9", "ocs3.1"],
         PortAction.RELY,
         now_wall_ns=NOW,
-        switches=["ocs1", "ocs3"],
-        whole=mine,
     )
     assert refusal is not None
     assert str(refusal).startswith("ocs1: reconfiguration x1 is under way on it")
@@ -184,12 +182,12 @@ def test_whole_switch_is_for_one_alone_whichever_wants_it_whole(theirs: bool, mi
 
 def test_switch_of_what_was_cut_off_is_no_reconfigurations_and_its_other_ports_can_be_leased() -> None:
     ledger = ledger_of(replace(claim(Reason.CUT_OFF, "x1", "ocs1.1"), switches=frozenset({"ocs1"}), whole=True))
-    other = Asker(reconfiguration="x2")
-    assert ledger.may(other, ["ocs1.5"], PortAction.RELY, now_wall_ns=NOW, switches=["ocs1"]) is not None
-    assert ledger.may(other, ["ocs2.5"], PortAction.RELY, now_wall_ns=NOW, switches=["ocs2"]) is None
+    one, two = (Asker(reconfiguration="x2", switches=frozenset({name})) for name in ("ocs1", "ocs2"))
+    assert refused(ledger, one, PortAction.RELY, "ocs1.5").startswith("ocs1: reconfiguration x1")
+    assert not refused(ledger, two, PortAction.RELY, "ocs2.5")
     for action in (PortAction.LEASE, PortAction.OVERRIDE):
-        assert ledger.may(other, ["ocs1.5"], action, now_wall_ns=NOW, switches=["ocs1"]) is None
-        assert ledger.may(other, ["ocs1.1"], action, now_wall_ns=NOW, switches=["ocs1"]) is not None
+        assert not refused(ledger, one, action, "ocs1.5")
+        assert refused(ledger, one, action, "ocs1.1").startswith("ocs1.1: reconfiguration x1")
 
 
 def test_settings_are_passed_by_their_run_and_by_a_lease_on_the_ports() -> None:
@@ -241,7 +239,7 @@ def test_refusal_names_a_claim_on_exactly_the_ports_that_both_want(
     for number, (reason, ports, is_over) in enumerate(made):
         found = claim(reason, f"x{number}", *ports, run=f"r{number}")
         ledger.claim(replace(found, expires_wall_ns=NOW if is_over else NOW + 1))
-    refusals = ledger.refusals(SOMEBODY, wanted, action, now_wall_ns=NOW)
+    refusals = [*ledger.refusals(SOMEBODY, wanted, action, now_wall_ns=NOW)]
     for one in refusals:
         assert one.claim is not None
         assert one.claim.is_in_force(NOW)
