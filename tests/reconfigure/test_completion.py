@@ -205,6 +205,28 @@ def test_what_is_left_open_can_be_given_up_and_stays_as_it_is(run_lab: RunLab) -
     run_lab(test)
 
 
+def test_refusals_name_what_was_cut_off_and_why_it_is_not_undone_now(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        one = await held(lab)
+        faults = lab.world.rack.switches["ocs1"].faults
+        faults.refusing = True
+        faults.reset()
+        await lab.reconfigurer.roll_back(one, "asked for")
+        await asyncio.sleep(5)
+        (cause,) = {document["cause"] for document in lab.emitted("switch.down")[-1:]}
+        why = f"reconfiguration {one.id} ({one.plan.what}) was cut off and is not undone yet: ocs1: {cause}. "
+        for port, ask in (
+            ("ocs1.1", lab.service.take_lease(holder="ada", ports=["ocs1.1"], for_s=60)),
+            ("ocs1", lab.service.apply(lab.request("ocs1:7A-8B"))),
+        ):
+            with pytest.raises(RefusedError) as raised:
+                await ask
+            assert str(raised.value).startswith(f"{port}: {why}")
+        await lab.service.take_lease(holder="ada", ports=["ocs1.7"], for_s=60)
+
+    run_lab(test)
+
+
 def test_ports_that_may_go_back_cannot_be_leased_meanwhile(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         one = await held(lab)

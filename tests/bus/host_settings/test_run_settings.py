@@ -479,6 +479,29 @@ def test_port_of_a_host_that_is_away_is_held_until_it_is_put_back() -> None:
     play(body)
 
 
+def test_refusal_says_what_the_put_back_waits_for_now() -> None:
+    async def body(lab: Lab) -> None:
+        lab.under_way.add("r1")
+        await lab.settings.do("r1", mtu("h0", 4200))
+        lab.kill("h0")
+        await lab.until(lambda: not lab.gateway.hosts()["h0"].up)
+        text = "h0.eth0: settings of run r1 are not put back yet: "
+
+        async def refused() -> str:
+            await asyncio.sleep(0.1)
+            with pytest.raises(RefusedError) as raised:
+                lab.check("h0.eth0")
+            return str(raised.value)
+
+        assert (await refused()).startswith(text + "run r1 is under way. ")
+        lab.under_way.clear()
+        assert (await refused()).startswith(text + "its agent is down: ")
+        lab.broker.stop()
+        assert (await refused()).startswith(text + "the broker is not connected")
+
+    play(body)
+
+
 def test_the_next_daemon_holds_the_ports_of_settings_in_birth_messages() -> None:
     async def body(lab: Lab) -> None:
         lab.under_way.add("r1")
