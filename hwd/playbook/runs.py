@@ -97,8 +97,7 @@ class Runs:
         self.recovery = RunRecovery(
             records=records,
             board=self.board,
-            active=self._active,
-            is_left_open=self._is_left_open,
+            ledger=ledger,
             state=self.state,
             on_change=self._changed.set,
         )
@@ -117,7 +116,7 @@ class Runs:
             self._tell("run.ended", run=run.id, outcome=RunOutcome.CRASHED, why=run.why, safe_state=status.safe_state)
             self.board.put(status)
             log.warning("run %s: closed as crashed, the daemon ended under it", run.id)
-            if not self._is_left_open(run.id):
+            if not self._ledger.is_left_open(run.id):
                 await self.recovery.take_crashed(run.id)
         for queued in await self._records.queue.all():
             await self._take_up(queued)
@@ -389,10 +388,6 @@ class Runs:
         """The run of a reconfiguration in progress."""
         claim = self._ledger.get(Reason.RECONFIGURATION, reconfiguration)
         return None if claim is None else claim.run
-
-    def _is_left_open(self, run: str) -> bool:
-        """Whether a reconfiguration of a run is left open."""
-        return any(claim.run == run for claim in self._ledger.all(Reason.CUT_OFF, Reason.IN_DOUBT))
 
     def _named(self, id: str) -> str:
         live = [status.run for status in self.board.live]

@@ -74,6 +74,10 @@ class Ledger:
         """Whether a run is active: whether it has a claim as a run."""
         return run in self._claims[Reason.RUN]
 
+    def is_left_open(self, run: str) -> bool:
+        """Whether a reconfiguration of a run was cut off, and is neither undone nor given up."""
+        return any(claim.run == run for claim in self.all(Reason.CUT_OFF, Reason.IN_DOUBT))
+
     def on_release(self, call: Callable[[Claim], None]) -> None:
         """Call `call` with each claim that is released."""
         self._watchers.append(call)
