@@ -16,14 +16,13 @@ from hwd.config.testbed.wanted_state import parse_what
 from hwd.fabric.fabric import Fabric
 from hwd.model.instant import Origin
 from hwd.model.testbed import NicPortId, Testbed
+from hwd.ports.ledger import Ledger
 from hwd.reconfigure.history import History, Outcomes
 from hwd.reconfigure.journal import Journal
-from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.planner import BackgroundPlanner, Planner
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.reconfigure.route import Request
 from hwd.reconfigure.switches import Switches
-from hwd.records.records import Records
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.disk import FileDisk
 from hwd_drivers.core.documents import Document, Json
@@ -114,15 +113,13 @@ async def applying(testbed: Testbed, address: str, folder: Path, *, sync: bool) 
     )
     disk = FileDisk(folder / "journal")
     offload = ThreadOffload(1)
-    records = Records(f"sqlite:///{folder / 'records.db'}", offload)
-    await records.open()
     history = History(testbed)
     reconfigurer = Reconfigurer(
         planner=BackgroundPlanner(Planner(testbed, Fabric(testbed), history.expect), offload),
         switches=Switches({"ocs1": supervisor}, clock, {"ocs1": Origin.TWIN}),
         agents=SilentAgents(),
         journal=Journal(disk, sync=sync),
-        leases=Leases(store=records.leases, clock=clock, ids=ids, sink=documents.append),
+        ledger=Ledger(),
         clock=clock,
         ids=ids,
         sink=documents.append,
@@ -135,7 +132,6 @@ async def applying(testbed: Testbed, address: str, folder: Path, *, sync: bool) 
     finally:
         run.cancel()
         await asyncio.wait([run])
-        records.close()
         offload.close()
         disk.close()
 

@@ -29,9 +29,10 @@ from hwd.playbook.effects import Effects
 from hwd.playbook.run_record import RunTemplate
 from hwd.playbook.run_recovery import RunRecovery
 from hwd.playbook.runner import Runner
-from hwd.playbook.runs import RackState, Runs
+from hwd.playbook.runs import Runs
 from hwd.playbook.twin_faults import TwinFaults
-from hwd.ports.claims import all_ports
+from hwd.ports.ledger import Ledger
+from hwd.ports.testbed_ports import all_ports
 from hwd.reconfigure.history import OUTCOMES_REMEMBERED, History, Outcomes
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.leases import Leases
@@ -103,9 +104,8 @@ class Daemon:
         self._bus = rack.bus
         self._open_switch = rack.open_switch
         self._records = records = storage.records
-        self._faults = TwinFaults(
-            testbed=testbed, records=records, set_fault=rack.set_fault, under_way=self._runs_under_way
-        )
+        self._ledger = ledger = Ledger()
+        self._faults = TwinFaults(testbed=testbed, records=records, set_fault=rack.set_fault, ledger=ledger)
         self._clock = clock = machine.clock
         self._ids = machine.ids
         self._offload = machine.offload
@@ -148,7 +148,9 @@ class Daemon:
             clocks_by_udp=not self._machine.virtual_time,
             reached=self._limits,
         )
-        self._leases = Leases(store=self._records.leases, clock=self._clock, ids=self._ids, sink=self._sink)
+        self._leases = Leases(
+            self._ledger, store=self._records.leases, clock=self._clock, ids=self._ids, sink=self._sink
+        )
         await self._leases.load()
         origins = {name: _origin(switch) for name, switch in self.testbed.switches.items()}
         host_switches = HostSwitches(self.testbed, clock=self._clock, sink=self._sink)
@@ -156,11 +158,12 @@ class Daemon:
             self._gateway,
             self.testbed,
             store=self._records.delegations,
+            ledger=self._ledger,
             clock=self._clock,
             sink=self._sink,
             on_answer=host_switches.take_answer,
         )
-        await self._delegations.load(self._leases)
+        await self._delegations.load()
         self._selections = Selections(
             self.testbed,
             self._fabric,
@@ -180,7 +183,7 @@ class Daemon:
             switches=Switches(self._supervisors, self._clock, origins),
             agents=GatewayAgents(self._gateway),
             journal=self._journal,
-            leases=self._leases,
+            ledger=self._ledger,
             clock=self._clock,
             ids=self._ids,
             sink=self._sink,
@@ -190,15 +193,8 @@ class Daemon:
         self._sink.add(
             self._recover_when_up, "reconfiguration.ended", "switch.up", "journal.refused", "journal.written"
         )
-        self._settings = HostSettings(
-            self._gateway,
-            self.testbed,
-            holds=self._leases,
-            under_way=self._runs_under_way,
-            clock=self._clock,
-            sink=self._sink,
-            on_let_go=lambda: self._runs.look_again(),
-        )
+        self._settings = HostSettings(self._gateway, self.testbed, self._ledger, clock=self._clock, sink=self._sink)
+        self._sink.add(self._settings, *HostSettings.TAKES)
         self._applies = Applies(
             testbed=self.testbed, reconfigurer=self.reconfigurer, ids=self._ids, offload=self._offload
         )
@@ -213,12 +209,8 @@ class Daemon:
                 clock=self._clock,
             ),
             make_runner=self._make_runner,
-            rack=RackState(
-                run_of=self._run_of,
-                is_settled=self._is_settled,
-                is_left_open=lambda run: any(one.run == run for one in self.reconfigurer.left_open),
-                holds=lambda: self._settings.left,
-            ),
+            ledger=self._ledger,
+            is_settled=self._is_settled,
             faults=self._faults,
             records=self._records,
             recorder=self._recorder,
@@ -365,12 +357,6 @@ class Daemon:
     def refused_client(self, client_id: str, why: str) -> None:
         """The broker refused a client with this id: an agent without its password, or a stranger."""
         self._gateway.refused(client_id, why)
-
-    def _runs_under_way(self) -> list[str]:
-        return [runner.id for runner in self._runs.active]
-
-    def _run_of(self, reconfiguration: str) -> str | None:
-        return next((one.run for one in self.reconfigurer.under_way if one.id == reconfiguration), None)
 
     def _inventory(self) -> dict[str, Json]:
         births = {name: view.birth for name, view in self._gateway.hosts().items()}

@@ -1,7 +1,7 @@
 """A lane of a run: steps in sequence that share a lease and a reconfiguration. A `parallel` step has one per branch."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hwd.config.playbook.expression import Expression, Scalar, UnknownError, Value, as_text, fill_text
@@ -24,14 +24,15 @@ from hwd.config.playbook.step_claims import harmed
 from hwd.playbook.effects import Effects
 from hwd.playbook.measures import Tally, figures
 from hwd.playbook.pause import Brake
-from hwd.ports.claims import conflicts
-from hwd.ports.lease import Lease
+from hwd.ports.claim import Claim, holder_of
+from hwd.ports.ledger import Asker
+from hwd.ports.rules import PortAction
 from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.reconfiguration import Reconfiguration, State
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.reconfigure.route import Request
 from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.errors import ConfigError, FailedError, HwdError, RefusedError
+from hwd_drivers.core.errors import ConfigError, FailedError, HwdError
 
 HELD_S = 60.0
 """The least time that a pause renews a lease for; it is renewed twice in that time."""
@@ -67,17 +68,13 @@ class Shared:
     has_harmed: bool = False
     """Whether a fault of a twin was set."""
 
-    @property
-    def holder(self) -> str:
-        return f"run {self.run}"
-
 
 class Lane:
     """One line of steps. `lease` is its own; without one it acts under that of the outer lane."""
 
     def __init__(self, shared: Shared, *, name: str = "", outer: "Lane | None" = None) -> None:
         self.name = name
-        self.lease: Lease | None = None
+        self.lease: Claim | None = None
         self.outer = outer
         self.has_applied = False
         """Whether ended branches of it applied something that is still in place."""
@@ -186,11 +183,11 @@ class Lane:
         ports = self._shared.all_ports if step.ports == "all" else frozenset(step.ports)
         await self.release()
         self.lease = await self._shared.leases.take(
-            holder=self._shared.holder, ports=ports, for_s=step.for_s, lasting=False
+            holder=holder_of(self._shared.run), ports=ports, for_s=step.for_s, lasting=False
         )
 
     async def _set(self, step: HostStep) -> None:
-        self._check_leases(frozenset(str(action.port) for action in step.actions))
+        self._check([str(action.port) for action in step.actions], PortAction.SET)
         for action in step.actions:
             self._shared.has_set = True
             began_ns = self._shared.clock.monotonic_ns()
@@ -207,7 +204,7 @@ class Lane:
             )
 
     async def _harm(self, step: FaultStep) -> None:
-        self._check_leases(harmed(step.fault, self._shared.all_ports))
+        self._check(harmed(step.fault, self._shared.all_ports), PortAction.FAULT)
         self._shared.has_harmed = True
         await self._shared.effects.faults.set(step.fault)
         self._shared.tell("run.fault", fault=step.fault.to_data())
@@ -251,7 +248,7 @@ class Lane:
     # --- inside
 
     @property
-    def _in_force(self) -> Lease | None:
+    def _in_force(self) -> Claim | None:
         """The lease that it acts under."""
         return self.lease or (self.outer._in_force if self.outer else None)
 
@@ -270,12 +267,10 @@ class Lane:
         seconds = (self._shared.clock.monotonic_ns() - self._shared.started_ns) / 1e9
         return figures(expression.names, last=self._last, run=self._shared.tally, seconds=seconds)
 
-    def _check_leases(self, ports: frozenset[str]) -> None:
-        """Raises RefusedError where somebody else leases one of them."""
+    def _check(self, ports: Iterable[str], action: PortAction) -> None:
+        """Raises RefusedError where somebody else has one of them."""
         shared = self._shared
-        now_wall_ns = shared.clock.wall_ns()
-        for conflict in conflicts(shared.leases.all(), ports, holder=shared.holder, now_wall_ns=now_wall_ns):
-            raise RefusedError(f"{conflict}. Wait, or ask {conflict.lease.holder} to release it")
+        shared.leases.ledger.check(Asker(run=shared.run), ports, action, now_wall_ns=shared.clock.wall_ns())
 
     async def _border(self) -> None:
         """Between two steps: wait while a pause is requested. The remaining time of leases is restored afterwards."""
@@ -286,7 +281,7 @@ class Lane:
         while self._shared.brake.by is not None:
             held_s: dict[str, float] = {}
             for lease in self._held():
-                left_s.setdefault(lease.id, (lease.expires_wall_ns - self._shared.clock.wall_ns()) / 1e9)
+                left_s.setdefault(lease.id, lease.left_s(self._shared.clock.wall_ns()))
                 held_s[lease.id] = max(left_s[lease.id], HELD_S)
             for id, seconds in held_s.items():
                 await self._shared.leases.renew(id, for_s=seconds)
@@ -296,7 +291,7 @@ class Lane:
                 await self._shared.leases.renew(lease.id, for_s=max(LEFT_LEAST_S, left_s.pop(lease.id)))
         self._shared.tell("run.resumed", branch=self.name)
 
-    def _held(self) -> list[Lease]:
+    def _held(self) -> list[Claim]:
         """Leases in force of this lane and of its outer lanes."""
         mine = {lane.lease.id for lane in self._up() if lane.lease is not None}
         return [lease for lease in self._shared.leases.all() if lease.id in mine]

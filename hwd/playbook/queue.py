@@ -1,13 +1,14 @@
 """The queue of runs: which run starts next, and what each of the others waits for. No I/O; `Runs` owns it."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from hwd.model.run import RunState, RunStatus
 from hwd.playbook.runner import Runner
-from hwd.ports.hold import Hold
+from hwd.ports.claim import holder_of
+from hwd.ports.ledger import Asker, Ledger
+from hwd.ports.rules import PortAction, Reason
 from hwd.records.run import QueuedRun
 from hwd_drivers.core.errors import RefusedError
 
@@ -41,12 +42,12 @@ W = TypeVar("W", bound=Waits)
 class Queue(Generic[W]):
     """Runs that wait, in the order in which they start: by their earliest start, then by arrival.
 
-    A run starts when it is due and no active run, no earlier due run and no hold in `held()` has one of its ports. So a
-    run may overtake another one on other ports only, and no run waits for ever.
+    A run starts when it is due, the ledger does not refuse its ports, and no earlier due run has one of them. So a run
+    may overtake another one on other ports only, and no run waits for ever.
     """
 
-    def __init__(self, held: Callable[[], Iterable[Hold]] = tuple) -> None:
-        self._held = held
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
         self._waiting: list[W] = []
 
     @property
@@ -70,22 +71,25 @@ class Queue(Generic[W]):
     def remove(self, id: str) -> None:
         self._waiting = [one for one in self._waiting if one.id != id]
 
-    def look(self, now_wall_ns: int, busy: Mapping[str, frozenset[str]]) -> dict[str, tuple[str, ...]]:
-        """What each run waits for, in order; empty where it can start. `busy`: the ports of each active run."""
-        claimed = dict(busy)
-        holds = tuple(self._held())
+    def look(self, now_wall_ns: int) -> dict[str, tuple[str, ...]]:
+        """What each run waits for, in order; empty where it can start."""
+        earlier: dict[str, frozenset[str]] = {}
         waits_for: dict[str, tuple[str, ...]] = {}
         for one in self._waiting:
             if one.from_wall_ns > now_wall_ns:
                 waits_for[one.id] = (ITS_TIME,)
                 continue
-            runs = [f"run {run}" for run, ports in claimed.items() if ports & one.ports]
-            waits_for[one.id] = (
-                *runs[:NAMED],
-                *([f"{len(runs) - NAMED} more"] if len(runs) > NAMED else []),
-                *(hold.words(taken) for hold in holds if (taken := sorted(hold.ports & one.ports))),
-            )
-            claimed[one.id] = one.ports
+            runs, others = list[str](), list[str]()
+            asker = Asker(run=one.id)
+            for refusal in self._ledger.refusals(asker, one.ports, PortAction.START, now_wall_ns=now_wall_ns):
+                if refusal.claim is not None and refusal.claim.reason is Reason.RUN:
+                    runs.append(refusal.claim.owner)
+                else:
+                    others.append(str(refusal))
+            runs += [holder_of(run) for run, ports in earlier.items() if ports & one.ports]
+            more = [f"{len(runs) - NAMED} more"] if len(runs) > NAMED else []
+            waits_for[one.id] = (*runs[:NAMED], *more, *others)
+            earlier[one.id] = one.ports
         return waits_for
 
     def next_wall_ns(self, now_wall_ns: int) -> int | None:

@@ -2,12 +2,13 @@
 
 import dataclasses
 import logging
-from collections.abc import Awaitable, Callable, Container
+from collections.abc import Awaitable, Callable
 from typing import ClassVar
 
 from hwd.model.run import RunStatus
 from hwd.playbook.board import Board
 from hwd.playbook.safe_state import SafeState
+from hwd.ports.ledger import Ledger
 from hwd.reconfigure.reconfiguration import Outcome
 from hwd.records.records import Records
 from hwd_drivers.core.documents import Document
@@ -22,7 +23,7 @@ log = logging.getLogger(__name__)
 class RunRecovery:
     """A `Sink` that learns the safe states; `settle` records them. `on_change()` is called when there is one to settle.
 
-    `active`: ids of the active runs. `is_left_open(run)`: one of its reconfigurations is open. `state(run)`: its state.
+    `state(run)`: its state.
     """
 
     TAKES: ClassVar = ("daemon.recovered", "reconfiguration.ended")
@@ -32,15 +33,13 @@ class RunRecovery:
         *,
         records: Records,
         board: Board,
-        active: Container[str],
-        is_left_open: Callable[[str], bool],
+        ledger: Ledger,
         state: Callable[[str], Awaitable[RunStatus]],
         on_change: Callable[[], None],
     ) -> None:
         self._records = records
         self._board = board
-        self._active = active
-        self._is_left_open = is_left_open
+        self._ledger = ledger
         self._state = state
         self._on_change = on_change
         self._recovered: dict[str, set[SafeState]] = {}
@@ -54,8 +53,9 @@ class RunRecovery:
     def __call__(self, document: Document) -> None:
         """Sink: learns where the switches of ended runs are, from recoveries and from confirms after the end."""
         run, outcome = document.data["run"], document.data["outcome"]
-        is_late = document.kind == "daemon.recovered" or (run not in self._active and outcome != Outcome.FAILED)
-        if isinstance(run, str) and is_late:
+        if not isinstance(run, str):
+            return  # of an apply
+        if document.kind == "daemon.recovered" or (not self._ledger.is_active(run) and outcome != Outcome.FAILED):
             states = self._recovered.setdefault(run, set())
             states.add(SafeState.BEFORE_APPLY if outcome == Outcome.ROLLED_BACK else SafeState.AS_APPLIED)
             self._on_change()
@@ -64,7 +64,7 @@ class RunRecovery:
         """Record the safe state of ended runs that recovery made known; returns seconds until the next try, if any."""
         again_s: float | None = None
         for id, states in list(self._recovered.items()):
-            if id in self._active or self._is_left_open(id):
+            if self._ledger.is_active(id) or self._ledger.is_left_open(id):
                 continue  # its end, or another recovery, is still to come
             safe = next(iter(states)) if len(states) == 1 else SafeState.MIXED
             try:

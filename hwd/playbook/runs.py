@@ -8,8 +8,7 @@ await runs.abort(status.run, by="ada")
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 
 from hwd.config.playbook.playbook import Playbook
 from hwd.model.run import RunState, RunStatus
@@ -22,7 +21,9 @@ from hwd.playbook.run_recovery import AGAIN_S, RunRecovery
 from hwd.playbook.runner import RunEnd, Runner, why_failed
 from hwd.playbook.safe_state import SafeState
 from hwd.playbook.twin_faults import TwinFaults
-from hwd.ports.hold import Hold
+from hwd.ports.claim import Claim, holder_of
+from hwd.ports.ledger import Ledger
+from hwd.ports.rules import ROWS, PortAction, Reason
 from hwd.records.finish import to_its_end
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import Records
@@ -45,29 +46,19 @@ ENDING = "the daemon is ending; nothing new begins"
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RackState:
-    """What runs ask about the rack."""
-
-    run_of: Callable[[str], str | None]
-    """The run of a reconfiguration in progress."""
-    is_settled: Callable[[], bool]
-    """Whether all switches and hosts are connected, and no reconfiguration is left open."""
-    is_left_open: Callable[[str], bool]
-    """Whether a reconfiguration of a run is left open."""
-    holds: Callable[[], Iterable[Hold]]
-    """Holds of runs that are over. Call `Runs.look_again` when one of them ends."""
-
-
 class Runs:
-    """Owns every run from its request to its end."""
+    """Owns every run from its request to its end; an active run has its ports in the ledger.
+
+    `is_settled()`: whether all switches and hosts are connected, and no reconfiguration is left open.
+    """
 
     def __init__(
         self,
         *,
         template: RunTemplate,
         make_runner: Callable[[str, Playbook], Runner],
-        rack: RackState,
+        ledger: Ledger,
+        is_settled: Callable[[], bool],
         faults: TwinFaults,
         records: Records,
         recorder: RecordingSink,
@@ -80,7 +71,8 @@ class Runs:
         self._template = template
         self._reader = PlaybookReader(template.testbed, offload)
         self._make_runner = make_runner
-        self._rack = rack
+        self._ledger = ledger
+        self._is_settled = is_settled
         self._faults = faults
         self._records = records
         self._recorder = recorder
@@ -89,11 +81,11 @@ class Runs:
         self._sink = sink
         self._announce = announce
         self.board = Board(
-            run_of=rack.run_of,
+            run_of=self._run_of,
             paused_by=self._paused_by,
             tell=lambda status: self._tell("run.state", **status.to_data()),
         )
-        self._queue: Queue[WaitingRun] = Queue(rack.holds)
+        self._queue: Queue[WaitingRun] = Queue(ledger)
         self._from_before_start: set[str] = set()
         self._aborted_by: dict[str, str] = {}
         self._active: dict[str, Runner] = {}
@@ -105,11 +97,11 @@ class Runs:
         self.recovery = RunRecovery(
             records=records,
             board=self.board,
-            active=self._active,
-            is_left_open=rack.is_left_open,
+            ledger=ledger,
             state=self.state,
             on_change=self._changed.set,
         )
+        ledger.on_release(self._take_release)
 
     async def open(self) -> None:
         """Close crashed runs, and load the queue of earlier processes of the daemon."""
@@ -124,7 +116,7 @@ class Runs:
             self._tell("run.ended", run=run.id, outcome=RunOutcome.CRASHED, why=run.why, safe_state=status.safe_state)
             self.board.put(status)
             log.warning("run %s: closed as crashed, the daemon ended under it", run.id)
-            if not self._rack.is_left_open(run.id):
+            if not self._ledger.is_left_open(run.id):
                 await self.recovery.take_crashed(run.id)
         for queued in await self._records.queue.all():
             await self._take_up(queued)
@@ -136,7 +128,7 @@ class Runs:
         settled_by_s = loop.time() + SETTLED_WITHIN_S
         while True:
             self._changed.clear()
-            if self._from_before_start and (self._rack.is_settled() or loop.time() >= settled_by_s):
+            if self._from_before_start and (self._is_settled() or loop.time() >= settled_by_s):
                 self._from_before_start.clear()
             settles_s = await self.recovery.settle()
             starts_s = await self._start_due()
@@ -146,10 +138,6 @@ class Runs:
                     await self._changed.wait()
             except TimeoutError:
                 continue
-
-    def look_again(self) -> None:
-        """Try the queue again: a queued run may be able to start."""
-        self._changed.set()
 
     async def close(self) -> None:
         """Abort active runs into their safe states. Queued runs stay in the queue, and no run begins any more."""
@@ -288,7 +276,7 @@ class Runs:
         return min([*waits_s, *([SETTLED_LOOK_S] if self._from_before_start else [])], default=None)
 
     def _queue_waits(self) -> dict[str, tuple[str, ...]]:
-        waits = self._queue.look(self._clock.wall_ns(), {run: runner.ports for run, runner in self._active.items()})
+        waits = self._queue.look(self._clock.wall_ns())
         return {
             run: waits_for or ((THE_LAB,) if run in self._from_before_start else ()) for run, waits_for in waits.items()
         }
@@ -352,13 +340,16 @@ class Runs:
         self._ended.setdefault(runner.id, asyncio.Event())
         self.board.put(waiting.status(RunState.RUNNING, started_wall_ns=record.started_wall_ns))
         self._active[runner.id] = runner
+        owner = holder_of(runner.id)
+        self._ledger.claim(Claim(id=runner.id, reason=Reason.RUN, owner=owner, ports=runner.ports, run=runner.id))
         self._tasks[runner.id] = asyncio.create_task(self._go(waiting), name=f"hwd:run/{runner.id}/main")
         return self._of(runner.id)
 
     async def _go(self, waiting: WaitingRun) -> None:
         runner = waiting.runner
         end = await execute(runner, self._recorder)
-        del self._active[runner.id]  # its ports are free
+        del self._active[runner.id]
+        self._ledger.release(Reason.RUN, runner.id)
         ended_ns = self._clock.wall_ns()
         status, aborted_by = self._of(runner.id), self._aborted_by.pop(runner.id, DAEMON_END)
 
@@ -387,6 +378,16 @@ class Runs:
             ended.set()
 
     # --- the rest
+
+    def _take_release(self, claim: Claim) -> None:
+        """A queued run may be able to start. After an active run it may when the end of that one is recorded."""
+        if claim.reason is not Reason.RUN and PortAction.START in ROWS[claim.reason].bars:
+            self._changed.set()
+
+    def _run_of(self, reconfiguration: str) -> str | None:
+        """The run of a reconfiguration in progress."""
+        claim = self._ledger.get(Reason.RECONFIGURATION, reconfiguration)
+        return None if claim is None else claim.run
 
     def _named(self, id: str) -> str:
         live = [status.run for status in self.board.live]

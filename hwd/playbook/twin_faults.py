@@ -2,13 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Final
 
 import msgspec
 
 from hwd.model.fault import Clear, Fault, HostFault, PortFault, SwitchFault, check_fault, decode_fault
 from hwd.model.testbed import Testbed
+from hwd.ports.ledger import Ledger
 from hwd.records.records import Records
 from hwd_drivers.core.errors import ConfigError, FailedError, HwdError, LinkError, RefusedError
 
@@ -29,7 +30,7 @@ class NoRackError(LinkError):
 
 
 class TwinFaults:
-    """All faults of twins that the daemon has set. `run` clears the faults of runs that are not in `under_way()`.
+    """All faults of twins that the daemon has set. `run` clears the faults of runs that are not active.
 
     What a run touches is in the records before it is set, and stays there until the rack said that it is clear.
     """
@@ -40,12 +41,12 @@ class TwinFaults:
         testbed: Testbed,
         records: Records,
         set_fault: SetFault,
-        under_way: Callable[[], Collection[str]],
+        ledger: Ledger,
     ) -> None:
         self._testbed = testbed
         self._records = records
         self._set_fault = set_fault
-        self._under_way = under_way
+        self._ledger = ledger
         self._touched: dict[str, dict[str, None]] = {}  # subjects by run, as the records have them
         self._complained: dict[str, str] = {}
         self._turn = asyncio.Lock()
@@ -89,7 +90,7 @@ class TwinFaults:
             await self._clear_orphans()
 
     async def _clear_orphans(self) -> None:
-        for run in [run for run in self._touched if run not in self._under_way()]:
+        for run in [run for run in self._touched if not self._ledger.is_active(run)]:
             try:
                 await self.clear_of(run)
             except HwdError as error:
@@ -122,7 +123,7 @@ class TwinFaults:
     async def _set_for(self, run: str, fault: Fault) -> None:
         subject = msgspec.json.encode(clearing(fault)).decode()
         for other in [other for other, touched in self._touched.items() if subject in touched]:
-            if other != run and other not in self._under_way():
+            if other != run and not self._ledger.is_active(other):
                 await self._clear(other, [subject])
         if subject not in self._touched.get(run, ()):
             await self._records.twin_faults.add(run, subject)

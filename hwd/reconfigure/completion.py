@@ -4,10 +4,12 @@ import asyncio
 import logging
 from collections.abc import Coroutine, MutableMapping, Sequence
 
+from hwd.ports.ledger import Ledger
+from hwd.ports.rules import Reason
 from hwd.reconfigure.agent_watch import AgentWatch
 from hwd.reconfigure.crash_recovery import CrashRecovery
 from hwd.reconfigure.history import HostSettings
-from hwd.reconfigure.leases import Leases, Turns
+from hwd.reconfigure.planner import touched_ports
 from hwd.reconfigure.reconfiguration import Emitter, Outcome, Reconfiguration, State
 from hwd.reconfigure.remarks import gone_remarks, lasting_remarks, overrun_report, unknown_overrun
 from hwd.reconfigure.switches import Switches
@@ -38,8 +40,7 @@ class Completion:
         switches: Switches,
         agent_watch: AgentWatch,
         recovery: CrashRecovery,
-        leases: Leases,
-        turns: Turns,
+        ledger: Ledger,
         host_settings: HostSettings,
         clock: Clock,
         emitter: Emitter,
@@ -48,8 +49,7 @@ class Completion:
         self._switches = switches
         self._agent_watch = agent_watch
         self._recovery = recovery
-        self._leases = leases
-        self._turns = turns
+        self._ledger = ledger
         self._host_settings = host_settings
         self._clock = clock
         self._emitter = emitter
@@ -205,11 +205,11 @@ class Completion:
             stays_open = reconfiguration.journaled and outcome is Outcome.FAILED
             if reconfiguration.journaled and outcome is Outcome.ROLLED_BACK:
                 self._recovery.write_end(reconfiguration.id, outcome)
-            if not stays_open:
-                self._leases.let_go(reconfiguration.id)
             reconfiguration.state = State.ENDED
             self._under_way.pop(reconfiguration.id, None)
-            self._turns.release(reconfiguration.id)
+            if stays_open:
+                self._recovery.claim(reconfiguration.id, touched_ports(reconfiguration.plan))
+            self._ledger.release(Reason.RECONFIGURATION, reconfiguration.id)
             if outcome is not Outcome.CONFIRMED:
                 level = logging.WARNING if outcome is Outcome.FAILED else logging.INFO
                 log.log(level, "%s (%s): %s: %s", reconfiguration.id, reconfiguration.plan.what, outcome, why)

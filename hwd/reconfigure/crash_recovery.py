@@ -5,12 +5,14 @@ A try that fails is repeated until it succeeds or an operator gives the reconfig
 
 import asyncio
 import logging
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from hwd.model.plan import Plan
+from hwd.ports.claim import Claim
+from hwd.ports.ledger import Ledger
+from hwd.ports.rules import Reason
 from hwd.reconfigure.journal import Journal, OpenEntry
-from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.planner import moved_ports
 from hwd.reconfigure.reconfiguration import Outcome
 from hwd.reconfigure.remarks import gone_remarks, lasting_remarks, overrun_report
@@ -73,11 +75,11 @@ class CrashRecovery:
     """Owns what the journal has open, and holds its ports until it is closed. `tell(kind, **data)` emits a document."""
 
     def __init__(
-        self, *, journal: Journal, switches: Switches, leases: Leases, clock: Clock, tell: Callable[..., None]
+        self, *, journal: Journal, switches: Switches, ledger: Ledger, clock: Clock, tell: Callable[..., None]
     ) -> None:
         self._journal = journal
         self._switches = switches
-        self._leases = leases
+        self._ledger = ledger
         self._clock = clock
         self._tell = tell
         self._unwritten: dict[str, Outcome] = {}
@@ -88,16 +90,40 @@ class CrashRecovery:
         self._tries: str | None = None
         self._from_before_start = {entry.reconfiguration for entry in journal.open}
         for entry in journal.open:
-            leases.hold_reconfiguration(entry.reconfiguration, moved_ports(entry.moves), run=entry.run)
+            self.claim(entry.reconfiguration, moved_ports(entry.moves))
 
-    async def recover(self, under_way: Container[str]) -> None:
+    def claim(self, id: str, ports: frozenset[str]) -> None:
+        """Claim ports for a reconfiguration that was cut off, and its switches, until it is closed."""
+        for entry in self._journal.open:
+            if entry.reconfiguration == id:
+                switches = {*self._switches.names, *(move.switch for move in entry.moves)}
+                self._ledger.claim(
+                    Claim(
+                        id=id,
+                        reason=_reason(entry),
+                        owner=f"reconfiguration {id}",
+                        ports=ports,
+                        run=entry.run,
+                        switches=frozenset(name for name in switches if entry.concerns(name)),
+                        whole=True,
+                        what=entry.what,
+                        why=self._why(entry),
+                    )
+                )
+
+    def look_again(self) -> None:
+        """Update why they are not undone yet: a switch was lost, or is back."""
+        for claim in self._claims:
+            self.claim(claim.id, claim.ports)
+
+    async def recover(self) -> None:
         """Try each one once; what fails stays open. Bugs are raised at the end, so that none blocks the others."""
         bugs: list[Exception] = []
         for entry in self._journal.open:
             async with self._trying:
-                if entry.doubt and self._is_left_open(entry, under_way):
+                if entry.doubt and self._is_left_open(entry):
                     self._emit_open(entry, self._why(entry))
-                elif self._is_left_open(entry, under_way):
+                elif self._is_left_open(entry):
                     self._tries = entry.reconfiguration
                     try:
                         await self._bring(entry)
@@ -108,7 +134,7 @@ class CrashRecovery:
         if bugs:
             raise ExceptionGroup("what the journal holds open", bugs)
 
-    def left(self, under_way: Container[str]) -> tuple[LeftOpen, ...]:
+    def left(self) -> tuple[LeftOpen, ...]:
         """All that is left open, oldest first."""
         return tuple(
             LeftOpen(
@@ -117,39 +143,28 @@ class CrashRecovery:
                 what=entry.what,
                 why=self._why(entry),
                 tried_wall_ns=tried.wall_ns if (tried := self._tried.get(entry.reconfiguration)) else None,
-                ports=self._leases.held(entry.reconfiguration),
+                ports=claim.ports,
                 is_held=bool(entry.doubt),
             )
             for entry in self._journal.open
-            if self._is_left_open(entry, under_way)
+            if (claim := self._claim_of(entry)) is not None
         )
 
-    def left_open(self, switch: str, under_way: Container[str]) -> str | None:
-        """Why a switch cannot be driven for anything else, None where it can."""
-        for entry in self._journal.open:
-            if not self._is_left_open(entry, under_way) or not entry.concerns(switch):
-                continue
-            return self._text(entry)
-        return None
-
-    def texts(self, under_way: Container[str]) -> dict[str, str]:
+    def texts(self) -> dict[str, str]:
         """For each one, a sentence with the obstacle and the remedy."""
-        return {
-            entry.reconfiguration: self._text(entry)
-            for entry in self._journal.open
-            if self._is_left_open(entry, under_way)
-        }
+        now = self._clock.wall_ns()
+        return {claim.id: claim.says(now) for claim in self._claims}
 
-    async def give_up(self, id: str, *, by: str, under_way: Container[str]) -> dict[str, Json]:
+    async def give_up(self, id: str, *, by: str) -> dict[str, Json]:
         """Close one, leave its switches as they are and free its ports, after the end of a try in progress.
 
         Returns the data of `journal.given-up`. Raises RefusedError where it is not left open, and FailedError where the
         journal does not take it: then it stays open.
         """
         if self._tries != id:
-            return self._give_up(id, by, under_way)
+            return self._give_up(id, by)
         async with self._trying:
-            return self._give_up(id, by, under_way)
+            return self._give_up(id, by)
 
     def begin(self, plan: Plan, *, reconfiguration: str, run: str | None) -> None:
         """Journal a plan before its first command, after the ends of all others. On OSError send no command."""
@@ -197,11 +212,15 @@ class CrashRecovery:
         self._journal.write_again()
         return self._journal.trouble
 
-    def _give_up(self, id: str, by: str, under_way: Container[str]) -> dict[str, Json]:
-        left = [entry for entry in self._journal.open if self._is_left_open(entry, under_way)]
+    def _give_up(self, id: str, by: str) -> dict[str, Json]:
+        left = [entry for entry in self._journal.open if self._is_left_open(entry)]
         entry = next((entry for entry in left if entry.reconfiguration == id), None)
         if entry is None:
-            way = "it is under way, `hwd rollback` ends it" if id in under_way else "it is not left open"
+            way = (
+                "it is under way, `hwd rollback` ends it"
+                if self._ledger.get(Reason.RECONFIGURATION, id)
+                else "it is not left open"
+            )
             names = ", ".join(other.reconfiguration for other in left) or "none"
             raise RefusedError(f"reconfiguration {id}: cannot be given up, {way}. Left open: {names}")
         why, carried = entry.doubt or self._why(entry), self._carried_now(entry)
@@ -214,7 +233,7 @@ class CrashRecovery:
             ) from error
         self._tried.pop(id, None)
         self._last_why.pop(id, None)
-        self._leases.let_go(id)
+        self._release(entry)
         given_up: dict[str, Json] = {
             "reconfiguration": id,
             "run": entry.run,
@@ -228,10 +247,20 @@ class CrashRecovery:
         log.warning("journal: %s (%s) was given up by %s: %s%s", id, entry.what, by, why, left_as)
         return given_up
 
-    def _is_left_open(self, entry: OpenEntry, under_way: Container[str]) -> bool:
+    @property
+    def _claims(self) -> tuple[Claim, ...]:
+        return self._ledger.all(Reason.CUT_OFF, Reason.IN_DOUBT)
+
+    def _release(self, entry: OpenEntry) -> None:
+        self._ledger.release(_reason(entry), entry.reconfiguration)
+
+    def _claim_of(self, entry: OpenEntry) -> Claim | None:
+        """The claim of one that is left open, None for any other: it is in progress, or its end is not written yet."""
+        return self._ledger.get(_reason(entry), entry.reconfiguration)
+
+    def _is_left_open(self, entry: OpenEntry) -> bool:
         """Call it again for each entry: another may have been confirmed meanwhile."""
-        there = entry in self._journal.open
-        return there and entry.reconfiguration not in under_way and entry.reconfiguration not in self._unwritten
+        return entry in self._journal.open and self._claim_of(entry) is not None
 
     def _carried_now(self, entry: OpenEntry) -> list[str]:
         """What its switches reported last at its ends: `ocs1: 1A-4B failed`."""
@@ -248,14 +277,6 @@ class CrashRecovery:
             there = [str(reading) for reading in readings if not ends.isdisjoint(reading.crossconnect.ends)]
             texts.append(f"{move.switch}: {', '.join(there) or 'nothing'}")
         return texts
-
-    def _text(self, entry: OpenEntry) -> str:
-        if entry.doubt:
-            return f"{entry.reconfiguration} ({entry.what}): {self._why(entry)}"
-        return (
-            f"reconfiguration {entry.reconfiguration} ({entry.what}) was cut off and is not undone yet: "
-            f"{self._why(entry)}. It is tried again and again; `hwd give-up {entry.reconfiguration}` leaves it as it is"
-        )
 
     def _why(self, entry: OpenEntry) -> str:
         """The obstacle: as the last try found it, or which switches are unreachable now."""
@@ -284,12 +305,13 @@ class CrashRecovery:
             self._tried[entry.reconfiguration] = _Tried(
                 why=why, switches=tuple(brought), waits=waits, wall_ns=self._clock.wall_ns()
             )
+            self.look_again()
             return
         last = self._tried.pop(entry.reconfiguration, None)
         self._last_why.pop(entry.reconfiguration, None)
         outcome = Outcome.ROLLED_BACK
         self.write_end(entry.reconfiguration, outcome)
-        self._leases.let_go(entry.reconfiguration)
+        self._release(entry)
         if entry.reconfiguration in self._from_before_start:
             why = "the daemon ended before it did"
         elif last is None:
@@ -322,3 +344,7 @@ class CrashRecovery:
         if away and not entry.doubt and all(one.endswith(f": {NOT_CONNECTED_YET}") for one in away):
             return f"is brought in order once its switches are connected: {', '.join(away)}"
         return f"stays open: {why}"
+
+
+def _reason(entry: OpenEntry) -> Reason:
+    return Reason.IN_DOUBT if entry.doubt else Reason.CUT_OFF

@@ -5,13 +5,15 @@ from collections.abc import Sequence
 
 from hwd.fabric.state import crossconnect_ports
 from hwd.model.link import SwitchCrossconnect
+from hwd.ports.ledger import Asker, Ledger
+from hwd.ports.rules import PortAction
 from hwd.reconfigure.agent_watch import AgentWatch
 from hwd.reconfigure.crash_recovery import CrashRecovery
-from hwd.reconfigure.leases import Leases, Turns
 from hwd.reconfigure.planner import BackgroundPlanner
 from hwd.reconfigure.reconfiguration import Emitter, Reconfiguration, State
 from hwd.reconfigure.remarks import overrun_report, read_back_remarks, uses
 from hwd.reconfigure.switches import Switches, raise_joined
+from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import FailedError, RefusedError
 from hwd_drivers.core.reason import reason_of
@@ -145,11 +147,11 @@ class Overrides:
     An override is not journaled: the switch itself reports it, and no crash undoes it.
     """
 
-    def __init__(self, *, planner: BackgroundPlanner, switches: Switches, turns: Turns, leases: Leases) -> None:
+    def __init__(self, *, planner: BackgroundPlanner, switches: Switches, ledger: Ledger, clock: Clock) -> None:
         self._planner = planner
         self._switches = switches
-        self._turns = turns
-        self._leases = leases
+        self._ledger = ledger
+        self._clock = clock
 
     async def set(
         self, switch: str, ends: Sequence[PortSide], to: PortOverride, *, lease: str | None = None, by: str
@@ -165,8 +167,9 @@ class Overrides:
         async with self._switches.turns.take([switch]):
             await driver.read()  # for the light at these ends now
             touched = self.touches(switch, ends)
-            self._leases.check(touched, lease=lease)
-            self._turns.check(switch, touched)
+            now = self._clock.wall_ns()
+            asker = Asker(lease=lease, switches=frozenset((switch,)))
+            self._ledger.check(asker, touched, PortAction.OVERRIDE, now_wall_ns=now)
             deadline_s = asyncio.get_running_loop().time() + COMMAND_WITHIN_S
             await driver.override(ends, to, by=by, deadline_s=deadline_s)
             await driver.read()

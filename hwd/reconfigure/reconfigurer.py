@@ -8,17 +8,19 @@ await reconfigurer.confirm(reconfiguration)
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from hwd.model.state import Observed
+from hwd.ports.claim import Claim, holder_of
+from hwd.ports.ledger import Asker, Ledger
+from hwd.ports.rules import PortAction, Reason
 from hwd.reconfigure.agent_watch import Agents, AgentWatch
 from hwd.reconfigure.completion import Completion
 from hwd.reconfigure.crash_recovery import CrashRecovery, LeftOpen
 from hwd.reconfigure.drive import Drive, Overrides
 from hwd.reconfigure.history import HostSettings, Outcomes
 from hwd.reconfigure.journal import Journal
-from hwd.reconfigure.leases import Leases, Turns
 from hwd.reconfigure.planner import BackgroundPlanner, Planned, relied_ports, touched_ports
 from hwd.reconfigure.readiness import Readiness, not_ready_error
 from hwd.reconfigure.reconfiguration import Emitter, Outcome, Reconfiguration, State
@@ -56,7 +58,7 @@ class Reconfigurer:
         switches: Switches,
         agents: Agents,
         journal: Journal,
-        leases: Leases,
+        ledger: Ledger,
         outcomes: Outcomes,
         clock: Clock,
         ids: Ids,
@@ -64,7 +66,7 @@ class Reconfigurer:
     ) -> None:
         self._planner = planner
         self._switches = switches
-        self._leases = leases
+        self._ledger = ledger
         self._outcomes = outcomes
         self._clock = clock
         self._ids = ids
@@ -72,10 +74,9 @@ class Reconfigurer:
         self._host_settings = HostSettings()
         self._under_way: dict[str, Reconfiguration] = {}
         self._last_of_run: dict[str, dict[str, Reconfiguration]] = {}
-        self._turns = Turns()
-        self.overrides = Overrides(planner=planner, switches=switches, turns=self._turns, leases=leases)
+        self.overrides = Overrides(planner=planner, switches=switches, ledger=ledger, clock=clock)
         self._recovery = CrashRecovery(
-            journal=journal, switches=switches, leases=leases, clock=clock, tell=self._emitter.emit
+            journal=journal, switches=switches, ledger=ledger, clock=clock, tell=self._emitter.emit
         )
         agent_watch = AgentWatch(agents)
         self._readiness = Readiness(switches, agent_watch)
@@ -85,8 +86,7 @@ class Reconfigurer:
             switches=switches,
             agent_watch=agent_watch,
             recovery=self._recovery,
-            leases=leases,
-            turns=self._turns,
+            ledger=ledger,
             host_settings=self._host_settings,
             clock=clock,
             emitter=self._emitter,
@@ -106,7 +106,7 @@ class Reconfigurer:
     @property
     def left_open(self) -> tuple[LeftOpen, ...]:
         """Reconfigurations that were cut off and that the journal still has open."""
-        return self._recovery.left(self._under_way)
+        return self._recovery.left()
 
     @property
     def journal_trouble(self) -> str:
@@ -145,7 +145,7 @@ class Reconfigurer:
         names = ", ".join(self._under_way) or "none"
         if id is None and self._under_way:
             raise RefusedError(f"which reconfiguration? Under way: {names}")
-        left = self._recovery.texts(self._under_way)
+        left = self._recovery.texts()
         if id is not None and id in left:
             raise RefusedError(left[id])
         if id is None and left:
@@ -163,14 +163,15 @@ class Reconfigurer:
 
     def is_known(self, id: str) -> bool:
         """Whether a reconfiguration of this id is in progress, left open, or ended lately."""
-        return id in self._under_way or id in self._recovery.texts(()) or self.became(id) is not None
+        return id in self._under_way or id in self._recovery.texts() or self.became(id) is not None
 
     async def plan(self, request: Request) -> Planned:
         """Read the switches and plan; emits `plan.made`."""
         routed = await self._planner.route(request)
         planned = await self._planned(routed, await self._switches.read_unmoved(routed.switches))
         plan = planned.plan
-        self._leases.check(touched_ports(plan), lease=plan.lease)
+        asker, now = Asker(lease=plan.lease), self._clock.wall_ns()
+        self._ledger.check(asker, touched_ports(plan), PortAction.CHANGE, now_wall_ns=now)
         self._emitter.emit("plan.made", plan=plan.to_data(), what=plan.what, hash=plan.hash)
         return planned
 
@@ -198,11 +199,8 @@ class Reconfigurer:
             routed = wanted.routed
         else:
             routed = await self._planner.route(wanted.routed.request if isinstance(wanted, Planned) else wanted)
-        request = routed.request
         id = id or self._ids.token(length=8)
-        self._check_not_left_open(routed.switches)
-        whole = request.mode is ApplyMode.OVERWRITE or bool(request.emptied)
-        self._turns.claim(id, switches=routed.switches, ports=routed.ports, whole=whole)
+        self._claim(id, routed, run=run, relies_on=routed.ports)
         reconfiguration: Reconfiguration | None = None
         try:
             async with self._switches.turns.take(routed.switches):
@@ -210,7 +208,7 @@ class Reconfigurer:
                 await self._drive.run(reconfiguration)
         except BaseException as error:
             if reconfiguration is None:
-                self._turns.release(id)
+                self._ledger.release(Reason.RECONFIGURATION, id)
                 raise
             why = str(error) if isinstance(error, HwdError) else repr(error)
             await self.roll_back(reconfiguration, "aborted" if isinstance(error, asyncio.CancelledError) else why)
@@ -261,7 +259,7 @@ class Reconfigurer:
     async def recover(self) -> None:
         """Undo what the journal has open. With an unreachable switch it stays open."""
         self.write_ends()
-        await self._recovery.recover(self._under_way)
+        await self._recovery.recover()
 
     def write_ends(self) -> None:
         """Try again the ends that the journal did not take, and confirm what waited for that. See `journal_trouble`."""
@@ -270,7 +268,7 @@ class Reconfigurer:
 
     async def give_up(self, id: str, *, by: str) -> dict[str, Json]:
         """Close one that the journal has open, as it is: see `CrashRecovery.give_up`."""
-        return await self._recovery.give_up(id, by=by, under_way=self._under_way)
+        return await self._recovery.give_up(id, by=by)
 
     async def close(self) -> None:
         """Roll back all in progress, and try the failed ends of the journal again, when the daemon stops."""
@@ -293,10 +291,12 @@ class Reconfigurer:
                     if data["host"] in reconfiguration.hosts and step.latest_ns >= reconfiguration.started_ns:
                         reconfiguration.clock_steps.append((data["host"], step))
             case "switch.down":
+                self._recovery.look_again()
                 for reconfiguration in self._under_way.values():
                     if data["switch"] in reconfiguration.switches:
                         reconfiguration.absences.down(data["switch"], data["cause"], at_ns=document.at_ns)
             case "switch.up":
+                self._recovery.look_again()
                 for reconfiguration in self._under_way.values():
                     reconfiguration.absences.up(data["switch"], at_ns=document.at_ns)
             case "host.up" | "host.birth" | "clock.aligned":
@@ -316,7 +316,7 @@ class Reconfigurer:
         sweep: Mapping[str, Json],
     ) -> Reconfiguration:
         """Plan, or compare with what was planned for, and take the ports that the plan touches."""
-        theirs = self._turns.ports_of_others(id)  # later ones wait for the end of our turn
+        theirs = self._ports_of_others(id)  # later ones wait for the end of our turn
         look = await self._switches.read_unmoved(routed.switches)
         plan = (await self._planned(routed, look, planned)).plan
         if planned is not None and plan.hash != planned.plan.hash:
@@ -325,10 +325,7 @@ class Reconfigurer:
                 f"the plan now is {plan.hash}. Look at it and apply that"
             )
         touched = touched_ports(plan)
-        whole = plan.mode is ApplyMode.OVERWRITE or bool(routed.request.emptied)
-        self._turns.claim(id, switches=routed.switches, ports=routed.ports | relied_ports(plan) | touched, whole=whole)
-        self._leases.check(touched, lease=plan.lease, run=run)
-        self._leases.hold_reconfiguration(id, touched, run=run)
+        self._claim(id, routed, run=run, relies_on=routed.ports | relied_ports(plan), changes=touched)
         reconfiguration = Reconfiguration(
             id=id,
             plan=plan,
@@ -352,7 +349,36 @@ class Reconfigurer:
         plan = await self._planner.plan(routed, look.observed, blocked)
         return Planned(routed=routed, observed=look.observed, blocked=blocked, plan=plan)
 
-    def _check_not_left_open(self, names: Iterable[str]) -> None:
-        for name in names:
-            if (left := self._recovery.left_open(name, self._under_way)) is not None:
-                raise RefusedError(f"{name}: {left}")
+    def _claim(
+        self,
+        id: str,
+        routed: Routed,
+        *,
+        run: str | None,
+        relies_on: frozenset[str],
+        changes: frozenset[str] = frozenset(),
+    ) -> None:
+        """Claim ports for a reconfiguration, or widen its claim; raises RefusedError, and the old claim then stays."""
+        request, now = routed.request, self._clock.wall_ns()
+        switches, whole = frozenset(routed.switches), request.mode is ApplyMode.OVERWRITE or bool(request.emptied)
+        asker = Asker(lease=request.lease, run=run, reconfiguration=id, switches=switches, whole=whole)
+        self._ledger.check(asker, relies_on | changes, PortAction.RELY, now_wall_ns=now)
+        self._ledger.check(asker, changes, PortAction.CHANGE, now_wall_ns=now)
+        self._ledger.claim(
+            Claim(
+                id=id,
+                reason=Reason.RECONFIGURATION,
+                owner="an apply" if run is None else holder_of(run),
+                ports=changes,
+                run=run,
+                relies_on=relies_on,
+                switches=switches,
+                whole=whole,
+                what=request.what,
+            )
+        )
+
+    def _ports_of_others(self, id: str) -> frozenset[str]:
+        """Ports that other reconfigurations in progress change or rely on."""
+        others = (claim for claim in self._ledger.all(Reason.RECONFIGURATION) if claim.id != id)
+        return frozenset(port for claim in others for port in claim.ports | claim.relies_on)

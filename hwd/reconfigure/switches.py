@@ -72,6 +72,11 @@ class Switches:
         self._drivers = drivers
         self._clock = clock
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The switches that the daemon drives."""
+        return tuple(self._drivers)
+
     def driver(self, name: str) -> SwitchDriver:
         """Raises FailedError for an unknown name."""
         if (driver := self._drivers.get(name)) is None:

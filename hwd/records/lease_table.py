@@ -5,7 +5,7 @@ import json
 import msgspec
 import sqlalchemy as sa
 
-from hwd.ports.lease import Lease
+from hwd.ports.claim import Claim, lease
 from hwd.records.store_access import Access
 from hwd.records.tables import leases
 
@@ -17,13 +17,13 @@ class LeaseTable:
         self._access = access
         self._store = access.store
 
-    async def all(self) -> tuple[Lease, ...]:
+    async def all(self) -> tuple[Claim, ...]:
         """Oldest first."""
         return await self._access.read(self._all)
 
-    async def save(self, lease: Lease) -> None:
-        """Insert a lease, or replace the stored one."""
-        await self._access.write(self._save, lease)
+    async def save(self, claim: Claim) -> None:
+        """Insert a lease, or replace the stored claim."""
+        await self._access.write(self._save, claim)
 
     async def delete(self, id: str) -> None:
         """Delete a lease; no error where there is none."""
@@ -31,10 +31,10 @@ class LeaseTable:
 
     # --- blocking, in the offload
 
-    def _all(self) -> tuple[Lease, ...]:
+    def _all(self) -> tuple[Claim, ...]:
         with self._store.transaction("read leases") as connection:
             return tuple(
-                Lease(
+                lease(
                     id=row.id,
                     holder=row.holder,
                     ports=frozenset(json.loads(row.ports)),
@@ -44,16 +44,16 @@ class LeaseTable:
                 for row in connection.execute(sa.select(leases).order_by(leases.c.taken_wall_ns, leases.c.id))
             )
 
-    def _save(self, lease: Lease) -> None:
+    def _save(self, claim: Claim) -> None:
         row = {
-            "id": lease.id,
-            "holder": lease.holder,
-            "ports": msgspec.json.encode(sorted(lease.ports)).decode(),
-            "taken_wall_ns": lease.taken_wall_ns,
-            "expires_wall_ns": lease.expires_wall_ns,
+            "id": claim.id,
+            "holder": claim.owner,
+            "ports": msgspec.json.encode(sorted(claim.ports)).decode(),
+            "taken_wall_ns": claim.since_wall_ns,
+            "expires_wall_ns": claim.expires_wall_ns,
         }
         with self._store.transaction("save a lease") as connection:
-            connection.execute(sa.delete(leases).where(leases.c.id == lease.id))
+            connection.execute(sa.delete(leases).where(leases.c.id == claim.id))
             connection.execute(sa.insert(leases), [row])
 
     def _delete(self, id: str) -> None:

@@ -18,9 +18,11 @@ from hwd.model.run import RunState
 from hwd.model.testbed import Testbed
 from hwd.playbook.runs import Runs
 from hwd.playbook.twin_faults import TwinFaults
-from hwd.ports.claims import all_ports, leasable
+from hwd.ports.claim import Claim
 from hwd.ports.delegation import Delegation
-from hwd.ports.lease import Lease
+from hwd.ports.ledger import Asker
+from hwd.ports.rules import PortAction
+from hwd.ports.testbed_ports import all_ports, leasable
 from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.reconfigure.route import Request
@@ -169,9 +171,10 @@ class Service:
 
     def held(self) -> list[dict[str, Json]]:
         """Settings of ended runs still in force: [{hold, run, ports, why}]; `kick` of the hold frees the ports."""
+        now = self._clock.wall_ns()
         return [
-            {"hold": hold.id, "run": hold.run, "ports": list[Json](sorted(hold.ports)), "why": str(hold)}
-            for hold in self._hosts.settings.left
+            {"hold": one.id, "run": one.run, "ports": list[Json](sorted(one.ports)), "why": one.text(now)}
+            for one in self._hosts.settings.left
         ]
 
     # --- plan, apply, confirm, roll back: see `Applies`
@@ -239,9 +242,9 @@ class Service:
         return {**self._delegation(granted), "told": self._hosts.delegations.has(granted)}
 
     async def release_lease(self, id: str, *, kick: bool = False, by: str = "") -> dict[str, Json]:
-        if kick and (hold := self._hosts.settings.kick(id)) is not None:
-            ports = list[Json](sorted(hold.ports))
-            return {"lease": id, "holder": f"settings of run {hold.run}", "ports": ports, "left_s": 0.0}
+        if kick and (kicked_claim := self._hosts.settings.kick(id)) is not None:
+            ports = list[Json](sorted(kicked_claim.ports))
+            return {"lease": id, "holder": f"settings of run {kicked_claim.run}", "ports": ports, "left_s": 0.0}
         if (delegation := self._hosts.delegations.get(id)) is not None:
             if not kick:
                 raise RefusedError(
@@ -257,7 +260,8 @@ class Service:
     async def fault(self, data: Mapping[str, Json], *, lease: str | None = None) -> dict[str, Json]:
         """Set or clear a fault of a twin; returns {done}. Raises RefusedError where another lease has its ports."""
         fault = parse_fault(data)
-        self._leases.check_leased(harmed(fault, all_ports(self.testbed)), lease=lease)
+        ports = harmed(fault, all_ports(self.testbed))
+        self._leases.ledger.check(Asker(lease=lease), ports, PortAction.FAULT, now_wall_ns=self._clock.wall_ns())
         await self._faults.set(fault)
         return {"done": True}
 
@@ -330,13 +334,13 @@ class Service:
         apart = "" if view.birth is None else skew(self._version, view.birth.version)
         return {**view.to_data(), "skew": apart, "ports": self._boards.links.ports(name)}
 
-    def _lease(self, lease: Lease) -> dict[str, Json]:
+    def _lease(self, lease: Claim) -> dict[str, Json]:
         return {
             "lease": lease.id,
             "kind": "claim",
-            "holder": lease.holder,
+            "holder": lease.owner,
             "ports": list[Json](sorted(lease.ports)),
-            "left_s": (lease.expires_wall_ns - self._clock.wall_ns()) / 1e9,
+            "left_s": lease.left_s(self._clock.wall_ns()),
         }
 
     def _delegation(self, lease: Delegation) -> dict[str, Json]:

@@ -152,9 +152,9 @@ def test_roll_back_that_is_denied_is_tried_again_until_it_is_done(run_lab: RunLa
         lab.world.rack.switches["ocs1"].faults.deny_next = Denial(code="SROF", text="busy")
         await lab.reconfigurer.roll_back(one, "asked for")
         assert ends(lab)[-1] == "failed"
-        with pytest.raises(RefusedError, match=r"not undone yet|has not ended"):
+        with pytest.raises(RefusedError, match="was cut off and is not undone yet"):
             await lab.service.apply(lab.request(CROSSED))
-        with pytest.raises(RefusedError, match="has not ended"):
+        with pytest.raises(RefusedError, match=r"ocs1\.1: reconfiguration .* was cut off and is not undone yet"):
             await lab.service.take_lease(holder="ada", ports=["ocs1.1"], for_s=60)
         for ask in (lab.service.confirm, lab.service.roll_back):
             for id in (one.id, None):
@@ -205,13 +205,35 @@ def test_what_is_left_open_can_be_given_up_and_stays_as_it_is(run_lab: RunLab) -
     run_lab(test)
 
 
+def test_refusals_name_what_was_cut_off_and_why_it_is_not_undone_now(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        one = await held(lab)
+        faults = lab.world.rack.switches["ocs1"].faults
+        faults.refusing = True
+        faults.reset()
+        await lab.reconfigurer.roll_back(one, "asked for")
+        await asyncio.sleep(5)
+        (cause,) = {document["cause"] for document in lab.emitted("switch.down")[-1:]}
+        why = f"reconfiguration {one.id} ({one.plan.what}) was cut off and is not undone yet: ocs1: {cause}. "
+        for port, ask in (
+            ("ocs1.1", lab.service.take_lease(holder="ada", ports=["ocs1.1"], for_s=60)),
+            ("ocs1", lab.service.apply(lab.request("ocs1:7A-8B"))),
+        ):
+            with pytest.raises(RefusedError) as raised:
+                await ask
+            assert str(raised.value).startswith(f"{port}: {why}")
+        await lab.service.take_lease(holder="ada", ports=["ocs1.7"], for_s=60)
+
+    run_lab(test)
+
+
 def test_ports_that_may_go_back_cannot_be_leased_meanwhile(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         one = await held(lab)
         for host in ("h0", "h1"):
             lab.world.kill(agent_node(host))  # they have no part in it, and would sample all the while
         await asyncio.sleep(900)
-        with pytest.raises(RefusedError, match="has not ended"):
+        with pytest.raises(RefusedError, match=r"ocs1\.3: reconfiguration .* is under way on it"):
             await lab.service.take_lease(holder="ada", ports=["ocs1.3"], for_s=60)
         await lab.reconfigurer.confirm(one)
         await lab.service.take_lease(holder="ada", ports=["ocs1.3"], for_s=60)

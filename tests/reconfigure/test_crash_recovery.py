@@ -7,15 +7,13 @@ from contextlib import asynccontextmanager
 import pytest
 
 from hwd.model.plan import Plan
+from hwd.ports.ledger import Ledger
 from hwd.reconfigure.crash_recovery import CrashRecovery
 from hwd.reconfigure.journal import Journal
-from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.switches import Switches
-from hwd.records.records import Records
 from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.core.documents import Document, Json
-from hwd_drivers.core.ids import Draws, SeededIds
-from hwd_drivers.core.offload import InlineOffload
+from hwd_drivers.core.ids import Draws
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.devices import registry
 from hwd_drivers.devices.registry import OpenContext
@@ -29,7 +27,6 @@ from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtua
 SWITCHES = ("ocs1", "ocs2", "ocs3")
 ANSWER_S = 20.0
 """So long is a switch waited for that says nothing."""
-NOBODY: frozenset[str] = frozenset()
 
 
 def moves(switch: str) -> SwitchMoves:
@@ -102,22 +99,20 @@ async def recovery_of(journal: Journal, told: list[str], *, bug_at: str = "") ->
         for name in SWITCHES
     ]
     switches = {name: supervised(name, await twin.start()) for name, twin in zip(SWITCHES, twins, strict=True)}
-    records = Records("sqlite://", InlineOffload())
-    await records.open()
-    leases = Leases(store=records.leases, clock=clock, ids=SeededIds(1), sink=keep)
     runs = [asyncio.create_task(one.run()) for one in switches.values()]
     try:
         for switch, twin in zip(switches.values(), twins, strict=True):
             await switch.wait_up()
             twin.faults.silent = True
-        yield CrashRecovery(journal=journal, switches=Switches(switches, clock), leases=leases, clock=clock, tell=tell)
+        yield CrashRecovery(
+            journal=journal, switches=Switches(switches, clock), ledger=Ledger(), clock=clock, tell=tell
+        )
     finally:
         for run in runs:
             run.cancel()
         await asyncio.wait(runs)
         for twin in twins:
             await twin.close()
-        records.close()
 
 
 def journal_of(*switches: str) -> Journal:
@@ -131,10 +126,10 @@ def test_one_that_is_not_tried_now_is_given_up_at_once() -> None:
     async def main() -> None:
         loop, told = asyncio.get_running_loop(), list[str]()
         async with recovery_of(journal_of(*SWITCHES), told) as recovery:
-            trying = asyncio.create_task(recovery.recover(NOBODY))
+            trying = asyncio.create_task(recovery.recover())
             await asyncio.sleep(1.0)
             asked_s = loop.time()
-            await recovery.give_up("r-ocs3", by="ada", under_way=NOBODY)
+            await recovery.give_up("r-ocs3", by="ada")
             assert loop.time() == asked_s
             await trying
         assert "journal.open r-ocs3" not in told
@@ -148,13 +143,13 @@ def test_one_that_is_tried_now_is_given_up_when_that_try_is_over_and_not_those_o
         loop, told = asyncio.get_running_loop(), list[str]()
         async with recovery_of(journal_of(*SWITCHES), told) as recovery:
             began_s = loop.time()
-            trying = asyncio.create_task(recovery.recover(NOBODY))
+            trying = asyncio.create_task(recovery.recover())
             await asyncio.sleep(1.0)
-            given_up = await recovery.give_up("r-ocs1", by="ada", under_way=NOBODY)
+            given_up = await recovery.give_up("r-ocs1", by="ada")
             assert ANSWER_S <= loop.time() - began_s < ANSWER_S + 1.0
             assert given_up["left"] == ["ocs1: nothing"]
             await trying
-            assert [one.reconfiguration for one in recovery.left(NOBODY)] == ["r-ocs2", "r-ocs3"]
+            assert [one.reconfiguration for one in recovery.left()] == ["r-ocs2", "r-ocs3"]
 
     run_virtual(main())
 
@@ -164,7 +159,7 @@ def test_a_bug_in_one_recovery_does_not_stop_the_others() -> None:
         told = list[str]()
         async with recovery_of(journal_of(*SWITCHES), told, bug_at="r-ocs1") as recovery:
             with pytest.raises(ExceptionGroup) as raised:
-                await recovery.recover(NOBODY)
+                await recovery.recover()
         assert [str(error) for error in raised.value.exceptions] == ["a bug at r-ocs1"]
         assert [kind for kind in told if kind.startswith("journal.open")] == [
             "journal.open r-ocs2",

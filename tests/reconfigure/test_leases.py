@@ -6,9 +6,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from hwd.ports.lease import Lease
+from hwd.ports.claim import Claim
+from hwd.ports.ledger import Asker, Ledger
+from hwd.ports.rules import PortAction
 from hwd.reconfigure.leases import LONGEST_S, Leases
 from hwd.records.records import Records
+from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ConfigError, FailedError, RefusedError
 from hwd_drivers.core.ids import SeededIds
@@ -19,11 +22,11 @@ from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtua
 class FullStore:
     """A `LeaseStore` on a disk that is full."""
 
-    async def all(self) -> tuple[Lease, ...]:
+    async def all(self) -> tuple[Claim, ...]:
         return ()
 
-    async def save(self, lease: Lease) -> None:
-        raise FailedError(f"records: cannot save {lease}: the disk is full")
+    async def save(self, claim: Claim) -> None:
+        raise FailedError(f"records: cannot save {claim}: the disk is full")
 
     async def delete(self, id: str) -> None:
         raise FailedError(f"records: cannot delete lease {id}: the disk is full")
@@ -43,7 +46,7 @@ class Desk:
 
     async def restart(self) -> Leases:
         await self.stop()
-        leases = Leases(store=self.records.leases, clock=self.clock, ids=self._ids, sink=self.told.append)
+        leases = Leases(Ledger(), store=self.records.leases, clock=self.clock, ids=self._ids, sink=self.told.append)
         await leases.load()
         self._running = asyncio.create_task(leases.run())
         return leases
@@ -66,6 +69,10 @@ async def desk() -> AsyncIterator[Desk]:
     one.records.close()
 
 
+def check(leases: Leases, ports: list[str], clock: Clock, *, lease: str | None = None) -> None:
+    leases.ledger.check(Asker(lease=lease), ports, PortAction.CHANGE, now_wall_ns=clock.wall_ns())
+
+
 def test_a_port_that_is_leased_refuses_all_but_its_lease() -> None:
     async def main() -> None:
         async with desk() as one:
@@ -74,11 +81,11 @@ def test_a_port_that_is_leased_refuses_all_but_its_lease() -> None:
             with pytest.raises(RefusedError, match=rf"ocs1\.2: leased to ada \({mine.id}\) for another 60 s"):
                 await leases.take(holder="bob", ports=["ocs1.2", "ocs1.3"], for_s=60)
             with pytest.raises(RefusedError):
-                leases.check(["ocs1.1"], lease=None)
-            leases.check(["ocs1.1", "ocs1.9"], lease=mine.id)
-            leases.check(["ocs1.3"], lease=None)
+                check(leases, ["ocs1.1"], one.clock)
+            check(leases, ["ocs1.1", "ocs1.9"], one.clock, lease=mine.id)
+            check(leases, ["ocs1.3"], one.clock)
             await leases.take(holder="bob", ports=["ocs1.3"], for_s=60)
-            assert [lease.holder for lease in leases.all()] == ["ada", "bob"]
+            assert [lease.owner for lease in leases.all()] == ["ada", "bob"]
 
     run_virtual(main())
 
@@ -94,7 +101,7 @@ def test_a_lease_ends_at_its_time_and_its_ports_are_free() -> None:
             with pytest.raises(RefusedError, match=r"it expired or was released.*`hwd lease list`"):
                 leases.get(mine.id)
             with pytest.raises(RefusedError):
-                leases.check(["ocs1.1"], lease=mine.id)
+                check(leases, ["ocs1.1"], one.clock, lease=mine.id)
             await leases.take(holder="bob", ports=["ocs1.1"], for_s=60)
             assert one.kinds() == [("lease.taken", ""), ("lease.released", "expired"), ("lease.taken", "")]
             assert await one.records.leases.all() == leases.all()
@@ -122,7 +129,7 @@ def test_a_renewed_lease_lasts_from_now() -> None:
             mine = await leases.take(holder="ada", ports=["ocs1.1"], for_s=60)
             await asyncio.sleep(30)
             renewed = await leases.renew(mine.id, for_s=60)
-            assert (renewed.id, renewed.taken_wall_ns) == (mine.id, mine.taken_wall_ns)
+            assert (renewed.id, renewed.since_wall_ns) == (mine.id, mine.since_wall_ns)
             await asyncio.sleep(59)
             assert leases.all() == (renewed,)
             await asyncio.sleep(2)
@@ -156,7 +163,7 @@ def test_one_that_expired_while_no_daemon_ran_is_told_at_the_next_start() -> Non
             await one.stop()
             await asyncio.sleep(100)
             leases = await one.restart()
-            leases.check(["ocs1.1"], lease=None)  # free at once, told or not
+            check(leases, ["ocs1.1"], one.clock)  # free at once, told or not
             await asyncio.sleep(0.1)
             assert one.kinds()[-1] == ("lease.released", "expired")
 
@@ -178,10 +185,10 @@ def test_released_twice_is_told_once() -> None:
 def test_a_lease_that_the_records_did_not_take_blocks_nobody() -> None:
     async def main() -> None:
         async with desk() as one:
-            leases = Leases(store=FullStore(), clock=one.clock, ids=SeededIds(4), sink=one.told.append)
+            leases = Leases(Ledger(), store=FullStore(), clock=one.clock, ids=SeededIds(4), sink=one.told.append)
             with pytest.raises(FailedError, match="disk"):
                 await leases.take(holder="ada", ports=["ocs1.1"], for_s=60)
-            leases.check(["ocs1.1"], lease=None)
+            check(leases, ["ocs1.1"], one.clock)
             assert leases.all() == ()
             assert one.told == []
 

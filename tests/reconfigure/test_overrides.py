@@ -81,7 +81,7 @@ def test_what_another_lease_covers_is_not_made_dark(run_lab: RunLab, port: str) 
 def test_what_a_reconfiguration_holds_is_not_made_dark_until_it_has_ended(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         done = await lab.service.apply(lab.request("ocs1:1A-3B,3A-1B", confirm_within_s=60))
-        with pytest.raises(RefusedError, match=r"ocs1\.1, ocs1\.3: reconfiguration .* has not ended yet"):
+        with pytest.raises(RefusedError, match=r"ocs1\.1, ocs1\.3: reconfiguration .* is under way on it"):
             await lab.service.override("ocs1", ["1B"], "force-blocked", by="ada")
         await lab.service.confirm(str(done["reconfiguration"]))
         await lab.service.override("ocs1", ["1B"], "force-blocked", by="ada")

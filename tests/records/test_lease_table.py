@@ -1,13 +1,17 @@
 """The leases that the records keep."""
 
-from hwd.ports.lease import Lease
+from dataclasses import replace
+
+from hwd.ports import claim
 from hwd.records import Records
 from hwd_drivers.core.offload import InlineOffload
 
 
 async def test_lease_outlives_the_daemon(url: str) -> None:
-    lease = Lease(id="l1", holder="ada", ports=frozenset({"ocs1.3", "h0.eth0"}), taken_wall_ns=1, expires_wall_ns=2_000)
-    longer = Lease(id="l1", holder="ada", ports=lease.ports, taken_wall_ns=1, expires_wall_ns=9_000)
+    lease = claim.lease(
+        id="l1", holder="ada", ports=frozenset({"ocs1.3", "h0.eth0"}), taken_wall_ns=1, expires_wall_ns=2_000
+    )
+    longer = replace(lease, expires_wall_ns=9_000)
     first = Records(url, InlineOffload())
     await first.open()
     await first.leases.save(lease)

@@ -18,15 +18,15 @@ from hwd.config.testbed.testbed import load_testbed
 from hwd.model.action import parse_actions
 from hwd.model.fault import AgentKilled, Clear, ClockStep, Reset, SlowFirmware
 from hwd.model.testbed import Testbed
-from hwd.reconfigure.leases import Leases
-from hwd.records.records import Records
+from hwd.ports.claim import Claim, holder_of
+from hwd.ports.ledger import Ledger
+from hwd.ports.rules import Reason
 from hwd.twin.control import ask, ask_present
 from hwd_agents.sources.kernel.sockets import KeeperRequest, Verb, ask_for_descriptor
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import LinkError
 from hwd_drivers.core.ids import Draws, RandomIds
-from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.devices import registry
 
 pytestmark = pytest.mark.kernel
@@ -51,17 +51,14 @@ class Rack:
         self.process = process
         self.run_dir = run_dir
         self.testbed = testbed
-        self.under_way = {"r1"}
         self.documents: list[Document] = []
         self._told = asyncio.Event()
         self.gateway = Gateway(
             bus=bus, testbed=testbed.name, hosts=tuple(testbed.hosts), clock=clock, ids=RandomIds(), sink=self._take
         )
-        records = Records("sqlite://", InlineOffload())
-        self.leases = Leases(store=records.leases, clock=clock, ids=RandomIds(), sink=self._take)
-        self.settings = HostSettings(
-            self.gateway, testbed, holds=self.leases, under_way=lambda: self.under_way, clock=clock, sink=self._take
-        )
+        ledger = Ledger()
+        ledger.claim(Claim(id="r1", reason=Reason.RUN, owner=holder_of("r1"), ports=frozenset(), run="r1"))
+        self.settings = HostSettings(self.gateway, testbed, ledger, clock=clock, sink=self._take)
 
     @property
     def control(self) -> Path:

@@ -3,16 +3,18 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, TypeVar
 
 import msgspec
 
 from hwd.bus.gateway import Gateway
-from hwd.bus.host_settings.setting_holds import Holds, SettingHolds
+from hwd.bus.host_settings.setting_claims import SettingClaims
 from hwd.model.action import Action
 from hwd.model.testbed import Testbed
-from hwd.ports.hold import Hold
+from hwd.ports.claim import Claim
+from hwd.ports.ledger import Ledger
+from hwd.ports.rules import Reason
 from hwd_agents.wire import Back, Changed, Held, Reply, Restored
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Json, Sink
@@ -33,40 +35,40 @@ log = logging.getLogger(__name__)
 
 
 class HostSettings:
-    """`hwd.playbook.effects.HostActions`.
+    """`hwd.playbook.effects.HostActions`. Also a `Sink`: connections of agents and broker are obstacles to a put-back.
 
-    `under_way` names the runs that are not over. `run` restores the settings of all other runs.
+    `run` restores the settings of all runs that are not active in the ledger.
 
-    From the first `set` until all is restored the ports are reserved in `holds`, so that nobody else can lease them. A
-    put-back waits while somebody else has reserved one of its ports. Each restored setting is reported as `run.host`
-    with the action `put-back`.
+    From the first `set` until all is restored the ports are claimed in the ledger, so that nobody else can lease them.
+    A put-back waits while somebody else has one of its ports. Each restored setting is reported as `run.host` with the
+    action `put-back`.
 
     While a run is under way, `run` sends `hold` to its agents; an agent that gets none for `hold_s` restores the
     settings by itself.
 
     ```
-    settings = HostSettings(gateway, testbed, holds=leases, under_way=lambda: runner.ids, clock=clock, sink=sink)
+    settings = HostSettings(gateway, testbed, ledger, clock=clock, sink=sink)
     tasks.create_task(settings.run())
     await settings.do("k3v9", Action(port=..., setting=Setting.MTU, value=4200))
     await settings.put_back("k3v9")
     ```
     """
 
+    TAKES: ClassVar = ("host.up", "host.down", "bus.up", "bus.down")
+
     def __init__(
         self,
         gateway: Gateway,
         testbed: Testbed,
+        ledger: Ledger,
         *,
-        holds: Holds,
-        under_way: Callable[[], Collection[str]],
         clock: Clock,
         sink: Sink,
-        on_let_go: Callable[[], None] = lambda: None,
         hold_s: float = HOLD_S,
     ) -> None:
         self._gateway = gateway
         self._testbed = testbed
-        self._under_way = under_way
+        self._ledger = ledger
         self._clock = clock
         self._sink = sink
         self._hold_s = hold_s
@@ -76,37 +78,41 @@ class HostSettings:
         )  # (host, run) where something was set, and it was not reported as restored or lost
         self._failures: dict[tuple[str, str], str] = {}
         self._birth_came = asyncio.Event()
-        self._holds = SettingHolds(holds, why=self._why, on_let_go=on_let_go)
+        self._claims = SettingClaims(ledger, clock, why=self._why)
         gateway.on_birth(self._take_birth)
+        ledger.on_release(self._take_release)
+
+    def __call__(self, document: Document) -> None:
+        self._claims.look_again()
 
     @property
-    def left(self) -> tuple[Hold, ...]:
-        """The holds of runs that are over."""
-        alive = set(self._under_way())
-        return tuple(hold for hold in self._holds.all() if hold.run not in alive)
+    def left(self) -> tuple[Claim, ...]:
+        """The claims of runs that are over."""
+        return tuple(claim for claim in self._ledger.all(Reason.SETTINGS) if not self._ledger.is_active(claim.run))
 
-    def kick(self, id: str) -> Hold | None:
-        """Release the ports although something is still set there; None where there is no such hold.
+    def kick(self, id: str) -> Claim | None:
+        """Release the ports although something is still set there; None where there is no such claim.
 
         Raises RefusedError while its run is under way.
 
         The settings are restored all the same when the host is connected and nobody else has reserved the ports.
         """
-        hold = self._holds.get(id)
-        if hold is None:
+        claim = self._claims.get(id)
+        if claim is None:
             return None
-        if hold.run in self._under_way():
-            raise RefusedError(f"{id}: run {hold.run} is under way. End it with `hwd abort {hold.run}`")
-        log.warning("%s; kicked, so others can take %s", hold, ", ".join(sorted(hold.ports)))
-        self._holds.kick(id)
-        ports = list[Json](sorted(hold.ports))
-        self._emit("lease.released", lease=id, holder=f"settings of run {hold.run}", ports=ports, why="kicked")
-        return hold
+        if self._ledger.is_active(claim.run):
+            raise RefusedError(f"{id}: run {claim.run} is under way. End it with `hwd abort {claim.run}`")
+        log.warning("%s; kicked, so others can take them", claim.text(self._clock.wall_ns()))
+        self._claims.kick(id)
+        ports = list[Json](sorted(claim.ports))
+        self._emit("lease.released", lease=id, holder=f"settings of run {claim.run}", ports=ports, why="kicked")
+        return claim
 
     async def run(self) -> None:
         """Restore the settings of runs that are over, at each birth of an agent and every few seconds."""
         while True:
             self._birth_came.clear()
+            self._claims.look_again()
             await asyncio.gather(*(self._renew(host, run) for host, run in self._due_for_hold()))
             for host, run in self._orphans():
                 with self._gateway.containment.of(host, "its settings"), contextlib.suppress(HwdError):
@@ -130,7 +136,7 @@ class HostSettings:
             )
         host = action.port.host
         if self._can_be_asked(host):  # else nothing is sent, and nothing has to be restored
-            self._holds.begin(host, run, str(action.port))
+            self._claims.begin(host, run, str(action.port))
         arguments: dict[str, Any] = {"run": run, **action.to_data(), "for_s": self._hold_s}
         reply = await self._gateway.command(host, "set", arguments, within_s=WITHIN_S)
         changed = _read(host, str(action), reply, Changed)
@@ -143,7 +149,7 @@ class HostSettings:
 
         That is tried again when the host is connected.
         """
-        hosts = [host for host, other in self._holds.keys if other == run]
+        hosts = [host for host, other in self._claims.keys if other == run]
         done = await asyncio.gather(*(self._put_back_at(host, run) for host in hosts), return_exceptions=True)
         failures = [result for result in done if isinstance(result, BaseException)]
         for failure in failures:
@@ -157,14 +163,14 @@ class HostSettings:
 
     async def _put_back_at(self, host: str, run: str) -> None:
         try:
-            with self._holds.putting_back(host, run, set(self._under_way())):
+            with self._claims.putting_back(host, run):
                 began_ns = self._clock.monotonic_ns()
                 reply = await self._gateway.command(host, "put-back", {"run": run}, within_s=WITHIN_S)
                 took_s = (self._clock.monotonic_ns() - began_ns) / 1e9
                 answer = _read(host, f"put back what run {run} set", reply, Restored)
                 for back in answer.back:
                     self._emit_restored(run, host, back, took_s)
-                self._holds.set_remaining(host, run, [f"{host}.{one.port}" for one in answer.left])
+                self._claims.set_remaining(host, run, [f"{host}.{one.port}" for one in answer.left])
                 self._set_by_run.discard((host, run))
             if answer.left:
                 words = "; ".join(f"{one.port} {one.setting}: {one.why}" for one in answer.left)
@@ -177,14 +183,16 @@ class HostSettings:
 
     def _due_for_hold(self) -> list[tuple[str, str]]:
         """(host, run) of runs under way for which a `hold` is due, where the agent can be asked."""
-        alive, now_ns = set(self._under_way()), self._clock.monotonic_ns()
-        for key in [key for key in self._renewed_ns if key not in self._holds.keys]:
+        now_ns = self._clock.monotonic_ns()
+        for key in [key for key in self._renewed_ns if key not in self._claims.keys]:
             del self._renewed_ns[key]
         every_ns = round(min(RENEW_S, self._hold_s / 5) * 1e9)
         return [
             (host, run)
-            for host, run in self._holds.keys
-            if run in alive and self._can_be_asked(host) and now_ns - self._renewed_ns.get((host, run), 0) >= every_ns
+            for host, run in self._claims.keys
+            if self._ledger.is_active(run)
+            and self._can_be_asked(host)
+            and now_ns - self._renewed_ns.get((host, run), 0) >= every_ns
         ]
 
     async def _renew(self, host: str, run: str) -> None:
@@ -231,8 +239,8 @@ class HostSettings:
 
     def _orphans(self) -> list[tuple[str, str]]:
         """(host, run) of runs that are over, where the host's agent can be asked."""
-        alive = set(self._under_way())
-        return [(host, run) for host, run in self._holds.keys if run not in alive and self._can_be_asked(host)]
+        over = (key for key in self._claims.keys if not self._ledger.is_active(key[1]))
+        return [(host, run) for host, run in over if self._can_be_asked(host)]
 
     def _can_be_asked(self, host: str) -> bool:
         """Whether its agent can be asked."""
@@ -244,12 +252,16 @@ class HostSettings:
         found: dict[str, set[str]] = {}
         for held in birth.settings if birth is not None else ():
             found.setdefault(held.run, set()).add(f"{host}.{held.port}")
-        self._holds.take_birth(host, found)
+        self._claims.take_birth(host, found)
         self._birth_came.set()
+
+    def _take_release(self, claim: Claim) -> None:
+        if claim.reason is Reason.RUN:
+            self._claims.look_again()
 
     def _why(self, host: str, run: str) -> str:
         """Why its settings are not restored yet."""
-        if run in self._under_way():
+        if self._ledger.is_active(run):
             return f"run {run} is under way"
         view = self._gateway.hosts()[host]
         if not self._gateway.connected:
@@ -262,6 +274,7 @@ class HostSettings:
         if self._failures.get((host, run)) != why:
             self._failures[host, run] = why
             log.warning("%s: what run %s set is not put back yet: %s", host, run, why)
+        self._claims.look_again()
 
     def _emit_restored(self, run: str, host: str, back: Back, took_s: float) -> None:
         self._emit(

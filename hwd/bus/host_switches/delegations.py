@@ -2,15 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar, Final, Protocol
 
 from hwd.bus.gateway import Gateway
 from hwd.model.testbed import Testbed
+from hwd.ports.claim import Claim
 from hwd.ports.delegation import Delegation, DelegationState
-from hwd.ports.hold import HeldFor, Hold
+from hwd.ports.ledger import Ledger
+from hwd.ports.rules import Reason
 from hwd_agents.wire import Birth, SwitchNote
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Json, Sink
@@ -34,12 +35,6 @@ class DelegationStore(Protocol):
     async def all(self) -> tuple[Delegation, ...]: ...
 
     async def save(self, delegation: Delegation) -> None: ...
-
-
-class Holds(Protocol):
-    """Reserves ports: `hwd.reconfigure.leases`."""
-
-    def hold(self, hold: Hold) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +63,7 @@ class Delegations:
         testbed: Testbed,
         *,
         store: DelegationStore,
+        ledger: Ledger,
         clock: Clock,
         sink: Sink,
         on_answer: OnAnswer,
@@ -76,6 +72,7 @@ class Delegations:
         self._owners = {name: one.owner for name, one in testbed.switches.items() if one.owner is not None}
         self._testbed = testbed
         self._store = store
+        self._ledger = ledger
         self._clock = clock
         self._sink = sink
         self._on_answer = on_answer
@@ -90,21 +87,11 @@ class Delegations:
         """Hosts to update: those with news, and those whose agent could not be asked."""
         gateway.on_birth(self._has_news)
 
-    async def load(self, holds: Holds) -> None:
-        """Read the stored leases, and reserve the ports of all switches of hosts, so that nobody can lease them."""
+    async def load(self) -> None:
+        """Read the stored leases, and claim the ports of all switches of hosts, so that nobody can lease them."""
         self._leases = {one.switch: one for one in await self._store.all() if one.switch in self._owners}
-        for name, host in self._owners.items():
-            words = f"switch {name} belongs to host {host}, which alone sets it: hwd-agent select {name}:... on {host}"
-            ends = self._testbed.ends_of(name)
-            holds.hold(
-                Hold(
-                    id=name,
-                    held_for=HeldFor.DELEGATION,
-                    ports=frozenset(f"{name}.{end.port}" for end in ends),
-                    run=None,
-                    words=partial(_words, words),
-                )
-            )
+        for name in self._owners:
+            self._claim(name)
 
     def get(self, switch: str) -> Delegation | None:
         """The last lease of a switch, in force or taken back; None where there was none, or it is no host's."""
@@ -290,6 +277,21 @@ class Delegations:
         """Store a lease before anybody is informed of it, so that no epoch is granted twice."""
         await self._store.save(lease)
         self._leases[lease.switch] = lease
+        self._claim(lease.switch)
+
+    def _claim(self, switch: str) -> None:
+        """Claim the ports of a switch for its host, under the present epoch; also before the first."""
+        lease = self._leases.get(switch)
+        self._ledger.claim(
+            Claim(
+                id=switch,
+                reason=Reason.DELEGATION,
+                owner=self._owners[switch],
+                ports=frozenset(f"{switch}.{end.port}" for end in self._testbed.ends_of(switch)),
+                epoch=None if lease is None else lease.epoch,
+                why="" if lease is None else lease.why,
+            )
+        )
 
     def _emit_lease(self, kind: str, lease: Delegation, **more: Json) -> None:
         data: dict[str, Json] = {
@@ -307,7 +309,3 @@ class Delegations:
 
     def _emit(self, kind: str, data: dict[str, Json]) -> None:
         self._sink(Document(kind=kind, at_ns=self._clock.monotonic_ns(), wall_ns=self._clock.wall_ns(), data=data))
-
-
-def _words(text: str, ports: Sequence[str]) -> str:
-    return f"{', '.join(ports)}: {text}"

@@ -32,7 +32,7 @@ from hwd.model.action import parse_actions, parse_settings
 from hwd.model.fault import check_fault, parse_fault
 from hwd.model.instant import InstantName
 from hwd.model.testbed import Testbed
-from hwd.ports.claims import all_ports, leasable
+from hwd.ports.testbed_ports import all_ports, leasable
 from hwd.topology.generate import GENERATORS
 from hwd_drivers.core.errors import ConfigError, RefusedError
 

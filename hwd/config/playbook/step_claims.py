@@ -9,7 +9,7 @@ from hwd.config.testbed.wanted_state import WantedState
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.state import crossconnect_ports
 from hwd.model.fault import Fault
-from hwd.ports.claims import all_ports, ports_of
+from hwd.ports.testbed_ports import all_ports, ports_of
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.switching.moves import ApplyMode
 

@@ -14,6 +14,9 @@ from hwd.bus.host_settings.run_settings import AGAIN_S, HOLD_S, RENEW_S, HostSet
 from hwd.model.action import Action
 from hwd.model.kinds import check
 from hwd.model.testbed import NicPortId, Setting, Testbed
+from hwd.ports.claim import Claim, holder_of
+from hwd.ports.ledger import Asker, Ledger
+from hwd.ports.rules import PortAction, Reason
 from hwd.reconfigure.leases import Leases
 from hwd.records.records import Records
 from hwd_agents.bus.memory import MemoryBroker, MemoryBus
@@ -40,6 +43,20 @@ TESTBED = Testbed(
 )
 
 
+class ActiveRuns:
+    """The active runs, which `hwd.playbook.runs` has in the ledger."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def add(self, run: str) -> None:
+        self._ledger.claim(Claim(id=run, reason=Reason.RUN, owner=holder_of(run), ports=frozenset(), run=run))
+
+    def clear(self) -> None:
+        for claim in self._ledger.all(Reason.RUN):
+            self._ledger.release(Reason.RUN, claim.id)
+
+
 class Lab:
     """Two hosts with their agents, the gateway and its settings, each of which can die and live again."""
 
@@ -52,7 +69,6 @@ class Lab:
         self.dialer = MemoryDialer(MemoryNet(nodes=self.nodes))
         self.hosts = {name: PlayedHost(name) for name in HOSTS}
         self.disks = {name: (MemoryDisk(), MemoryDisk()) for name in HOSTS}
-        self.under_way: set[str] = set()
         self.documents: list[Document] = []
         self.lives: dict[str, asyncio.Task[None]] = {}
         self.records = Records("sqlite://", InlineOffload())
@@ -93,7 +109,10 @@ class Lab:
         self.lives[name] = asyncio.create_task(self.nodes.run_in_node(name, live()))
 
     def start_daemon(self) -> None:
-        self.leases = Leases(store=self.records.leases, clock=self.clock, ids=self._ids, sink=self._take)
+        self.ledger = Ledger()
+        self.ledger.on_release(self._take_release)
+        self.under_way = ActiveRuns(self.ledger)
+        self.leases = Leases(self.ledger, store=self.records.leases, clock=self.clock, ids=self._ids, sink=self._take)
         self.gateway = Gateway(
             bus=MemoryBus(self.broker, "daemon", self.clock),
             testbed="lab",
@@ -102,15 +121,7 @@ class Lab:
             ids=self._ids,
             sink=self._take,
         )
-        self.settings = HostSettings(
-            self.gateway,
-            TESTBED,
-            holds=self.leases,
-            under_way=lambda: self.under_way,
-            clock=self.clock,
-            sink=self._take,
-            on_let_go=self._take_let_go,
-        )
+        self.settings = HostSettings(self.gateway, TESTBED, self.ledger, clock=self.clock, sink=self._take)
 
         async def live() -> None:
             async with asyncio.TaskGroup() as tasks:
@@ -153,12 +164,18 @@ class Lab:
     def held_ports(self) -> list[tuple[str | None, list[str]]]:
         return [(hold.run, sorted(hold.ports)) for hold in self.settings.left]
 
-    def _take_let_go(self) -> None:
-        self.let_go.append(tuple(hold.id for hold in self.settings.left))
+    def check(self, *ports: str, lease: str | None = None, run: str | None = None) -> None:
+        self.ledger.check(Asker(lease=lease, run=run), ports, PortAction.CHANGE, now_wall_ns=self.clock.wall_ns())
+
+    def _take_release(self, claim: Claim) -> None:
+        if claim.reason is Reason.SETTINGS:
+            self.let_go.append(tuple(one.id for one in self.settings.left))
         self._told.set()
 
     def _take(self, document: Document) -> None:
         check(document)
+        if document.kind in HostSettings.TAKES:
+            self.settings(document)
         self.documents.append(document)
         self._told.set()
 
@@ -420,16 +437,18 @@ def test_port_that_a_run_has_set_is_nobody_elses_until_it_is_put_back() -> None:
     async def body(lab: Lab) -> None:
         lab.under_way.add("r1")
         await lab.settings.do("r1", mtu("h0", 4200))
-        with pytest.raises(RefusedError, match=r"settings of run r1 .* on h0\.eth0: run r1 is under way"):
+        with pytest.raises(
+            RefusedError, match=r"h0\.eth0: settings of run r1 are not put back yet: run r1 is under way"
+        ):
             await lab.leases.take(holder="ada", ports=["h0.eth0", "h1.eth0"], for_s=60)
-        lab.leases.check(["h0.eth0"], lease=None, run="r1")
+        lab.check("h0.eth0", run="r1")
         own = await lab.leases.take(holder="run r1", ports=["h0.eth0"], for_s=60, lasting=False)
-        lab.leases.check(["h0.eth0"], lease=own.id)
+        lab.check("h0.eth0", lease=own.id)
         await lab.leases.release(own.id)
         with pytest.raises(RefusedError, match=r"settings of run r1"):
             await lab.settings.do("r2", mtu("h0", 9000))
         await lab.settings.put_back("r1")
-        assert (await lab.leases.take(holder="ada", ports=["h0.eth0"], for_s=60)).holder == "ada"
+        assert (await lab.leases.take(holder="ada", ports=["h0.eth0"], for_s=60)).owner == "ada"
         with pytest.raises(RefusedError, match=r"h0\.eth0: leased to ada"):
             await lab.settings.do("r1", mtu("h0", 4200))
         assert lab.mtu("h0") == 1500
@@ -448,16 +467,37 @@ def test_port_of_a_host_that_is_away_is_held_until_it_is_put_back() -> None:
             await lab.settings.put_back("r1")
         lab.under_way.clear()
         assert lab.held_ports() == [("r1", ["h0.eth0"])]
-        why = (
-            r"settings of run r1 are not put back yet on h0\.eth0: its agent is down.* `hwd lease kick settings-r1-h0`"
-        )
+        why = r"h0\.eth0: settings of run r1 are not put back yet: its agent is down.* `hwd lease kick settings-r1-h0`"
         with pytest.raises(RefusedError, match=why):
             await lab.leases.take(holder="ada", ports=["h0.eth0"], for_s=60)
-        assert (await lab.leases.take(holder="ada", ports=["h1.eth0"], for_s=60)).holder == "ada"
+        assert (await lab.leases.take(holder="ada", ports=["h1.eth0"], for_s=60)).owner == "ada"
         lab.start_agent("h0")
         await lab.until(lambda: not lab.held_ports())
         assert (lab.mtu("h0"), lab.let_go[-1]) == (1500, ())
         await lab.leases.take(holder="ada", ports=["h0.eth0"], for_s=60)
+
+    play(body)
+
+
+def test_refusal_says_what_the_put_back_waits_for_now() -> None:
+    async def body(lab: Lab) -> None:
+        lab.under_way.add("r1")
+        await lab.settings.do("r1", mtu("h0", 4200))
+        lab.kill("h0")
+        await lab.until(lambda: not lab.gateway.hosts()["h0"].up)
+        text = "h0.eth0: settings of run r1 are not put back yet: "
+
+        async def refused() -> str:
+            await asyncio.sleep(0.1)
+            with pytest.raises(RefusedError) as raised:
+                lab.check("h0.eth0")
+            return str(raised.value)
+
+        assert (await refused()).startswith(text + "run r1 is under way. ")
+        lab.under_way.clear()
+        assert (await refused()).startswith(text + "its agent is down: ")
+        lab.broker.stop()
+        assert (await refused()).startswith(text + "the broker is not connected")
 
     play(body)
 
@@ -474,7 +514,7 @@ def test_the_next_daemon_holds_the_ports_of_settings_in_birth_messages() -> None
         lab.start_agent("h1")
         await lab.until(lab.held_ports)
         assert lab.held_ports() == [("r1", ["h0.eth0"])]
-        with pytest.raises(RefusedError, match=r"settings of run r1 are not put back yet on h0\.eth0"):
+        with pytest.raises(RefusedError, match=r"h0\.eth0: settings of run r1 are not put back yet: "):
             await lab.leases.take(holder="ada", ports=["h0.eth0"], for_s=60)
         lab.start_agent("h0")
         await lab.until(lambda: not lab.held_ports())
@@ -494,9 +534,9 @@ def test_what_is_found_set_under_a_lease_waits_for_its_end() -> None:
         await lab.until(lab.held_ports)
         await asyncio.sleep(60)
         assert lab.mtu("h0") == 4200, "it is ada's port"
-        lab.leases.check(["h0.eth0"], lease=theirs.id)
+        lab.check("h0.eth0", lease=theirs.id)
         with pytest.raises(RefusedError, match=rf"h0\.eth0: leased to ada \({theirs.id}\)"):
-            lab.leases.check(["h0.eth0"], lease=None)
+            lab.check("h0.eth0")
         await lab.leases.release(theirs.id)
         with pytest.raises(RefusedError, match=r"settings of run r1 .*what run r1 set waits: h0\.eth0: leased to ada"):
             await lab.leases.take(holder="bob", ports=["h0.eth0"], for_s=60)
@@ -541,7 +581,7 @@ def test_host_that_was_never_asked_holds_nothing() -> None:
         with pytest.raises(LinkError):
             await lab.settings.do("r1", mtu("h0", 4200))
         await lab.settings.put_back("r1")
-        assert (await lab.leases.take(holder="ada", ports=["h0.eth0"], for_s=60)).holder == "ada"
+        assert (await lab.leases.take(holder="ada", ports=["h0.eth0"], for_s=60)).owner == "ada"
 
     play(body)
 

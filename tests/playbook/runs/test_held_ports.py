@@ -64,7 +64,7 @@ def test_run_waits_for_what_the_one_before_left_set(in_lab: InLab) -> None:
     async def test(lab: Lab) -> None:
         first = await left_behind(lab)
         second, third = await lab.start(*ALL, "wait: {for_s: 60}"), await lab.start(*ELSEWHERE)
-        why = f"settings of run {first} are not put back yet on h0.eth0: its agent is down"
+        why = f"h0.eth0: settings of run {first} are not put back yet: its agent is down"
         (waits_for,) = (await lab.state(second))["waits_for"]
         assert waits_for.startswith(why)
         (held,) = lab.service.held()
@@ -93,7 +93,9 @@ def test_port_that_a_run_without_a_lease_has_set_cannot_be_leased(in_lab: InLab)
     async def test(lab: Lab) -> None:
         run = await lab.start(*SET)
         await until(lab, "run.host", action="autoneg")
-        with pytest.raises(RefusedError, match=rf"settings of run {run} .* on h0\.eth0: run {run} is under way"):
+        with pytest.raises(
+            RefusedError, match=rf"h0\.eth0: settings of run {run} are not put back yet: run {run} is under way"
+        ):
             await lab.service.take_lease(holder="ada", ports=["h0.eth0"], for_s=60)
         assert (await lab.ended(run))["state"] == "succeeded"
         assert (await lab.service.take_lease(holder="ada", ports=["h0.eth0"], for_s=60))["holder"] == "ada"
@@ -120,7 +122,7 @@ def test_the_next_daemon_holds_the_ports_of_settings_that_hosts_report(in_lab: I
         await lab.next_life()
         await asyncio.sleep(60.0)
         (waits_for,) = (await lab.state(second))["waits_for"]
-        assert waits_for.startswith(f"settings of run {first} are not put back yet on h0.eth0: its agent is down")
+        assert waits_for.startswith(f"h0.eth0: settings of run {first} are not put back yet: its agent is down")
         lab.world.start_agent("h0")
         assert (await lab.ended(second))["state"] == "succeeded"
         assert order(lab)[-2:] == [("run.host", first), ("run.started", second)]

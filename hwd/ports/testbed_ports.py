@@ -1,23 +1,10 @@
-"""Lease rules: which ports a change needs, and who else leases them."""
+"""The ports of a testbed by their names, and those that links need."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from hwd.fabric.state import crossconnect_ports
 from hwd.model.link import Link, RoutedLink
 from hwd.model.testbed import Testbed
-from hwd.ports.lease import Lease
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conflict:
-    """Ports that somebody else leases."""
-
-    lease: Lease
-    ports: frozenset[str]
-
-    def __str__(self) -> str:
-        return f"{', '.join(sorted(self.ports))}: leased to {self.lease.holder} ({self.lease.id})"
 
 
 def all_ports(testbed: Testbed) -> frozenset[str]:
@@ -47,13 +34,3 @@ def ports_of(links: Iterable[RoutedLink], dark: Iterable[Link] = ()) -> frozense
     routed = tuple(links)
     ends = {str(end) for link in [*(link.link for link in routed), *dark] for end in link.ends}
     return crossconnect_ports(one for link in routed for one in link.crossconnects) | ends
-
-
-def conflicts(leases: Iterable[Lease], ports: frozenset[str], *, holder: str, now_wall_ns: int) -> tuple[Conflict, ...]:
-    """Leases in force of holders other than `holder` that cover some of `ports`, oldest first."""
-    found = [
-        Conflict(lease=lease, ports=taken)
-        for lease in leases
-        if lease.holder != holder and lease.expires_wall_ns > now_wall_ns and (taken := ports & lease.ports)
-    ]
-    return tuple(sorted(found, key=lambda conflict: (conflict.lease.taken_wall_ns, conflict.lease.id)))

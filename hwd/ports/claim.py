@@ -1,0 +1,79 @@
+"""Claims: ports that somebody has, with the reason."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from hwd.ports.rules import ROWS, Reason
+
+_RUN: Final = "run "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What `owner` has on `ports`, and why. `id` is what commands name; a reason has one claim of an id.
+
+    A port is `ocs1.3` (both sides of a switch port) or `h0.eth0`. Times are unix times, so that they survive a restart
+    of the daemon; `expires_wall_ns` None: only its owner ends it. `epoch`: that of a delegation, None before the first
+    grant. `run`: the run that it belongs to.
+
+    `relies_on`: ports that it does not change and that must not change under it. `switches`: those that it uses;
+    `whole`: nobody else may use them at all. `what`: what it is for; `why`: why it is not free yet, both in words.
+    """
+
+    id: str
+    reason: Reason
+    owner: str
+    ports: frozenset[str]
+    run: str | None = None
+    since_wall_ns: int = 0
+    expires_wall_ns: int | None = None
+    epoch: int | None = None
+    relies_on: frozenset[str] = frozenset()
+    switches: frozenset[str] = frozenset()
+    whole: bool = False
+    what: str = ""
+    why: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.reason} {self.id} of {self.owner} on {len(self.ports)} ports"
+
+    def is_in_force(self, now_wall_ns: int) -> bool:
+        return self.expires_wall_ns is None or self.expires_wall_ns > now_wall_ns
+
+    def left_s(self, now_wall_ns: int) -> float:
+        """Seconds to its expiry; infinite without one."""
+        return float("inf") if self.expires_wall_ns is None else (self.expires_wall_ns - now_wall_ns) / 1e9
+
+    def text(self, now_wall_ns: int, ports: Iterable[str] | None = None) -> str:
+        """The one text of a refusal: which ports, by default all; whose they are, until when, and what to do next."""
+        return f"{', '.join(sorted(self.ports if ports is None else ports))}: {self.says(now_wall_ns)}"
+
+    def says(self, now_wall_ns: int) -> str:
+        """As `text`, without the ports."""
+        return ROWS[self.reason].says.format(
+            id=self.id, owner=self.owner, run=self.run, what=self.what, why=self.why, left_s=self.left_s(now_wall_ns)
+        )
+
+
+def lease(*, id: str, holder: str, ports: frozenset[str], taken_wall_ns: int, expires_wall_ns: int) -> Claim:
+    """A lease; that of the holder `run k3v9` belongs to run k3v9."""
+    return Claim(
+        id=id,
+        reason=Reason.LEASE,
+        owner=holder,
+        ports=ports,
+        run=run_of(holder),
+        since_wall_ns=taken_wall_ns,
+        expires_wall_ns=expires_wall_ns,
+    )
+
+
+def run_of(holder: str) -> str | None:
+    """The run that a holder of leases is, None for anybody else."""
+    return holder.removeprefix(_RUN) if holder.startswith(_RUN) else None
+
+
+def holder_of(run: str) -> str:
+    """The name of a run as a holder of leases."""
+    return f"{_RUN}{run}"

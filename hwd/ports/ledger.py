@@ -1,0 +1,130 @@
+"""The ledger: every claim on a port, and the one question that everything asks before it touches ports.
+
+ledger.check(Asker(lease="l7"), {"ocs1.3"}, PortAction.CHANGE, now_wall_ns=clock.wall_ns())
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from hwd.ports.claim import Claim
+from hwd.ports.rules import ROWS, Pass, PortAction, Reason
+from hwd_drivers.core.errors import RefusedError
+
+NOT_IN_FORCE = (
+    "not in force; it expired or was released. "
+    "See those in force with `hwd lease list`, or take a new one with `hwd lease take`"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asker:
+    """Who asks: the lease that it acts under, its run, the reconfiguration that it is.
+
+    `switches`: those that it uses; `whole`: it wants them for itself alone.
+    """
+
+    lease: str | None = None
+    run: str | None = None
+    reconfiguration: str | None = None
+    switches: frozenset[str] = frozenset()
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why somebody may not: `claim` has `ports`, or whole switches. None: the asker's own lease is over."""
+
+    claim: Claim | None
+    ports: frozenset[str]
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Ledger:
+    """Owns all claims. Neither time nor storage is its business: `now_wall_ns` is given, and others store leases."""
+
+    def __init__(self) -> None:
+        self._claims: dict[Reason, dict[str, Claim]] = {reason: {} for reason in Reason}
+        self._watchers: list[Callable[[Claim], None]] = []
+
+    # --- claims
+
+    def claim(self, claim: Claim) -> None:
+        """Add a claim, or replace that of the same reason and id. Ask with `may` before, where it is not a fact."""
+        self._claims[claim.reason][claim.id] = claim
+
+    def release(self, reason: Reason, id: str) -> Claim | None:
+        """Remove a claim; returns it, None where there is none."""
+        claim = self._claims[reason].pop(id, None)
+        if claim is not None:
+            for call in self._watchers:
+                call(claim)
+        return claim
+
+    def get(self, reason: Reason, id: str) -> Claim | None:
+        return self._claims[reason].get(id)
+
+    def all(self, *reasons: Reason) -> tuple[Claim, ...]:
+        """The claims of these reasons, in the order in which they came."""
+        return tuple(claim for reason in reasons for claim in self._claims[reason].values())
+
+    def is_active(self, run: str | None) -> bool:
+        """Whether a run is active: whether it has a claim as a run."""
+        return run in self._claims[Reason.RUN]
+
+    def is_left_open(self, run: str) -> bool:
+        """Whether a reconfiguration of a run was cut off, and is neither undone nor given up."""
+        return any(claim.run == run for claim in self.all(Reason.CUT_OFF, Reason.IN_DOUBT))
+
+    def on_release(self, call: Callable[[Claim], None]) -> None:
+        """Call `call` with each claim that is released."""
+        self._watchers.append(call)
+
+    # --- the question
+
+    def may(self, asker: Asker, ports: Iterable[str], action: PortAction, *, now_wall_ns: int) -> Refusal | None:
+        """Whether `asker` may do `action` on `ports`: None, or the first of the refusals."""
+        return next(self.refusals(asker, ports, action, now_wall_ns=now_wall_ns), None)
+
+    def check(self, asker: Asker, ports: Iterable[str], action: PortAction, *, now_wall_ns: int) -> None:
+        """As `may`; raises RefusedError with the text of the refusal."""
+        if (refusal := self.may(asker, ports, action, now_wall_ns=now_wall_ns)) is not None:
+            raise RefusedError(str(refusal))
+
+    def refusals(
+        self, asker: Asker, ports: Iterable[str], action: PortAction, *, now_wall_ns: int
+    ) -> Iterator[Refusal]:
+        """All refusals, by reason and age."""
+        wanted, covered = frozenset(ports), frozenset[str]()
+        if asker.lease is not None:
+            own = self.get(Reason.LEASE, asker.lease)
+            if own is None or not own.is_in_force(now_wall_ns):
+                yield Refusal(claim=None, ports=frozenset(), text=f"lease {asker.lease}: {NOT_IN_FORCE}")
+                return
+            covered = own.ports
+        for reason, row in ROWS.items():
+            if (rule := row.bars.get(action)) is None:
+                continue
+            for claim in sorted(self._claims[reason].values(), key=lambda one: one.since_wall_ns):
+                if not claim.is_in_force(now_wall_ns) or self._passes(rule.passes, asker, claim):
+                    continue
+                taken = _whole_switches(asker, claim) if rule.whole else frozenset[str]()
+                taken = taken or wanted & (claim.ports | claim.relies_on if rule.whole else claim.ports)
+                if taken := taken - covered if Pass.COVERED in rule.passes else taken:
+                    yield Refusal(claim=claim, ports=taken, text=claim.text(now_wall_ns, taken))
+
+    def _passes(self, passes: Pass, asker: Asker, claim: Claim) -> bool:
+        is_active = self.is_active(claim.run)
+        return (
+            (Pass.ITSELF in passes and claim.id in (asker.lease, asker.reconfiguration))
+            or (Pass.ITS_RUN in passes and claim.run is not None and claim.run == asker.run)
+            or (Pass.RUN_IS_OVER in passes and not is_active)
+            or (Pass.RUN_IS_ACTIVE in passes and is_active)
+        )
+
+
+def _whole_switches(asker: Asker, claim: Claim) -> frozenset[str]:
+    """Switches that both use, where one of them wants them whole."""
+    return asker.switches & claim.switches if asker.whole or claim.whole else frozenset()

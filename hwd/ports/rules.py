@@ -1,0 +1,146 @@
+"""The rules of the ledger: for each reason of a claim, what it bars, who passes it, and the text of its refusal.
+
+A new rule is a line of `ROWS`; a new reason is a member of `Reason` and a row.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Flag, StrEnum, auto
+from typing import Final
+
+
+class Reason(StrEnum):
+    """Why somebody has ports. A refusal names the first one of this order."""
+
+    LEASE = "lease"
+    """A person, a job or a run asked for them, until a time."""
+    RECONFIGURATION = "reconfiguration"
+    """A reconfiguration in progress changes them, or may roll them back."""
+    CUT_OFF = "cut-off"
+    """A reconfiguration was cut off, and is neither undone nor finished yet."""
+    IN_DOUBT = "in-doubt"
+    """A damaged journal does not tell whether a reconfiguration had ended; an operator has to decide."""
+    DELEGATION = "delegation"
+    """They belong to a switch of a host, which alone sets it, under an epoch."""
+    SETTINGS = "settings"
+    """A run has changed settings of these NIC ports, and they are not restored."""
+    RUN = "run"
+    """A run in progress may use them: other runs wait in the queue, nobody else does."""
+
+
+class PortAction(StrEnum):
+    """What somebody wants to do on ports."""
+
+    LEASE = "lease"
+    """Take a lease."""
+    RELY = "rely"
+    """Plan light over them in a reconfiguration, whether or not they change."""
+    CHANGE = "change"
+    """Change the light that passes them by a reconfiguration."""
+    OVERRIDE = "override"
+    """Hold fibre ends dark, or release them, outside of a reconfiguration."""
+    SET = "set"
+    """Change a setting of a NIC port."""
+    PUT_BACK = "put-back"
+    """Restore settings of NIC ports that a run has changed."""
+    FAULT = "fault"
+    """Set or clear a fault of a twin."""
+    START = "start"
+    """Start a run that may use them."""
+
+
+class Pass(Flag):
+    """Who may act in spite of a claim."""
+
+    NOBODY = 0
+    ITSELF = auto()
+    """Who acts under this lease, or is this reconfiguration."""
+    ITS_RUN = auto()
+    """The run of the claim."""
+    COVERED = auto()
+    """Who acts under a lease that covers the ports."""
+    RUN_IS_OVER = auto()
+    """Everybody, when the run of the claim has ended."""
+    RUN_IS_ACTIVE = auto()
+    """Everybody, while the run of the claim is active."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """How a reason bars an action. `whole`: the ports and whole switches that the claim relies on count too."""
+
+    passes: Pass = Pass.NOBODY
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What the claims of a reason bar. An action without a rule is not barred.
+
+    `says`: whose the ports are, until when, and what to do next, with the fields of a claim and `left_s`.
+    """
+
+    says: str
+    bars: Mapping[PortAction, Rule] = field(default_factory=dict)
+
+
+_ALL = Rule()
+_NOT_UNDONE: Final = {
+    PortAction.LEASE: _ALL,
+    PortAction.RELY: Rule(whole=True),
+    PortAction.CHANGE: _ALL,
+    PortAction.OVERRIDE: _ALL,
+    PortAction.SET: Rule(passes=Pass.ITS_RUN),
+    PortAction.PUT_BACK: Rule(passes=Pass.ITS_RUN),
+}
+
+ROWS: Final[Mapping[Reason, Row]] = {
+    Reason.LEASE: Row(
+        says="leased to {owner} ({id}) for another {left_s:.0f} s. Wait, ask {owner} to release it, "
+        "or act under it with --lease {id} if it is yours",
+        bars={
+            PortAction.LEASE: _ALL,
+            PortAction.CHANGE: Rule(passes=Pass.ITSELF),
+            PortAction.OVERRIDE: Rule(passes=Pass.ITSELF),
+            PortAction.SET: Rule(passes=Pass.ITS_RUN),
+            PortAction.PUT_BACK: Rule(passes=Pass.ITS_RUN),
+            PortAction.FAULT: Rule(passes=Pass.ITSELF | Pass.ITS_RUN),
+        },
+    ),
+    Reason.RECONFIGURATION: Row(
+        says="reconfiguration {id} is under way on it. `hwd confirm {id}` or `hwd rollback {id}` ends it",
+        bars={
+            PortAction.LEASE: _ALL,
+            PortAction.RELY: Rule(passes=Pass.ITSELF, whole=True),
+            PortAction.CHANGE: Rule(passes=Pass.ITSELF),
+            PortAction.OVERRIDE: Rule(whole=True),
+            PortAction.SET: Rule(passes=Pass.ITS_RUN),
+            PortAction.PUT_BACK: Rule(passes=Pass.ITS_RUN),
+        },
+    ),
+    Reason.CUT_OFF: Row(
+        says="reconfiguration {id} ({what}) was cut off and is not undone yet: {why}. "
+        "It is tried again and again; `hwd give-up {id}` leaves it as it is",
+        bars=_NOT_UNDONE,
+    ),
+    Reason.IN_DOUBT: Row(says="{id} ({what}): {why}", bars=_NOT_UNDONE),
+    Reason.DELEGATION: Row(
+        says="switch {id} belongs to host {owner}, which alone sets it: hwd-agent select {id}:... on {owner}",
+        bars={PortAction.LEASE: _ALL, PortAction.CHANGE: _ALL, PortAction.OVERRIDE: _ALL, PortAction.SET: _ALL},
+    ),
+    Reason.SETTINGS: Row(
+        says="settings of run {run} are not put back yet: {why}. They are put back by themselves as soon as that is "
+        "possible; where it never will be, `hwd lease kick {id}` frees the ports as they are",
+        bars={
+            PortAction.LEASE: Rule(passes=Pass.ITS_RUN),
+            PortAction.CHANGE: Rule(passes=Pass.ITS_RUN | Pass.COVERED),
+            PortAction.OVERRIDE: Rule(passes=Pass.ITS_RUN | Pass.COVERED),
+            PortAction.SET: Rule(passes=Pass.ITS_RUN),
+            PortAction.PUT_BACK: Rule(passes=Pass.ITS_RUN | Pass.RUN_IS_OVER),
+            PortAction.START: Rule(passes=Pass.RUN_IS_ACTIVE),
+        },
+    ),
+    Reason.RUN: Row(
+        says="run {run} is under way. Wait, or end it with `hwd abort {run}`", bars={PortAction.START: _ALL}
+    ),
+}

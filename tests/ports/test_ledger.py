@@ -1,0 +1,249 @@
+"""The one question of the ledger: who may do what on which ports, and what the refusal says."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hwd.ports.claim import Claim, holder_of, lease
+from hwd.ports.ledger import Asker, Ledger
+from hwd.ports.rules import ROWS, PortAction, Reason
+from hwd_drivers.core.errors import RefusedError
+
+S = 10**9
+NOW = 1_000 * S
+PORT = "h0.eth0"
+SOMEBODY = Asker()
+RUN = Asker(run="r1")
+
+
+def claim(reason: Reason, id: str = "x1", *ports: str, run: str | None = None, **fields: str | bool) -> Claim:
+    made = Claim(id=id, reason=reason, owner=holder_of(run) if run else "ben", ports=frozenset(ports or {PORT}))
+    return replace(made, run=run, **fields)  # type: ignore[arg-type]
+
+
+def leased(id: str = "l1", holder: str = "ada", *ports: str, taken_s: int = 900, expires_s: int = 1_060) -> Claim:
+    return lease(
+        id=id,
+        holder=holder,
+        ports=frozenset(ports or {PORT}),
+        taken_wall_ns=taken_s * S,
+        expires_wall_ns=expires_s * S,
+    )
+
+
+def ledger_of(*claims: Claim) -> Ledger:
+    ledger = Ledger()
+    for one in claims:
+        ledger.claim(one)
+    return ledger
+
+
+def refused(ledger: Ledger, asker: Asker, action: PortAction, *ports: str) -> str:
+    """The text of the refusal, empty where there is none."""
+    refusal = ledger.may(asker, ports or (PORT,), action, now_wall_ns=NOW)
+    return "" if refusal is None else str(refusal)
+
+
+TEXTS = {
+    Reason.LEASE: (
+        leased(),
+        "h0.eth0: leased to ada (l1) for another 60 s. Wait, ask ada to release it, "
+        "or act under it with --lease l1 if it is yours",
+    ),
+    Reason.RECONFIGURATION: (
+        claim(Reason.RECONFIGURATION),
+        "h0.eth0: reconfiguration x1 is under way on it. `hwd confirm x1` or `hwd rollback x1` ends it",
+    ),
+    Reason.CUT_OFF: (
+        claim(Reason.CUT_OFF, what="one pair", why="ocs1: no answer"),
+        "h0.eth0: reconfiguration x1 (one pair) was cut off and is not undone yet: ocs1: no answer. "
+        "It is tried again and again; `hwd give-up x1` leaves it as it is",
+    ),
+    Reason.IN_DOUBT: (
+        claim(Reason.IN_DOUBT, what="one pair", why="the journal was damaged"),
+        "h0.eth0: x1 (one pair): the journal was damaged",
+    ),
+    Reason.DELEGATION: (
+        claim(Reason.DELEGATION, "sel"),
+        "h0.eth0: switch sel belongs to host ben, which alone sets it: hwd-agent select sel:... on ben",
+    ),
+    Reason.SETTINGS: (
+        claim(Reason.SETTINGS, "settings-r9-h0", run="r9", why="its agent is down"),
+        "h0.eth0: settings of run r9 are not put back yet: its agent is down. They are put back by themselves as soon "
+        "as that is possible; where it never will be, `hwd lease kick settings-r9-h0` frees the ports as they are",
+    ),
+    Reason.RUN: (
+        claim(Reason.RUN, "r9", run="r9"),
+        "h0.eth0: run r9 is under way. Wait, or end it with `hwd abort r9`",
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_each_reason_says_what_whose_until_when_and_what_to_do(reason: Reason) -> None:
+    made, text = TEXTS[reason]
+    action = PortAction.START if reason is Reason.RUN else PortAction.LEASE
+    with pytest.raises(RefusedError) as raised:
+        ledger_of(made).check(SOMEBODY, [PORT, "h1.eth0"], action, now_wall_ns=NOW)
+    assert str(raised.value) == text
+
+
+# what a stranger is refused, by reason
+BARRED = {
+    Reason.LEASE: "lease change override set put-back fault",
+    Reason.RECONFIGURATION: "lease rely change override set put-back",
+    Reason.CUT_OFF: "lease rely change override set put-back",
+    Reason.IN_DOUBT: "lease rely change override set put-back",
+    Reason.DELEGATION: "lease change override set",
+    Reason.SETTINGS: "lease change override set start",
+    Reason.RUN: "start",
+}
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_stranger_is_refused_what_the_reason_bars_and_nothing_else(reason: Reason) -> None:
+    ledger = ledger_of(TEXTS[reason][0])
+    found = [action for action in PortAction if refused(ledger, Asker(run="r1"), action)]
+    assert found == [PortAction(name) for name in BARRED[reason].split()]
+    assert not any(refused(ledger, Asker(run="r1"), action, "h0.eth1", "ocs1.3") for action in PortAction)
+
+
+def test_reconfiguration_under_a_lease_passes_it_and_no_other() -> None:
+    ledger = ledger_of(leased(), leased("l2", "bob", "ocs1.3"))
+    assert not refused(ledger, Asker(lease="l1"), PortAction.CHANGE)
+    assert "leased to ada (l1)" in refused(ledger, Asker(lease="l2"), PortAction.CHANGE)
+    assert "leased to ada (l1)" in refused(ledger, Asker(lease="l1"), PortAction.LEASE), "not twice"
+    assert not refused(ledger, Asker(lease="l1"), PortAction.FAULT)
+
+
+def test_run_sets_ports_under_its_leases_and_drives_only_under_the_one_that_it_names() -> None:
+    ledger = ledger_of(leased("l1", "run r1"))
+    assert not refused(ledger, RUN, PortAction.SET)
+    assert not refused(ledger, RUN, PortAction.FAULT)
+    assert not refused(ledger, RUN, PortAction.PUT_BACK)
+    assert "leased to run r1 (l1)" in refused(ledger, RUN, PortAction.CHANGE), "another branch has it"
+    assert "leased to run r1 (l1)" in refused(ledger, Asker(run="r2"), PortAction.SET)
+
+
+def test_person_with_the_name_of_a_run_is_not_that_run() -> None:
+    ledger = ledger_of(leased("l1", "r1"))
+    assert refused(ledger, RUN, PortAction.SET)
+
+
+def test_lease_that_is_over_bars_nobody_and_nobody_acts_under_it() -> None:
+    ledger = ledger_of(leased(expires_s=1_000))
+    assert not refused(ledger, SOMEBODY, PortAction.LEASE)
+    gone = "lease l1: not in force; it expired or was released. "
+    assert refused(ledger, Asker(lease="l1"), PortAction.CHANGE).startswith(gone)
+    assert refused(Ledger(), Asker(lease="l7"), PortAction.CHANGE, "x.1").startswith("lease l7: not in force")
+
+
+def test_oldest_lease_is_named_first_and_leases_before_other_reasons() -> None:
+    ledger = ledger_of(
+        claim(Reason.RECONFIGURATION, "x1", "ocs1.1", "ocs1.2"),
+        leased("l2", "bob", "ocs1.1", taken_s=900),
+        leased("l1", "carol", "ocs1.2", "ocs1.3", taken_s=800),
+    )
+    found = [*ledger.refusals(SOMEBODY, ["ocs1.1", "ocs1.2"], PortAction.LEASE, now_wall_ns=NOW)]
+    assert [(one.claim.id if one.claim else "", sorted(one.ports)) for one in found] == [
+        ("l1", ["ocs1.2"]),
+        ("l2", ["ocs1.1"]),
+        ("x1", ["ocs1.1", "ocs1.2"]),
+    ]
+    first = ledger.may(SOMEBODY, ["ocs1.1", "ocs1.2"], PortAction.LEASE, now_wall_ns=NOW)
+    assert first == found[0]
+
+
+def test_reconfiguration_relies_on_ports_against_reconfigurations_and_overrides_alone() -> None:
+    made = replace(claim(Reason.RECONFIGURATION, "x1", "ocs1.1"), relies_on=frozenset({"ocs1.2"}))
+    ledger = ledger_of(made)
+    barred = [action for action in PortAction if refused(ledger, SOMEBODY, action, "ocs1.2")]
+    assert barred == [PortAction.RELY, PortAction.OVERRIDE]
+    itself = Asker(reconfiguration="x1")
+    assert not refused(ledger, itself, PortAction.RELY, "ocs1.1", "ocs1.2")
+    assert not refused(ledger, itself, PortAction.CHANGE, "ocs1.1", "ocs1.2")
+    assert refused(ledger, Asker(reconfiguration="x2"), PortAction.RELY, "ocs1.2")
+
+
+@pytest.mark.parametrize(("theirs", "mine"), [(True, False), (False, True), (True, True)])
+def test_whole_switch_is_for_one_alone_whichever_wants_it_whole(theirs: bool, mine: bool) -> None:
+    made = replace(claim(Reason.RECONFIGURATION, "x1", "ocs1.1"), switches=frozenset({"ocs1", "ocs2"}), whole=theirs)
+    refusal = ledger_of(made).may(
+        Asker(reconfiguration="x2", switches=frozenset({"ocs1", "ocs3"}), whole=mine),
+        ["ocs1.9", "ocs3.1"],
+        PortAction.RELY,
+        now_wall_ns=NOW,
+    )
+    assert refusal is not None
+    assert str(refusal).startswith("ocs1: reconfiguration x1 is under way on it")
+
+
+def test_switch_of_what_was_cut_off_is_no_reconfigurations_and_its_other_ports_can_be_leased() -> None:
+    ledger = ledger_of(replace(claim(Reason.CUT_OFF, "x1", "ocs1.1"), switches=frozenset({"ocs1"}), whole=True))
+    one, two = (Asker(reconfiguration="x2", switches=frozenset({name})) for name in ("ocs1", "ocs2"))
+    assert refused(ledger, one, PortAction.RELY, "ocs1.5").startswith("ocs1: reconfiguration x1")
+    assert not refused(ledger, two, PortAction.RELY, "ocs2.5")
+    for action in (PortAction.LEASE, PortAction.OVERRIDE):
+        assert not refused(ledger, one, action, "ocs1.5")
+        assert refused(ledger, one, action, "ocs1.1").startswith("ocs1.1: reconfiguration x1")
+
+
+def test_settings_are_passed_by_their_run_and_by_a_lease_on_the_ports() -> None:
+    settings = claim(Reason.SETTINGS, "settings-r1-h0", PORT, "h0.eth1", run="r1")
+    ledger = ledger_of(settings, leased("l1", "ada", PORT))
+    assert not refused(ledger, RUN, PortAction.CHANGE, "h0.eth1")
+    assert not refused(ledger, Asker(lease="l1"), PortAction.CHANGE, PORT)
+    assert refused(ledger, Asker(lease="l1"), PortAction.CHANGE, PORT, "h0.eth1").startswith("h0.eth1: settings of run")
+    assert not refused(ledger, RUN, PortAction.SET, "h0.eth1")
+    assert refused(ledger, Asker(run="r2"), PortAction.SET, "h0.eth1")
+
+
+def test_put_back_waits_for_settings_of_active_runs_and_a_start_for_those_of_ended_ones() -> None:
+    ledger = ledger_of(claim(Reason.SETTINGS, "settings-r2-h0", run="r2", why="its agent is down"))
+    assert not refused(ledger, RUN, PortAction.PUT_BACK)
+    assert "settings of run r2" in refused(ledger, RUN, PortAction.START)
+    ledger.claim(claim(Reason.RUN, "r2", "ocs1.9", run="r2"))
+    assert "settings of run r2" in refused(ledger, RUN, PortAction.PUT_BACK)
+    assert not refused(ledger, RUN, PortAction.START)
+    assert (ledger.is_active("r2"), ledger.is_active("r1"), ledger.is_active(None)) == (True, False, False)
+
+
+def test_claim_of_the_same_reason_and_id_replaces_the_old_one() -> None:
+    ledger = ledger_of(claim(Reason.CUT_OFF, "x1", "ocs1.1"), claim(Reason.RECONFIGURATION, "x1", "ocs1.2"))
+    ledger.claim(claim(Reason.CUT_OFF, "x1", "ocs1.3"))
+    assert [sorted(one.ports) for one in ledger.all(Reason.CUT_OFF, Reason.RECONFIGURATION)] == [["ocs1.3"], ["ocs1.2"]]
+    assert ledger.get(Reason.CUT_OFF, "x2") is None
+
+
+def test_release_is_told_once_and_frees_the_ports() -> None:
+    made = claim(Reason.SETTINGS, "settings-r1-h0", run="r1")
+    ledger, told = ledger_of(made), list[Claim]()
+    ledger.on_release(told.append)
+    assert ledger.release(Reason.SETTINGS, made.id) == made
+    assert ledger.release(Reason.SETTINGS, made.id) is None
+    assert told == [made]
+    assert not any(refused(ledger, SOMEBODY, action) for action in PortAction)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(Reason), st.sets(st.sampled_from("abcde"), min_size=1), st.booleans())),
+    st.sets(st.sampled_from("abcde")),
+    st.sampled_from(PortAction),
+)
+def test_refusal_names_a_claim_on_exactly_the_ports_that_both_want(
+    made: list[tuple[Reason, set[str], bool]], wanted: set[str], action: PortAction
+) -> None:
+    ledger = Ledger()
+    for number, (reason, ports, is_over) in enumerate(made):
+        found = claim(reason, f"x{number}", *ports, run=f"r{number}")
+        ledger.claim(replace(found, expires_wall_ns=NOW if is_over else NOW + 1))
+    refusals = [*ledger.refusals(SOMEBODY, wanted, action, now_wall_ns=NOW)]
+    for one in refusals:
+        assert one.claim is not None
+        assert one.claim.is_in_force(NOW)
+        assert action in ROWS[one.claim.reason].bars
+        assert one.ports == one.claim.ports & wanted
+        assert one.ports
+    assert ledger.may(SOMEBODY, wanted, action, now_wall_ns=NOW) == next(iter(refusals), None)
