@@ -52,7 +52,8 @@ def json_of(request: Request, text: bytes) -> dict[str, Any]:
     """Raises ConfigError where the body is missing or no JSON object."""
     if not text:
         raise ConfigError("the body: is missing")
-    if "json" not in request.headers.get("content-type", ""):
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json" and not media_type.endswith("+json"):
         raise ConfigError("the body: must be JSON, with the header Content-Type: application/json")
     try:
         data = msgspec.json.decode(text)

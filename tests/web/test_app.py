@@ -178,6 +178,7 @@ async def test_every_finding_in_a_body_names_its_field(desk: Any, path: str, bod
     ("kind", "text", "detail"),
     [
         ("text/plain", "{}", "Content-Type: application/json"),
+        ("text/plain; application/json", "{}", "Content-Type: application/json"),
         ("application/json", "{", "the body is not JSON: "),
         ("application/json", b"\xff", "the body is not JSON: "),
     ],
