@@ -11,7 +11,7 @@ import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 from urllib.parse import quote
 
 from hwd.client.answers import (
@@ -33,6 +33,7 @@ from hwd.client.document_list import DocumentList, document_of
 from hwd.client.event_stream import Event, Listening
 from hwd.client.find import Whereabouts
 from hwd.client.run_follower import KINDS, RunFollower
+from hwd.model import bodies
 from hwd.model.run import RunStatus
 from hwd_drivers.core.documents import Document, Json
 
@@ -152,7 +153,14 @@ class AsyncClient:
         """Plan what an apply would move, without touching a switch. `file` is name and text of a topology file,
         in place of `what`.
         """
-        body = _wanted(what, file, mode, lease, ready_within_s, confirm_within_s)
+        body = bodies.PlanBody(
+            what=what,
+            file=file and bodies.File(name=file[0], text=file[1]),
+            mode=cast(bodies.Mode, mode),  # the daemon refuses others
+            lease=lease,
+            ready_within_s=ready_within_s,
+            confirm_within_s=confirm_within_s,
+        )
         return await self._connection.post("plans", MadePlan, body)
 
     async def apply(
@@ -171,14 +179,24 @@ class AsyncClient:
         `id`: of the reconfiguration, 8 characters of a-z and 0-9; by default the daemon chooses one. With your own you
         can roll it back before the answer has come.
         """
-        body = _wanted(what, file, mode, lease, ready_within_s, confirm_within_s) | _id(id)
+        body = bodies.ReconfigurationBody(
+            what=what,
+            file=file and bodies.File(name=file[0], text=file[1]),
+            mode=cast(bodies.Mode, mode),
+            lease=lease,
+            ready_within_s=ready_within_s,
+            confirm_within_s=confirm_within_s,
+            id=id,
+        )
         return await self._connection.post(
             "reconfigurations", Applied, body, within_s=DRIVE_S + (ready_within_s or 0.0)
         )
 
     async def apply_hash(self, hash: str, *, id: str | None = None, within_s: float = 10 * DRIVE_S) -> Applied:
         """Apply a plan of this daemon; `within_s` limits the whole of it. `id`: see `apply`."""
-        return await self._connection.post("reconfigurations", Applied, {"hash": hash} | _id(id), within_s=within_s)
+        return await self._connection.post(
+            "reconfigurations", Applied, bodies.ReconfigurationBody(hash=hash, id=id), within_s=within_s
+        )
 
     async def confirm(self, reconfiguration: str | None = None) -> Applied:
         """Keep the new state. None: the only reconfiguration under way."""
@@ -196,7 +214,7 @@ class AsyncClient:
         The switches stay as they are. Raises RefusedError for a reconfiguration that is not open.
         """
         path = f"reconfigurations/{_part(reconfiguration)}/give-up"
-        return await self._connection.post(path, GivenUp, {"by": by}, within_s=DRIVE_S)
+        return await self._connection.post(path, GivenUp, bodies.ByBody(by=by), within_s=DRIVE_S)
 
     async def timeline(self, reconfiguration: str) -> "MeasuredTimeline":
         """The timeline of a reconfiguration that has ended, as long as the event stream retains it. Raises FailedError
@@ -216,9 +234,7 @@ class AsyncClient:
 
         `events(after=started["after"])` delivers all its events.
         """
-        body: dict[str, Json] = {"text": text, "file": file, "parameters": dict(parameters or {})}
-        if due_wall_ns is not None:
-            body["due_wall_ns"] = due_wall_ns
+        body = bodies.RunBody(text=text, file=file, parameters=dict(parameters or {}), due_wall_ns=due_wall_ns)
         return await self._connection.post("runs", Started, body)
 
     async def start_playbook(
@@ -273,17 +289,17 @@ class AsyncClient:
 
     async def pause(self, run: str, *, by: str) -> RunStatus:
         """Pause a run after its present step; its lease is renewed meanwhile."""
-        return await self._connection.post(f"runs/{_part(run)}/pause", RunStatus.from_data, {"by": by})
+        return await self._connection.post(f"runs/{_part(run)}/pause", RunStatus.from_data, bodies.ByBody(by=by))
 
     async def resume(self, run: str, *, by: str) -> RunStatus:
         """Continue a run that was paused."""
-        return await self._connection.post(f"runs/{_part(run)}/resume", RunStatus.from_data, {"by": by})
+        return await self._connection.post(f"runs/{_part(run)}/resume", RunStatus.from_data, bodies.ByBody(by=by))
 
     async def abort(self, run: str, *, by: str) -> Ended:
         """End a run in its safe state; answers when that is reached, within 5 s. A queued run is removed from the
         queue.
         """
-        return await self._connection.post(f"runs/{_part(run)}/abort", Ended, {"by": by})
+        return await self._connection.post(f"runs/{_part(run)}/abort", Ended, bodies.ByBody(by=by))
 
     async def run_documents(self, id: str) -> list[Document]:
         """All documents of a run, oldest first."""
@@ -314,12 +330,12 @@ class AsyncClient:
         already.
         """
         return await self._connection.post(
-            "leases", HeldLease, {"holder": holder, "ports": list(ports), "for_s": for_s}
+            "leases", HeldLease, bodies.LeaseBody(holder=holder, ports=[*ports], for_s=for_s)
         )
 
     async def renew_lease(self, lease: str, *, for_s: float) -> HeldLease:
         """Renew a lease: it expires `for_s` seconds from now."""
-        return await self._connection.post(f"leases/{_part(lease)}/renew", HeldLease, {"for_s": for_s})
+        return await self._connection.post(f"leases/{_part(lease)}/renew", HeldLease, bodies.RenewBody(for_s=for_s))
 
     async def release_lease(self, lease: str) -> HeldLease:
         """Release a lease."""
@@ -327,13 +343,13 @@ class AsyncClient:
 
     async def kick_lease(self, lease: str, *, by: str = "a Python client") -> HeldLease:
         """Revoke a lease. `by`: who revokes it; jobs on a host whose own switch it is learn that."""
-        return await self._connection.post(f"leases/{_part(lease)}/kick", HeldLease, {"by": by})
+        return await self._connection.post(f"leases/{_part(lease)}/kick", HeldLease, bodies.ByBody(by=by))
 
     async def grant_lease(self, switch: str, *, by: str = "a Python client") -> HeldLease:
         """Delegate a switch again to the host that owns it, after `kick_lease` revoked that. Raises RefusedError where
         it was not revoked.
         """
-        return await self._connection.post(f"leases/{_part(switch)}/grant", HeldLease, {"by": by})
+        return await self._connection.post(f"leases/{_part(switch)}/grant", HeldLease, bodies.ByBody(by=by))
 
     # --- overrides and faults
 
@@ -351,7 +367,7 @@ class AsyncClient:
         Answers when the switch confirms it. Raises RefusedError where others lease a port whose light it is, and where
         the switch cannot do it.
         """
-        body = _override(switch, ends, "force-blocked", lease, why, by)
+        body = bodies.OverrideBody(switch=switch, ends=[*ends], to="force-blocked", lease=lease, why=why, by=by)
         return await self._connection.post("overrides", HeldEnds, body)
 
     async def unblock(
@@ -364,7 +380,8 @@ class AsyncClient:
         by: str = "a Python client",
     ) -> HeldEnds:
         """Unblock fibre ends of a switch."""
-        return await self._connection.post("overrides", HeldEnds, _override(switch, ends, "normal", lease, why, by))
+        body = bodies.OverrideBody(switch=switch, ends=[*ends], to="normal", lease=lease, why=why, by=by)
+        return await self._connection.post("overrides", HeldEnds, body)
 
     async def fault(self, fault: Fault, *, lease: str | None = None) -> None:
         """Inject a fault into a twin, under a lease; {"fault": "clear"} ends all faults.
@@ -376,32 +393,6 @@ class AsyncClient:
 
 def _each(kind: type[AnswerT]) -> Callable[[Any], list[AnswerT]]:
     return lambda data: [kind(one) for one in data]
-
-
-def _wanted(
-    what: str,
-    file: tuple[str, str] | None,
-    mode: str,
-    lease: str | None,
-    ready_within_s: float | None,
-    confirm_within_s: float | None,
-) -> dict[str, Json]:
-    named: dict[str, Json] = {"what": what} if file is None else {"file": {"name": file[0], "text": file[1]}}
-    return {
-        **named,
-        "mode": mode,
-        "lease": lease,
-        "ready_within_s": ready_within_s,
-        "confirm_within_s": confirm_within_s,
-    }
-
-
-def _override(switch: str, ends: Sequence[str], to: str, lease: str | None, why: str, by: str) -> dict[str, Json]:
-    return {"switch": switch, "ends": list(ends), "to": to, "lease": lease, "why": why, "by": by}
-
-
-def _id(id: str | None) -> dict[str, Json]:
-    return {} if id is None else {"id": id}
 
 
 def _part(id: str) -> str:

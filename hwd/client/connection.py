@@ -7,11 +7,13 @@ from contextlib import aclosing
 from typing import Any, TypeVar
 
 import httpx
+import msgspec
 
 from hwd.client import event_stream
 from hwd.client.event_stream import Event, Lines, Listening
 from hwd.client.find import Whereabouts, tls
 from hwd.client.problem import raise_for_problem
+from hwd.model.bodies import Body
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import DeadlineError, HwdError, LinkError, ProtocolError
 from hwd_drivers.core.reason import reason_of
@@ -22,6 +24,7 @@ ANSWER_S = 30.0
 """For calls that drive no switch; the slowest is a read of every switch."""
 CONNECT_S = 5.0
 API = "/api/v1/"
+JSON = {"Content-Type": "application/json"}
 
 
 class Connection:
@@ -61,12 +64,13 @@ class Connection:
         self,
         path: str,
         read: Callable[[Any], T],
-        body: Mapping[str, Json] | None = None,
+        body: Body | Mapping[str, Json] | None = None,
         *,
         within_s: float = ANSWER_S,
     ) -> T:
         """Send a POST request, whose answer must come `within_s`. Raises as `get` does."""
-        return await self._ask("POST", API + path, read, within_s, json=body)
+        sent = {} if body is None else {"content": msgspec.json.encode(body), "headers": JSON}
+        return await self._ask("POST", API + path, read, within_s, **sent)
 
     async def listen(self, listening: Listening) -> AsyncGenerator[Event, None]:
         """Events until it is closed. Raises LinkError when a lost daemon does not come back."""

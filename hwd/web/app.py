@@ -8,25 +8,17 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Annotated, Any
 
-from fastapi import APIRouter, FastAPI, Header, Query
+from fastapi import APIRouter, Depends, FastAPI, Header, Query
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from hwd.model import bodies
 from hwd.model.limit import Reached
 from hwd.reconfigure.route import Request
 from hwd.telemetry import Exposition
-from hwd.web.bodies import (
-    ByBody,
-    FaultBody,
-    LeaseBody,
-    OverrideBody,
-    PlanBody,
-    ReconfigurationBody,
-    RenewBody,
-    RunBody,
-)
+from hwd.web.bodies import Api, body_of, decode, described, object_body
 from hwd.web.bounds import Bounds
 from hwd.web.door import Door
 from hwd.web.problem import MEDIA_TYPE, on_bug, on_http_exception, on_hwd_error, on_invalid_request
@@ -83,7 +75,7 @@ def make_app(
     """
     if tokens and not session:
         raise BugError("an app with tokens needs a session, which browsers get for one of them")
-    app = FastAPI(
+    app = Api(
         title="hwd",
         version=version,
         openapi_url="/api/v1/openapi.json",
@@ -141,20 +133,20 @@ def _reconfigurations(service: Service) -> APIRouter:
         """Reconfigurations that have not ended."""
         return service.status()["reconfigurations"]  # type: ignore[return-value]
 
-    @router.post("/plans")
-    async def plan(body: PlanBody) -> Data:
+    @router.post("/plans", openapi_extra=described(bodies.PlanBody))
+    async def plan(body: Annotated[bodies.PlanBody, body_of(bodies.PlanBody)]) -> Data:
         """Read the switches and say what would move. Touches nothing; the plan's `hash` can be applied."""
         return await service.plan(await _request(service, body))
 
-    @router.post("/reconfigurations")
-    async def apply(body: ReconfigurationBody) -> Data:
+    @router.post("/reconfigurations", openapi_extra=described(bodies.ReconfigurationBody))
+    async def apply(body: Annotated[bodies.ReconfigurationBody, body_of(bodies.ReconfigurationBody)]) -> Data:
         """Plan, drive, read back, wait for ready links where asked; answers after that, with the plan.
 
         It goes on when the caller goes away.
         """
         if body.hash is None:
             return await service.apply(await _request(service, body), id=body.id)
-        if not body.model_fields_set <= {"hash", "id"}:
+        if body != bodies.ReconfigurationBody(hash=body.hash, id=body.id):
             raise ConfigError("hash: no other field is allowed with it; mode, lease and limits are those of the plan")
         return await service.apply_hash(body.hash, id=body.id)
 
@@ -168,8 +160,8 @@ def _reconfigurations(service: Service) -> APIRouter:
         """Roll a reconfiguration back to the state before it. `-` is the only one under way."""
         return await service.roll_back(_named(id))
 
-    @router.post("/reconfigurations/{id}/give-up")
-    async def give_up(id: str, body: ByBody) -> Data:
+    @router.post("/reconfigurations/{id}/give-up", openapi_extra=described(bodies.ByBody))
+    async def give_up(id: str, body: Annotated[bodies.ByBody, body_of(bodies.ByBody)]) -> Data:
         """Leave one that was cut off as it is, and free its ports: {reconfiguration, run, what, why, by, left}."""
         return await service.give_up(id, by=body.by)
 
@@ -187,8 +179,8 @@ def _runs(service: Service, events: EventStream) -> APIRouter:
         """Runs of the records, newest first, each with its `state`, without the texts and inventory of `/runs/{id}`."""
         return JSONResponse(await service.runs(limit=limit, before=before))
 
-    @router.post("/runs", status_code=201)
-    async def start(body: RunBody) -> Data:
+    @router.post("/runs", status_code=201, openapi_extra=described(bodies.RunBody))
+    async def start(body: Annotated[bodies.RunBody, body_of(bodies.RunBody)]) -> Data:
         """Start a playbook, or queue it until its due time and until the runs before it leave it its ports.
 
         `after` is an event id: the event stream from there on has all of this run.
@@ -222,18 +214,18 @@ def _runs(service: Service, events: EventStream) -> APIRouter:
         """Everything that happened in a run, oldest first."""
         return StreamingResponse(array(await service.run_documents(id)), media_type="application/json")
 
-    @router.post("/runs/{id}/pause")
-    async def pause(id: str, body: ByBody) -> Data:
+    @router.post("/runs/{id}/pause", openapi_extra=described(bodies.ByBody))
+    async def pause(id: str, body: Annotated[bodies.ByBody, body_of(bodies.ByBody)]) -> Data:
         """Pause before the next step, with all leases. Answers at once; the state is `paused` when it is reached."""
         return service.pause_run(id, by=body.by)
 
-    @router.post("/runs/{id}/resume")
-    async def resume(id: str, body: ByBody) -> Data:
+    @router.post("/runs/{id}/resume", openapi_extra=described(bodies.ByBody))
+    async def resume(id: str, body: Annotated[bodies.ByBody, body_of(bodies.ByBody)]) -> Data:
         """Resume a paused run."""
         return service.resume_run(id, by=body.by)
 
-    @router.post("/runs/{id}/abort")
-    async def abort(id: str, body: ByBody) -> Data:
+    @router.post("/runs/{id}/abort", openapi_extra=described(bodies.ByBody))
+    async def abort(id: str, body: Annotated[bodies.ByBody, body_of(bodies.ByBody)]) -> Data:
         """End a run in its safe state, within 5 s; answers after that. A queued run is taken out of the queue."""
         return await service.abort_run(id, by=body.by)
 
@@ -243,13 +235,14 @@ def _runs(service: Service, events: EventStream) -> APIRouter:
 def _faults(service: Service) -> APIRouter:
     router = APIRouter(tags=["faults"])
 
-    @router.post("/faults")
-    async def fault(body: FaultBody) -> Data:
+    @router.post("/faults", openapi_extra=described(bodies.FaultBody))
+    async def fault(body: Annotated[Data, Depends(object_body)]) -> Data:
         """Set a fault of a twin: `{"switch": "ocs1", "fault": "slow", "seconds": 0.5}`; `{"fault": "clear"}` ends all.
 
         Refused for a subject that is no twin, and for ports that others lease.
         """
-        return await service.fault(body.model_extra or {}, lease=body.lease)
+        under = decode({"lease": body.pop("lease", None)}, bodies.FaultBody)
+        return await service.fault(body, lease=under.lease)
 
     return router
 
@@ -262,13 +255,13 @@ def _leases(service: Service) -> APIRouter:
         """Leases in force."""
         return [*service.leases()]
 
-    @router.post("/leases", status_code=201)
-    async def take(body: LeaseBody) -> Data:
+    @router.post("/leases", status_code=201, openapi_extra=described(bodies.LeaseBody))
+    async def take(body: Annotated[bodies.LeaseBody, body_of(bodies.LeaseBody)]) -> Data:
         """Claim ports (`ocs1.3`, `h0.eth0`, or `all`) for some seconds."""
         return await service.take_lease(holder=body.holder, ports=body.ports, for_s=body.for_s)
 
-    @router.post("/leases/{id}/renew")
-    async def renew(id: str, body: RenewBody) -> Data:
+    @router.post("/leases/{id}/renew", openapi_extra=described(bodies.RenewBody))
+    async def renew(id: str, body: Annotated[bodies.RenewBody, body_of(bodies.RenewBody)]) -> Data:
         """Renew a lease: it expires `for_s` seconds from now."""
         return await service.renew_lease(id, for_s=body.for_s)
 
@@ -277,16 +270,16 @@ def _leases(service: Service) -> APIRouter:
         """Release a lease."""
         return await service.release_lease(id)
 
-    @router.post("/leases/{id}/kick")
-    async def kick(id: str, body: ByBody | None = None) -> Data:
+    @router.post("/leases/{id}/kick", openapi_extra=described(bodies.ByBody, needed=False))
+    async def kick(id: str, body: Annotated[bodies.ByBody, body_of(bodies.ByBody, needed=False)]) -> Data:
         """Take a lease from its holder.
 
         A delegated switch, by its name: its host may not set it until the next grant.
         """
-        return await service.release_lease(id, kick=True, by=(body or ByBody()).by)
+        return await service.release_lease(id, kick=True, by=body.by)
 
-    @router.post("/leases/{id}/grant")
-    async def grant(id: str, body: ByBody) -> Data:
+    @router.post("/leases/{id}/grant", openapi_extra=described(bodies.ByBody))
+    async def grant(id: str, body: Annotated[bodies.ByBody, body_of(bodies.ByBody)]) -> Data:
         """Give a switch whose delegated lease was taken back to its host again, under the next epoch."""
         return await service.grant_lease(id, by=body.by)
 
@@ -296,8 +289,8 @@ def _leases(service: Service) -> APIRouter:
 def _overrides(service: Service) -> APIRouter:
     router = APIRouter(tags=["overrides"])
 
-    @router.post("/overrides")
-    async def override(body: OverrideBody) -> Data:
+    @router.post("/overrides", openapi_extra=described(bodies.OverrideBody))
+    async def override(body: Annotated[bodies.OverrideBody, body_of(bodies.OverrideBody)]) -> Data:
         """Hold fibre ends dark (`force-blocked`), or release them (`normal`): {switch, ends, to, blocked}.
 
         Answers when the switch reports it.
@@ -382,7 +375,7 @@ class EventResponse(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-async def _request(service: Service, body: PlanBody) -> Request:
+async def _request(service: Service, body: bodies.PlanBody) -> Request:
     wanted = None
     if body.file is not None:
         if body.what:

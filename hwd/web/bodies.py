@@ -1,88 +1,120 @@
-"""The bodies of HTTP calls. Unknown fields are refused, so that a misspelt limit is not ignored."""
+"""Decodes the bodies of HTTP calls, with every finding at once, and describes them for the OpenAPI document."""
 
-from typing import Annotated, Literal
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+import msgspec
+from fastapi import Depends, FastAPI, Request
+from msgspec.structs import fields
+from typing_extensions import override
 
-TEXT_MAX = 1_000_000
-"""Characters of a file that is sent; the longest sensible playbook has some thousand."""
-DAY_S = 86_400.0
+from hwd.model.bodies import (
+    Body,
+    ByBody,
+    FaultBody,
+    LeaseBody,
+    OverrideBody,
+    PlanBody,
+    ReconfigurationBody,
+    RenewBody,
+    RunBody,
+)
+from hwd_drivers.core.errors import ConfigError
 
-Seconds = Annotated[float, Field(gt=0, le=DAY_S, allow_inf_nan=False)]
+B = TypeVar("B", bound=Body)
 
-
-class Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class File(Body):
-    """A file of the caller; `name` appears in messages only, and no file of that name is opened."""
-
-    name: Annotated[str, Field(min_length=1, max_length=4096)]
-    text: Annotated[str, Field(max_length=TEXT_MAX)]
-
-
-class PlanBody(Body):
-    """What is wanted: `what` as on the command line, or a topology `file`."""
-
-    what: Annotated[str, Field(max_length=100_000)] = ""
-    file: File | None = None
-    mode: Literal["safe", "update", "overwrite"] = "update"
-    lease: str | None = None
-    ready_within_s: Seconds | None = None
-    confirm_within_s: Seconds | None = None
+SCHEMAS: Final = "#/components/schemas/"
+BODIES: Final = (ByBody, FaultBody, LeaseBody, OverrideBody, PlanBody, ReconfigurationBody, RenewBody, RunBody)
+_WORDS: Final = {"str": "text", "float": "a number", "int": "a whole number", "array": "a list", "object": "an object"}
+_SIGNS: Final = {">": "greater than", ">=": "greater than or equal to", "<=": "less than or equal to"}
+_BOUND: Final = re.compile(r"Expected `\w+` (>|>=|<=) ([\d.]+)")
 
 
-class ReconfigurationBody(PlanBody):
-    """As `PlanBody`, or the hash of a plan, without any other field of it.
-
-    `id`: the reconfiguration's, by default a new one; who chooses it can roll back before the answer comes.
+def body_of(kind: type[B], *, needed: bool = True) -> Any:
+    """A dependency of FastAPI: the body of the request. Where it is not needed and missing, all fields have their
+    defaults.
     """
 
-    hash: Annotated[str, Field(pattern="^[0-9a-f]{12}$")] | None = None
-    id: Annotated[str, Field(pattern="^[0-9a-z]{8}$")] | None = None
+    async def read(request: Request) -> B:
+        text = await request.body()
+        return kind() if not needed and text in (b"", b"null") else decode(json_of(request, text), kind)
+
+    return Depends(read)
 
 
-class RunBody(Body):
-    """A playbook by its text, with the files that it names in `files`; `file` is its name and is not opened."""
-
-    text: Annotated[str, Field(max_length=TEXT_MAX)]
-    file: Annotated[str, Field(min_length=1, max_length=4096)]
-    parameters: dict[str, str] = {}
-    due_wall_ns: Annotated[int | None, Field(description="unix time; it starts no earlier", ge=0, lt=1 << 63)] = None
+async def object_body(request: Request) -> dict[str, Any]:
+    """A dependency of FastAPI: the body of the request, an object with any fields."""
+    return json_of(request, await request.body())
 
 
-class ByBody(Body):
-    """Who makes the request; the state of the run names them."""
-
-    by: Annotated[str, Field(min_length=1, max_length=200)] = "a caller of the HTTP API"
-
-
-class LeaseBody(Body):
-    holder: Annotated[str, Field(min_length=1, max_length=200)]
-    ports: Annotated[list[str], Field(min_length=1, max_length=10_000)]
-    for_s: float
-
-
-class RenewBody(Body):
-    for_s: float
-
-
-class OverrideBody(ByBody):
-    """The override of fibre ends of one switch, whatever crossconnect they are in; `why` is recorded with `by`."""
-
-    switch: Annotated[str, Field(min_length=1, max_length=200)]
-    ends: Annotated[
-        list[str], Field(min_length=1, max_length=10_000, description="ports and ranges of them: `3A`, `4A..6A`")
-    ]
-    to: Literal["force-blocked", "normal"]
-    lease: str | None = None
-    why: Annotated[str, Field(max_length=1000)] = ""
+def json_of(request: Request, text: bytes) -> dict[str, Any]:
+    """Raises ConfigError where the body is missing or no JSON object."""
+    if not text:
+        raise ConfigError("the body: is missing")
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json" and not media_type.endswith("+json"):
+        raise ConfigError("the body: must be JSON, with the header Content-Type: application/json")
+    try:
+        data = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the body is not JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise ConfigError("the body: must be an object")
+    return data
 
 
-class FaultBody(Body):
-    """A fault of a twin, as `hwd.model.fault` has them, and the lease that the caller acts under."""
+def decode(data: Mapping[str, Any], kind: type[B]) -> B:
+    """Raises ConfigError with every finding, one in a line: `ready_within_s: must be greater than 0`."""
+    if problems := [*_problems(data, kind, "")]:
+        raise ConfigError("\n".join(problems))
+    return msgspec.convert(data, kind)
 
-    model_config = ConfigDict(extra="allow", frozen=True)
 
-    lease: str | None = None
+def described(kind: type[Body], *, needed: bool = True) -> dict[str, Any]:
+    """The body of a call, for its part of the OpenAPI document."""
+    schema = {"$ref": f"{SCHEMAS}{kind.__name__}"}
+    return {"requestBody": {"content": {"application/json": {"schema": schema}}, "required": needed}}
+
+
+class Api(FastAPI):
+    """FastAPI describes the calls; the schemas of their bodies are ours."""
+
+    @override
+    def openapi(self) -> dict[str, Any]:
+        if self.openapi_schema is None:
+            components = super().openapi().setdefault("components", {}).setdefault("schemas", {})
+            components |= msgspec.json.schema_components(BODIES, ref_template=SCHEMAS + "{name}")[1]
+        return super().openapi()
+
+
+def _problems(data: Mapping[str, Any], kind: type[Body], before: str) -> Iterator[str]:
+    known = {one.encode_name: one for one in fields(kind)}
+    for name, one in known.items():
+        below = [part for part in get_args(one.type) if isinstance(part, type) and issubclass(part, Body)]
+        if name not in data:
+            if one.required:
+                yield f"{before}{name}: is missing"
+        elif below and isinstance(data[name], dict):
+            yield from _problems(data[name], below[0], f"{before}{name}.")
+        else:
+            try:
+                msgspec.convert(data[name], one.type)
+            except msgspec.ValidationError as error:
+                yield f"{before}{name}{_finding(str(error), one.type)}"
+    yield from (f"{before}{name}: is an unknown field" for name in data if name not in known)
+
+
+def _finding(message: str, kind: Any) -> str:
+    """`: must be greater than 0` for a message of msgspec, ```Expected `float` > 0.0```."""
+    text, _, place = message.partition(" - at `$")
+    if text.startswith("Invalid enum value"):
+        *others, last = map(repr, get_args(kind))
+        return f": must be {', '.join(others)} or {last}"
+    if bound := _BOUND.fullmatch(text):
+        text = f"must be {_SIGNS[bound[1]]} {bound[2].removesuffix('.0')}"
+    return f"{place.rstrip('`')}: {re.sub('`([^`]+)`', _plain, text.replace('Expected', 'must be'))}"
+
+
+def _plain(match: re.Match[str]) -> str:
+    return " or ".join(_WORDS.get(part, part) for part in match[1].split(" | "))

@@ -14,7 +14,6 @@ SLOW = {
     "fastapi",
     "hwd.model.testbed",
     "matplotlib",
-    "msgspec",
     "numpy",
     "prometheus_client",
     "pyarrow",

@@ -50,7 +50,7 @@ def announce(announcement: Announcement, url: str) -> None:
 @both
 async def test_a_daemon_that_is_not_there_is_unreachable_with_what_to_do(kind: Any) -> None:
     client = kind(nobody())
-    with pytest.raises(LinkError, match=r"cannot be reached: Connection refused. `hwd serve TESTBED` starts one"):
+    with pytest.raises(LinkError, match=r"cannot be reached: Connection refused\. `hwd serve TESTBED` starts one"):
         await ask(client.status())
     await close(client)
 

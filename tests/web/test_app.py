@@ -138,6 +138,67 @@ async def test_malformed_bodies_are_bad_input_with_every_finding(desk: Any) -> N
     assert problem["problems"] == ["ready_within_s: must be greater than 0", "mod: is an unknown field"]
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "problems"),
+    [
+        (
+            "plans",
+            {"mode": "rash", "what": 7},
+            ["what: must be text, got a whole number", "mode: must be 'safe', 'update' or 'overwrite'"],
+        ),
+        (
+            "plans",
+            {"file": {"name": "", "texts": ""}, "confirm_within_s": 90_000},
+            [
+                "file.name: must be text of length >= 1",
+                "file.text: is missing",
+                "file.texts: is an unknown field",
+                "confirm_within_s: must be less than or equal to 86400",
+            ],
+        ),
+        (
+            "leases",
+            {"holder": "me", "ports": ["ocs1.1", 3]},
+            ["ports[1]: must be text, got a whole number", "for_s: is missing"],
+        ),
+        ("runs/x/abort", None, ["the body: is missing"]),
+        ("runs/x/abort", [], ["the body: must be an object"]),
+        ("faults", {"fault": "clear", "lease": 3}, ["lease: must be text or null, got a whole number"]),
+    ],
+)
+async def test_every_finding_in_a_body_names_its_field(desk: Any, path: str, body: object, problems: list[str]) -> None:
+    text = b"" if body is None else json.dumps(body)
+    headers = {"Content-Type": "application/json", **desk.by}
+    answer = await desk.call(httpx.post, f"{desk.url}/api/v1/{path}", content=text, headers=headers)
+    assert answer.status_code == 422
+    assert answer.json()["problems"] == problems
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "detail"),
+    [
+        ("text/plain", "{}", "Content-Type: application/json"),
+        ("text/plain; application/json", "{}", "Content-Type: application/json"),
+        ("application/json", "{", "the body is not JSON: "),
+        ("application/json", b"\xff", "the body is not JSON: "),
+    ],
+)
+async def test_a_body_that_is_no_json_is_bad_input(desk: Any, kind: str, text: str | bytes, detail: str) -> None:
+    headers = {"Content-Type": kind, **desk.by}
+    answer = await desk.call(httpx.post, f"{desk.url}/api/v1/plans", content=text, headers=headers)
+    assert answer.status_code == 422
+    assert detail in answer.json()["detail"]
+
+
+async def test_a_lease_is_revoked_without_a_body_too(desk: Any, client: Client) -> None:
+    for text in ("", "null"):
+        lease = await desk.call(client.take_lease, holder="me", ports=["ocs1.1"], for_s=60)
+        headers = {"Content-Type": "application/json", **desk.by}
+        path = f"{desk.url}/api/v1/leases/{lease.id}/kick"
+        assert (await desk.call(httpx.post, path, content=text, headers=headers)).is_success
+    assert await desk.call(client.leases) == []
+
+
 async def test_an_unknown_path_is_a_problem_document(desk: Any) -> None:
     answer = await desk.call(httpx.get, f"{desk.url}/api/v1/nothing", headers=desk.by)
     assert answer.status_code == 404
@@ -258,6 +319,10 @@ async def test_the_api_describes_itself(desk: Any) -> None:
     assert {"/api/v1/queue", "/api/v1/runs/{id}/state", "/api/v1/runs/{id}/pause"} <= document["paths"].keys()
     body = document["components"]["schemas"]["RunBody"]["properties"]
     assert {"text", "file", "parameters", "due_wall_ns"} == body.keys()
+    schemas = document["components"]["schemas"]
+    for one in [call for path in document["paths"].values() for call in path.values() if "requestBody" in call]:
+        taken = one["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+        assert schemas[taken]["description"]
 
 
 async def test_a_foreign_host_name_is_turned_away(desk: Any) -> None:

@@ -14,7 +14,6 @@ CROSS = registry.find("thorlabs-osw").capabilities("osw22", None)
 @pytest.mark.parametrize(
     ("capabilities", "text", "found"),
     [(SELECTOR, "in-2", {"in-2"}), (SELECTOR, " dark ", set()), (CROSS, "1A-2B,2A-1B", {"1A-2B", "2A-1B"})],
-    ids=str,
 )
 def test_crossconnects_or_dark_are_read(capabilities: Capabilities, text: str, found: set[str]) -> None:
     assert {*map(str, parse_target("sel0", text, capabilities))} == found
@@ -29,7 +28,6 @@ def test_crossconnects_or_dark_are_read(capabilities: Capabilities, text: str, f
         (SELECTOR, "", "write it as 1A-2B"),
         (CROSS, "1A-1B,2A-1B", "1B is named twice"),
     ],
-    ids=str,
 )
 def test_what_cannot_be_is_refused_in_words(capabilities: Capabilities, text: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):

@@ -1,0 +1,99 @@
+"""Bodies of HTTP calls: what the client encodes and the daemon decodes. Unknown fields are refused, so that a misspelt
+limit is not ignored.
+"""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, field
+
+TEXT_MAX = 1_000_000
+"""Characters of a file that is sent; the longest sensible playbook has some thousand."""
+DAY_S = 86_400.0
+
+Name = Annotated[str, Meta(min_length=1, max_length=200)]
+FileName = Annotated[str, Meta(min_length=1, max_length=4096)]
+Text = Annotated[str, Meta(max_length=TEXT_MAX)]
+Seconds = Annotated[float, Meta(gt=0, le=DAY_S)]
+Mode = Literal["safe", "update", "overwrite"]
+"""Values of `ApplyMode`."""
+
+
+class Body(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Fields that have their default are not sent."""
+
+
+class File(Body, frozen=True, kw_only=True):
+    """A file of the caller; `name` appears in messages only, and no file of that name is opened."""
+
+    name: FileName
+    text: Text
+
+
+class PlanBody(Body, frozen=True, kw_only=True):
+    """What is wanted: `what` as on the command line, or a topology `file`."""
+
+    what: Annotated[str, Meta(max_length=100_000)] = ""
+    file: File | None = None
+    mode: Mode = "update"
+    lease: str | None = None
+    ready_within_s: Seconds | None = None
+    confirm_within_s: Seconds | None = None
+
+
+class ReconfigurationBody(PlanBody, frozen=True, kw_only=True):
+    """As `PlanBody`, or the hash of a plan, without any other field of it.
+
+    `id`: the reconfiguration's, by default a new one; who chooses it can roll back before the answer comes.
+    """
+
+    hash: Annotated[str, Meta(pattern="^[0-9a-f]{12}$")] | None = None
+    id: Annotated[str, Meta(pattern="^[0-9a-z]{8}$")] | None = None
+
+
+class RunBody(Body, frozen=True, kw_only=True):
+    """A playbook by its text, with the files that it names in `files`; `file` is its name and is not opened."""
+
+    text: Text
+    file: FileName
+    parameters: dict[str, str] = field(default_factory=dict)
+    due_wall_ns: Annotated[int, Meta(description="unix time; it starts no earlier", ge=0, le=(1 << 63) - 1)] | None = (
+        None
+    )
+
+
+class ByBody(Body, frozen=True, kw_only=True):
+    """Who makes the request; the state of the run names them."""
+
+    by: Name = "a caller of the HTTP API"
+
+
+class LeaseBody(Body, frozen=True, kw_only=True):
+    """Who leases which ports, and for how many seconds."""
+
+    holder: Name
+    ports: Annotated[list[str], Meta(min_length=1, max_length=10_000)]
+    for_s: float
+
+
+class RenewBody(Body, frozen=True, kw_only=True):
+    """The lease expires `for_s` seconds from now."""
+
+    for_s: float
+
+
+class OverrideBody(ByBody, frozen=True, kw_only=True):
+    """The override of fibre ends of one switch, whatever crossconnect they are in; `why` is recorded with `by`."""
+
+    switch: Name
+    ends: Annotated[
+        list[str], Meta(min_length=1, max_length=10_000, description="ports and ranges of them: `3A`, `4A..6A`")
+    ]
+    to: Literal["force-blocked", "normal"]
+    lease: str | None = None
+    why: Annotated[str, Meta(max_length=1000)] = ""
+
+
+class FaultBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=False):
+    """A fault of a twin, as `hwd.model.fault` has them, and the lease that the caller acts under."""
+
+    lease: str | None = None
