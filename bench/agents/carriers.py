@@ -113,7 +113,7 @@ class Daemon:
 
     def _take(self, document: Document) -> None:
         at_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
-        data = document.data
+        data = document.fact.to_data()
         if document.kind == "clock.aligned":
             self._unaligned.discard(str(data["host"]))
             if not self._unaligned:

@@ -102,8 +102,8 @@ async def _flap(folder: Path, phase: Phase, rounds: int) -> Found:
             expected = daemon.expect(ports.upcoming)
             port, _, bracket = ports.flap()
             _, document = await asyncio.wait_for(expected, EVENT_WITHIN_S)
-            data = {key: int(str(document.data[key])) for key in ("best_ns", "earliest_ns", "latest_ns")}
-            stamped_ns = truths[port.partition(".")[0]].of(int(str(document.data["agent_ns"])))
+            data = {key: int(str(document.fact.to_data()[key])) for key in ("best_ns", "earliest_ns", "latest_ns")}
+            stamped_ns = truths[port.partition(".")[0]].of(int(str(document.fact.to_data()["agent_ns"])))
             error_ns, stated_ns = data["best_ns"] - stamped_ns, data["latest_ns"] - data["best_ns"]
             found.errors.append(error_ns / 1e3)
             found.bounds.append(stated_ns / 1e3)

@@ -103,7 +103,7 @@ async def _flap(ports: Ports, listener: Child, port: int, folder: Path, name: st
                 flaps.turn.append(turn)
                 flaps.before.append(bracket.before_ns)
                 flaps.sunk.append(sunk_ns)
-                flaps.stamped.append(int(str(document.data["agent_ns"])))
+                flaps.stamped.append(int(str(document.fact.to_data()["agent_ns"])))
                 flaps.broker.append(broker_ns)
                 marks.append((ports.ifindex[interface], up))
         flaps.spooled = await _spooled(agent, flaps.stamped)

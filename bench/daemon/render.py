@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fastapi import FastAPI
 from prometheus_client import generate_latest
@@ -14,11 +15,14 @@ from prometheus_client import generate_latest
 from bench.child import child
 from bench.measure import Bar, Summary, alternate, ratios
 from bench.progress import Progress
+from hwd.model.documents.hosts import ClockAligned, HostBirth
+from hwd.model.documents.reconfigurations import TimelineMade
 from hwd.telemetry import Budget, Metrics
 from hwd.timeline.stage import StageName
 from hwd.web.app import metrics_router
 from hwd.web.server import HttpServer, listen
-from hwd_drivers.core.documents import Document, Json
+from hwd_drivers.core.documents import Document, Fact
+from hwd_drivers.devices.facts import SwitchCommand, SwitchPower, SwitchUp
 
 LIMITS_MS = {10_000: 10.0, 100_000: 20.0}
 """Longest time that the loop may be blocked, by the number of series."""
@@ -168,17 +172,23 @@ def _filled(series: int) -> Metrics:
 def _documents(switches: int, hosts: int) -> Iterator[Document]:
     for number in range(switches):
         switch = f"ocs{number}"
-        yield _told("switch.up", switch=switch)
+        yield _told(SwitchUp(switch=switch, vendor="", model="", serial="", firmware="", down_s=0.0))
         yield _power(switch, -1.0)
         for verb in ("ENT-PATCH", "DLT-PATCH", "RTRV-PATCH", "RTRV-PORT-POWER"):
-            yield _told("switch.command", switch=switch, verb=verb, outcome="done", seconds=0.2)
+            yield _command(switch, verb)
     for number in range(hosts):
-        ports: Json = {f"eth{port}": {"carrier": True, "carrier_changes": 3} for port in range(PORTS)}
-        yield _told("host.birth", host=f"h{number}", ports=ports)
-        yield _told("clock.aligned", host=f"h{number}", offset_ns=1, error_ns=1)
-        for port in range(PORTS):
-            yield _told("host.event", host=f"h{number}", port=f"eth{port}", type="rdma", data={"active": True})
-    links: list[Json] = [
+        host, names = f"h{number}", [f"eth{port}" for port in range(PORTS)]
+        ports = {
+            name: {"interface": name, "present": True, "carrier": True, "carrier_changes": 3, "rdma": True}
+            for name in names
+        }
+        yield _told(HostBirth(host=host, boot="b", version="", ports=ports))
+        yield _told(
+            ClockAligned(
+                host=host, boot="b", offset_ns=1, drift_ppm=0, error_ns=1, agent_ns=1, samples=9, round_trip_ns=1
+            )
+        )
+    links: list[dict[str, Any]] = [
         {
             "link": f"h{number}.eth{port}<->h{number + 1}.eth{port}",
             "instants": [{"name": "ready", "knowledge": "seen"}],
@@ -187,19 +197,23 @@ def _documents(switches: int, hosts: int) -> Iterator[Document]:
         for number in range(0, hosts, 2)
         for port in range(PORTS)
     ]
-    yield _told("timeline", reconfiguration="r1", links=links)
+    yield _told(TimelineMade(reconfiguration="r1", run=None, what="", commands=[], ends=[], links=links, breaches=[]))
 
 
 def _touch(metrics: Metrics, turn: int) -> None:
     """Change some series between two scrapes: the power of a switch, and the command count of another."""
     metrics(_power("ocs0", -2.0 - turn / 100))
-    metrics(_told("switch.command", switch="ocs1", verb="ENT-PATCH", outcome="done", seconds=0.2))
+    metrics(_command("ocs1", "ENT-PATCH"))
+
+
+def _command(switch: str, verb: str) -> Document:
+    return _told(SwitchCommand(switch=switch, verb=verb, outcome="done", seconds=0.2, code="", text=""))
 
 
 def _power(switch: str, power_dbm: float) -> Document:
-    powers: Json = {f"{end // 2}{'AB'[end % 2]}": power_dbm for end in range(ENDS)}
-    return _told("switch.power", switch=switch, power_dbm=powers)
+    powers: dict[str, float | None] = {f"{end // 2}{'AB'[end % 2]}": power_dbm for end in range(ENDS)}
+    return _told(SwitchPower(switch=switch, power_dbm=powers))
 
 
-def _told(kind: str, **data: Json) -> Document:
-    return Document(kind=kind, at_ns=0, wall_ns=0, data=data)
+def _told(fact: Fact) -> Document:
+    return Document(at_ns=0, wall_ns=0, fact=fact)

@@ -1,6 +1,7 @@
 """The parts of a birth (the MQTT message in which an agent describes its host) as the data of documents."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -13,15 +14,15 @@ def ports_data(birth: Birth) -> Mapping[str, dict[str, Json]]:
     return data
 
 
-def inventory_data(birth: Birth) -> dict[str, Json]:
+def inventory_data(birth: Birth) -> dict[str, Any]:
     """Kernel, machine, modules, NICs and their states, as far as the agent reports them."""
     data: dict[str, Json] = msgspec.to_builtins(birth.inventory)
     return data
 
 
-def settings_data(birth: Birth) -> Sequence[Json]:
+def settings_data(birth: Birth) -> list[Any]:
     """Settings of ports that runs have changed and that were not put back yet."""
-    data: list[Json] = msgspec.to_builtins(birth.settings)
+    data: list[Any] = msgspec.to_builtins(birth.settings)
     return data
 
 

@@ -1,7 +1,9 @@
-"""The data of the document `host.event`: an event of an agent, with its times converted to the daemon's clock."""
+"""host_event: an event of an agent as a document, with its times converted to the daemon's clock."""
 
 import msgspec
+from msgspec import UNSET
 
+from hwd.model.documents.hosts import HostEvent
 from hwd.timeline.alignment import Alignment
 from hwd_agents.wire import Event, Selected
 from hwd_drivers.core.documents import Json
@@ -13,35 +15,30 @@ NOTICE_SOURCE = "verbs"
 """The source of `rdma` that reads the state just after a notice of the device."""
 
 
-def event_data(host: str, boot: str, event: Event, alignment: Alignment, *, past: bool) -> dict[str, Json]:
-    """The data of `host.event`.
-
-    `past`: another boot is the current one, so that the event says nothing of the present state.
-    """
+def host_event(host: str, boot: str, event: Event, alignment: Alignment, *, past: bool) -> HostEvent:
+    """`past`: another boot is the current one, so that the event says nothing of the present state."""
     latest_ns, latest_error_ns = earliest_ns, earliest_error_ns = alignment.to_daemon(event.at_ns)
     is_polled = event.kind in POLLED and event.source != NOTICE_SOURCE
     one_sided = event.data.get("one_sided") is True  # `earliest_ns` is the start of the clock: no middle makes sense
     if event.earliest_ns != event.at_ns:
         earliest_ns, earliest_error_ns = alignment.to_daemon(event.earliest_ns)
-    data: dict[str, Json] = {
-        "host": host,
-        "boot": boot,
-        "seq": event.seq,
-        "type": event.kind,
-        "port": event.port,
-        "earliest_ns": earliest_ns - earliest_error_ns,
-        "latest_ns": latest_ns + latest_error_ns,
-        "best_ns": (earliest_ns + latest_ns) // 2 if is_polled and not one_sided else latest_ns,
-        "agent_ns": event.at_ns,
-        "origin": event.origin,
-        "source": event.source,
-        "sampling_ns": event.sampling_ns,
-        "past": past,
-        "data": event.data,
-    }
-    if event.kind == "selection":
-        data["stamps"] = stamps_of(event, alignment)
-    return data
+    return HostEvent(
+        host=host,
+        boot=boot,
+        seq=event.seq,
+        type=event.kind,
+        port=event.port,
+        earliest_ns=earliest_ns - earliest_error_ns,
+        latest_ns=latest_ns + latest_error_ns,
+        best_ns=(earliest_ns + latest_ns) // 2 if is_polled and not one_sided else latest_ns,
+        agent_ns=event.at_ns,
+        origin=event.origin,
+        source=event.source,
+        sampling_ns=event.sampling_ns,
+        past=past,
+        data=event.data,
+        stamps=stamps_of(event, alignment) if event.kind == "selection" else UNSET,
+    )
 
 
 def stamps_of(event: Event, alignment: Alignment) -> dict[str, Json]:

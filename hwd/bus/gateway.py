@@ -23,6 +23,8 @@ from hwd.bus.pending_replies import PendingReplies
 from hwd.bus.refresher import WITHIN_S as REFRESH_WITHIN_S
 from hwd.bus.refresher import Refresher
 from hwd.bus.rejected_messages import RejectedMessages, wrong_topic
+from hwd.model.documents.daemon import BusDown, BusUp
+from hwd.model.documents.hosts import HostGarbage, HostTrouble
 from hwd.model.limit import Limit, Reached
 from hwd.timeline.alignment import Alignment
 from hwd_agents.bus.protocol import Bus, Incoming
@@ -43,7 +45,8 @@ from hwd_agents.wire import (
     topic,
 )
 from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.documents import Document, Json, Sink
+from hwd_drivers.core.documents import Sink
+from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import ConfigError, DeadlineError, LinkError, ProtocolError
 from hwd_drivers.core.ids import Ids
 
@@ -90,7 +93,7 @@ class Gateway:
         self._testbed = testbed
         self._clock = clock
         self._ids = ids
-        self._sink = sink
+        self._emit = Emitter(clock, sink)
         self._pending = PendingReplies()
         self._hosts = {
             name: HostAgent(name, self._emit, partial(self._pending.fail, name), Allowance(name, reached))
@@ -346,14 +349,14 @@ class Gateway:
         )
 
     def _bus_up(self) -> None:
-        self._emit("bus.up", address=self._bus.address)
+        self._emit(BusUp(address=self._bus.address))
         for host in self._hosts.values():
             host.bus_up()
         for timekeeper in self._timekeepers.values():
             timekeeper.wake()
 
     def _bus_down(self, cause: str) -> None:
-        self._emit("bus.down", address=self._bus.address, cause=cause)
+        self._emit(BusDown(address=self._bus.address, cause=cause))
         for host in self._hosts.values():
             host.bus_down()
 
@@ -385,13 +388,10 @@ class Gateway:
         self._rejected.note(host, on_topic, why, self._clock.monotonic_ns())
 
     def _emit_trouble(self, host: str, task: str, why: str) -> None:
-        self._emit("host.trouble", host=host, task=task, why=why)
+        self._emit(HostTrouble(host=host, task=task, why=why))
 
     def _emit_garbage(self, host: str, on_topic: str, why: str, count: int) -> None:
-        self._emit("host.garbage", host=host, topic=on_topic, why=why, count=count)
-
-    def _emit(self, kind: str, **data: Json) -> None:
-        self._sink(Document(kind=kind, at_ns=self._clock.monotonic_ns(), wall_ns=self._clock.wall_ns(), data=data))
+        self._emit(HostGarbage(host=host, topic=on_topic, why=why, count=count))
 
     def _now_s(self) -> float:
         return asyncio.get_running_loop().time()

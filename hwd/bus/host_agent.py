@@ -10,10 +10,12 @@ from hwd.bus.birth_data import inventory_data, ports_data, settings_data, troubl
 from hwd.bus.clocks.clock_exchange import ClockExchange
 from hwd.bus.intake import Intake, Losses
 from hwd.bus.rival import Rival
+from hwd.model.documents.hosts import HostBirth, HostDown, HostUp
 from hwd_agents.wire import Birth, Event, PortNote, State, encode
+from hwd_drivers.core.documents import Fact
 
-Emit = Callable[..., None]
-"""`emit(kind, **data)` emits a document."""
+Emit = Callable[[Fact], None]
+"""`emit(fact)` emits a document."""
 CAUSES = {"down": "it stopped in order", "lost": "its connection to the broker was lost"}
 NEVER_HEARD = "no agent of it was heard since the daemon started"
 BUS_AWAY = "the broker is not connected"
@@ -184,7 +186,7 @@ class HostAgent:
             if self._warned and before_s is not None:
                 log.info("%s: agent up again; nothing was heard of it for %.1f s", self.name, now_s - before_s)
             self.up, self.cause, self._warned = True, "", False
-            self._emit("host.up", host=self.name, boot=self.boot)
+            self._emit(HostUp(host=self.name, boot=self.boot))
 
     def silent_s(self, now_s: float) -> float:
         """How long ago its last message came; 0 where none came yet."""
@@ -252,9 +254,9 @@ class HostAgent:
             self._emitted = _content(self.birth)
         self.stale = True
         self._rdma.clear()
-        if self.up:
+        if self.up and self.boot is not None:
             self.up, self.cause = False, cause
-            self._emit("host.down", host=self.name, boot=self.boot, cause=cause)
+            self._emit(HostDown(host=self.name, boot=self.boot, cause=cause))
 
     def _warn(self) -> None:
         """Log that it is down, once. The bus logs the loss of the broker itself."""
@@ -289,14 +291,15 @@ class HostAgent:
         if is_first or self.allowance.birth(len(encode(birth)), quietly=quietly):
             self._emitted = content
             self._emit(
-                "host.birth",
-                host=self.name,
-                boot=birth.boot,
-                version=birth.version,
-                ports={port: {**note, "rdma": self._rdma.get(port)} for port, note in ports_data(birth).items()},
-                inventory=inventory_data(birth),
-                settings=settings_data(birth),
-                wall_clock=wall_data(birth),
+                HostBirth(
+                    host=self.name,
+                    boot=birth.boot,
+                    version=birth.version,
+                    ports={port: {**note, "rdma": self._rdma.get(port)} for port, note in ports_data(birth).items()},
+                    inventory=inventory_data(birth),
+                    settings=settings_data(birth),
+                    wall_clock=wall_data(birth),
+                )
             )
 
 

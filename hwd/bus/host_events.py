@@ -9,11 +9,12 @@ from itertools import chain
 
 from hwd.bus.acks import Acks
 from hwd.bus.containment import Contain
-from hwd.bus.event import event_data
+from hwd.bus.event import host_event
 from hwd.bus.gaps import WITHIN_S as RESEND_WITHIN_S
 from hwd.bus.gaps import Gaps
 from hwd.bus.host_agent import Emit, HostAgent
 from hwd.bus.intake import Intake
+from hwd.model.documents.hosts import HostLost
 from hwd.timeline.alignment import Alignment
 from hwd_agents.wire import Birth, Event, Events, Reply
 from hwd_drivers.core.errors import ProtocolError
@@ -199,7 +200,7 @@ class HostEvents:
     # --- documents
 
     def _emit_event(self, host: HostAgent, boot: str, event: Event, alignment: Alignment) -> None:
-        self._emit("host.event", **event_data(host.name, boot, event, alignment, past=boot != host.boot))
+        self._emit(host_event(host.name, boot, event, alignment, past=boot != host.boot))
         if boot == host.boot and event.kind in ("carrier", "interface", "rdma"):
             host.event(event)
         if event.kind == "lost":
@@ -218,4 +219,4 @@ class HostEvents:
             )
         host.lost += count
         if count:
-            self._emit("host.lost", host=host.name, boot=boot, count=count, why=why)
+            self._emit(HostLost(host=host.name, boot=boot, count=count, why=why))

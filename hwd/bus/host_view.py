@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
+import msgspec
+
 from hwd.bus.birth_data import ports_data, selection_trouble, settings_data, spool_data, wall_data
 from hwd.bus.host_agent import NEVER_HEARD, HostAgent
 from hwd.timeline.alignment import Alignment
@@ -62,7 +64,7 @@ class HostView:
             "heard_wall_ns": self.heard_wall_ns,
             "boot": self.boot,
             "version": None if self.birth is None else self.birth.version,
-            "clock": None if self.alignment is None else {**self.alignment.to_data(), **self.asked},
+            "clock": None if self.alignment is None else {**msgspec.to_builtins(self.alignment), **self.asked},
             "wall_clock": None if self.birth is None else wall_data(self.birth),
             "ports": {} if self.birth is None else dict(ports_data(self.birth)),
             "settings": [] if self.birth is None else settings_data(self.birth),

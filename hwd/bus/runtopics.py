@@ -1,14 +1,16 @@
 """The state of each run on the bus: one retained topic a run, `hwd/1/<testbed>/runs/<run>`."""
 
 import asyncio
-import json
 import logging
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Final
 
+import msgspec
+
+from hwd.model.run import RunStatus
 from hwd_agents.bus.protocol import Bus, Incoming
 from hwd_agents.wire import topic
-from hwd_drivers.core.documents import Document, Json
+from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import LinkError
 
 LEVEL: Final = "runs"
@@ -26,9 +28,9 @@ class RunTopics:
     the broker is not connected only the last state of each run waits.
     """
 
-    TAKES: ClassVar = ("run.state",)
+    TAKES: ClassVar = (RunStatus,)
 
-    def __init__(self, bus: Bus, testbed: str, statuses: Callable[[], Mapping[str, Mapping[str, Json]]]) -> None:
+    def __init__(self, bus: Bus, testbed: str, statuses: Callable[[], Mapping[str, RunStatus]]) -> None:
         self._bus = bus
         self._testbed = testbed
         self._statuses = statuses
@@ -40,8 +42,8 @@ class RunTopics:
         bus.on_up(self._bus_up)
 
     def __call__(self, document: Document) -> None:
-        if document.kind == "run.state":
-            self._set_due(str(document.data["run"]))
+        if isinstance(document.fact, RunStatus):
+            self._set_due(document.fact.run)
 
     async def run(self) -> None:
         """Publish until cancelled."""
@@ -67,7 +69,7 @@ class RunTopics:
                     self._due[run] = None
                 run = next(iter(self._due))
                 status = statuses.get(run)
-                payload = b"" if status is None else json.dumps(status, separators=(",", ":")).encode()
+                payload = b"" if status is None else msgspec.json.encode(status)
                 del self._due[run]  # a state that comes meanwhile makes it due again
                 try:
                     await self._bus.publish(topic(self._testbed, LEVEL, run), payload, qos=1, retain=True)

@@ -1,6 +1,6 @@
 """The progress bar of a run, for a terminal."""
 
-from typing import Any, Self
+from typing import Self
 
 import rich.progress
 import typer
@@ -8,6 +8,8 @@ from rich.console import Console
 
 from hwd.cli.output import seconds
 from hwd.cli.run_steps import pause_reason
+from hwd.model.documents.runs import RunStep
+from hwd.model.run import RunStatus
 from hwd_drivers.core.printable import printable
 
 
@@ -32,15 +34,16 @@ class Progress:
     def __exit__(self, *error: object) -> None:
         self._progress.stop()
 
-    def step(self, data: dict[str, Any]) -> None:
-        """Count one `run.step`."""
-        self._progress.update(self._bar, completed=data["done"])
+    def step(self, step: RunStep) -> None:
+        """Count it."""
+        self._progress.update(self._bar, completed=step.done)
 
-    def state(self, data: dict[str, Any]) -> None:
-        """Show one `run.state`."""
-        stage = f" ({data['stage']})" if data["stage"] else ""
-        left = f"about {seconds(data['expected_s'])} to go" if data["expected_s"] else ""
-        words = pause_reason(data) or f"{data['what'] or ''}{stage}"
+    def state(self, status: RunStatus) -> None:
+        """Show it."""
+        stage = f" ({status.stage})" if status.stage else ""
+        left = f"about {seconds(status.expected_s)} to go" if status.expected_s else ""
+        reason = pause_reason(status.run, status.state, waits_for=status.waits_for, by=status.by)
+        words = reason or f"{status.what or ''}{stage}"
         self._progress.update(self._bar, description=printable(words), left=left)
 
     def say(self, text: str) -> None:

@@ -5,8 +5,9 @@ state of the switches.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, cast
 
+from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp, JournalOpen
+from hwd.model.documents.runs import RunEnded, RunStep
 from hwd_drivers.core.documents import Document
 
 NOT_ENDED = "not ended"
@@ -30,10 +31,10 @@ def steps_of(documents: Iterable[Document], *, ended: bool) -> list[Step]:
     """In the order in which they began. `ended`: whether the run has ended, so that no step is under way."""
     found: dict[int, Step] = {}
     for document in documents:
-        if document.kind == "run.step":
-            data: dict[str, Any] = dict(document.data)
-            state = NOT_ENDED if ended and data["state"] == "started" else str(data["state"])
-            found[data["step"]] = Step(number=data["step"], what=data["what"], state=state)
+        match document.fact:
+            case RunStep(step=number, what=what, state=state):
+                now = NOT_ENDED if ended and state == "started" else state
+                found[number] = Step(number=number, what=what, state=now)
     return list(found.values())
 
 
@@ -61,29 +62,27 @@ def switches_left(safe_state: str | None, documents: Iterable[Document]) -> str:
         return ""
     if safe_state != "unknown":  # or it was unknown, and is known now
         documents = [*documents]
-        ended = next((at for at, one in enumerate(documents) if one.kind == "run.ended"), len(documents))
+        ended = next((at for at, one in enumerate(documents) if isinstance(one.fact, RunEnded)), len(documents))
         documents = documents[ended:]
     left: dict[str, str] = {}
-    back: Document | None = None
+    back = ""
     given_up: list[str] = []
     for document in documents:
-        match document.kind:
-            case "journal.open":
-                left[str(document.data["reconfiguration"])] = str(document.data["why"])
-            case "daemon.recovered":
-                left.pop(str(document.data["reconfiguration"]), None)
-                back = document
-            case "journal.given-up":
-                left.pop(str(document.data["reconfiguration"]), None)
-                given_up += cast(Sequence[str], document.data["left"])
+        match document.fact:
+            case JournalOpen(reconfiguration=id, why=why):
+                left[id] = why
+            case DaemonRecovered(reconfiguration=id, outcome=outcome):
+                left.pop(id, None)
+                way = "brought back" if outcome == "rolled-back" else "brought on"
+                back = f"{way} at {datetime.fromtimestamp(document.wall_ns / 1e9, UTC).astimezone():%H:%M:%S}"
+            case JournalGivenUp(reconfiguration=id, left=as_they_were):
+                left.pop(id, None)
+                given_up += as_they_were
     if left:
         return f"unknown at its end; not restored yet: {'; '.join(left.values())}"
     if given_up:
         return f"unknown at its end; given up, and left as they were: {'; '.join(given_up)}"
-    if back is None:
-        return safe_state
-    way = "brought back" if back.data["outcome"] == "rolled-back" else "brought on"
-    return f"unknown at its end; {way} at {datetime.fromtimestamp(back.wall_ns / 1e9, UTC).astimezone():%H:%M:%S}"
+    return f"unknown at its end; {back}" if back else safe_state
 
 
 def _rounds(steps: Sequence[Step], at: int) -> tuple[int, int]:
@@ -107,10 +106,10 @@ def _alike(steps: Sequence[Step], one: int, other: int, length: int) -> bool:
     )
 
 
-def pause_reason(status: dict[str, Any]) -> str:
+def pause_reason(run: str, state: str, *, waits_for: Sequence[str], by: str | None) -> str:
     """Why a run is not running: it waits, or somebody paused it; empty where it runs or has ended."""
-    if status["state"] == "queued":
-        return f"waits for {', '.join(status['waits_for'])}" if status["waits_for"] else "waits"
-    if status["state"] == "paused":
-        return f"paused by {status['by']}; hwd resume {status['run']}"
+    if state == "queued":
+        return f"waits for {', '.join(waits_for)}" if waits_for else "waits"
+    if state == "paused":
+        return f"paused by {by}; hwd resume {run}"
     return ""

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 from urllib.parse import quote
 
+import msgspec
+
 from hwd.client.answers import (
     Answer,
     Applied,
@@ -265,7 +267,7 @@ class AsyncClient:
 
     async def run_state(self, id: str) -> RunStatus:
         """The state of a run as one value: what it is doing, or how it ended."""
-        return await self._connection.get(f"runs/{_part(id)}/state", RunStatus.from_data)
+        return await self._connection.get(f"runs/{_part(id)}/state", _run_status)
 
     async def follow(self, run: str) -> AsyncGenerator[RunStatus, None]:
         """The state of a run, now and at every change, until it has ended. Survives lost connections and restarts of
@@ -285,15 +287,15 @@ class AsyncClient:
 
     async def queue(self) -> list[RunStatus]:
         """Runs that wait, in the order in which they will start."""
-        return await self._connection.get("queue", lambda data: [RunStatus.from_data(one) for one in data])
+        return await self._connection.get("queue", _run_statuses)
 
     async def pause(self, run: str, *, by: str) -> RunStatus:
         """Pause a run after its present step; its lease is renewed meanwhile."""
-        return await self._connection.post(f"runs/{_part(run)}/pause", RunStatus.from_data, bodies.ByBody(by=by))
+        return await self._connection.post(f"runs/{_part(run)}/pause", _run_status, bodies.ByBody(by=by))
 
     async def resume(self, run: str, *, by: str) -> RunStatus:
         """Continue a run that was paused."""
-        return await self._connection.post(f"runs/{_part(run)}/resume", RunStatus.from_data, bodies.ByBody(by=by))
+        return await self._connection.post(f"runs/{_part(run)}/resume", _run_status, bodies.ByBody(by=by))
 
     async def abort(self, run: str, *, by: str) -> Ended:
         """End a run in its safe state; answers when that is reached, within 5 s. A queued run is removed from the
@@ -398,3 +400,11 @@ def _each(kind: type[AnswerT]) -> Callable[[Any], list[AnswerT]]:
 def _part(id: str) -> str:
     """Quote an id as one part of a path, whatever characters it has."""
     return quote(id, safe="") or "%20"
+
+
+def _run_status(data: object) -> RunStatus:
+    return msgspec.convert(data, RunStatus)
+
+
+def _run_statuses(data: object) -> list[RunStatus]:
+    return msgspec.convert(data, list[RunStatus])

@@ -111,7 +111,7 @@ class Connection:
         raise_for_problem(response)
         try:
             return read(response.json())
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, ProtocolError, msgspec.ValidationError) as error:
             raise ProtocolError(
                 f"{response.request.url}: cannot read the answer to {method} {path}: {error!r}"
             ) from error

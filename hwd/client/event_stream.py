@@ -114,5 +114,5 @@ def _event(fields: Mapping[str, str]) -> Event:
         if fields.get("event") == "missed":
             return Event(id=fields["id"], missed=data["count"])
         return Event(id=fields["id"], document=document_of(data))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, ProtocolError) as error:
         raise ProtocolError(f"event stream: cannot read {fields}: {error}") from error

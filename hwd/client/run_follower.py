@@ -2,8 +2,9 @@
 
 from hwd.client.event_stream import Event
 from hwd.model.run import RunStatus
+from hwd_drivers.core.errors import ProtocolError
 
-KINDS = ("run.state",)
+KINDS = (RunStatus.KIND,)
 """Kinds of events to subscribe to."""
 
 
@@ -30,9 +31,11 @@ class RunFollower:
 
 def state_in(event: Event, run: str) -> RunStatus | None:
     """The state of a run in an event; None where the event has none of it. Where `event.document` is None, the state
-    has to be fetched.
+    has to be fetched. Raises ProtocolError for a state that this version cannot read.
     """
-    document = event.document
-    if document is None or document.kind not in KINDS or document.data.get("run") != run:
+    if event.document is None or event.document.kind not in KINDS:
         return None
-    return RunStatus.from_data(document.data)
+    status = event.document.fact
+    if not isinstance(status, RunStatus):
+        raise ProtocolError(f"run {run}: cannot follow it: the daemon is of another version: {event.document}")
+    return status if status.run == run else None

@@ -11,6 +11,8 @@ from typing import Any, Self
 from typing_extensions import override
 
 from hwd.client.html_table import table
+from hwd.model.documents.reconfigurations import TimelineMade
+from hwd.model.documents.runs import RunStarted
 from hwd.report.comparison import Comparison
 from hwd.report.figures.waterfall import waterfall
 from hwd.report.quantity import bound, duration
@@ -119,10 +121,11 @@ class Timelines(tuple[MeasuredTimeline, ...]):
         virtual = False
         found: list[MeasuredTimeline] = []
         for document in documents:
-            if document.kind == "run.started":
-                virtual = document.data["virtual_time"] is True
-            elif document.kind == "timeline":
-                found.append(MeasuredTimeline.of(Timeline.from_data(document.data), virtual_time=virtual))
+            match document.fact:
+                case RunStarted(virtual_time=virtual):
+                    pass
+                case TimelineMade() as made:
+                    found.append(MeasuredTimeline.of(Timeline.from_data(made.to_data()), virtual_time=virtual))
         return cls(found)
 
     def of(self, reconfiguration: str) -> MeasuredTimeline:

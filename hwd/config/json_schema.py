@@ -1,10 +1,11 @@
-"""JSON Schemas of testbed, playbook and scenario files, for editors: made from the models that read the files.
+"""JSON Schemas of testbed, playbook and scenario files, for editors, and of documents and MQTT messages, for programs:
+made from the types that read them.
 
 They cover shapes, words and limits. Rules over a whole file (names that must exist, fibre ends used twice, endless
 sweeps) are only checked by `hwd check`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -26,6 +27,8 @@ from hwd.config.testbed.testbed_schema import (
     TestbedFile,
 )
 from hwd.model.fault import Fault
+from hwd.model.kinds import KINDS
+from hwd_agents.wire import AnyMessage
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _HOLE: Mapping[str, Any] = {"type": "string", "pattern": r"\{\{.*\}\}"}
@@ -61,7 +64,7 @@ class _WholeScenario(ScenarioFile):
     """A scenario of hwd: faults of twins, and their times."""
 
 
-SCHEMAS = ("testbed", "playbook", "scenario")
+SCHEMAS = ("testbed", "playbook", "scenario", "document", "message")
 
 
 def json_schema(kind: str) -> dict[str, Any]:
@@ -74,6 +77,11 @@ def json_schema(kind: str) -> dict[str, Any]:
         return {"$schema": DIALECT, **schema}
     if kind == "scenario":
         return {"$schema": DIALECT, **_scenario()}
+    if kind == "document":
+        return {"$schema": DIALECT, **_document()}
+    if kind == "message":
+        (message,), values = _structs([AnyMessage])
+        return {"$schema": DIALECT, **message, "$defs": values}
     schema = _made(_WholePlaybook)
     definitions: dict[str, Any] = schema["$defs"]
     for name, definition in definitions.items():
@@ -108,6 +116,28 @@ def _scenario() -> dict[str, Any]:
         definition["required"] = ["at_s", *(name for name in definition["required"] if name != "switch")]
     schema["properties"]["faults"]["items"] = {"anyOf": [{"$ref": f"#/$defs/{name}"} for name in sorted(faults)]}
     return {**schema, "$defs": dict(sorted(faults.items()))}
+
+
+def _document() -> dict[str, Any]:
+    """A document of one of `KINDS`: the schema of its `data` follows from its `kind`."""
+    data, definitions = _structs(list(KINDS.values()))
+    number = {"type": "integer"}
+    documents = [
+        {
+            "type": "object",
+            "properties": {"kind": {"const": kind}, "at_ns": number, "wall_ns": number, "data": fact},
+            "required": ["kind", "at_ns", "wall_ns", "data"],
+        }
+        for kind, fact in zip(KINDS, data, strict=True)
+    ]
+    return {"anyOf": documents, "$defs": definitions}
+
+
+def _structs(types: Sequence[Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    made = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
+    schemas, components = msgspec.json.decode(msgspec.json.encode(made))
+    _drop_titles(components)
+    return schemas, dict(sorted(components.items()))
 
 
 def _made(model: type[BaseModel]) -> dict[str, Any]:

@@ -9,6 +9,8 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
+import msgspec
+
 from hwd.bus.birth_data import inventory_data
 from hwd.bus.gateway import Gateway
 from hwd.bus.host_events import EventStore
@@ -23,6 +25,15 @@ from hwd.daemon.fanout import Fanout
 from hwd.daemon.limits import Limits
 from hwd.daemon.seams import Machine, Process, RackAccess, Storage
 from hwd.fabric.fabric import Fabric
+from hwd.model.documents.daemon import (
+    DaemonLag,
+    DaemonStarted,
+    DaemonStopped,
+    JournalDamaged,
+    JournalRefused,
+    JournalWritten,
+)
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, TimelineMade
 from hwd.model.instant import Origin
 from hwd.model.testbed import Switch, Testbed
 from hwd.playbook.effects import Effects
@@ -48,10 +59,12 @@ from hwd.web.applies import Applies
 from hwd.web.hub import Hub
 from hwd.web.linkboard import Linkboard
 from hwd.web.service import HostAccess, Service, StatusBoards
-from hwd.web.switchboard import Switchboard
+from hwd.web.switchboard import Switchboard, SwitchReport
 from hwd_drivers.core.documents import Document, Json, Sink
+from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import HwdError
 from hwd_drivers.devices.abilities import Device
+from hwd_drivers.devices.facts import SwitchUp
 from hwd_drivers.devices.supervisor import LONGEST_RETRY_S, Supervisor
 
 LAG_PERIOD_S = 0.25
@@ -96,7 +109,7 @@ class Daemon:
         self.metrics = Metrics(Budget.of(testbed))
         self._switchboard = Switchboard(testbed.switches)
         self._fabric = Fabric(testbed)
-        self._linkboard = Linkboard(self._fabric, self._switchboard.to_data)
+        self._linkboard = Linkboard(self._fabric, self._switchboard.reports)
         self.hub = Hub()
         self._testbed_text = testbed_text
         self._machine = machine
@@ -112,6 +125,7 @@ class Daemon:
         self._recorder = RecordingSink(records)
         self._history = History(testbed)
         self._sink = Fanout([self._recorder, self.metrics, self.hub, *sinks])
+        self._emit = Emitter(clock, self._sink)
         self._sink.add(self._history, *History.TAKES)
         self._outcomes = Outcomes(clock)
         self._sink.add(self._outcomes, *Outcomes.TAKES)
@@ -140,7 +154,7 @@ class Daemon:
             ids=self._ids,
             sink=self._sink,
             event_store=EventStore(
-                alignments={boot: Alignment.from_data(data) for (_, boot), data in alignments.items()},
+                alignments={boot: Alignment.of(fact) for (_, boot), fact in alignments.items()},
                 positions=await self._records.seen(),
                 flush=self._recorder.flush,
                 full=lambda: self._recorder.full,
@@ -190,9 +204,7 @@ class Daemon:
             outcomes=self._outcomes,
         )
         self._sink.add(self.reconfigurer, *Reconfigurer.TAKES)
-        self._sink.add(
-            self._recover_when_up, "reconfiguration.ended", "switch.up", "journal.refused", "journal.written"
-        )
+        self._sink.add(self._recover_when_up, ReconfigurationEnded, SwitchUp, JournalRefused, JournalWritten)
         self._settings = HostSettings(self._gateway, self.testbed, self._ledger, clock=self._clock, sink=self._sink)
         self._sink.add(self._settings, *HostSettings.TAKES)
         self._applies = Applies(
@@ -222,9 +234,7 @@ class Daemon:
         )
         self._sink.add(self._runs.recovery, *RunRecovery.TAKES)
         board = self._runs.board
-        self._topics = RunTopics(
-            self._bus, self.testbed.name, lambda: {status.run: status.to_data() for status in board.all}
-        )
+        self._topics = RunTopics(self._bus, self.testbed.name, lambda: {status.run: status for status in board.all})
         self._sink.add(board, *board.TAKES)
         self._sink.add(self._topics, *RunTopics.TAKES)
         self.service = Service(
@@ -250,15 +260,16 @@ class Daemon:
 
     async def run(self) -> None:
         """Until cancelled. Ends with the runs in their safe states and every document written."""
-        self._tell(
-            "daemon.started",
-            version=self._process.version,
-            pid=self._process.pid,
-            testbed=self.testbed.name,
-            data_dir=self._process.data_dir,
+        self._emit(
+            DaemonStarted(
+                version=self._process.version,
+                pid=self._process.pid,
+                testbed=self.testbed.name,
+                data_dir=self._process.data_dir,
+            )
         )
         if (damage := self._journal.damage) is not None:
-            self._tell("journal.damaged", why=damage.why, aside=damage.aside, held=[*damage.held])
+            self._emit(JournalDamaged(why=damage.why, aside=damage.aside, held=[*damage.held]))
         try:
             async with asyncio.TaskGroup() as group:
                 for name, supervisor in self._supervisors.items():
@@ -280,7 +291,7 @@ class Daemon:
                 finally:
                     await asyncio.shield(self._close())
         finally:
-            self._tell("daemon.stopped", reason="asked to end")
+            self._emit(DaemonStopped(reason="asked to end"))
             try:
                 await asyncio.shield(self._recorder.flush())
             except HwdError as error:
@@ -295,13 +306,14 @@ class Daemon:
         for _ in range(RECALLED_MOST // RECALLED):
             if self._history.full:
                 break
-            older = await self._records.newest(["timeline"], limit=RECALLED, before=before)
+            older = await self._records.newest([TimelineMade.KIND], limit=RECALLED, before=before)
             if not older:
                 break
             for stored in older:
                 self._history.recall(stored.document)
             before = older[-1].id
-        for stored in reversed(await self._records.newest(Outcomes.TAKES, limit=OUTCOMES_REMEMBERED)):
+        kinds = [fact.KIND for fact in Outcomes.TAKES]
+        for stored in reversed(await self._records.newest(kinds, limit=OUTCOMES_REMEMBERED)):
             self._outcomes(stored.document)
 
     async def _load_journal(self) -> None:
@@ -376,16 +388,16 @@ class Daemon:
         there = all(view.up and view.alignment is not None for view in hosts)
         return there and bool(self.service.ready()["ready"]) and not self._journal.open
 
-    def _switches(self) -> list[dict[str, Json]]:
+    def _switches(self) -> list[SwitchReport]:
         """The switches as documents reported them; for an unreachable one with the present reason."""
 
-        def now(one: dict[str, Json]) -> dict[str, Json]:
-            supervisor = self._supervisors.get(str(one["switch"]))
-            if supervisor is None or one["up"] is not False or supervisor.cause is None:
+        def now(one: SwitchReport) -> SwitchReport:
+            supervisor = self._supervisors.get(one.switch)
+            if supervisor is None or one.up is not False or supervisor.cause is None:
                 return one
-            return {**one, "cause": supervisor.cause}
+            return msgspec.structs.replace(one, cause=supervisor.cause)
 
-        return [now(one) for one in self._switchboard.to_data()]
+        return [now(one) for one in self._switchboard.reports()]
 
     def _supervise(self, switch: Switch) -> Supervisor:
         async def open_device() -> Device:
@@ -401,10 +413,11 @@ class Daemon:
         )
 
     def _recover_when_up(self, document: Document) -> None:
-        failed = document.kind == "reconfiguration.ended" and document.data["outcome"] == Outcome.FAILED
-        journal = document.kind in ("journal.refused", "journal.written")
-        if failed or journal or (document.kind == "switch.up" and self._journal.open):
-            self._recover.set()
+        match document.fact:
+            case ReconfigurationEnded(outcome=Outcome.FAILED) | JournalRefused() | JournalWritten():
+                self._recover.set()
+            case SwitchUp() if self._journal.open:
+                self._recover.set()
 
     async def _recover_journal(self) -> None:
         while True:
@@ -437,11 +450,8 @@ class Daemon:
             while (due_s := loop.time() + LAG_PERIOD_S) < until_s:
                 await asyncio.sleep(LAG_PERIOD_S)
                 longest_s = max(longest_s, loop.time() - due_s)
-            self._tell("daemon.lag", seconds=longest_s)
+            self._emit(DaemonLag(seconds=longest_s))
             await asyncio.sleep(max(0.0, until_s - loop.time()))
-
-    def _tell(self, kind: str, **data: Json) -> None:
-        self._sink(Document(kind=kind, at_ns=self._clock.monotonic_ns(), wall_ns=self._clock.wall_ns(), data=data))
 
 
 def _origin(switch: Switch) -> Origin:

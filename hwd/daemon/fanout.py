@@ -3,45 +3,42 @@
 import logging
 from collections.abc import Sequence
 
-from hwd.model import kinds
-from hwd_drivers.core.documents import Document, Sink
-from hwd_drivers.core.errors import BugError
+from hwd.model.kinds import KINDS
+from hwd_drivers.core.documents import Document, Fact, Sink
 
 log = logging.getLogger(__name__)
 
 
 class Fanout:
-    """Sinks in order, each with the kinds of documents that it takes.
+    """Sinks in order, each with the types of facts that it takes.
 
     An exception of a sink is a bug: it is logged with its trace, and the other sinks still get the document. Most
-    documents are events of hosts, thousands a second, and few sinks take them: the sinks of a kind are looked up once.
+    documents are events of hosts, thousands a second, and few sinks take them: the sinks of a type are looked up once.
     """
 
     def __init__(self, sinks: Sequence[Sink] = ()) -> None:
-        self._sinks: list[tuple[Sink, frozenset[str]]] = []
-        self._takers: dict[str, tuple[Sink, ...]] = {}
+        self._sinks: list[tuple[Sink, tuple[type[Fact], ...]]] = []
+        self._takers: dict[type[Fact], tuple[Sink, ...]] = {}
         for sink in sinks:
             self.add(sink)
 
-    def add(self, sink: Sink, *takes: str) -> None:
-        """Add a sink for these kinds of documents, or for all. Raises BugError for an unknown kind."""
-        if unknown := set(takes) - kinds.KINDS.keys():
-            raise BugError(f"sink {sink!r}: takes {', '.join(sorted(unknown))}, which no document is")
-        self._sinks.append((sink, frozenset(takes or kinds.KINDS)))
-        self._takers = {kind: tuple(sink for sink, taken in self._sinks if kind in taken) for kind in kinds.KINDS}
+    def add(self, sink: Sink, *takes: type[Fact]) -> None:
+        """Add a sink for documents of these facts, or of all."""
+        self._sinks.append((sink, takes))
+        self._takers = {
+            fact: tuple(sink for sink, taken in self._sinks if not taken or fact in taken) for fact in KINDS.values()
+        }
 
     def without(self, one: Sink) -> Sink:
         """A sink that hands documents to all but one, which has them already."""
 
         def tell(document: Document) -> None:
-            kinds.check(document)
-            _hand(document, [sink for sink in self._takers[document.kind] if sink is not one])
+            _hand(document, [sink for sink in self._takers[type(document.fact)] if sink is not one])
 
         return tell
 
     def __call__(self, document: Document) -> None:
-        kinds.check(document)
-        _hand(document, self._takers[document.kind])
+        _hand(document, self._takers[type(document.fact)])
 
 
 def _hand(document: Document, sinks: Sequence[Sink]) -> None:

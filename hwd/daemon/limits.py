@@ -3,9 +3,11 @@
 import asyncio
 from dataclasses import dataclass
 
+from hwd.model.documents.daemon import LimitReached
 from hwd.model.limit import Limit
 from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.documents import Document, Sink
+from hwd_drivers.core.documents import Sink
+from hwd_drivers.core.emitter import Emitter
 
 EVERY_S = 10.0
 """One document a limit in this time: the first at once, and each counts what came since the one before."""
@@ -41,28 +43,21 @@ class Limits:
 
     async def run(self, sink: Sink) -> None:
         """Until cancelled; emits the rest at the end."""
-        loop = asyncio.get_running_loop()
+        loop, emit = asyncio.get_running_loop(), Emitter(self._clock, sink)
         try:
             while True:
                 await self._news.wait()
                 self._news.clear()
                 now_s = loop.time()
-                self._tell(sink, now_s)
+                self._tell(emit, now_s)
                 if waiting := [tally.due_s for tally in self._tallies.values() if tally.count]:
                     await asyncio.sleep(max(0.0, min(waiting) - now_s))
                     self._news.set()
         finally:
-            self._tell(sink, float("inf"))
+            self._tell(emit, float("inf"))
 
-    def _tell(self, sink: Sink, now_s: float) -> None:
+    def _tell(self, emit: Emitter, now_s: float) -> None:
         for limit, tally in self._tallies.items():
             if tally.count and now_s >= tally.due_s:
                 count, tally.count, tally.due_s = tally.count, 0, now_s + EVERY_S
-                sink(
-                    Document(
-                        kind="limit.reached",
-                        at_ns=self._clock.monotonic_ns(),
-                        wall_ns=self._clock.wall_ns(),
-                        data={"limit": limit, "count": count, "detail": tally.detail},
-                    )
-                )
+                emit(LimitReached(limit=limit, count=count, detail=tally.detail))

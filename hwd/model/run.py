@@ -1,12 +1,9 @@
 """The state of a run as one value, for all who follow it from outside."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Self
+from typing import ClassVar
 
-from hwd_drivers.core.documents import Json
-from hwd_drivers.core.errors import ProtocolError
+from hwd_drivers.core.documents import Fact
 
 
 class RunState(StrEnum):
@@ -32,11 +29,10 @@ class RunState(StrEnum):
         return self not in (RunState.QUEUED, RunState.RUNNING, RunState.PAUSED)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunStatus:
+class RunStatus(Fact, frozen=True, kw_only=True):
     """One run as it is now, or as it ended.
 
-    It is the data of a `run.state` document, of its retained topic, and of `GET /api/v1/runs/{id}/state`. `step` (from
+    It is what a `run.state` document says, its retained topic, and `GET /api/v1/runs/{id}/state`. `step` (from
     1) and `what` are of the step under way, or of the last one; None before the first. `stage` is that of the
     reconfiguration under way: journaled, driving, read-back, waiting, awaiting-confirm, rolling-back. `fault_class` is
     the title of the error that failed it. `by`: who paused or aborted it. `rolled_back`: all switches are as before the
@@ -44,12 +40,12 @@ class RunStatus:
     unix time.
     """
 
+    KIND: ClassVar = "run.state"
     run: str
     playbook: str
     state: RunState
-    steps: int
-    queued_wall_ns: int
     step: int | None = None
+    steps: int
     what: str | None = None
     stage: str | None = None
     fault_class: str | None = None
@@ -58,42 +54,12 @@ class RunStatus:
     rolled_back: bool = False
     safe_state: str | None = None
     due_wall_ns: int | None = None
+    queued_wall_ns: int
     started_wall_ns: int | None = None
     ended_wall_ns: int | None = None
     expected_s: float | None = None
     waits_for: tuple[str, ...] = ()
     """What a queued run waits for, one text each: `run k3v9`, `its due time`."""
-
-    def to_data(self) -> dict[str, Json]:
-        return {
-            "run": self.run,
-            "playbook": self.playbook,
-            "state": self.state,
-            "step": self.step,
-            "steps": self.steps,
-            "what": self.what,
-            "stage": self.stage,
-            "fault_class": self.fault_class,
-            "why": self.why,
-            "by": self.by,
-            "rolled_back": self.rolled_back,
-            "safe_state": self.safe_state,
-            "due_wall_ns": self.due_wall_ns,
-            "queued_wall_ns": self.queued_wall_ns,
-            "started_wall_ns": self.started_wall_ns,
-            "ended_wall_ns": self.ended_wall_ns,
-            "expected_s": self.expected_s,
-            "waits_for": list[Json](self.waits_for),
-        }
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """Ignores fields of a newer hwd. Raises ProtocolError for what is no run state."""
-        try:
-            known = {name: data[name] for name in cls.__slots__ if name in data}
-            return cls(**{**known, "state": RunState(data["state"]), "waits_for": tuple(data.get("waits_for") or ())})
-        except (KeyError, TypeError, ValueError) as error:
-            raise ProtocolError(f"run state: cannot read {dict(data)}: {error!r}") from error
 
     def __str__(self) -> str:
         """`run k3v9 running 7/21 wait until ready (waiting), 40 s left`; `run k3v9 failed (not ready in time: ...),

@@ -1,9 +1,12 @@
 """The board: the state of every queued or active run, and of the last ended ones, from documents."""
 
-import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
+from msgspec.structs import replace
+
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
+from hwd.model.documents.runs import RunStep
 from hwd.model.run import RunState, RunStatus
 from hwd_drivers.core.documents import Document
 
@@ -19,7 +22,7 @@ class Board:
     `run_of` names the run of a reconfiguration in progress, `paused_by` who asked a run to pause.
     """
 
-    TAKES: ClassVar = ("run.step", "reconfiguration.state", "reconfiguration.ended")
+    TAKES: ClassVar = (RunStep, ReconfigurationState, ReconfigurationEnded)
 
     def __init__(
         self,
@@ -66,7 +69,7 @@ class Board:
     def change(self, run: str, **fields: Any) -> RunStatus:
         """Change fields of a live run, and `tell` it where one differs."""
         before = self._live[run]
-        after = dataclasses.replace(before, **fields)
+        after = replace(before, **fields)
         self._live[run] = after
         if after != before:
             self._tell(after)
@@ -81,30 +84,27 @@ class Board:
             self.change(run, state=RunState.RUNNING, by=None)
 
     def __call__(self, document: Document) -> None:
-        data = document.data
-        match document.kind:
-            case "run.step" if data["run"] in self._live:
-                self._step(document)
-            case "reconfiguration.state":
-                run = self._run_of(str(data["reconfiguration"]))
-                if run in self._live and data["state"] in STAGES:
-                    self.change(str(run), stage=data["state"])
-            case "reconfiguration.ended" if data["run"] in self._live:
-                self.change(str(data["run"]), stage=None)
+        match document.fact:
+            case RunStep() as step if step.run in self._live:
+                self._step(step)
+            case ReconfigurationState(reconfiguration=id, state=state):
+                run = self._run_of(id)
+                if run is not None and run in self._live and state in STAGES:
+                    self.change(run, stage=state)
+            case ReconfigurationEnded(run=str(run)) if run in self._live:
+                self.change(run, stage=None)
 
-    def _step(self, document: Document) -> None:
-        run, data = str(document.data["run"]), document.data
-        left_s: Any = data["expected_s"]
-        if data["state"] == "started":
+    def _step(self, step: RunStep) -> None:
+        run = step.run
+        if step.state == "started":
             self._steps_open[run] = self._steps_open.get(run, 0) + 1
-            now = {"step": data["step"], "steps": data["total"], "what": data["what"], "stage": None}
-            self.change(run, state=RunState.RUNNING, by=None, expected_s=left_s, **now)
+            now = {"step": step.step, "steps": step.total, "what": step.what, "stage": None}
+            self.change(run, state=RunState.RUNNING, by=None, expected_s=step.expected_s, **now)
             return
         self._steps_open[run] = self._steps_open.get(run, 1) - 1
-        self._live[run] = dataclasses.replace(
-            self._live[run], expected_s=left_s
-        )  # emitted with the next start, or the end
-        if data["done"] != data["total"]:
+        # emitted with the next start, or the end
+        self._live[run] = replace(self._live[run], expected_s=step.expected_s)
+        if step.done != step.total:
             self.look(run)
 
     def _keep(self, status: RunStatus) -> None:

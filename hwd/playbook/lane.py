@@ -21,6 +21,7 @@ from hwd.config.playbook.playbook import (
     WaitStep,
 )
 from hwd.config.playbook.step_claims import harmed
+from hwd.model.documents.runs import RunAssert, RunFault, RunHost, RunNote, RunPaused, RunResumed, RunStep
 from hwd.playbook.effects import Effects
 from hwd.playbook.measures import Tally, figures
 from hwd.playbook.pause import Brake
@@ -32,6 +33,7 @@ from hwd.reconfigure.reconfiguration import Reconfiguration, State
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.reconfigure.route import Request
 from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import ConfigError, FailedError, HwdError
 
 HELD_S = 60.0
@@ -42,7 +44,7 @@ LEFT_LEAST_S = 0.001
 
 @dataclass(slots=True, kw_only=True)
 class Shared:
-    """What the lanes of one run share. `tell(kind, **data)` emits a document of the run."""
+    """What the lanes of one run share."""
 
     run: str
     reconfigurer: Reconfigurer
@@ -53,8 +55,11 @@ class Shared:
     clock: Clock
     tally: Tally
     brake: Brake
-    tell: Callable[..., None]
+    emit: Emitter
     started_ns: int
+    total_steps: int
+    expected_s: Callable[[], float]
+    """The expected seconds that are left."""
     lanes: "list[Lane]" = field(default_factory=list)
     left_s: dict[str, float] = field(default_factory=dict)
     """By lease: the seconds that it had left when the pause began."""
@@ -62,7 +67,6 @@ class Shared:
     done: int = 0
     applies_done: int = 0
     dwelt_s: float = 0.0
-    progress: Callable[[], Mapping[str, float]] = dict
     has_set: bool = False
     """Whether a NIC port was set."""
     has_harmed: bool = False
@@ -148,7 +152,7 @@ class Lane:
                 await asyncio.sleep(step.for_s)
                 self._shared.dwelt_s += step.for_s
             case NoteStep():
-                self._shared.tell("run.note", text=self._written(step))
+                self._shared.emit(RunNote(run=self._shared.run, text=self._written(step)))
             case HostStep():
                 await self._set(step)
             case FaultStep():
@@ -192,22 +196,24 @@ class Lane:
             self._shared.has_set = True
             began_ns = self._shared.clock.monotonic_ns()
             found = await self._shared.effects.host_settings.do(self._shared.run, action)
-            self._shared.tell(
-                "run.host",
-                host=action.port.host,
-                port=str(action.port),
-                action=action.setting.value,
-                value=action.value,
-                seconds=(self._shared.clock.monotonic_ns() - began_ns) / 1e9,
-                before=found.get("before"),
-                after=found.get("after"),
+            self._shared.emit(
+                RunHost(
+                    run=self._shared.run,
+                    host=action.port.host,
+                    port=str(action.port),
+                    action=action.setting.value,
+                    value=action.value,
+                    seconds=(self._shared.clock.monotonic_ns() - began_ns) / 1e9,
+                    before=found.get("before"),
+                    after=found.get("after"),
+                )
             )
 
     async def _harm(self, step: FaultStep) -> None:
         self._check(harmed(step.fault, self._shared.all_ports), PortAction.FAULT)
         self._shared.has_harmed = True
         await self._shared.effects.faults.set(step.fault)
-        self._shared.tell("run.fault", fault=step.fault.to_data())
+        self._shared.emit(RunFault(run=self._shared.run, fault=step.fault.to_data()))
 
     def _what(self, step: LeafStep) -> str:
         """A step in words; a note with its figures, where they can be had."""
@@ -240,7 +246,7 @@ class Lane:
             held, why = False, f"cannot be said, since nothing that was measured says {unknown}"
         except ConfigError as error:
             held, why = False, f"cannot be calculated ({error})"
-        self._shared.tell("run.assert", expression=step.expression.text, held=held, values=values)
+        self._shared.emit(RunAssert(run=self._shared.run, expression=step.expression.text, held=held, values=values))
         if not held:
             shown = ", ".join(f"{name} = {as_text(value)}" for name, value in values.items())
             raise FailedError(f"assert {step.expression}: {why}; {shown or 'no figure in it'}")
@@ -276,7 +282,7 @@ class Lane:
         """Between two steps: wait while a pause is requested. The remaining time of leases is restored afterwards."""
         if (by := self._shared.brake.by) is None:
             return
-        self._shared.tell("run.paused", by=by, branch=self.name)
+        self._shared.emit(RunPaused(run=self._shared.run, by=by, branch=self.name))
         left_s = self._shared.left_s
         while self._shared.brake.by is not None:
             held_s: dict[str, float] = {}
@@ -289,7 +295,7 @@ class Lane:
         for lease in self._held():
             if lease.id in left_s:  # else another branch that stood under it went on first
                 await self._shared.leases.renew(lease.id, for_s=max(LEFT_LEAST_S, left_s.pop(lease.id)))
-        self._shared.tell("run.resumed", branch=self.name)
+        self._shared.emit(RunResumed(run=self._shared.run, branch=self.name))
 
     def _held(self) -> list[Claim]:
         """Leases in force of this lane and of its outer lanes."""
@@ -300,14 +306,18 @@ class Lane:
         return [self, *(self.outer._up() if self.outer else [])]
 
     def _tell_step(self, number: int, what: str, state: str) -> None:
-        self._shared.tell(
-            "run.step",
-            step=number,
-            what=what,
-            state=state,
-            **self._shared.progress(),
-            branch=self.name,
-            sweep=dict(self._swept),
+        self._shared.emit(
+            RunStep(
+                run=self._shared.run,
+                step=number,
+                what=what,
+                state=state,
+                done=self._shared.done,
+                total=self._shared.total_steps,
+                expected_s=self._shared.expected_s(),
+                branch=self.name,
+                sweep=dict(self._swept),
+            )
         )
 
 

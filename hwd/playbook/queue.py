@@ -1,8 +1,9 @@
 """The queue of runs: which run starts next, and what each of the others waits for. No I/O; `Runs` owns it."""
 
-import dataclasses
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
+
+from msgspec.structs import replace
 
 from hwd.model.run import RunState, RunStatus
 from hwd.playbook.runner import Runner
@@ -126,4 +127,4 @@ class WaitingRun:
             queued_wall_ns=self.queued.queued_wall_ns,
             due_wall_ns=self.queued.due_wall_ns,
         )
-        return dataclasses.replace(status, **fields)
+        return replace(status, **fields)

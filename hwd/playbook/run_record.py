@@ -1,16 +1,18 @@
 """Run records: what is recorded of a run when it begins, and its state when it has ended."""
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
+from hwd.model.documents.runs import RunEnded
 from hwd.model.run import RunState, RunStatus
 from hwd.model.testbed import Testbed
 from hwd.playbook.runner import RunEnd
 from hwd.playbook.safe_state import SafeState
 from hwd.records.run import QueuedRun, Run, RunOutcome
 from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.documents import Document, Json
+from hwd_drivers.core.documents import Fact, Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,15 +67,15 @@ class RunTemplate:
         )
 
 
-def status_of(run: Run, last: Document | None) -> RunStatus:
-    """The state of a run from its record, and from its newest `run.state` document for its progress."""
-    if last is not None:
-        status = RunStatus.from_data(last.data)
-    else:
-        queued_ns = run.started_wall_ns
-        status = RunStatus(run=run.id, playbook=run.playbook, state=RunState.RUNNING, steps=0, queued_wall_ns=queued_ns)
-    return dataclasses.replace(
-        status,
+def status_of(run: Run, last: Fact | None) -> RunStatus:
+    """The state of a run from its record, and from its newest recorded state for its progress.
+
+    `last` is no RunStatus where another version of hwd recorded it; then nothing is known of the progress.
+    """
+    queued_ns = run.started_wall_ns
+    begun = RunStatus(run=run.id, playbook=run.playbook, state=RunState.RUNNING, steps=0, queued_wall_ns=queued_ns)
+    return replace(
+        last if isinstance(last, RunStatus) else begun,
         state=RunState.RUNNING if run.outcome is None else RunState(run.outcome),
         stage=None,
         why=run.why,
@@ -88,7 +90,7 @@ def status_of(run: Run, last: Document | None) -> RunStatus:
 
 def ended_status(status: RunStatus, end: RunEnd, *, by: str | None, ended_wall_ns: int) -> RunStatus:
     """`status` with the end of the run; `by`: who aborted it."""
-    return dataclasses.replace(
+    return replace(
         status,
         state=RunState(end.outcome),
         stage=None,
@@ -102,12 +104,12 @@ def ended_status(status: RunStatus, end: RunEnd, *, by: str | None, ended_wall_n
     )
 
 
-def ended_data(run: str, end: RunEnd) -> dict[str, Json]:
-    """The data of `run.ended`."""
-    return {
-        "run": run,
-        "outcome": end.outcome,
-        "why": end.why,
-        "safe_state": end.safe_state,
-        "exit_status": end.fault.exit_status if end.fault else None,
-    }
+def ended_fact(run: str, end: RunEnd) -> RunEnded:
+    """The last document of a run."""
+    return RunEnded(
+        run=run,
+        outcome=end.outcome,
+        why=end.why,
+        safe_state=end.safe_state,
+        exit_status=end.fault.exit_status if end.fault else None,
+    )

@@ -1,10 +1,13 @@
 """Run recovery: the safe state of ended runs whose switches were recovered, or confirmed, after their end."""
 
-import dataclasses
 import logging
 from collections.abc import Awaitable, Callable
 from typing import ClassVar
 
+from msgspec.structs import replace
+
+from hwd.model.documents.daemon import DaemonRecovered
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
 from hwd.model.run import RunStatus
 from hwd.playbook.board import Board
 from hwd.playbook.safe_state import SafeState
@@ -26,7 +29,7 @@ class RunRecovery:
     `state(run)`: its state.
     """
 
-    TAKES: ClassVar = ("daemon.recovered", "reconfiguration.ended")
+    TAKES: ClassVar = (DaemonRecovered, ReconfigurationEnded)
 
     def __init__(
         self,
@@ -52,13 +55,12 @@ class RunRecovery:
 
     def __call__(self, document: Document) -> None:
         """Sink: learns where the switches of ended runs are, from recoveries and from confirms after the end."""
-        run, outcome = document.data["run"], document.data["outcome"]
-        if not isinstance(run, str):
-            return  # of an apply
-        if document.kind == "daemon.recovered" or (not self._ledger.is_active(run) and outcome != Outcome.FAILED):
-            states = self._recovered.setdefault(run, set())
-            states.add(SafeState.BEFORE_APPLY if outcome == Outcome.ROLLED_BACK else SafeState.AS_APPLIED)
-            self._on_change()
+        match document.fact:
+            case DaemonRecovered(run=str(run), outcome=outcome):
+                self._learn(run, outcome)
+            case ReconfigurationEnded(run=str(run), outcome=outcome):
+                if not self._ledger.is_active(run) and outcome != Outcome.FAILED:
+                    self._learn(run, outcome)
 
     async def settle(self) -> float | None:
         """Record the safe state of ended runs that recovery made known; returns seconds until the next try, if any."""
@@ -86,15 +88,25 @@ class RunRecovery:
             del self._recovered[id]
             if is_unknown:
                 rolled_back = safe is SafeState.BEFORE_APPLY
-                self._board.put(dataclasses.replace(status, safe_state=safe, rolled_back=rolled_back))
+                self._board.put(replace(status, safe_state=safe, rolled_back=rolled_back))
                 log.info("run %s: its switches are %s now", id, safe)
         return again_s
 
+    def _learn(self, run: str, outcome: str) -> None:
+        states = self._recovered.setdefault(run, set())
+        states.add(SafeState.BEFORE_APPLY if outcome == Outcome.ROLLED_BACK else SafeState.AS_APPLIED)
+        self._on_change()
+
     async def _is_all_confirmed(self, run: str) -> bool:
         """Whether all reconfigurations of a run have ended as confirmed."""
-        kinds = ("reconfiguration.state", "reconfiguration.ended")
+        kinds = (ReconfigurationState.KIND, ReconfigurationEnded.KIND)
         outcomes: dict[str, str | None] = {}
         for stored in await self._records.documents(run=run, kinds=kinds):
-            data = stored.document.data
-            outcomes[str(data["reconfiguration"])] = str(data.get("outcome"))
+            match stored.document.fact:
+                case ReconfigurationState(reconfiguration=id):
+                    outcomes[id] = None
+                case ReconfigurationEnded(reconfiguration=id, outcome=outcome):
+                    outcomes[id] = outcome
+                case _:
+                    return False  # another version of hwd recorded it
         return bool(outcomes) and all(outcome == Outcome.CONFIRMED for outcome in outcomes.values())

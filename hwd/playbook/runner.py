@@ -13,6 +13,7 @@ from hwd.config.playbook.expression import names_in
 from hwd.config.playbook.measurement_names import stages_of
 from hwd.config.playbook.playbook import ApplyStep, AssertStep, NoteStep, Playbook
 from hwd.config.playbook.steps import Step, below, total_applies, total_dwell_s
+from hwd.model.documents.runs import RunFault
 from hwd.playbook.effects import Effects
 from hwd.playbook.lane import Lane, Shared
 from hwd.playbook.measures import Tally
@@ -26,7 +27,8 @@ from hwd.reconfigure.route import Request
 from hwd.records.run import RunOutcome
 from hwd.timeline.stage import StageName
 from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.documents import Document, Json, Sink
+from hwd_drivers.core.documents import Sink
+from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import BugError, FailedError, HwdError
 
 END_WITHIN_S = 4.6
@@ -76,7 +78,7 @@ class Runner:
         self._reconfigurer = reconfigurer
         self._history = history
         self._clock = clock
-        self._sink = sink
+        self._emit = Emitter(clock, sink)
         self._brake = Brake()
         self._shared = Shared(
             run=id,
@@ -88,9 +90,10 @@ class Runner:
             clock=clock,
             tally=Tally(_asked_of_run(playbook)),
             brake=self._brake,
-            tell=self._tell,
+            emit=self._emit,
             started_ns=clock.monotonic_ns(),
-            progress=lambda: self.progress,
+            total_steps=self.total_steps,
+            expected_s=self._expected_s,
         )
         self._applies = total_applies(playbook.steps)
         self._dwell_s = total_dwell_s(playbook.steps)
@@ -107,10 +110,7 @@ class Runner:
     @property
     def progress(self) -> dict[str, float]:
         """Steps done, their total, and the expected seconds that are left."""
-        per_apply_s, _ = self._history.expect(())
-        applies, dwell_s = self._applies - self._shared.applies_done, self._dwell_s - self._shared.dwelt_s
-        expected_s = max(0, applies) * per_apply_s + max(0.0, dwell_s)
-        return {"done": self._shared.done, "total": self.total_steps, "expected_s": expected_s}
+        return {"done": self._shared.done, "total": self.total_steps, "expected_s": self._expected_s()}
 
     @property
     def paused_by(self) -> str | None:
@@ -173,6 +173,11 @@ class Runner:
     def resume(self) -> None:
         self._brake.let_go()
 
+    def _expected_s(self) -> float:
+        per_apply_s, _ = self._history.expect(())
+        applies, dwell_s = self._applies - self._shared.applies_done, self._dwell_s - self._shared.dwelt_s
+        return max(0, applies) * per_apply_s + max(0.0, dwell_s)
+
     async def _steps(self) -> None:
         lane = Lane(self._shared)
         limit = asyncio.timeout(self.playbook.within_s)
@@ -230,7 +235,7 @@ class Runner:
 
     async def _clear(self) -> None:
         await self._shared.effects.faults.clear()
-        self._tell("run.fault", fault={"fault": "clear"})
+        self._emit(RunFault(run=self.id, fault={"fault": "clear"}))
 
     async def _end_of(self, what: str, task: asyncio.Task[None], by_s: float) -> str | None:
         """Why `what` is not undone; None where it is."""
@@ -244,10 +249,6 @@ class Runner:
         if not isinstance(error, HwdError):
             log.error("run %s: %s", self.id, what, exc_info=error)
         return f"{what}: not undone: {error}"
-
-    def _tell(self, kind: str, **data: Json) -> None:
-        at_ns, wall_ns = self._clock.monotonic_ns(), self._clock.wall_ns()
-        self._sink(Document(kind=kind, at_ns=at_ns, wall_ns=wall_ns, data={"run": self.id, **data}))
 
 
 def _asked_of_run(playbook: Playbook) -> frozenset[StageName]:

@@ -6,17 +6,19 @@ await runs.abort(status.run, by="ada")
 """
 
 import asyncio
-import dataclasses
 import logging
 from collections.abc import Callable, Mapping
 
+from msgspec.structs import replace
+
 from hwd.config.playbook.playbook import Playbook
+from hwd.model.documents.runs import RunEnded, RunStarted
 from hwd.model.run import RunState, RunStatus
 from hwd.playbook.board import ENDED_KEPT, Board
 from hwd.playbook.execution import execute, record_end
 from hwd.playbook.playbook_reader import PlaybookReader
 from hwd.playbook.queue import Queue, WaitingRun
-from hwd.playbook.run_record import RunTemplate, ended_data, ended_status, status_of
+from hwd.playbook.run_record import RunTemplate, ended_fact, ended_status, status_of
 from hwd.playbook.run_recovery import AGAIN_S, RunRecovery
 from hwd.playbook.runner import RunEnd, Runner, why_failed
 from hwd.playbook.safe_state import SafeState
@@ -29,7 +31,8 @@ from hwd.records.recorder import RecordingSink
 from hwd.records.records import Records
 from hwd.records.run import QueuedRun, Run, RunOutcome
 from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.documents import Document, Json, Sink
+from hwd_drivers.core.documents import Document, Fact, Sink
+from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import ConfigError, FailedError, HwdError, RefusedError
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.offload import Offload
@@ -78,13 +81,9 @@ class Runs:
         self._recorder = recorder
         self._clock = clock
         self._ids = ids
-        self._sink = sink
+        self._emit = Emitter(clock, sink)
         self._announce = announce
-        self.board = Board(
-            run_of=self._run_of,
-            paused_by=self._paused_by,
-            tell=lambda status: self._tell("run.state", **status.to_data()),
-        )
+        self.board = Board(run_of=self._run_of, paused_by=self._paused_by, tell=self._emit)
         self._queue: Queue[WaitingRun] = Queue(ledger)
         self._from_before_start: set[str] = set()
         self._aborted_by: dict[str, str] = {}
@@ -110,10 +109,10 @@ class Runs:
         ended = [run for run in await self._records.runs(limit=ENDED_KEPT) if run.id not in known]
         self.board.load([await self._status_of(run) for run in reversed(ended)])
         for status in self.board.all:  # who followed a run when the daemon crashed may not know its end
-            self._announce(self._document("run.state", **status.to_data()))
+            self._announce(self._document(status))
         for run in crashed:
-            status = dataclasses.replace(await self._status_of(run), safe_state=SafeState.UNKNOWN)
-            self._tell("run.ended", run=run.id, outcome=RunOutcome.CRASHED, why=run.why, safe_state=status.safe_state)
+            status = replace(await self._status_of(run), safe_state=SafeState.UNKNOWN)
+            self._emit(RunEnded(run=run.id, outcome=RunOutcome.CRASHED, why=run.why, safe_state=status.safe_state))
             self.board.put(status)
             log.warning("run %s: closed as crashed, the daemon ended under it", run.id)
             if not self._ledger.is_left_open(run.id):
@@ -292,8 +291,8 @@ class Runs:
                 await self._records.start_run(record)
             except HwdError as cause:
                 log.error("run %s: stays in the queue of the records until the next start: %s", queued.id, cause)
-            self._tell("run.ended", run=queued.id, outcome=RunOutcome.FAILED, why=why, safe_state=record.safe_state)
-            self.board.put(dataclasses.replace(status_of(record, None), fault_class=error.title))
+            self._emit(RunEnded(run=queued.id, outcome=RunOutcome.FAILED, why=why, safe_state=record.safe_state))
+            self.board.put(replace(status_of(record, None), fault_class=error.title))
             log.error("run %s: was in the queue, and cannot be run: %s", queued.id, why)
             return
         waiting = WaitingRun(queued=queued, runner=self._make_runner(queued.id, playbook))
@@ -308,7 +307,7 @@ class Runs:
         await self._records.start_run(record)
         self._queue.remove(waiting.id)
         safe = SafeState.UNTOUCHED
-        self._tell("run.ended", run=waiting.id, outcome=RunOutcome.ABORTED, why=why, safe_state=safe)
+        self._emit(RunEnded(run=waiting.id, outcome=RunOutcome.ABORTED, why=why, safe_state=safe))
         self._end(waiting.status(RunState.ABORTED, why=why, by=by, safe_state=safe, ended_wall_ns=record.ended_wall_ns))
         return self._of(waiting.id)
 
@@ -326,16 +325,17 @@ class Runs:
             await self._records.end_run(
                 runner.id, outcome=RunOutcome.ABORTED, why=why, safe_state=safe, ended_wall_ns=ended_ns
             )
-            self._tell("run.ended", run=runner.id, outcome=RunOutcome.ABORTED, why=why, safe_state=safe)
+            self._emit(RunEnded(run=runner.id, outcome=RunOutcome.ABORTED, why=why, safe_state=safe))
             self._end(waiting.status(RunState.ABORTED, why=why, by=DAEMON_END, safe_state=safe, ended_wall_ns=ended_ns))
             raise RefusedError(f"run {runner.id}: {why}; nothing was moved")
-        self._tell(
-            "run.started",
-            run=runner.id,
-            playbook=runner.playbook.name,
-            parameters=dict(runner.playbook.parameters),
-            steps=runner.total_steps,
-            virtual_time=self._template.virtual_time,
+        self._emit(
+            RunStarted(
+                run=runner.id,
+                playbook=runner.playbook.name,
+                parameters=dict(runner.playbook.parameters),
+                steps=runner.total_steps,
+                virtual_time=self._template.virtual_time,
+            )
         )
         self._ended.setdefault(runner.id, asyncio.Event())
         self.board.put(waiting.status(RunState.RUNNING, started_wall_ns=record.started_wall_ns))
@@ -356,13 +356,12 @@ class Runs:
         def last(end: RunEnd) -> tuple[Document, ...]:
             by = aborted_by if end.outcome is RunOutcome.ABORTED else None
             now = ended_status(status, end, by=by, ended_wall_ns=ended_ns)
-            return self._document("run.ended", **ended_data(runner.id, end)), self._document(
-                "run.state", **now.to_data()
-            )
+            return self._document(ended_fact(runner.id, end)), self._document(now)
 
         ended, state = await record_end(runner.id, end, last, ended_wall_ns=ended_ns, recorder=self._recorder)
+        assert isinstance(state.fact, RunStatus)
         self._announce(ended)
-        self.board.put(RunStatus.from_data(state.data), tell=lambda _: self._announce(state))
+        self.board.put(state.fact, tell=lambda _: self._announce(state))
         self._changed.set()
         del self._tasks[runner.id]
         self._set_ended(runner.id)
@@ -408,7 +407,8 @@ class Runs:
         return self._active[id].paused_by if id in self._active else None
 
     async def _status_of(self, run: Run) -> RunStatus:
-        return status_of(run, await self._records.last_document(run.id, "run.state"))
+        last = await self._records.last_document(run.id, RunStatus.KIND)
+        return status_of(run, None if last is None else last.fact)
 
     def _of(self, id: str) -> RunStatus:
         if (status := self.board.get(id)) is None:
@@ -419,8 +419,5 @@ class Runs:
         if self._closing:
             raise RefusedError(ENDING)
 
-    def _tell(self, kind: str, **data: Json) -> None:
-        self._sink(self._document(kind, **data))
-
-    def _document(self, kind: str, **data: Json) -> Document:
-        return Document(kind=kind, at_ns=self._clock.monotonic_ns(), wall_ns=self._clock.wall_ns(), data=data)
+    def _document(self, fact: Fact) -> Document:
+        return Document(at_ns=self._clock.monotonic_ns(), wall_ns=self._clock.wall_ns(), fact=fact)

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine, MutableMapping, Sequence
 
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, TimelineMade
 from hwd.ports.ledger import Ledger
 from hwd.ports.rules import Reason
 from hwd.reconfigure.agent_watch import AgentWatch
@@ -157,7 +158,7 @@ class Completion:
                     reconfiguration.plan.moves,
                     way,
                     within_s=ROLL_BACK_WITHIN_S,
-                    on_overrun=overrun_report(self._emitter.emit, reconfiguration.id, reconfiguration.remarks),
+                    on_overrun=overrun_report(self._emitter, reconfiguration.id, reconfiguration.remarks),
                 )
             reconfiguration.remarks += map(unknown_overrun, unanswered_s, unanswered_s.values())
             if errors:
@@ -199,7 +200,7 @@ class Completion:
         try:
             if reconfiguration.commanded or reconfiguration.events:
                 reconfiguration.timeline = self._timeline(reconfiguration)
-                self._emitter.emit("timeline", **reconfiguration.timeline.to_data())
+                self._emitter(TimelineMade(**reconfiguration.timeline.to_data()))
         finally:
             reconfiguration.outcome, reconfiguration.why = outcome, why
             stays_open = reconfiguration.journaled and outcome is Outcome.FAILED
@@ -213,15 +214,16 @@ class Completion:
             if outcome is not Outcome.CONFIRMED:
                 level = logging.WARNING if outcome is Outcome.FAILED else logging.INFO
                 log.log(level, "%s (%s): %s: %s", reconfiguration.id, reconfiguration.plan.what, outcome, why)
-            self._emitter.emit(
-                "reconfiguration.ended",
-                reconfiguration=reconfiguration.id,
-                run=reconfiguration.run,
-                what=reconfiguration.plan.what,
-                outcome=outcome,
-                why=why,
-                seconds=(self._clock.monotonic_ns() - reconfiguration.started_ns) / 1e9,
-                remarks=[*reconfiguration.remarks],
+            self._emitter(
+                ReconfigurationEnded(
+                    reconfiguration=reconfiguration.id,
+                    run=reconfiguration.run,
+                    what=reconfiguration.plan.what,
+                    outcome=outcome,
+                    why=why,
+                    seconds=(self._clock.monotonic_ns() - reconfiguration.started_ns) / 1e9,
+                    remarks=[*reconfiguration.remarks],
+                )
             )
 
     def _timeline(self, reconfiguration: Reconfiguration) -> Timeline:

@@ -5,9 +5,15 @@ A try that fails is repeated until it succeeds or an operator gives the reconfig
 
 import asyncio
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 
+from hwd.model.documents.daemon import (
+    DaemonRecovered,
+    JournalGivenUp,
+    JournalOpen,
+    JournalRefused,
+    JournalWritten,
+)
 from hwd.model.plan import Plan
 from hwd.ports.claim import Claim
 from hwd.ports.ledger import Ledger
@@ -19,6 +25,7 @@ from hwd.reconfigure.remarks import gone_remarks, lasting_remarks, overrun_repor
 from hwd.reconfigure.switches import Switches
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Json
+from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import FailedError, LinkError, RefusedError
 from hwd_drivers.core.reason import reason_of
 from hwd_drivers.devices.supervisor import NOT_CONNECTED_YET
@@ -72,16 +79,14 @@ class _Tried:
 
 
 class CrashRecovery:
-    """Owns what the journal has open, and holds its ports until it is closed. `tell(kind, **data)` emits a document."""
+    """Owns what the journal has open, and holds its ports until it is closed."""
 
-    def __init__(
-        self, *, journal: Journal, switches: Switches, ledger: Ledger, clock: Clock, tell: Callable[..., None]
-    ) -> None:
+    def __init__(self, *, journal: Journal, switches: Switches, ledger: Ledger, clock: Clock, emit: Emitter) -> None:
         self._journal = journal
         self._switches = switches
         self._ledger = ledger
         self._clock = clock
-        self._tell = tell
+        self._emit = emit
         self._unwritten: dict[str, Outcome] = {}
         self._unwritten_why: dict[str, str] = {}
         self._tried: dict[str, _Tried] = {}
@@ -155,10 +160,10 @@ class CrashRecovery:
         now = self._clock.wall_ns()
         return {claim.id: claim.says(now) for claim in self._claims}
 
-    async def give_up(self, id: str, *, by: str) -> dict[str, Json]:
+    async def give_up(self, id: str, *, by: str) -> JournalGivenUp:
         """Close one, leave its switches as they are and free its ports, after the end of a try in progress.
 
-        Returns the data of `journal.given-up`. Raises RefusedError where it is not left open, and FailedError where the
+        Returns what its document says. Raises RefusedError where it is not left open, and FailedError where the
         journal does not take it: then it stays open.
         """
         if self._tries != id:
@@ -195,13 +200,13 @@ class CrashRecovery:
             )
             if self._unwritten.get(id) is None:
                 log.warning("%s", why)
-                self._tell("journal.refused", reconfiguration=id, outcome=outcome, why=reason_of(error))
+                self._emit(JournalRefused(reconfiguration=id, outcome=outcome, why=reason_of(error)))
             self._unwritten[id], self._unwritten_why[id] = outcome, why
             return why
         if self._unwritten.pop(id, None) is not None:
             self._unwritten_why.pop(id)
             log.info("journal: that %s is %s is written now", id, outcome)
-            self._tell("journal.written", reconfiguration=id, outcome=outcome)
+            self._emit(JournalWritten(reconfiguration=id, outcome=outcome))
         return ""
 
     def write_ends(self) -> str:
@@ -212,7 +217,7 @@ class CrashRecovery:
         self._journal.write_again()
         return self._journal.trouble
 
-    def _give_up(self, id: str, by: str) -> dict[str, Json]:
+    def _give_up(self, id: str, by: str) -> JournalGivenUp:
         left = [entry for entry in self._journal.open if self._is_left_open(entry)]
         entry = next((entry for entry in left if entry.reconfiguration == id), None)
         if entry is None:
@@ -234,15 +239,8 @@ class CrashRecovery:
         self._tried.pop(id, None)
         self._last_why.pop(id, None)
         self._release(entry)
-        given_up: dict[str, Json] = {
-            "reconfiguration": id,
-            "run": entry.run,
-            "what": entry.what,
-            "why": why,
-            "by": by,
-            "left": [*carried],
-        }
-        self._tell("journal.given-up", **given_up)
+        given_up = JournalGivenUp(reconfiguration=id, run=entry.run, what=entry.what, why=why, by=by, left=carried)
+        self._emit(given_up)
         left_as = f". Left: {'; '.join(carried)}" if carried else ""
         log.warning("journal: %s (%s) was given up by %s: %s%s", id, entry.what, by, why, left_as)
         return given_up
@@ -295,7 +293,7 @@ class CrashRecovery:
         return "; ".join(away) or "its switches are back, and it is tried anew"
 
     async def _bring(self, entry: OpenEntry) -> None:
-        on_overrun = overrun_report(self._tell, entry.reconfiguration)
+        on_overrun = overrun_report(self._emit, entry.reconfiguration)
         brought = await self._switches.bring(entry.moves, way_back, within_s=WITHIN_S, on_overrun=on_overrun)
         errors = [*brought.values()]
         if errors:
@@ -321,20 +319,21 @@ class CrashRecovery:
             why = f"{names} could not be {'reached' if last.waits else 'driven'} before, and can be now"
         gone = gone_remarks(entry.moves, self._switches.latest())
         why = ". ".join([why, *lasting_remarks(entry.moves), *gone])
-        self._tell("daemon.recovered", reconfiguration=entry.reconfiguration, run=entry.run, outcome=outcome, why=why)
+        self._emit(DaemonRecovered(reconfiguration=entry.reconfiguration, run=entry.run, outcome=outcome, why=why))
         log.info("journal: %s (%s) is %s: %s", entry.reconfiguration, entry.what, outcome, why)
 
     def _emit_open(self, entry: OpenEntry, why: str, *, level: int = logging.WARNING) -> None:
         """Emit `journal.open`, once for each new reason."""
         if self._last_why.get(entry.reconfiguration) != why:
             log.log(level, "journal: %s (%s) %s", entry.reconfiguration, entry.what, self._open_text(entry, why))
-            self._tell(
-                "journal.open",
-                reconfiguration=entry.reconfiguration,
-                run=entry.run,
-                what=entry.what,
-                why=why,
-                held=bool(entry.doubt),
+            self._emit(
+                JournalOpen(
+                    reconfiguration=entry.reconfiguration,
+                    run=entry.run,
+                    what=entry.what,
+                    why=why,
+                    held=bool(entry.doubt),
+                )
             )
         self._last_why[entry.reconfiguration] = why
 

@@ -3,7 +3,10 @@
 import asyncio
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from hwd.fabric.state import crossconnect_ports
+from hwd.model.documents.reconfigurations import ReconfigurationCommanded
 from hwd.model.link import SwitchCrossconnect
 from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction
@@ -14,7 +17,6 @@ from hwd.reconfigure.reconfiguration import Emitter, Reconfiguration, State
 from hwd.reconfigure.remarks import overrun_report, read_back_remarks, uses
 from hwd.reconfigure.switches import Switches, raise_joined
 from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import FailedError, RefusedError
 from hwd_drivers.core.reason import reason_of
 from hwd_drivers.core.values import PortOverride, PortSide
@@ -45,11 +47,10 @@ class Drive:
         plan = reconfiguration.plan
         moving = [move for move in plan.moves if not move.is_empty]
         relied = [move for move in plan.moves if move.keep and move.is_empty] if moving else []
-        reconfiguration.started = reconfiguration.to_data()
         if reconfiguration.hosts:
             await self._agent_watch.begin(reconfiguration)
             await self._check_unchanged(reconfiguration, moving)  # the start of the watch took time
-        on_overrun = overrun_report(self._emitter.emit, reconfiguration.id, reconfiguration.remarks)
+        on_overrun = overrun_report(self._emitter, reconfiguration.id, reconfiguration.remarks)
         watches = {move.switch: OverrunWatch(move.switch, on_overrun) for move in (*moving, *relied)}
         try:
             raise_joined(
@@ -94,39 +95,40 @@ class Drive:
                 ) from error
             reconfiguration.journaled = True
             self._emitter.change_state(reconfiguration, State.JOURNALED)
-        self._emitter.emit("reconfiguration.started", **reconfiguration.started)
+        self._emitter(reconfiguration.started)
         self._emitter.change_state(reconfiguration, State.DRIVING)
 
     async def _command(self, reconfiguration: Reconfiguration, move: SwitchMoves, watch: OverrunWatch) -> None:
         read_ns = reconfiguration.read_ns[move.switch]
-        data: dict[str, Json] = {
-            "reconfiguration": reconfiguration.id,
-            "switch": move.switch,
-            "commanded_ns": None,
-            "acknowledged_ns": None,
-            "commands": 1,
-            "window_s": None,
-        }
+        fact = ReconfigurationCommanded(
+            reconfiguration=reconfiguration.id,
+            switch=move.switch,
+            commanded_ns=None,
+            acknowledged_ns=None,
+            commands=1,
+        )
 
         def sent(commanded_ns: int) -> None:
-            data.update(commanded_ns=commanded_ns, window_s=(commanded_ns - read_ns) / 1e9)
+            nonlocal fact
+            fact = replace(fact, commanded_ns=commanded_ns, window_s=(commanded_ns - read_ns) / 1e9)
 
         try:
             exchange = await change(self._switches.driver(move.switch), move, sent)
             watch.changed(move, exchange, read_ns=read_ns)
-            data |= {
-                "commanded_ns": exchange.commanded_ns,
-                "acknowledged_ns": exchange.acknowledged_ns,
-                "commands": exchange.commands,
-            }
+            fact = replace(
+                fact,
+                commanded_ns=exchange.commanded_ns,
+                acknowledged_ns=exchange.acknowledged_ns,
+                commands=exchange.commands,
+            )
         except BaseException:
-            if isinstance(window_s := data["window_s"], float):
-                reconfiguration.unanswered_s[move.switch] = window_s
+            if fact.window_s is not None:
+                reconfiguration.unanswered_s[move.switch] = fact.window_s
             raise
         finally:
-            if data["commanded_ns"] is not None:
-                reconfiguration.commanded.append(data)
-                self._emitter.emit("reconfiguration.commanded", **data)
+            if fact.commanded_ns is not None:
+                reconfiguration.commanded.append(fact)
+                self._emitter(fact)
 
     async def _read_back(self, reconfiguration: Reconfiguration, move: SwitchMoves, watch: OverrunWatch) -> None:
         """Read back and compare. Under `safe` a crossconnect that the change took from another client is a failure."""

@@ -10,9 +10,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import ClassVar
 
+from msgspec import UNSET, UnsetType
+
+from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp, JournalOpen
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, TimelineMade
+from hwd.model.documents.runs import RunHost
 from hwd.model.testbed import Setting, Testbed
 from hwd.reconfigure.reconfiguration import Outcome
 from hwd.timeline.host_action import HostAction
+from hwd.timeline.stage import StageName
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Json
 
@@ -23,7 +29,7 @@ TURNAROUNDS_REMEMBERED = 200
 class History:
     """The last turnarounds of links, in seconds."""
 
-    TAKES: ClassVar = ("timeline",)
+    TAKES: ClassVar = (TimelineMade,)
 
     def __init__(self, testbed: Testbed) -> None:
         self._testbed = testbed
@@ -53,12 +59,11 @@ class History:
 
 
 def _turnarounds(document: Document) -> Iterator[float]:
-    links = document.data.get("links") if document.kind == "timeline" else None
-    for link in links if isinstance(links, list | tuple) else ():
-        stages = link.get("stages") if isinstance(link, Mapping) else None
-        for stage in stages if isinstance(stages, list | tuple) else ():
-            seconds = stage.get("seconds") if isinstance(stage, Mapping) and stage.get("name") == "turnaround" else None
-            if isinstance(seconds, float):
+    if not isinstance(document.fact, TimelineMade):
+        return  # another version of hwd recorded it
+    for link in document.fact.links:
+        for stage in link.get("stages", ()):
+            if stage.get("name") == StageName.TURNAROUND and (seconds := stage.get("seconds")) is not None:
                 yield seconds
 
 
@@ -86,22 +91,26 @@ class _End:
 class Outcomes:
     """The outcomes of the last `OUTCOMES_REMEMBERED` reconfigurations, for errors about those that have ended."""
 
-    TAKES: ClassVar = ("reconfiguration.ended", "daemon.recovered", "journal.open", "journal.given-up")
+    TAKES: ClassVar = (ReconfigurationEnded, DaemonRecovered, JournalOpen, JournalGivenUp)
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._ends: dict[str, _End] = {}
 
     def __call__(self, document: Document) -> None:
-        data = document.data
-        outcome = {"journal.open": OPEN, "journal.given-up": GIVEN_UP}.get(document.kind, str(data.get("outcome")))
-        end = _End(
-            what=str(data.get("what") or ""),
-            outcome=WORDS.get(outcome, outcome),
-            why=str(data["why"]),
-            wall_ns=document.wall_ns,
-        )
-        id = str(data["reconfiguration"])
+        what: str | UnsetType = UNSET
+        match document.fact:
+            case JournalOpen(reconfiguration=id, what=what, why=why):
+                outcome = OPEN
+            case JournalGivenUp(reconfiguration=id, what=what, why=why):
+                outcome = GIVEN_UP
+            case ReconfigurationEnded(reconfiguration=id, what=what, outcome=outcome, why=why):
+                pass
+            case DaemonRecovered(reconfiguration=id, outcome=outcome, why=why):
+                pass
+            case _:
+                return  # another version of hwd recorded it
+        end = _End(what=what or "", outcome=WORDS.get(outcome, outcome), why=why, wall_ns=document.wall_ns)
         before = self._ends.pop(id, None)
         self._ends[id] = replace(end, what=before.what) if before is not None and not end.what else end
         while len(self._ends) > OUTCOMES_REMEMBERED:
@@ -136,7 +145,7 @@ ACTIONS_MAX = 4096
 
 
 class HostSettings:
-    """NIC settings that runs have in force, and the last actions on NIC ports. It takes `run.host` documents.
+    """NIC settings that runs have in force, and the last actions on NIC ports.
 
     It begins empty after a restart: the settings of earlier runs are restored before their ports are free.
     """
@@ -145,14 +154,13 @@ class HostSettings:
         self._in_force: dict[str, dict[str, Json]] = {}
         self._actions: deque[HostAction] = deque(maxlen=ACTIONS_MAX)
 
-    def see(self, document: Document) -> None:
-        data = document.data
-        port = str(data["port"])
-        self._actions.append(HostAction.of(data, at_ns=document.at_ns))
-        if data["action"] == PUT_BACK:
-            self._in_force.get(port, {}).pop(str(data.get("setting")), None)
-        elif data["action"] in NOTED and "value" in data:
-            self._in_force.setdefault(port, {})[str(data["action"])] = data["value"]
+    def see(self, fact: RunHost, *, at_ns: int) -> None:
+        """Take an action that was emitted at `at_ns`."""
+        self._actions.append(HostAction.of(fact, at_ns=at_ns))
+        if fact.action == PUT_BACK:
+            self._in_force.get(fact.port, {}).pop(str(fact.setting), None)
+        elif fact.action in NOTED and fact.value is not UNSET:
+            self._in_force.setdefault(fact.port, {})[fact.action] = fact.value
 
     def in_force(self, ports: Iterable[str]) -> dict[str, Mapping[str, Json]]:
         """Values in force, by port; ports without any are left out."""

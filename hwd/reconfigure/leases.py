@@ -4,13 +4,15 @@ import asyncio
 import logging
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
+from hwd.model.documents.leases import LeaseReleased, LeaseRenewed, LeaseTaken
 from hwd.ports.claim import Claim, lease, run_of
 from hwd.ports.ledger import NOT_IN_FORCE, Asker, Ledger
 from hwd.ports.rules import PortAction, Reason
 from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.documents import Document, Sink
+from hwd_drivers.core.documents import Sink
+from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import ConfigError, HwdError, RefusedError
 from hwd_drivers.core.ids import Ids
 
@@ -40,7 +42,7 @@ class Leases:
         self._store = store
         self._clock = clock
         self._ids = ids
-        self._sink = sink
+        self._emit = Emitter(clock, sink)
         self._to_delete: set[str] = set()
         self._lasting: set[str] = set()
         self._changed = asyncio.Event()
@@ -92,7 +94,8 @@ class Leases:
                 self.ledger.release(Reason.LEASE, taken.id)
                 self._lasting.remove(taken.id)
                 raise
-        self._tell("lease.taken", taken)
+        self._changed.set()
+        self._emit(LeaseTaken(**_fields(taken)))
         return taken
 
     async def renew(self, id: str, *, for_s: float) -> Claim:
@@ -102,7 +105,8 @@ class Leases:
         self.ledger.claim(renewed)
         if id in self._lasting:
             await self._store.save(renewed)
-        self._tell("lease.renewed", renewed)
+        self._changed.set()
+        self._emit(LeaseRenewed(**_fields(renewed)))
         return renewed
 
     async def release(self, id: str, *, why: str = "released") -> None:
@@ -110,7 +114,8 @@ class Leases:
         released = self.ledger.release(Reason.LEASE, id)
         if released is None:
             return
-        self._tell("lease.released", released, why=why)
+        self._changed.set()
+        self._emit(LeaseReleased(**_fields(released), why=why))
         if id in self._lasting:
             self._lasting.remove(id)
             self._to_delete.add(id)
@@ -147,19 +152,12 @@ class Leases:
         if not 0 < for_s <= LONGEST_S:
             raise ConfigError(f"lease: {for_s:g} s is not between 0 and {LONGEST_S:.0f} s")
 
-    def _tell(self, kind: str, one: Claim, **more: str) -> None:
-        self._changed.set()
-        self._sink(
-            Document(
-                kind=kind,
-                at_ns=self._clock.monotonic_ns(),
-                wall_ns=self._clock.wall_ns(),
-                data={
-                    "lease": one.id,
-                    "holder": one.owner,
-                    "ports": sorted(one.ports),
-                    "expires_wall_ns": one.expires_wall_ns,
-                    **more,
-                },
-            )
-        )
+
+def _fields(one: Claim) -> dict[str, Any]:
+    """The fields that all documents of a lease have."""
+    return {
+        "lease": one.id,
+        "holder": one.owner,
+        "ports": sorted(one.ports),
+        "expires_wall_ns": one.expires_wall_ns,
+    }

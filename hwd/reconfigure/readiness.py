@@ -5,16 +5,16 @@ become ready, or nobody would report it.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import cast
+from collections.abc import Callable, Iterable, Iterator
 
+from hwd.model.documents.hosts import HostEvent
 from hwd.model.link import Link
 from hwd.model.plan import PlannedLink
 from hwd.model.state import Observed
 from hwd.reconfigure.agent_watch import AgentWatch
 from hwd.reconfigure.reconfiguration import Outcome, Reconfiguration
 from hwd.reconfigure.switches import Switches
-from hwd_drivers.core.documents import Json
+from hwd_agents.wire import CarrierData, LightData
 from hwd_drivers.core.errors import NotReadyError, NotRolledBackError
 from hwd_drivers.core.values import CrossconnectState
 from hwd_drivers.switching.moves import SwitchMoves
@@ -132,32 +132,30 @@ def not_ready_error(reconfiguration: Reconfiguration) -> NotReadyError:
     return NotReadyError(f"{said}. Outcome: {reconfiguration.outcome}. {look}")
 
 
-def _falls(events: Iterable[Mapping[str, Json]], links: Iterable[PlannedLink], *, zero_ns: int) -> Iterator[str]:
+def _falls(events: Iterable[HostEvent], links: Iterable[PlannedLink], *, zero_ns: int) -> Iterator[str]:
     """Where light fell again, or the carrier at ports without light readings: `light fell at h0.eth0 (2.014 s)`.
 
     Light of a link that moves falls once by the move itself; that fall is left out.
     """
     links = list(links)
     ends = {str(end): planned.kept for planned in links for end in planned.routed.link.ends}
-    at_ends = [event for event in events if f"{event['host']}.{event['port']}" in ends]
+    at_ends = [event for event in events if _port(event) in ends]
     # sorted, since events of an earlier boot of an agent come late
-    events = sorted(at_ends, key=lambda event: cast(int, event["latest_ns"]))
+    events = sorted(at_ends, key=lambda event: event.latest_ns)
 
-    def find(fallen: Callable[[Mapping[str, Json]], bool | None]) -> Iterator[tuple[str, float]]:
+    def find(fallen: Callable[[HostEvent], bool | None]) -> Iterator[tuple[str, float]]:
         there = dict(ends)
         for event in events:
-            port = f"{event['host']}.{event['port']}"
-            match fallen(event), event["latest_ns"]:
-                case True, int(at_ns) if there[port]:
+            port = _port(event)
+            match fallen(event):
+                case True if there[port]:
                     there[port] = False
-                    yield port, (at_ns - zero_ns) / 1e9
-                case False, _:
+                    yield port, (event.latest_ns - zero_ns) / 1e9
+                case False:
                     there[port] = True
-                case _:
-                    pass
 
     light = list(find(_dark))
-    seen = {f"{event['host']}.{event['port']}" for event in events if _dark(event) is not None}
+    seen = {_port(event) for event in events if _dark(event) is not None}
     carrier = [one for one in find(_without_carrier) if one[0] not in seen]
     for what, found in (("light", light), ("carrier", carrier)):
         if found:
@@ -180,12 +178,13 @@ def _gone(observed: Observed, moves: Iterable[SwitchMoves]) -> Iterator[str]:
             yield f"{move.switch} reports {', '.join(ones)} {how}"
 
 
-def _dark(event: Mapping[str, Json]) -> bool | None:
-    return {"dark": True, "light": False}.get(str(event["type"]))
+def _port(event: HostEvent) -> str:
+    return f"{event.host}.{event.port}"
 
 
-def _without_carrier(event: Mapping[str, Json]) -> bool | None:
-    data = event["data"]
-    if event["type"] != "carrier" or not isinstance(data, Mapping) or not isinstance(up := data.get("carrier"), bool):
-        return None
-    return not up
+def _dark(event: HostEvent) -> bool | None:
+    return event.type == "dark" if isinstance(event.data, LightData) else None
+
+
+def _without_carrier(event: HostEvent) -> bool | None:
+    return not event.data.carrier if isinstance(event.data, CarrierData) else None

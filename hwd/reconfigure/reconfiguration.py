@@ -4,15 +4,21 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
 
+from hwd.model.documents.hosts import HostEvent
+from hwd.model.documents.reconfigurations import (
+    ReconfigurationCommanded,
+    ReconfigurationStarted,
+    ReconfigurationState,
+)
 from hwd.model.link import Link
 from hwd.model.plan import Plan
 from hwd.model.testbed import NicPortId
 from hwd.timeline.clock_step import ClockStep
 from hwd.timeline.timeline import Timeline
-from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.documents import Document, Json, Sink
+from hwd_agents.wire import CarrierData, InterfaceData, RdmaData, ReadyData
+from hwd_drivers.core import emitter
+from hwd_drivers.core.documents import Json
 
 
 class State(StrEnum):
@@ -112,9 +118,8 @@ class Reconfiguration:
     outcome: Outcome | None = None
     why: str = ""
     journaled: bool = False
-    started: dict[str, Json] = field(default_factory=dict)
-    commanded: list[dict[str, Json]] = field(default_factory=list)
-    events: list[Mapping[str, Json]] = field(default_factory=list)
+    commanded: list[ReconfigurationCommanded] = field(default_factory=list)
+    events: list[HostEvent] = field(default_factory=list)
     sampled: dict[str, Mapping[str, Json]] = field(default_factory=dict)
     """How the agents sampled, by NIC port."""
     clock_steps: list[tuple[str, ClockStep]] = field(default_factory=list)
@@ -167,41 +172,42 @@ class Reconfiguration:
     def not_ready(self) -> tuple[Link, ...]:
         return tuple(link for link in self.links if not self._ready.issuperset(link.ends))
 
-    def to_data(self) -> dict[str, Json]:
-        """Data of `reconfiguration.started`."""
-        return {
-            "reconfiguration": self.id,
-            "run": self.run,
-            "hash": self.plan.hash,
-            "what": self.plan.what,
-            "sweep": dict(self.sweep),
-            "settings": {port: dict(values) for port, values in self.settings.items()},
-            "links": [planned.summary() for planned in self.plan.links],
-            "moves": [
+    @property
+    def started(self) -> ReconfigurationStarted:
+        """What its first document says."""
+        return ReconfigurationStarted(
+            reconfiguration=self.id,
+            run=self.run,
+            hash=self.plan.hash,
+            what=self.plan.what,
+            sweep=dict(self.sweep),
+            settings={port: dict(values) for port, values in self.settings.items()},
+            links=[planned.summary() for planned in self.plan.links],
+            moves=[
                 {"switch": move.switch, "remove": [*map(str, move.remove)], "add": [*map(str, move.add)]}
                 for move in self.plan.moves
             ],
-        }
+        )
 
-    def see(self, event: Mapping[str, Any]) -> None:
-        """Take one `host.event` at an end of its links."""
-        if self.back_since_ns is not None and event["latest_ns"] >= self.back_since_ns:
+    def see(self, event: HostEvent) -> None:
+        """Take one event at an end of its links."""
+        if self.back_since_ns is not None and event.latest_ns >= self.back_since_ns:
             return
-        if event["port"] is None:  # the host's spool lost events
-            if any(end.host == event["host"] for end in self.ends):
+        if event.port is None:  # the host's spool lost events
+            if any(end.host == event.host for end in self.ends):
                 self.events.append(event)
             return
-        port = NicPortId(host=event["host"], port=event["port"])
+        port = NicPortId(host=event.host, port=event.port)
         if port not in self.ends:
             return
         self.events.append(event)
-        if event.get("past"):  # the agent's present state came with its birth
+        if event.past:  # the agent's present state came with its birth
             return
-        match event["type"], event["data"]:
-            case "ready", {"reconfiguration": self.id}:
+        match event.data:
+            case ReadyData(reconfiguration=self.id):
                 self._ready.add(port)
                 self._changed.set()
-            case ("carrier", {"carrier": False}) | ("interface", {"present": False}) | ("rdma", {"active": False}):
+            case CarrierData(carrier=False) | InterfaceData(present=False) | RdmaData(active=False):
                 self._ready.discard(port)  # its agent probes again
 
     def end_by(self, ending: asyncio.Task[None]) -> None:
@@ -219,17 +225,10 @@ class Reconfiguration:
         return f"{self.id} ({self.plan.what}) {self.outcome or self.state}"
 
 
-class Emitter:
+class Emitter(emitter.Emitter):
     """Emits the documents of reconfigurations, with the time of the daemon's clock."""
-
-    def __init__(self, clock: Clock, sink: Sink) -> None:
-        self._clock = clock
-        self._sink = sink
-
-    def emit(self, kind: str, **data: Json) -> None:
-        self._sink(Document(kind=kind, at_ns=self._clock.monotonic_ns(), wall_ns=self._clock.wall_ns(), data=data))
 
     def change_state(self, reconfiguration: Reconfiguration, state: State) -> None:
         """Set the state and emit it."""
         reconfiguration.state = state
-        self.emit("reconfiguration.state", reconfiguration=reconfiguration.id, state=state)
+        self(ReconfigurationState(reconfiguration=reconfiguration.id, state=state))

@@ -9,8 +9,12 @@ await reconfigurer.confirm(reconfiguration)
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from hwd.model.documents.daemon import JournalGivenUp
+from hwd.model.documents.hosts import ClockAligned, ClockStepped, HostBirth, HostEvent, HostUp
+from hwd.model.documents.reconfigurations import PlanMade
+from hwd.model.documents.runs import RunHost
 from hwd.model.state import Observed
 from hwd.ports.claim import Claim, holder_of
 from hwd.ports.ledger import Asker, Ledger
@@ -31,6 +35,7 @@ from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Json, Sink
 from hwd_drivers.core.errors import FailedError, HwdError, RefusedError
 from hwd_drivers.core.ids import Ids
+from hwd_drivers.devices.facts import SwitchDown, SwitchUp
 from hwd_drivers.switching.moves import ApplyMode
 
 GRACE_NS = 1_000_000
@@ -41,14 +46,14 @@ class Reconfigurer:
     """Owns every write to the switches of one testbed. Also a `Sink`: it takes the events of agents and switches."""
 
     TAKES: ClassVar = (
-        "run.host",
-        "host.event",
-        "host.up",
-        "host.birth",
-        "clock.aligned",
-        "clock.stepped",
-        "switch.down",
-        "switch.up",
+        RunHost,
+        HostEvent,
+        HostUp,
+        HostBirth,
+        ClockAligned,
+        ClockStepped,
+        SwitchDown,
+        SwitchUp,
     )
 
     def __init__(
@@ -76,7 +81,7 @@ class Reconfigurer:
         self._last_of_run: dict[str, dict[str, Reconfiguration]] = {}
         self.overrides = Overrides(planner=planner, switches=switches, ledger=ledger, clock=clock)
         self._recovery = CrashRecovery(
-            journal=journal, switches=switches, ledger=ledger, clock=clock, tell=self._emitter.emit
+            journal=journal, switches=switches, ledger=ledger, clock=clock, emit=self._emitter
         )
         agent_watch = AgentWatch(agents)
         self._readiness = Readiness(switches, agent_watch)
@@ -172,7 +177,7 @@ class Reconfigurer:
         plan = planned.plan
         asker, now = Asker(lease=plan.lease), self._clock.wall_ns()
         self._ledger.check(asker, touched_ports(plan), PortAction.CHANGE, now_wall_ns=now)
-        self._emitter.emit("plan.made", plan=plan.to_data(), what=plan.what, hash=plan.hash)
+        self._emitter(PlanMade(plan=plan.to_data(), what=plan.what, hash=plan.hash))
         return planned
 
     # --- the way
@@ -266,7 +271,7 @@ class Reconfigurer:
         self._recovery.write_ends()
         self._completion.finish_written()
 
-    async def give_up(self, id: str, *, by: str) -> dict[str, Json]:
+    async def give_up(self, id: str, *, by: str) -> JournalGivenUp:
         """Close one that the journal has open, as it is: see `CrashRecovery.give_up`."""
         return await self._recovery.give_up(id, by=by)
 
@@ -277,29 +282,27 @@ class Reconfigurer:
 
     def __call__(self, document: Document) -> None:
         """Sink: takes events of agents, settings of NIC ports, and connections of switches."""
-        data: Mapping[str, Any] = document.data
-        match document.kind:
-            case "run.host":
-                self._host_settings.see(document)
-            case "host.event":
+        match document.fact:
+            case RunHost() as action:
+                self._host_settings.see(action, at_ns=document.at_ns)
+            case HostEvent() as event:
                 for reconfiguration in self._under_way.values():
-                    if data["latest_ns"] >= reconfiguration.started_ns - GRACE_NS:
-                        reconfiguration.see(data)
-            case "clock.stepped":
-                step = ClockStep.from_data(data)
+                    if event.latest_ns >= reconfiguration.started_ns - GRACE_NS:
+                        reconfiguration.see(event)
+            case ClockStepped(host=host) as stepped:
                 for reconfiguration in self._under_way.values():
-                    if data["host"] in reconfiguration.hosts and step.latest_ns >= reconfiguration.started_ns:
-                        reconfiguration.clock_steps.append((data["host"], step))
-            case "switch.down":
+                    if host in reconfiguration.hosts and stepped.latest_ns >= reconfiguration.started_ns:
+                        reconfiguration.clock_steps.append((host, ClockStep.of(stepped)))
+            case SwitchDown(switch=switch, cause=cause):
                 self._recovery.look_again()
                 for reconfiguration in self._under_way.values():
-                    if data["switch"] in reconfiguration.switches:
-                        reconfiguration.absences.down(data["switch"], data["cause"], at_ns=document.at_ns)
-            case "switch.up":
+                    if switch in reconfiguration.switches:
+                        reconfiguration.absences.down(switch, cause, at_ns=document.at_ns)
+            case SwitchUp(switch=switch):
                 self._recovery.look_again()
                 for reconfiguration in self._under_way.values():
-                    reconfiguration.absences.up(data["switch"], at_ns=document.at_ns)
-            case "host.up" | "host.birth" | "clock.aligned":
+                    reconfiguration.absences.up(switch, at_ns=document.at_ns)
+            case HostUp() | HostBirth() | ClockAligned():
                 for reconfiguration in self._under_way.values():
                     reconfiguration.agents_changed.set()
 

@@ -3,7 +3,9 @@
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
+from hwd.model.documents.switches import SwitchOverrun
 from hwd.model.state import Observed
+from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.values import Crossconnect, CrossconnectState
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 from hwd_drivers.switching.overrun import Overrun
@@ -78,15 +80,20 @@ def unknown_overrun(switch: str, window_s: float) -> str:
     )
 
 
-def overrun_report(
-    tell: Callable[..., None], reconfiguration: str, remarks: list[str] | None = None
-) -> Callable[[Overrun], None]:
+def overrun_report(emit: Emitter, reconfiguration: str, remarks: list[str] | None = None) -> Callable[[Overrun], None]:
     """A function that reports an overrun as a document of `reconfiguration`, in the log and in its `remarks`."""
 
     def report(overrun: Overrun) -> None:
         log.warning("%s: %s", reconfiguration, overrun)
         if remarks is not None:
             remarks.append(str(overrun))
-        tell("switch.overrun", reconfiguration=reconfiguration, **overrun.to_data())
+        emit(
+            SwitchOverrun(
+                switch=overrun.switch,
+                reconfiguration=reconfiguration,
+                lost=[*map(str, overrun.lost)],
+                window_s=overrun.window_s,
+            )
+        )
 
     return report

@@ -1,27 +1,31 @@
 """The alignments of agents' clocks in the records: valid as long as the daemon's machine is not restarted."""
 
-import json
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import sqlalchemy as sa
 
+from hwd.model.documents.hosts import ClockAligned
+from hwd.records.fact_reader import FactReader
 from hwd.records.store_access import Access
 from hwd.records.tables import about, alignments
 
 CLOCK: Final = "clock"
 
-Alignments = Mapping[tuple[str, str], Mapping[str, Any]]
+Alignments = Mapping[tuple[str, str], ClockAligned]
 
 
 class AlignmentTable:
-    """By host and boot, the last alignment, as the data of its document; `Records.add` writes them. `last_resort`
-    writes where the disk may be full.
+    """By host and boot, the last alignment; `Records.add` writes them. `last_resort` writes where the disk may be
+    full.
     """
 
-    def __init__(self, access: Access, last_resort: Callable[[Callable[[], Alignments]], Alignments]) -> None:
+    def __init__(
+        self, access: Access, last_resort: Callable[[Callable[[], Alignments]], Alignments], read_fact: FactReader
+    ) -> None:
         self._access = access
         self._store = access.store
+        self._read_fact = read_fact
         self._last_resort = last_resort
 
     async def read(self, clock: str = "") -> Alignments:
@@ -39,4 +43,8 @@ class AlignmentTable:
                 connection.execute(sa.delete(alignments))
                 connection.execute(sa.delete(about).where(about.c.key == CLOCK))
                 connection.execute(sa.insert(about).values(key=CLOCK, value=clock))
-            return {(row.host, row.boot): json.loads(row.data) for row in connection.execute(sa.select(alignments))}
+            read = {
+                (row.host, row.boot): self._read_fact(ClockAligned.KIND, row.data)
+                for row in connection.execute(sa.select(alignments))
+            }
+            return {boot: fact for boot, fact in read.items() if isinstance(fact, ClockAligned)}

@@ -8,8 +8,12 @@ from collections import deque
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 
+from hwd.model.documents.hosts import HostEvent, HostLost
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
+from hwd.model.documents.runs import RunEnded, RunStarted
+from hwd.records.entry import Entry, entry
 from hwd.records.finish import to_its_end
-from hwd.records.records import Entry, Records, decoded, entry
+from hwd.records.records import Records
 from hwd.records.run import Run, RunOutcome
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import BugError, FailedError, HwdError
@@ -20,7 +24,7 @@ BATCH = 1000
 """Documents in one transaction: some 10 ms of the disk's time."""
 PAGE = 500
 """Documents read at once: some 5 ms of the loop's time to send them on."""
-NEVER_DROPPED = frozenset({"host.event", "host.lost"})
+NEVER_DROPPED = (HostEvent, HostLost)
 """An agent deletes its events when they are acknowledged: the gateway acknowledges none while the sink is `full`, and
 those it passed on are recorded.
 """
@@ -89,7 +93,7 @@ class RecordingSink:
 
     def __call__(self, document: Document) -> None:
         run = self._owner(document)
-        if self.full and document.kind not in NEVER_DROPPED:
+        if self.full and not isinstance(document.fact, NEVER_DROPPED):
             self._drop(run, f"{self._buffered_max} documents wait for {self._records.name}, and it cannot be written")
             return
         try:
@@ -186,7 +190,7 @@ class RecordingSink:
         for start in range(0, len(waiting), PAGE):
             await asyncio.sleep(0)  # other tasks run between two pages
             for one in waiting[start : start + PAGE]:
-                yield decoded(one)
+                yield one.document()
 
     async def lasting_failure(self) -> HwdError:
         """Returns when documents could not be written for `PATIENCE_S`, with the reason."""
@@ -200,21 +204,21 @@ class RecordingSink:
                     return self._documents_failure
 
     def _owner(self, document: Document) -> str | None:
-        run = document.data.get("run")
-        reconfiguration = document.data.get("reconfiguration")
-        if isinstance(run, str):
-            match document.kind:
-                case "run.started":
-                    self._runs[run] = None
-                case "run.ended":
-                    self._runs.pop(run, None)
-                case "reconfiguration.started" if isinstance(reconfiguration, str):
-                    self._run_of[reconfiguration] = run
-                case "reconfiguration.ended" if isinstance(reconfiguration, str):
-                    self._run_of.pop(reconfiguration, None)
-            return run
-        if isinstance(reconfiguration, str) and reconfiguration in self._run_of:
-            return self._run_of[reconfiguration]
+        match document.fact:
+            case RunStarted(run=run):
+                self._runs[run] = None
+            case RunEnded(run=run):
+                self._runs.pop(run, None)
+            case ReconfigurationStarted(reconfiguration=reconfiguration, run=str(run)):
+                self._run_of[reconfiguration] = run
+            case ReconfigurationEnded(reconfiguration=reconfiguration, run=str()):
+                self._run_of.pop(reconfiguration, None)
+        named: str | None = getattr(document.fact, "run", None)  # facts of many kinds name a run, or a reconfiguration
+        if named is not None:
+            return named
+        of_reconfiguration = self._run_of.get(getattr(document.fact, "reconfiguration", ""))
+        if of_reconfiguration is not None:
+            return of_reconfiguration
         return next(iter(self._runs)) if len(self._runs) == 1 else None
 
     def _drop(self, run: str | None, why: str) -> None:

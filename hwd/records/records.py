@@ -4,13 +4,16 @@ import dataclasses
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import sqlalchemy as sa
 
+from hwd.model.documents.hosts import ClockAligned
 from hwd.records.alignments import AlignmentTable
 from hwd.records.delegation_table import DelegationTable
+from hwd.records.entry import Entry, entry
+from hwd.records.fact_reader import FactReader
 from hwd.records.journal_id import JournalId
 from hwd.records.lease_table import LeaseTable
 from hwd.records.queue_table import QueueTable
@@ -27,7 +30,6 @@ from hwd_drivers.core.offload import Offload
 
 T = TypeVar("T")
 
-_OF_A_BOOT = frozenset({"host.event", "clock.aligned"})
 _SEE = sa.text(
     "INSERT INTO seen (host, boot, upto, wall_ns) VALUES (:host, :boot, :upto, :wall_ns) ON CONFLICT (host, boot) "
     "DO UPDATE SET upto = excluded.upto, wall_ns = excluded.wall_ns WHERE excluded.upto > seen.upto"
@@ -47,22 +49,6 @@ class Stored:
     id: int
     run: str | None
     document: Document
-
-
-class Entry(NamedTuple):
-    """A document to be recorded, its data already encoded. `boot`: host and boot of the agent that it came from; `seq`:
-    of its event.
-
-    A tuple, made in a third of the time of a frozen dataclass: there is one for every document.
-    """
-
-    run: str | None
-    kind: str
-    at_ns: int
-    wall_ns: int
-    data: str
-    boot: tuple[str, str] | None = None
-    seq: int = 0
 
 
 class Records:
@@ -88,13 +74,14 @@ class Records:
     ) -> None:
         self._store = Store(url, max_bytes=max_bytes)
         self._access = Access(self._store, offload)
-        self.alignments = AlignmentTable(self._access, self._last_resort)
+        self._read_fact = FactReader(self._store.name)
+        self.alignments = AlignmentTable(self._access, self._last_resort, self._read_fact)
         self.journal = JournalId(self._access)
         self.queue = QueueTable(self._access)
         self.leases = LeaseTable(self._access)
         self.twin_faults = TwinFaultTable(self._access)
         self.delegations = DelegationTable(self._access)
-        self.unfinished_selections = UnfinishedSelections(self._access)
+        self.unfinished_selections = UnfinishedSelections(self._access, self._read_fact)
         self._unowned_kept = unowned_kept
         self._reserve = reserve
         self._unowned_since_pruning = 0
@@ -285,7 +272,7 @@ class Records:
         for one in entries:
             if one.boot is None:
                 continue
-            if one.kind == "clock.aligned":
+            if one.kind == ClockAligned.KIND:
                 aligned[one.boot] = one
             else:
                 held[one.boot] = max(held.get(one.boot, (0, 0)), (one.seq, one.wall_ns))
@@ -335,24 +322,26 @@ class Records:
         if kinds:
             query = query.where(documents.c.kind.in_(kinds))
         with self._store.transaction("read documents") as connection:
-            return tuple(
-                Stored(id=row.id, run=row.run, document=_to_document(row)) for row in connection.execute(query)
-            )
+            return tuple(map(self._stored, connection.execute(query)))
 
     def _newest(self, kinds: tuple[str, ...], limit: int, before: int | None) -> tuple[Stored, ...]:
         query = sa.select(documents).where(documents.c.kind.in_(kinds)).order_by(documents.c.id.desc()).limit(limit)
         if before is not None:
             query = query.where(documents.c.id < before)
         with self._store.transaction("read the newest documents of some kinds") as connection:
-            return tuple(
-                Stored(id=row.id, run=row.run, document=_to_document(row)) for row in connection.execute(query)
-            )
+            return tuple(map(self._stored, connection.execute(query)))
 
     def _last_document(self, run: str, kind: str) -> Document | None:
         mine = (documents.c.run == run) & (documents.c.kind == kind)
         with self._store.transaction("read the last document of a kind") as connection:
             row = connection.execute(sa.select(documents).where(mine).order_by(documents.c.id.desc()).limit(1)).first()
-            return None if row is None else _to_document(row)
+            return None if row is None else self._document(row)
+
+    def _stored(self, row: sa.Row[Any]) -> Stored:
+        return Stored(id=row.id, run=row.run, document=self._document(row))
+
+    def _document(self, row: sa.Row[Any]) -> Document:
+        return Document(at_ns=row.at_ns, wall_ns=row.wall_ns, fact=self._read_fact(row.kind, row.data))
 
     def _seen(self) -> Mapping[tuple[str, str], int]:
         with self._store.transaction("read how far events are held") as connection:
@@ -367,26 +356,6 @@ def _seen_by_age() -> sa.Subquery:
     return sa.select(seen, place.label("place")).subquery()
 
 
-def entry(document: Document, *, run: str | None) -> Entry:
-    """Raises TypeError for data that are no JSON. Numbers that JSON lacks (infinite, not a number) become null."""
-    data = document.data
-    seq = data["seq"] if document.kind == "host.event" else 0
-    assert isinstance(seq, int)
-    return Entry(
-        run=run,
-        kind=document.kind,
-        at_ns=document.at_ns,
-        wall_ns=document.wall_ns,
-        data=_encode(data),
-        boot=(str(data["host"]), str(data["boot"])) if document.kind in _OF_A_BOOT else None,
-        seq=seq,
-    )
-
-
-def decoded(one: Entry) -> Document:
-    return Document(kind=one.kind, at_ns=one.at_ns, wall_ns=one.wall_ns, data=json.loads(one.data))
-
-
 def _replace(connection: sa.Connection, table: sa.Table, key: Mapping[str, str], row: Mapping[str, Any]) -> None:
     connection.execute(sa.delete(table).where(*(table.c[name] == value for name, value in key.items())))
     connection.execute(sa.insert(table), [{**key, **row}])
@@ -394,10 +363,6 @@ def _replace(connection: sa.Connection, table: sa.Table, key: Mapping[str, str],
 
 def _encode(value: object) -> str:
     return msgspec.json.encode(value).decode()
-
-
-def _to_document(row: sa.Row[Any]) -> Document:
-    return Document(kind=row.kind, at_ns=row.at_ns, wall_ns=row.wall_ns, data=json.loads(row.data))
 
 
 def _to_run(row: Mapping[Any, Any]) -> Run:

@@ -1,13 +1,19 @@
 """Selections of hosts that are recorded without a timeline, since the daemon ended in between."""
 
-import json
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final, TypeVar
 
 import sqlalchemy as sa
 
+from hwd.model.documents.hosts import HostEvent, HostSelection
+from hwd.model.documents.reconfigurations import TimelineMade
+from hwd.records.fact_reader import FactReader
 from hwd.records.store_access import Access
 from hwd.records.tables import documents
+from hwd_agents.wire import Selected
+from hwd_drivers.core.documents import Fact
+
+FactT = TypeVar("FactT", bound=Fact)
 
 SELECTIONS_LOOKED_AT: Final = 200
 """The newest selections to read: a timeline follows its selection by two seconds, and hosts make fewer in that time."""
@@ -16,38 +22,36 @@ EVENTS_LOOKED_AT: Final = 4000
 UNKNOWN: Final = "unknown"
 """The outcome of one that never gets a timeline: its agent was killed during it."""
 
-EventData = Mapping[str, Any]
-"""Data of a `host.event`."""
-
 
 class UnfinishedSelections:
     """Read at a start of the daemon."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, read_fact: FactReader) -> None:
         self._access = access
         self._store = access.store
+        self._read_fact = read_fact
 
-    async def read(self) -> tuple[Sequence[EventData], Sequence[EventData]]:
+    async def read(self) -> tuple[Sequence[HostEvent], Sequence[HostEvent]]:
         """The events of those selections, and the hosts' latest reports about their ports, each in the order in which
-        they arrived.
+        they arrived. Documents that this version cannot read are left out.
         """
         return await self._access.read(self._read)
 
     # --- blocking, in the offload
 
-    def _read(self) -> tuple[Sequence[EventData], Sequence[EventData]]:
-        newest = self._newest("host.selection", SELECTIONS_LOOKED_AT)
-        reported = {data["selection"] for data in newest if data["outcome"] != UNKNOWN}
-        missing = reported - {data["reconfiguration"] for data in self._newest("timeline", 2 * SELECTIONS_LOOKED_AT)}
+    def _read(self) -> tuple[Sequence[HostEvent], Sequence[HostEvent]]:
+        newest = self._newest(HostSelection, SELECTIONS_LOOKED_AT)
+        reported = {fact.selection for fact in newest if fact.outcome != UNKNOWN}
+        missing = reported - {fact.reconfiguration for fact in self._newest(TimelineMade, 2 * SELECTIONS_LOOKED_AT)}
         if not missing:
             return (), ()
-        events = self._newest("host.event", EVENTS_LOOKED_AT)
-        unfinished = [
-            data for data in events if data["type"] == "selection" and data["data"].get("selection") in missing
-        ]
-        return unfinished, [data for data in events if data["port"] is not None]
+        events = self._newest(HostEvent, EVENTS_LOOKED_AT)
+        unfinished = [one for one in events if isinstance(one.data, Selected) and one.data.selection in missing]
+        return unfinished, [one for one in events if one.port is not None]
 
-    def _newest(self, kind: str, limit: int) -> list[EventData]:
-        query = sa.select(documents.c.data).where(documents.c.kind == kind).order_by(documents.c.id.desc()).limit(limit)
-        with self._store.transaction(f"read the newest {kind}") as connection:
-            return [json.loads(text) for text in connection.scalars(query)][::-1]
+    def _newest(self, type: type[FactT], limit: int) -> list[FactT]:
+        mine = documents.c.kind == type.KIND
+        query = sa.select(documents.c.data).where(mine).order_by(documents.c.id.desc()).limit(limit)
+        with self._store.transaction(f"read the newest {type.KIND}") as connection:
+            facts = [self._read_fact(type.KIND, text) for text in connection.scalars(query)][::-1]
+        return [fact for fact in facts if isinstance(fact, type)]

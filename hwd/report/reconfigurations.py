@@ -2,8 +2,16 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from hwd.model.documents.hosts import ClockStepped, HostEvent
+from hwd.model.documents.reconfigurations import (
+    ReconfigurationCommanded,
+    ReconfigurationEnded,
+    ReconfigurationFact,
+    ReconfigurationStarted,
+    ReconfigurationState,
+    TimelineMade,
+)
 from hwd.model.instant import Origin
 from hwd.records import Run
 from hwd.report.conditions import plain
@@ -42,12 +50,12 @@ class _Open:
     id: str
     at_ns: int
     wall_offset_ns: int
-    started: Mapping[str, Any] | None = None
-    commanded: list[Mapping[str, Any]] = field(default_factory=list)
-    events: list[Mapping[str, Any]] = field(default_factory=list)
+    started: ReconfigurationStarted | None = None
+    commanded: list[ReconfigurationCommanded] = field(default_factory=list)
+    events: list[HostEvent] = field(default_factory=list)
     clock_steps: list[tuple[str, ClockStep]] = field(default_factory=list)
     states: list[tuple[int, str]] = field(default_factory=list)
-    timeline: Mapping[str, Any] | None = None
+    timeline: TimelineMade | None = None
 
 
 class Reassembly:
@@ -67,69 +75,71 @@ class Reassembly:
         return min((one.at_ns for one in self._open.values()), default=None)
 
     def take(self, document: Document) -> RecordedReconfiguration | None:
-        data: Mapping[str, Any] = document.data
-        if document.kind == "host.event":
-            for waiting in self._open.values():
-                waiting.events.append(data)
-            return None
-        if document.kind == "clock.stepped":
-            for waiting in self._open.values():
-                waiting.clock_steps.append((data["host"], ClockStep.from_data(data)))
-            return None
-        id = data.get("reconfiguration")
-        if not isinstance(id, str) or not document.kind.startswith(("reconfiguration.", "timeline")):
-            return None
-        # Its beginning is missing where documents were lost: the rest still counts.
-        one = self._open.setdefault(id, _Open(id, document.at_ns, document.wall_ns - document.at_ns))
-        match document.kind:
-            case "reconfiguration.started":
-                one.started = data
-            case "reconfiguration.commanded":
-                one.commanded.append(data)
-            case "reconfiguration.state":
-                one.states.append((document.at_ns, data["state"]))
-            case "timeline":
-                one.timeline = data
-                one.events.clear()
-            case "reconfiguration.ended":
-                del self._open[id]
-                return self._done(one, document)
+        fact = document.fact
+        match fact:
+            case HostEvent():
+                for waiting in self._open.values():
+                    waiting.events.append(fact)
+            case ClockStepped(host=host):
+                for waiting in self._open.values():
+                    waiting.clock_steps.append((host, ClockStep.of(fact)))
+            case ReconfigurationFact(reconfiguration=id):
+                # Its beginning is missing where documents were lost: the rest still counts.
+                one = self._open.setdefault(id, _Open(id, document.at_ns, document.wall_ns - document.at_ns))
+                if isinstance(fact, ReconfigurationEnded):
+                    del self._open[id]
+                    return self._done(one, fact, ended_ns=document.at_ns)
+                _take(one, fact, at_ns=document.at_ns)
         return None
 
     def rest(self) -> Iterator[RecordedReconfiguration]:
         """Reconfigurations that never ended, oldest first."""
         while self._open:
-            yield self._done(self._open.pop(next(iter(self._open))), None)
+            yield self._done(self._open.pop(next(iter(self._open))), None, ended_ns=None)
 
-    def _done(self, one: _Open, ended: Document | None) -> RecordedReconfiguration:
-        told: Mapping[str, Any] = ended.data if ended is not None else {}
-        started = one.started or {}
-        moves = started.get("moves", ())
+    def _done(self, one: _Open, ended: ReconfigurationEnded | None, *, ended_ns: int | None) -> RecordedReconfiguration:
+        started = one.started or ReconfigurationStarted(
+            reconfiguration=one.id, run=self._run.id, hash="", what="", links=[], moves=[]
+        )
         return RecordedReconfiguration(
-            timeline=Timeline.from_data(one.timeline) if one.timeline is not None else self._broken_off(one),
+            timeline=(
+                self._broken_off(one, started) if one.timeline is None else Timeline.from_data(one.timeline.to_data())
+            ),
             whole=one.timeline is not None,
-            made={move["switch"]: len(move["add"]) for move in moves},
-            removed={move["switch"]: len(move["remove"]) for move in moves},
-            switches={entry["link"]: tuple(entry.get("switches", ())) for entry in started.get("links", ())},
+            made={move["switch"]: len(move["add"]) for move in started.moves},
+            removed={move["switch"]: len(move["remove"]) for move in started.moves},
+            switches={entry["link"]: tuple(entry.get("switches", ())) for entry in started.links},
             started_ns=one.at_ns,
-            ended_ns=None if ended is None else ended.at_ns,
+            ended_ns=ended_ns,
             wall_offset_ns=one.wall_offset_ns,
-            outcome=told.get("outcome"),
-            why=told.get("why") or "",
-            seconds=told.get("seconds"),
+            outcome=None if ended is None else ended.outcome,
+            why="" if ended is None else ended.why,
+            seconds=None if ended is None else ended.seconds,
             states=tuple(one.states),
         )
 
-    def _broken_off(self, one: _Open) -> Timeline:
-        nothing = {"reconfiguration": one.id, "run": self._run.id, "what": "", "links": [], "moves": []}
+    def _broken_off(self, one: _Open, started: ReconfigurationStarted) -> Timeline:
         return build_timeline(
-            started=one.started or nothing,
+            started=started,
             commanded=one.commanded,
             events=one.events,
             sampled={},
             clock_steps=one.clock_steps,
             switch_origins=_switch_origins(self._run),
         )
+
+
+def _take(one: _Open, fact: ReconfigurationFact, *, at_ns: int) -> None:
+    match fact:
+        case ReconfigurationStarted():
+            one.started = fact
+        case ReconfigurationCommanded():
+            one.commanded.append(fact)
+        case ReconfigurationState(state=state):
+            one.states.append((at_ns, state))
+        case TimelineMade():
+            one.timeline = fact
+            one.events.clear()
 
 
 def recorded_reconfigurations(run: Run, documents: Iterable[Document]) -> Iterator[RecordedReconfiguration]:

@@ -4,6 +4,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from hwd.model.documents.hosts import ClockStepped, HostEvent, HostLost
+from hwd.model.documents.reconfigurations import (
+    ReconfigurationCommanded,
+    ReconfigurationEnded,
+    ReconfigurationStarted,
+    TimelineMade,
+)
+from hwd.model.documents.runs import RunStep
+from hwd.model.documents.switches import SwitchOverrun
 from hwd.records import Records, Run, RunOutcome
 from hwd.report.conditions import RunTimings
 from hwd.report.reconfigurations import Reassembly, RecordedReconfiguration
@@ -13,18 +22,18 @@ from hwd.timeline import Timeline
 from hwd.timeline.clock_step import ClockStep
 from hwd_drivers.core.documents import Document
 
-_KINDS = (
-    "timeline",
-    "reconfiguration.started",
-    "reconfiguration.commanded",
-    "reconfiguration.ended",
-    "switch.overrun",
-    "host.lost",
-    "clock.stepped",
-    "run.step",
+_FACTS = (
+    TimelineMade,
+    ReconfigurationStarted,
+    ReconfigurationCommanded,
+    ReconfigurationEnded,
+    SwitchOverrun,
+    HostLost,
+    ClockStepped,
+    RunStep,
 )
-_BROKEN_OFF_KINDS = ("host.event",)
-"""Kinds that are only needed for a reconfiguration without a timeline; they are most of the documents of a run."""
+_BROKEN_OFF_FACTS = (HostEvent,)
+"""They are only needed for a reconfiguration without a timeline, and are most of the documents of a run."""
 _PAGE = 1000
 BROKEN_OFF = "broken off"
 """Outcome of a reconfiguration whose end was not recorded."""
@@ -67,7 +76,8 @@ async def load(records: Records, ids: Iterable[str]) -> tuple[RunReport, ...]:
 
 async def _load(records: Records, id: str) -> RunReport:
     run = await records.run(id)
-    kinds = _KINDS if run.outcome is RunOutcome.SUCCEEDED else (*_KINDS, *_BROKEN_OFF_KINDS)
+    facts = _FACTS if run.outcome is RunOutcome.SUCCEEDED else (*_FACTS, *_BROKEN_OFF_FACTS)
+    kinds = [fact.KIND for fact in facts]
     gathering = _Gathering(run)
     after = 0
     while page := await records.documents(run=run.id, kinds=kinds, after=after, limit=_PAGE):
@@ -100,25 +110,22 @@ class _Gathering:
         self._clock_steps: list[str] = []
 
     def take(self, document: Document) -> None:
-        data: Mapping[str, Any] = document.data
-        match document.kind:
-            case "host.lost":
-                self._events_lost += data["count"]
-            case "clock.stepped":
+        fact = document.fact
+        match fact:
+            case HostLost(count=count):
+                self._events_lost += count
+            case ClockStepped(host=host):
                 into_s = (document.wall_ns - self._run.started_wall_ns) / 1e9
-                self._clock_steps.append(
-                    f"{data['host']}: {ClockStep.from_data(data)}, found {into_s:.3f} s into the run"
-                )
-            case "reconfiguration.commanded" if isinstance(window_s := data.get("window_s"), float):
+                self._clock_steps.append(f"{host}: {ClockStep.of(fact)}, found {into_s:.3f} s into the run")
+            case ReconfigurationCommanded(window_s=float(window_s)):
                 self._guard.windows_s.append(window_s)
-            case "switch.overrun":
-                lost = ", ".join(data["lost"])
+            case SwitchOverrun(switch=switch):
                 self._guard.overruns.append(
-                    f"{data['reconfiguration']}: overrun on {data['switch']}: {lost} of another client was lost; "
-                    f"it was made in the {data['window_s'] * 1e3:.3g} ms between our read and our write"
+                    f"{fact.reconfiguration}: overrun on {switch}: {', '.join(fact.lost)} of another client was lost; "
+                    f"it was made in the {fact.window_s * 1e3:.3g} ms between our read and our write"
                 )
-            case "run.step" if data["state"] == "failed":
-                self._steps_failed.append(f"step {data['step']}: {data['what']}")
+            case RunStep(state="failed", step=number, what=what):
+                self._steps_failed.append(f"step {number}: {what}")
         if (one := self._reassembly.take(document)) is not None:
             self._add(one)
 

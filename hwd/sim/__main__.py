@@ -13,6 +13,7 @@ import typer
 
 from hwd.config.playbook.playbook import bundle_playbook
 from hwd.daemon.installed_drivers import load
+from hwd.model.documents.runs import RunStep
 from hwd.sim.world import START_WALL_NS, World
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Document
@@ -49,9 +50,9 @@ async def _run(arguments: argparse.Namespace) -> str:
 
 
 def _tell(document: Document) -> None:
-    if document.kind == "run.step" and document.data["state"] == "done":
-        progress = {key: document.data[key] for key in ("run", "done", "total")}
-        typer.echo(json.dumps(progress), err=True)
+    match document.fact:
+        case RunStep(state="done", run=run, done=done, total=total):
+            typer.echo(json.dumps({"run": run, "done": done, "total": total}), err=True)
 
 
 def _arguments() -> argparse.Namespace:

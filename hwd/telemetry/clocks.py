@@ -1,9 +1,11 @@
 """Clocks of hosts: offset and drift against ours, and the state of their wall clocks, in series."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
-from hwd.telemetry.reading import mapping, number, text
+from msgspec import UNSET
+
+from hwd.model.documents.hosts import ClockAligned, HostBirth
 from hwd.telemetry.series import Series
 
 _NS_IN_S: Final = 1e9
@@ -14,20 +16,11 @@ class Clocks:
 
     def __init__(self, *, hosts: int) -> None:
         one = "host"
-        self._by_key = {
-            "offset_ns": (
-                Series("hwd_clock_offset_seconds", "Clock of a host minus ours", one, limit=hosts),
-                1 / _NS_IN_S,
-            ),
-            "error_ns": (
-                Series("hwd_clock_error_seconds", "Bound of the error of that offset", one, limit=hosts),
-                1 / _NS_IN_S,
-            ),
-            "drift_ppm": (
-                Series("hwd_clock_drift_ratio", "How much faster the clock of a host runs than ours", one, limit=hosts),
-                1e-6,
-            ),
-        }
+        self._offset = Series("hwd_clock_offset_seconds", "Clock of a host minus ours", one, limit=hosts)
+        self._error = Series("hwd_clock_error_seconds", "Bound of the error of that offset", one, limit=hosts)
+        self._drift = Series(
+            "hwd_clock_drift_ratio", "How much faster the clock of a host runs than ours", one, limit=hosts
+        )
         self._udp = Series(
             "hwd_clock_udp", "1 while the clock of a host is asked by UDP, 0 over the broker", one, limit=hosts
         )
@@ -52,28 +45,28 @@ class Clocks:
         )
 
     def __iter__(self) -> Iterator[Series]:
-        yield from (series for series, _ in self._by_key.values())
+        yield from (self._offset, self._error, self._drift)
         yield from (self._udp, self._steps, self._wall, self._wall_error)
 
-    def aligned(self, host: str, data: Mapping[str, Any]) -> None:
-        for key, (series, scale) in self._by_key.items():
-            if (value := number(data, key)) is not None:
-                series.set(value * scale, host)
-        if text(data, "via"):
-            self._udp.set(float(text(data, "via") == "udp"), host)
+    def aligned(self, fact: ClockAligned) -> None:
+        self._offset.set(fact.offset_ns / _NS_IN_S, fact.host)
+        self._error.set(fact.error_ns / _NS_IN_S, fact.host)
+        self._drift.set(fact.drift_ppm * 1e-6, fact.host)
+        if fact.via is not UNSET:
+            self._udp.set(float(fact.via == "udp"), fact.host)
 
     def stepped(self, host: str) -> None:
         self._steps.add(1, host)
 
-    def born(self, host: str, data: Mapping[str, Any]) -> None:
+    def born(self, fact: HostBirth) -> None:
+        host, wall = fact.host, fact.wall_clock
         self._steps.add(0, host)
         self._wall.drop(host)
         self._wall_error.drop(host)
-        wall = mapping(data, "wall_clock")
-        if not wall:
+        if wall is UNSET or wall is None:
             return
-        self._wall.set(float(bool(text(wall, "synchronised_by"))), host)
-        if (error_s := number(wall, "error_s")) is not None:
+        self._wall.set(float(bool(wall["synchronised_by"])), host)
+        if (error_s := wall["error_s"]) is not None:
             self._wall_error.set(error_s, host)
 
     def away(self, host: str) -> None:

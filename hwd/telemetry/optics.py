@@ -1,10 +1,10 @@
 """Measurements of the modules of NIC ports: optical power, laser bias and temperature, in series."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
-from hwd.telemetry.reading import finite, mapping, number
 from hwd.telemetry.series import Series
+from hwd_agents.wire import MonitorData
 
 MA_IN_A: Final = 1e3
 
@@ -30,30 +30,30 @@ class Optics:
             "hwd_nic_module_temperature_celsius", "Temperature of a NIC port's module", *lane[:2], limit=ports
         )
         self._ports = ports
-        self._light: dict[tuple[str, str], object] = {}
+        self._light: dict[tuple[str, str], Sequence[float | None]] = {}
 
     def __iter__(self) -> Iterator[Series]:
         yield from (self._rx, self._tx, self._bias, self._temperature)
 
-    def born(self, host: str, interfaces: Mapping[str, str], inventory: Mapping[str, Any]) -> None:
-        """All that is known now. `interfaces`: the kernel's interface by port, which is the label `device`."""
+    def born(self, host: str, monitors: Mapping[str, MonitorData | None]) -> None:
+        """All that is known now, by the kernel's interface, which is the label `device`."""
         self.away(host)
-        monitors = mapping(inventory, "monitors")
-        for port, device in interfaces.items():
-            self.take(host, device, mapping(monitors, port))
+        for device, measured in monitors.items():
+            if measured is not None:
+                self.take(host, device, measured)
 
-    def take(self, host: str, device: str, monitors: Mapping[str, Any]) -> None:
+    def take(self, host: str, device: str, monitors: MonitorData) -> None:
         """The measurements of one module now."""
         self._light.pop((host, device), None)
-        self._by_lane(self._rx, host, device, monitors.get("rx_power_dbm"))
-        self._by_lane(self._tx, host, device, monitors.get("tx_power_dbm"))
-        self._by_lane(self._bias, host, device, monitors.get("bias_ma"), unit=MA_IN_A)
-        if (temperature_c := number(monitors, "temperature_c")) is None:
+        self._by_lane(self._rx, host, device, monitors.rx_power_dbm)
+        self._by_lane(self._tx, host, device, monitors.tx_power_dbm)
+        self._by_lane(self._bias, host, device, monitors.bias_ma, unit=MA_IN_A)
+        if monitors.temperature_c is None:
             self._temperature.drop(host, device)
         else:
-            self._temperature.set(temperature_c, host, device)
+            self._temperature.set(monitors.temperature_c, host, device)
 
-    def light(self, host: str, device: str, lanes: object) -> None:
+    def light(self, host: str, device: str, lanes: Sequence[float | None]) -> None:
         """Received powers, as light went or came."""
         self._light[host, device] = lanes
         if len(self._light) > self._ports:  # made-up ports: only series have a limit
@@ -77,7 +77,8 @@ class Optics:
         for series in self:
             series.drop(host, device)
 
-    def _by_lane(self, series: Series, host: str, device: str, values: object, *, unit: float = 1.0) -> None:
-        lanes = values if isinstance(values, Sequence) and not isinstance(values, str) else ()
-        read = {str(lane): finite(value) for lane, value in enumerate(lanes, 1)}
-        series.replace({lane: value / unit for lane, value in read.items() if value is not None}, host, device)
+    def _by_lane(
+        self, series: Series, host: str, device: str, lanes: Sequence[float | None], *, unit: float = 1.0
+    ) -> None:
+        measured = {str(lane): value / unit for lane, value in enumerate(lanes, 1) if value is not None}
+        series.replace(measured, host, device)

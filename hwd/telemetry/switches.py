@@ -1,15 +1,24 @@
 """Switches: their sessions, their reports and the commands sent to them, in series."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import product
-from typing import Any
 
+from hwd.model.documents.switches import SwitchOverrun, SwitchUnknown
 from hwd.telemetry.buckets import SERIES, Buckets
 from hwd.telemetry.budget import VERBS
-from hwd.telemetry.reading import mapping, number, rows, text, texts
 from hwd.telemetry.series import Series
 from hwd_drivers.core.values import CrossconnectState, PortOverride
+from hwd_drivers.devices.facts import (
+    SwitchCommand,
+    SwitchDown,
+    SwitchFact,
+    SwitchOverride,
+    SwitchPower,
+    SwitchRead,
+    SwitchRestarted,
+    SwitchUp,
+)
 
 COMMAND_VERBS = ("connect", "disconnect", "change", "block", "unblock")
 COMMAND_OUTCOMES = ("done", "denied", "lost", "timeout", "garbled")
@@ -83,9 +92,10 @@ class Switches:
         """From our last read of it to our first byte."""
         self._unguarded_seconds.observe(seconds, switch)
 
-    def take(self, kind: str, switch: str, data: Mapping[str, Any]) -> None:
-        match kind:
-            case "switch.up":
+    def take(self, fact: SwitchFact) -> None:
+        switch = fact.switch
+        match fact:
+            case SwitchUp():
                 self._switch_up.set(1, switch)
                 self._foreign.add(0, switch)
                 self._overruns.add(0, switch)
@@ -94,42 +104,35 @@ class Switches:
                 self._blocked.set(0, switch)
                 for verb, outcome in product(COMMAND_VERBS, COMMAND_OUTCOMES):
                     self._commands.add(0, switch, verb, outcome)
-            case "switch.down":
+            case SwitchDown():
                 self._switch_up.set(0, switch)
                 self._crossconnects.drop(switch)
                 self._power.drop(switch)
                 self._blocked.drop(switch)
                 self._blocked_ends.pop(switch, None)
-            case "switch.unknown":
+            case SwitchUnknown():
                 for series in (self._switch_up, self._crossconnects, self._power, self._blocked):
                     series.drop(switch)
                 self._blocked_ends.pop(switch, None)
-            case "switch.restarted":
+            case SwitchRestarted():
                 self._restarts.add(1, switch)
-            case "switch.overrun":
+            case SwitchOverrun():
                 self._overruns.add(1, switch)
-            case "switch.override":
-                self._take_override(switch, data)
-            case "switch.read":
-                self._foreign.add(float(data.get("ours") is False), switch)
+            case SwitchOverride(ends=ends, to=to):
+                blocked = self._blocked_ends.setdefault(switch, set())
+                (blocked.update if to is PortOverride.FORCE_BLOCKED else blocked.difference_update)(ends)
+                self._blocked.set(len(blocked), switch)
+            case SwitchRead(crossconnects=crossconnects, ours=ours):
+                self._foreign.add(float(not ours), switch)
                 self._crossconnects.drop(switch)
-                for state, count in Counter(text(row, "state") for row in rows(data, "crossconnects")).items():
+                for state, count in Counter(one.state for one in crossconnects).items():
                     self._crossconnects.set(count, switch, state)
-            case "switch.command":
-                self._commands.add(1, switch, text(data, "verb"), text(data, "outcome"))
-                if (seconds := number(data, "seconds")) is not None:
-                    self._command_seconds.observe(seconds, switch)
-            case "switch.power":
-                for end in (powers := mapping(data, "power_dbm")):
-                    if (power_dbm := number(powers, end)) is None:
+            case SwitchCommand(verb=verb, outcome=outcome, seconds=seconds):
+                self._commands.add(1, switch, verb, outcome)
+                self._command_seconds.observe(seconds, switch)
+            case SwitchPower(power_dbm=powers):
+                for end, power_dbm in powers.items():
+                    if power_dbm is None:
                         self._power.drop(switch, end)
                     else:
                         self._power.set(power_dbm, switch, end)
-
-    def _take_override(self, switch: str, data: Mapping[str, Any]) -> None:
-        blocked = self._blocked_ends.setdefault(switch, set())
-        if text(data, "to") == PortOverride.FORCE_BLOCKED:
-            blocked.update(texts(data, "ends"))
-        else:
-            blocked.difference_update(texts(data, "ends"))
-        self._blocked.set(len(blocked), switch)

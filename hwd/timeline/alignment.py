@@ -9,11 +9,14 @@ exchanges with the smallest delays determine it (Moon, Skelly and Towsley, INFOC
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
+import msgspec
+
+from hwd.model.documents.hosts import ClockAligned
 from hwd.timeline.clock_step import ClockStep
+from hwd_drivers.core.errors import ProtocolError
 
 DRIFT_MOST_PPM = 200.0
 """Quartz of computers is specified within 100 ppm; more between two hosts is a fault, and counts as steps."""
@@ -53,8 +56,7 @@ class Sample:
         return self.t1_ns <= self.t4_ns and self.t2_ns <= self.t3_ns and self.round_trip_ns >= -drift_ns
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Alignment:
+class Alignment(msgspec.Struct, frozen=True, kw_only=True):
     """The clock of one boot of an agent against the daemon's. Everything needed to convert is in these fields.
 
     `offset_ns`: agent minus daemon when the agent's clock showed `at_agent_ns`, right within `error_ns`. `drift_ppm`:
@@ -66,37 +68,22 @@ class Alignment:
     offset_ns: int
     drift_ppm: float
     error_ns: int
-    at_agent_ns: int
+    at_agent_ns: int = msgspec.field(name="agent_ns")
     samples: int
     drift_error_ppm: float
     round_trip_ns: int
 
     @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> "Alignment":
-        """Read the data of a `clock.aligned` document. Raises KeyError where a field is missing."""
-        return cls(
-            boot=str(data["boot"]),
-            offset_ns=int(data["offset_ns"]),
-            drift_ppm=float(data["drift_ppm"]),
-            error_ns=int(data["error_ns"]),
-            at_agent_ns=int(data["agent_ns"]),
-            samples=int(data["samples"]),
-            drift_error_ppm=float(data["drift_error_ppm"]),
-            round_trip_ns=int(data["round_trip_ns"]),
-        )
+    def of(cls, fact: ClockAligned) -> "Alignment":
+        """As it was emitted. Raises ProtocolError where an older version left a field out."""
+        try:
+            return msgspec.convert(fact.to_data(), cls)
+        except msgspec.ValidationError as error:
+            raise ProtocolError(f"clock of {fact.host}: {error}") from error
 
-    def to_data(self) -> dict[str, int | float | str]:
-        """The fields of a `clock.aligned` document, apart from the host."""
-        return {
-            "boot": self.boot,
-            "offset_ns": self.offset_ns,
-            "drift_ppm": self.drift_ppm,
-            "error_ns": self.error_ns,
-            "agent_ns": self.at_agent_ns,
-            "samples": self.samples,
-            "drift_error_ppm": self.drift_error_ppm,
-            "round_trip_ns": self.round_trip_ns,
-        }
+    def fact(self, host: str, *, stepped: bool, via: str, why_not_udp: str) -> ClockAligned:
+        """The document of it."""
+        return ClockAligned(host=host, **msgspec.to_builtins(self), stepped=stepped, via=via, why_not_udp=why_not_udp)
 
     def __str__(self) -> str:
         return f"offset {self.offset_ns / 1e9:.6f} s +- {self.error_ns / 1e3:.0f} us, drift {self.drift_ppm:.1f} ppm"

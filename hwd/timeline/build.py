@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from hwd.model.documents.hosts import HostEvent
+from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationStarted
 from hwd.model.instant import Instant, InstantName, Knowledge, Origin
 from hwd.model.link import Link, SwitchCrossconnect
 from hwd.timeline.clock_step import ClockStep
@@ -21,17 +23,16 @@ the data name it.
 
 def build_timeline(
     *,
-    started: Mapping[str, Any],
-    commanded: Sequence[Mapping[str, Any]],
-    events: Iterable[Mapping[str, Any]],
+    started: ReconfigurationStarted,
+    commanded: Sequence[ReconfigurationCommanded],
+    events: Iterable[HostEvent],
     sampled: Mapping[str, Mapping[str, Any]],
     switch_origins: Mapping[str, Origin],
     actions: Sequence[HostAction] = (),
     dwells_s: Mapping[str, float] | None = None,
     clock_steps: Sequence[tuple[str, ClockStep]] = (),
 ) -> Timeline:
-    """Build it from `reconfiguration.started`, `reconfiguration.commanded` and `host.event` data, and what the agents
-    say that they sampled.
+    """Build it from the documents of a reconfiguration and of its hosts, and what the agents say that they sampled.
 
     Each link of `started` names its `switches`, or its `crossconnects` (`ocs1:1A-2B`): only a switch that had to add
     something for it counts; a link that names neither waits for every switch that moved. `sampled`: see `Observed`.
@@ -39,7 +40,7 @@ def build_timeline(
     hardware. `actions`: settings of NIC ports that were changed meanwhile. `dwells_s` by link text. `clock_steps`: by
     host; each is reported as a breach, with the violations of order that it causes, and widens no bound to hide them.
     """
-    observed = Observed(started["reconfiguration"], events, sampled)
+    observed = Observed(started.reconfiguration, events, sampled)
     commands = _commands(commanded, switch_origins)
     since_ns = min((command.commanded.earliest_ns for command in commands), default=0)
     ends: list[EndTimeline] = []
@@ -48,8 +49,8 @@ def build_timeline(
     explained: list[str] = []
     for command in commands:
         broken += breaches(command.switch, _by_name([command.commanded, command.acknowledged]))
-    added = _added(started["moves"])
-    for entry in started["links"]:
+    added = _added(started.moves)
+    for entry in started.links:
         link, kept = Link.parse(entry["link"]), bool(entry["kept"])
         sent, answered = _switch_instants(kept, _switches(entry, added), commands)
         link_since_ns = sent.earliest_ns if sent.knowledge is Knowledge.SEEN else since_ns
@@ -73,9 +74,9 @@ def build_timeline(
             LinkTimeline(link=link, kept=kept, instants=instants, stages=stages(_by_name(instants)), dwell_s=dwell_s)
         )
     return Timeline(
-        reconfiguration=started["reconfiguration"],
-        run=started["run"],
-        what=started["what"],
+        reconfiguration=started.reconfiguration,
+        run=started.run,
+        what=started.what,
         commands=commands,
         ends=tuple(ends),
         links=tuple(links),
@@ -85,38 +86,40 @@ def build_timeline(
             *broken,
         ),
         explained=tuple(explained),
-        sweep=dict(started.get("sweep", {})),
-        settings={port: dict(values) for port, values in started.get("settings", {}).items()},
+        sweep=started.sweep,
+        settings=started.settings,
     )
 
 
 _OF_SWITCHES = (InstantName.COMMANDED, InstantName.ACKNOWLEDGED)
 
 
-def _commands(commanded: Sequence[Mapping[str, Any]], origins: Mapping[str, Origin]) -> tuple[SwitchCommand, ...]:
+def _commands(
+    commanded: Sequence[ReconfigurationCommanded], origins: Mapping[str, Origin]
+) -> tuple[SwitchCommand, ...]:
     """One for each switch; several exchanges with one switch count as one command, from the first byte to
     the last answer.
     """
-    by_switch: dict[str, list[Mapping[str, Any]]] = {}
-    for data in commanded:
-        by_switch.setdefault(data["switch"], []).append(data)
+    by_switch: dict[str, list[ReconfigurationCommanded]] = {}
+    for one in commanded:
+        by_switch.setdefault(one.switch, []).append(one)
     return tuple(_command(switch, parts, origins) for switch, parts in by_switch.items())
 
 
-def _command(switch: str, parts: list[Mapping[str, Any]], origins: Mapping[str, Origin]) -> SwitchCommand:
-    sent_ns = [part["commanded_ns"] for part in parts if part["commanded_ns"] is not None]
-    answered_ns = [part["acknowledged_ns"] for part in parts]
+def _command(switch: str, parts: list[ReconfigurationCommanded], origins: Mapping[str, Origin]) -> SwitchCommand:
+    sent_ns = [part.commanded_ns for part in parts if part.commanded_ns is not None]
+    answered_ns = [part.acknowledged_ns for part in parts if part.acknowledged_ns is not None]
     origin = origins.get(switch, Origin.MEASURED)
-    source, error_ns = parts[0].get("source", DAEMON), max(part.get("error_ns", 0) for part in parts)
+    source, error_ns = parts[0].source or DAEMON, max(part.error_ns or 0 for part in parts)
     if not sent_ns:
         commanded = Instant.unknown(InstantName.COMMANDED, f"nothing was sent to {switch}")
     else:
         commanded = _stamp(InstantName.COMMANDED, min(sent_ns), Origin.MEASURED, source, error_ns)
-    if any(at_ns is None for at_ns in answered_ns):
+    if len(answered_ns) < len(parts):
         acknowledged = Instant.unknown(InstantName.ACKNOWLEDGED, f"{switch} did not answer")
     else:
         acknowledged = _stamp(InstantName.ACKNOWLEDGED, max(answered_ns), origin, source, error_ns)
-    count = sum(part["commands"] for part in parts)
+    count = sum(part.commands for part in parts)
     return SwitchCommand(switch=switch, commands=count, commanded=commanded, acknowledged=acknowledged)
 
 

@@ -1,16 +1,13 @@
 """ClockStep: a host's clock was set, or stopped, between two exchanges with it."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+import msgspec
 
-from hwd_drivers.core.documents import Json
+from hwd.model.documents.hosts import ClockStepped
 
 _NS_IN_S, _NS_IN_MS = 1e9, 1e6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClockStep:
+class ClockStep(msgspec.Struct, frozen=True, kw_only=True):
     """By how much (forwards above 0), right within `error_ns`, and between which two times of the daemon's clock.
 
     Events of that host in between are converted by its clock before the step, until the step is found.
@@ -22,18 +19,13 @@ class ClockStep:
     latest_ns: int
 
     @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> "ClockStep":
-        """Read the data of a `clock.stepped` document. Raises KeyError where a field is missing."""
-        return cls(**{name: int(data[name]) for name in ("by_ns", "error_ns", "earliest_ns", "latest_ns")})
+    def of(cls, fact: ClockStepped) -> "ClockStep":
+        """As it was emitted."""
+        return msgspec.convert(fact, cls, from_attributes=True)
 
-    def to_data(self) -> dict[str, Json]:
-        """The fields of a `clock.stepped` document, apart from host and boot."""
-        return {
-            "by_ns": self.by_ns,
-            "error_ns": self.error_ns,
-            "earliest_ns": self.earliest_ns,
-            "latest_ns": self.latest_ns,
-        }
+    def fact(self, host: str, boot: str) -> ClockStepped:
+        """The document of it."""
+        return ClockStepped(host=host, boot=boot, **msgspec.to_builtins(self))
 
     def text(self, host: str, *, zero_ns: int) -> str:
         """The step in words; times count from `zero_ns`."""

@@ -1,9 +1,10 @@
 """Intended settings of NIC ports while links were watched: a fall that one of them causes is no breach."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Final, Self
 
+from hwd.model.documents.runs import RunHost
 from hwd.model.link import Link
 
 TAKES_DOWN_WITHIN_NS: Final = 1_000_000_000
@@ -25,13 +26,12 @@ class HostAction:
     to_ns: int
 
     @classmethod
-    def of(cls, run_host: Mapping[str, Any], *, at_ns: int) -> Self:
-        """Read the data of a `run.host` document that was emitted at `at_ns`."""
-        setting = run_host.get("setting") or ""
+    def of(cls, fact: RunHost, *, at_ns: int) -> Self:
+        """Of a document that was emitted at `at_ns`."""
         return cls(
-            port=run_host["port"],
-            words=f"{setting} {run_host['action']}".strip(),
-            from_ns=at_ns - round(float(run_host.get("seconds") or 0.0) * _NS_IN_S),
+            port=fact.port,
+            words=f"{fact.setting or ''} {fact.action}".strip(),
+            from_ns=at_ns - round((fact.seconds or 0.0) * _NS_IN_S),
             to_ns=at_ns,
         )
 

@@ -4,31 +4,43 @@ what was lost.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
+from msgspec import UNSET
+
+from hwd.model.documents.hosts import HostEvent
 from hwd.model.instant import Instant, InstantName, Knowledge, Origin
 from hwd.model.testbed import NicPortId
 from hwd.timeline.rc_recovery import RcRecovery
+from hwd_agents.wire import (
+    CarrierData,
+    FirmwareData,
+    InterfaceData,
+    LightData,
+    LostData,
+    RcRecoveryData,
+    RdmaData,
+    ReadyData,
+    WrongPeerData,
+)
 
-STATES: Mapping[str, tuple[InstantName, str]] = {
-    "carrier": (InstantName.CARRIER, "carrier"),
-    "firmware": (InstantName.FIRMWARE, "up"),
-    "rdma": (InstantName.RDMA, "active"),
-}
-"""Event types that report a state both ways: the instant of its rise, and the field that holds the state."""
+_READ: Final = frozenset({"carrier", "interface", "dark", "light", "firmware", "rdma", "ready", "rc-recovery"})
+"""Types of events whose data a timeline needs."""
 
 
-def state_of(event: Mapping[str, Any]) -> tuple[InstantName, bool] | None:
-    """The state of a port that a `host.event` reports, and whether it is up; None where it reports none."""
-    data, kind = event["data"], event["type"]
-    if kind in ("dark", "light"):
-        return InstantName.LIGHT, kind == "light"
-    if kind in STATES:
-        name, field_name = STATES[kind]
-        up = data.get(field_name)
-        return (name, up) if isinstance(up, bool) else None
-    if kind == "interface" and data.get("present") is False:
-        return InstantName.CARRIER, False
+def state_of(event: HostEvent) -> tuple[InstantName, bool] | None:
+    """The state of a port that an event reports, and whether it is up; None where it reports none."""
+    match event.data:
+        case LightData():
+            return InstantName.LIGHT, event.type == "light"
+        case CarrierData(carrier=up):
+            return InstantName.CARRIER, up
+        case FirmwareData(up=up):
+            return InstantName.FIRMWARE, up
+        case RdmaData(active=up):
+            return InstantName.RDMA, up
+        case InterfaceData(present=False):
+            return InstantName.CARRIER, False
     return None
 
 
@@ -91,14 +103,14 @@ class PortObserved:
 
 
 class Observed:
-    """Reads `host.event` data of one reconfiguration, and what was sampled.
+    """Reads the events of hosts during one reconfiguration, and what was sampled.
 
     `sampled` maps NIC ports (`h0.eth0`) to their agent's settle reply: an `hwd_agents.watchers.tally.Observation` for
     each of light, firmware, carrier, rdma, ready. Entries that cannot be read are skipped and named in `unreadable`.
     """
 
     def __init__(
-        self, reconfiguration: str, events: Iterable[Mapping[str, Any]], sampled: Mapping[str, Mapping[str, Any]]
+        self, reconfiguration: str, events: Iterable[HostEvent], sampled: Mapping[str, Mapping[str, Any]]
     ) -> None:
         self.unreadable: list[str] = []
         self._reconfiguration = reconfiguration
@@ -107,7 +119,7 @@ class Observed:
         self._wrong_peer: dict[NicPortId, str] = {}
         self._recoveries: dict[NicPortId, RcRecovery] = {}
         self._sampled = sampled
-        for event in sorted(events, key=lambda event: (event["latest_ns"], event["host"], event["seq"])):
+        for event in sorted(events, key=lambda event: (event.latest_ns, event.host, event.seq)):
             self._read(event)
 
     def port(self, id: NicPortId) -> PortObserved:
@@ -122,66 +134,58 @@ class Observed:
             rc=self._recoveries.get(id),
         )
 
-    def _read(self, event: Mapping[str, Any]) -> None:
-        data, kind = event["data"], event["type"]
-        if kind == "lost":
-            count = data.get("count")
-            self._lost[event["host"]] = self._lost.get(event["host"], 0) + (count if isinstance(count, int) else 1)
-        if event["port"] is None:
+    def _read(self, event: HostEvent) -> None:
+        match event.data:
+            case LostData(count=count):
+                self._lost[event.host] = self._lost.get(event.host, 0) + count
+            case Mapping() if event.type == "lost":
+                self._lost[event.host] = self._lost.get(event.host, 0) + 1
+        if event.port is None:
             return
-        port = NicPortId(host=event["host"], port=event["port"])
+        port = NicPortId(host=event.host, port=event.port)
         if (state := state_of(event)) is not None:
             name, up = state
-            self._add(port, event, name, up, remark="the interface went away" if kind == "interface" else "")
+            gone = isinstance(event.data, InterfaceData)
+            self._add(port, event, name, up, remark="the interface went away" if gone else "")
             return
-        match kind:
-            case "carrier" | "firmware" | "rdma":
-                _, field_name = STATES[kind]
-                self._refuse(event, f"{field_name} is {data.get(field_name)!r}")
-            case "ready" if data.get("reconfiguration") == self._reconfiguration:
-                self._add(port, event, InstantName.READY, up=True, remark=f"via {data['via']}" if "via" in data else "")
-            case "rc-recovery" if data.get("reconfiguration") == self._reconfiguration:
-                self._recover(port, event)
-            case "wrong-peer" if data.get("reconfiguration") == self._reconfiguration:
-                self._wrong_peer[port] = f"the peer is {data.get('found')}, and should be {data.get('expected')}"
+        match event.data:
+            case Mapping() as unread if event.type in _READ:
+                self._refuse(event, f"its data is {dict(unread)}")
+            case ReadyData(reconfiguration=self._reconfiguration, via=via):
+                self._add(port, event, InstantName.READY, up=True, remark="" if via is UNSET else f"via {via}")
+            case RcRecoveryData(reconfiguration=self._reconfiguration) as data:
+                recovery = RcRecovery.of(event, data)
+                self._recoveries[port] = recovery.better(self._recoveries.get(port))
+            case WrongPeerData(reconfiguration=self._reconfiguration, found=found, expected=expected):
+                self._wrong_peer[port] = f"the peer is {found}, and should be {expected}"
 
-    def _recover(self, port: NicPortId, event: Mapping[str, Any]) -> None:
+    def _add(self, port: NicPortId, event: HostEvent, name: InstantName, up: bool, remark: str = "") -> None:
         try:
-            recovery = RcRecovery.from_event(event)
-        except (KeyError, TypeError, ValueError) as error:
-            self._refuse(event, repr(error))
-            return
-        self._recoveries[port] = recovery.better(self._recoveries.get(port))
-
-    def _add(self, port: NicPortId, event: Mapping[str, Any], name: InstantName, up: bool, remark: str = "") -> None:
-        try:
-            origin = Origin(event["origin"])
+            origin = Origin(event.origin)
         except ValueError:
-            self._refuse(event, f"origin is {event['origin']!r}")
+            self._refuse(event, f"origin is {event.origin!r}")
             return
-        earliest_ns, latest_ns = event["earliest_ns"], event["latest_ns"]
-        if earliest_ns > latest_ns:
-            self._refuse(event, f"earliest_ns {earliest_ns} is after latest_ns {latest_ns}")
+        if event.earliest_ns > event.latest_ns:
+            self._refuse(event, f"earliest_ns {event.earliest_ns} is after latest_ns {event.latest_ns}")
             return
-        if unseen := event["data"].get("unseen") or event["data"].get("missed"):
-            remark = f"{unseen} flaps before it were counted, not seen"
+        match event.data:
+            case CarrierData(unseen=int(unseen)) | RdmaData(missed=int(unseen)) if unseen:
+                remark = f"{unseen} flaps before it were counted, not seen"
         change = Change(
             name=name,
             up=up,
-            earliest_ns=earliest_ns,
-            latest_ns=latest_ns,
-            best_ns=event["best_ns"],
-            source=event["source"],
+            earliest_ns=event.earliest_ns,
+            latest_ns=event.latest_ns,
+            best_ns=event.best_ns,
+            source=event.source,
             origin=origin,
-            sampling_ns=event.get("sampling_ns", 0),
+            sampling_ns=event.sampling_ns,
             remark=remark,
         )
         self._changes.setdefault(port, []).append(change)
 
-    def _refuse(self, event: Mapping[str, Any], why: str) -> None:
-        self.unreadable.append(
-            f"{event['host']}.{event['port']}: event {event['seq']} ({event['type']}) left out: {why}"
-        )
+    def _refuse(self, event: HostEvent, why: str) -> None:
+        self.unreadable.append(f"{event.host}.{event.port}: event {event.seq} ({event.type}) left out: {why}")
 
     def _watches(self, id: NicPortId, sampled: Mapping[str, Any]) -> dict[InstantName, Watch]:
         watches: dict[InstantName, Watch] = {}

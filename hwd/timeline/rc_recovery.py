@@ -5,7 +5,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Self
 
+from hwd.model.documents.hosts import HostEvent
 from hwd.model.instant import Instant, Knowledge, Origin
+from hwd_agents.wire import RcRecoveryData
 from hwd_drivers.core.documents import Json
 
 _NS_IN_S = 1e9
@@ -44,19 +46,18 @@ class RcRecovery:
     error_s: float | None = None
 
     @classmethod
-    def from_event(cls, event: Mapping[str, Any]) -> Self:
-        """Of a `host.event`. Raises KeyError, TypeError or ValueError on one that is none."""
-        data = event["data"]
+    def of(cls, event: HostEvent, data: RcRecoveryData) -> Self:
+        """`data` is that of the event."""
         return cls(
-            outcome=RcOutcome(data["outcome"]),
-            earliest_ns=event["earliest_ns"],
-            latest_ns=event["latest_ns"],
-            best_ns=event["best_ns"],
-            after_s=float(data["after_s"]),
-            ack_timeout_s=float(data["ack_timeout_s"]),
-            retries=int(data["retries"]),
-            origin=Origin(event["origin"]),
-            why=str(data.get("why", "")),
+            outcome=RcOutcome(data.outcome),
+            earliest_ns=event.earliest_ns,
+            latest_ns=event.latest_ns,
+            best_ns=event.best_ns,
+            after_s=data.after_s,
+            ack_timeout_s=data.ack_timeout_s,
+            retries=data.retries,
+            origin=Origin(event.origin),
+            why=data.why or "",
         )
 
     @classmethod

@@ -109,8 +109,8 @@ class Timeline:
     sweep: Mapping[str, Json] = field(default_factory=dict)
     settings: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
 
-    def to_data(self) -> dict[str, Json]:
-        """Data of a `timeline` document."""
+    def to_data(self) -> dict[str, Any]:
+        """The fields of a `timeline` document."""
         return {
             "reconfiguration": self.reconfiguration,
             "run": self.run,

@@ -5,6 +5,8 @@ import dataclasses
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from hwd.bus.gateway import Gateway
 from hwd.bus.host_settings.run_settings import HostSettings
 from hwd.bus.host_switches.delegations import Delegations
@@ -31,8 +33,9 @@ from hwd.records.records import Records
 from hwd.records.run import Run
 from hwd.web.applies import Applies, under_way
 from hwd.web.linkboard import Linkboard
+from hwd.web.switchboard import SwitchReport
 from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.documents import Document, Json
+from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import ConfigError, RefusedError, UnknownError
 from hwd_drivers.core.values import PortOverride
 
@@ -54,7 +57,7 @@ class HostAccess:
 class StatusBoards:
     """The state of switches and links for the status screen, as documents reported it last."""
 
-    switches: Callable[[], list[dict[str, Json]]]
+    switches: Callable[[], list[SwitchReport]]
     links: Linkboard
 
 
@@ -127,9 +130,9 @@ class Service:
         address, connected = self._hosts.bus_address()
         why = [] if connected else [f"broker {address} is not connected"]
         why += [
-            f"switch {switch['switch']} is down: {switch['cause']}"
-            for switch in self.switches()
-            if switch["up"] is False and switch["owner"] is None
+            f"switch {switch.switch} is down: {switch.cause}"
+            for switch in self._boards.switches()
+            if switch.up is False and switch.owner is None
         ]
         if self._recorder.failure is not None:
             why.append(str(self._recorder.failure))
@@ -149,10 +152,8 @@ class Service:
         """
         return [
             {
-                **one,
-                "lease": None
-                if (lease := self._hosts.delegations.get(str(one["switch"]))) is None
-                else _delegated(lease),
+                **msgspec.to_builtins(one),
+                "lease": None if (lease := self._hosts.delegations.get(one.switch)) is None else _delegated(lease),
             }
             for one in self._boards.switches()
         ]
@@ -219,7 +220,7 @@ class Service:
 
     async def give_up(self, reconfiguration: str, *, by: str) -> dict[str, Json]:
         """Leave as it is what the journal holds open: {reconfiguration, run, what, why, by, left}."""
-        return await self._reconfigurer.give_up(reconfiguration, by=by)
+        return (await self._reconfigurer.give_up(reconfiguration, by=by)).to_data()
 
     # --- leases and faults
 
@@ -271,8 +272,8 @@ class Service:
         """Hold fibre ends dark, or release them; returns {switch, ends, to, blocked}, `blocked`: all dark ends."""
         found = parse_ends(switch, ends, self.testbed)
         await self._reconfigurer.overrides.set(switch, found, PortOverride(to), lease=lease, by=by)
-        (now,) = [one for one in self.switches() if one["switch"] == switch]
-        return {"switch": switch, "ends": [*map(str, found)], "to": to, "blocked": now["blocked"]}
+        (now,) = [one for one in self._boards.switches() if one.switch == switch]
+        return {"switch": switch, "ends": [*map(str, found)], "to": to, "blocked": now.blocked}
 
     # --- runs: see `Runs`
 
@@ -319,7 +320,7 @@ class Service:
     async def run_documents(self, id: str) -> AsyncIterator[dict[str, Json]]:
         """All documents of a run, oldest first; also those that still wait for the records."""
         run = await self._run(id)
-        return (document_data(document) async for document in self._recorder.documents(run.id))
+        return (document.to_data() async for document in self._recorder.documents(run.id))
 
     async def close(self) -> None:
         """Abort runs and roll back reconfigurations into their safe states. Nothing new begins from here on."""
@@ -371,11 +372,6 @@ class Service:
 
 def _delegated(lease: Delegation) -> dict[str, Json]:
     return {"host": lease.host, "epoch": lease.epoch, "state": lease.state, "why": lease.why}
-
-
-def document_data(document: Document) -> dict[str, Json]:
-    """A document as JSON, for the event stream and exports."""
-    return {"kind": document.kind, "at_ns": document.at_ns, "wall_ns": document.wall_ns, "data": document.data}
 
 
 def run_data(run: Run) -> dict[str, Json]:

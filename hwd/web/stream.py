@@ -10,7 +10,6 @@ import json
 from collections.abc import AsyncGenerator
 
 from hwd.web.hub import Hub
-from hwd.web.service import document_data
 from hwd_drivers.core.documents import Document, Json
 from hwd_drivers.core.errors import ConfigError
 
@@ -53,7 +52,7 @@ class EventStream:
         last = self._hub.last
         found = [] if after is None else self._hub.since(after)
         missed = 0 if after is None else (found[0][0] if found else last + 1) - after - 1
-        documents = [document_data(document) for _, document in found if not kinds or _is_one_of(document, kinds)]
+        documents = [document.to_data() for _, document in found if not kinds or _is_one_of(document, kinds)]
         return {"last": self.id_of(last), "missed": max(0, missed), "documents": documents}
 
     async def follow(self, after: int | None, kinds: tuple[str, ...] = ()) -> AsyncGenerator[bytes, None]:
@@ -80,7 +79,7 @@ class EventStream:
                     yield _event("missed", self.id_of(number - 1), {"count": number - seen - 1})
                 seen = number
                 if not kinds or _is_one_of(document, kinds):
-                    yield _event("document", self.id_of(number), document_data(document))
+                    yield _event("document", self.id_of(number), document.to_data())
         finally:
             stopping.cancel()
             coming.cancel()

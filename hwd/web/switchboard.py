@@ -3,104 +3,134 @@
 from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
+import msgspec
+from msgspec.structs import replace
+
+from hwd.model.documents.switches import SwitchOverrun, SwitchUnknown
 from hwd.model.testbed import Switch
-from hwd_drivers.core.documents import Document, Json
+from hwd_drivers.core.documents import Document
 from hwd_drivers.core.values import Crossconnect, PortOverride, PortSide, natural_key
+from hwd_drivers.devices.facts import (
+    CrossconnectReport,
+    SwitchDown,
+    SwitchFact,
+    SwitchOverride,
+    SwitchPower,
+    SwitchRead,
+    SwitchRestarted,
+    SwitchUp,
+)
 
 OVERRUNS_KEPT = 8
 """Of each switch; older ones are in the records."""
 
 
-class Switchboard:
-    """A `Sink` with the last report of each switch; `up` false says that it may be old.
+class OverrunReport(msgspec.Struct, frozen=True, kw_only=True):
+    """See SwitchOverrun."""
 
-    `up` is None for a switch of a host whose state is unknown. `missing` of a restart: crossconnects that it took,
-    until they or others are made at their ends.
+    wall_ns: int
+    reconfiguration: str
+    lost: list[str]
+    window_s: float
+
+
+class RestartReport(msgspec.Struct, frozen=True, kw_only=True):
+    """See SwitchRestarted. `missing`: crossconnects that it took, until they or others are made at their ends."""
+
+    wall_ns: int
+    sign: str
+    lost: list[str]
+    uptime_s: float | None
+    unheard_s: float
+    missing: list[str]
+
+
+class SwitchReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One switch as it was reported last; `up` false says that this may be old.
+
+    `up` is None for a switch of a host whose state is unknown. `owner`: that host; None for a switch of the daemon.
     """
 
+    switch: str
+    owner: str | None
+    up: bool | None
+    cause: str
+    vendor: str | None = None
+    model: str | None = None
+    serial: str | None = None
+    firmware: str | None = None
+    crossconnects: list[CrossconnectReport] = msgspec.field(default_factory=list)
+    power_dbm: dict[str, float | None] = msgspec.field(default_factory=dict)
+    blocked: list[str] = msgspec.field(default_factory=list)
+    overruns: list[OverrunReport] = msgspec.field(default_factory=list)
+    restart: RestartReport | None = None
+
+
+class Switchboard:
+    """A `Sink` with the last report of each switch."""
+
     TAKES: ClassVar = (
-        "switch.up",
-        "switch.down",
-        "switch.unknown",
-        "switch.restarted",
-        "switch.read",
-        "switch.power",
-        "switch.override",
-        "switch.overrun",
+        SwitchUp,
+        SwitchDown,
+        SwitchUnknown,
+        SwitchRestarted,
+        SwitchRead,
+        SwitchPower,
+        SwitchOverride,
+        SwitchOverrun,
     )
 
     def __init__(self, switches: Mapping[str, Switch]) -> None:
-        self._switches: dict[str, dict[str, Json]] = {
-            name: {
-                "switch": name,
-                "owner": switch.owner,
-                "up": False if switch.owner is None else None,
-                "cause": "no session yet"
-                if switch.owner is None
-                else f"nothing was heard of it from host {switch.owner}",
-                "vendor": None,
-                "model": None,
-                "serial": None,
-                "firmware": None,
-                "crossconnects": [],
-                "power_dbm": {},
-                "blocked": [],
-                "overruns": [],
-                "restart": None,
-            }
-            for name, switch in switches.items()
-        }
+        self._reports = {name: _at_first(name, switch.owner) for name, switch in switches.items()}
+
+    def reports(self) -> list[SwitchReport]:
+        """In the order of the testbed file."""
+        return [*self._reports.values()]
 
     def __call__(self, document: Document) -> None:
-        name = document.data.get("switch")
-        switch = self._switches.get(name) if isinstance(name, str) else None
-        if switch is None:
-            return
-        match document.kind:
-            case "switch.up":
-                switch |= {key: document.data[key] for key in ("vendor", "model", "serial", "firmware")}
-                switch |= {"up": True, "cause": "", "blocked": []}
-            case "switch.down":
-                switch |= {"up": False, "cause": document.data["cause"]}
-            case "switch.unknown":
-                switch |= {
-                    "up": None,
-                    "cause": document.data["cause"],
-                    "crossconnects": [],
-                    "power_dbm": {},
-                    "blocked": [],
-                }
-            case "switch.restarted":
-                told = {key: document.data[key] for key in ("sign", "lost", "uptime_s", "unheard_s")}
-                switch["restart"] = {"wall_ns": document.wall_ns, **told, "missing": told["lost"]}
-            case "switch.read":
-                switch["crossconnects"] = document.data["crossconnects"]
-                if isinstance(restart := switch["restart"], dict):
-                    taken = _ends(_texts(document.data["added"]))
-                    missing = [one for one in _texts(restart["missing"]) if taken.isdisjoint(_ends([one]))]
-                    switch["restart"] = {**restart, "missing": missing}
-            case "switch.override":
-                there, ends = _texts(switch["blocked"]), _texts(document.data["ends"])
-                blocked = document.data["to"] == PortOverride.FORCE_BLOCKED
-                held = {*there, *ends} if blocked else {*there}.difference(ends)
-                switch["blocked"] = [*sorted(held, key=natural_key)]
-            case "switch.overrun":
-                told = {key: document.data[key] for key in ("reconfiguration", "lost", "window_s")}
-                overruns = switch["overruns"] if isinstance(switch["overruns"], list) else []
-                switch["overruns"] = [*overruns, {"wall_ns": document.wall_ns, **told}][-OVERRUNS_KEPT:]
-            case "switch.power":
-                before, now = switch["power_dbm"], document.data["power_dbm"]
-                if isinstance(before, Mapping) and isinstance(now, Mapping):
-                    switch["power_dbm"] = {**before, **now}
+        fact = document.fact
+        if isinstance(fact, SwitchFact) and (before := self._reports.get(fact.switch)) is not None:
+            self._reports[fact.switch] = _after(before, fact, document.wall_ns)
 
-    def to_data(self) -> list[dict[str, Json]]:
-        """In the order of the testbed file."""
-        return [dict(switch) for switch in self._switches.values()]
+
+def _at_first(name: str, owner: str | None) -> SwitchReport:
+    if owner is None:
+        return SwitchReport(switch=name, owner=None, up=False, cause="no session yet")
+    return SwitchReport(switch=name, owner=owner, up=None, cause=f"nothing was heard of it from host {owner}")
+
+
+def _after(report: SwitchReport, fact: SwitchFact, wall_ns: int) -> SwitchReport:
+    """The report of a switch, changed by what is told of it at `wall_ns`."""
+    match fact:
+        case SwitchUp(vendor=vendor, model=model, serial=serial, firmware=firmware):
+            identified = replace(report, vendor=vendor, model=model, serial=serial, firmware=firmware)
+            return replace(identified, up=True, cause="", blocked=[])
+        case SwitchDown(cause=cause):
+            return replace(report, up=False, cause=cause)
+        case SwitchUnknown(cause=cause):
+            return replace(report, up=None, cause=cause, crossconnects=[], power_dbm={}, blocked=[])
+        case SwitchRestarted(sign=sign, lost=lost, uptime_s=uptime_s, unheard_s=unheard_s):
+            restart = RestartReport(
+                wall_ns=wall_ns, sign=sign, lost=lost, uptime_s=uptime_s, unheard_s=unheard_s, missing=lost
+            )
+            return replace(report, restart=restart)
+        case SwitchRead(crossconnects=crossconnects, added=added):
+            found = report.restart
+            if found is not None:
+                taken = _ends(added)
+                missing = [one for one in found.missing if taken.isdisjoint(_ends([one]))]
+                found = replace(found, missing=missing)
+            return replace(report, crossconnects=crossconnects, restart=found)
+        case SwitchOverride(ends=ends, to=to):
+            held = {*report.blocked, *ends} if to is PortOverride.FORCE_BLOCKED else {*report.blocked}.difference(ends)
+            return replace(report, blocked=sorted(held, key=natural_key))
+        case SwitchOverrun(reconfiguration=reconfiguration, lost=lost, window_s=window_s):
+            overrun = OverrunReport(wall_ns=wall_ns, reconfiguration=reconfiguration, lost=lost, window_s=window_s)
+            return replace(report, overruns=[*report.overruns, overrun][-OVERRUNS_KEPT:])
+        case SwitchPower(power_dbm=power_dbm):
+            return replace(report, power_dbm={**report.power_dbm, **power_dbm})
+    return report
 
 
 def _ends(crossconnects: Iterable[str]) -> frozenset[PortSide]:
     return frozenset(end for one in crossconnects for end in Crossconnect.parse(one).ends)
-
-
-def _texts(value: Json) -> list[str]:
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list | tuple) else []

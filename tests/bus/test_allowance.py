@@ -34,7 +34,7 @@ FLOOD_S = 60.0
 
 def written(world: World) -> int:
     """Bytes that the records get."""
-    return sum(len(msgspec.json.encode(document.data)) for document in world.documents)
+    return sum(len(msgspec.json.encode(document.fact)) for document in world.documents)
 
 
 class Reached:

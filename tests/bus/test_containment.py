@@ -131,7 +131,7 @@ def test_clock_address_or_key_that_cannot_be_used_ends_nothing(udp: dict[str, An
 
 def test_event_on_which_the_daemon_fails_is_said_to_be_lost_and_those_around_it_are_not() -> None:
     def fail(document: Document) -> None:
-        if document.kind == "host.event" and document.data["seq"] == 2:
+        if document.kind == "host.event" and document.fact.to_data()["seq"] == 2:
             raise KeyError("a bug")
 
     async def scenario(world: World) -> None:

@@ -1,6 +1,7 @@
 """Events of agents on the daemon's clock: where in its bounds one most likely lies."""
 
-from hwd.bus.event import event_data
+from hwd.bus.event import host_event
+from hwd.model.documents.hosts import HostEvent
 from hwd.timeline.alignment import Alignment
 from hwd_agents.wire import Event
 
@@ -16,7 +17,7 @@ ALIGNMENT = Alignment(
 )
 
 
-def data(kind: str, *, earliest_ns: int, one_sided: bool = False) -> dict[str, object]:
+def data(kind: str, *, earliest_ns: int, one_sided: bool = False) -> HostEvent:
     event = Event(
         seq=1,
         at_ns=10_000,
@@ -25,18 +26,17 @@ def data(kind: str, *, earliest_ns: int, one_sided: bool = False) -> dict[str, o
         port="eth0",
         source="module",
         origin="measured",
-        data={"one_sided": True} if one_sided else {},
+        data={"lanes": [-2.0], "one_sided": True} if one_sided else {},
     )
-    return dict(event_data("h0", "b1", event, ALIGNMENT, past=False))
+    return host_event("h0", "b1", event, ALIGNMENT, past=False)
 
 
 def test_the_best_time_of_a_poll_is_the_middle_of_its_interval_and_of_a_notice_its_end() -> None:
-    assert data("light", earliest_ns=8_000)["best_ns"] == 8_000
-    assert data("carrier", earliest_ns=8_000)["best_ns"] == 9_000
+    assert data("light", earliest_ns=8_000).best_ns == 8_000
+    assert data("carrier", earliest_ns=8_000).best_ns == 9_000
 
 
 def test_an_event_without_an_earliest_is_placed_where_it_was_seen() -> None:
     told = data("light", earliest_ns=0, one_sided=True)
-    assert told["best_ns"] == 9_000
-    assert isinstance(told["earliest_ns"], int)
-    assert told["earliest_ns"] <= -1_000
+    assert told.best_ns == 9_000
+    assert told.earliest_ns <= -1_000

@@ -127,7 +127,7 @@ class World:
         return self.gateway.hosts()["h0"]
 
     def of(self, kind: str) -> list[Mapping[str, Any]]:
-        return [document.data for document in self.documents if document.kind == kind]
+        return [document.fact.to_data() for document in self.documents if document.kind == kind]
 
     async def lives(self, boot: str) -> float:
         """Wait until this boot is up; how long that took."""

@@ -4,9 +4,9 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 from hwd.bus.runtopics import RunTopics
+from hwd.model.run import RunState, RunStatus
 from hwd_agents.bus.memory import MemoryBroker, MemoryBus
 from hwd_drivers.core.documents import Document
 from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
@@ -18,14 +18,14 @@ class Board:
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
-        self.kept: dict[str, dict[str, Any]] = {}
+        self.kept: dict[str, RunStatus] = {}
         self.broker = MemoryBroker(latency_s=lambda: 0.001)
         self.bus = MemoryBus(self.broker, "daemon", VirtualClock(loop, wall_start_ns=0))
         self.topics = RunTopics(self.bus, "lab", lambda: self.kept)
 
     def tell(self, run: str, state: str) -> None:
-        self.kept[run] = {"run": run, "state": state}
-        self.topics(Document(kind="run.state", at_ns=0, wall_ns=0, data=self.kept[run]))
+        self.kept[run] = RunStatus(run=run, playbook="p.yaml", state=RunState(state), steps=1, queued_wall_ns=0)
+        self.topics(Document(at_ns=0, wall_ns=0, fact=self.kept[run]))
 
     def retained(self) -> dict[str, str]:
         found = self.broker.retained("hwd/1/lab/runs/+")

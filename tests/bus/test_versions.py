@@ -143,7 +143,7 @@ async def test_an_agent_one_minor_version_away_is_heard_aligned_and_asked(
         assert (view.birth.version, view.birth.ports["eth0"].present, view.birth.settings) == (number, True, [])
         reply = await gateway.command("h0", "refresh", {}, within_s=10.0)
         assert (reply.outcome, list(reply.data["ports"])) == ("done", ["eth0"])
-        garbage = [one.data for one in documents if "garbage" in one.kind]
+        garbage = [one.fact.to_data() for one in documents if "garbage" in one.kind]
         assert bool(garbage) is unknown, "what is not known is counted, and nothing else is"
         assert all("novelty" in str(one) for one in garbage)
 

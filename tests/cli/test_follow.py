@@ -15,7 +15,9 @@ import pytest
 from hwd.cli.follow import follow
 from hwd.cli.output import Output
 from hwd.client import Client, event_stream
+from hwd.model.documents.runs import RunNote, RunStep
 from hwd.model.run import RunState, RunStatus
+from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.errors import LinkError
 
 END = RunStatus(
@@ -36,16 +38,16 @@ class Daemon(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.streams: list[list[tuple[str, dict[str, Any]]]] = []
+        self.streams: list[list[Fact]] = []
         self.told = 0
         self.interrupts = 0
 
     def stream(self) -> bytes:
         text = ""
-        for kind, data in self.streams.pop(0) if self.streams else []:
+        for fact in self.streams.pop(0) if self.streams else []:
             self.told += 1
-            document = {"kind": kind, "at_ns": 1, "wall_ns": 2, "data": data}
-            text += f"event: document\nid: b.{self.told}\ndata: {json.dumps(document)}\n\n"
+            document = Document(at_ns=1, wall_ns=2, fact=fact)
+            text += f"event: document\nid: b.{self.told}\ndata: {json.dumps(document.to_data())}\n\n"
         return text.encode()
 
 
@@ -113,15 +115,8 @@ def terminal(monkeypatch: pytest.MonkeyPatch, *, keys: bytes) -> Iterator[list[b
     os.close(ours)
 
 
-def step(number: int, what: str, state: str) -> tuple[str, dict[str, Any]]:
-    return "run.step", {
-        "run": "k3v9",
-        "step": number,
-        "total": 2,
-        "what": what,
-        "state": state,
-        "expected_s": None,
-    }
+def step(number: int, what: str, state: str) -> Fact:
+    return RunStep(run="k3v9", step=number, what=what, state=state, done=number - 1, total=2, expected_s=None)
 
 
 def said_by(capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -133,7 +128,7 @@ def said_by(capsys: pytest.CaptureFixture[str]) -> list[str]:
 def test_a_daemon_that_goes_away_is_told_of_while_it_is_waited_for(
     daemon: Daemon, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    daemon.streams = [[step(1, "apply ring", "started")], [], [("run.state", END.to_data())]]
+    daemon.streams = [[step(1, "apply ring", "started")], [], [END]]
     assert followed(daemon) == END
     said = said_by(capsys)
     assert said[0] == "step 1 of 2: apply ring"
@@ -152,16 +147,14 @@ def test_a_daemon_that_stays_away_is_not_waited_for_for_ever(
 
 def test_a_note_is_said_once_with_its_figures(daemon: Daemon, capsys: pytest.CaptureFixture[str]) -> None:
     text = "16 pairs took 12 ms"
-    note = ("run.note", {"run": "k3v9", "text": text})
-    daemon.streams = [
-        [step(1, f"note {text}", "started"), note, step(1, f"note {text}", "done"), ("run.state", END.to_data())]
-    ]
+    note = RunNote(run="k3v9", text=text)
+    daemon.streams = [[step(1, f"note {text}", "started"), note, step(1, f"note {text}", "done"), END]]
     followed(daemon)
     assert said_by(capsys) == [text]
 
 
 def test_abort_by_ctrl_c_is_told_in_a_line_of_its_own(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
-    daemon.streams = [[("run.state", RUNNING.to_data())], [("run.state", END.to_data())]]
+    daemon.streams = [[RUNNING], [END]]
     daemon.interrupts = 1
     with terminal(monkeypatch, keys=b"y\n") as written:
         assert followed(daemon) == END

@@ -1,22 +1,22 @@
 """What `hwd show` says of the way of a run and of its switches, from documents."""
 
-from typing import Any
-
 import pytest
 
 from hwd.cli.output import size
 from hwd.cli.run_steps import NOT_ENDED, Step, folded, steps_of, switches_left
-from hwd_drivers.core.documents import Document
+from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp, JournalOpen
+from hwd.model.documents.runs import RunStep
+from hwd_drivers.core.documents import Document, Fact
 
 WALL_NS = 1_700_000_000_000_000_000
 
 
-def told(kind: str, **data: Any) -> Document:
-    return Document(kind=kind, at_ns=0, wall_ns=WALL_NS, data=data)
+def told(fact: Fact) -> Document:
+    return Document(at_ns=0, wall_ns=WALL_NS, fact=fact)
 
 
 def step(number: int, what: str, state: str) -> Document:
-    return told("run.step", step=number, what=what, state=state)
+    return told(RunStep(run="k3v9", step=number, what=what, state=state, done=0, total=2, expected_s=None))
 
 
 def steps(*whats: str) -> list[Step]:
@@ -53,8 +53,8 @@ def test_what_hardly_repeats_is_written_out(whats: tuple[str, ...]) -> None:
     assert [row[1] for row in folded(steps(*whats))] == [*whats]
 
 
-OPEN = told("journal.open", reconfiguration="r1", run="k3v9", what="ring", why="ocs1: the switch is down")
-BACK = told("daemon.recovered", reconfiguration="r1", run="k3v9", outcome="rolled-back", why="")
+OPEN = told(JournalOpen(reconfiguration="r1", run="k3v9", what="ring", why="ocs1: the switch is down"))
+BACK = told(DaemonRecovered(reconfiguration="r1", run="k3v9", outcome="rolled-back", why=""))
 
 
 def test_switches_that_were_brought_back_later_are_said_to_be() -> None:
@@ -65,11 +65,9 @@ def test_switches_that_were_brought_back_later_are_said_to_be() -> None:
 
 
 def test_switches_that_were_given_up_are_said_to_be_as_they_were() -> None:
-    given_up = told(
-        "journal.given-up", reconfiguration="r1", run="k3v9", what="ring", why="", by="ada", left=["ocs1: 1A-2B tuned"]
-    )
+    fact = JournalGivenUp(reconfiguration="r1", run="k3v9", what="ring", why="", by="ada", left=["ocs1: 1A-2B tuned"])
     expected = "unknown at its end; given up, and left as they were: ocs1: 1A-2B tuned"
-    assert switches_left("unknown", [OPEN, given_up]) == expected
+    assert switches_left("unknown", [OPEN, told(fact)]) == expected
 
 
 def test_switches_whose_state_was_known_keep_it() -> None:

@@ -12,6 +12,7 @@ SLOW = {
     "aiomqtt",
     "amqtt",
     "fastapi",
+    "hwd.model.kinds",
     "hwd.model.testbed",
     "matplotlib",
     "numpy",

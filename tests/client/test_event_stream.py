@@ -8,8 +8,9 @@ import pytest
 from hwd.client import AsyncClient, Client, Event
 from hwd.client.event_stream import parse
 from hwd_drivers.core.errors import ConfigError, LinkError, ProtocolError
+from hwd_drivers.devices.facts import SwitchDown
 
-EVENT = '{"kind": "switch.up", "at_ns": 1, "wall_ns": 2, "data": {"switch": "ocs1"}}'
+EVENT = '{"kind": "switch.down", "at_ns": 1, "wall_ns": 2, "data": {"switch": "ocs1", "cause": "unplugged"}}'
 
 
 class Script(Protocol):
@@ -92,9 +93,10 @@ def test_missed_events_are_told() -> None:
 def test_heartbeats_are_passed_over() -> None:
     [found] = parse([": still here", "", *event("b.1").splitlines(), ""])
     assert found.document is not None
-    assert found.document.data == {"switch": "ocs1"}
+    assert found.document.fact == SwitchDown(switch="ocs1", cause="unplugged")
 
 
-def test_garbage_is_a_protocol_error() -> None:
-    with pytest.raises(ProtocolError, match="cannot read"):
-        list(parse(["event: document", "id: b.1", "data: {", ""]))
+@pytest.mark.parametrize("data", ["{", '{"kind": "switch.up"}', '{"kind": "x", "at_ns": 1, "wall_ns": 2, "data": 7}'])
+def test_garbage_is_a_protocol_error(data: str) -> None:
+    with pytest.raises(ProtocolError, match="event stream: cannot read"):
+        list(parse(["event: document", "id: b.1", f"data: {data}", ""]))

@@ -215,7 +215,7 @@ async def test_refused_change_that_echoes_the_login_leaves_no_password(
     error = refused.value
     assert "***" in str(error), error
     commands = [document for document in documents if document.kind == "switch.command"]
-    assert [document.data["outcome"] for document in commands] == ["denied"]
+    assert [document.fact.to_data()["outcome"] for document in commands] == ["denied"]
     shown = "".join(traceback.format_exception(error))
     for text in (str(error), repr(error.__dict__), shown, caplog.text, *map(str, documents)):
         _clean(text)

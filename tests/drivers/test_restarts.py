@@ -43,7 +43,7 @@ class Watched:
         self._came.set()
 
     def told(self, kind: str) -> list[dict[str, Any]]:
-        return [dict(document.data) for document in self.documents if document.kind == kind]
+        return [document.fact.to_data() for document in self.documents if document.kind == kind]
 
     async def until(self, what: Callable[[], bool]) -> None:
         async with asyncio.timeout(30):

@@ -1,16 +1,16 @@
 """Two hosts on one switch, at need two more on another, with a daemon that runs playbooks, in virtual time."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from hwd.daemon.installed_drivers import load
 from hwd.sim.world import World
 from hwd.web.service import Service
-from hwd_drivers.core.documents import Document, Sink
+from hwd_drivers.core.documents import Document, Fact, Sink
 from hwd_drivers.twins.server import Faults
 from hwd_drivers.twins.virtual_time import run_virtual
 
@@ -26,6 +26,7 @@ hosts:
   h3: {twin: {seed: 4}, nics: {eth0: {ip: 10.1.3.1/32, module: 100g-lr4}}}"""
 FOR_EVER_S = 60.0
 """Virtual: a document that did not come by then never comes."""
+F = TypeVar("F", bound=Fact)
 
 
 class Lab:
@@ -68,23 +69,22 @@ class Lab:
         await self.service.wait_run(run)
         return await self.service.run(run)
 
-    async def until(self, kind: str, **fields: Any) -> None:
+    async def until(self, fact: type[Fact], **fields: Any) -> None:
         """Until such a document comes, from now on."""
         since = len(self.world.documents)
         async with asyncio.timeout(FOR_EVER_S):
-            while not any(
-                document.kind == kind and fields.items() <= document.data.items()
-                for document in self.world.documents[since:]
-            ):
+            while not of_type(self.world.documents[since:], fact, **fields):
                 self._changed.clear()
                 await self._changed.wait()
 
-    def emitted(self, kind: str, **fields: Any) -> list[dict[str, Any]]:
-        return [
-            dict(document.data)
-            for document in self.world.documents
-            if document.kind == kind and fields.items() <= document.data.items()
-        ]
+    def emitted(self, fact: type[F], **fields: Any) -> list[F]:
+        return of_type(self.world.documents, fact, **fields)
+
+
+def of_type(documents: Iterable[Document], fact: type[F], **fields: Any) -> list[F]:
+    """The facts of this type that have these fields."""
+    facts = [document.fact for document in documents if isinstance(document.fact, fact)]
+    return [one for one in facts if all(getattr(one, name) == value for name, value in fields.items())]
 
 
 def ends(what: str) -> list[str]:

@@ -1,10 +1,15 @@
 """The language of playbooks: branches, sweeps, asserts, faults, host settings, pauses, and all their ends."""
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 import pytest
 
+from hwd.model.documents.hosts import HostDown
+from hwd.model.documents.leases import LeaseReleased
+from hwd.model.documents.reconfigurations import ReconfigurationState, TimelineMade
+from hwd.model.documents.runs import RunAssert, RunEnded, RunFault, RunHost, RunNote, RunPaused, RunResumed, RunStep
 from hwd.model.fault import Clear, Fault
 from hwd_agents.sources.setting_source import Setting
 
@@ -70,9 +75,9 @@ def test_branches_on_one_switch_wait_for_their_links_at_the_same_time(run_lab: R
         assert (run["outcome"], run["safe_state"]) == ("succeeded", "as-applied")
         assert lab.now_s() - began_s < 0.75 * one_by_one_s
         assert lab.light() == ends(f"{ONE},{OTHER.partition(':')[2]}")
-        steps = lab.emitted("run.step", run=run["id"], state="done")
-        assert [step["done"] for step in steps] == [1, 2, 3, 4, 5]
-        assert {step["branch"] for step in steps} == {"", "left", "right"}
+        steps = lab.emitted(RunStep, run=run["id"], state="done")
+        assert [step.done for step in steps] == [1, 2, 3, 4, 5]
+        assert {step.branch for step in steps} == {"", "left", "right"}
         assert left_nothing(lab)
 
     run_lab(test)
@@ -83,12 +88,12 @@ def test_branches_have_leases_of_their_own_and_give_them_back(run_lab: RunLab) -
         left = ["lease: {ports: [ocs1.1, ocs1.3], for_s: 60}", apply(ONE, 20)]
         right = ["lease: {ports: [ocs1.2, ocs1.4], for_s: 60}", apply(OTHER, 20), "wait: {for_s: 30}"]
         run = await lab.start(at_once(left=left, right=right))
-        await lab.until("reconfiguration.state", state="waiting")
+        await lab.until(ReconfigurationState, state="waiting")
         assert sorted(map(str, (lease["ports"] for lease in lab.service.leases()))) == [
             "['ocs1.1', 'ocs1.3']",
             "['ocs1.2', 'ocs1.4']",
         ]
-        await lab.until("lease.released")
+        await lab.until(LeaseReleased)
         assert [lease["ports"] for lease in lab.service.leases()] == [["ocs1.2", "ocs1.4"]]
         assert (await record_of(lab, run))["outcome"] == "succeeded"
         assert left_nothing(lab)
@@ -153,8 +158,8 @@ def test_abort_of_branches_brings_all_of_them_back(run_lab: RunLab, state: str) 
     async def test(lab: Lab) -> None:
         await lab.do(apply(CROSSED))
         run = await lab.start(LEASE, apply("ocs1:none"), at_once(left=[apply(ONE, 20)], right=[apply(OTHER, 20)]))
-        await lab.until("run.step", branch="left", state="started")
-        await lab.until("reconfiguration.state", state=state)
+        await lab.until(RunStep, branch="left", state="started")
+        await lab.until(ReconfigurationState, state=state)
         end = await abort(lab, run)
         assert (end["outcome"], end["safe_state"]) == ("aborted", "before-apply")
         assert lab.light() == []
@@ -169,8 +174,8 @@ def test_branches_within_branches_and_after_each_other(run_lab: RunLab) -> None:
         steps = at_once(left=[inner, apply(ONE)], right=[f"repeat: {{times: 2}}, steps: [{apply(OTHER)}]"])
         run = await lab.do(steps, "note: between", steps)
         assert run["outcome"] == "succeeded"
-        branches = [step["branch"] for step in lab.emitted("run.step", state="done")]
-        assert sorted(branches) == sorted(["", *["left/a", "left/b", "left", "right", "right"] * 2])
+        branches = [step.branch for step in lab.emitted(RunStep, state="done")]
+        assert Counter(branches) == Counter(["", *["left/a", "left/b", "left", "right", "right"] * 2])
 
     run_lab(test)
 
@@ -185,8 +190,8 @@ def test_sweep_tells_its_values_with_every_step(run_lab: RunLab) -> None:
             "note: z",
         )
         assert run["outcome"] == "succeeded"
-        assert [note["text"] for note in lab.emitted("run.note")] == ["1x", "1y", "after", "2x", "2y", "after", "z"]
-        assert [step["sweep"] for step in lab.emitted("run.step", state="done")] == [
+        assert [note.text for note in lab.emitted(RunNote)] == ["1x", "1y", "after", "2x", "2y", "after", "z"]
+        assert [step.sweep for step in lab.emitted(RunStep, state="done")] == [
             *({"a": 1, "b": "x"}, {"a": 1, "b": "y"}, {"a": 1}),
             *({"a": 2, "b": "x"}, {"a": 2, "b": "y"}, {"a": 2}),
             {},
@@ -213,12 +218,12 @@ def test_asserts_and_notes_know_what_was_measured(run_lab: RunLab) -> None:
         assert (run["outcome"], run["why"]) == ("succeeded", "")
         longest_s = max(
             stage["seconds"]
-            for link in lab.emitted("timeline")[1]["links"]
+            for link in lab.emitted(TimelineMade)[1].links
             for stage in link["stages"]
             if stage["name"] == "turnaround"
         )
-        assert lab.emitted("run.note")[0]["text"] == f"took {round(longest_s, 6):.9g} s, p95 unknown"
-        assert lab.emitted("run.assert")[-1]["held"] is True
+        assert lab.emitted(RunNote)[0].text == f"took {round(longest_s, 6):.9g} s, p95 unknown"
+        assert lab.emitted(RunAssert)[-1].held is True
 
     run_lab(test)
 
@@ -228,7 +233,7 @@ def test_percentiles_are_known_from_enough_values_on(run_lab: RunLab) -> None:
         pairs = f"{{repeat: {{times: 10}}, steps: [{{{apply(ONE)}}}, {{{apply('ocs1:1A-4B,4A-1B')}}}]}}"
         known = "run.control.median_s <= run.control.p95_s <= run.control.max_s"
         run = await lab.do(pairs, f"assert: run.control.n == 20 and {known}", "assert: run.control.p99_s > 0")
-        assert [one["held"] for one in lab.emitted("run.assert")] == [True, False]
+        assert [one.held for one in lab.emitted(RunAssert)] == [True, False]
         assert run["why"].endswith("run.control.p99_s = unknown")
 
     run_lab(test)
@@ -261,10 +266,10 @@ def test_assert_that_does_not_hold_fails_the_run_with_its_figures(
         assert (record["outcome"], record["safe_state"]) == ("failed", "as-applied" if applied else "untouched")
         assert record["why"].startswith("assert ")
         assert why in record["why"]
-        [told] = lab.emitted("run.assert")
-        assert (told["held"], told["values"]) == (False, values)
-        assert lab.emitted("run.ended")[-1]["exit_status"] == 1
-        assert lab.emitted("run.note") == []
+        [told] = lab.emitted(RunAssert)
+        assert (told.held, told.values) == (False, values)
+        assert lab.emitted(RunEnded)[-1].exit_status == 1
+        assert lab.emitted(RunNote) == []
         assert left_nothing(lab)
 
     run_lab(test)
@@ -275,7 +280,7 @@ def test_wait_for_a_time_lets_links_come_up_and_can_be_aborted(run_lab: RunLab) 
         run = await lab.do(apply(STRAIGHT), "wait: {for_s: 15}", wait(within_s=0.2))
         assert run["outcome"] == "succeeded"
         run_id = await lab.start("wait: {for_s: 3600}")
-        await lab.until("run.step", state="started", step=1, run=run_id)
+        await lab.until(RunStep, state="started", step=1, run=run_id)
         began_s = lab.now_s()
         await abort(lab, run_id)
         assert lab.now_s() - began_s < 0.1
@@ -286,7 +291,7 @@ def test_wait_for_a_time_lets_links_come_up_and_can_be_aborted(run_lab: RunLab) 
 def test_expected_time_counts_waits_for_a_time(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         await lab.do("repeat: {times: 3}, steps: [wait: {for_s: 10}]".join("{}"))
-        left_s = [step["expected_s"] for step in lab.emitted("run.step", state="done")]
+        left_s = [step.expected_s for step in lab.emitted(RunStep, state="done")]
         assert left_s == [20, 10, 0]
 
     run_lab(test)
@@ -317,16 +322,16 @@ def test_faults_and_settings_are_undone_at_every_end(run_lab: RunLab, end: str) 
     async def test(lab: Lab) -> None:
         last = {"succeeded": "wait: {for_s: 1}", "failed": "assert: 1 > 2", "aborted": "wait: {for_s: 60}"}[end]
         run = await lab.start(LEASE, SLOW, SMALL, "note: set", last)
-        await lab.until("run.note")
+        await lab.until(RunNote)
         assert (lab.faults().slow_s, mtu(lab), mtu(lab, "eth1")) == (0.5, 1400, 1500)
         if end == "aborted":
             await abort(lab, run)
         assert (await record_of(lab, run))["outcome"] == end
         assert (lab.faults().slow_s, mtu(lab)) == (0.0, 1500)
-        assert [one["fault"]["fault"] for one in lab.emitted("run.fault")] == ["slow", "clear"]
-        changes = [(one["host"], one["port"], one["action"]) for one in lab.emitted("run.host")]
+        assert [one.fault["fault"] for one in lab.emitted(RunFault)] == ["slow", "clear"]
+        changes = [(one.host, one.port, one.action) for one in lab.emitted(RunHost)]
         assert changes == [("h0", "h0.eth0", "mtu"), ("h0", "h0.eth0", "put-back")]
-        assert lab.emitted("run.host")[0]["before"] != lab.emitted("run.host")[0]["after"]
+        assert lab.emitted(RunHost)[0].before != lab.emitted(RunHost)[0].after
         assert left_nothing(lab)
 
     run_lab(test)
@@ -336,7 +341,7 @@ def test_slow_switch_is_quick_again_on_the_way_back(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         await lab.do(apply(STRAIGHT))
         run = await lab.start("fault: {switch: ocs1, fault: slow, seconds: 1.5}", apply(CROSSED))
-        await lab.until("reconfiguration.state", state="driving")
+        await lab.until(ReconfigurationState, state="driving")
         end = await abort(lab, run)
         assert end["safe_state"] == "before-apply"
         assert lab.light() == ends(STRAIGHT)
@@ -370,7 +375,7 @@ def test_abort_clears_a_fault_that_is_on_its_way_to_the_rack(run_lab: RunLab) ->
         lab.world.set_fault = LateRack(lab, sets_in_s=0.01, clears_in_s=0.001)
         slow = "fault: {switch: ocs1, fault: slow, seconds: %d}"
         run = await lab.start(slow % 3, "wait: {for_s: 0.001}", slow % 4, "wait: {for_s: 60}")
-        await lab.until("run.step", step=3, state="started")
+        await lab.until(RunStep, step=3, state="started")
         await asyncio.sleep(0.005)
         end = await abort(lab, run)
         await asyncio.sleep(1)
@@ -389,14 +394,14 @@ def test_abort_clears_what_branches_set_while_it_clears(run_lab: RunLab) -> None
             for number, port in enumerate(("h0.eth0", "h0.eth1", "h1.eth0", "h1.eth1"))
         )
         run = await lab.start(f"parallel: {{{branches}}}")
-        await lab.until("run.fault", fault={"port": "h0.eth1", "fault": "unplug", "on": True})
+        await lab.until(RunFault, fault={"port": "h0.eth1", "fault": "unplug", "on": True})
         end = await abort(lab, run)
-        told = lab.emitted("run.fault")
+        told = lab.emitted(RunFault)
         await asyncio.sleep(1)
         assert (end["outcome"], end["why"]) == ("aborted", "by ada")
         assert lab.world.faults.present() == ()
-        assert told == lab.emitted("run.fault")
-        assert told[-1]["fault"] == {"fault": "clear"}
+        assert told == lab.emitted(RunFault)
+        assert told[-1].fault == {"fault": "clear"}
         assert left_nothing(lab)
 
     run_lab(test)
@@ -405,14 +410,14 @@ def test_abort_clears_what_branches_set_while_it_clears(run_lab: RunLab) -> None
 def test_settings_of_a_host_whose_agent_is_away_are_put_back_when_it_is_there(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         run = await lab.start(LEASE, SMALL, "note: set", "wait: {for_s: 5}")
-        await lab.until("run.note")
+        await lab.until(RunNote)
         lab.world.kill("agent h0")
         record = await record_of(lab, run)
         assert (record["outcome"], record["safe_state"]) == ("failed", "untouched")
         assert "settings of NIC ports: not undone" in record["why"]
         assert mtu(lab) == 1400
         lab.world.start_agent("h0")
-        await lab.until("run.host", action="put-back")
+        await lab.until(RunHost, action="put-back")
         assert mtu(lab) == 1500
 
     run_lab(test)
@@ -422,7 +427,7 @@ def test_abort_keeps_its_time_with_faults_and_settings_and_no_broker(run_lab: Ru
     async def test(lab: Lab) -> None:
         await lab.do(apply(STRAIGHT))
         run = await lab.start(SMALL, "fault: {switch: ocs1, fault: stick, ends: [1A]}", apply(CROSSED), wait())
-        await lab.until("reconfiguration.state", state="driving")
+        await lab.until(ReconfigurationState, state="driving")
         lab.world.broker.stop()
         lab.faults().silent = True
         end = await abort(lab, run)
@@ -436,11 +441,11 @@ def test_abort_keeps_its_time_with_faults_and_settings_and_no_broker(run_lab: Ru
 def test_setting_of_a_host_that_is_away_fails_the_run_as_such(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         lab.world.kill("agent h0")
-        await lab.until("host.down")
+        await lab.until(HostDown)
         record = await lab.do(LEASE, SMALL, "note: never")
         assert (record["outcome"], record["safe_state"]) == ("failed", "untouched")
-        assert lab.emitted("run.ended")[-1]["exit_status"] == 4
-        assert (lab.emitted("run.note"), mtu(lab)) == ([], 1500)
+        assert lab.emitted(RunEnded)[-1].exit_status == 4
+        assert (lab.emitted(RunNote), mtu(lab)) == ([], 1500)
         assert left_nothing(lab)
 
     run_lab(test)
@@ -453,7 +458,7 @@ def test_ports_of_another_lease_are_neither_harmed_nor_set(run_lab: RunLab, step
         run = await lab.do(step)
         assert (run["outcome"], run["safe_state"]) == ("failed", "untouched")
         assert "leased to ada" in run["why"]
-        assert lab.emitted("run.ended")[-1]["exit_status"] == 3
+        assert lab.emitted(RunEnded)[-1].exit_status == 3
         assert (lab.faults().slow_s, mtu(lab)) == (0.0, 1500)
 
     run_lab(test)
@@ -465,21 +470,21 @@ def test_ports_of_another_lease_are_neither_harmed_nor_set(run_lab: RunLab, step
 def test_paused_run_stands_at_a_border_with_its_lease_and_goes_on(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         run = await lab.start("lease: {ports: all, for_s: 20}", apply(STRAIGHT), wait(), apply(CROSSED, 20))
-        await lab.until("reconfiguration.state", state="waiting")
+        await lab.until(ReconfigurationState, state="waiting")
         lab.service.pause_run(run, by="ada")
-        await lab.until("run.paused", by="ada")
-        done = len(lab.emitted("run.step", state="done"))
+        await lab.until(RunPaused, by="ada")
+        done = len(lab.emitted(RunStep, state="done"))
         await asyncio.sleep(300)
-        assert len(lab.emitted("run.step", state="done")) == done == 3
+        assert len(lab.emitted(RunStep, state="done")) == done == 3
         [lease] = lab.service.leases()
         assert 29 < float(str(lease["left_s"])) < 61, "it is held a minute at a time"
         lab.service.resume_run(run, by="ada")
-        await lab.until("run.resumed")
+        await lab.until(RunResumed)
         [lease] = lab.service.leases()
         assert 5 < float(str(lease["left_s"])) < 20
         assert (await record_of(lab, run))["outcome"] == "succeeded"
         assert lab.light() == ends(CROSSED)
-        assert [one["branch"] for one in lab.emitted("run.resumed")] == [""]
+        assert [one.branch for one in lab.emitted(RunResumed)] == [""]
 
     run_lab(test)
 
@@ -488,10 +493,10 @@ def test_paused_branches_keep_the_lease_around_them(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         branches = at_once(left=[apply(ONE, 20), "note: a"], right=["wait: {for_s: 2}", apply(OTHER, 20), "note: b"])
         run = await lab.start("lease: {ports: all, for_s: 20}", branches)
-        await lab.until("reconfiguration.state", state="waiting")
+        await lab.until(ReconfigurationState, state="waiting")
         lab.service.pause_run(run, by="ada")
         await asyncio.sleep(200)
-        assert sorted(one["branch"] for one in lab.emitted("run.paused")) == ["left", "right"]
+        assert sorted(one.branch for one in lab.emitted(RunPaused)) == ["left", "right"]
         assert len(lab.service.leases()) == 1
         lab.service.resume_run(run, by="ada")
         assert (await record_of(lab, run))["outcome"] == "succeeded"
@@ -502,9 +507,9 @@ def test_paused_branches_keep_the_lease_around_them(run_lab: RunLab) -> None:
 def test_lease_that_is_kicked_during_a_pause_is_not_taken_again(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         run = await lab.start("lease: {ports: all, for_s: 20}", "note: a", "wait: {for_s: 1}", apply(STRAIGHT))
-        await lab.until("run.note")
+        await lab.until(RunNote)
         lab.service.pause_run(run, by="ada")
-        await lab.until("run.paused")
+        await lab.until(RunPaused)
         [lease] = lab.service.leases()
         await lab.service.release_lease(str(lease["lease"]), kick=True)
         await asyncio.sleep(60)
@@ -518,9 +523,9 @@ def test_paused_run_can_be_aborted(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         await lab.do(apply(STRAIGHT))
         run = await lab.start(LEASE, apply(CROSSED), "wait: {for_s: 1}", wait())
-        await lab.until("run.step", state="started", step=3)
+        await lab.until(RunStep, state="started", step=3)
         lab.service.pause_run(run, by="ada")
-        await lab.until("run.paused")
+        await lab.until(RunPaused)
         end = await abort(lab, run)
         assert (end["outcome"], end["safe_state"]) == ("aborted", "before-apply")
         assert lab.light() == ends(STRAIGHT)

@@ -5,7 +5,17 @@ from typing import Any
 
 import pytest
 
-from hwd_drivers.core.documents import Document
+from hwd.model.documents.daemon import DaemonRecovered
+from hwd.model.documents.leases import LeaseReleased, LeaseTaken
+from hwd.model.documents.reconfigurations import (
+    ReconfigurationCommanded,
+    ReconfigurationEnded,
+    ReconfigurationStarted,
+    ReconfigurationState,
+    TimelineMade,
+)
+from hwd.model.documents.runs import RunEnded, RunStarted, RunStep
+from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.twins.server import Denial
 
@@ -49,11 +59,11 @@ def test_a_run_does_its_steps_and_ends_as_applied(run_lab: RunLab) -> None:
         assert (run["outcome"], run["why"], run["safe_state"]) == ("succeeded", "", "as-applied")
         assert lab.light() == ends(CROSSED)
         assert left_nothing(lab)
-        steps = lab.emitted("run.step")
-        assert [(step["step"], step["state"]) for step in steps] == [
+        steps = lab.emitted(RunStep)
+        assert [(step.step, step.state) for step in steps] == [
             (number, state) for number in range(1, 6) for state in ("started", "done")
         ]
-        assert [one["outcome"] for one in lab.emitted("reconfiguration.ended")] == ["confirmed", "confirmed"]
+        assert [one.outcome for one in lab.emitted(ReconfigurationEnded)] == ["confirmed", "confirmed"]
 
     run_lab(test)
 
@@ -63,7 +73,7 @@ def test_repeats_are_written_out_in_order(run_lab: RunLab) -> None:
         inner = repeat(2, apply(STRAIGHT), apply(CROSSED))
         run = await lab.do(LEASE, f"{{repeat: {{times: 2}}, steps: [{inner}, {{{apply(HALF)}}}]}}")
         assert run["outcome"] == "succeeded"
-        done = [step["what"] for step in lab.emitted("run.step", state="done")]
+        done = [step.what for step in lab.emitted(RunStep, state="done")]
         once = [f"apply {STRAIGHT}", f"apply {CROSSED}"] * 2 + [f"apply {HALF}"]
         assert done == ["lease all for 600 s", *once, *once]
 
@@ -81,7 +91,7 @@ def test_abort_at_any_stage_ends_in_a_named_state(run_lab: RunLab, state: str, s
     async def test(lab: Lab) -> None:
         await lab.do(apply(STRAIGHT))
         run = await lab.start(LEASE, apply(CROSSED), wait())
-        await lab.until("reconfiguration.state", state=state)
+        await lab.until(ReconfigurationState, state=state)
         lab.faults().silent = silent
         end = await abort(lab, run)
         assert (end["outcome"], end["why"]) == ("aborted", "by ada")
@@ -94,7 +104,7 @@ def test_abort_at_any_stage_ends_in_a_named_state(run_lab: RunLab, state: str, s
         else:
             assert end["safe_state"] == "unknown"
             lab.faults().clear()
-            await lab.until("daemon.recovered")
+            await lab.until(DaemonRecovered)
             assert lab.light() == ends(STRAIGHT)
         assert (await lab.do(LEASE, apply(CROSSED)))["outcome"] == "succeeded"
 
@@ -105,7 +115,7 @@ def test_abort_with_the_broker_gone_and_the_switch_silent_keeps_its_time(run_lab
     async def test(lab: Lab) -> None:
         await lab.do(apply(STRAIGHT))
         run = await lab.start(LEASE, apply(CROSSED), wait())
-        await lab.until("reconfiguration.state", state="driving")
+        await lab.until(ReconfigurationState, state="driving")
         lab.world.broker.stop()
         lab.faults().silent = True
         assert (await abort(lab, run))["safe_state"] == "unknown"
@@ -140,9 +150,9 @@ def test_abort_asked_for_twice_waits_for_the_one_way_back(run_lab: RunLab) -> No
     async def test(lab: Lab) -> None:
         await lab.do(apply(STRAIGHT))
         run = await lab.start(LEASE, apply(CROSSED), wait())
-        await lab.until("reconfiguration.state", state="driving")
+        await lab.until(ReconfigurationState, state="driving")
         first = asyncio.create_task(abort(lab, run))
-        await lab.until("reconfiguration.state", state="rolling-back")
+        await lab.until(ReconfigurationState, state="rolling-back")
         second = await lab.service.abort_run(run, by="bob")
         assert await first == second
         assert (second["why"], second["safe_state"]) == ("by ada", "before-apply")
@@ -155,7 +165,7 @@ def test_the_end_of_the_daemon_aborts_into_the_state_before(run_lab: RunLab) -> 
     async def test(lab: Lab) -> None:
         await lab.do(apply(STRAIGHT))
         run = await lab.start(LEASE, apply(CROSSED), wait())
-        await lab.until("reconfiguration.state", state="waiting")
+        await lab.until(ReconfigurationState, state="waiting")
         await lab.world.stop("daemon")
         lab.world.start_daemon()
         await lab.world.settled()
@@ -174,7 +184,7 @@ def test_not_ready_in_time_goes_back_and_says_which_link(run_lab: RunLab) -> Non
         assert (run["outcome"], run["safe_state"]) == ("failed", "before-apply")
         assert run["why"].startswith("not ready in time: ")
         assert "h0.eth0<->h1.eth1" in run["why"]
-        assert lab.emitted("run.ended")[-1]["exit_status"] == 5
+        assert lab.emitted(RunEnded)[-1].exit_status == 5
         assert lab.light() == ends(STRAIGHT)
         assert left_nothing(lab)
 
@@ -189,7 +199,7 @@ def test_a_denial_goes_back_with_the_words_of_the_switch(run_lab: RunLab) -> Non
         assert (run["outcome"], run["safe_state"]) == ("failed", "before-apply")
         assert run["why"].startswith("device error: ")
         assert "Mirror controller fault" in run["why"]
-        assert [step["state"] for step in lab.emitted("run.step")][-2:] == ["started", "failed"]
+        assert [step.state for step in lab.emitted(RunStep)][-2:] == ["started", "failed"]
         assert left_nothing(lab)
 
     run_lab(test)
@@ -203,7 +213,7 @@ def test_a_switch_that_is_away_stops_the_run_before_anything_moves(run_lab: RunL
         run = await lab.do(LEASE, apply(CROSSED), wait())
         assert (run["outcome"], run["safe_state"]) == ("failed", "untouched")
         assert run["why"].startswith("unreachable: ")
-        assert lab.emitted("run.ended")[-1]["exit_status"] == 4
+        assert lab.emitted(RunEnded)[-1].exit_status == 4
         assert left_nothing(lab)
 
     run_lab(test)
@@ -212,14 +222,14 @@ def test_a_switch_that_is_away_stops_the_run_before_anything_moves(run_lab: RunL
 def test_end_says_of_which_switch_nobody_sees_whether_what_was_confirmed_stands(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         run_id = await lab.start(LEASE, apply(CROSSED), wait(), "wait: {for_s: 1000}")
-        await lab.until("run.step", step=4, state="started")
+        await lab.until(RunStep, step=4, state="started")
         lab.faults().refusing = True
         lab.faults().reset()
         await asyncio.sleep(1)
         await lab.service.abort_run(run_id, by="ada")
-        end = lab.emitted("run.ended")[-1]
-        assert (end["outcome"], end["safe_state"]) == ("aborted", "as-applied")
-        assert end["why"] == "by ada; ocs1 cannot be read now: what was confirmed last may be gone"
+        end = lab.emitted(RunEnded)[-1]
+        assert (end.outcome, end.safe_state) == ("aborted", "as-applied")
+        assert end.why == "by ada; ocs1 cannot be read now: what was confirmed last may be gone"
 
     run_lab(test)
 
@@ -231,7 +241,7 @@ def test_ports_of_somebody_else_refuse_the_run(run_lab: RunLab) -> None:
             run = await lab.do(*steps)
             assert (run["outcome"], run["safe_state"]) == ("failed", "untouched")
             assert run["why"].startswith("refused: ocs1.3: leased to ada")
-        assert lab.emitted("run.ended")[-1]["exit_status"] == 3
+        assert lab.emitted(RunEnded)[-1].exit_status == 3
         assert [lease["holder"] for lease in lab.service.leases()] == ["ada"]
         assert lab.light() == []
 
@@ -251,7 +261,7 @@ def test_a_playbook_that_means_nothing_here_starts_no_run(run_lab: RunLab) -> No
     async def test(lab: Lab) -> None:
         with pytest.raises(ConfigError, match="9A"):
             await lab.start(apply("ocs1:9A-1B"))
-        assert (await lab.service.runs(), lab.emitted("run.started")) == ([], [])
+        assert (await lab.service.runs(), lab.emitted(RunStarted)) == ([], [])
 
     run_lab(test)
 
@@ -260,7 +270,7 @@ def test_a_lease_that_ends_during_a_wait_does_not_end_the_wait(run_lab: RunLab) 
     async def test(lab: Lab) -> None:
         run = await lab.do("lease: {ports: all, for_s: 1}", apply(CROSSED), wait())
         assert (run["outcome"], run["safe_state"]) == ("succeeded", "as-applied")
-        assert lab.emitted("lease.released")[-1]["why"] == "expired"
+        assert lab.emitted(LeaseReleased)[-1].why == "expired"
         assert left_nothing(lab)
 
     run_lab(test)
@@ -291,12 +301,17 @@ def test_progress_counts_steps_and_expects_what_is_left(run_lab: RunLab) -> None
     async def test(lab: Lab) -> None:
         await lab.do(LEASE, apply(STRAIGHT), wait())
         await lab.do(LEASE, repeat(2, apply(CROSSED), wait(), apply(STRAIGHT), wait()))
-        steps = [step for step in lab.emitted("run.step") if step["total"] == 9]
-        assert [step["done"] for step in steps if step["state"] == "done"] == list(range(1, 10))
-        expected_s = [step["expected_s"] for step in steps]
+        steps = [step for step in lab.emitted(RunStep) if step.total == 9]
+        assert [step.done for step in steps if step.state == "done"] == list(range(1, 10))
+        expected_s = [step.expected_s for step in steps if step.expected_s is not None]
+        assert len(expected_s) == len(steps)
         assert 4 * 2 < expected_s[0] < 4 * 12  # a link takes some seconds to come up
         assert expected_s[-1] == 0
-        waits = [step["expected_s"] for step in steps if step["what"].startswith("wait") and step["state"] == "done"]
+        waits = [
+            left_s
+            for step, left_s in zip(steps, expected_s, strict=True)
+            if step.what.startswith("wait") and step.state == "done"
+        ]
         assert waits == sorted(waits, reverse=True)
 
     run_lab(test)
@@ -305,7 +320,7 @@ def test_progress_counts_steps_and_expects_what_is_left(run_lab: RunLab) -> None
 def test_status_shows_a_run_under_way_and_no_run_that_is_over(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         run = await lab.start(LEASE, apply(CROSSED), wait())
-        await lab.until("reconfiguration.state", state="waiting")
+        await lab.until(ReconfigurationState, state="waiting")
         shown = lab.service.status()["runs"]
         assert isinstance(shown, list)
         assert [(one["run"], one["done"], one["total"]) for one in shown if isinstance(one, dict)] == [(run, 2, 3)]
@@ -316,22 +331,22 @@ def test_status_shows_a_run_under_way_and_no_run_that_is_over(run_lab: RunLab) -
     run_lab(test)
 
 
-@pytest.mark.parametrize("kind", ["timeline", "reconfiguration.commanded", "lease.taken", "reconfiguration.started"])
-def test_every_reconfiguration_that_started_is_told_to_have_ended(run_lab: RunLab, kind: str) -> None:
+@pytest.mark.parametrize("fact", [TimelineMade, ReconfigurationCommanded, LeaseTaken, ReconfigurationStarted])
+def test_every_reconfiguration_that_started_is_told_to_have_ended(run_lab: RunLab, fact: type[Fact]) -> None:
     async def test(lab: Lab) -> None:
         await lab.do(apply(STRAIGHT))
         aborts: list[asyncio.Task[dict[str, Any]]] = []
         run = await lab.start(apply(CROSSED), wait())
 
         def stop(document: Document) -> None:
-            if document.kind == kind and not aborts:
+            if isinstance(document.fact, fact) and not aborts:
                 aborts.append(asyncio.get_running_loop().create_task(lab.service.abort_run(run, by="ada")))
 
         lab.watchers.append(stop)
         await lab.service.wait_run(run)
         await asyncio.gather(*aborts, return_exceptions=True)
-        started = [one["reconfiguration"] for one in lab.emitted("reconfiguration.started")]
-        ended = [one["reconfiguration"] for one in lab.emitted("reconfiguration.ended")]
+        started = [one.reconfiguration for one in lab.emitted(ReconfigurationStarted)]
+        ended = [one.reconfiguration for one in lab.emitted(ReconfigurationEnded)]
         assert [one for one in ended if one in started] == started
         assert left_nothing(lab)
 
@@ -342,9 +357,9 @@ def test_abort_of_one_run_leaves_another_on_another_switch_alone(run_wide_lab: R
     async def test(lab: Lab) -> None:
         await lab.do(apply(STRAIGHT))
         one = await lab.start(apply(CROSSED), wait())
-        await lab.until("reconfiguration.state", state="waiting")
+        await lab.until(ReconfigurationState, state="waiting")
         other = await lab.start(apply(OTHER), wait())
-        await lab.until("reconfiguration.state", state="waiting")
+        await lab.until(ReconfigurationState, state="waiting")
         end = await abort(lab, one)
         assert end["safe_state"] == "before-apply"
         assert lab.light() == ends(STRAIGHT)
@@ -363,7 +378,7 @@ def test_abort_during_a_way_back_waits_for_it(run_lab: RunLab, cause: str) -> No
         if cause == "denied":
             lab.faults().deny_next = Denial(code="SROF", text="Mirror controller fault")
         run = await lab.start(LEASE, apply(CROSSED), wait(within_s=0.5))
-        await lab.until("reconfiguration.state", state="rolling-back")
+        await lab.until(ReconfigurationState, state="rolling-back")
         end = await abort(lab, run)
         assert end["safe_state"] == "before-apply"
         assert lab.light() == ends(STRAIGHT)

@@ -1,17 +1,20 @@
 """Every playbook of hwd succeeds on its testbed, in virtual time, and shows what it says."""
 
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from hwd.config.playbook.playbook import bundle_playbook
 from hwd.daemon.installed_drivers import check, load
+from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationStarted, TimelineMade
+from hwd.model.documents.runs import RunAssert, RunEnded, RunHost, RunNote
 from hwd.sim.world import World
 from hwd_drivers.core.documents import Document
 from hwd_drivers.twins.virtual_time import run_virtual
+
+from .conftest import of_type
 
 TREE = Path(__file__).parents[2]
 MADE_FOR = {
@@ -43,23 +46,19 @@ def show() -> Show:
             return world.documents
 
         documents = run_virtual(main(), seed=7)
-        assert [data["why"] for data in told(documents, "run.ended")] == [""]
+        assert [data.why for data in of_type(documents, RunEnded)] == [""]
         return documents
 
     return show
-
-
-def told(documents: Shown, kind: str, **fields: Any) -> list[Mapping[str, Any]]:
-    return [one.data for one in documents if one.kind == kind and fields.items() <= one.data.items()]
 
 
 def stage_s(documents: Shown, name: str, whats: str = "") -> list[float]:
     """Seconds of a stage of all links that moved."""
     return [
         stage["seconds"]
-        for timeline in told(documents, "timeline")
-        if whats in timeline["what"]
-        for link in timeline["links"]
+        for timeline in of_type(documents, TimelineMade)
+        if whats in timeline.what
+        for link in timeline.links
         for stage in link["stages"]
         if stage["name"] == name and stage["seconds"] is not None and not link["kept"]
     ]
@@ -79,15 +78,17 @@ def test_every_shipped_playbook_opens_with_what_it_shows(name: str) -> None:
 
 def test_turnaround_by_pairs_moves_as_many_as_it_says_on_ports_without_light(show: Show) -> None:
     documents = show("turnaround-by-pairs", repeats="3")
-    moved = [len(started["moves"][0]["add"]) for started in told(documents, "reconfiguration.started")]
+    moved = [len(started.moves[0]["add"]) for started in of_type(documents, ReconfigurationStarted)]
     assert moved == [1] * 6 + [4] * 6 + [16] * 6
-    assert all(not started["links"] for started in told(documents, "reconfiguration.started"))
+    assert all(not started.links for started in of_type(documents, ReconfigurationStarted))
     control_s = [
-        (one["acknowledged_ns"] - one["commanded_ns"]) / 1e9 for one in told(documents, "reconfiguration.commanded")
+        (one.acknowledged_ns - one.commanded_ns) / 1e9
+        for one in of_type(documents, ReconfigurationCommanded)
+        if one.acknowledged_ns is not None and one.commanded_ns is not None
     ]
     assert len(control_s) == 18
     assert 0.02 < statistics.median(control_s) < 0.08  # mFabric, figure 10: 41 to 47 ms
-    assert [note["text"].partition(":")[0] for note in told(documents, "run.note")] == [
+    assert [note.text.partition(":")[0] for note in of_type(documents, RunNote)] == [
         "1 pairs",
         "4 pairs",
         "16 pairs",
@@ -100,7 +101,7 @@ def test_nic_activation_takes_what_the_twins_were_made_from(show: Show) -> None:
     activation_s = stage_s(documents, "activation")
     assert len(activation_s) == 4 * 6
     assert 5.2 < statistics.mean(activation_s) < 6.3  # mFabric, figure 12: 5.67 s
-    assert told(documents, "run.assert", held=True)[-1]["values"] == {
+    assert of_type(documents, RunAssert, held=True)[-1].values == {
         "run.activation.n": 24,
         "run.ready": 24,
         "run.links": 24,
@@ -110,13 +111,13 @@ def test_nic_activation_takes_what_the_twins_were_made_from(show: Show) -> None:
 @pytest.mark.slow
 def test_opus_timeline_is_slower_with_autonegotiation_and_puts_it_back(show: Show) -> None:
     documents = show("opus-timeline", repeats="1")
-    timelines = told(documents, "timeline")
+    timelines = of_type(documents, TimelineMade)
     assert len(timelines) == 6
     on_s, off_s = (
         [
             stage["seconds"]
             for timeline in part
-            for link in timeline["links"]
+            for link in timeline.links
             for stage in link["stages"]
             if stage["name"] == "firmware"
         ]
@@ -124,27 +125,27 @@ def test_opus_timeline_is_slower_with_autonegotiation_and_puts_it_back(show: Sho
     )
     assert 5 < statistics.median(on_s) < 7  # Opus, figure 9
     assert 2.5 < statistics.median(off_s) < 4
-    assert len(told(documents, "run.host", action="autoneg")) == 2 * 16
-    assert [one["sweep"] for one in timelines] == [{"negotiates": "on"}] * 3 + [{"negotiates": "off"}] * 3
-    assert [{setting["autoneg"] for setting in one["settings"].values()} for one in timelines] == [{True}] * 3 + [
+    assert len(of_type(documents, RunHost, action="autoneg")) == 2 * 16
+    assert [one.sweep for one in timelines] == [{"negotiates": "on"}] * 3 + [{"negotiates": "off"}] * 3
+    assert [{setting["autoneg"] for setting in one.settings.values()} for one in timelines] == [{True}] * 3 + [
         {False}
     ] * 3
-    assert all(len(one["settings"]) == 16 for one in timelines)
-    assert [one["breaches"] for one in timelines] == [[]] * 6
+    assert all(len(one.settings) == 16 for one in timelines)
+    assert [one.breaches for one in timelines] == [[]] * 6
     # Links that stayed went down with the NICs that the run set, some so late that the next reconfiguration sees it.
-    assert all("was set, autoneg" in text for timeline in timelines for text in timeline["explained"])
-    back = told(documents, "run.host", action="put-back")
-    assert {one["port"] for one in back} == {f"h{host}.eth{port}" for host in range(4) for port in range(4)}
+    assert all("was set, autoneg" in text for timeline in timelines for text in timeline.explained)
+    back = of_type(documents, RunHost, action="put-back")
+    assert {one.port for one in back} == {f"h{host}.eth{port}" for host in range(4) for port in range(4)}
 
 
 def test_rapid_repeats_are_slower_the_sooner(show: Show) -> None:
     documents = show("rapid-repeats", dwells_s="0.5,4")
     dwells = [
         (link["dwell_s"], stage["seconds"])
-        for timeline in told(documents, "timeline")
-        for link in timeline["links"]
+        for timeline in of_type(documents, TimelineMade)
+        for link in timeline.links
         for stage in link["stages"]
-        if stage["name"] == "firmware" and "pairs" in timeline["what"] and link["dwell_s"] is not None
+        if stage["name"] == "firmware" and "pairs" in timeline.what and link["dwell_s"] is not None
     ]
     soon = [seconds for dwell_s, seconds in dwells if dwell_s < 1]
     late = [seconds for dwell_s, seconds in dwells if dwell_s > 3]
@@ -155,10 +156,10 @@ def test_rapid_repeats_are_slower_the_sooner(show: Show) -> None:
 
 def test_soak_asserts_every_round(show: Show) -> None:
     documents = show("soak", rounds="2")
-    assert [one["held"] for one in told(documents, "run.assert")] == [True] * 5
-    assert told(documents, "run.note")[-1]["text"].startswith("8 links in 4 reconfigurations: slowest ")
+    assert [one.held for one in of_type(documents, RunAssert)] == [True] * 5
+    assert of_type(documents, RunNote)[-1].text.startswith("8 links in 4 reconfigurations: slowest ")
 
 
 @pytest.mark.parametrize(("name", "parameters"), [("smoke", {}), ("reconfiguration-timeline", {"repeats": "1"})])
 def test_two_topologies_are_timed(show: Show, name: str, parameters: dict[str, str]) -> None:
-    assert len(told(show(name, **parameters), "timeline")) == 2
+    assert len(of_type(show(name, **parameters), TimelineMade)) == 2

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -13,7 +13,10 @@ from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.reconfigure.route import Request
 from hwd.sim.world import World
 from hwd.web.service import Service
+from hwd_drivers.core.documents import Fact
 from hwd_drivers.twins.virtual_time import run_virtual
+
+F = TypeVar("F", bound=Fact)
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
 STRAIGHT, CROSSED = "ocs1:1A-3B,3A-1B,2A-4B,4A-2B", "ocs1:1A-4B,4A-1B,2A-3B,3A-2B"
@@ -49,18 +52,19 @@ class Lab:
         mirror = self.world.rack.switches["ocs1"].mirror
         return "ocs1:" + ",".join(str(one.crossconnect) for one in mirror.readings(self.world.clock.monotonic_ns()))
 
-    async def until(self, kind: str, **fields: Any) -> None:
+    async def until(self, fact: type[Fact], **fields: Any) -> None:
         """Until such a document comes, from now on."""
         since = len(self.world.documents)
         while not any(
-            document.kind == kind and fields.items() <= document.data.items()
+            isinstance(document.fact, fact)
+            and all(getattr(document.fact, name) == value for name, value in fields.items())
             for document in self.world.documents[since:]
         ):
             self._changed.clear()
             await self._changed.wait()
 
-    def emitted(self, kind: str) -> list[dict[str, Any]]:
-        return [dict(document.data) for document in self.world.documents if document.kind == kind]
+    def emitted(self, fact: type[F]) -> list[F]:
+        return [document.fact for document in self.world.documents if isinstance(document.fact, fact)]
 
 
 RunLab = Callable[[Callable[[Lab], Coroutine[Any, Any, None]]], None]

@@ -7,11 +7,19 @@ from typing import Any
 
 import pytest
 
+from hwd.model.documents.daemon import DaemonRecovered, JournalDamaged, JournalGivenUp, JournalRefused
+from hwd.model.documents.reconfigurations import (
+    ReconfigurationEnded,
+    ReconfigurationStarted,
+    ReconfigurationState,
+    TimelineMade,
+)
 from hwd.reconfigure.reconfiguration import Reconfiguration, State
 from hwd.records.journal_id import MemoryJournalId
 from hwd.sim.world import agent_node
 from hwd_drivers.core.disk import MemoryDisk, encode_frame
 from hwd_drivers.core.errors import FailedError, HwdError, NotReadyError, RefusedError
+from hwd_drivers.devices.facts import SwitchCommand, SwitchDown, SwitchUp
 from hwd_drivers.twins.server import Denial
 
 from .conftest import CROSSED, STRAIGHT, Lab, RunLab
@@ -39,7 +47,7 @@ async def held(lab: Lab) -> Reconfiguration:
 
 
 def ends(lab: Lab) -> list[Any]:
-    return [end["outcome"] for end in lab.emitted("reconfiguration.ended")]
+    return [end.outcome for end in lab.emitted(ReconfigurationEnded)]
 
 
 def test_confirm_and_roll_back_at_once_have_one_winner(run_lab: RunLab) -> None:
@@ -48,7 +56,7 @@ def test_confirm_and_roll_back_at_once_have_one_winner(run_lab: RunLab) -> None:
         await asyncio.gather(lab.reconfigurer.confirm(one), lab.reconfigurer.roll_back(one, "asked for"))
         assert ends(lab) == ["confirmed", "confirmed"]
         assert light(lab) == wanted(CROSSED)
-        assert len(lab.emitted("timeline")) == 2
+        assert len(lab.emitted(TimelineMade)) == 2
 
     run_lab(test)
 
@@ -95,7 +103,7 @@ steps:
     async def test(lab: Lab) -> None:
         await lab.service.apply(lab.request(STRAIGHT))
         run = str((await lab.service.start_run(text=playbook, file="late.yaml", parameters={}))["run"])
-        await lab.until("reconfiguration.state", state="rolling-back")
+        await lab.until(ReconfigurationState, state="rolling-back")
         await asyncio.sleep(0.05)
         end = await lab.service.abort_run(run, by="ada")
         assert end["safe_state"] == "before-apply"
@@ -165,8 +173,8 @@ def test_roll_back_that_is_denied_is_tried_again_until_it_is_done(run_lab: RunLa
                 assert f"`hwd give-up {one.id}` leaves it as it is" in said
                 assert "ago" not in said, "it has not ended"
                 assert "has ended" not in said
-        if not lab.emitted("daemon.recovered"):
-            await lab.until("daemon.recovered")
+        if not lab.emitted(DaemonRecovered):
+            await lab.until(DaemonRecovered)
         assert light(lab) == wanted(STRAIGHT)
         await lab.service.take_lease(holder="ada", ports=["ocs1.1"], for_s=60)
 
@@ -191,14 +199,14 @@ def test_what_is_left_open_can_be_given_up_and_stays_as_it_is(run_lab: RunLab) -
             await lab.service.apply(lab.request(CROSSED))
         told = await lab.service.give_up(one.id, by="ada")
         assert told["left"] == ["ocs1: " + ", ".join(f"{each} unstated" for each in excludes_zero(CROSSED))]
-        assert [document["by"] for document in lab.emitted("journal.given-up")] == ["ada"]
+        assert [document.by for document in lab.emitted(JournalGivenUp)] == ["ada"]
         assert lab.reconfigurer.left_open == ()
         await lab.service.take_lease(holder="ada", ports=["ocs1.1"], for_s=60)
         faults.refusing = False
-        await lab.until("switch.up")
+        await lab.until(SwitchUp)
         await asyncio.sleep(60)
         assert light(lab) == wanted(CROSSED), "nobody brings it back"
-        assert not lab.emitted("daemon.recovered")
+        assert not lab.emitted(DaemonRecovered)
         with pytest.raises(RefusedError, match="it is not left open"):
             await lab.service.give_up(one.id, by="ada")
 
@@ -213,7 +221,7 @@ def test_refusals_name_what_was_cut_off_and_why_it_is_not_undone_now(run_lab: Ru
         faults.reset()
         await lab.reconfigurer.roll_back(one, "asked for")
         await asyncio.sleep(5)
-        (cause,) = {document["cause"] for document in lab.emitted("switch.down")[-1:]}
+        (cause,) = {fact.cause for fact in lab.emitted(SwitchDown)[-1:]}
         why = f"reconfiguration {one.id} ({one.plan.what}) was cut off and is not undone yet: ocs1: {cause}. "
         for port, ask in (
             ("ocs1.1", lab.service.take_lease(holder="ada", ports=["ocs1.1"], for_s=60)),
@@ -251,7 +259,7 @@ def test_confirmed_is_durable_on_a_disk_that_got_full_since_its_begin(run_lab: R
         lab.world.kill("daemon")
         lab.world.start_daemon()
         await lab.world.settled()
-        assert (lab.emitted("daemon.recovered"), light(lab)) == ([], wanted(CROSSED))
+        assert (lab.emitted(DaemonRecovered), light(lab)) == ([], wanted(CROSSED))
 
     run_lab(test)
 
@@ -290,18 +298,18 @@ def test_confirm_that_the_journal_refuses_stands_unconfirmed_until_it_is_taken_a
             await lab.service.apply(lab.request("ocs1:5A-6B"))
         await asyncio.sleep(100.0)  # virtual
         assert (ends(lab).count("confirmed"), light(lab)) == (1, wanted(CROSSED))
-        assert len(lab.emitted("journal.refused")) == 1, "said once"
+        assert len(lab.emitted(JournalRefused)) == 1, "said once"
 
         disk.refusal = None
         since_s = loop.time()
-        await lab.until("reconfiguration.ended", outcome="confirmed")
+        await lab.until(ReconfigurationEnded, outcome="confirmed")
         assert loop.time() - since_s <= 5.0
         assert lab.service.status()["journal"] == {"writable": True, "why": None}
         assert lab.service.ready()["ready"]
         lab.world.kill("daemon")
         lab.world.start_daemon()
         await lab.world.settled()
-        assert (lab.emitted("daemon.recovered"), light(lab)) == ([], wanted(CROSSED))
+        assert (lab.emitted(DaemonRecovered), light(lab)) == ([], wanted(CROSSED))
 
     run_lab(test)
 
@@ -370,7 +378,7 @@ def test_journal_that_could_not_be_written_yet_is_not_missed_at_the_next_start(r
         disk.refusal = None
         lab.world.start_daemon()
         await lab.world.settled()
-        assert lab.emitted("journal.damaged") == []
+        assert lab.emitted(JournalDamaged) == []
         assert (lab.service.status()["open"], light(lab)) == ([], {""})
 
     run_lab(test)
@@ -398,7 +406,7 @@ def test_journal_that_cannot_be_written_at_the_start_is_told_and_tried_again_by_
         lab.world.journal_disk = MemoryDisk()
         lab.world.start_daemon()
         await asyncio.sleep(5.0)  # virtual
-        assert lab.emitted("journal.damaged"), "one that is gone is missed"
+        assert lab.emitted(JournalDamaged), "one that is gone is missed"
 
     run_lab(test)
 
@@ -414,7 +422,7 @@ def test_confirm_that_the_journal_refused_is_taken_at_the_end_of_the_daemon(run_
         assert ends(lab) == ["confirmed", "confirmed"]
         lab.world.start_daemon()
         await lab.world.settled()
-        assert (lab.emitted("daemon.recovered"), light(lab)) == ([], wanted(CROSSED))
+        assert (lab.emitted(DaemonRecovered), light(lab)) == ([], wanted(CROSSED))
 
     run_lab(test)
 
@@ -459,7 +467,7 @@ def test_full_disk_before_the_first_command_sends_nothing_and_needs_no_restart(r
         disk.capacity_bytes = disk.size()
         with pytest.raises(FailedError, match="Nothing was sent"):
             await lab.service.apply(lab.request(STRAIGHT))
-        assert lab.emitted("switch.command") == []
+        assert lab.emitted(SwitchCommand) == []
         disk.capacity_bytes = None
         await lab.service.apply(lab.request(STRAIGHT))
 
@@ -487,7 +495,7 @@ def test_change_by_hand_between_plan_and_command_is_refused(run_lab: RunLab) -> 
         mirror = lab.world.rack.switches["ocs1"].mirror
         applying = asyncio.create_task(lab.service.apply(lab.request(STRAIGHT)))
         await asyncio.sleep(0.0005)  # virtual: planned, and the agents are being told what to watch
-        assert lab.emitted("reconfiguration.started") == []
+        assert lab.emitted(ReconfigurationStarted) == []
         request = lab.request("ocs1:5A-3B")
         mirror.connect([one.crossconnect for one in request.crossconnects], lab.world.clock.monotonic_ns(), move=True)
         with pytest.raises(RefusedError, match=r"changed meanwhile, and not by this daemon \(5A-3B\)"):
@@ -525,7 +533,7 @@ def test_what_is_seen_on_the_way_back_is_no_breach(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         with pytest.raises((NotReadyError, HwdError)):
             await lab.service.apply(lab.request(STRAIGHT, ready_within_s=3.2))
-        assert lab.emitted("timeline")[-1]["breaches"] == []
+        assert lab.emitted(TimelineMade)[-1].breaches == []
 
     run_lab(test)
 

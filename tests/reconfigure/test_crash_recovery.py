@@ -12,7 +12,8 @@ from hwd.reconfigure.crash_recovery import CrashRecovery
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.switches import Switches
 from hwd_drivers.core.disk import MemoryDisk
-from hwd_drivers.core.documents import Document, Json
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.ids import Draws
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.devices import registry
@@ -64,10 +65,11 @@ async def recovery_of(journal: Journal, told: list[str], *, bug_at: str = "") ->
     def keep(document: Document) -> None:
         told.append(document.kind)
 
-    def tell(kind: str, **data: Json) -> None:
-        if data["reconfiguration"] == bug_at:
+    def tell(document: Document) -> None:
+        id = document.fact.to_data()["reconfiguration"]
+        if id == bug_at:
             raise TypeError(f"a bug at {bug_at}")
-        told.append(f"{kind} {data['reconfiguration']}")
+        told.append(f"{document.kind} {id}")
 
     def supervised(name: str, address: str) -> Supervisor:
         context = OpenContext(
@@ -105,7 +107,7 @@ async def recovery_of(journal: Journal, told: list[str], *, bug_at: str = "") ->
             await switch.wait_up()
             twin.faults.silent = True
         yield CrashRecovery(
-            journal=journal, switches=Switches(switches, clock), ledger=Ledger(), clock=clock, tell=tell
+            journal=journal, switches=Switches(switches, clock), ledger=Ledger(), clock=clock, emit=Emitter(clock, tell)
         )
     finally:
         for run in runs:
@@ -147,7 +149,7 @@ def test_one_that_is_tried_now_is_given_up_when_that_try_is_over_and_not_those_o
             await asyncio.sleep(1.0)
             given_up = await recovery.give_up("r-ocs1", by="ada")
             assert ANSWER_S <= loop.time() - began_s < ANSWER_S + 1.0
-            assert given_up["left"] == ["ocs1: nothing"]
+            assert given_up.left == ["ocs1: nothing"]
             await trying
             assert [one.reconfiguration for one in recovery.left()] == ["r-ocs2", "r-ocs3"]
 

@@ -1,12 +1,16 @@
 """What reconfigurations took so far, as a plan is told."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hwd.daemon.installed_drivers import load
-from hwd.reconfigure.history import TURNAROUNDS_REMEMBERED, History
-from hwd_drivers.core.documents import Document, Json
+from hwd.model.documents.reconfigurations import TimelineMade
+from hwd.model.kinds import UnreadFact, read_fact
+from hwd.reconfigure.history import TURNAROUNDS_REMEMBERED, History, Outcomes
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.documents import Document, Fact, Json
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
 
@@ -16,15 +20,21 @@ def history() -> History:
     return History(load(EXAMPLE).require())
 
 
+def document(fact: Fact) -> Document:
+    return Document(at_ns=0, wall_ns=0, fact=fact)
+
+
 def timeline(*seconds: float | None) -> Document:
-    links: list[Json] = [
+    links: list[dict[str, Any]] = [
         {
             "link": f"link {number}",
             "stages": [{"name": "optical", "seconds": 99.0}, {"name": "turnaround", "seconds": one}],
         }
         for number, one in enumerate(seconds)
     ]
-    return Document(kind="timeline", at_ns=0, wall_ns=0, data={"links": links})
+    return document(
+        TimelineMade(reconfiguration="r", run=None, what="", commands=[], ends=[], links=links, breaches=[])
+    )
 
 
 def test_before_any_link_was_timed_the_slowest_switch_that_moves_counts(history: History) -> None:
@@ -68,9 +78,17 @@ def test_older_ones_are_recalled_as_far_as_there_is_room(history: History) -> No
 
 
 @pytest.mark.parametrize(
-    "data", [{}, {"links": None}, {"links": [None, 3, {}]}, {"links": [{"stages": [None, {"name": "turnaround"}]}]}]
+    "fields", [{}, {"links": None}, {"links": [{}]}, {"links": [{"stages": [{}, {"name": "turnaround"}]}]}]
 )
-def test_documents_that_say_nothing_of_it_are_passed_over(history: History, data: dict[str, Json]) -> None:
-    history(Document(kind="timeline", at_ns=0, wall_ns=0, data=data))
-    history(Document(kind="run.step", at_ns=0, wall_ns=0, data=timeline(7.0).data))
+def test_timelines_of_other_versions_that_say_nothing_of_it_are_passed_over(
+    history: History, fields: dict[str, Json]
+) -> None:
+    history(document(read_fact("timeline", {**timeline().fact.to_data(), **fields})))
+    history.recall(document(UnreadFact(kind="timeline", fields=timeline(7.0).fact.to_data())))
     assert "no link has been timed yet" in history.expect([])[1]
+
+
+def test_outcomes_that_another_version_recorded_are_passed_over() -> None:
+    outcomes = Outcomes(SystemClock())
+    outcomes(document(UnreadFact(kind="reconfiguration.ended", fields={"reconfiguration": "r"})))
+    assert (outcomes.text("r"), outcomes.last) == (None, None)

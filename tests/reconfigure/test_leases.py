@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from hwd.model.documents.leases import LeaseReleased
 from hwd.ports.claim import Claim
 from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction
@@ -57,7 +58,7 @@ class Desk:
             await asyncio.gather(self._running, return_exceptions=True)
 
     def kinds(self) -> list[tuple[str, object]]:
-        return [(one.kind, one.data.get("why", "")) for one in self.told]
+        return [(one.kind, getattr(one.fact, "why", "")) for one in self.told]
 
 
 @asynccontextmanager
@@ -117,7 +118,7 @@ def test_the_shorter_of_two_ends_first_whichever_was_taken_first() -> None:
             await asyncio.sleep(1)
             await leases.take(holder="bob", ports=["ocs1.2"], for_s=5)
             await asyncio.sleep(5.1)
-            assert [one.data["holder"] for one in one.told if one.kind == "lease.released"] == ["bob"]
+            assert [one.fact.holder for one in one.told if isinstance(one.fact, LeaseReleased)] == ["bob"]
 
     run_virtual(main())
 

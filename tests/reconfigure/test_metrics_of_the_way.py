@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from hwd.model.documents.daemon import DaemonRecovered, JournalOpen
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
 from hwd_drivers.core.errors import LinkError, NotReadyError
 
 STRAIGHT, CROSSED = "ocs1:1A-3B,3A-1B,2A-4B,4A-2B", "ocs1:1A-4B,4A-1B,2A-3B,3A-2B"
@@ -37,7 +39,7 @@ def test_links_are_not_ready_on_the_way_and_ready_at_its_end(run_lab: RunLab) ->
         await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
         assert ready(lab) == dict.fromkeys(STRAIGHT_LINKS, 1)
         applying = asyncio.create_task(lab.service.apply(lab.request(CROSSED, ready_within_s=15)))
-        await lab.until("reconfiguration.state", state="waiting")
+        await lab.until(ReconfigurationState, state="waiting")
         await asyncio.sleep(1)  # virtual: the firmware takes 3 s
         assert samples(lab, "hwd_reconfigurations_under_way")[("waiting",)] == 1
         assert ready(lab) == dict.fromkeys(CROSSED_LINKS, 0)
@@ -81,14 +83,14 @@ def test_what_stays_open_is_told_until_it_is_undone(run_lab: RunLab) -> None:
         faults.reset()
         with pytest.raises(LinkError, match="ocs1"):
             await applying
-        if not lab.emitted("journal.open"):
-            await lab.until("journal.open")
+        if not lab.emitted(JournalOpen):
+            await lab.until(JournalOpen)
         assert samples(lab, "hwd_journal_open") == {(): 1}
-        (told,) = lab.emitted("journal.open")
-        assert told["reconfiguration"] == lab.emitted("reconfiguration.ended")[-1]["reconfiguration"]
-        assert "ocs1" in told["why"]
+        (told,) = lab.emitted(JournalOpen)
+        assert told.reconfiguration == lab.emitted(ReconfigurationEnded)[-1].reconfiguration
+        assert "ocs1" in told.why
         faults.refusing = False
-        await lab.until("daemon.recovered")
+        await lab.until(DaemonRecovered)
         assert samples(lab, "hwd_journal_open") == {(): 0}
         assert samples(lab, "hwd_recoveries_total")[("rolled-back",)] == 1
 

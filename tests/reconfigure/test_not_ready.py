@@ -5,13 +5,20 @@ import logging
 import re
 
 import pytest
+from msgspec.structs import replace
 
 from hwd.cli.commands.status import left_open
 from hwd.client.answers import Status
+from hwd.model.documents.daemon import DaemonRecovered
+from hwd.model.documents.hosts import HostEvent
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState, TimelineMade
+from hwd.model.documents.runs import RunEnded
 from hwd.sim.world import agent_node
+from hwd_agents.wire import CarrierData
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import NotReadyError, NotRolledBackError, RefusedError
 from hwd_drivers.core.values import Crossconnect
+from hwd_drivers.devices.facts import SwitchDown, SwitchUp
 
 from .conftest import CROSSED, STRAIGHT, Lab, RunLab
 
@@ -83,14 +90,14 @@ def test_nobody_waits_for_a_link_whose_interface_does_not_exist(
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         applying = asyncio.create_task(lab.service.apply(lab.request(CROSSED, ready_within_s=60)))
-        await lab.until("reconfiguration.state", state="waiting")
+        await lab.until(ReconfigurationState, state="waiting")
         remove_interface(monkeypatch, lab, "h0", "eth1")
         with pytest.raises(NotReadyError) as raised:
             await applying
         assert 5 < loop.time() - began_s < 8
-        (end,) = [end for end in lab.emitted("reconfiguration.ended") if end["outcome"] == "rolled-back"]
+        (end,) = [end for end in lab.emitted(ReconfigurationEnded) if end.outcome == "rolled-back"]
         said = str(raised.value)
-        assert said.startswith(f"reconfiguration {end['reconfiguration']} ({CROSSED}): not ready, and given up after ")
+        assert said.startswith(f"reconfiguration {end.reconfiguration} ({CROSSED}): not ready, and given up after ")
         assert "h0.eth1<->h1.eth0 (h0.eth1: there is no interface eth1)" in said
         assert "h0.eth0<->h1.eth1 (" not in said, "its interfaces are there"
 
@@ -101,7 +108,7 @@ def test_interface_that_is_back_in_time_is_waited_for(run_lab: RunLab, monkeypat
     async def test(lab: Lab) -> None:
         lab.set_fault({"port": "h0.eth1", "fault": "slow-firmware", "seconds": 10})
         applying = asyncio.create_task(lab.service.apply(lab.request(STRAIGHT, ready_within_s=60)))
-        await lab.until("reconfiguration.state", state="waiting")
+        await lab.until(ReconfigurationState, state="waiting")
         remove_interface(monkeypatch, lab, "h0", "eth1")
         await asyncio.sleep(3)
         monkeypatch.undo()
@@ -114,8 +121,8 @@ def test_timeline_of_links_that_were_late_is_found_by_its_id(run_lab: RunLab) ->
     async def test(lab: Lab) -> None:
         with pytest.raises(NotReadyError) as raised:
             await lab.service.apply(lab.request(STRAIGHT, ready_within_s=1))
-        (timeline,) = lab.emitted("timeline")
-        id = timeline["reconfiguration"]
+        (timeline,) = lab.emitted(TimelineMade)
+        id = timeline.reconfiguration
         assert str(raised.value).startswith(f"reconfiguration {id} ({STRAIGHT}): not ready within 1 s: ")
         assert f"`hwd watch --after 0 --kind timeline` has its timeline ({id})" in str(raised.value)
 
@@ -140,11 +147,11 @@ steps:
 
         lab.set_fault({"port": "h0.eth1", "fault": "slow-firmware", "seconds": 100})
         run = str((await lab.service.start_run(text=playbook, file="late.yaml", parameters={}))["run"])
-        await lab.until("reconfiguration.state", state="waiting")
+        await lab.until(ReconfigurationState, state="waiting")
         asyncio.get_running_loop().call_later(1, cut)
-        await lab.until("run.ended", run=run)
-        (end,) = lab.emitted("run.ended")
-        assert (end["outcome"], end["exit_status"], end["safe_state"]) == ("failed", 6, "unknown")
+        await lab.until(RunEnded, run=run)
+        (end,) = lab.emitted(RunEnded)
+        assert (end.outcome, end.exit_status, end.safe_state) == ("failed", 6, "unknown")
         state = await lab.service.run_state(run)
         assert (state["fault_class"], state["rolled_back"]) == ("not ready and not rolled back", False)
         assert "Not rolled back: ocs1" in str(state["why"])
@@ -183,8 +190,8 @@ def test_switch_that_is_away_is_named_with_what_holds_it_open(run_lab: RunLab) -
         assert said.count("ocs1: ") == 1, "its cause, once"
         assert ". Not rolled back: ocs1. The journal holds it open" in said
         faults.refusing = False
-        await lab.until("daemon.recovered")
-        why = lab.emitted("daemon.recovered")[-1]["why"]
+        await lab.until(DaemonRecovered)
+        why = lab.emitted(DaemonRecovered)[-1].why
         assert why.startswith("ocs1 could not be reached before, and can be now"), (
             "nothing of it is told as if it were so still"
         )
@@ -205,13 +212,13 @@ def test_link_that_was_ready_and_fell_while_another_was_waited_for_is_not_ready(
     async def test(lab: Lab) -> None:
         lab.set_fault({"port": "h0.eth1", "fault": "slow-firmware", "seconds": 8})
         applying = asyncio.create_task(lab.service.apply(lab.request(STRAIGHT, ready_within_s=18)))
-        await lab.until("host.event", type="ready", port="eth0")
+        await lab.until(HostEvent, type="ready", port="eth0")
         await asyncio.sleep(1)
         lab.set_fault({"port": "h0.eth0", "fault": "unplug"})
         with pytest.raises(NotReadyError, match=r"h0\.eth0<->h1\.eth0") as raised:
             await applying
         assert "h0.eth1<->h1.eth1" not in str(raised.value).partition("Outcome")[0].partition("not ready")[2]
-        assert lab.emitted("reconfiguration.ended")[-1]["outcome"] == "rolled-back"
+        assert lab.emitted(ReconfigurationEnded)[-1].outcome == "rolled-back"
 
     run_lab(test)
 
@@ -223,12 +230,12 @@ def test_what_an_earlier_boot_of_an_agent_saw_and_comes_late_takes_no_link_back_
     async def test(lab: Lab) -> None:
         lab.set_fault({"port": "h0.eth1", "fault": "slow-firmware", "seconds": 8})
         applying = asyncio.create_task(lab.service.apply(lab.request(STRAIGHT, ready_within_s=18)))
-        await lab.until("host.event", type="ready", port="eth0")
+        await lab.until(HostEvent, type="ready", port="eth0")
         await asyncio.sleep(1)
-        fell = next(one for one in lab.emitted("host.event") if (one["type"], one["port"]) == ("carrier", "eth0"))
+        fell = next(one for one in lab.emitted(HostEvent) if (one.type, one.port) == ("carrier", "eth0"))
         (one,) = lab.reconfigurer.under_way
-        late = {**fell, "latest_ns": one.started_ns, "data": {**fell["data"], "carrier": False}, "past": past}
-        lab.reconfigurer(Document(kind="host.event", at_ns=0, wall_ns=0, data=late))
+        late = replace(fell, latest_ns=one.started_ns, data=CarrierData(carrier=False), past=past)
+        lab.reconfigurer(Document(at_ns=0, wall_ns=0, fact=late))
         if past:
             assert (await applying)["outcome"] == "confirmed"
         else:
@@ -242,13 +249,13 @@ def test_link_that_fell_and_came_back_while_another_was_waited_for_is_ready(run_
     async def test(lab: Lab) -> None:
         lab.set_fault({"port": "h0.eth1", "fault": "slow-firmware", "seconds": 14})
         applying = asyncio.create_task(lab.service.apply(lab.request(STRAIGHT, ready_within_s=30)))
-        await lab.until("host.event", type="ready", port="eth0")
+        await lab.until(HostEvent, type="ready", port="eth0")
         await asyncio.sleep(1)
         lab.set_fault({"port": "h0.eth0", "fault": "unplug"})
         await asyncio.sleep(0.5)
         lab.set_fault({"port": "h0.eth0", "fault": "unplug", "on": False})
         assert (await applying)["outcome"] == "confirmed"
-        readies = [event for event in lab.emitted("host.event") if event["type"] == "ready" and event["port"] == "eth0"]
+        readies = [event for event in lab.emitted(HostEvent) if event.type == "ready" and event.port == "eth0"]
         assert len(readies) == 4, "both ends, twice"
 
     run_lab(test)
@@ -288,8 +295,8 @@ def test_recovery_says_which_of_its_causes_it_was(run_lab: RunLab, caplog: pytes
         lab.world.kill("daemon")
         await asyncio.gather(applying, return_exceptions=True)
         lab.world.start_daemon()
-        await lab.until("daemon.recovered")
-        assert lab.emitted("daemon.recovered")[-1]["why"] == "the daemon ended before it did"
+        await lab.until(DaemonRecovered)
+        assert lab.emitted(DaemonRecovered)[-1].why == "the daemon ended before it did"
 
     with caplog.at_level(logging.INFO):
         run_lab(test)
@@ -322,10 +329,10 @@ def test_what_stays_open_is_in_the_status_until_it_is_brought_back(run_lab: RunL
         assert left_open(one).endswith("; goes back by itself when that is over; 8 ports held")
         assert re.search(r"\(last tried at \d\d:\d\d:\d\d\)", left_open(one))
         faults.refusing = False
-        await lab.until("switch.up")
+        await lab.until(SwitchUp)
         (one,) = Status(lab.service.status()).open
         assert one["why"] == "its switches are back, and it is tried anew", "what the last try found is over"
-        await lab.until("daemon.recovered")
+        await lab.until(DaemonRecovered)
         assert lab.service.status()["open"] == []
 
     run_lab(test)
@@ -348,13 +355,13 @@ steps:
     async def test(lab: Lab) -> None:
         await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
         run = str((await lab.service.start_run(text=playbook, file="late.yaml", parameters={}))["run"])
-        await lab.until("reconfiguration.state", state="waiting")
+        await lab.until(ReconfigurationState, state="waiting")
         asyncio.get_running_loop().call_later(3, lab.world.rack.switches["ocs1"].faults.reboot, 0.5)
-        await lab.until("run.ended", run=run)
-        (why,) = [end["why"] for end in lab.emitted("reconfiguration.ended") if end["run"] == run]
+        await lab.until(RunEnded, run=run)
+        (why,) = [end.why for end in lab.emitted(ReconfigurationEnded) if end.run == run]
         assert re.search(rf"Meanwhile: {away}; {fell}", why), why
-        (end,) = [end for end in lab.emitted("run.ended") if end["run"] == run]
-        assert why in end["why"]
+        (end,) = [end for end in lab.emitted(RunEnded) if end.run == run]
+        assert why in end.why
 
     run_lab(test)
 
@@ -363,8 +370,9 @@ def test_switch_that_was_away_without_harm_is_a_remark(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         asyncio.get_running_loop().call_later(2, lab.world.rack.switches["ocs1"].faults.reset)
         assert (await lab.service.apply(lab.request(STRAIGHT, ready_within_s=30)))["outcome"] == "confirmed"
-        (end,) = lab.emitted("reconfiguration.ended")
-        (remark,) = end["remarks"]
+        (end,) = lab.emitted(ReconfigurationEnded)
+        assert end.remarks
+        (remark,) = end.remarks
         assert re.fullmatch(r"ocs1 was away from 2\.\d{3} to 2\.\d{3} s after the start \(.+\)", remark)
 
     run_lab(test)
@@ -386,13 +394,13 @@ def test_crossconnect_that_somebody_took_meanwhile_is_named(run_lab: RunLab) -> 
 def test_status_says_why_a_switch_cannot_be_reached_now_and_not_why_it_went(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         lab.world.rack.switches["ocs1"].faults.reboot(20)
-        await lab.until("switch.down")
+        await lab.until(SwitchDown)
         await asyncio.sleep(5)
-        assert "connection lost" in lab.emitted("switch.down")[-1]["cause"]
+        assert "connection lost" in lab.emitted(SwitchDown)[-1].cause
         (switch,) = Status(lab.service.status())["switches"]
         assert "nothing listens there" in switch["cause"]
         began_s = asyncio.get_running_loop().time()
-        await lab.until("switch.up")
+        await lab.until(SwitchUp)
         assert asyncio.get_running_loop().time() - began_s < 16, "a twin that is back is found within a second"
         (switch,) = Status(lab.service.status())["switches"]
         assert (switch["up"], switch["cause"]) == (True, "")

@@ -6,16 +6,19 @@ In virtual time, over the switches' own bytes. Only changes of others between ou
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from hwd.daemon.installed_drivers import load
+from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationEnded, ReconfigurationState
+from hwd.model.documents.switches import SwitchOverrun
 from hwd.model.testbed import Testbed
 from hwd.sim.world import World
-from hwd_drivers.core.documents import Document
+from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.errors import DeviceError, FailedError, HwdError, RefusedError
 from hwd_drivers.core.values import Crossconnect
+from hwd_drivers.devices.facts import SwitchRead
 from hwd_drivers.twins.server import Denial
 from hwd_drivers.twins.virtual_time import run_virtual
 
@@ -40,6 +43,7 @@ KINDS = {
     "refuses, rest": REST,
 }
 MOVING = ["moves", "moves, scpi"]
+F = TypeVar("F", bound=Fact)
 BEFORE = "1A-2B 3A-4B 5A-6B"
 
 
@@ -67,13 +71,14 @@ class Rack:
     def light(self) -> str:
         return " ".join(map(str, self.world.rack.switches["ocs1"].mirror.crossconnects()))
 
-    def emitted(self, kind: str) -> list[dict[str, Any]]:
-        return [dict(document.data) for document in self.world.documents if document.kind == kind]
+    def emitted(self, fact: type[F]) -> list[F]:
+        return [document.fact for document in self.world.documents if isinstance(document.fact, fact)]
 
     def __call__(self, document: Document) -> None:
-        if document.kind == "reconfiguration.state" and document.data["state"] == "driving" and self.meanwhile:
-            self.meanwhile()
-            self.meanwhile = None
+        match document.fact:
+            case ReconfigurationState(state="driving") if self.meanwhile:
+                self.meanwhile()
+                self.meanwhile = None
 
 
 def load_kind(kind: str, folder: Path) -> tuple[Testbed, str]:
@@ -138,7 +143,7 @@ def test_the_same_requests_come_out_alike_in_every_mode(kind: str, tmp_path: Pat
                 done = await rack.apply(what, mode)
                 assert (done["outcome"], done["why"]) == ("confirmed", "")
             assert rack.light() == (BEFORE if wanted is None else wanted), f"{what} --mode {mode}"
-        assert rack.emitted("switch.overrun") == []
+        assert rack.emitted(SwitchOverrun) == []
 
     in_rack(kind, tmp_path, test)
 
@@ -161,23 +166,24 @@ def test_what_another_client_makes_in_the_window_is_refused_or_alarmed_never_los
             done = await rack.apply("ocs1:7A-8B", mode)
         except (DeviceError, FailedError) as raised:
             error = raised
-        overruns = rack.emitted("switch.overrun")
-        ended = rack.emitted("reconfiguration.ended")[-1]
+        overruns = rack.emitted(SwitchOverrun)
+        ended = rack.emitted(ReconfigurationEnded)[-1]
         if kind not in MOVING:
             assert isinstance(error, DeviceError)
             assert rack.light() == "7A-4B"
-            assert (overruns, ended["outcome"]) == ([], "rolled-back")
+            assert (overruns, ended.outcome) == ([], "rolled-back")
             return
         (overrun,) = overruns
-        assert (overrun["switch"], overrun["lost"]) == ("ocs1", ["7A-4B"])
-        assert overrun["reconfiguration"] == ended["reconfiguration"]
-        (commanded,) = rack.emitted("reconfiguration.commanded")
-        assert overrun["window_s"] == commanded["window_s"] >= 0
-        assert any("7A-4B of another client" in remark for remark in ended["remarks"])
+        assert (overrun.switch, overrun.lost) == ("ocs1", ["7A-4B"])
+        assert overrun.reconfiguration == ended.reconfiguration
+        (commanded,) = rack.emitted(ReconfigurationCommanded)
+        assert overrun.window_s == commanded.window_s
+        assert overrun.window_s >= 0
+        assert any("7A-4B of another client" in remark for remark in ended.remarks or ())
         if mode == "safe":
             assert isinstance(error, FailedError)
             assert "7A-4B came between our read and our write" in str(error)
-            assert (rack.light(), ended["outcome"]) == ("", "rolled-back")
+            assert (rack.light(), ended.outcome) == ("", "rolled-back")
         else:
             assert error is None
             assert (rack.light(), done["outcome"]) == ("7A-8B", "confirmed")
@@ -195,12 +201,12 @@ def test_one_that_another_client_moved_before_we_removed_it_is_an_overrun(kind: 
             await rack.apply("ocs1:1A-none", "update")
         except HwdError:
             assert "1A-7B" in rack.light()  # it would not remove what it was not told
-            assert rack.emitted("switch.overrun") == []
+            assert rack.emitted(SwitchOverrun) == []
             return
         if "1A-7B" in rack.light():
-            assert rack.emitted("switch.overrun") == []
+            assert rack.emitted(SwitchOverrun) == []
         else:
-            assert [one["lost"] for one in rack.emitted("switch.overrun")] == [["1A-7B"]]
+            assert [one.lost for one in rack.emitted(SwitchOverrun)] == [["1A-7B"]]
 
     in_rack(kind, tmp_path, test)
 
@@ -225,8 +231,8 @@ def test_of_a_change_that_moved_something_and_failed_it_is_said_that_nobody_know
         rack.meanwhile = meanwhile
         with pytest.raises(HwdError):
             await rack.apply("ocs1:5A-8B,7A-7B", "update")
-        (ended,) = rack.emitted("reconfiguration.ended")
-        said = [remark for remark in ended["remarks"] if "whether it took what another client made" in remark]
+        (ended,) = rack.emitted(ReconfigurationEnded)
+        said = [remark for remark in ended.remarks or () if "whether it took what another client made" in remark]
         assert len(said) == (how != "refused")
         await asyncio.sleep(30)
         assert rack.light() == ("5A-4B" if how == "refused" else ""), "and theirs is lost indeed"
@@ -251,8 +257,8 @@ def test_what_our_own_reconfigurations_do_on_other_ports_is_no_overrun(tmp_path:
         assert rack.light() == "1A-2B 3A-3B 5A-6B 7A-7B 8A-8B"
         await asyncio.sleep(5)
         assert rack.light() == "1A-2B 3A-4B 5A-6B 8A-8B"
-        assert rack.emitted("switch.overrun") == []
-        assert all(one["ours"] for one in rack.emitted("switch.read"))
-        assert all(one["remarks"] == [] for one in rack.emitted("reconfiguration.ended"))
+        assert rack.emitted(SwitchOverrun) == []
+        assert all(one.ours for one in rack.emitted(SwitchRead))
+        assert all(one.remarks == [] for one in rack.emitted(ReconfigurationEnded))
 
     in_rack("moves", tmp_path, test)

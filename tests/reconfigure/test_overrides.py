@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from hwd_drivers.core.errors import ConfigError, FailedError, RefusedError
+from hwd_drivers.devices.facts import SwitchDown, SwitchOverride
 
 from .conftest import STRAIGHT, Lab, RunLab
 
@@ -32,7 +33,7 @@ def test_a_link_whose_end_is_blocked_goes_dark_and_comes_back(run_lab: RunLab) -
         await asyncio.sleep(10)
         links = {link["link"]: link["carrier"] for link in lab.service.status()["links"]}  # type: ignore[union-attr,index,call-overload]
         assert links["h0.eth0<->h1.eth0"] is True
-        assert [(one["ends"], one["to"], one["by"]) for one in lab.emitted("switch.override")] == [
+        assert [(one.ends, one.to, one.by) for one in lab.emitted(SwitchOverride)] == [
             (["1A"], "force-blocked", "ada@desk: dirty"),
             (["1A"], "normal", "ada@desk"),
         ]
@@ -70,7 +71,7 @@ def test_what_another_lease_covers_is_not_made_dark(run_lab: RunLab, port: str) 
         for to in ("force-blocked", "normal"):
             with pytest.raises(RefusedError, match=f"{port}: leased to ben"):
                 await lab.service.override("ocs1", ["1A"], to, by="ada")
-        assert lab.emitted("switch.override") == []
+        assert lab.emitted(SwitchOverride) == []
         await lab.service.override("ocs1", ["2A"], "force-blocked", by="ada")
         await lab.service.override("ocs1", ["1A"], "force-blocked", lease=str(lease["lease"]), by="ben")
         assert switch(lab)["blocked"] == ["1A", "2A"]
@@ -140,7 +141,7 @@ def test_ends_that_are_blocked_are_counted_until_the_switch_is_away(run_lab: Run
         assert value() == ['hwd_switch_blocked_ends{switch="ocs1"} 2.0']
         lab.world.rack.switches["ocs1"].faults.refusing = True
         lab.world.rack.switches["ocs1"].faults.reset()
-        await lab.until("switch.down")
+        await lab.until(SwitchDown)
         assert value() == []
 
     run_lab(test)

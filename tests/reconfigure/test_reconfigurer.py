@@ -2,6 +2,16 @@ import asyncio
 
 import pytest
 
+from hwd.model.documents.daemon import DaemonRecovered
+from hwd.model.documents.hosts import HostEvent
+from hwd.model.documents.leases import LeaseReleased
+from hwd.model.documents.reconfigurations import (
+    ReconfigurationCommanded,
+    ReconfigurationEnded,
+    ReconfigurationStarted,
+    ReconfigurationState,
+    TimelineMade,
+)
 from hwd.reconfigure.switches import same_fault
 from hwd_drivers.core.errors import (
     ConfigError,
@@ -14,6 +24,7 @@ from hwd_drivers.core.errors import (
     RefusedError,
 )
 from hwd_drivers.core.values import PortSide
+from hwd_drivers.devices.facts import SwitchCommand, SwitchRead
 from hwd_drivers.twins.server import Denial
 
 from .conftest import CROSSED, STRAIGHT, Lab, RunLab
@@ -31,10 +42,10 @@ def test_apply_is_read_back_ready_and_confirmed(run_lab: RunLab) -> None:
         done = await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
         assert done["outcome"] == "confirmed"
         assert same(lab.light(), STRAIGHT)
-        (timeline,) = lab.emitted("timeline")
-        assert timeline["breaches"] == []
-        assert [link["link"] for link in timeline["links"]] == ["h0.eth0<->h1.eth0", "h0.eth1<->h1.eth1"]
-        for link in timeline["links"]:
+        (timeline,) = lab.emitted(TimelineMade)
+        assert timeline.breaches == []
+        assert [link["link"] for link in timeline.links] == ["h0.eth0<->h1.eth0", "h0.eth1<->h1.eth1"]
+        for link in timeline.links:
             assert {stage["name"] for stage in link["stages"] if stage["knowledge"] == "seen"} == {
                 "control",
                 "optical",
@@ -54,8 +65,8 @@ def test_second_apply_moves_all_pairs_in_one_command(run_lab: RunLab) -> None:
         await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
         await lab.service.apply(lab.request(CROSSED, ready_within_s=15))
         assert same(lab.light(), CROSSED)
-        assert [one["commands"] for one in lab.emitted("reconfiguration.commanded")] == [1, 1]
-        assert all(reading["ours"] for reading in lab.emitted("switch.read"))
+        assert [one.commands for one in lab.emitted(ReconfigurationCommanded)] == [1, 1]
+        assert all(reading.ours for reading in lab.emitted(SwitchRead))
 
     run_lab(test)
 
@@ -65,8 +76,8 @@ def test_same_again_moves_nothing_and_every_link_never_left(run_lab: RunLab) -> 
         await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
         again = await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
         assert again["outcome"] == "confirmed"
-        assert len(lab.emitted("reconfiguration.commanded")) == 1
-        links = lab.emitted("timeline")[1]["links"]
+        assert len(lab.emitted(ReconfigurationCommanded)) == 1
+        links = lab.emitted(TimelineMade)[1].links
         assert all(link["kept"] for link in links)
 
     run_lab(test)
@@ -80,7 +91,7 @@ def test_denial_in_the_middle_rolls_back_with_the_switchs_own_words(run_lab: Run
             await lab.service.apply(lab.request(CROSSED, ready_within_s=15))
         assert raised.value.exit_status == 1
         assert same(lab.light(), STRAIGHT)
-        assert lab.emitted("reconfiguration.ended")[-1]["outcome"] == "rolled-back"
+        assert lab.emitted(ReconfigurationEnded)[-1].outcome == "rolled-back"
         assert lab.service.leases() == []
 
     run_lab(test)
@@ -93,7 +104,7 @@ def test_mirror_that_is_stuck_is_no_success(run_lab: RunLab) -> None:
         lab.world.rack.switches["ocs1"].faults.stick(ends)
         with pytest.raises((FailedError, NotReadyError)):
             await lab.service.apply(lab.request(CROSSED, ready_within_s=15))
-        assert lab.emitted("reconfiguration.ended")[-1]["outcome"] in ("rolled-back", "failed")
+        assert lab.emitted(ReconfigurationEnded)[-1].outcome in ("rolled-back", "failed")
 
     run_lab(test)
 
@@ -108,11 +119,11 @@ def test_switch_lost_in_the_middle_is_brought_back_when_it_answers(run_lab: RunL
         faults.reset()
         with pytest.raises(LinkError, match="ocs1"):
             await applying
-        assert lab.emitted("reconfiguration.ended")[-1]["outcome"] == "failed"
+        assert lab.emitted(ReconfigurationEnded)[-1].outcome == "failed"
         with pytest.raises((RefusedError, LinkError)):
             await lab.service.apply(lab.request(CROSSED))
         faults.refusing = False
-        await lab.until("daemon.recovered")
+        await lab.until(DaemonRecovered)
         assert same(lab.light(), STRAIGHT)
         await lab.service.apply(lab.request(CROSSED, ready_within_s=15))
         assert same(lab.light(), CROSSED)
@@ -135,7 +146,7 @@ def test_half_a_link_is_never_ready(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         done = await lab.service.apply(lab.request("ocs1:1A-3B", ready_within_s=5))
         assert done["links"] == []  # one way only: no link, nothing to wait for
-        assert not [event for event in lab.emitted("host.event") if event["type"] in ("firmware", "carrier")]
+        assert not [event for event in lab.emitted(HostEvent) if event.type in ("firmware", "carrier")]
 
     run_lab(test)
 
@@ -160,7 +171,7 @@ def test_plan_touches_nothing(run_lab: RunLab) -> None:
             {"switch": "ocs1", "remove": [], "add": ["1A-3B", "2A-4B", "3A-1B", "4A-2B"], "keep": []}
         ]
         assert lab.light() == EMPTY
-        assert lab.emitted("switch.command") == []
+        assert lab.emitted(SwitchCommand) == []
 
     run_lab(test)
 
@@ -211,7 +222,7 @@ def test_lease_expires_by_itself(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         await lab.service.take_lease(holder="ada", ports=["ocs1.3"], for_s=60)
         await asyncio.sleep(61)
-        assert lab.emitted("lease.released")[-1]["why"] == "expired"
+        assert lab.emitted(LeaseReleased)[-1].why == "expired"
         assert (await lab.service.apply(lab.request(STRAIGHT)))["outcome"] == "confirmed"
 
     run_lab(test)
@@ -225,7 +236,7 @@ def test_unconfirmed_goes_back_by_itself(run_lab: RunLab) -> None:
         assert same(lab.light(), CROSSED)
         await asyncio.sleep(31)
         assert same(lab.light(), STRAIGHT)
-        assert lab.emitted("reconfiguration.ended")[-1]["outcome"] == "rolled-back"
+        assert lab.emitted(ReconfigurationEnded)[-1].outcome == "rolled-back"
 
     run_lab(test)
 
@@ -244,7 +255,7 @@ def test_unknown_port_touches_nothing(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         with pytest.raises(ConfigError, match="9A"):
             await lab.service.apply(lab.request("ocs1:9A-1B"))
-        assert lab.emitted("switch.command") == []
+        assert lab.emitted(SwitchCommand) == []
 
     run_lab(test)
 
@@ -273,7 +284,7 @@ def test_switch_that_is_silent_before_the_first_command_has_not_moved(run_lab: R
             assert UNMOVED in str(raised.value)
             faults.silent = False
             await asyncio.sleep(10)
-        assert lab.emitted("switch.command") == []
+        assert lab.emitted(SwitchCommand) == []
 
     run_lab(test)
 
@@ -283,7 +294,7 @@ def test_daemon_killed_at_any_stage_goes_back_at_its_next_start(run_lab: RunLab,
     async def test(lab: Lab) -> None:
         await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
         task = asyncio.create_task(lab.service.apply(lab.request(CROSSED, ready_within_s=15)))
-        await lab.until("reconfiguration.state", state="journaled")
+        await lab.until(ReconfigurationState, state="journaled")
         await asyncio.sleep(after_s)
         lab.world.kill("daemon")
         task.cancel()
@@ -293,7 +304,7 @@ def test_daemon_killed_at_any_stage_goes_back_at_its_next_start(run_lab: RunLab,
         await lab.world.settled()
         await asyncio.sleep(1)
         assert same(lab.light(), STRAIGHT)
-        assert lab.emitted("daemon.recovered")[-1]["outcome"] == "rolled-back"
+        assert lab.emitted(DaemonRecovered)[-1].outcome == "rolled-back"
         await lab.service.apply(lab.request(CROSSED, ready_within_s=15))
         assert same(lab.light(), CROSSED)
 
@@ -312,7 +323,7 @@ def test_an_apply_that_is_rolled_back_while_it_reads_the_switch_sends_nothing(ru
             await applying
         await asyncio.sleep(5)
         assert lab.light() == before
-        assert lab.emitted("reconfiguration.started") == []
+        assert lab.emitted(ReconfigurationStarted) == []
 
     run_lab(test)
 

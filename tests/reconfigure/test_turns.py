@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
 from hwd.reconfigure.reconfiguration import Outcome
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.twins.server import Denial
@@ -25,7 +26,7 @@ def test_two_at_once_on_ports_of_their_own_are_both_ready(run_lab: RunLab) -> No
         await asyncio.gather(*(lab.reconfigurer.wait_ready(found, within_s=20) for found in (one, other)))
         await asyncio.gather(*(lab.reconfigurer.confirm(found) for found in (one, other)))
         assert pairs(lab.light()) == pairs(ONE) | pairs(OTHER)
-        assert [end["remarks"] for end in lab.emitted("reconfiguration.ended")] == [[], []]
+        assert [end.remarks for end in lab.emitted(ReconfigurationEnded)] == [[], []]
         assert one.timeline is not None
         assert [str(link.link) for link in one.timeline.links] == ["h0.eth0<->h1.eth0"]
 
@@ -62,7 +63,7 @@ def test_denial_of_one_is_not_the_end_of_the_other(run_lab: RunLab) -> None:
 def test_ports_that_another_has_are_refused_at_once_by_name(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         one = asyncio.create_task(lab.reconfigurer.begin(lab.request(ONE)))
-        await lab.until("reconfiguration.state", state="journaled")
+        await lab.until(ReconfigurationState, state="journaled")
         for what in ("ocs1:1A-4B", "ocs1:4A-3B", CROSSED):
             with pytest.raises(RefusedError, match=r"ocs1\.[0-9].*is under way on it"):
                 await lab.reconfigurer.begin(lab.request(what))
@@ -100,7 +101,7 @@ def test_all_of_a_switch_is_for_one_alone(run_lab: RunLab, first: bool) -> None:
 def test_one_that_waits_for_its_turn_can_be_cancelled(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         one = asyncio.create_task(lab.reconfigurer.begin(lab.request(ONE)))
-        await lab.until("reconfiguration.state", state="driving")
+        await lab.until(ReconfigurationState, state="driving")
         other = asyncio.create_task(lab.reconfigurer.begin(lab.request(OTHER)))
         await asyncio.sleep(0.001)
         other.cancel()

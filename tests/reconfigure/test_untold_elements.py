@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from hwd.daemon.installed_drivers import load
+from hwd.model.documents.reconfigurations import ReconfigurationEnded
 from hwd.model.fault import parse_fault
 from hwd.sim.world import World
 from hwd_drivers.core.errors import DeviceError
@@ -39,9 +40,9 @@ def test_a_change_of_it_that_is_undone_leaves_it_says_so_and_holds_up_nothing(tm
             world.faults.set(parse_fault({"switch": "ocs1", "fault": "deny", "code": "ERR"}))
             with pytest.raises(DeviceError, match=r"ocs1: .*Outcome: rolled-back"):
                 await service.apply(service.request("t1:1A-2B ocs1:1A-2B"))
-            (ended,) = [one.data for one in world.documents if one.kind == "reconfiguration.ended"]
+            (ended,) = [one.fact for one in world.documents if isinstance(one.fact, ReconfigurationEnded)]
             said = "t1: 1A-2B, 2A-1B: what it joined before could not be told, so that it was not brought back"
-            assert ended["remarks"] == [said]
+            assert ended.remarks == [said]
             assert list(world.rack.switches["t1"].mirror.states.values()) == [1]
             applied = await service.apply(service.request("t1:1A-1B"))
             assert applied["outcome"] == "confirmed"

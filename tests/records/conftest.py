@@ -9,6 +9,8 @@ from hwd.records import Records, Run
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.offload import InlineOffload, ThreadOffload
 
+from .facts import power
+
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
@@ -54,4 +56,4 @@ def started() -> Run:
 
 @pytest.fixture
 def flood() -> list[Document]:
-    return [Document(kind="switch.power", at_ns=n, wall_ns=n, data={"switch": "ocs1", "n": n}) for n in range(5_000)]
+    return [power(n) for n in range(5_000)]

@@ -9,17 +9,22 @@ from typing import Any
 
 import pytest
 
+from hwd.model.documents.reconfigurations import (
+    ReconfigurationEnded,
+    ReconfigurationStarted,
+    ReconfigurationState,
+)
+from hwd.model.documents.runs import RunAssert, RunNote
 from hwd.records import RecordingSink, Records, Run, RunOutcome
 from hwd.records.recorder import PAGE
 from hwd.records.records import Stored
-from hwd_drivers.core.documents import Document, Json
+from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import BugError, FailedError
 from hwd_drivers.core.offload import InlineOffload
+from hwd_drivers.devices.facts import SwitchPower
 from hwd_drivers.twins.virtual_time import run_virtual
 
-
-def document(kind: str, **data: Json) -> Document:
-    return Document(kind=kind, at_ns=1, wall_ns=1, data=data)
+from .facts import document, event, power, run_ended, run_started
 
 
 async def runs_of(records: Records) -> list[tuple[str, str | None]]:
@@ -57,18 +62,18 @@ def test_writer_writes_by_itself_and_leaves_nothing_at_its_end(flood: list[Docum
 
 async def test_documents_find_their_run(memory: Records) -> None:
     sink = RecordingSink(memory)
-    sink(document("switch.power", n=0))
-    sink(document("run.started", run="a"))
-    sink(document("switch.power", n=1))
-    sink(document("run.started", run="b"))
-    sink(document("switch.power", n=2))
-    sink(document("reconfiguration.started", reconfiguration="r1", run="a"))
-    sink(document("reconfiguration.commanded", reconfiguration="r1"))
-    sink(document("reconfiguration.ended", reconfiguration="r1", run="a"))
-    sink(document("run.ended", run="a"))
-    sink(document("switch.power", n=3))
-    sink(document("run.ended", run="b"))
-    sink(document("switch.power", n=4))
+    sink(power(0))
+    sink(run_started("a"))
+    sink(power(1))
+    sink(run_started("b"))
+    sink(power(2))
+    sink(document(ReconfigurationStarted(reconfiguration="r1", run="a", hash="0", what="ring", links=[], moves=[])))
+    sink(document(ReconfigurationState(reconfiguration="r1", state="driving")))
+    sink(document(ReconfigurationEnded(reconfiguration="r1", run="a", outcome="confirmed", why="", seconds=1.0)))
+    sink(run_ended("a"))
+    sink(power(3))
+    sink(run_ended("b"))
+    sink(power(4))
     await sink.flush()
     assert await runs_of(memory) == [
         ("switch.power", None),
@@ -77,7 +82,7 @@ async def test_documents_find_their_run(memory: Records) -> None:
         ("run.started", "b"),
         ("switch.power", None),
         ("reconfiguration.started", "a"),
-        ("reconfiguration.commanded", "a"),
+        ("reconfiguration.state", "a"),
         ("reconfiguration.ended", "a"),
         ("run.ended", "a"),
         ("switch.power", "b"),
@@ -89,7 +94,7 @@ async def test_documents_find_their_run(memory: Records) -> None:
 async def test_seen_marks_become_durable_with_their_events(memory: Records) -> None:
     sink = RecordingSink(memory)
     for seq in (7, 8):
-        sink(document("host.event", host="h0", boot="b1", seq=seq))
+        sink(event(seq))
     assert await memory.seen() == {}
     await sink.flush()
     assert await memory.seen() == {("h0", "b1"): 8}
@@ -102,7 +107,7 @@ async def test_full_disk_fails_the_run_and_heals(
     await records.open()
     sink = RecordingSink(records)
     await records.start_run(started)
-    sink(document("run.started", run=started.id))
+    sink(run_started(started.id))
     for one in flood:
         sink(one)
     with caplog.at_level(logging.INFO), pytest.raises(FailedError, match="full"):
@@ -125,7 +130,7 @@ def test_what_waited_is_written_once_there_is_room_again(
     tmp_path: Path, flood: list[Document], caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
-        records = Records(f"sqlite:///{tmp_path}/records.db", InlineOffload(), max_bytes=400_000)
+        records = Records(f"sqlite:///{tmp_path}/records.db", InlineOffload(), max_bytes=460_000)
         await records.open()
         await records.add_documents(flood[:3000], run="old")
         sink = RecordingSink(records)
@@ -156,9 +161,9 @@ def test_what_waited_is_written_once_there_is_room_again(
 async def test_beyond_the_buffer_documents_are_counted_and_fail_their_run(memory: Records, started: Run) -> None:
     sink = RecordingSink(memory, buffered_max=3)
     await memory.start_run(started)
-    sink(document("run.started", run=started.id))
+    sink(run_started(started.id))
     for n in range(5):
-        sink(document("switch.power", n=n))
+        sink(power(n))
     assert sink.dropped == 3
     with pytest.raises(FailedError, match="3 documents of it were lost"):
         await sink.end_run(started.id, outcome=RunOutcome.SUCCEEDED, why="", ended_wall_ns=5)
@@ -168,23 +173,23 @@ async def test_beyond_the_buffer_documents_are_counted_and_fail_their_run(memory
 async def test_event_of_an_agent_is_held_however_full_it_is(memory: Records) -> None:
     sink = RecordingSink(memory, buffered_max=3)
     for seq in range(1, 12):
-        sink(document("host.event", host="h0", boot="b1", seq=seq))
+        sink(event(seq))
         assert sink.full == (seq >= 3)
-    sink(document("switch.power"))
+    sink(power(1))
     assert sink.dropped == 1
     await sink.flush()
     assert not sink.full
-    assert [stored.document.data["seq"] for stored in await memory.documents()] == list(range(1, 12))
+    assert [stored.document.fact for stored in await memory.documents()] == [event(seq).fact for seq in range(1, 12)]
     assert await memory.seen() == {("h0", "b1"): 11}
 
 
 async def test_document_that_is_no_json_does_not_stop_the_others(memory: Records) -> None:
     sink = RecordingSink(memory)
-    sink(document("switch.power", n=object()))  # type: ignore[arg-type]
-    sink(document("switch.power", n=1.5, nan=float("nan")))
+    sink(document(RunAssert(run="a", expression="x", held=True, values={"x": object()})))
+    sink(document(SwitchPower(switch="ocs1", power_dbm={"1A": 1.5, "2A": float("nan")})))
     await sink.flush()
     (stored,) = await memory.documents()
-    assert stored.document.data == {"n": 1.5, "nan": None}
+    assert stored.document.fact == SwitchPower(switch="ocs1", power_dbm={"1A": 1.5, "2A": None})
     assert sink.dropped == 1
 
 
@@ -206,7 +211,7 @@ async def test_a_run_is_read_whole_and_in_order_over_the_borders_of_pages(
 ) -> None:
     sink = RecordingSink(memory)
     await memory.start_run(started)
-    sink(document("run.started", run=started.id))
+    sink(run_started(started.id))
     for one in flood[:count]:
         sink(one)
     read = [one async for one in sink.documents(started.id)]
@@ -219,7 +224,7 @@ async def test_what_comes_while_a_run_is_read_is_read_once(
 ) -> None:
     sink = RecordingSink(memory)
     await memory.start_run(started)
-    sink(document("run.started", run=started.id))
+    sink(run_started(started.id))
     for one in flood[:600]:
         sink(one)
     read = []
@@ -273,7 +278,7 @@ def test_end_that_cannot_be_written_is_said_and_tried_again_each_second(
             await sink.end_run("a", outcome=RunOutcome.SUCCEEDED, why="", ended_wall_ns=2)
         assert "cannot end run a" in str(sink.failure)
 
-        sink(document("switch.power", run="b"))
+        sink(document(RunNote(run="b", text="x")))
         await sink.end_run("b", outcome=RunOutcome.SUCCEEDED, why="", ended_wall_ns=3)
         assert (await records.run("b")).outcome is RunOutcome.SUCCEEDED, (
             "the end of another run is no matter of this one"
@@ -319,7 +324,7 @@ async def test_run_is_read_in_pages_however_much_is_written_meanwhile(started: R
     await records.open()
     await records.start_run(started)
     sink = RecordingSink(records)
-    sink(document("run.started", run=started.id))
+    sink(run_started(started.id))
 
     async def much_comes() -> None:
         for one in flood:

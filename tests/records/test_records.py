@@ -1,6 +1,7 @@
 """Runs, documents, alignments."""
 
 import asyncio
+import json
 import sqlite3
 from pathlib import Path
 
@@ -8,12 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hwd.model.documents.daemon import BusDown, BusUp
+from hwd.model.documents.runs import RunNote, RunStarted
+from hwd.model.kinds import UnreadFact
 from hwd.records import Records, Run, RunOutcome
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import SEEN_BOOTS_KEPT, SEEN_PRUNED_EVERY
 from hwd_drivers.core.documents import Document, Json
 from hwd_drivers.core.errors import BugError, ConfigError, FailedError
 from hwd_drivers.core.offload import InlineOffload
+
+from .facts import aligned, document, event, power
 
 JSON = st.recursive(
     st.none()
@@ -27,11 +33,6 @@ JSON = st.recursive(
     ),
     max_leaves=12,
 )
-
-
-def power(n: int, run: str | None = None) -> Document:
-    data: dict[str, Json] = {"switch": "ocs1", "n": n}
-    return Document(kind="switch.power", at_ns=n, wall_ns=n, data=data if run is None else {**data, "run": run})
 
 
 async def test_run_is_read_as_it_was_written(records: Records, started: Run) -> None:
@@ -98,7 +99,7 @@ async def test_runs_that_the_daemon_died_under_are_closed_as_crashed(url: str, s
 
 async def test_documents_are_found_by_run_kind_and_place(records: Records) -> None:
     await records.add_documents([power(1), power(2)], run="a")
-    await records.add_documents([Document(kind="bus.up", at_ns=3, wall_ns=3, data={"address": "x"}), power(4)])
+    await records.add_documents([document(BusUp(address="x"), at_ns=3), power(4)])
     everything = await records.documents()
     assert [stored.document.at_ns for stored in everything] == [1, 2, 3, 4]
     assert [stored.run for stored in everything] == ["a", "a", None, None]
@@ -112,11 +113,12 @@ def test_document_is_read_as_it_was_written(data: dict[str, Json]) -> None:
     async def scenario() -> None:
         records = Records("sqlite://", InlineOffload())
         await records.open()
-        document = Document(kind="switch.power", at_ns=2**62, wall_ns=2**62, data=data)
-        await records.add_documents([document], run="r")
-        (stored,) = await records.documents()
+        fact = RunStarted(run="r", playbook="p", parameters=data, steps=1, virtual_time=True)
+        written = [document(fact, at_ns=2**62), document(UnreadFact(kind="of.tomorrow", fields=data), at_ns=2**62)]
+        await records.add_documents(written, run="r")
+        read = await records.documents()
         records.close()
-        assert stored.document == document
+        assert [stored.document for stored in read] == written
 
     asyncio.run(scenario())
 
@@ -131,26 +133,22 @@ async def test_oldest_documents_of_no_run_go_first(memory: Records) -> None:
     assert len(await memory.documents(run="r")) == 10
 
 
-def told(kind: str, boot: str, **data: int) -> Document:
-    return Document(kind=kind, at_ns=1, wall_ns=1, data={"host": "h0", "boot": boot, **data})
-
-
 async def test_seen_mark_never_goes_back(memory: Records) -> None:
-    await memory.add_documents([told("host.event", "b1", seq=7), told("host.event", "b9", seq=1)])
-    await memory.add_documents([told("host.event", "b1", seq=5)])
+    await memory.add_documents([event(7), event(1, boot="b9")])
+    await memory.add_documents([event(5)])
     assert await memory.seen() == {("h0", "b1"): 7, ("h0", "b9"): 1}
 
 
 async def test_seen_marks_of_the_newest_boots_alone_are_kept(url: str, tmp_path: Path) -> None:
-    def event(host: str, boot: int) -> Document:
-        return Document(kind="host.event", at_ns=1, wall_ns=boot, data={"host": host, "boot": f"b{boot}", "seq": 3})
+    def of_boot(host: str, boot: int) -> Document:
+        return event(3, host=host, boot=f"b{boot}", at_ns=boot)
 
     records = Records(url, InlineOffload())
     await records.open()
-    await records.add_documents([event("h1", 1)])
+    await records.add_documents([of_boot("h1", 1)])
     most = SEEN_BOOTS_KEPT + SEEN_PRUNED_EVERY
     for start in range(1, 2 * most, 1000):
-        await records.add_documents([event("h0", boot) for boot in range(start, start + 1000)])
+        await records.add_documents([of_boot("h0", boot) for boot in range(start, start + 1000)])
     newest = start + 999
     found = list(await records.seen())
     assert [key for key in found if key[0] == "h0"] == [
@@ -164,26 +162,26 @@ async def test_seen_marks_of_the_newest_boots_alone_are_kept(url: str, tmp_path:
 
 
 async def test_last_alignment_of_each_boot_is_kept(memory: Records) -> None:
-    await memory.add_documents([told("clock.aligned", "b1", offset_ns=5), told("clock.aligned", "b1", offset_ns=6)])
-    await memory.add_documents([told("clock.aligned", "b2", offset_ns=7)])
+    await memory.add_documents([aligned("b1", 5), aligned("b1", 6)])
+    await memory.add_documents([aligned("b2", 7)])
     held = await memory.alignments.read()
-    assert {boot: data["offset_ns"] for (_, boot), data in held.items()} == {"b1": 6, "b2": 7}
+    assert {boot: fact.offset_ns for (_, boot), fact in held.items()} == {"b1": 6, "b2": 7}
 
 
 async def test_alignments_are_forgotten_with_the_clock_that_they_are_to(memory: Records) -> None:
     assert await memory.alignments.read("machine, started on Monday") == {}
-    await memory.add_documents([told("clock.aligned", "b1", offset_ns=5)])
+    await memory.add_documents([aligned("b1", 5)])
     assert len(await memory.alignments.read("machine, started on Monday")) == 1
     assert await memory.alignments.read("machine, started on Tuesday") == {}
-    await memory.add_documents([told("clock.aligned", "b1", offset_ns=9)])
+    await memory.add_documents([aligned("b1", 9)])
     (held,) = (await memory.alignments.read("machine, started on Tuesday")).values()
-    assert held["offset_ns"] == 9
+    assert held.offset_ns == 9
 
 
 async def test_last_document_of_a_kind_is_the_newest_of_its_run(memory: Records) -> None:
     for run, n in (("a", 1), ("a", 2), ("b", 3)):
         await memory.add_documents([power(n)], run=run)
-    await memory.add_documents([Document(kind="run.note", at_ns=4, wall_ns=4, data={})], run="a")
+    await memory.add_documents([document(RunNote(run="a", text="x"), at_ns=4)], run="a")
     found = await memory.last_document("a", "switch.power")
     assert found is not None
     assert found.at_ns == 2
@@ -247,7 +245,7 @@ async def test_records_of_the_first_hwd_are_brought_up(url: str, tmp_path: Path,
     await second.open()
     assert await second.queue.all() == ()
     assert await second.run(started.id) == started
-    await second.add_documents([told("host.event", "b2", seq=1)])
+    await second.add_documents([event(1, boot="b2")])
     assert await second.seen() == {("h0", "b1"): 7, ("h0", "b2"): 1}
     second.close()
     third = Records(url, InlineOffload())
@@ -307,10 +305,32 @@ async def test_transaction_is_on_the_disk_when_it_returns(records: Records, tmp_
 
 
 async def test_newest_of_some_kinds_are_read_from_the_end(records: Records) -> None:
-    kinds = ["timeline", "run.note", "timeline", "switch.up", "timeline"]
-    await records.add_documents(
-        Document(kind=kind, at_ns=number, wall_ns=number, data={}) for number, kind in enumerate(kinds)
-    )
-    newest = await records.newest(["timeline", "switch.up"], limit=2)
+    note, down, up = RunNote(run="a", text="x"), BusDown(address="x", cause="y"), BusUp(address="x")
+    await records.add_documents(document(fact, at_ns=at_ns) for at_ns, fact in enumerate([up, note, up, down, up]))
+    newest = await records.newest(["bus.up", "bus.down"], limit=2)
     assert [one.document.at_ns for one in newest] == [4, 3]
-    assert [one.document.at_ns for one in await records.newest(["timeline"], limit=2, before=newest[-1].id)] == [2, 0]
+    assert [one.document.at_ns for one in await records.newest(["bus.up"], limit=2, before=newest[-1].id)] == [2, 0]
+
+
+async def test_documents_of_another_version_are_read_unread_and_logged_once_for_each_kind(
+    url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    records = Records(url, InlineOffload())
+    await records.open()
+    rows = [
+        ("switch.power", '{"switch":"ocs1","power_dbm":-3.5}'),
+        ("switch.power", '{"switch":"ocs2","power_dbm":-3.6}'),
+        ("switch.teleported", '{"switch":"ocs1","to":{"rack":7}}'),
+        ("switch.power", '{"switch":"ocs1","power_dbm":{"1A":-3.5}}'),
+    ]
+    connection = sqlite3.connect(tmp_path / "records.db")
+    with connection:
+        connection.executemany("INSERT INTO documents (kind, at_ns, wall_ns, data) VALUES (?, 1, 2, ?)", rows)
+    connection.close()
+    read = [stored.document for stored in await records.documents()]
+    records.close()
+    assert [(one.kind, one.fact.to_data()) for one in read] == [(kind, json.loads(data)) for kind, data in rows]
+    assert [isinstance(one.fact, UnreadFact) for one in read] == [True, True, True, False]
+    first, second = (record.getMessage() for record in caplog.records)
+    assert ": switch.power: written by another version of hwd, left unread: power_dbm: expected object" in first
+    assert ": switch.teleported: written by another version of hwd, left unread: no such kind here" in second

@@ -11,8 +11,9 @@ import pytest
 from hwd.records import Records, Run, RunOutcome
 from hwd.records.recorder import RecordingSink
 from hwd.records.reserve import BYTES, LEAST_BYTES, Reserve
-from hwd_drivers.core.documents import Document
 from hwd_drivers.core.offload import InlineOffload
+
+from .facts import power
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -92,7 +93,7 @@ async def test_what_a_crash_left_open_is_closed_on_a_full_disk(started: Run, own
 
     dead = await alive()
     await dead.start_run(started)
-    await dead.add_documents([Document(kind="switch.power", at_ns=1, wall_ns=7_000, data={})], run=started.id)
+    await dead.add_documents([power(7_000)], run=started.id)
     with (disk / "ballast").open("wb", buffering=0) as ballast, contextlib.suppress(OSError):
         while True:
             ballast.write(b"x" * PAGE)

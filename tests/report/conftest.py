@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from hwd.model.documents.hosts import HostEvent
+from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationStarted
 from hwd.model.instant import Origin
 from hwd.records import Run, RunOutcome
 from hwd.report.conditions import RunTimings
@@ -50,7 +52,7 @@ def make_timeline() -> MakeTimeline:
             {"link": f"{a}<->{b}", "kept": index >= links, "switches": ["ocs1"]} for index, (a, b) in enumerate(pairs)
         ]
         settings = {} if autoneg is None else {end: {"autoneg": autoneg} for pair in pairs for end in pair}
-        events: list[dict[str, object]] = []
+        events: list[HostEvent] = []
 
         def event(
             end: str, kind: str, at_s: float, error_s: float, origin: Origin, source: str, **data: object
@@ -59,20 +61,20 @@ def make_timeline() -> MakeTimeline:
                 host, _, port = end.partition(".")
                 at_ns, error_ns = START_NS + int(at_s * 1e9), int(error_s * 1e9)
                 events.append(
-                    {
-                        "host": host,
-                        "boot": "b",
-                        "seq": len(events),
-                        "type": kind,
-                        "port": port,
-                        "earliest_ns": at_ns - error_ns,
-                        "latest_ns": at_ns + error_ns,
-                        "best_ns": at_ns,
-                        "agent_ns": 0,
-                        "origin": origin,
-                        "source": source,
-                        "data": data,
-                    }
+                    HostEvent(
+                        host=host,
+                        boot="b",
+                        seq=len(events),
+                        type=kind,
+                        port=port,
+                        earliest_ns=at_ns - error_ns,
+                        latest_ns=at_ns + error_ns,
+                        best_ns=at_ns,
+                        agent_ns=0,
+                        origin=origin,
+                        source=source,
+                        data=data,
+                    )
                 )
 
         for a, b in pairs[:links]:
@@ -81,8 +83,8 @@ def make_timeline() -> MakeTimeline:
             carriers_s = [up_s + draw.uniform(70e-6, 80e-6) for up_s in ups_s]
             rdmas_s = [carrier_s + draw.uniform(0.1, 0.2) for carrier_s in carriers_s]
             for end, peer, up_s, carrier_s, rdma_s in zip((a, b), (b, a), ups_s, carriers_s, rdmas_s, strict=True):
-                event(end, "dark", draw.uniform(0.001, 0.01), 0.0025, Origin.FITTED, "module EEPROM")
-                event(end, "light", light_s, 0.0025, Origin.FITTED, "module EEPROM")
+                event(end, "dark", draw.uniform(0.001, 0.01), 0.0025, Origin.FITTED, "module EEPROM", lanes=[None])
+                event(end, "light", light_s, 0.0025, Origin.FITTED, "module EEPROM", lanes=[-3.0])
                 event(end, "firmware", up_s, 20e-6, Origin.FITTED, "phy", up=True)
                 event(end, "carrier", carrier_s, 60e-6, Origin.KERNEL, "netlink", carrier=True)
                 event(end, "rdma", rdma_s, 0.0005, Origin.FITTED, "sysfs", active=True)
@@ -90,24 +92,24 @@ def make_timeline() -> MakeTimeline:
                 ready = {"reconfiguration": f"r{seed}", "peer": peer, "via": "udp"}
                 event(end, "ready", ready_s, 30e-6, Origin.KERNEL, "probe", **ready)
         return build_timeline(
-            started={
-                "reconfiguration": f"r{seed}",
-                "run": "20270110-a1b2",
-                "what": what,
-                "hash": "0",
-                "links": entries,
-                "sweep": sweep or {},
-                "settings": settings,
-                "moves": [{"switch": "ocs1", "remove": [], "add": ["1A-2B"]}],
-            },
+            started=ReconfigurationStarted(
+                reconfiguration=f"r{seed}",
+                run="20270110-a1b2",
+                what=what,
+                hash="0",
+                links=entries,
+                sweep=dict(sweep or {}),
+                settings=settings,
+                moves=[{"switch": "ocs1", "remove": [], "add": ["1A-2B"]}],
+            ),
             commanded=[
-                {
-                    "reconfiguration": f"r{seed}",
-                    "switch": "ocs1",
-                    "commanded_ns": START_NS,
-                    "acknowledged_ns": START_NS + int(draw.triangular(0.19, 0.21, 0.2) * 1e9),
-                    "commands": 1,
-                }
+                ReconfigurationCommanded(
+                    reconfiguration=f"r{seed}",
+                    switch="ocs1",
+                    commanded_ns=START_NS,
+                    acknowledged_ns=START_NS + int(draw.triangular(0.19, 0.21, 0.2) * 1e9),
+                    commands=1,
+                )
             ],
             events=events,
             sampled={},

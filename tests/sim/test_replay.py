@@ -13,7 +13,6 @@ sys.path.insert(0, {here!r})
 from conftest import CROSSED, EXAMPLE, STRAIGHT
 from hwd.daemon.installed_drivers import load
 from hwd.sim.world import World
-from hwd.web.service import document_data
 from hwd_drivers.twins.virtual_time import run_virtual
 
 PLAYBOOK = '''
@@ -30,7 +29,7 @@ steps:
 async def main(seed):
     async with World(load(EXAMPLE).require(), EXAMPLE.read_text(), seed=seed) as world:
         await world.run_playbook(PLAYBOOK, file="playbook.yaml")
-    return [document_data(document) for document in world.documents]
+    return [document.to_data() for document in world.documents]
 
 for seed in map(int, sys.argv[1:]):
     print(json.dumps(run_virtual(main(seed), seed=seed), sort_keys=True))

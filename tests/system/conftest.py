@@ -341,7 +341,7 @@ class Lab:
 
     async def documents(self, *kinds: str, run: str | None = None) -> list[Data]:
         """The data of those that are in the records, oldest first."""
-        return [dict(document.data) for document in await self._documents(kinds, run)]
+        return [document.fact.to_data() for document in await self._documents(kinds, run)]
 
     async def recorded(self, kind: str, *, after: int = 0) -> Data:
         """The data of the one document of a kind behind so many others of it, when it is there."""

@@ -124,7 +124,7 @@ class Scene:
         return [str(one.crossconnect) for one in readings]
 
     def told(self, kind: str) -> list[dict[str, Any]]:
-        return [dict(one.data) for one in self.world.documents if one.kind == kind]
+        return [one.fact.to_data() for one in self.world.documents if one.kind == kind]
 
     def status(self, switch: str) -> dict[str, Any]:
         assert self.world.daemon is not None
@@ -135,7 +135,7 @@ class Scene:
         records = Records(self._records_url, InlineOffload())
         await records.open()
         try:
-            return [dict(one.document.data) for one in await records.documents(kinds=kinds)]
+            return [one.document.fact.to_data() for one in await records.documents(kinds=kinds)]
         finally:
             records.close()
 

@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from hwd.config.testbed.testbed import load_testbed
+from hwd.model.documents.reconfigurations import ReconfigurationState
+from hwd.reconfigure.reconfiguration import State
 from hwd.records.records import Records
 from hwd.records.run import RunOutcome
 from hwd.sim.world import DAEMON, World, agent_node
+from hwd_drivers.core.documents import Document
 from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.devices import registry
 from hwd_drivers.twins.virtual_time import NodeKilled, run_virtual
@@ -42,6 +45,13 @@ steps:
 """
 
 
+def is_driving(document: Document) -> bool:
+    match document.fact:
+        case ReconfigurationState(state=State.DRIVING):
+            return True
+    return False
+
+
 class Scene:
     """A world whose links are straight, and in which a run is to cross them."""
 
@@ -69,7 +79,7 @@ class Scene:
 
     async def recorded(self, *kinds: str) -> list[dict[str, Any]]:
         stored = await self._ask(lambda records: records.documents(kinds=kinds))
-        return [dict(one.document.data) for one in stored]
+        return [one.document.fact.to_data() for one in stored]
 
     async def check(self) -> None:
         """In any case the light is one of the two, and as documented; nothing is open; no event is lost."""
@@ -263,7 +273,7 @@ def test_switch_that_is_cut_in_a_command_is_where_the_outcome_says(tmp_path: Pat
 
     async def test(scene: Scene) -> None:
         async def later() -> None:
-            while not any(document.data.get("state") == "driving" for document in scene.world.documents[told:]):  # noqa: ASYNC110 - virtual time
+            while not any(is_driving(document) for document in scene.world.documents[told:]):  # noqa: ASYNC110 - virtual time
                 await asyncio.sleep(0.001)
             await asyncio.sleep(0.3 * fraction)
             scene.world.rack.switches["ocs1"].faults.reset()

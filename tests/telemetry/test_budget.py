@@ -3,22 +3,37 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hwd.config.testbed.testbed import load_testbed
-from hwd.model.kinds import check
+from hwd.model.documents.daemon import BusUp, DaemonLag, DaemonStarted, LimitReached
+from hwd.model.documents.hosts import ClockAligned, HostBirth, HostEvent, HostGarbage
+from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationEnded, TimelineMade
+from hwd.model.documents.runs import RunEnded
 from hwd.telemetry import Budget, Metrics
 from hwd.telemetry.switches import COMMAND_VERBS
 from hwd.timeline.stage import StageName
-from hwd_drivers.core.documents import Document, Json
-from hwd_drivers.core.values import CrossconnectState
+from hwd_agents.wire import RdmaData
+from hwd_drivers.core.documents import Document, Fact
+from hwd_drivers.core.values import CrossconnectState, PortOverride
 from hwd_drivers.devices import registry
+from hwd_drivers.devices.facts import (
+    CrossconnectReport,
+    SwitchCommand,
+    SwitchOverride,
+    SwitchPower,
+    SwitchRead,
+    SwitchUp,
+)
+
+from .conftest import port_state
 
 PAGE = Path(__file__).parents[2] / "docs/reference/metrics.md"
 SWITCHES, SIZE, HOSTS, PORTS, LANES = 16, 192, 192, 8, 4
-WALL: Json = {"synchronised_by": "chrony", "error_s": 0.001}
+WALL = {"synchronised_by": "chrony", "error_s": 0.001}
 VERBS, OUTCOMES = tuple(f"VERB-{number}" for number in range(3)), ("done", "denied", "lost", "timeout", "garbled")
 
 
@@ -42,67 +57,81 @@ def samples(metrics: Metrics) -> int:
     return sum(not line.startswith(b"#") for line in bytes(metrics.render()).split(b"\n")[:-1])
 
 
-def told(kind: str, **data: Json) -> Document:
-    document = Document(kind=kind, at_ns=0, wall_ns=0, data=data)
-    check(document)
-    return document
+def told(fact: Fact) -> Document:
+    return Document(at_ns=0, wall_ns=0, fact=fact)
 
 
 def everything(switches: int, size: int, hosts: int, ports: int) -> Iterator[Document]:
     """Documents that make all series of a testbed of this size."""
-    states = [{"id": f"{number}A-{number}B", "state": state} for number, state in enumerate(CrossconnectState)]
+    states = [
+        CrossconnectReport(id=f"{number}A-{number}B", state=state) for number, state in enumerate(CrossconnectState)
+    ]
     for number in range(switches):
         switch = f"ocs{number}"
-        yield told("switch.up", switch=switch, vendor="", model="", serial="", firmware="", down_s=0.0)
-        yield told("switch.read", switch=switch, crossconnects=states, added=[], removed=[], ours=True)
-        powers: dict[str, Json] = {f"{port}{side}": -1.0 for port in range(size) for side in "AB"}
-        yield told("switch.power", switch=switch, power_dbm=powers)
-        yield told("switch.override", switch=switch, ends=["1A"], to="force-blocked", by="")
-        commanded: dict[str, Json] = {"commanded_ns": 1, "acknowledged_ns": 2, "commands": 1, "window_s": 0.01}
-        yield told("reconfiguration.commanded", reconfiguration="r", switch=switch, **commanded)
+        yield told(SwitchUp(switch=switch, vendor="", model="", serial="", firmware="", down_s=0.0))
+        yield told(SwitchRead(switch=switch, crossconnects=states, added=[], removed=[], ours=True))
+        powers: dict[str, float | None] = {f"{port}{side}": -1.0 for port in range(size) for side in "AB"}
+        yield told(SwitchPower(switch=switch, power_dbm=powers))
+        yield told(SwitchOverride(switch=switch, ends=["1A"], to=PortOverride.FORCE_BLOCKED, by=""))
+        yield told(
+            ReconfigurationCommanded(
+                reconfiguration="r", switch=switch, commanded_ns=1, acknowledged_ns=2, commands=1, window_s=0.01
+            )
+        )
         for verb in VERBS:
             for outcome in OUTCOMES:
-                yield told("switch.command", switch=switch, verb=verb, outcome=outcome, seconds=0.2, code="", text="")
+                yield told(SwitchCommand(switch=switch, verb=verb, outcome=outcome, seconds=0.2, code="", text=""))
     for number in range(hosts):
         host = f"h{number}"
-        notes: Json = {f"eth{port}": {"carrier": True, "carrier_changes": 3} for port in range(ports)}
-        lanes: dict[str, Json] = {
+        notes = {f"eth{port}": port_state(interface=f"eth{port}") for port in range(ports)}
+        lanes = {
             "rx_power_dbm": [-1.0] * LANES,
             "tx_power_dbm": [1.0] * LANES,
             "bias_ma": [40.0] * LANES,
         }
-        monitors: Json = {f"eth{port}": {**lanes, "temperature_c": 35.0} for port in range(ports)}
+        monitors = {f"eth{port}": {**lanes, "temperature_c": 35.0} for port in range(ports)}
         yield told(
-            "host.birth",
-            host=host,
-            boot="b",
-            version="",
-            ports=notes,
-            inventory={"monitors": monitors},
-            wall_clock=WALL,
+            HostBirth(
+                host=host,
+                boot="b",
+                version="",
+                ports=notes,
+                inventory={"monitors": monitors},
+                wall_clock=WALL,
+            )
         )
-        yield told("host.garbage", host=host, topic="", why="", count=1)
-        aligned: dict[str, Json] = {
-            "offset_ns": 1,
-            "drift_ppm": 1,
-            "error_ns": 1,
-            "round_trip_ns": 1,
-            "agent_ns": 1,
-            "samples": 9,
-            "via": "udp",
-        }
-        yield told("clock.aligned", host=host, boot="b", **aligned)
-        stamps: dict[str, Json] = dict.fromkeys(("seq", "earliest_ns", "best_ns", "latest_ns", "agent_ns"), 0)
+        yield told(HostGarbage(host=host, topic="", why="", count=1))
+        yield told(
+            ClockAligned(
+                host=host,
+                boot="b",
+                offset_ns=1,
+                drift_ppm=1,
+                error_ns=1,
+                round_trip_ns=1,
+                agent_ns=1,
+                samples=9,
+                via="udp",
+            )
+        )
         for port in range(ports):
-            event: dict[str, Json] = {
-                "boot": "b",
-                "type": "rdma",
-                "origin": "kernel",
-                "source": "",
-                "data": {"active": True},
-            }
-            yield told("host.event", host=host, port=f"eth{port}", **stamps, **event)
-    links: list[Json] = [
+            yield told(
+                HostEvent(
+                    host=host,
+                    boot="b",
+                    seq=0,
+                    type="rdma",
+                    port=f"eth{port}",
+                    earliest_ns=0,
+                    latest_ns=0,
+                    best_ns=0,
+                    agent_ns=0,
+                    origin="kernel",
+                    source="",
+                    data=RdmaData(active=True),
+                )
+            )
+    links: list[dict[str, Any]] = [
         {
             "link": f"h{number}.eth{port}<->h{number + 1}.eth{port}",
             "instants": [{"name": "ready", "knowledge": "seen"}],
@@ -112,22 +141,23 @@ def everything(switches: int, size: int, hosts: int, ports: int) -> Iterator[Doc
         for port in range(ports)
     ]
     yield told(
-        "timeline",
-        reconfiguration="r",
-        run=None,
-        what="",
-        commands=[],
-        ends=[],
-        links=links,
-        breaches=[],
-        explained=[],
-        settings={},
-        sweep={},
+        TimelineMade(
+            reconfiguration="r",
+            run=None,
+            what="",
+            commands=[],
+            ends=[],
+            links=links,
+            breaches=[],
+            explained=[],
+            settings={},
+            sweep={},
+        )
     )
-    yield told("reconfiguration.ended", reconfiguration="r", run=None, outcome="confirmed", why="", seconds=1.0)
-    yield told("daemon.started", version="1", pid=1, testbed="big", data_dir="")
-    yield told("daemon.lag", seconds=0.1)
-    yield told("bus.up", address="")
+    yield told(ReconfigurationEnded(reconfiguration="r", run=None, outcome="confirmed", why="", seconds=1.0))
+    yield told(DaemonStarted(version="1", pid=1, testbed="big", data_dir=""))
+    yield told(DaemonLag(seconds=0.1))
+    yield told(BusUp(address=""))
 
 
 def test_a_big_testbed_has_all_its_series_and_stays_within_the_formula() -> None:
@@ -163,17 +193,17 @@ NAMES = st.text(st.characters(), max_size=12)
 def test_no_names_from_outside_go_beyond_the_budget(names: list[tuple[str, str, str]]) -> None:
     metrics = Metrics(Budget(switches=1, ends=2, hosts=1, ports=2, lanes=8))
     for one, two, three in names:
-        metrics(told("switch.up", switch=one, vendor="", model="", serial="", firmware="", down_s=0.0))
-        metrics(told("switch.command", switch=one, verb=two, outcome=three, seconds=1.0, code="", text=""))
-        crossconnects: Json = [{"id": "1A-2B", "state": two}, {"id": "2A-1B", "state": three}]
-        metrics(told("switch.read", switch=one, crossconnects=crossconnects, added=[], removed=[], ours=True))
-        metrics(told("switch.power", switch=one, power_dbm={two: 1.0, three: 1.0}))
-        metrics(told("host.birth", host=one, boot="", version="", ports={two: {"carrier": True, "interface": three}}))
-        metrics(told("limit.reached", limit=two, count=1, detail=three))
-        metrics(told("host.garbage", host=two, topic="", why="", count=1))
-        metrics(told("run.ended", run=one, outcome=two, why="", safe_state=""))
-        metrics(told("reconfiguration.ended", reconfiguration=one, run=None, outcome=three, why="", seconds=1.0))
-        links: Json = [
+        metrics(told(SwitchUp(switch=one, vendor="", model="", serial="", firmware="", down_s=0.0)))
+        metrics(told(SwitchCommand(switch=one, verb=two, outcome=three, seconds=1.0, code="", text="")))
+        crossconnects = [CrossconnectReport(id="1A-2B", state=CrossconnectState.TUNED)]
+        metrics(told(SwitchRead(switch=one, crossconnects=crossconnects, added=[], removed=[], ours=True)))
+        metrics(told(SwitchPower(switch=one, power_dbm={two: 1.0, three: 1.0})))
+        metrics(told(HostBirth(host=one, boot="", version="", ports={two: port_state(interface=three)})))
+        metrics(told(LimitReached(limit=two, count=1, detail=three)))
+        metrics(told(HostGarbage(host=two, topic="", why="", count=1)))
+        metrics(told(RunEnded(run=one, outcome=two, why="", safe_state="")))
+        metrics(told(ReconfigurationEnded(reconfiguration=one, run=None, outcome=three, why="", seconds=1.0)))
+        links: list[dict[str, Any]] = [
             {
                 "link": f"{one}<->{two}",
                 "instants": [{"name": "ready", "knowledge": "seen"}],
@@ -182,17 +212,18 @@ def test_no_names_from_outside_go_beyond_the_budget(names: list[tuple[str, str, 
         ]
         metrics(
             told(
-                "timeline",
-                reconfiguration="r",
-                run=None,
-                what="",
-                commands=[],
-                ends=[],
-                links=links,
-                breaches=[],
-                explained=[],
-                settings={},
-                sweep={},
+                TimelineMade(
+                    reconfiguration="r",
+                    run=None,
+                    what="",
+                    commands=[],
+                    ends=[],
+                    links=links,
+                    breaches=[],
+                    explained=[],
+                    settings={},
+                    sweep={},
+                )
             )
         )
     assert samples(metrics) <= metrics.limit

@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -18,12 +18,17 @@ from prometheus_client.core import Metric
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.registry import Collector
 
+from hwd.model.documents.hosts import HostBirth
+from hwd.model.documents.runs import RunEnded
 from hwd.telemetry import Budget, Metrics
 from hwd.telemetry.buckets import BOUNDS_S, SERIES, Buckets
 from hwd.telemetry.exposition import OPENMETRICS, TEXT, Exposition, wants_openmetrics
 from hwd.telemetry.label import VALUE_MAX
 from hwd.telemetry.series import PART_SERIES, Series
-from hwd_drivers.core.documents import Document, Json
+from hwd_drivers.core.documents import Document
+from hwd_drivers.devices.facts import SwitchDown, SwitchPower
+
+from .conftest import Tell, port_state
 
 PROMETHEUS_2 = (
     "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
@@ -236,13 +241,13 @@ def test_promtool_has_nothing_to_say(metrics: Metrics, rack: None) -> None:
     assert (said.returncode, said.stdout, said.stderr) == (0, b"", b"")
 
 
-def test_promtool_bears_every_odd_character(metrics: Metrics, tell: Callable[..., None]) -> None:
+def test_promtool_bears_every_odd_character(metrics: Metrics, tell: Tell) -> None:
     promtool = shutil.which("promtool")
     if promtool is None:
         pytest.skip("no promtool: apt-get install prometheus")
     odd = "".join(map(chr, (*range(0x20), *map(ord, '"\\{}=,#'), 0x7F, 0x85, 0x2028, 0xD800, 0xFEFF, 0xFFFE, 0x1F600)))
-    tell("switch.down", switch=odd, cause="")
-    tell("host.birth", host=odd, boot="b", version="", ports={odd: {"interface": odd, "carrier": True}})
+    tell(SwitchDown(switch=odd, cause=""))
+    tell(HostBirth(host=odd, boot="b", version="", ports={odd: port_state(interface=odd)}))
     text = bytes(metrics.render())
     assert b'hwd_nic_carrier{device="' in text
     said = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, check=False)
@@ -333,8 +338,8 @@ async def test_values_are_of_one_moment_although_others_have_their_turn() -> Non
 
 async def test_many_clients_at_once_render_one_part_in_a_turn_of_the_loop() -> None:
     metrics = Metrics(Budget(switches=1, ends=5 * PART_SERIES, hosts=1, ports=1, lanes=1))
-    powers: dict[str, Json] = {f"{port}A": -1.0 for port in range(5 * PART_SERIES)}
-    metrics(Document(kind="switch.power", at_ns=0, wall_ns=0, data={"switch": "ocs1", "power_dbm": powers}))
+    powers: dict[str, float | None] = {f"{port}A": -1.0 for port in range(5 * PART_SERIES)}
+    metrics(Document(at_ns=0, wall_ns=0, fact=SwitchPower(switch="ocs1", power_dbm=powers)))
     in_turns = [0]
 
     async def scrape() -> bytes:
@@ -357,11 +362,11 @@ async def test_many_clients_at_once_render_one_part_in_a_turn_of_the_loop() -> N
     assert max(in_turns) == 1
 
 
-def test_values_are_of_the_moment_of_the_request(metrics: Metrics, rack: None, tell: Callable[..., None]) -> None:
+def test_values_are_of_the_moment_of_the_request(metrics: Metrics, rack: None, tell: Tell) -> None:
     before = bytes(metrics.render())
     exposition = metrics.render()
-    tell("switch.down", switch="ocs1", cause="lost")
-    tell("run.ended", run="b", outcome="failed", why="", safe_state="")
+    tell(SwitchDown(switch="ocs1", cause="lost"))
+    tell(RunEnded(run="b", outcome="failed", why="", safe_state=""))
     assert bytes(exposition) == before
     assert bytes(metrics.render()) != before
 
@@ -371,9 +376,8 @@ async def test_a_hundred_thousand_series_keep_the_loop_for_less_than_20_ms_at_a_
     whole way."""
     metrics = Metrics(Budget(switches=100, ends=100_000, hosts=1, ports=1, lanes=1))
     for number in range(100):
-        powers: dict[str, Json] = {f"{port}A": -1.0 for port in range(1000)}
-        data: dict[str, Json] = {"switch": f"ocs{number}", "power_dbm": powers}
-        metrics(Document(kind="switch.power", at_ns=0, wall_ns=0, data=data))
+        powers: dict[str, float | None] = {f"{port}A": -1.0 for port in range(1000)}
+        metrics(Document(at_ns=0, wall_ns=0, fact=SwitchPower(switch=f"ocs{number}", power_dbm=powers)))
     begun_s = time.thread_time()
     exposition = metrics.render(OPENMETRICS)
     turns_s, parts = [time.thread_time() - begun_s], 0

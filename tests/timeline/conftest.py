@@ -4,8 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import pytest
 
+from hwd.model.documents.hosts import HostEvent
+from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationStarted
+from hwd.model.documents.runs import RunHost
 from hwd.model.instant import Origin
 from hwd.timeline import Timeline, build_timeline
 from hwd.timeline.host_action import HostAction
@@ -58,6 +62,8 @@ class Story:
         **data: Any,
     ) -> None:
         host, _, port = end.partition(".")
+        if kind in ("dark", "light"):
+            data.setdefault("lanes", [-2.0 if kind == "light" else None])
         self.events.append(
             {
                 "host": host,
@@ -76,8 +82,16 @@ class Story:
         )
 
     def act(self, port: str, *, from_ms: float, to_ms: float) -> None:
-        data = {"port": port, "action": "autoneg", "seconds": (to_ms - from_ms) / 1000}
-        self.actions.append(HostAction.of(data, at_ns=START_NS + round(to_ms * MS)))
+        fact = RunHost(
+            run="k3v9",
+            host=port.partition(".")[0],
+            port=port,
+            action="autoneg",
+            seconds=(to_ms - from_ms) / 1000,
+            before=None,
+            after=None,
+        )
+        self.actions.append(HostAction.of(fact, at_ns=START_NS + round(to_ms * MS)))
 
     def usual(self, end: str, late_ms: float = 0) -> None:
         """A NIC as the Opus testbed has it."""
@@ -116,18 +130,18 @@ class Story:
 
     def tell(self) -> Timeline:
         return build_timeline(
-            started={
-                "reconfiguration": "r1",
-                "run": None,
-                "hash": "0",
-                "what": "pairs",
-                "links": self.links,
-                "moves": self.moves,
-                "sweep": self.sweep,
-                "settings": self.settings,
-            },
-            commanded=self.commanded,
-            events=self.events,
+            started=ReconfigurationStarted(
+                reconfiguration="r1",
+                run=None,
+                hash="0",
+                what="pairs",
+                links=self.links,
+                moves=self.moves,
+                sweep=self.sweep,
+                settings=self.settings,
+            ),
+            commanded=msgspec.convert(self.commanded, list[ReconfigurationCommanded]),
+            events=msgspec.convert(self.events, list[HostEvent]),
             sampled=self.settled,
             switch_origins=self.origins,
             actions=self.actions,

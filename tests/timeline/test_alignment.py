@@ -179,7 +179,7 @@ def test_alignment_is_read_back_from_its_document() -> None:
     aligner = Aligner("boot")
     for at_ns in bursts(until_s=3):
         aligner.add(pair.exchange(at_ns, 150 * US, 0, 170 * US))
-    assert Alignment.from_data(aligned(aligner).to_data()) == aligned(aligner)
+    assert Alignment.of(aligned(aligner).fact("h0", stepped=False, via="udp", why_not_udp="")) == aligned(aligner)
 
 
 def test_bound_holds_after_a_hundred_days() -> None:

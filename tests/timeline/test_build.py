@@ -298,7 +298,7 @@ def test_answer_of_a_twin_switch_has_the_origin_of_the_twin(story: Story) -> Non
 def test_event_that_cannot_be_read_is_left_out_and_told(story: Story) -> None:
     story.event("h0.eth0", "carrier", 7000, source="netlink", carrier="yes")
     timeline = story.tell()
-    assert timeline.breaches == ("h0.eth0: event 15 (carrier) left out: carrier is 'yes'",)
+    assert timeline.breaches == ("h0.eth0: event 15 (carrier) left out: its data is {'carrier': 'yes'}",)
 
 
 def test_document_keeps_all_of_a_timeline(story: Story) -> None:

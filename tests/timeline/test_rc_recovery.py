@@ -12,6 +12,7 @@ Story = Any  # the fixture's class: tests do not import each other
 def told(story: Story, end: str, at_ms: float, outcome: str = "completed", **more: Any) -> None:
     data = {
         "reconfiguration": "r1",
+        "peer": "h1.eth0",
         "outcome": outcome,
         "after_s": 6.2,
         "ack_timeout_s": 0.067,

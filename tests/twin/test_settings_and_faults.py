@@ -81,9 +81,9 @@ class Rack:
     def steps(self, host: str) -> list[int]:
         """How far the host's clock was off each time that it was found to be stepped."""
         return [
-            int(str(one.data["offset_ns"]))
+            int(str(one.fact.to_data()["offset_ns"]))
             for one in self.documents
-            if one.kind == "clock.aligned" and one.data["host"] == host and one.data["stepped"]
+            if one.kind == "clock.aligned" and one.fact.to_data()["host"] == host and one.fact.to_data()["stepped"]
         ]
 
     def ip(self, host: str) -> dict[str, Any]:
@@ -168,7 +168,7 @@ async def test_settings_survive_a_killed_agent_and_all_is_as_before_when_they_ar
     await rack.settings.put_back("r1")
     assert rack.ip("h0") == before
     await rack.until(lambda: rack.held("h0") == 0)
-    told = [one.data["setting"] for one in rack.documents if one.kind == "run.host"]
+    told = [one.fact.to_data()["setting"] for one in rack.documents if one.kind == "run.host"]
     assert told == list(reversed(WANTED))
 
     (aligned_ns,) = [view.alignment.offset_ns for view in [rack.gateway.hosts()["h2"]] if view.alignment is not None]

@@ -22,15 +22,17 @@ from hwd.web.stream import EventStream
 from hwd_agents.bus.memory import MemoryBroker, MemoryBus
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.disk import MemoryDisk
-from hwd_drivers.core.documents import Document
+from hwd_drivers.core.documents import Fact
 from hwd_drivers.core.ids import Draws, RandomIds
 from hwd_drivers.core.offload import InlineOffload, ThreadOffload
 from hwd_drivers.devices import registry
+from hwd_drivers.devices.facts import SwitchUp
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
 from hwd_drivers.twins.registry import Twin, twin_of
 from hwd_drivers.twins.timing import find_timing
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Fact)
 
 TOKEN, SESSION = "the-token-of-the-desk", "a-session-of-the-desk"
 
@@ -58,11 +60,11 @@ class Desk:
         """Call what blocks."""
         return await self._threads(functools.partial(method, *args, **kwargs))
 
-    async def told(self, kind: str, after: int = 0) -> Document:
-        """The first document of a kind after a number."""
+    async def told(self, type: type[F], after: int = 0) -> F:
+        """The first fact of a type after a number."""
         async for _, document in self.daemon.hub.follow(after):
-            if document.kind == kind:
-                return document
+            if isinstance(document.fact, type):
+                return document.fact
         raise AssertionError("the hub ended")
 
     def close(self) -> None:
@@ -116,7 +118,7 @@ async def desk(tmp_path: Path, tokens: frozenset[str]) -> AsyncIterator[Desk]:
     server = HttpServer(app, listen("127.0.0.1", 0), before_stop=events.stop)
     running = asyncio.create_task(daemon.run())
     made = Desk(daemon, twin, await server.start(), events)
-    await made.told("switch.up")
+    await made.told(SwitchUp)
     try:
         yield made
     finally:

@@ -8,9 +8,11 @@ import pytest
 
 from hwd.client import Client
 from hwd.client.async_client import RUNS_PAGE
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
 from hwd.web.app import PIECE, RUNS_MAX, array
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import ConfigError, DeviceError, FailedError, LinkError, RefusedError
+from hwd_drivers.devices.facts import SwitchDown, SwitchOverride
 
 PAIR = "ocs1:1A-2B"
 PLAYBOOK = f"playbook: one\nshows: nothing\nsteps:\n  - apply: {{pairs: '{PAIR}'}}\n"
@@ -86,7 +88,7 @@ async def test_a_denial_carries_the_switchs_own_words(desk: Any, client: Client)
 async def test_a_switch_that_is_away_is_named(desk: Any, client: Client) -> None:
     last = desk.daemon.hub.last
     await desk.twin.close()
-    await desk.told("switch.down", last)
+    await desk.told(SwitchDown, last)
     with pytest.raises(LinkError, match="ocs1"):
         await desk.call(client.plan, what=PAIR)
     answer = await desk.call(httpx.get, f"{desk.url}/readyz")
@@ -99,16 +101,16 @@ async def test_an_apply_goes_on_when_its_caller_goes_away(desk: Any, client: Cli
     last = desk.daemon.hub.last
     with pytest.raises(httpx.ReadTimeout):
         await post(desk, "/api/v1/reconfigurations", {"what": PAIR}, timeout=0.25)
-    ended = await desk.told("reconfiguration.ended", last)
-    assert ended.data["outcome"] == "confirmed"
+    ended = await desk.told(ReconfigurationEnded, last)
+    assert ended.outcome == "confirmed"
 
 
 async def test_a_roll_back_stops_an_apply_that_goes_on(desk: Any, client: Client) -> None:
     desk.twin.faults.slow_s = 0.3
     last = desk.daemon.hub.last
     apply = asyncio.create_task(desk.call(client.apply, what=PAIR))
-    started = await desk.told("reconfiguration.started", last)
-    rolled = await desk.call(client.roll_back, started.data["reconfiguration"])
+    started = await desk.told(ReconfigurationStarted, last)
+    rolled = await desk.call(client.roll_back, started.reconfiguration)
     assert rolled["outcome"] == "rolled-back"
     with pytest.raises(FailedError, match="stopped and rolled back"):
         await apply
@@ -223,7 +225,7 @@ async def test_a_run_leaves_its_documents(desk: Any, client: Client) -> None:
         while (event := await desk.call(next, events)).document.kind != "run.ended":
             kinds.append(event.document.kind)
     assert kinds[0] == "run.started"
-    assert event.document.data["outcome"] == "succeeded"
+    assert event.document.fact.outcome == "succeeded"
     await desk.daemon.service.wait_run(started["run"])
     run = await desk.call(client.run, started["run"][:4])
     assert run["outcome"] == "succeeded"
@@ -272,7 +274,7 @@ async def test_runs_wait_pause_and_go_on_over_http(desk: Any, client: Client) ->
     assert (queued.run, queued.waits_for) == (waiting["run"], (f"run {running['run']}",))
     await desk.call(client.pause, running["run"][:5], by="ada")
     with client.events(after=running["after"], kinds=["run.state"]) as events:
-        while (await desk.call(next, events)).document.data["state"] != "paused":
+        while (await desk.call(next, events)).document.fact.state != "paused":
             continue
     status = await desk.call(client.run_state, running["run"])
     assert (status.state, status.by) == ("paused", "ada")
@@ -407,8 +409,8 @@ async def test_ends_are_blocked_and_let_go(desk: Any, client: Client) -> None:
     (switch,) = await desk.call(client.switches)
     assert switch.blocked == ("3A", "6A")
     assert "3A, 6A held dark" in str(switch)
-    told = await desk.told("switch.override")
-    assert (told.data["ends"], told.data["by"]) == (["3A", "5A", "6A"], "ada@desk: dirty")
+    told = await desk.told(SwitchOverride)
+    assert (told.ends, told.by) == (["3A", "5A", "6A"], "ada@desk: dirty")
     lease = await desk.call(client.take_lease, holder="ben", ports=["ocs1.3"], for_s=60)
     with pytest.raises(RefusedError, match=r"ocs1\.3: leased to ben"):
         await desk.call(client.unblock, "ocs1", ["3A"])

@@ -8,6 +8,7 @@ from hwd.cli.output import Output
 from hwd.client import Client
 from hwd.web.hub import REPLAY
 from hwd_drivers.core.documents import Document
+from hwd_drivers.devices.facts import SwitchPower
 
 PLAYBOOK = """\
 playbook: one
@@ -22,7 +23,7 @@ async def test_end_that_is_among_missed_events_is_asked_for(desk: Any, client: C
     started = await desk.call(client.start_run, text=PLAYBOOK, file="/one.yaml")
     await desk.daemon.service.wait_run(started.id)
     for number in range(REPLAY):
-        desk.daemon.hub(Document(kind="switch.power", at_ns=number, wall_ns=number, data={"switch": "ocs1"}))
+        desk.daemon.hub(Document(at_ns=number, wall_ns=number, fact=SwitchPower(switch="ocs1", power_dbm={})))
     async with asyncio.timeout(WITHIN_S):
         end = await desk.call(follow, client, Output(json=False), started)
     assert (end.run, end.state, end.safe_state) == (started.id, "succeeded", "untouched")

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from hwd.model.documents.daemon import DaemonLag
 from hwd.web import hub as hub_module
 from hwd.web.hub import REPLAY, WAITING, Hub
 from hwd_drivers.core.documents import Document
@@ -9,7 +10,7 @@ from hwd_drivers.twins.virtual_time import run_virtual
 
 
 def document(number: int) -> Document:
-    return Document(kind="daemon.lag", at_ns=number, wall_ns=number, data={"number": number})
+    return Document(at_ns=number, wall_ns=number, fact=DaemonLag(seconds=number))
 
 
 async def take(hub: Hub, count: int, after: int | None) -> list[int]:
@@ -18,7 +19,7 @@ async def take(hub: Hub, count: int, after: int | None) -> list[int]:
     following = hub.follow(after)
     try:
         async for number, one in following:
-            assert one.data["number"] == number
+            assert one.fact == DaemonLag(seconds=number)
             numbers.append(number)
             if len(numbers) == count:
                 break

@@ -11,7 +11,8 @@ from prometheus_client.openmetrics import parser
 from hwd.telemetry import Budget, Metrics
 from hwd.web.app import metrics_router
 from hwd.web.server import HttpServer, listen
-from hwd_drivers.core.documents import Document, Json
+from hwd_drivers.core.documents import Document
+from hwd_drivers.devices.facts import SwitchPower
 
 
 async def test_openmetrics_is_sent_to_who_asks_for_it(desk: Any) -> None:
@@ -30,8 +31,8 @@ async def test_content_type_of_text_stands_once(desk: Any) -> None:
 async def test_reader_that_goes_away_in_the_middle_does_no_harm() -> None:
     """It asked for far more than the sockets between them hold."""
     metrics = Metrics(Budget(switches=1, ends=100_000, hosts=1, ports=1, lanes=4))
-    powers: dict[str, Json] = {f"{end}A": -1.0 for end in range(100_000)}
-    metrics(Document(kind="switch.power", at_ns=0, wall_ns=0, data={"switch": "ocs1", "power_dbm": powers}))
+    powers: dict[str, float | None] = {f"{end}A": -1.0 for end in range(100_000)}
+    metrics(Document(at_ns=0, wall_ns=0, fact=SwitchPower(switch="ocs1", power_dbm=powers)))
     app = FastAPI(openapi_url=None)
     app.include_router(metrics_router(metrics.render))
     server = HttpServer(app, listen("127.0.0.1", 0), before_stop=lambda: None)

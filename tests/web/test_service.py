@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from hwd.daemon.installed_drivers import load
+from hwd.model.documents.runs import RunStarted
 from hwd.records.run import RunOutcome
 from hwd.sim.world import World, agent_node
 from hwd.web.applies import PLANS_KEPT
 from hwd.web.service import Service
 from hwd_drivers.core.errors import RefusedError
+from hwd_drivers.devices.facts import SwitchCommand
 from hwd_drivers.twins.virtual_time import run_virtual
 
 TESTBED = """\
@@ -110,7 +112,7 @@ def test_a_run_that_begins_while_the_daemon_ends_drives_nothing(
         with pytest.raises(RefusedError, match=why):
             await starting
         await asyncio.sleep(5)
-        assert not [one for one in world.documents if one.kind in ("switch.command", "run.started")]
+        assert not [one for one in world.documents if isinstance(one.fact, SwitchCommand | RunStarted)]
         assert [(run["outcome"], run["safe_state"]) for run in await service.runs()] == recorded
         with pytest.raises(RefusedError, match="nothing new begins"):
             await start(service)

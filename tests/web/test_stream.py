@@ -4,16 +4,19 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
+from hwd.model.kinds import UnreadFact
 from hwd.web import hub as hub_module
 from hwd.web import stream
 from hwd.web.hub import Hub
 from hwd.web.stream import EventStream
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.devices.facts import SwitchDown
 
 
 def document(kind: str) -> Document:
-    return Document(kind=kind, at_ns=1, wall_ns=2, data={"switch": "ocs1"})
+    """A document of a kind that this version does not know."""
+    return Document(at_ns=1, wall_ns=2, fact=UnreadFact(kind=kind, fields={"switch": "ocs1"}))
 
 
 async def read(events: AsyncGenerator[bytes, None], count: int) -> list[dict[str, str]]:
@@ -29,11 +32,21 @@ async def read(events: AsyncGenerator[bytes, None], count: int) -> list[dict[str
 async def test_an_event_carries_its_document_and_an_id() -> None:
     hub = Hub()
     events = EventStream(hub, boot="b").follow(0)
-    hub(document("switch.up"))
+    hub(Document(at_ns=1, wall_ns=2, fact=SwitchDown(switch="ocs1", cause="lost")))
     [event] = await read(events, 1)
     await events.aclose()
     assert event["id"] == "b.1"
-    assert json.loads(event["data"]) == {"kind": "switch.up", "at_ns": 1, "wall_ns": 2, "data": {"switch": "ocs1"}}
+    data = {"switch": "ocs1", "cause": "lost"}
+    assert json.loads(event["data"]) == {"kind": "switch.down", "at_ns": 1, "wall_ns": 2, "data": data}
+
+
+async def test_a_document_of_another_version_is_passed_through() -> None:
+    hub = Hub()
+    events = EventStream(hub, boot="b").follow(0)
+    hub(document("switch.painted"))
+    [event] = await read(events, 1)
+    await events.aclose()
+    assert json.loads(event["data"]) == {"kind": "switch.painted", "at_ns": 1, "wall_ns": 2, "data": {"switch": "ocs1"}}
 
 
 async def test_a_listener_goes_on_where_it_was() -> None:

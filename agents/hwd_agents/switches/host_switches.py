@@ -16,6 +16,7 @@ from hwd_drivers.core.documents import Document, Json
 from hwd_drivers.core.errors import ConfigError, LinkError, RefusedError
 from hwd_drivers.core.ids import Draws
 from hwd_drivers.devices.abilities import Device
+from hwd_drivers.devices.facts import SwitchDown, SwitchUp
 from hwd_drivers.devices.supervisor import Supervisor
 from hwd_drivers.transports.dial import Dialer
 
@@ -139,7 +140,7 @@ class Switches:
             raise ConfigError(f"switches.{name}.address: {error}") from error
 
     def _tell(self, document: Document) -> None:
-        data: dict[str, Json] = {"what": document.kind.removeprefix("switch."), **document.data}
+        data: dict[str, Json] = {"what": document.kind.removeprefix("switch."), **document.fact.to_data()}
         self._emit(
             "switch",
             None,
@@ -149,7 +150,7 @@ class Switches:
             origin=self._origin,
             data=data,
         )
-        if document.kind in ("switch.up", "switch.down"):
+        if isinstance(document.fact, SwitchUp | SwitchDown):
             self._on_change()
 
 

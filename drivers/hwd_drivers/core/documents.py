@@ -2,30 +2,58 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
+
+import msgspec
 
 Json = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
+
+
+class Fact(msgspec.Struct, frozen=True, kw_only=True):
+    """What a document says: one subclass for each kind, with units in the names of its fields.
+
+    A field that is UNSET is left out of the JSON. `KIND` is dotted, subject first: `switch.up`.
+    """
+
+    KIND: ClassVar[str]
+
+    @property
+    def document_kind(self) -> str:
+        """The kind of document that it makes."""
+        return self.KIND
+
+    def to_data(self) -> dict[str, Any]:
+        """Its fields as JSON values."""
+        data: dict[str, Any] = msgspec.to_builtins(self)
+        return data
+
+    def __str__(self) -> str:
+        words = (f"{key}={value}" for key, value in self.to_data().items() if isinstance(value, str | int | float))
+        return " ".join(words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
     """One event.
 
-    `kind` is dotted, subject first (`switch.up`, `reconfiguration.ended`). `at_ns` is `Clock.monotonic_ns` of the
-    process that emits it and `wall_ns` its unix time. `data` is JSON whose keys depend on the kind, with units in their
-    names.
+    `at_ns` is `Clock.monotonic_ns` of the process that emits it and `wall_ns` its unix time.
     """
 
-    kind: str
     at_ns: int
     wall_ns: int
-    data: Mapping[str, Json]
+    fact: Fact
+
+    @property
+    def kind(self) -> str:
+        """Dotted, subject first: `switch.up`, `reconfiguration.ended`."""
+        return self.fact.document_kind
+
+    def to_data(self) -> dict[str, Any]:
+        """As it travels over HTTP and in exports."""
+        return {"kind": self.kind, "at_ns": self.at_ns, "wall_ns": self.wall_ns, "data": self.fact.to_data()}
 
     def __str__(self) -> str:
-        words = " ".join(
-            f"{key}={value}" for key, value in self.data.items() if isinstance(value, str | int | float | bool)
-        )
-        return f"{self.kind} {words}"
+        return f"{self.kind} {self.fact}"
 
 
 class Sink(Protocol):

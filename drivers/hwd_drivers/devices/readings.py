@@ -6,8 +6,9 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.documents import Document, Json, Sink
+from hwd_drivers.core.documents import Document, Sink
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, PowerReading
+from hwd_drivers.devices.facts import CrossconnectReport, SwitchPower, SwitchRead
 
 POWER_STEP_DB: Final = 0.2
 """A smaller change of power is not reported: readings are good to about 0.1 dB."""
@@ -77,9 +78,9 @@ class Readings:
             _moved(self._power_dbm[end], power) for end, power in power_dbm.items()
         ):
             self._power_dbm = power_dbm
-            data: dict[str, Json] = {"switch": self._name, "power_dbm": power_dbm}
             at_ns, wall_ns = self._clock.monotonic_ns(), self._clock.wall_ns()
-            self._sink(Document(kind="switch.power", at_ns=at_ns, wall_ns=wall_ns, data=data))
+            fact = SwitchPower(switch=self._name, power_dbm=power_dbm)
+            self._sink(Document(at_ns=at_ns, wall_ns=wall_ns, fact=fact))
 
     def _report(
         self,
@@ -109,14 +110,14 @@ class Readings:
             how = "changed while it was down" if connected else "changed by another client"
             log.warning("%s: %s: %s", self._name, how, " ".join(words))
         texts = {pair: str(pair) for pair in there}
-        data: dict[str, Json] = {
-            "switch": self._name,
-            "crossconnects": [{"id": texts[each.crossconnect], "state": each.state.value} for each in readings],
-            "added": [texts[pair] for pair in added],
-            "removed": [str(pair) for pair in removed],
-            "ours": ours,
-        }
-        self._sink(Document(kind="switch.read", at_ns=at_ns, wall_ns=wall_ns, data=data))
+        fact = SwitchRead(
+            switch=self._name,
+            crossconnects=[CrossconnectReport(id=texts[each.crossconnect], state=each.state) for each in readings],
+            added=[texts[pair] for pair in added],
+            removed=[str(pair) for pair in removed],
+            ours=ours,
+        )
+        self._sink(Document(at_ns=at_ns, wall_ns=wall_ns, fact=fact))
 
 
 def _explain(asked: Asked, *, added: Sequence[Crossconnect], removed: Sequence[Crossconnect]) -> bool:

@@ -11,7 +11,8 @@ from functools import partial
 from typing import Final, NoReturn
 
 from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.documents import Document, Json, Sink
+from hwd_drivers.core.documents import Sink
+from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import (
     BugError,
     ConfigError,
@@ -35,6 +36,7 @@ from hwd_drivers.core.values import (
     PortSide,
 )
 from hwd_drivers.devices.abilities import CrossConnects, Device, PortOverrides, PowerReadings
+from hwd_drivers.devices.facts import SwitchCommand, SwitchDown, SwitchOverride, SwitchRestarted, SwitchUp
 from hwd_drivers.devices.overrides import Overrides
 from hwd_drivers.devices.readings import Readings
 from hwd_drivers.devices.restarts import Restart, Restarts
@@ -86,7 +88,7 @@ class Supervisor:
         self.cause: str | None = NOT_CONNECTED_YET
         self._open = open
         self._clock = clock
-        self._sink = sink
+        self._emit = Emitter(clock, sink)
         self._jitter = draws.stream(f"supervise/{name}/retry")
         self._switch: CrossConnects | None = None
         self._up = asyncio.Event()
@@ -309,12 +311,14 @@ class Supervisor:
         self._failures = 0
         self.cause = None
         self._emit(
-            "switch.up",
-            vendor=identity.vendor,
-            model=identity.model,
-            serial=identity.serial,
-            firmware=identity.firmware,
-            down_s=down_s,
+            SwitchUp(
+                switch=self.name,
+                vendor=identity.vendor,
+                model=identity.model,
+                serial=identity.serial,
+                firmware=identity.firmware,
+                down_s=down_s,
+            )
         )
 
     def _find_restart(
@@ -333,9 +337,15 @@ class Supervisor:
         )
         if restart is not None:
             log.warning("%s: %s", self.name, restart)
-            lost: Json = [*map(str, restart.lost)]
-            away_s = now_s - (heard_s or now_s)
-            self._emit("switch.restarted", sign=restart.sign, lost=lost, uptime_s=restart.uptime_s, unheard_s=away_s)
+            self._emit(
+                SwitchRestarted(
+                    switch=self.name,
+                    sign=restart.sign,
+                    lost=[*map(str, restart.lost)],
+                    uptime_s=restart.uptime_s,
+                    unheard_s=now_s - (heard_s or now_s),
+                )
+            )
         return restart
 
     def _note_down(self, cause: Exception) -> None:
@@ -351,7 +361,7 @@ class Supervisor:
             log.info("%s: %s", self.name, self.cause)
         else:
             log.warning("%s: down: %s", self.name, self.cause)
-        self._emit("switch.down", cause=self.cause)
+        self._emit(SwitchDown(switch=self.name, cause=self.cause))
 
     def _note_readings_unless_changed_since(self, changes: int, readings: tuple[CrossconnectReading, ...]) -> None:
         """Use a reading only if no change overlapped it, as it would show neither the old nor the new state."""
@@ -360,7 +370,7 @@ class Supervisor:
 
     def _report_override(self, ends: Sequence[PortSide], to: PortOverride, by: str) -> None:
         log.info("%s: %s %s: %s", self.name, ", ".join(map(str, ends)), to, by)
-        self._emit("switch.override", ends=[*map(str, ends)], to=to, by=by)
+        self._emit(SwitchOverride(switch=self.name, ends=[*map(str, ends)], to=to, by=by))
 
     def _emit_failure(self, verb: str, error: HwdError, seconds: float) -> None:
         match error:
@@ -374,14 +384,4 @@ class Supervisor:
                 self._emit_command(verb, "garbled", seconds, text=str(error))
 
     def _emit_command(self, verb: str, outcome: str, seconds: float, *, code: str = "", text: str = "") -> None:
-        self._emit("switch.command", verb=verb, outcome=outcome, seconds=seconds, code=code, text=text)
-
-    def _emit(self, kind: str, **data: Json) -> None:
-        self._sink(
-            Document(
-                kind=kind,
-                at_ns=self._clock.monotonic_ns(),
-                wall_ns=self._clock.wall_ns(),
-                data={"switch": self.name, **data},
-            )
-        )
+        self._emit(SwitchCommand(switch=self.name, verb=verb, outcome=outcome, seconds=seconds, code=code, text=text))

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from hwd_drivers.core.documents import Json
 from hwd_drivers.core.values import Crossconnect, Exchange
 from hwd_drivers.switching.moves import SwitchMoves
 
@@ -29,9 +28,6 @@ class Overrun:
             "between our read and our write, and is lost to it. "
             f"Tell its owner; `hwd apply {self.switch}:{lost}` makes it anew once its ends are free"
         )
-
-    def to_data(self) -> dict[str, Json]:
-        return {"switch": self.switch, "lost": [*map(str, self.lost)], "window_s": self.window_s}
 
 
 class OverrunWatch:

@@ -9,8 +9,11 @@ import html
 import json
 import re
 import string
+from dataclasses import replace
 from typing import Final
 from urllib.parse import quote, quote_plus
+
+import msgspec
 
 from hwd_drivers.core.documents import Document, Json, Sink
 from hwd_drivers.core.errors import DeviceError
@@ -95,8 +98,8 @@ class Mask:
         """A sink that masks documents and passes them to `sink`."""
 
         def masked(document: Document) -> None:
-            data = {key: self.json(value) for key, value in document.data.items()}
-            sink(Document(kind=document.kind, at_ns=document.at_ns, wall_ns=document.wall_ns, data=data))
+            fact = msgspec.convert(self.json(document.fact.to_data()), type(document.fact))
+            sink(replace(document, fact=fact))
 
         return masked
 

@@ -5,6 +5,8 @@ from collections import deque
 from dataclasses import replace
 from enum import StrEnum
 
+import msgspec
+
 from hwd.timeline.alignment import Aligner, Alignment, Sample
 from hwd.timeline.clock_step import ClockStep
 from hwd_agents.wire import ClockReply
@@ -92,7 +94,7 @@ class ClockExchange:
             "via": None if self.via is None else str(self.via),
             "why_not_udp": self.why_not_udp,
             "steps": self.steps,
-            "step": None if step is None else step.to_data(),
+            "step": None if step is None else msgspec.to_builtins(step),
         }
 
     def begin_burst(self) -> None:

@@ -145,12 +145,12 @@ class Timekeeper:
                     if stepped or due or period_s < PERIOD_MOST_S or exchange.via is not emitted_via:
                         emitted_s, emitted_steps, emitted_via = self._now_s(), exchange.steps, exchange.via
                         self._emit(
-                            "clock.aligned",
-                            host=self._host.name,
-                            **alignment.to_data(),
-                            stepped=stepped,
-                            via=exchange.via,
-                            why_not_udp=exchange.why_not_udp,
+                            alignment.fact(
+                                self._host.name,
+                                stepped=stepped,
+                                via=str(exchange.via),
+                                why_not_udp=exchange.why_not_udp,
+                            )
                         )
                     self._aligned(alignment)
                 self._measured.set()
@@ -170,7 +170,7 @@ class Timekeeper:
         if step is None:
             return
         log.warning("%s: %s. Events from around then may be put wrong by that", self._host.name, step)
-        self._emit("clock.stepped", host=self._host.name, boot=exchange.boot, **step.to_data())
+        self._emit(step.fact(self._host.name, exchange.boot))
 
     async def _measure(self, exchange: ClockExchange) -> None:
         """Send a burst by UDP where that is answered, else over the broker; one request to an agent that is down."""

@@ -11,6 +11,10 @@ import msgspec
 from hwd.bus.gateway import Gateway
 from hwd.bus.host_settings.setting_claims import SettingClaims
 from hwd.model.action import Action
+from hwd.model.documents.daemon import BusDown, BusUp
+from hwd.model.documents.hosts import HostDown, HostUp
+from hwd.model.documents.leases import LeaseReleased
+from hwd.model.documents.runs import RunHost, RunNote
 from hwd.model.testbed import Testbed
 from hwd.ports.claim import Claim
 from hwd.ports.ledger import Ledger
@@ -18,6 +22,7 @@ from hwd.ports.rules import Reason
 from hwd_agents.wire import Back, Changed, Held, Reply, Restored
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Json, Sink
+from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import DeadlineError, FailedError, HwdError, RefusedError
 
 WITHIN_S: Final = 20.0
@@ -54,7 +59,7 @@ class HostSettings:
     ```
     """
 
-    TAKES: ClassVar = ("host.up", "host.down", "bus.up", "bus.down")
+    TAKES: ClassVar = (HostUp, HostDown, BusUp, BusDown)
 
     def __init__(
         self,
@@ -70,7 +75,7 @@ class HostSettings:
         self._testbed = testbed
         self._ledger = ledger
         self._clock = clock
-        self._sink = sink
+        self._emit = Emitter(clock, sink)
         self._hold_s = hold_s
         self._renewed_ns: dict[tuple[str, str], int] = {}
         self._set_by_run: set[tuple[str, str]] = (
@@ -104,8 +109,8 @@ class HostSettings:
             raise RefusedError(f"{id}: run {claim.run} is under way. End it with `hwd abort {claim.run}`")
         log.warning("%s; kicked, so others can take them", claim.text(self._clock.wall_ns()))
         self._claims.kick(id)
-        ports = list[Json](sorted(claim.ports))
-        self._emit("lease.released", lease=id, holder=f"settings of run {claim.run}", ports=ports, why="kicked")
+        holder, ports = f"settings of run {claim.run}", sorted(claim.ports)
+        self._emit(LeaseReleased(lease=id, holder=holder, ports=ports, why="kicked"))
         return claim
 
     async def run(self) -> None:
@@ -235,7 +240,7 @@ class HostSettings:
         if not answer.held:
             self._set_by_run.discard((host, run))
         log.warning("run %s: %s", run, words)
-        self._emit("run.note", run=run, text=words)
+        self._emit(RunNote(run=run, text=words))
 
     def _orphans(self) -> list[tuple[str, str]]:
         """(host, run) of runs that are over, where the host's agent can be asked."""
@@ -278,20 +283,17 @@ class HostSettings:
 
     def _emit_restored(self, run: str, host: str, back: Back, took_s: float) -> None:
         self._emit(
-            "run.host",
-            run=run,
-            host=host,
-            port=f"{host}.{back.port}",
-            action="put-back",
-            setting=back.setting,
-            before=None,
-            after=back.state,
-            seconds=took_s,
+            RunHost(
+                run=run,
+                host=host,
+                port=f"{host}.{back.port}",
+                action="put-back",
+                setting=back.setting,
+                before=None,
+                after=back.state,
+                seconds=took_s,
+            )
         )
-
-    def _emit(self, kind: str, **data: Json) -> None:
-        at_ns, wall_ns = self._clock.monotonic_ns(), self._clock.wall_ns()
-        self._sink(Document(kind=kind, at_ns=at_ns, wall_ns=wall_ns, data=data))
 
 
 def _read(host: str, what: str, reply: Reply, kind: type[T]) -> T:

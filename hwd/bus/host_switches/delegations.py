@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Protocol
 
 from hwd.bus.gateway import Gateway
+from hwd.model.documents.hosts import ClockAligned, HostDown, HostUp
+from hwd.model.documents.leases import LeaseDelegated, LeaseTakenBack
+from hwd.model.documents.switches import SwitchRefused
 from hwd.model.testbed import Testbed
 from hwd.ports.claim import Claim
 from hwd.ports.delegation import Delegation, DelegationState
@@ -14,7 +17,8 @@ from hwd.ports.ledger import Ledger
 from hwd.ports.rules import Reason
 from hwd_agents.wire import Birth, SwitchNote
 from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.documents import Document, Json, Sink
+from hwd_drivers.core.documents import Document, Sink
+from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import FailedError, HwdError, RefusedError
 
 WITHIN_S: Final = 5.0
@@ -55,7 +59,7 @@ class Delegations:
     that its jobs get too.
     """
 
-    TAKES: ClassVar = ("host.up", "clock.aligned", "host.down")
+    TAKES: ClassVar = (HostUp, ClockAligned, HostDown)
 
     def __init__(
         self,
@@ -74,7 +78,7 @@ class Delegations:
         self._store = store
         self._ledger = ledger
         self._clock = clock
-        self._sink = sink
+        self._emit = Emitter(clock, sink)
         self._on_answer = on_answer
         self._leases: dict[str, Delegation] = {}
         self._answered: dict[
@@ -107,9 +111,12 @@ class Delegations:
 
     def __call__(self, document: Document) -> None:
         """A sink: note the agents that connect and disconnect."""
-        if document.kind == "host.down":
-            self._answered.pop(str(document.data["host"]), None)
-        self._has_news(str(document.data["host"]))
+        match document.fact:
+            case HostDown(host=host):
+                self._answered.pop(host, None)
+                self._has_news(host)
+            case HostUp(host=host) | ClockAligned(host=host):
+                self._has_news(host)
 
     async def run(self) -> None:
         """Grant leases and take them back as agents can be reached, until cancelled."""
@@ -149,7 +156,7 @@ class Delegations:
             why = f"{by} has taken it back. The daemon grants it again with `hwd lease grant {switch}`"
             lease = replace(lease, state=DelegationState.TAKEN_BACK, since_wall_ns=self._clock.wall_ns(), why=why)
             await self._save(lease)
-            self._emit_lease("lease.taken-back", lease, by=by)
+            self._emit(LeaseTakenBack(**_of(lease), by=by))
             log.warning("%s: taken back from host %s by %s", switch, lease.host, by)
             try:
                 await self._take_back(lease.host, switch, lease.epoch, why)
@@ -220,7 +227,7 @@ class Delegations:
             if name in refused:  # it knows a later epoch, which its next birth contains
                 self._leases[name] = replace(self._leases[name], boot="")
                 raise FailedError(f"{name}: host {host} does not take epoch {grants[name]}: {refused[name]}")
-            self._emit_lease("lease.delegated", self._leases[name])
+            self._emit(LeaseDelegated(**_of(self._leases[name])))
         self._answered[host] = view.boot
         self._on_answer(host, reply.data.get("switches", {}), reply.at_ns)
 
@@ -263,7 +270,7 @@ class Delegations:
         if self._refused.get((host, name)) != why:
             self._refused[host, name] = why
             log.warning("%s: host %s claims it, and is refused: %s", name, host, why)
-            self._emit("switch.refused", {"switch": name, "host": host, "why": why})
+            self._emit(SwitchRefused(switch=name, host=host, why=why))
         if note.why_not != why:
             await self._take_back(host, name, note.last_epoch, why)
 
@@ -293,19 +300,15 @@ class Delegations:
             )
         )
 
-    def _emit_lease(self, kind: str, lease: Delegation, **more: Json) -> None:
-        data: dict[str, Json] = {
-            "lease": lease.switch,
-            "kind": "delegated",
-            "switch": lease.switch,
-            "host": lease.host,
-            "holder": f"host {lease.host}",
-            "epoch": lease.epoch,
-            "boot": lease.boot,
-            "why": lease.why,
-            **more,
-        }
-        self._emit(kind, data)
 
-    def _emit(self, kind: str, data: dict[str, Json]) -> None:
-        self._sink(Document(kind=kind, at_ns=self._clock.monotonic_ns(), wall_ns=self._clock.wall_ns(), data=data))
+def _of(lease: Delegation) -> dict[str, Any]:
+    """The fields that both documents of a delegation have."""
+    return {
+        "lease": lease.switch,
+        "switch": lease.switch,
+        "host": lease.host,
+        "holder": f"host {lease.host}",
+        "epoch": lease.epoch,
+        "boot": lease.boot,
+        "why": lease.why,
+    }

@@ -16,6 +16,13 @@ from hwd.bus.containment import Contain
 from hwd.bus.host_switches.delegations import Delegations
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.neighbour import state_with_link
+from hwd.model.documents.hosts import HostEvent, HostSelection
+from hwd.model.documents.reconfigurations import (
+    ReconfigurationCommanded,
+    ReconfigurationEnded,
+    ReconfigurationStarted,
+    TimelineMade,
+)
 from hwd.model.instant import InstantName, Origin
 from hwd.model.link import RoutedLink
 from hwd.model.plan import PlannedLink
@@ -25,9 +32,9 @@ from hwd.timeline.build import build_timeline
 from hwd.timeline.port_observation import state_of
 from hwd_agents.wire import Selected, SwitchSet
 from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.documents import Document, Json, Sink
+from hwd_drivers.core.documents import Document, Sink
+from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import ConfigError
-from hwd_drivers.core.reason import reason_of
 from hwd_drivers.core.values import Crossconnect
 
 GATHER_S: Final = 2.0
@@ -81,7 +88,7 @@ class Selections:
     `observed`: the last reported state of all switches, those of hosts too.
     """
 
-    TAKES: ClassVar = ("host.event",)
+    TAKES: ClassVar = (HostEvent,)
 
     def __init__(
         self,
@@ -101,23 +108,22 @@ class Selections:
         self._delegations = delegations
         self._observed = observed
         self._origins = origins
-        self._clock = clock
-        self._sink = sink
+        self._emit = Emitter(clock, sink)
         self._owned = frozenset(name for name, switch in testbed.switches.items() if switch.owner is not None)
-        self._events: deque[Mapping[str, Any]] = deque(maxlen=EVENTS_MOST)
+        self._events: deque[HostEvent] = deque(maxlen=EVENTS_MOST)
         self._moves: dict[str, deque[_Move]] = {}
         self._waiting: deque[tuple[float, _Local]] = deque()
         self._came = asyncio.Event()
 
     def __call__(self, document: Document) -> None:
-        data: Mapping[str, Any] = document.data
-        if not self._owned:
+        event = document.fact
+        if not self._owned or not isinstance(event, HostEvent):
             return
-        if data["port"] is not None:
-            self._events.append(data)
-        elif data["type"] == "selection" and (local := self._local(data)) is not None:
+        if event.port is not None:
+            self._events.append(event)
+        elif event.type == "selection" and (local := self._local(event)) is not None:
             self._remember(local)
-            self._emit_selection(local, boot=str(data["boot"]))
+            self._emit_selection(local, boot=event.boot)
             if local.done.outcome == UNKNOWN:
                 self._emit_unknown(local)
                 return
@@ -141,28 +147,26 @@ class Selections:
                 with self._contain(local.host, "its selections"):
                     self._emit_reconfiguration(local)
 
-    def resume(self, selections: Iterable[Mapping[str, Any]], events: Iterable[Mapping[str, Any]]) -> None:
+    def resume(self, selections: Iterable[HostEvent], events: Iterable[HostEvent]) -> None:
         """Continue with selections that came before a restart of the daemon and whose documents are missing.
 
-        `selections` and `events` are data of `host.event`, of selections and of ports.
+        `selections` are events of selections, `events` those of ports.
         """
-        self._events.extend(event for event in events if event["port"] is not None)
+        self._events.extend(event for event in events if event.port is not None)
         now_s = asyncio.get_running_loop().time()
-        for data in selections:
-            with self._contain(str(data["host"]), "its selections"):  # the data may be of an older version
-                if (local := self._local(data)) is not None:
+        for event in selections:
+            with self._contain(event.host, "its selections"):
+                if (local := self._local(event)) is not None:
                     self._remember(local)
                     self._waiting.append((now_s + GATHER_S, local))
         self._came.set()
 
     # --- from the event to the selection
 
-    def _local(self, data: Mapping[str, Any]) -> _Local | None:
-        host, stamps = str(data["host"]), data.get("stamps") or {}
-        try:
-            done = msgspec.convert(data["data"], Selected)
-        except msgspec.ValidationError as error:
-            log.warning("%s: tells of a selection that makes no sense: %s", host, reason_of(error))
+    def _local(self, event: HostEvent) -> _Local | None:
+        host, done, stamps = event.host, event.data, event.stamps
+        if not isinstance(done, Selected) or not stamps:
+            log.warning("%s: tells of a selection that cannot be read: %s", host, done)
             return None
         if strange := [name for name in done.switches if not self._is_of(name, host)]:
             log.warning("%s: tells of a selection of %s, which it does not own", host, ", ".join(strange))
@@ -207,7 +211,7 @@ class Selections:
 
     def _emit_selection(self, local: _Local, *, boot: str) -> None:
         done = local.done
-        switches: dict[str, Json] = {}
+        switches: dict[str, dict[str, Any]] = {}
         for name, one in done.switches.items():
             lease = self._delegations.get(name)
             switches[name] = {
@@ -216,41 +220,41 @@ class Selections:
                 "epoch_in_force": None if lease is None else lease.epoch,
             }
         self._emit(
-            "host.selection",
-            host=local.host,
-            boot=boot,
-            selection=done.selection,
-            outcome=done.outcome,
-            why=done.why,
-            seconds=(done.answered_ns - done.requested_ns) / 1e9,
-            requested_ns=local.requested_ns,
-            answered_ns=local.answered_ns,
-            error_ns=local.error_ns,
-            switches=switches,
-            ports=msgspec.to_builtins(done.ports),
+            HostSelection(
+                host=local.host,
+                boot=boot,
+                selection=done.selection,
+                outcome=done.outcome,
+                why=done.why,
+                seconds=(done.answered_ns - done.requested_ns) / 1e9,
+                requested_ns=local.requested_ns,
+                answered_ns=local.answered_ns,
+                error_ns=local.error_ns,
+                switches=switches,
+                ports=msgspec.to_builtins(done.ports),
+            )
         )
 
     def _emit_reconfiguration(self, local: _Local) -> None:
         done = local.done
         routed = self._links(local)
         started = self._started(local, routed)
-        commanded: list[dict[str, Json]] = [
-            {
-                "reconfiguration": done.selection,
-                "switch": name,
-                "commanded_ns": local.stamps[name]["commanded_ns"],
-                "acknowledged_ns": local.stamps[name]["acknowledged_ns"],
-                "commands": one.commands,
-                "window_s": None,
-                "error_ns": local.error_ns,
-                "source": f"host {local.host}",
-            }
+        commanded = [
+            ReconfigurationCommanded(
+                reconfiguration=done.selection,
+                switch=name,
+                commanded_ns=local.stamps[name]["commanded_ns"],
+                acknowledged_ns=local.stamps[name]["acknowledged_ns"],
+                commands=one.commands,
+                error_ns=local.error_ns,
+                source=f"host {local.host}",
+            )
             for name, one in done.switches.items()
             if one.commanded_ns is not None
         ]
-        self._emit("reconfiguration.started", **started)
-        for one in commanded:
-            self._emit("reconfiguration.commanded", **one)
+        self._emit(started)
+        for fact in commanded:
+            self._emit(fact)
         timeline = build_timeline(
             started=started,
             commanded=commanded,
@@ -258,11 +262,11 @@ class Selections:
             sampled={},
             switch_origins=self._origins,
         )
-        self._emit("timeline", source=LOCAL, host=local.host, **timeline.to_data())
+        self._emit(TimelineMade(source=LOCAL, host=local.host, **timeline.to_data()))
         self._emit_end(local)
 
     def _emit_unknown(self, local: _Local) -> None:
-        self._emit("reconfiguration.started", **self._started(local, self._links(local)))
+        self._emit(self._started(local, self._links(local)))
         self._emit_end(local)
 
     def _emit_end(self, local: _Local) -> None:
@@ -271,17 +275,18 @@ class Selections:
         why = "; ".join(filter(None, [done.why, local.remarks]))
         seconds = (done.answered_ns - done.requested_ns) / 1e9
         self._emit(
-            "reconfiguration.ended",
-            reconfiguration=done.selection,
-            run=None,
-            outcome=outcome,
-            why=why,
-            seconds=seconds,
-            source=LOCAL,
-            host=local.host,
+            ReconfigurationEnded(
+                reconfiguration=done.selection,
+                run=None,
+                outcome=outcome,
+                why=why,
+                seconds=seconds,
+                source=LOCAL,
+                host=local.host,
+            )
         )
 
-    def _started(self, local: _Local, routed: Iterable[RoutedLink]) -> dict[str, Json]:
+    def _started(self, local: _Local, routed: Iterable[RoutedLink]) -> ReconfigurationStarted:
         done = local.done
         moved = {
             name
@@ -292,19 +297,17 @@ class Selections:
             PlannedLink(routed=one, kept=not moved.intersection(used.switch for used in one.crossconnects))
             for one in routed
         ]
-        return {
-            "reconfiguration": done.selection,
-            "run": None,
-            "hash": "",
-            "what": local.what,
-            "sweep": {},
-            "settings": {},
-            "links": [link.summary() for link in links],
-            "moves": [{"switch": name, "remove": one.removed, "add": one.added} for name, one in done.switches.items()],
-            "source": LOCAL,
-            "host": local.host,
-            "epochs": dict(local.epochs),
-        }
+        return ReconfigurationStarted(
+            reconfiguration=done.selection,
+            run=None,
+            hash="",
+            what=local.what,
+            links=[link.summary() for link in links],
+            moves=[{"switch": name, "remove": one.removed, "add": one.added} for name, one in done.switches.items()],
+            source=LOCAL,
+            host=local.host,
+            epochs=dict(local.epochs),
+        )
 
     def _links(self, local: _Local) -> list[RoutedLink]:
         """The links of its ports in the state when it was answered.
@@ -331,7 +334,7 @@ class Selections:
                 state[name] = earlier[-1]
         return state
 
-    def _events_of(self, local: _Local, routed: Iterable[RoutedLink]) -> list[Mapping[str, Any]]:
+    def _events_of(self, local: _Local, routed: Iterable[RoutedLink]) -> list[HostEvent]:
         """The port events of this selection, none of the next one.
 
         A state that was down at the answer is followed to its first rise, and one that was up is not followed further:
@@ -341,12 +344,12 @@ class Selections:
         until_ns = min((local.answered_ns + round(GATHER_S * 1e9), *self._taken_away_ns(local, routed)))
         up: dict[tuple[str, str, str, InstantName], bool] = {}
         events = []
-        for event in sorted(self._events, key=lambda event: (event["latest_ns"], event["host"], event["seq"])):
-            if event["latest_ns"] < local.requested_ns - GRACE_NS or event["earliest_ns"] > until_ns:
+        for event in sorted(self._events, key=lambda event: (event.latest_ns, event.host, event.seq)):
+            if event.latest_ns < local.requested_ns - GRACE_NS or event.earliest_ns > until_ns:
                 continue
-            if (state := state_of(event)) is not None:
-                key = (event["host"], event["port"], event["source"], state[0])
-                if event["latest_ns"] >= local.answered_ns and up.get(key):
+            if event.port is not None and (state := state_of(event)) is not None:
+                key = (event.host, event.port, event.source, state[0])
+                if event.latest_ns >= local.answered_ns and up.get(key):
                     continue
                 up[key] = state[1]
             events.append(event)
@@ -359,10 +362,6 @@ class Selections:
                 there = move.carries is not None and used.crossconnect in move.carries
                 if move.commanded_ns is not None and move.commanded_ns > local.answered_ns and not there:
                     yield move.commanded_ns
-
-    def _emit(self, kind: str, **data: Json) -> None:
-        at_ns, wall_ns = self._clock.monotonic_ns(), self._clock.wall_ns()
-        self._sink(Document(kind=kind, at_ns=at_ns, wall_ns=wall_ns, data=data))
 
 
 def _words(one: SwitchSet) -> str:

@@ -7,16 +7,48 @@ import logging
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from hwd.model.kinds import KINDS
-from hwd.model.testbed import Testbed
-from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.documents import Document, Json, Sink
-from hwd_drivers.core.errors import ConfigError
-from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState
+import msgspec
 
-REPORTS: Final = frozenset({"up", "down", "read", "command", "power", "override", "restarted"})
-"""What an agent may report of a switch: the field `what` of its event."""
-STATE_REPORTS: Final = frozenset({"up", "down", "read"})
+from hwd.model.documents.hosts import HostBirth, HostDown, HostEvent
+from hwd.model.documents.switches import SwitchUnknown
+from hwd.model.testbed import Testbed
+from hwd_agents.wire import (
+    SwitchCommandData,
+    SwitchDownData,
+    SwitchOverrideData,
+    SwitchPowerData,
+    SwitchReadData,
+    SwitchRestartedData,
+    SwitchUpData,
+)
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.documents import Document, Sink
+from hwd_drivers.core.emitter import Emitter
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.values import Crossconnect, CrossconnectReading
+from hwd_drivers.devices.facts import (
+    CrossconnectReport,
+    SwitchCommand,
+    SwitchDown,
+    SwitchFact,
+    SwitchOverride,
+    SwitchPower,
+    SwitchRead,
+    SwitchRestarted,
+    SwitchUp,
+)
+
+_FACTS: Final[Mapping[type, type[SwitchFact]]] = {
+    SwitchUpData: SwitchUp,
+    SwitchDownData: SwitchDown,
+    SwitchReadData: SwitchRead,
+    SwitchCommandData: SwitchCommand,
+    SwitchPowerData: SwitchPower,
+    SwitchOverrideData: SwitchOverride,
+    SwitchRestartedData: SwitchRestarted,
+}
+"""The document that each report of an agent about its switch becomes."""
+STATE_REPORTS: Final = (SwitchUpData, SwitchDownData, SwitchReadData)
 """The reports that hold the state of a switch."""
 
 log = logging.getLogger(__name__)
@@ -32,12 +64,11 @@ class HostSwitches:
     host that does not own the switch, is ignored.
     """
 
-    TAKES: ClassVar = ("host.event", "host.birth", "host.down")
+    TAKES: ClassVar = (HostEvent, HostBirth, HostDown)
 
     def __init__(self, testbed: Testbed, *, clock: Clock, sink: Sink) -> None:
         self._owners = {name: one.owner for name, one in testbed.switches.items() if one.owner is not None}
-        self._clock = clock
-        self._sink = sink
+        self._send = Emitter(clock, sink)
         self._boots: dict[str, str] = {}
         self._answered_ns: dict[str, int] = {}
         self._carried: dict[str, tuple[CrossconnectReading, ...]] = {}
@@ -47,19 +78,16 @@ class HostSwitches:
         return dict(self._carried)
 
     def __call__(self, document: Document) -> None:
-        data = document.data
-        match document.kind:
-            case "host.birth":
-                if self._boots.get(str(data["host"])) != data["boot"]:
-                    self._answered_ns.pop(str(data["host"]), None)  # the new boot may have another clock
-                self._boots[str(data["host"])] = str(data["boot"])
-            case "host.down":
-                self._lose(str(data["host"]), str(data["cause"]))
-            case "host.event" if data["type"] == "switch" and isinstance(data["data"], Mapping):
-                host, agent_ns = str(data["host"]), data["agent_ns"]
-                if data["boot"] == self._boots.get(host):
-                    old = isinstance(agent_ns, int) and agent_ns < self._answered_ns.get(host, agent_ns)
-                    self._take(host, data["data"], old=old)
+        match document.fact:
+            case HostBirth(host=host, boot=boot):
+                if self._boots.get(host) != boot:
+                    self._answered_ns.pop(host, None)  # the new boot may have another clock
+                self._boots[host] = boot
+            case HostDown(host=host, cause=cause):
+                self._lose(host, cause)
+            case HostEvent(host=host, boot=boot, type="switch") as event if boot == self._boots.get(host):
+                old = event.agent_ns < self._answered_ns.get(host, event.agent_ns)
+                self._take(host, event.data, old=old)
 
     def take_answer(self, host: str, switches: Mapping[str, Any], at_ns: int) -> None:
         """Take the state of a host's switches from an answer of its agent at `at_ns` of that agent's clock."""
@@ -68,51 +96,40 @@ class HostSwitches:
             if self._owners.get(name) != host:
                 continue
             if not note["up"]:
-                self._emit("switch.down", host, {"switch": name, "cause": note["cause"]})
+                self._emit(SwitchDown(switch=name, cause=note["cause"], host=host))
                 continue
             identity = {key: note[key] for key in ("vendor", "model", "serial", "firmware")}
-            self._emit("switch.up", host, {"switch": name, **identity, "down_s": 0.0})
-            read = {"crossconnects": note["crossconnects"] or [], "added": [], "removed": [], "ours": True}
-            self._emit("switch.read", host, {"switch": name, **read})
+            self._emit(SwitchUp(switch=name, **identity, down_s=0.0, host=host))
+            read = msgspec.convert(note["crossconnects"] or [], list[CrossconnectReport])
+            self._emit(SwitchRead(switch=name, crossconnects=read, added=[], removed=[], ours=True, host=host))
 
-    def _take(self, host: str, report: Mapping[str, Json], *, old: bool) -> None:
-        kind, name = f"switch.{report.get('what')}", report.get("switch")
-        if report.get("what") not in REPORTS or not isinstance(name, str) or self._owners.get(name) != host:
-            log.debug("%s: tells %s of %s, which is not its own to tell", host, kind, name)
+    def _take(self, host: str, report: object, *, old: bool) -> None:
+        if (fact := _FACTS.get(type(report))) is None:
+            log.debug("%s: a report of a switch that cannot be read: %s", host, report)
             return
-        if old and report["what"] in STATE_REPORTS:
+        data = msgspec.to_builtins(report)
+        if self._owners.get(data["switch"]) != host:
+            log.debug("%s: tells %s of %s, which is not its own to tell", host, fact.KIND, data["switch"])
             return
-        data = {key: value for key, value in report.items() if key != "what"}
-        if not KINDS[kind] <= data.keys():
-            log.debug("%s: %s of %s lacks fields", host, kind, name)
-            return
-        self._emit(kind, host, data)
+        if not (old and isinstance(report, STATE_REPORTS)):
+            self._emit(msgspec.convert({**data, "host": host}, fact))
 
-    def _emit(self, kind: str, host: str, data: dict[str, Json]) -> None:
-        name = str(data["switch"])
-        match kind:
-            case "switch.read":
+    def _emit(self, fact: SwitchFact) -> None:
+        match fact:
+            case SwitchRead(switch=name, crossconnects=crossconnects):
                 try:
-                    self._carried[name] = _readings(data["crossconnects"])
-                except (ConfigError, ValueError, KeyError, TypeError) as error:
-                    log.warning("%s: what host %s tells of it makes no sense: %s", name, host, error)
+                    self._carried[name] = tuple(
+                        CrossconnectReading(crossconnect=Crossconnect.parse(one.id), state=one.state)
+                        for one in crossconnects
+                    )
+                except ConfigError as error:
+                    log.warning("%s: what its host tells of it makes no sense: %s", name, error)
                     return
-            case "switch.down" | "switch.unknown":
+            case SwitchDown(switch=name) | SwitchUnknown(switch=name):
                 self._carried.pop(name, None)
-        at_ns, wall_ns = self._clock.monotonic_ns(), self._clock.wall_ns()
-        self._sink(Document(kind=kind, at_ns=at_ns, wall_ns=wall_ns, data={**data, "host": host}))
+        self._send(fact)
 
     def _lose(self, host: str, cause: str) -> None:
         for name, owner in self._owners.items():
             if owner == host:
-                self._emit("switch.unknown", host, {"switch": name, "cause": f"host {host} is away: {cause}"})
-
-
-def _readings(crossconnects: Json) -> tuple[CrossconnectReading, ...]:
-    if not isinstance(crossconnects, list | tuple):
-        raise TypeError(f"{crossconnects!r} is no list of crossconnects")
-    return tuple(
-        CrossconnectReading(crossconnect=Crossconnect.parse(str(one["id"])), state=CrossconnectState(str(one["state"])))
-        for one in crossconnects
-        if isinstance(one, Mapping)
-    )
+                self._emit(SwitchUnknown(switch=name, cause=f"host {host} is away: {cause}", host=host))

@@ -21,6 +21,7 @@ from hwd.client import Client
 from hwd.client.run_follower import state_in
 from hwd.config.run_files.places import daemon_of, rack_of, records_path
 from hwd.config.shipped import shipped
+from hwd.model.documents.runs import RunStep
 from hwd.report import RunReport, html, stage_table, stage_text, waterfall
 from hwd.report.figures.waterfall import typical
 from hwd_drivers.core.errors import FailedError, LinkError
@@ -148,9 +149,9 @@ def _follow(hwd: Client, started: dict[str, Any], output: Output) -> None:
             if status is not None and status.state.ended:
                 output.note(f"demo: run {status.state}{': ' if status.why else ''}{status.why}")
                 return
-            data = event.document.data if event.document is not None else {}
-            if data.get("run") == run and data.get("state") == "started":
-                output.note(f"demo: step {data['step']} of {data['total']}: {data['what']}")
+            match event.document and event.document.fact:
+                case RunStep(run=this, state="started") as step if this == run:
+                    output.note(f"demo: step {step.step} of {step.total}: {step.what}")
 
 
 def _load(data: Path, run: str) -> tuple[RunReport, ...]:

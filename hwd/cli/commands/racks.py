@@ -83,11 +83,11 @@ def check(
 
 
 def schema(
-    kind: Annotated[str, typer.Argument(metavar="testbed|playbook|scenario", help="What kind of file.")],
+    kind: Annotated[str, typer.Argument(metavar="testbed|playbook|scenario|document|message", help="Of what.")],
     json: Json = False,
 ) -> None:
-    """Print the JSON Schema of testbed, playbook or scenario files, for editors. Rules over a whole file are only
-    checked by `hwd check`.
+    """Print the JSON Schema of testbed, playbook or scenario files, for editors, or of documents or MQTT messages,
+    for programs. Rules over a whole file are only checked by `hwd check`.
     """
     from hwd.config.json_schema import SCHEMAS, json_schema
     from hwd.config.yaml.file_problem import nearest

@@ -14,8 +14,6 @@ from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ConfigError
 
 SHOWN_STAGES = ("control", "optical", "firmware", "carrier", "rdma", "ready", "turnaround")
-NAMED = {"switch.overrun": ("lost",), "switch.override": ("ends",), "switch.restarted": ("lost",)}
-"""Lists that belong into the line of an event."""
 SHOWN_ENDS = 6
 """Names in one line; all of them are in the JSON."""
 CARRIER = {True: "up", False: "down", None: "unknown"}
@@ -82,7 +80,8 @@ def status(url: Url = None, json: Json = False) -> None:
 def run_line(run: dict[str, Any]) -> str:
     """`run k3v9 (smoke): 2 of 5 steps, wait until ready (waiting), about 40 s to go`."""
     stage = f" ({run['stage']})" if run["stage"] else ""
-    what = pause_reason(run) or f"{run['what'] or 'about to begin'}{stage}"
+    reason = pause_reason(run["run"], run["state"], waits_for=run["waits_for"], by=run["by"])
+    what = reason or f"{run['what'] or 'about to begin'}{stage}"
     left = f", about {seconds(run['expected_s'])} to go" if run["expected_s"] else ""
     return f"run {run['run']} ({run['playbook']}): {run['done']} of {plural(run['total'], 'step')}, {what}{left}"
 
@@ -134,22 +133,25 @@ def _check_kinds(kinds: Sequence[str]) -> None:
 def show(output: Output, document: Document, id: str) -> None:
     """One event: a line, and under a timeline a table of its links."""
     if output.json:
-        output.line(
-            {
-                "id": id,
-                "kind": document.kind,
-                "at_ns": document.at_ns,
-                "wall_ns": document.wall_ns,
-                "data": document.data,
-            }
-        )
+        output.line({"id": id, **document.to_data()})
         return
+    from hwd.model.documents.reconfigurations import TimelineMade
+    from hwd.model.documents.switches import SwitchOverrun
+    from hwd_drivers.devices.facts import SwitchOverride, SwitchRestarted
+
     at = datetime.fromtimestamp(document.wall_ns / 1e9, UTC).astimezone()
-    data: dict[str, Any] = dict(document.data)
-    named = [f" {key}={','.join(data[key])}" for key in NAMED.get(document.kind, ())]
-    output.say(f"{at:%H:%M:%S}.{at.microsecond // 1000:03d} {document.kind} {words(document.data)}{''.join(named)}")
-    if document.kind == "timeline":
-        show_timeline(output, dict(document.data))
+    data = document.fact.to_data()
+    line = f"{at:%H:%M:%S}.{at.microsecond // 1000:03d} {document.kind} {words(data)}"
+    match document.fact:
+        case SwitchOverrun(lost=lost) | SwitchRestarted(lost=lost):
+            output.say(f"{line} lost={','.join(lost)}")
+        case SwitchOverride(ends=ends):
+            output.say(f"{line} ends={','.join(ends)}")
+        case TimelineMade():
+            output.say(line)
+            show_timeline(output, data)
+        case _:
+            output.say(line)
 
 
 def show_timeline(output: Output, timeline: dict[str, Any]) -> None:

@@ -5,29 +5,21 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
+from hwd.model.kinds import read_document
 from hwd.records import Run
 from hwd.report.run_report import run_of
 from hwd_drivers.core.documents import Document
-from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.errors import ConfigError, ProtocolError
 
 RUN_KIND = "run"
 """Kind of the first line; it is not a kind of documents."""
 
 
 def jsonl(run: Run, documents: Iterable[Document], to: BinaryIO) -> None:
-    """Write the whole run: nothing is omitted or changed."""
+    """Write the whole run. A document of another version that this one can read has the fields of this version."""
     to.write(_line({"kind": RUN_KIND, "run": dataclasses.asdict(run)}))
     for document in documents:
-        to.write(
-            _line(
-                {
-                    "kind": document.kind,
-                    "at_ns": document.at_ns,
-                    "wall_ns": document.wall_ns,
-                    "data": document.data,
-                }
-            )
-        )
+        to.write(_line(document.to_data()))
 
 
 def _line(value: object) -> bytes:
@@ -58,6 +50,6 @@ def _read(number: int, line: str | bytes) -> dict[str, Any]:
 
 def _document(number: int, value: dict[str, Any]) -> Document:
     try:
-        return Document(kind=value["kind"], at_ns=value["at_ns"], wall_ns=value["wall_ns"], data=value["data"])
-    except KeyError as error:
-        raise ConfigError(f"line {number}: is no document: it lacks {error}") from error
+        return read_document(value)
+    except ProtocolError as error:
+        raise ConfigError(f"line {number}: {error}") from error

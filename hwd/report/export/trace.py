@@ -6,13 +6,18 @@ import heapq
 from collections.abc import Iterable, Mapping
 from typing import Any, BinaryIO
 
+from hwd.model.documents.hosts import ClockAligned, HostEvent
+from hwd.model.documents.reconfigurations import ReconfigurationFact
+from hwd.model.documents.runs import RunStep
 from hwd.model.instant import Instant, InstantName, Knowledge
+from hwd.model.run import RunStatus
 from hwd.records import Run
 from hwd.report.export.tracks import Notes, Tracks, id_of
 from hwd.report.figures.bars import bars
 from hwd.report.reconfigurations import Reassembly, RecordedReconfiguration
 from hwd.timeline import EndTimeline, LinkTimeline, SwitchCommand, Timeline
 from hwd_drivers.core.documents import Document
+from hwd_drivers.devices.facts import SwitchPower, SwitchRead
 
 SLACK_NS = 1_000_000_000
 """How much earlier than the beginning of its reconfiguration an instant can be: by the bounds of its clock."""
@@ -20,9 +25,7 @@ STEPPED_NS = 1_000_000
 """A larger change of the wall clock is a step, a smaller one is slewing."""
 _NS_IN_S = 1e9
 _STEPS, _RECONFIGURATIONS, _SWITCHES, _HOSTS = range(4)
-_DRAWN_APART = frozenset(
-    {"run.step", "run.state", "host.event", "switch.power", "switch.read", "clock.aligned", "timeline"}
-)
+_DRAWN_APART = (RunStep, RunStatus, HostEvent, SwitchPower, SwitchRead, ClockAligned, ReconfigurationFact)
 
 
 def perfetto(run: Run, documents: Iterable[Document], to: BinaryIO) -> None:
@@ -85,21 +88,17 @@ class _Story:
         self._tracks.close()
 
     def _take(self, document: Document) -> None:
-        data: Mapping[str, Any] = document.data
-        match document.kind:
-            case "run.step":
-                self._step(document.at_ns, data)
-            case "switch.power":
-                self._powers(document.at_ns, data)
-        if document.kind not in _DRAWN_APART and not document.kind.startswith("reconfiguration."):
+        fact = document.fact
+        match fact:
+            case RunStep():
+                self._step(document.at_ns, fact)
+            case SwitchPower():
+                self._powers(document.at_ns, fact)
+            case ReconfigurationFact(reconfiguration=id) if id not in self._lane_of:
+                self._lane_of[id] = self._reconfigurations.take()
+        if not isinstance(fact, _DRAWN_APART):
+            data = fact.to_data()
             self._tracks.instant(self._place(data), document.kind, document.at_ns, data)
-        id = data.get("reconfiguration")
-        if (
-            isinstance(id, str)
-            and document.kind.startswith(("reconfiguration.", "timeline"))
-            and id not in self._lane_of
-        ):
-            self._lane_of[id] = self._reconfigurations.take()
         if (one := self._reassembly.take(document)) is not None:
             self._reconfigured(one)
 
@@ -110,24 +109,24 @@ class _Story:
                 return self._tracks.track(f"{key} {name}", rank=rank)
         return self._tracks.track("documents", rank=_STEPS)
 
-    def _step(self, at_ns: int, data: Mapping[str, Any]) -> None:
-        key = f"{data.get('branch') or ''}{data['step']}"
-        if data["state"] == "started":
+    def _step(self, at_ns: int, step: RunStep) -> None:
+        key = f"{step.branch or ''}{step.step}"
+        if step.state == "started":
             lane = self._step_lanes[key] = self._steps.take()
-            notes = {"step": key, "total": data.get("total"), "expected_s": data.get("expected_s")}
-            self._tracks.begin(self._steps.track(lane), data["what"], at_ns, notes)
+            notes = {"step": key, "total": step.total, "expected_s": step.expected_s}
+            self._tracks.begin(self._steps.track(lane), step.what, at_ns, notes)
         elif (started := self._step_lanes.pop(key, None)) is not None:
-            if data["state"] != "done":
-                self._tracks.instant(self._steps.track(started), f"step {data['state']}", at_ns, {"step": key})
+            if step.state != "done":
+                self._tracks.instant(self._steps.track(started), f"step {step.state}", at_ns, {"step": key})
             self._tracks.end(self._steps.track(started), at_ns)
             self._steps.give(started)
 
-    def _powers(self, at_ns: int, data: Mapping[str, Any]) -> None:
+    def _powers(self, at_ns: int, power: SwitchPower) -> None:
         """A counter has no absent value: while there is no light it keeps its last value, and a parallel track says
         that it is dark. A port that never had light has none.
         """
-        switch = data["switch"]
-        for end, power_dbm in data["power_dbm"].items():
+        switch = power.switch
+        for end, power_dbm in power.power_dbm.items():
             place = (switch, end)
             if power_dbm is not None:
                 self._lit.add(place)

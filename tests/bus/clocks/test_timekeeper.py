@@ -8,6 +8,8 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+import msgspec
+
 from hwd.bus.allowance import Allowance
 from hwd.bus.clocks.clock_udp import ClockUdp
 from hwd.bus.clocks.timekeeper import Timekeeper
@@ -17,6 +19,7 @@ from hwd.timeline.clock_step import ClockStep
 from hwd_agents.wire import Birth, ClockNote, ClockReply, ClockRequest, Inventory, Reply
 from hwd_agents.wire import ClockUdp as Place
 from hwd_drivers.core.clock import ShiftedClock
+from hwd_drivers.core.documents import Fact
 from hwd_drivers.core.ids import SeededIds
 from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
 
@@ -34,13 +37,13 @@ class Scene:
         self.loop = loop
         self.clock = VirtualClock(loop, wall_start_ns=0)
         self.agent = ShiftedClock(self.clock, offset_s=5, drift_ppm=50)
-        self.told: list[tuple[str, dict[str, Any]]] = []
+        self.told: list[Fact] = []
         self.alignment: Alignment | None = None
         self.there_s: Callable[[], float | None] = lambda: 100e-6
         self.back_s: Callable[[], float | None] = lambda: 100e-6
         self.host = HostAgent(
             "h0",
-            lambda kind, **data: self.told.append((kind, data)),
+            self.told.append,
             lambda cause: None,
             Allowance("h0", lambda limit, detail: None),
         )
@@ -51,7 +54,7 @@ class Scene:
             is_up=lambda: True,
             send=self._send,
             aligned=self._aligned,
-            emit=lambda kind, **data: self.told.append((kind, data)),
+            emit=self.told.append,
             udp=None if place is None else udp,
         )
         birth = Birth(
@@ -72,7 +75,7 @@ class Scene:
         self.host.alive(0.0)
 
     def of(self, kind: str) -> list[dict[str, Any]]:
-        return [data for each, data in self.told if each == kind]
+        return [fact.to_data() for fact in self.told if fact.document_kind == kind]
 
     def error(self) -> tuple[int, int]:
         """How far what is said of now is from the truth, and what the bound is."""
@@ -152,7 +155,7 @@ def test_a_clock_that_steps_an_hour_is_found_marked_and_aligned_anew() -> None:
         scene.agent.step_to(3600)
         await asyncio.sleep(10)
         (data,) = scene.of("clock.stepped")
-        step = ClockStep.from_data(data)
+        step = msgspec.convert(data, ClockStep)
         assert (data["host"], data["boot"]) == ("h0", BOOT)
         assert abs(step.by_ns - 3600 * S) <= step.error_ns <= MS
         assert step.earliest_ns <= stepped_ns <= step.latest_ns <= stepped_ns + 4 * S
@@ -170,7 +173,7 @@ def test_a_machine_that_stood_still_is_a_step_back() -> None:
         await asyncio.sleep(4)
         (data,) = scene.of("clock.stepped")
         assert abs(data["by_ns"] + 50 * MS) <= data["error_ns"]
-        assert str(ClockStep.from_data(data)).startswith("its clock was stepped by -0.0")
+        assert str(msgspec.convert(data, ClockStep)).startswith("its clock was stepped by -0.0")
 
     play(body)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hwd.bus.gateway import Gateway
 from hwd.bus.host_settings.run_settings import AGAIN_S, HOLD_S, RENEW_S, HostSettings
 from hwd.model.action import Action
-from hwd.model.kinds import check
+from hwd.model.kinds import read_document
 from hwd.model.testbed import NicPortId, Setting, Testbed
 from hwd.ports.claim import Claim, holder_of
 from hwd.ports.ledger import Asker, Ledger
@@ -153,7 +153,11 @@ class Lab:
         return [] if birth is None else [held.run for held in birth.settings]
 
     def put_back(self) -> list[tuple[Json, Json]]:
-        return [(one.data["port"], one.data["after"]) for one in self.documents if one.kind == "run.host"]
+        return [
+            (one.fact.to_data()["port"], one.fact.to_data()["after"])
+            for one in self.documents
+            if one.kind == "run.host"
+        ]
 
     async def close(self) -> None:
         for life in self.lives.values():
@@ -173,8 +177,8 @@ class Lab:
         self._told.set()
 
     def _take(self, document: Document) -> None:
-        check(document)
-        if document.kind in HostSettings.TAKES:
+        assert read_document(document.to_data()) == document
+        if isinstance(document.fact, HostSettings.TAKES):
             self.settings(document)
         self.documents.append(document)
         self._told.set()
@@ -204,13 +208,13 @@ def test_run_sets_and_puts_back() -> None:
         await lab.until(lambda: lab.held("h0") == lab.held("h1") == ["r1"])
         held = {"run": "r1", "port": "eth0", "setting": "mtu", "value": 4200, "before": 1500}
         assert lab.gateway.hosts()["h0"].to_data()["settings"] == [held]
-        assert [one.data["settings"] for one in lab.documents if one.kind == "host.birth"][-1] == [held]
+        assert [one.fact.to_data()["settings"] for one in lab.documents if one.kind == "host.birth"][-1] == [held]
         await asyncio.sleep(60)
         assert [lab.mtu(host) for host in HOSTS] == [4200, 4200], "it is under way"
         await lab.settings.put_back("r1")
         assert [lab.mtu(host) for host in HOSTS] == [1500, 1500]
         assert sorted(lab.put_back()) == [("h0.eth0", 1500), ("h1.eth0", 1500)]
-        told = [one.data["seconds"] for one in lab.documents if one.kind == "run.host"]
+        told = [one.fact.to_data()["seconds"] for one in lab.documents if one.kind == "run.host"]
         assert all(isinstance(seconds, float) and 0 < seconds < 20 for seconds in told)
         await lab.until(lambda: not lab.held("h0") and not lab.held("h1"))
 
@@ -242,7 +246,7 @@ def test_agent_puts_back_by_itself_what_a_dead_daemon_does_not_hold_any_more() -
         lab.start_daemon()
         await lab.until_aligned()
         await lab.until(lambda: [one for one in lab.documents if one.kind == "host.event"])
-        (told,) = [one.data for one in lab.documents if one.kind == "host.event"]
+        (told,) = [one.fact.to_data() for one in lab.documents if one.kind == "host.event"]
         assert (told["type"], told["data"]) == ("put-back", {"run": "r1", "setting": "mtu", "state": 1500})
         assert (lab.held("h0"), lab.held_ports()) == ([], [])
 
@@ -273,7 +277,7 @@ def test_run_whose_host_was_cut_off_for_too_long_is_told_that_its_setting_is_gon
         await asyncio.sleep(HOLD_S + 10)
         lab.broker.start()
         await lab.until(lambda: [one for one in lab.documents if one.kind == "run.note"])
-        (note,) = [one.data for one in lab.documents if one.kind == "run.note"]
+        (note,) = [one.fact.to_data() for one in lab.documents if one.kind == "run.note"]
         assert note["run"] == "r1"
         assert str(note["text"]).startswith("h0: its agent has put back h0.eth0 mtu of this run by itself")
         assert (lab.mtu("h0"), lab.put_back()) == (1500, [("h0.eth0", 1500)])
@@ -292,7 +296,7 @@ def test_run_whose_host_was_started_anew_is_told_once_that_its_setting_is_gone()
         lab.hosts["h0"].states["eth0", "mtu", ""] = 1500  # a kernel that starts knows nothing of before
         lab.start_agent("h0")
         await asyncio.sleep(HOLD_S)
-        (note,) = [one.data for one in lab.documents if one.kind == "run.note"]
+        (note,) = [one.fact.to_data() for one in lab.documents if one.kind == "run.note"]
         assert note["run"] == "r1"
         assert str(note["text"]).startswith("h0: nothing of what this run set stands there any more")
         await lab.settings.put_back("r1")
@@ -558,7 +562,7 @@ def test_kicked_hold_frees_the_port_and_it_is_put_back_when_nobody_has_it() -> N
         assert lab.settings.kick("settings-r2-h0") is None
         kicked = lab.settings.kick("settings-r1-h0")
         assert kicked is not None
-        told = [one.data for one in lab.documents if one.kind == "lease.released"]
+        told = [one.fact.to_data() for one in lab.documents if one.kind == "lease.released"]
         assert [(one["lease"], one["ports"], one["why"]) for one in told] == [("settings-r1-h0", ["h0.eth0"], "kicked")]
         assert (kicked.run, sorted(kicked.ports), lab.held_ports()) == ("r1", ["h0.eth0"], [])
         theirs = await lab.leases.take(holder="ada", ports=["h0.eth0"], for_s=600)

@@ -5,8 +5,9 @@ from typing import Any
 
 from hwd.bus.host_switches.switch_documents import HostSwitches
 from hwd.daemon.installed_drivers import load
+from hwd.model.documents.hosts import HostBirth, HostEvent
 from hwd_drivers.core.clock import SystemClock
-from hwd_drivers.core.documents import Document
+from hwd_drivers.core.documents import Document, Fact
 
 TESTBED = """
 testbed: one
@@ -30,13 +31,33 @@ class Reports:
         self.documents: list[Document] = []
         self.switches = HostSwitches(load(path).require(), clock=self.clock, sink=self.documents.append)
 
-    def say(self, kind: str, **data: Any) -> None:
-        self.switches(Document(kind=kind, at_ns=0, wall_ns=0, data={"host": "h0", **data}))
+    def birth(self) -> None:
+        self._say(HostBirth(host="h0", boot="b1", version="0", ports={}))
+
+    def event(self, agent_ns: int, data: dict[str, Any]) -> None:
+        event = HostEvent(
+            host="h0",
+            boot="b1",
+            seq=1,
+            type="switch",
+            port=None,
+            earliest_ns=0,
+            latest_ns=0,
+            best_ns=0,
+            agent_ns=agent_ns,
+            origin="twin",
+            source="switches",
+            data=data,
+        )
+        self._say(event)
+
+    def _say(self, fact: Fact) -> None:
+        self.switches(Document(at_ns=0, wall_ns=0, fact=fact))
 
     def read(self, agent_ns: int, crossconnect: str) -> None:
         read = {"what": "read", "switch": "tx0", "crossconnects": [{"id": crossconnect, "state": "unstated"}]}
         data = {**read, "added": [], "removed": [], "ours": True}
-        self.say("host.event", type="switch", boot="b1", agent_ns=agent_ns, data=data)
+        self.event(agent_ns, data)
 
     def answer(self, at_ns: int, crossconnect: str) -> None:
         note = {"up": True, "vendor": "v", "model": "m", "serial": "s", "firmware": "f"}
@@ -51,7 +72,7 @@ class Reports:
 
 def test_what_lay_in_the_spool_does_not_undo_what_the_agent_has_answered_since(tmp_path: Path) -> None:
     reports = Reports(tmp_path)
-    reports.say("host.birth", boot="b1")
+    reports.birth()
     reports.answer(1_000, "in-3")
     reports.read(500, "in-2")  # set while the daemon was away
     assert reports.carried == ["in-3"]
@@ -61,9 +82,9 @@ def test_what_lay_in_the_spool_does_not_undo_what_the_agent_has_answered_since(t
 
 def test_a_command_that_lay_in_the_spool_is_emitted_all_the_same(tmp_path: Path) -> None:
     reports = Reports(tmp_path)
-    reports.say("host.birth", boot="b1")
+    reports.birth()
     reports.answer(1_000, "in-3")
     command = {"verb": "change", "outcome": "done", "seconds": 0.01, "code": "", "text": ""}
     data = {"what": "command", "switch": "tx0", **command}
-    reports.say("host.event", type="switch", boot="b1", agent_ns=500, data=data)
+    reports.event(500, data)
     assert [one.kind for one in reports.documents][-1] == "switch.command"

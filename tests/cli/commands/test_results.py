@@ -17,9 +17,12 @@ import pytest
 
 from hwd.cli.output import size
 from hwd.config.run_files.places import records_path
+from hwd.model.documents.daemon import DaemonRecovered
+from hwd.model.documents.runs import RunStep
+from hwd.model.kinds import read_fact
 from hwd.records import Records, RunOutcome
 from hwd.report.export import read_jsonl
-from hwd_drivers.core.documents import Document, Json
+from hwd_drivers.core.documents import Document
 from hwd_drivers.core.offload import InlineOffload
 
 RECORDED = Path(__file__).parents[2] / "report" / "export" / "run.jsonl"
@@ -41,8 +44,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
             documents = list(found)
         for id in (FIRST, SECOND):
             own = [
-                dataclasses.replace(one, data={**one.data, "run": id}) if "run" in one.data else one
+                dataclasses.replace(one, fact=read_fact(one.kind, {**data, "run": id})) if "run" in data else one
                 for one in documents
+                if (data := one.fact.to_data())
             ]
             await records.start_run(dataclasses.replace(run, id=id))
             await records.add_documents(own, run=id)
@@ -282,12 +286,9 @@ def test_crashed_run_says_which_step_did_not_end_and_that_its_switches_were_brou
             run, _ = read_jsonl(lines)
         crashed = dataclasses.replace(run, id=FIRST, outcome=RunOutcome.CRASHED, safe_state=None)
         await records.start_run(crashed)
-        step: dict[str, Json] = {"run": FIRST, "step": 1, "what": "apply ring", "state": "started"}
-        back: dict[str, Json] = {"run": FIRST, "reconfiguration": "r1", "outcome": "rolled-back", "why": ""}
-        documents = [
-            Document(kind=kind, at_ns=1, wall_ns=1_700_000_000_000_000_000, data=told)
-            for kind, told in (("run.step", step), ("daemon.recovered", back))
-        ]
+        step = RunStep(run=FIRST, step=1, what="apply ring", state="started", done=0, total=1, expected_s=None)
+        back = DaemonRecovered(run=FIRST, reconfiguration="r1", outcome="rolled-back", why="")
+        documents = [Document(at_ns=1, wall_ns=1_700_000_000_000_000_000, fact=fact) for fact in (step, back)]
         await records.add_documents(documents, run=FIRST)
         records.close()
 

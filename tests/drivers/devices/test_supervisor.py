@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hwd.model.kinds import check
+from hwd.model.kinds import read_document
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import DeadlineError, DeviceError, LinkError, ProtocolError, RefusedError, StartingError
 from hwd_drivers.core.ids import Draws
@@ -88,10 +88,10 @@ class World:
             await asyncio.wait((self.running,))
         await self.twin.close()
         for document in self.documents:
-            check(document)
+            assert read_document(document.to_data()) == document
 
     def told(self, kind: str) -> list[dict[str, Any]]:
-        return [dict(document.data) for document in self.documents if document.kind == kind]
+        return [document.fact.to_data() for document in self.documents if document.kind == kind]
 
     async def read(self) -> list[str]:
         readings = await self.supervisor.read()

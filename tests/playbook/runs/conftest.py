@@ -1,15 +1,19 @@
 """Two hosts on one switch and two on another, with a daemon that queues runs, in virtual time."""
 
+import json
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from hwd.daemon.installed_drivers import load
 from hwd.sim.world import DAEMON, World
 from hwd.web.service import Service
+from hwd_drivers.core.documents import Fact
 from hwd_drivers.twins.virtual_time import run_virtual
+
+from ..conftest import of_type
 
 TESTBED = """\
 testbed: two
@@ -29,6 +33,7 @@ fibres:
   - h3.eth0 <-> ocs2.3
 """
 FIRST, SECOND = "'ocs1:1A-3B,3A-1B'", "'ocs2:1A-3B,3A-1B'"
+F = TypeVar("F", bound=Fact)
 
 
 class Lab:
@@ -53,15 +58,16 @@ class Lab:
         return str((await self.in_daemon(starting))["run"])
 
     async def state(self, run: str) -> dict[str, Any]:
-        return dict(await self.in_daemon(self.service.run_state(run)))
+        """As it goes over HTTP."""
+        state: dict[str, Any] = json.loads(json.dumps(await self.in_daemon(self.service.run_state(run))))
+        return state
 
     async def ended(self, run: str) -> dict[str, Any]:
         await self.in_daemon(self.service.wait_run(run))
         return await self.state(run)
 
-    def emitted(self, kind: str, **fields: Any) -> list[dict[str, Any]]:
-        found = (dict(one.data) for one in self.world.documents if one.kind == kind)
-        return [data for data in found if fields.items() <= data.items()]
+    def emitted(self, fact: type[F], **fields: Any) -> list[F]:
+        return of_type(self.world.documents, fact, **fields)
 
     async def next_life(self) -> None:
         """The daemon dies without a last word, and another starts."""

@@ -1,14 +1,14 @@
 """The state of runs, from the documents of their runners and reconfigurations."""
 
-import dataclasses
-from typing import Any
-
 import pytest
+from msgspec.structs import replace
 
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
+from hwd.model.documents.runs import RunStep
+from hwd.model.kinds import UnreadFact, read_fact
 from hwd.model.run import RunState, RunStatus
 from hwd.playbook.board import ENDED_KEPT, Board
-from hwd_drivers.core.documents import Document
-from hwd_drivers.core.errors import ProtocolError
+from hwd_drivers.core.documents import Document, Fact
 
 RUN = RunStatus(run="k3v9", playbook="smoke", state=RunState.RUNNING, steps=3, queued_wall_ns=1, started_wall_ns=2)
 
@@ -32,31 +32,31 @@ def board(told: list[RunStatus], paused: dict[str, str]) -> Board:
     return made
 
 
-def hear(board: Board, kind: str, **data: Any) -> None:
-    board(Document(kind=kind, at_ns=0, wall_ns=0, data={"run": "k3v9", "branch": "", **data}))
+def hear(board: Board, fact: Fact) -> None:
+    board(Document(at_ns=0, wall_ns=0, fact=fact))
 
 
-def step(board: Board, number: int, state: str, **data: Any) -> None:
+def step(board: Board, number: int, state: str, *, run: str = "k3v9", expected_s: float = 40.0) -> None:
     done = number - (state != "done")
-    fields = {"step": number, "what": f"do {number}", "state": state, "done": done, "total": 3, "expected_s": 40.0}
-    hear(board, "run.step", **{**fields, **data})
+    what = f"do {number}"
+    hear(board, RunStep(run=run, step=number, what=what, state=state, done=done, total=3, expected_s=expected_s))
 
 
 def test_state_follows_steps_and_stages(board: Board, told: list[RunStatus]) -> None:
     step(board, 1, "started")
     for state in ("planned", "journaled", "driving", "read-back", "driven", "waiting"):
-        hear(board, "reconfiguration.state", reconfiguration="r1", state=state)
+        hear(board, ReconfigurationState(reconfiguration="r1", state=state))
     assert [one.stage for one in told] == [None, "journaled", "driving", "read-back", "waiting"]
     assert str(told[-1]) == "run k3v9 running 1/3 do 1 (waiting), 40 s left"
-    hear(board, "reconfiguration.ended", reconfiguration="r1")
+    hear(board, ReconfigurationEnded(reconfiguration="r1", run="k3v9", outcome="confirmed", why="", seconds=1.0))
     step(board, 1, "done", expected_s=30.0)
     step(board, 2, "started", expected_s=30.0)
     assert [(one.step, one.stage, one.expected_s) for one in told[5:]] == [(1, None, 40.0), (2, None, 30.0)]
 
 
 def test_reconfigurations_of_others_change_nothing(board: Board, told: list[RunStatus]) -> None:
-    hear(board, "reconfiguration.state", reconfiguration="r2", state="driving")
-    hear(board, "run.step", run="other", step=1, state="started")
+    hear(board, ReconfigurationState(reconfiguration="r2", state="driving"))
+    step(board, 1, "started", run="other")
     assert told == []
 
 
@@ -102,7 +102,7 @@ def test_run_whose_last_step_is_done_is_not_paused_any_more(
 
 
 def test_only_the_last_that_ended_are_kept(board: Board) -> None:
-    ended = [dataclasses.replace(RUN, run=f"e{n}", state=RunState.SUCCEEDED) for n in range(ENDED_KEPT + 2)]
+    ended = [replace(RUN, run=f"e{n}", state=RunState.SUCCEEDED) for n in range(ENDED_KEPT + 2)]
     board.load(ended[:1])
     for status in ended[1:]:
         board.put(status)
@@ -112,16 +112,15 @@ def test_only_the_last_that_ended_are_kept(board: Board) -> None:
 
 
 def test_status_goes_through_json_whole() -> None:
-    status = dataclasses.replace(
+    status = replace(
         RUN, state=RunState.FAILED, fault_class="not ready in time", why="x", rolled_back=True, waits_for=("run a",)
     )
-    assert RunStatus.from_data({**status.to_data(), "of a newer hwd": 1}) == status
+    assert read_fact("run.state", {**status.to_data(), "of a newer hwd": 1}) == status
     assert str(status) == "run k3v9 failed (x), rolled back"
     for broken in ({}, {**status.to_data(), "state": "dancing"}):
-        with pytest.raises(ProtocolError, match="cannot read"):
-            RunStatus.from_data(broken)
+        assert isinstance(read_fact("run.state", broken), UnreadFact)
 
 
 def test_queued_run_says_for_what_it_waits() -> None:
-    status = dataclasses.replace(RUN, state=RunState.QUEUED, waits_for=("run a", "run b"))
+    status = replace(RUN, state=RunState.QUEUED, waits_for=("run a", "run b"))
     assert str(status) == "run k3v9 queued, waits for run a, run b"

@@ -10,6 +10,8 @@ import pytest
 from hwd.cli.run_steps import NOT_ENDED, steps_of, switches_left
 from hwd.client.document_list import document_of
 from hwd.daemon.daemon import RECALLED_MOST
+from hwd.model.documents.daemon import DaemonRecovered
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState, TimelineMade
 from hwd.reconfigure import journal_file
 from hwd.records.journal_id import MemoryJournalId
 from hwd.records.records import Records
@@ -28,8 +30,8 @@ def test_crashed_run_knows_that_its_switches_were_brought_back(in_lab: InLab) ->
         await lab.next_life()
         await lab.world.settled()
         await asyncio.sleep(10)  # virtual: the switch is there, and brought back
-        (recovered,) = lab.emitted("daemon.recovered")
-        assert (recovered["outcome"], recovered["run"]) == ("rolled-back", run)
+        (recovered,) = lab.emitted(DaemonRecovered)
+        assert (recovered.outcome, recovered.run) == ("rolled-back", run)
 
         async def of_run() -> list[Document]:
             return [document_of(one) async for one in await lab.service.run_documents(run)]
@@ -64,7 +66,7 @@ def test_run_that_the_records_do_not_know_does_not_keep_those_behind_it_unsettle
         lab.world.start_daemon()
         await lab.world.settled()
         await asyncio.sleep(10)  # virtual
-        assert [one["run"] for one in lab.emitted("daemon.recovered")] == ["ghost", run]
+        assert [one.run for one in lab.emitted(DaemonRecovered)] == ["ghost", run]
         assert (await lab.state(run))["safe_state"] == "before-apply"
 
     in_lab(test)
@@ -74,7 +76,7 @@ def test_crashed_run_that_had_confirmed_all_is_as_applied(in_lab: InLab) -> None
     async def test(lab: Lab) -> None:
         run = await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}", "wait: {for_s: 600}")
         await asyncio.sleep(30)
-        assert [one["outcome"] for one in lab.emitted("reconfiguration.ended")] == ["confirmed"]
+        assert [one.outcome for one in lab.emitted(ReconfigurationEnded)] == ["confirmed"]
         for _ in range(2):
             await lab.next_life()
             await lab.world.settled()
@@ -83,7 +85,7 @@ def test_crashed_run_that_had_confirmed_all_is_as_applied(in_lab: InLab) -> None
             assert (state["state"], state["safe_state"], state["rolled_back"]) == ("crashed", "as-applied", False)
             row = await lab.in_daemon(lab.service.run(run))
             assert (row["outcome"], row["safe_state"]) == ("crashed", "as-applied")
-        assert lab.emitted("daemon.recovered") == []
+        assert lab.emitted(DaemonRecovered) == []
 
     in_lab(test)
 
@@ -91,13 +93,13 @@ def test_crashed_run_that_had_confirmed_all_is_as_applied(in_lab: InLab) -> None
 def test_run_whose_confirm_the_journal_takes_after_its_end_is_as_applied(in_lab: InLab) -> None:
     async def test(lab: Lab) -> None:
         run = await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}")
-        while not lab.emitted("reconfiguration.state", state="driving"):  # noqa: ASYNC110 - in virtual time
+        while not lab.emitted(ReconfigurationState, state="driving"):  # noqa: ASYNC110 - in virtual time
             await asyncio.sleep(0.01)
         lab.world.journal_disk.refusal = (errno.EIO, 0)
         assert (await lab.ended(run))["safe_state"] == "unknown"
         lab.world.journal_disk.refusal = None
         await asyncio.sleep(10)  # virtual
-        assert [one["outcome"] for one in lab.emitted("reconfiguration.ended")] == ["confirmed"]
+        assert [one.outcome for one in lab.emitted(ReconfigurationEnded)] == ["confirmed"]
         for _ in range(2):  # and after another start
             assert (await lab.state(run))["safe_state"] == "as-applied"
             assert (await lab.in_daemon(lab.service.run(run)))["safe_state"] == "as-applied"
@@ -115,14 +117,14 @@ def test_crashed_run_that_had_confirmed_one_and_not_the_next_is_not_called_as_ap
             f"apply: {{pairs: {FIRST}}}",
             "wait: {for: ready, within_s: 20}",
         )
-        while len(lab.emitted("reconfiguration.state", state="journaled")) < 2:  # noqa: ASYNC110 - in virtual time
+        while len(lab.emitted(ReconfigurationState, state="journaled")) < 2:  # noqa: ASYNC110 - in virtual time
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.2)
-        assert [one["outcome"] for one in lab.emitted("reconfiguration.ended")] == ["confirmed"]
+        assert [one.outcome for one in lab.emitted(ReconfigurationEnded)] == ["confirmed"]
         await lab.next_life()
         await lab.world.settled()
         await asyncio.sleep(10)
-        assert [one["outcome"] for one in lab.emitted("daemon.recovered")] == ["rolled-back"]
+        assert [one.outcome for one in lab.emitted(DaemonRecovered)] == ["rolled-back"]
         state = await lab.state(run)
         assert (state["state"], state["safe_state"], state["rolled_back"]) == ("crashed", "before-apply", True)
 
@@ -152,7 +154,13 @@ def test_daemon_that_starts_again_looks_at_a_bounded_number_of_timelines(in_lab:
     async def test(lab: Lab) -> None:
         await lab.ended(await lab.start(f"apply: {{pairs: {FIRST}}}", "wait: {for: ready, within_s: 20}"))
         await lab.ended(await lab.start("apply: {pairs: 'ocs1:none'}"))
-        untimed = Document(kind="timeline", at_ns=0, wall_ns=0, data={"reconfiguration": "long ago", "links": []})
+        untimed = Document(
+            at_ns=0,
+            wall_ns=0,
+            fact=TimelineMade(
+                reconfiguration="long ago", run=None, what="", commands=[], ends=[], links=[], breaches=[]
+            ),
+        )
         for more, came_from in ((200, "median of the last 1 turnarounds"), (RECALLED_MOST, "switching time that")):
             lab.world.kill(DAEMON)
             records = Records(f"sqlite:///{tmp_path / 'records.db'}", InlineOffload())

@@ -4,8 +4,10 @@ import sqlite3
 from pathlib import Path
 
 from hwd.daemon.installed_drivers import load
+from hwd.model.documents.runs import RunEnded
+from hwd.model.run import RunState, RunStatus
 from hwd.playbook.execution import record_end
-from hwd.playbook.run_record import ended_data
+from hwd.playbook.run_record import ended_fact
 from hwd.playbook.runner import RunEnd
 from hwd.playbook.safe_state import SafeState
 from hwd.records.recorder import RecordingSink
@@ -26,11 +28,13 @@ def test_whoever_is_told_of_an_end_finds_it_in_the_records(tmp_path: Path) -> No
 
     def look(document: Document) -> None:
         """The database as another process sees it."""
-        if document.kind == "run.ended" or (document.kind == "run.state" and document.data["state"] == "succeeded"):
+        end = document.fact
+        if isinstance(end, RunEnded) or (isinstance(end, RunStatus) and end.state is RunState.SUCCEEDED):
             with sqlite3.connect(tmp_path / "records.db") as records:
                 [(outcome,)] = records.execute("select outcome from runs").fetchall()
                 last = records.execute("select kind from documents where run is not null order by id desc limit 2")
-                found.append((document.kind, outcome, str(document.data.get("outcome")), [kind for (kind,) in last]))
+                said = end.outcome if isinstance(end, RunEnded) else ""
+                found.append((document.kind, outcome, said, [kind for (kind,) in last]))
 
     (tmp_path / "two.yaml").write_text(TESTBED)
     testbed = load(tmp_path / "two.yaml").require()
@@ -42,7 +46,7 @@ def test_whoever_is_told_of_an_end_finds_it_in_the_records(tmp_path: Path) -> No
 
     run_virtual(main(), seed=7)
     last = ["run.state", "run.ended"]
-    assert found == [("run.ended", "succeeded", "succeeded", last), ("run.state", "succeeded", "None", last)]
+    assert found == [("run.ended", "succeeded", "succeeded", last), ("run.state", "succeeded", "", last)]
 
 
 async def test_end_is_told_as_it_was_written_where_its_last_documents_are_lost() -> None:
@@ -52,10 +56,11 @@ async def test_end_is_told_as_it_was_written_where_its_last_documents_are_lost()
     recorder = RecordingSink(records, buffered_max=0)
 
     def last(end: RunEnd) -> tuple[Document, ...]:
-        return (Document(kind="run.ended", at_ns=1, wall_ns=1, data=ended_data("k3v9", end)),)
+        return (Document(at_ns=1, wall_ns=1, fact=ended_fact("k3v9", end)),)
 
     [told] = await record_end("k3v9", SUCCEEDED, last, ended_wall_ns=2, recorder=recorder)
     written = await records.run("k3v9")
-    assert (told.data["outcome"], written.outcome) == ("failed", "failed")
+    assert isinstance(told.fact, RunEnded)
+    assert (told.fact.outcome, written.outcome) == ("failed", "failed")
     assert "documents of it were lost" in written.why
     records.close()

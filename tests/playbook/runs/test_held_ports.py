@@ -5,10 +5,13 @@ from typing import Any
 
 import pytest
 
+from hwd.model.documents.reconfigurations import ReconfigurationEnded
+from hwd.model.documents.runs import RunHost, RunStarted
 from hwd.model.testbed import NicPortId
 from hwd.sim.world import DAEMON
 from hwd.twin.nic import What
 from hwd_agents.sources.setting_source import Setting
+from hwd_drivers.core.documents import Fact
 from hwd_drivers.core.errors import RefusedError
 
 from ..runs.conftest import FIRST, SECOND, InLab, Lab
@@ -30,19 +33,19 @@ def is_lit(lab: Lab) -> bool:
     return lab.world.rack.nics[NicPortId(host="h0", port="eth0")].is_up(What.CARRIER)
 
 
-async def until(lab: Lab, kind: str, **fields: Any) -> None:
+async def until(lab: Lab, fact: type[Fact], **fields: Any) -> None:
     for _ in range(1200):
-        if lab.emitted(kind, **fields):
+        if lab.emitted(fact, **fields):
             return
         await asyncio.sleep(0.1)
-    raise AssertionError(f"no {kind} {fields}")
+    raise AssertionError(f"no {fact.KIND} {fields}")
 
 
 async def left_behind(lab: Lab) -> str:
     """A run that has set h0.eth0 and ended while its agent was away; its id."""
     assert not is_set(lab)
     run = await lab.start(*SET)
-    await until(lab, "run.host", action="autoneg")
+    await until(lab, RunHost, action="autoneg")
     lab.world.kill(AGENT)
     end = await lab.ended(run)
     assert end["state"] == "failed"
@@ -54,9 +57,9 @@ async def left_behind(lab: Lab) -> str:
 def order(lab: Lab) -> list[tuple[str, Any]]:
     told = lab.world.documents
     return [
-        (one.kind, one.data["run"])
+        (one.kind, one.fact.run)
         for one in told
-        if one.kind == "run.started" or (one.kind == "run.host" and one.data["action"] == "put-back")
+        if isinstance(one.fact, RunStarted) or (isinstance(one.fact, RunHost) and one.fact.action == "put-back")
     ]
 
 
@@ -76,10 +79,10 @@ def test_run_waits_for_what_the_one_before_left_set(in_lab: InLab) -> None:
             await lab.in_daemon(lab.service.apply(lab.service.request("pairs hosts=h0,h1")))
         assert (await lab.state(third))["waits_for"] == [f"run {second}"]
         lab.world.start_agent("h0")
-        await until(lab, "run.started", run=second)
+        await until(lab, RunStarted, run=second)
         assert order(lab) == [("run.started", first), ("run.host", first), ("run.started", second)]
         assert not lab.service.held()
-        await until(lab, "reconfiguration.ended", outcome="confirmed")
+        await until(lab, ReconfigurationEnded, outcome="confirmed")
         assert (is_set(lab), is_lit(lab)) == (False, True)
         for _ in range(100):
             await asyncio.sleep(0.5)
@@ -92,7 +95,7 @@ def test_run_waits_for_what_the_one_before_left_set(in_lab: InLab) -> None:
 def test_port_that_a_run_without_a_lease_has_set_cannot_be_leased(in_lab: InLab) -> None:
     async def test(lab: Lab) -> None:
         run = await lab.start(*SET)
-        await until(lab, "run.host", action="autoneg")
+        await until(lab, RunHost, action="autoneg")
         with pytest.raises(
             RefusedError, match=rf"h0\.eth0: settings of run {run} are not put back yet: run {run} is under way"
         ):
@@ -115,7 +118,7 @@ def test_run_applies_on_the_ports_that_it_has_set_itself(in_lab: InLab) -> None:
 def test_the_next_daemon_holds_the_ports_of_settings_that_hosts_report(in_lab: InLab) -> None:
     async def test(lab: Lab) -> None:
         first = await lab.start(*SET)
-        await until(lab, "run.host", action="autoneg")
+        await until(lab, RunHost, action="autoneg")
         await asyncio.sleep(1.0)
         second = await lab.start(*ALL)
         lab.world.kill(AGENT)
@@ -136,13 +139,13 @@ def test_kicked_hold_lets_others_on_and_is_put_back_after_them(in_lab: InLab) ->
         second = await lab.start(*ALL[:2], "wait: {for_s: 120}")
         kicked = await lab.service.release_lease(f"settings-{first}-h0", kick=True)
         assert (kicked["holder"], kicked["ports"]) == (f"settings of run {first}", ["h0.eth0"])
-        await until(lab, "run.started", run=second)
+        await until(lab, RunStarted, run=second)
         await asyncio.sleep(60.0)
         lab.world.start_agent("h0")
         await asyncio.sleep(40.0)
         assert (is_lit(lab), is_set(lab)) == (True, True), "another run has the port"
         assert (await lab.ended(second))["state"] == "succeeded"
-        await until(lab, "run.host", action="put-back")
+        await until(lab, RunHost, action="put-back")
         assert not is_set(lab)
 
     in_lab(test)
@@ -151,11 +154,11 @@ def test_kicked_hold_lets_others_on_and_is_put_back_after_them(in_lab: InLab) ->
 def test_hold_of_a_run_under_way_is_not_kicked(in_lab: InLab) -> None:
     async def test(lab: Lab) -> None:
         run = await lab.start(*SET)
-        await until(lab, "run.host", action="autoneg")
+        await until(lab, RunHost, action="autoneg")
         with pytest.raises(RefusedError, match=f"End it with `hwd abort {run}`"):
             await lab.service.release_lease(f"settings-{run}-h0", kick=True)
         lab.world.kill(DAEMON)
         lab.world.start_daemon()
-        await until(lab, "run.host", action="put-back")
+        await until(lab, RunHost, action="put-back")
 
     in_lab(test)

@@ -5,6 +5,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from hwd.model.documents.daemon import DaemonRecovered
+from hwd.model.documents.reconfigurations import ReconfigurationState
 from hwd.sim.world import DAEMON
 
 from ..runs.conftest import FIRST, InLab, Lab
@@ -27,13 +29,13 @@ def test_killed_daemon_brings_the_switches_back_and_owes_the_end_of_its_run(in_l
     async def test(lab: Lab) -> None:
         run = await lab.start(*STEPS)
         await asyncio.sleep(0.05)
-        assert lab.emitted("reconfiguration.state", state="driving")
+        assert lab.emitted(ReconfigurationState, state="driving")
         lab.world.kill(DAEMON)
         run_sql(tmp_path / "records.db", refuse("UPDATE"))
         lab.world.start_daemon()
         await asyncio.sleep(10.0)
-        (recovered,) = lab.emitted("daemon.recovered")
-        assert (recovered["outcome"], recovered["run"]) == ("rolled-back", run)
+        (recovered,) = lab.emitted(DaemonRecovered)
+        assert (recovered.outcome, recovered.run) == ("rolled-back", run)
         end = await lab.state(run)
         assert (end["state"], end["safe_state"]) == ("crashed", "unknown")
         ready = lab.service.ready()

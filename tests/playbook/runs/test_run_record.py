@@ -3,6 +3,11 @@
 import asyncio
 from typing import Any
 
+from hwd.model.kinds import UnreadFact
+from hwd.model.run import RunState
+from hwd.playbook.run_record import status_of
+from hwd.records.run import Run, RunOutcome
+
 from ..runs.conftest import InLab, Lab
 
 
@@ -41,3 +46,9 @@ def test_what_was_set_of_a_nic_before_a_run_stands_in_its_record(in_lab: InLab) 
         assert hosts["h0"]["nics"]["eth0"]["autoneg"] is True
 
     in_lab(test)
+
+
+def test_state_that_another_version_recorded_says_nothing_of_the_progress() -> None:
+    run = Run(id="k3v9", playbook="p", testbed="t", version="1", started_wall_ns=1, outcome=RunOutcome.FAILED, why="x")
+    state = status_of(run, UnreadFact(kind="run.state", fields={"run": "k3v9", "state": "dancing"}))
+    assert (state.state, state.why, state.step, state.steps) == (RunState.FAILED, "x", None, 0)

@@ -4,9 +4,14 @@ import asyncio
 import itertools
 import json
 
+import msgspec
 import pytest
 
+from hwd.model.documents.daemon import DaemonRecovered
+from hwd.model.documents.leases import LeaseReleased, LeaseRenewed
+from hwd.model.documents.runs import RunEnded, RunFault, RunHost, RunStarted
 from hwd.model.fault import Clear, Fault, Unplug
+from hwd.model.run import RunStatus
 from hwd.playbook.queue import NAMED, QUEUED_MAX
 from hwd.playbook.twin_faults import NoRackError
 from hwd.sim.world import DAEMON
@@ -27,8 +32,9 @@ def test_runs_with_ports_in_common_start_one_after_the_other(in_lab: InLab) -> N
         waits = [(await lab.state(run))["waits_for"] for run in (second, third)]
         assert waits == [[f"run {first}"], [f"run {first}", f"run {second}"]]
         assert [(await lab.ended(run))["state"] for run in (first, second, third)] == ["succeeded"] * 3
-        order = [(one.kind, one.data["run"]) for one in lab.world.documents if one.kind in ("run.started", "run.ended")]
-        assert order == [(kind, run) for run in (first, second, third) for kind in ("run.started", "run.ended")]
+        facts = [one.fact for one in lab.world.documents]
+        order = [(type(one), one.run) for one in facts if isinstance(one, RunStarted | RunEnded)]
+        assert order == [(fact, run) for run in (first, second, third) for fact in (RunStarted, RunEnded)]
 
     in_lab(test)
 
@@ -61,15 +67,15 @@ def test_state_is_one_document_at_every_change_and_one_retained_topic(in_lab: In
     async def test(lab: Lab) -> None:
         run = await lab.start(*ON_FIRST)
         end = await lab.ended(run)
-        told = lab.emitted("run.state", run=run)
-        assert end == told[-1]
+        told = lab.emitted(RunStatus, run=run)
+        assert msgspec.convert(end, RunStatus) == told[-1]
         assert end.keys() >= WORDS
         assert (end["state"], end["safe_state"], end["rolled_back"]) == ("succeeded", "as-applied", False)
-        stages = [one["stage"] for one in told]
+        stages = [one.stage for one in told]
         assert [stage for stage in stages if stage] == ["journaled", "driving", "read-back", "waiting"]
         assert all(one != other for one, other in itertools.pairwise(told)), "a change that is none"
         await asyncio.sleep(1.0)
-        assert json.loads(lab.retained()[run]) == json.loads(json.dumps(end))
+        assert json.loads(lab.retained()[run]) == end
 
     in_lab(test)
 
@@ -128,12 +134,12 @@ def test_pause_with_little_lease_left_renews_it_now_and_then_and_gives_back_what
         await asyncio.sleep(120.5)
         assert (await lab.state(run))["state"] == "paused"
         assert len(lab.service.leases()) == 1
-        assert 1 <= len(lab.emitted("lease.renewed")) <= 5
+        assert 1 <= len(lab.emitted(LeaseRenewed)) <= 5
         lab.service.resume_run(run, by="ada")
         resumed_ns = lab.world.clock.wall_ns()
         await asyncio.sleep(0.1)
-        assert lab.emitted("lease.renewed")[-1]["expires_wall_ns"] - resumed_ns < 2e6
-        assert lab.emitted("lease.released")[-1]["why"] == "expired"
+        assert lab.emitted(LeaseRenewed)[-1].expires_wall_ns - resumed_ns < 2e6
+        assert lab.emitted(LeaseReleased)[-1].why == "expired"
         assert (await lab.ended(run))["state"] == "succeeded"
 
     in_lab(test)
@@ -151,7 +157,7 @@ def test_branches_paused_under_one_lease_go_on_with_what_it_had_left(in_lab: InL
         lab.service.resume_run(run, by="ada")
         resumed_ns = lab.world.clock.wall_ns()
         await asyncio.sleep(0.1)
-        left_s = (lab.emitted("lease.renewed")[-1]["expires_wall_ns"] - resumed_ns) / 1e9
+        left_s = (lab.emitted(LeaseRenewed)[-1].expires_wall_ns - resumed_ns) / 1e9
         assert left_s == pytest.approx(29.0, abs=0.1), "as when the first of them stood"
         assert (await lab.ended(run))["state"] == "succeeded"
 
@@ -187,11 +193,11 @@ def test_queue_and_due_times_survive_a_daemon_that_is_killed(in_lab: InLab) -> N
         assert [(await lab.ended(run))["state"] for run in (second, late)] == ["succeeded"] * 2
         rows = {run["id"]: run["state"] for run in await lab.in_daemon(lab.service.runs())}
         assert rows == {first: "crashed", second: "succeeded", late: "succeeded"}
-        (recovered,) = lab.emitted("daemon.recovered")
-        kinds = [one.kind for one in lab.world.documents]
-        assert recovered["outcome"] == "rolled-back"
-        began = kinds.index("run.started", kinds.index("run.started") + 1)
-        assert kinds.index("daemon.recovered") < began, "the queue goes on when the switches are back"
+        (recovered,) = lab.emitted(DaemonRecovered)
+        facts = [type(one.fact) for one in lab.world.documents]
+        assert recovered.outcome == "rolled-back"
+        began = facts.index(RunStarted, facts.index(RunStarted) + 1)
+        assert facts.index(DaemonRecovered) < began, "the queue goes on when the switches are back"
 
     in_lab(test)
 
@@ -237,13 +243,13 @@ def test_faults_and_settings_of_a_crashed_run_are_undone(in_lab: InLab) -> None:
         lab.world.rack.switches["ocs2"].faults.slow_s = 0.25
         await asyncio.sleep(5.0)
         assert lab.world.rack.switches["ocs1"].faults.slow_s == 0.5
-        assert lab.emitted("run.host", action="mtu")
+        assert lab.emitted(RunHost, action="mtu")
         await lab.next_life()
         await lab.world.settled()
         await asyncio.sleep(10.0)
         slow_s = [lab.world.rack.switches[name].faults.slow_s for name in ("ocs1", "ocs2")]
         assert slow_s == [0.0, 0.25], "what others set stays"
-        assert lab.emitted("run.host", action="put-back", port="h0.eth0")
+        assert lab.emitted(RunHost, action="put-back", port="h0.eth0")
 
     in_lab(test)
 
@@ -312,7 +318,7 @@ def test_fault_that_the_rack_does_not_clear_is_said_to_stay_and_is_cleared_when_
         assert (
             f"faults of twins: not undone: run {end['run']}: not all faults of twins are cleared: {error}" in end["why"]
         )
-        assert {"fault": "clear"} not in [one["fault"] for one in lab.emitted("run.fault")]
+        assert {"fault": "clear"} not in [one.fault for one in lab.emitted(RunFault)]
         await asyncio.sleep(30)
         assert slow_s(lab) == [0.5, 0.0]
         rack.failing.clear()
@@ -369,10 +375,11 @@ def test_run_does_not_begin_a_fault_where_one_of_another_run_stays(in_lab: InLab
 def test_end_of_a_run_is_told_again_by_the_next_daemon(in_lab: InLab) -> None:
     async def test(lab: Lab) -> None:
         end = await lab.ended(await lab.start("note: one"))
-        told = len(lab.emitted("run.state"))
+        told = len(lab.emitted(RunStatus))
         await lab.next_life()
         await lab.world.settled()
-        assert lab.emitted("run.state")[told:] == [end], "who followed it may not have heard of its end"
+        again = [msgspec.convert(end, RunStatus)]
+        assert lab.emitted(RunStatus)[told:] == again, "who followed it may not have heard of its end"
 
     in_lab(test)
 

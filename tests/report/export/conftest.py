@@ -3,10 +3,13 @@ of it.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from hwd.model.kinds import read_fact
 from hwd.records import Run
 from hwd.report.export import read_jsonl
 from hwd_drivers.core.documents import Document
@@ -54,8 +57,7 @@ def changed(recorded: Recorded) -> Callable[[str, str], Recorded]:
             return value
 
         return run, tuple(
-            Document(kind=one.kind, at_ns=one.at_ns, wall_ns=one.wall_ns, data=swap(dict(one.data)))  # type: ignore[arg-type]
-            for one in documents
+            replace(one, fact=read_fact(one.kind, cast(dict[str, Any], swap(one.fact.to_data())))) for one in documents
         )
 
     return made

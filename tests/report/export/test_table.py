@@ -6,20 +6,21 @@ import io
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationStarted, TimelineMade
 from hwd.records import Run
 from hwd.report.export import COLUMNS, csv, parquet, rows
 from hwd.timeline import StageName
-from hwd_drivers.core.documents import Document, Json
+from hwd_drivers.core.documents import Document, Fact
 
 Recorded = tuple[Run, tuple[Document, ...]]
 NAMES = [column.name for column in COLUMNS]
@@ -36,6 +37,10 @@ def written(recorded: Recorded) -> str:
 
 def read(text: str) -> list[dict[str, str]]:
     return list(csv_format.DictReader(io.StringIO(text, newline="")))
+
+
+def changed_facts(documents: Iterable[Document], change: Callable[[Fact], Fact]) -> tuple[Document, ...]:
+    return tuple(dataclasses.replace(one, fact=change(one.fact)) for one in documents)
 
 
 def test_csv_is_as_it_was_agreed(recorded: Recorded, here: Path) -> None:
@@ -69,9 +74,9 @@ def test_seconds_are_the_difference_of_their_instants_and_lie_within_their_bound
 
 def test_wall_time_of_a_command_is_that_of_its_document(recorded: Recorded) -> None:
     sent = {
-        one.data["reconfiguration"]: one.data["commanded_ns"]
+        one.fact.reconfiguration: one.fact.commanded_ns
         for one in recorded[1]
-        if one.kind == "reconfiguration.commanded"
+        if isinstance(one.fact, ReconfigurationCommanded)
     }
     for row in read(written(recorded)):
         assert int(row["commanded_wall_ns"]) == 1_700_000_000_000_000_000 + int(str(sent[row["reconfiguration"]]))
@@ -99,13 +104,16 @@ def test_parquet_goes_through_a_pipe(here: Path, tmp_path: Path) -> None:
 
 def test_switch_has_a_row_whether_its_command_made_links_or_not(recorded: Recorded) -> None:
     run, documents = recorded
-    dark = [
-        dataclasses.replace(one, data={**one.data, "links": [], "ends": []})
-        if one.kind in ("timeline", "reconfiguration.started")
-        else one
-        for one in documents
-    ]
-    found = read(written((run, tuple(dark))))
+
+    def dark(fact: Fact) -> Fact:
+        match fact:
+            case TimelineMade():
+                return msgspec.structs.replace(fact, links=[], ends=[])
+            case ReconfigurationStarted():
+                return msgspec.structs.replace(fact, links=[])
+        return fact
+
+    found = read(written((run, changed_facts(documents, dark))))
     lit = read(written(recorded))
     assert len(found) == 2
     assert found == [row for row in lit if row["subject"] == "switch"]
@@ -125,18 +133,17 @@ def test_switch_has_a_row_whether_its_command_made_links_or_not(recorded: Record
 def test_switch_that_did_not_answer_has_a_row_that_says_why(recorded: Recorded) -> None:
     run, documents = recorded
 
-    def silent(one: Document) -> Document:
-        if one.kind != "timeline":
-            return one
-        commands: Any = one.data["commands"]
-        sent, _ = commands[0]["instants"]
+    def silent(fact: Fact) -> Fact:
+        if not isinstance(fact, TimelineMade):
+            return fact
+        sent, _ = fact.commands[0]["instants"]
         lost = {
-            **commands[0],
+            **fact.commands[0],
             "instants": [sent, {"name": "acknowledged", "knowledge": "unknown", "why": "ocs1: no answer"}],
         }
-        return dataclasses.replace(one, data={**one.data, "commands": [lost]})
+        return msgspec.structs.replace(fact, commands=[lost])
 
-    found = read(written((run, tuple(map(silent, documents)))))
+    found = read(written((run, changed_facts(documents, silent))))
     switch = found[0]
     assert (switch["subject"], switch["knowledge"], switch["seconds"]) == ("switch", "unknown", "")
     assert switch["why"] == switch["end_why"] == "ocs1: no answer"
@@ -146,14 +153,13 @@ def test_switch_that_did_not_answer_has_a_row_that_says_why(recorded: Recorded) 
 
 def test_what_was_swept_and_set_stands_beside_what_it_moved(recorded: Recorded) -> None:
     run, documents = recorded
-    settings: Json = {"h0.eth0": {"autoneg": False}, "h9.eth0": {"mtu": 4200}}
-    swept = [
-        dataclasses.replace(one, data={**one.data, "sweep": {"n": 4}, "settings": settings})
-        if one.kind == "timeline"
-        else one
-        for one in documents
-    ]
-    found = read(written((run, tuple(swept))))
+    settings = {"h0.eth0": {"autoneg": False}, "h9.eth0": {"mtu": 4200}}
+
+    def swept(fact: Fact) -> Fact:
+        made = isinstance(fact, TimelineMade)
+        return msgspec.structs.replace(fact, sweep={"n": 4}, settings=settings) if made else fact
+
+    found = read(written((run, changed_facts(documents, swept))))
     assert {row["sweep"] for row in found} == {'{"n": 4}'}
     for row in found:
         at_h0 = "h0.eth0" in (row["end_a"], row["end_b"])

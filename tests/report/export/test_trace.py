@@ -7,15 +7,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import BuiltinClock, Trace, TrackEvent
 
+from hwd.model.documents.reconfigurations import ReconfigurationFact, TimelineMade
 from hwd.records import Run
 from hwd.report.export import perfetto
 from hwd.report.export.trace import SLACK_NS
-from hwd_drivers.core.documents import Document, Json
+from hwd_drivers.core.documents import Document
+from hwd_drivers.devices.facts import SwitchPower
 
 Recorded = tuple[Run, tuple[Document, ...]]
 START_NS = 1_700_000_000_000_000_000
@@ -91,11 +94,11 @@ def test_each_link_has_a_track_under_its_switch_and_each_port_under_its_host(rec
 
 def test_stages_of_a_link_lie_in_its_turnaround_one_after_the_other(recorded: Recorded) -> None:
     found = read(recorded)
-    (timeline, _) = (one.data for one in recorded[1] if one.kind == "timeline")
-    link: Any = timeline["links"][0]  # type: ignore[index]
+    (timeline, _) = (one.fact for one in recorded[1] if isinstance(one.fact, TimelineMade))
+    link = timeline.links[0]
     events = found.on("switch ocs1", link["link"])
     names = [one.track_event.name for one in events if one.track_event.type == TrackEvent.TYPE_SLICE_BEGIN]
-    assert names[0] == timeline["what"]
+    assert names[0] == timeline.what
     assert names[1:] == [name for name in ("optical", "firmware", "carrier", "rdma", "ready") if name in names[1:]]
     instants = {instant["name"]: instant.get("best_ns") or instant.get("earliest_ns") for instant in link["instants"]}
     assert events[0].timestamp == instants["commanded"]
@@ -141,8 +144,8 @@ def test_power_is_a_counter_in_dbm_and_darkness_a_slice(recorded: Recorded) -> N
     at_ns = documents[-1].at_ns
 
     def power(after_ns: int, power_dbm: float | None) -> Document:
-        data: dict[str, Json] = {"switch": "ocs1", "power_dbm": {"1B": power_dbm, "8B": None}}
-        return Document(kind="switch.power", at_ns=at_ns + after_ns, wall_ns=at_ns + after_ns + START_NS, data=data)
+        fact = SwitchPower(switch="ocs1", power_dbm={"1B": power_dbm, "8B": None})
+        return Document(at_ns=at_ns + after_ns, wall_ns=at_ns + after_ns + START_NS, fact=fact)
 
     found = read((run, (*documents, power(1, -3.5), power(2, None), power(3, None), power(4, -4.0))))
     (track,) = (one for one in found.tracks.values() if one.name == "power 1B")
@@ -173,8 +176,9 @@ def test_reconfigurations_that_go_on_at_once_have_lanes_of_their_own(recorded: R
     twin: list[Document] = []
     for one in documents:
         twin.append(one)
-        if one.kind.startswith(("reconfiguration.", "timeline")):
-            twin.append(replace(one, data={**one.data, "reconfiguration": f"{one.data['reconfiguration']}-b"}))
+        if isinstance(fact := one.fact, ReconfigurationFact):
+            other = msgspec.structs.replace(fact, reconfiguration=f"{fact.reconfiguration}-b")
+            twin.append(replace(one, fact=other))
     found = read((run, tuple(twin)))
     assert found.on("reconfigurations")
     assert found.on("reconfigurations 2")
@@ -214,10 +218,10 @@ def test_hundred_thousand_documents_need_no_more_memory_than_some(recorded: Reco
         for repeat in range(times):
             later_ns = repeat * lasts_ns
             for one in documents:
-                data = dict(one.data)
-                if "reconfiguration" in data:
-                    data["reconfiguration"] = f"{data['reconfiguration']}-{repeat}"
-                yield replace(one, at_ns=one.at_ns + later_ns, wall_ns=one.wall_ns + later_ns, data=data)
+                fact = one.fact
+                if isinstance(fact, ReconfigurationFact):
+                    fact = msgspec.structs.replace(fact, reconfiguration=f"{fact.reconfiguration}-{repeat}")
+                yield replace(one, at_ns=one.at_ns + later_ns, wall_ns=one.wall_ns + later_ns, fact=fact)
 
     to = Nowhere()
     tracemalloc.start()

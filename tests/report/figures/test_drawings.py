@@ -9,6 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from hwd.model.documents.hosts import HostEvent
+from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationStarted
 from hwd.model.instant import Origin
 from hwd.report import cdf, waterfall
 from hwd.report.conditions import Conditions
@@ -84,31 +86,34 @@ def test_no_story_breaks_the_drawing(
     seen: list[tuple[str, str, bool, int, int]], answered_ns: int | None, commanded: bool
 ) -> None:
     events = [
-        {
-            "host": host,
-            "boot": "b",
-            "seq": seq,
-            "type": kind,
-            "port": "eth0",
-            "earliest_ns": at - error,
-            "latest_ns": at + error,
-            "best_ns": at,
-            "agent_ns": 0,
-            "origin": "twin",
-            "source": "s<&>",
-            "data": {STATES.get(kind, "x"): up, "reconfiguration": "r"},
-        }
+        HostEvent(
+            host=host,
+            boot="b",
+            seq=seq,
+            type=kind,
+            port="eth0",
+            earliest_ns=at - error,
+            latest_ns=at + error,
+            best_ns=at,
+            agent_ns=0,
+            origin="twin",
+            source="s<&>",
+            data={STATES.get(kind, "x"): up, "lanes": [], "reconfiguration": "r", "peer": "p"},
+        )
         for seq, (host, kind, up, at, error) in enumerate(seen)
     ]
-    command = {"switch": "ocs1", "commanded_ns": 0, "acknowledged_ns": answered_ns, "commands": 1}
+    command = ReconfigurationCommanded(
+        reconfiguration="r", switch="ocs1", commanded_ns=0, acknowledged_ns=answered_ns, commands=1
+    )
     timeline = build_timeline(
-        started={
-            "reconfiguration": "r",
-            "run": None,
-            "what": "<&>\"'",
-            "links": [{"link": "h0.eth0<->h1.eth0", "kept": False}],
-            "moves": [{"switch": "ocs1", "remove": [], "add": ["1A-2B"]}],
-        },
+        started=ReconfigurationStarted(
+            reconfiguration="r",
+            run=None,
+            hash="0",
+            what="<&>\"'",
+            links=[{"link": "h0.eth0<->h1.eth0", "kept": False}],
+            moves=[{"switch": "ocs1", "remove": [], "add": ["1A-2B"]}],
+        ),
         commanded=[command] if commanded else [],
         events=events,
         sampled={},

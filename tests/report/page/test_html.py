@@ -5,16 +5,26 @@ import dataclasses
 import re
 from collections.abc import Callable
 from html.parser import HTMLParser
+from typing import Any
 
+import msgspec
 import pytest
 
+from hwd.model.documents.hosts import HostEvent, HostLost
+from hwd.model.documents.reconfigurations import (
+    ReconfigurationCommanded,
+    ReconfigurationEnded,
+    ReconfigurationStarted,
+    TimelineMade,
+)
+from hwd.model.documents.runs import RunStarted, RunStep
 from hwd.model.instant import Origin
 from hwd.records import RecordingSink, Records, Run, RunOutcome
 from hwd.report import RunReport, html, load, typical
 from hwd.report.conditions import RunTimings
 from hwd.report.switch_commands import Commanded
 from hwd.timeline import StageName, Timeline, build_timeline
-from hwd_drivers.core.documents import Document, Json
+from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.offload import InlineOffload
 
@@ -155,8 +165,8 @@ def test_typical_reconfiguration_is_the_one_in_the_middle(make_timeline: MakeTim
     assert typical([]) is None
 
 
-def told(kind: str, **data: Json) -> Document:
-    return Document(kind=kind, at_ns=0, wall_ns=0, data=data)
+def told(fact: Fact) -> Document:
+    return Document(at_ns=0, wall_ns=0, fact=fact)
 
 
 def test_report_is_made_from_the_records(make_timeline: MakeTimeline, make_run: MakeRun) -> None:
@@ -174,20 +184,17 @@ def test_report_is_made_from_the_records(make_timeline: MakeTimeline, make_run: 
             testbed_text=wanted.run.testbed_text,
         )
         await records.start_run(run)
-        sink(told("run.started", run=run.id))
+        sink(told(RunStarted(run=run.id, playbook="p", parameters={}, steps=2, virtual_time=False)))
         for timeline in wanted.timelines:
             id, failed = timeline.reconfiguration, timeline.reconfiguration == "r1"
-            moves: list[Json] = [{"switch": "ocs1", "remove": [], "add": ["1A-2B", "3A-4B"]}]
-            sink(
-                told(
-                    "reconfiguration.started", reconfiguration=id, run=run.id, hash="0", what="", links=[], moves=moves
-                )
-            )
-            sink(told("timeline", **{**timeline.to_data(), "run": run.id}))
+            moves = [{"switch": "ocs1", "remove": [], "add": ["1A-2B", "3A-4B"]}]
+            of_run: dict[str, Any] = {"reconfiguration": id, "run": run.id}
+            sink(told(ReconfigurationStarted(**of_run, hash="0", what="", links=[], moves=moves)))
+            sink(told(msgspec.convert({**timeline.to_data(), "run": run.id}, TimelineMade)))
             outcome, why = ("rolled-back", "not ready") if failed else ("confirmed", "")
-            sink(told("reconfiguration.ended", reconfiguration=id, run=run.id, outcome=outcome, why=why, seconds=15.0))
-        sink(told("host.lost", host="h0", boot="b", count=4, why="spool full"))
-        sink(told("run.step", run=run.id, step="1.2", what="wait", state="failed", done=1, total=2, expected_s=None))
+            sink(told(ReconfigurationEnded(**of_run, outcome=outcome, why=why, seconds=15.0)))
+        sink(told(HostLost(host="h0", boot="b", count=4, why="spool full")))
+        sink(told(RunStep(run=run.id, step=2, what="wait", state="failed", done=1, total=2, expected_s=None)))
         await sink.end_run(run.id, outcome=RunOutcome.FAILED, why="not ready", ended_wall_ns=2)
         (report,) = await load(records, ["2027"])
         records_name = records.name
@@ -196,7 +203,7 @@ def test_report_is_made_from_the_records(make_timeline: MakeTimeline, make_run: 
         assert [(one.pairs, one.commands) for one in report.commands] == [(2, 1)] * 3
         assert report.lab.named == {"polatis-opus", "opus-cx6dx-autoneg"}
         assert report.events_lost == 4
-        assert report.steps_failed == ("step 1.2: wait",)
+        assert report.steps_failed == ("step 2: wait",)
         text = html([report])
         assert "r1 rolled-back: not ready" in text
         assert records_name == "sqlite://"
@@ -217,32 +224,41 @@ def test_figures_follow_the_documents(make_run: MakeRun, make_timeline: MakeTime
     timeline = make_timeline(links=1)
     start_ns = timeline.links[0].instants[0].at_ns
     events = [
-        {
-            "host": end.end.host,
-            "boot": "b",
-            "seq": seq,
-            "type": one.name,
-            "port": end.end.port,
-            "earliest_ns": start_ns + (one.earliest_ns - start_ns) // 2,
-            "best_ns": start_ns + (one.at_ns - start_ns) // 2,
-            "latest_ns": start_ns + (one.latest_ns - start_ns) // 2,
-            "agent_ns": 0,
-            "origin": one.origin,
-            "source": one.source,
-            "data": {"carrier": True, "up": True, "active": True, "reconfiguration": "r1"},
-        }
+        HostEvent(
+            host=end.end.host,
+            boot="b",
+            seq=seq,
+            type=one.name,
+            port=end.end.port,
+            earliest_ns=start_ns + (one.earliest_ns - start_ns) // 2,
+            best_ns=start_ns + (one.at_ns - start_ns) // 2,
+            latest_ns=start_ns + (one.latest_ns - start_ns) // 2,
+            agent_ns=0,
+            origin=one.origin,
+            source=one.source,
+            data={"lanes": [], "carrier": True, "up": True, "active": True, "reconfiguration": "r1", "peer": "x"},
+        )
         for end in timeline.ends
         for seq, one in enumerate(end.observations)
     ]
     halved = build_timeline(
-        started={
-            "reconfiguration": "r1",
-            "run": None,
-            "what": "ring",
-            "links": [{"link": str(timeline.links[0].link), "kept": False}],
-            "moves": [{"switch": "ocs1", "remove": [], "add": ["1A-2B"]}],
-        },
-        commanded=[{"switch": "ocs1", "commanded_ns": start_ns, "acknowledged_ns": start_ns + 10**8, "commands": 1}],
+        started=ReconfigurationStarted(
+            reconfiguration="r1",
+            run=None,
+            hash="0",
+            what="ring",
+            links=[{"link": str(timeline.links[0].link), "kept": False}],
+            moves=[{"switch": "ocs1", "remove": [], "add": ["1A-2B"]}],
+        ),
+        commanded=[
+            ReconfigurationCommanded(
+                reconfiguration="r1",
+                switch="ocs1",
+                commanded_ns=start_ns,
+                acknowledged_ns=start_ns + 10**8,
+                commands=1,
+            )
+        ],
         events=events,
         sampled={},
         switch_origins={},

@@ -1,0 +1,97 @@
+"""What a supervisor tells of its switch: one type for each kind of document."""
+
+from typing import ClassVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from hwd_drivers.core.documents import Fact
+from hwd_drivers.core.values import CrossconnectState, PortOverride
+
+
+class CrossconnectReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One crossconnect as its switch reports it; `id` is its text, such as `1A-2B`."""
+
+    id: str
+    state: CrossconnectState
+
+
+class SwitchFact(Fact, frozen=True, kw_only=True):
+    """Of one switch. `host` names the host that drives it; UNSET where the daemon does."""
+
+    switch: str
+
+
+class SwitchUp(SwitchFact, frozen=True, kw_only=True):
+    """A session began. `down_s`: since the last one ended, 0 at the first."""
+
+    KIND: ClassVar = "switch.up"
+    vendor: str
+    model: str
+    serial: str
+    firmware: str
+    down_s: float
+    host: str | UnsetType = UNSET
+
+
+class SwitchDown(SwitchFact, frozen=True, kw_only=True):
+    """A session ended, or none could be begun."""
+
+    KIND: ClassVar = "switch.down"
+    cause: str
+    host: str | UnsetType = UNSET
+
+
+class SwitchRestarted(SwitchFact, frozen=True, kw_only=True):
+    """Between two sessions. `sign`: uptime (the switch reports it), at-rest (it has none of its crossconnects: likely).
+
+    `lost`: the crossconnects that it had; `unheard_s`: since it was last read.
+    """
+
+    KIND: ClassVar = "switch.restarted"
+    sign: str
+    lost: list[str]
+    uptime_s: float | None
+    unheard_s: float
+    host: str | UnsetType = UNSET
+
+
+class SwitchRead(SwitchFact, frozen=True, kw_only=True):
+    """After a change. `ours`: we had asked for it, or a restart of the switch explains it."""
+
+    KIND: ClassVar = "switch.read"
+    crossconnects: list[CrossconnectReport]
+    added: list[str]
+    removed: list[str]
+    ours: bool
+    host: str | UnsetType = UNSET
+
+
+class SwitchCommand(SwitchFact, frozen=True, kw_only=True):
+    """One command and its outcome: done, denied, lost, timeout, garbled."""
+
+    KIND: ClassVar = "switch.command"
+    verb: str
+    outcome: str
+    seconds: float
+    code: str
+    text: str
+    host: str | UnsetType = UNSET
+
+
+class SwitchPower(SwitchFact, frozen=True, kw_only=True):
+    """Optical power by fibre end, in dBm; None where dark."""
+
+    KIND: ClassVar = "switch.power"
+    power_dbm: dict[str, float | None]
+    host: str | UnsetType = UNSET
+
+
+class SwitchOverride(SwitchFact, frozen=True, kw_only=True):
+    """An override of fibre ends began or ended. `by`: who asked us, or that we did not ask for it."""
+
+    KIND: ClassVar = "switch.override"
+    ends: list[str]
+    to: PortOverride
+    by: str
+    host: str | UnsetType = UNSET

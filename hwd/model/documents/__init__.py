@@ -1,0 +1,1 @@
+"""What the daemon says in documents: one type for each kind, by subject."""

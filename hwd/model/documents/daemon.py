@@ -1,0 +1,121 @@
+"""What the daemon tells of itself: its process, its limits, its journal, its broker."""
+
+from typing import ClassVar
+
+from hwd_drivers.core.documents import Fact
+
+
+class DaemonStarted(Fact, frozen=True, kw_only=True):
+    """The daemon began."""
+
+    KIND: ClassVar = "daemon.started"
+    version: str
+    pid: int
+    testbed: str
+    data_dir: str
+
+
+class DaemonStopped(Fact, frozen=True, kw_only=True):
+    """The daemon ended in order; a crash emits none."""
+
+    KIND: ClassVar = "daemon.stopped"
+    reason: str
+
+
+class DaemonLag(Fact, frozen=True, kw_only=True):
+    """The longest delay of a timer in the event loop since the previous document."""
+
+    KIND: ClassVar = "daemon.lag"
+    seconds: float
+
+
+class LimitReached(Fact, frozen=True, kw_only=True):
+    """`limit`: of `hwd.model.limit`. `count`: since the previous document. `detail`: of the latest time."""
+
+    KIND: ClassVar = "limit.reached"
+    limit: str
+    count: int
+    detail: str
+
+
+class JournalOpen(Fact, frozen=True, kw_only=True):
+    """A reconfiguration was interrupted and cannot be undone yet.
+
+    `daemon.recovered` or `journal.given-up` ends that. `held`: an operator decides.
+    """
+
+    KIND: ClassVar = "journal.open"
+    reconfiguration: str
+    run: str | None
+    what: str
+    why: str
+    held: bool = False
+
+
+class JournalGivenUp(Fact, frozen=True, kw_only=True):
+    """An operator leaves a reconfiguration as it is.
+
+    `why`: what kept it open. `left`: the last reports of its switches.
+    """
+
+    KIND: ClassVar = "journal.given-up"
+    reconfiguration: str
+    run: str | None
+    what: str
+    why: str
+    by: str
+    left: list[str]
+
+
+class JournalRefused(Fact, frozen=True, kw_only=True):
+    """A reconfiguration has ended so, and the journal could not be written; `journal.written` ends that."""
+
+    KIND: ClassVar = "journal.refused"
+    reconfiguration: str
+    outcome: str
+    why: str
+
+
+class JournalWritten(Fact, frozen=True, kw_only=True):
+    """The end of a reconfiguration is in the journal now."""
+
+    KIND: ClassVar = "journal.written"
+    reconfiguration: str
+    outcome: str
+
+
+class JournalDamaged(Fact, frozen=True, kw_only=True):
+    """The journal could not be read to its end.
+
+    `aside`: the file to which the damaged one was moved. `held`: changes that stay until an operator gives them up.
+    """
+
+    KIND: ClassVar = "journal.damaged"
+    why: str
+    aside: str
+    held: list[str]
+
+
+class DaemonRecovered(Fact, frozen=True, kw_only=True):
+    """The daemon finished or rolled back what the journal left open."""
+
+    KIND: ClassVar = "daemon.recovered"
+    reconfiguration: str
+    run: str | None
+    outcome: str
+    why: str
+
+
+class BusUp(Fact, frozen=True, kw_only=True):
+    """The broker is connected."""
+
+    KIND: ClassVar = "bus.up"
+    address: str
+
+
+class BusDown(Fact, frozen=True, kw_only=True):
+    """The broker is not connected any more."""
+
+    KIND: ClassVar = "bus.down"
+    address: str
+    cause: str

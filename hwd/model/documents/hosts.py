@@ -1,0 +1,154 @@
+"""What the daemon tells of hosts, their agents and their clocks."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from hwd_agents.wire import DATA
+from hwd_drivers.core.documents import Fact
+
+
+class HostFact(Fact, frozen=True, kw_only=True):
+    """Of one host."""
+
+    host: str
+
+
+class HostBirth(HostFact, frozen=True, kw_only=True):
+    """An agent described its host. All but the ports is empty from an agent of an older version.
+
+    `ports`: {name: {interface, present, carrier, rdma, sources: {name: {sees, origin}}}}.
+    """
+
+    KIND: ClassVar = "host.birth"
+    boot: str
+    version: str
+    ports: dict[str, dict[str, Any]]
+    inventory: dict[str, Any] | UnsetType = UNSET
+    settings: list[Any] | UnsetType = UNSET
+    wall_clock: dict[str, Any] | UnsetType | None = UNSET
+
+
+class HostUp(HostFact, frozen=True, kw_only=True):
+    """Its agent is connected."""
+
+    KIND: ClassVar = "host.up"
+    boot: str
+
+
+class HostDown(HostFact, frozen=True, kw_only=True):
+    """Its agent is disconnected."""
+
+    KIND: ClassVar = "host.down"
+    boot: str
+    cause: str
+
+
+class HostEvent(HostFact, frozen=True, kw_only=True):
+    """An event of its agent, with times on the daemon's clock; see the MQTT page for `type` and `data`.
+
+    `past`: it is of an earlier boot of the agent and arrived late; it says nothing of the present. `stamps`: the times
+    of a selection: {requested_ns, answered_ns, error_ns, switches: {switch: {commanded_ns, acknowledged_ns}}}.
+
+    In memory `data` is a value of `hwd_agents.wire`, such as CarrierData. It is a mapping where this version does not
+    define the type, or cannot read the data.
+    """
+
+    KIND: ClassVar = "host.event"
+    boot: str
+    seq: int
+    type: str
+    port: str | None
+    earliest_ns: int
+    latest_ns: int
+    best_ns: int
+    agent_ns: int
+    origin: str
+    source: str
+    sampling_ns: int = 0
+    past: bool = False
+    data: Any
+    stamps: dict[str, Any] | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        """Read the data by the type of the event."""
+        if isinstance(self.data, Mapping) and self.type in DATA:
+            try:
+                msgspec.structs.force_setattr(self, "data", msgspec.convert(self.data, DATA[self.type]))
+            except msgspec.ValidationError:
+                return  # as it was sent: whoever needs a field finds no value of its type
+
+
+class HostSelection(HostFact, frozen=True, kw_only=True):
+    """A host has set its own switches.
+
+    `switches`: {switch: {epoch, epoch_in_force, before, now, commanded_ns, acknowledged_ns, ...}}.
+    """
+
+    KIND: ClassVar = "host.selection"
+    boot: str
+    selection: str
+    outcome: str
+    why: str
+    seconds: float
+    requested_ns: int
+    answered_ns: int
+    error_ns: int
+    switches: dict[str, dict[str, Any]]
+    ports: dict[str, Any]
+
+
+class HostLost(HostFact, frozen=True, kw_only=True):
+    """Events that the spool could not hold, or flaps that were not observed."""
+
+    KIND: ClassVar = "host.lost"
+    boot: str
+    count: int
+    why: str
+
+
+class HostGarbage(HostFact, frozen=True, kw_only=True):
+    """`count`: since the previous document; `topic` and `why` are of the latest."""
+
+    KIND: ClassVar = "host.garbage"
+    topic: str
+    why: str
+    count: int
+
+
+class HostTrouble(HostFact, frozen=True, kw_only=True):
+    """A task of the daemon for this host failed by a bug; `why` is empty where it works again."""
+
+    KIND: ClassVar = "host.trouble"
+    task: str
+    why: str
+
+
+class ClockAligned(HostFact, frozen=True, kw_only=True):
+    """The agent's clock against the daemon's; `via`: udp or broker."""
+
+    KIND: ClassVar = "clock.aligned"
+    boot: str
+    offset_ns: int
+    drift_ppm: float
+    error_ns: int
+    agent_ns: int
+    samples: int
+    drift_error_ppm: float | UnsetType = UNSET
+    round_trip_ns: int
+    stepped: bool | UnsetType = UNSET
+    via: str | UnsetType = UNSET
+    why_not_udp: str | UnsetType = UNSET
+
+
+class ClockStepped(HostFact, frozen=True, kw_only=True):
+    """A host's clock was set, or stopped, between two times."""
+
+    KIND: ClassVar = "clock.stepped"
+    boot: str
+    by_ns: int
+    error_ns: int
+    earliest_ns: int
+    latest_ns: int

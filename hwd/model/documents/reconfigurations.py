@@ -1,0 +1,101 @@
+"""What the daemon tells of plans and reconfigurations. With `source` local, a host has set its own switches."""
+
+from typing import Any, ClassVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from hwd_drivers.core.documents import Fact
+
+
+class PlanMade(Fact, frozen=True, kw_only=True):
+    """`plan`: the whole plan as JSON."""
+
+    KIND: ClassVar = "plan.made"
+    plan: dict[str, Any]
+    what: str
+    hash: str
+
+
+class ReconfigurationFact(Fact, frozen=True, kw_only=True):
+    """Of one reconfiguration; `reconfiguration` is its id."""
+
+    reconfiguration: str
+
+
+class ReconfigurationStarted(ReconfigurationFact, frozen=True, kw_only=True):
+    """The first command is next.
+
+    `links` is a list of {link, kept, switches, crossconnects}, `moves` a list of {switch, remove, add}. `sweep`:
+    {variable: value} of its run; `settings`: {NIC port: {setting: value}} that runs have in force.
+    """
+
+    KIND: ClassVar = "reconfiguration.started"
+    run: str | None
+    hash: str
+    what: str
+    sweep: dict[str, Any] = msgspec.field(default_factory=dict)
+    settings: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
+    links: list[dict[str, Any]]
+    moves: list[dict[str, Any]]
+    source: str | UnsetType = UNSET
+    host: str | UnsetType = UNSET
+    epochs: dict[str, int] | UnsetType = UNSET
+
+
+class ReconfigurationCommanded(ReconfigurationFact, frozen=True, kw_only=True):
+    """One switch was commanded.
+
+    `window_s`: from the end of our last read to the first byte; None for a host's own switch. `error_ns`: of the
+    host's clock. `source`: `host h0` where that drove it.
+    """
+
+    KIND: ClassVar = "reconfiguration.commanded"
+    switch: str
+    commanded_ns: int | None
+    acknowledged_ns: int | None
+    commands: int
+    window_s: float | None = None
+    error_ns: int | UnsetType = UNSET
+    source: str | UnsetType = UNSET
+
+
+class ReconfigurationState(ReconfigurationFact, frozen=True, kw_only=True):
+    """`state`: journaled, driving, read-back, driven, waiting, awaiting-confirm, confirming, rolling-back."""
+
+    KIND: ClassVar = "reconfiguration.state"
+    state: str
+
+
+class ReconfigurationEnded(ReconfigurationFact, frozen=True, kw_only=True):
+    """`outcome`: confirmed, rolled-back, failed."""
+
+    KIND: ClassVar = "reconfiguration.ended"
+    run: str | None
+    what: str | UnsetType = UNSET
+    outcome: str
+    why: str
+    seconds: float
+    remarks: list[str] | UnsetType = UNSET
+    source: str | UnsetType = UNSET
+    host: str | UnsetType = UNSET
+
+
+class TimelineMade(ReconfigurationFact, frozen=True, kw_only=True):
+    """The timeline of a reconfiguration; see `hwd.timeline.timeline`.
+
+    `explained`: falls that a run caused by setting a port.
+    """
+
+    KIND: ClassVar = "timeline"
+    source: str | UnsetType = UNSET
+    host: str | UnsetType = UNSET
+    run: str | None
+    what: str
+    sweep: dict[str, Any] = msgspec.field(default_factory=dict)
+    settings: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
+    commands: list[dict[str, Any]]
+    ends: list[dict[str, Any]]
+    links: list[dict[str, Any]]
+    breaches: list[str]
+    explained: list[str] = msgspec.field(default_factory=list)

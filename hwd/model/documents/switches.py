@@ -1,0 +1,30 @@
+"""What the daemon tells of switches beside their supervisors: overruns, and switches that hosts drive."""
+
+from typing import ClassVar
+
+from hwd_drivers.devices.facts import SwitchFact
+
+
+class SwitchOverrun(SwitchFact, frozen=True, kw_only=True):
+    """`lost`: crossconnects that another client made between our read and our write, and that our write removed."""
+
+    KIND: ClassVar = "switch.overrun"
+    reconfiguration: str
+    lost: list[str]
+    window_s: float
+
+
+class SwitchUnknown(SwitchFact, frozen=True, kw_only=True):
+    """A host drives this switch, and its state is unknown now."""
+
+    KIND: ClassVar = "switch.unknown"
+    cause: str
+    host: str
+
+
+class SwitchRefused(SwitchFact, frozen=True, kw_only=True):
+    """A host claims a switch that it does not own."""
+
+    KIND: ClassVar = "switch.refused"
+    host: str
+    why: str

@@ -1,0 +1,42 @@
+"""Entry: a document as the records store it."""
+
+from typing import NamedTuple
+
+import msgspec
+
+from hwd.model.documents.hosts import ClockAligned, HostEvent
+from hwd.model.kinds import UnreadFact, read_fact
+from hwd_drivers.core.documents import Document
+
+
+class Entry(NamedTuple):
+    """A document to be recorded, its fact already encoded. `boot`: host and boot of the agent that it came from; `seq`:
+    of its event.
+
+    A tuple, made in a third of the time of a frozen dataclass: there is one for every document.
+    """
+
+    run: str | None
+    kind: str
+    at_ns: int
+    wall_ns: int
+    data: str
+    boot: tuple[str, str] | None = None
+    seq: int = 0
+
+    def document(self) -> Document:
+        return Document(at_ns=self.at_ns, wall_ns=self.wall_ns, fact=read_fact(self.kind, self.data))
+
+
+def entry(document: Document, *, run: str | None) -> Entry:
+    """Raises TypeError for a fact that is no JSON. Numbers that JSON lacks (infinite, not a number) become null."""
+    fact = document.fact
+    return Entry(
+        run=run,
+        kind=document.kind,
+        at_ns=document.at_ns,
+        wall_ns=document.wall_ns,
+        data=msgspec.json.encode(fact.fields if isinstance(fact, UnreadFact) else fact).decode(),
+        boot=(fact.host, fact.boot) if isinstance(fact, HostEvent | ClockAligned) else None,
+        seq=fact.seq if isinstance(fact, HostEvent) else 0,
+    )
