@@ -1,8 +1,14 @@
 """Virtual runs that share a file of records, which outlasts their journals."""
 
+import json
 from pathlib import Path
 
+import jsonschema  # type: ignore[import-untyped]
+import msgspec
+
+from hwd.config.json_schema import json_schema
 from hwd.daemon.installed_drivers import load
+from hwd.model.kinds import read_document
 from hwd.sim.world import World
 from hwd_drivers.twins.virtual_time import run_virtual
 
@@ -30,3 +36,18 @@ def test_a_second_virtual_run_misses_no_journal(tmp_path: Path) -> None:
         kinds = [document.kind for document in world.documents]
         assert "journal.damaged" not in kinds
         assert kinds.count("reconfiguration.ended") == 1
+
+
+def test_what_a_world_emits_is_read_back_as_it_was_and_is_what_the_schema_says() -> None:
+    async def run() -> World:
+        async with World(load(EXAMPLE).require(), EXAMPLE.read_text(), seed=1) as world:
+            await world.run_playbook(PLAYBOOK, file="playbook.yaml")
+        return world
+
+    documents = run_virtual(run(), seed=1).documents
+    schema = jsonschema.Draft202012Validator(json_schema("document"))
+    assert len({document.kind for document in documents}) > 15
+    for document in documents:
+        told = json.loads(msgspec.json.encode(document.to_data()))
+        assert read_document(told) == document
+        assert [error.message for error in schema.iter_errors(told)] == []
