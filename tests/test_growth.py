@@ -22,7 +22,7 @@ from hwd.config.testbed import ends, wanted_state
 from hwd.config.testbed import topology_file as topology
 from hwd.config.yaml import tree
 from hwd.daemon import installed_drivers as installed
-from hwd.model import link, ssh, testbed
+from hwd.model import kinds, link, ssh, testbed
 from hwd.reconfigure import journal_file
 from hwd_agents.clock import datagram as clock_wire
 from hwd_agents.probes import datagrams as probe_wire
@@ -305,6 +305,7 @@ READERS: Mapping[str, Reader] = {
     "crossconnects that are asked for": _text(
         wanted_state, read=lambda text: wanted_state.parse_what(f"ocs1:{text}", _rack())
     ),
+    "documents": _whole(kinds, read=lambda data: kinds.read_fact("reconfiguration.started", data)),
     "messages of agents": _whole(agent_messages, read=agent_messages.decode),
     "command lines of SONiC": _text(sonic_cli, read=sonic_cli.words_of),
     "clock datagrams": _whole(clock_wire, read=lambda data: clock_wire.decode(data, "key")),

@@ -27,24 +27,31 @@ class LoopThread:
 
         Raises BugError after `close` and in the loop's own thread, and LinkError where `close` ended the coroutine.
         """
-        ended: Future[asyncio.Task[T]] = Future()
+        ended: Future[asyncio.Task[T] | None] = Future()
         tasks: list[asyncio.Task[T]] = []
 
         def begin() -> None:
             tasks.append(asyncio.create_task(coroutine, name=self._name))
             tasks[0].add_done_callback(ended.set_result)
 
+        def stop() -> None:
+            if tasks:
+                tasks[0].cancel()
+            else:  # the interrupt came before `begin` was scheduled
+                coroutine.close()
+                ended.set_result(None)
+
         try:
             self._schedule(begin)
+            task = ended.result()
         except BugError:
             coroutine.close()
             raise
-        try:
-            task = ended.result()
         except BaseException:
-            self._schedule(lambda: tasks[0].cancel())
+            self._schedule(stop)
             ended.result()
             raise
+        assert task is not None, "only an interrupt ends it without a task"
         if task.cancelled():
             raise LinkError("the client was closed before the answer came")
         return task.result()

@@ -17,6 +17,7 @@ import msgspec
 from hwd.model.documents.hosts import ClockAligned
 from hwd.timeline.clock_step import ClockStep
 from hwd_drivers.core.errors import ProtocolError
+from hwd_drivers.core.reason import reason_of
 
 DRIFT_MOST_PPM = 200.0
 """Quartz of computers is specified within 100 ppm; more between two hosts is a fault, and counts as steps."""
@@ -79,7 +80,7 @@ class Alignment(msgspec.Struct, frozen=True, kw_only=True):
         try:
             return msgspec.convert(fact.to_data(), cls)
         except msgspec.ValidationError as error:
-            raise ProtocolError(f"clock of {fact.host}: {error}") from error
+            raise ProtocolError(f"clock of {fact.host}: {reason_of(error)}") from error
 
     def fact(self, host: str, *, stepped: bool, via: str, why_not_udp: str) -> ClockAligned:
         """The document of it."""

@@ -101,13 +101,13 @@ def _problems(data: Mapping[str, Any], kind: type[Body], before: str) -> Iterato
             try:
                 msgspec.convert(data[name], one.type)
             except msgspec.ValidationError as error:
-                yield f"{before}{name}{_finding(str(error), one.type)}"
+                yield f"{before}{name}{_finding(error, one.type)}"
     yield from (f"{before}{name}: is an unknown field" for name in data if name not in known)
 
 
-def _finding(message: str, kind: Any) -> str:
+def _finding(error: msgspec.ValidationError, kind: Any) -> str:
     """`: must be greater than 0` for a message of msgspec, ```Expected `float` > 0.0```."""
-    text, _, place = message.partition(" - at `$")
+    text, _, place = str(error).partition(" - at `$")
     if text.startswith("Invalid enum value"):
         *others, last = map(repr, get_args(kind))
         return f": must be {', '.join(others)} or {last}"

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 import socket
 import threading
 from collections.abc import AsyncGenerator, Iterator
@@ -119,6 +120,28 @@ def test_an_interrupt_ends_a_generator_that_is_stepped(thread: LoopThread) -> No
     sender.join()
     assert ended.is_set()
     assert list(numbers) == []
+
+
+def test_an_interrupt_at_any_moment_of_a_call_ends_its_coroutine(thread: LoopThread) -> None:
+    begun, ended = [], []
+
+    async def call() -> None:
+        begun.append(1)
+        os.kill(os.getpid(), signal.SIGINT)  # the caller may not have begun to wait
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(1)
+
+    switch_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # the threads take turns at any line
+    try:
+        for _ in range(1000):
+            with pytest.raises(KeyboardInterrupt):
+                thread.run(call())
+            assert len(begun) == len(ended)
+    finally:
+        sys.setswitchinterval(switch_s)
 
 
 @pytest.mark.parametrize("closes_first", ["the generator", "the loop"])
