@@ -62,8 +62,9 @@ class Intake:
 
     def take(self, events: Sequence[Event]) -> None:
         """Add new events. `events` are ascending without gaps."""
+        upto = self.upto
         for event in events:
-            if event.seq <= self.upto:
+            if event.seq <= upto:
                 self._again = True
                 continue
             self._held[event.seq] = event
@@ -104,10 +105,11 @@ class Intake:
 
         It is returned again where the agent has repeated an event that was acknowledged.
         """
-        if not self.upto or (self.upto == self._owed_upto and not self._again):
+        upto = self.upto
+        if not upto or (upto == self._owed_upto and not self._again):
             return None
-        self._owed_upto, self._again = self.upto, False
-        return self.upto
+        self._owed_upto, self._again = upto, False
+        return upto
 
 
 def check_events(events: list[Event]) -> None:

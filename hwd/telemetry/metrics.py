@@ -5,8 +5,7 @@ exposition = metrics.render(accept)
 """
 
 import asyncio
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import chain
 
 from prometheus_client.core import CollectorRegistry, Metric
@@ -205,8 +204,10 @@ class Metrics(Collector):
             self._limits.add(0, limit)
         self._lease_count.set(0)
         self._count_journal()
-        self._count(self._under_way, RECONFIGURATION_STATES, self._states)
-        self._count(self._runs_under_way, RUN_STATES, self._runs_now)
+        for state in RECONFIGURATION_STATES:
+            self._under_way.set(0, state)
+        for run_state in RUN_STATES:
+            self._runs_under_way.set(0, run_state)
 
     def _take_reconfiguration(self, fact: ReconfigurationFact, wall_s: float) -> None:
         id = fact.reconfiguration
@@ -217,11 +218,9 @@ class Metrics(Collector):
             case ReconfigurationCommanded(switch=switch, window_s=window_s) if window_s is not None:
                 self._switches.unguarded(switch, window_s)
             case ReconfigurationState(state=state):
-                self._states[id] = state
-                self._count(self._under_way, RECONFIGURATION_STATES, self._states)
+                _move(self._under_way, self._states, id, state)
             case ReconfigurationEnded(outcome=outcome, seconds=seconds):
-                self._states.pop(id, None)
-                self._count(self._under_way, RECONFIGURATION_STATES, self._states)
+                _move(self._under_way, self._states, id, None)
                 self._links.end(id, outcome)
                 self._reconfigurations.add(1, outcome)
                 self._reconfiguration_seconds.observe(seconds, by=_by(fact), wall_s=wall_s)
@@ -238,13 +237,10 @@ class Metrics(Collector):
 
     def _take_run(self, status: RunStatus) -> None:
         run = status.run
-        self._runs_now.pop(run, None)
+        _move(self._runs_under_way, self._runs_now, run, None if status.state.ended else status.state)
         self._progress.drop(run)
-        if not status.state.ended:
-            self._runs_now[run] = status.state
-            if status.step is not None and status.steps:
-                self._progress.set(min(max((status.step - 1) / status.steps, 0.0), 1.0), run, status.playbook)
-        self._count(self._runs_under_way, RUN_STATES, self._runs_now)
+        if not status.state.ended and status.step is not None and status.steps:
+            self._progress.set(min(max((status.step - 1) / status.steps, 0.0), 1.0), run, status.playbook)
 
     def _take_lease(self, fact: LeaseFact) -> None:
         if isinstance(fact, LeaseReleased | LeaseTakenBack):
@@ -288,10 +284,15 @@ class Metrics(Collector):
             case BusDown():
                 self._bus.set(0)
 
-    def _count(self, series: Series, all: tuple[str, ...], now: Mapping[str, str]) -> None:
-        counts = Counter(now.values())
-        for state in all:
-            series.set(counts[state], state)
+
+def _move(series: Series, states: dict[str, str], id: str, state: str | None) -> None:
+    """One thing is in another state now, or in none: count the things in both states anew."""
+    before = states.pop(id, None)
+    if state is not None:
+        states[id] = state
+    for changed in dict.fromkeys((before, state)):
+        if changed is not None:
+            series.set(sum(each == changed for each in states.values()), changed)
 
 
 def _by(fact: ReconfigurationEnded | TimelineMade) -> dict[str, str]:
