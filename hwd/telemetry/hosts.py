@@ -36,7 +36,6 @@ class Hosts:
     def __init__(self, *, hosts: int, ports: int, lanes: int, links: Links) -> None:
         self._links = links
         self._interfaces: dict[tuple[str, str], str] = {}
-        self._boots: dict[str, str] = {}
         self._failing: dict[str, set[str]] = {}
         """By host, the tasks of the daemon that fail."""
 
@@ -97,7 +96,6 @@ class Hosts:
                     series.drop(host)
             case HostBirth():
                 self._agent_up.set(1, host)
-                self._boots[host] = fact.boot
                 self._lost.add(0, host)
                 self._garbage.add(0, host)
                 self._trouble.set(len(self._failing.get(host, ())), host)
@@ -121,7 +119,7 @@ class Hosts:
     def take_event(self, event: HostEvent) -> None:
         host, port = event.host, event.port or ""
         self._events.add(1, host)
-        if event.past or event.boot != self._boots.get(host, event.boot):
+        if event.past:
             return  # an earlier one, whose spool is read to its end: its states are over
         device = self._interfaces.get((host, port), port)
         match event.data:

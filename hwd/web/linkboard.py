@@ -22,18 +22,16 @@ class Linkboard:
         self._fabric = fabric
         self._switches = switches
         self._ports: dict[str, dict[str, dict[str, Any]]] = {}
-        self._boots: dict[str, str] = {}
 
     def __call__(self, document: Document) -> None:
         match document.fact:
-            case HostBirth(host=host, boot=boot, ports=ports):
-                self._boots[host] = boot
+            case HostBirth(host=host, ports=ports):
                 self._ports[host] = {name: dict(port) for name, port in ports.items()}
             case HostDown(host=host):
                 for away in self._ports.get(host, {}).values():
                     away |= {"carrier": None, "carrier_changes": None, "rdma": None}
-            case HostEvent(past=False, host=host, boot=boot) as event if boot == self._boots.get(host):
-                port = self._ports[host].get(event.port or "")
+            case HostEvent(past=False, host=host) as event:
+                port = self._ports.get(host, {}).get(event.port or "")
                 if port is not None:
                     _take(port, event.data)
 

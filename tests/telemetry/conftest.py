@@ -36,7 +36,7 @@ from hwd_drivers.devices.facts import (
 )
 
 Tell = Callable[[Fact], None]
-TellEvent = Callable[[str, str | None, str, msgspec.Struct], None]
+TellEvent = Callable[..., None]
 
 
 COUNTERS: Final = CounterData(
@@ -86,7 +86,7 @@ def tell(metrics: Metrics) -> Tell:
 def event(tell: Tell) -> TellEvent:
     """Give an event of an agent to the metrics: its host, port, type and data."""
 
-    def told(host: str, port: str | None, type: str, data: msgspec.Struct) -> None:
+    def told(host: str, port: str | None, type: str, data: msgspec.Struct, *, past: bool = False) -> None:
         tell(
             HostEvent(
                 host=host,
@@ -100,6 +100,7 @@ def event(tell: Tell) -> TellEvent:
                 agent_ns=0,
                 origin="kernel",
                 source="netlink",
+                past=past,
                 data=data,
             )
         )

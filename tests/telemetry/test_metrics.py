@@ -164,7 +164,7 @@ def test_events_of_an_earlier_boot_change_nothing_of_the_present_one(
     metrics: Metrics, rack: None, tell: Tell, event: TellEvent
 ) -> None:
     tell(HostBirth(host="h0", boot="c", version="0.1.0", ports={"eth0": port_state(rdma=True)}))
-    event("h0", "eth0", "carrier", CarrierData(carrier=False, carrier_changes=9))
+    event("h0", "eth0", "carrier", CarrierData(carrier=False, carrier_changes=9), past=True)
     assert value(metrics, "hwd_nic_carrier", host="h0", device="enp65s0f0") == 1
     assert value(metrics, "hwd_rdma_port_active", host="h0", device="enp65s0f0") == 1
 

@@ -89,7 +89,7 @@ def test_a_switch_that_came_back_empty_has_no_links(boards: Boards) -> None:
 def test_ports_follow_the_events_of_the_present_boot_of_their_agent(boards: Boards) -> None:
     boards.event(RdmaData(active=True))
     boards.event(CarrierData(carrier=False), past=True)
-    boards.event(CarrierData(carrier=False), boot="a")
+    boards.event(CarrierData(carrier=False), boot="a", past=True)
     assert boards.links.ports("h1")["eth0"] == {"present": True, "carrier": True, "rdma": True}
     boards.event(CarrierData(carrier=False))
     assert boards.links.links()[0]["carrier"] is False

@@ -85,7 +85,7 @@ class HostSwitches:
                 self._boots[host] = boot
             case HostDown(host=host, cause=cause):
                 self._lose(host, cause)
-            case HostEvent(host=host, boot=boot, type="switch") as event if boot == self._boots.get(host):
+            case HostEvent(host=host, type="switch", past=False) as event:
                 old = event.agent_ns < self._answered_ns.get(host, event.agent_ns)
                 self._take(host, event.data, old=old)
 
