@@ -133,7 +133,7 @@ class Drive:
     async def _read_back(self, reconfiguration: Reconfiguration, move: SwitchMoves, watch: OverrunWatch) -> None:
         """Read back and compare. Under `safe` a crossconnect that the change took from another client is a failure."""
         driver, mode = self._switches.driver(move.switch), reconfiguration.plan.mode
-        states = await read_back(driver, move, alone=mode is ApplyMode.OVERWRITE, on_read=watch.read_back)
+        states = await read_back(driver, move, alone=mode is ApplyMode.OVERWRITE, on_settled=watch.read_back)
         reconfiguration.remarks += read_back_remarks(move, states, mode, others=reconfiguration.ports_of_others)
         if watch.lost and mode is ApplyMode.SAFE:
             lost = ", ".join(map(str, watch.lost))

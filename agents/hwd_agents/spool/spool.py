@@ -134,8 +134,8 @@ class Spool:
         Here it becomes JSON, once: the file and the message have these bytes.
         """
         seq = self._next_seq
-        self._next_seq += 1
         raw = encode_event(event if event.seq == seq else msgspec.structs.replace(event, seq=seq))
+        self._next_seq += 1  # after it is JSON: numbers have no gap
         self._fresh.append(_stored(raw)[1])
         if marks:
             self._fresh_marks.update(marks)

@@ -24,12 +24,14 @@ async def read_back(
     may_fail: Collection[Crossconnect] = (),
     until_s: float | None = None,
     on_read: Callable[[Collection[Crossconnect]], None] | None = None,
+    on_settled: Callable[[Collection[Crossconnect]], None] | None = None,
 ) -> Mapping[Crossconnect, CrossconnectState]:
     """Read a switch until nothing wanted is tuning, compare, and return what it reports. Wanted: `add` and `keep`.
 
     `alone`: nothing else may be there. `allowed`: states that are no failure: `tuning` at `until_s` of the loop's clock
     (by default `TUNED_WITHIN_S` from now), `blocked` for a new one. `may_fail`: those that may be reported as failed.
-    `on_read` gets what each reading has before it is compared. Raises FailedError naming every difference.
+    `on_read` gets what each reading has, `on_settled` what the last one has before it is compared: a switch that is
+    tuning may still report what it is about to lose. Raises FailedError naming every difference.
     """
     loop = asyncio.get_running_loop()
     if until_s is None:
@@ -43,6 +45,8 @@ async def read_back(
         if not tuning or loop.time() >= until_s:
             break
         await asyncio.sleep(REREAD_S)
+    if on_settled is not None:
+        on_settled(states.keys())
     to_remove = states.keys() if alone else states.keys() & moves.remove
     failed = [one for one in wanted if states.get(one) is CrossconnectState.FAILED and one not in may_fail]
     differences = [f"{one} is not there" for one in _sorted(wanted - states.keys())]

@@ -78,4 +78,6 @@ async def bring_back(
                 )
     if not moves.is_empty:
         watch.changed(moves, await change(driver, moves), read_ns=read_ns)
-    await read_back(driver, moves, allowed=[CrossconnectState.BLOCKED], may_fail=moves.failed, on_read=watch.read_back)
+    await read_back(
+        driver, moves, allowed=[CrossconnectState.BLOCKED], may_fail=moves.failed, on_settled=watch.read_back
+    )

@@ -100,7 +100,11 @@ class HostSwitches:
                 continue
             identity = {key: note[key] for key in ("vendor", "model", "serial", "firmware")}
             self._emit(SwitchUp(switch=name, **identity, down_s=0.0, host=host))
-            read = msgspec.convert(note["crossconnects"] or [], list[CrossconnectReport])
+            try:
+                read = msgspec.convert(note["crossconnects"] or [], list[CrossconnectReport])
+            except msgspec.ValidationError as error:  # its agent may be of another version
+                log.warning("%s: what its host tells of it makes no sense: %s", name, error)
+                continue
             self._emit(SwitchRead(switch=name, crossconnects=read, added=[], removed=[], ours=True, host=host))
 
     def _take(self, host: str, report: object, *, old: bool) -> None:

@@ -58,6 +58,16 @@ def test_numbers_run_from_one_without_gaps() -> None:
     assert one.next_seq == 4
 
 
+def test_an_event_that_is_no_json_takes_no_number() -> None:
+    one = spool(MemoryDisk())
+    one.add(event(1))
+    with pytest.raises(UnicodeEncodeError):
+        one.add(event(kind="\udc80"))
+    one.add(event(2))
+    one.flush()
+    assert numbers(one, "b1") == [1, 2]
+
+
 def test_events_of_one_flush_are_one_append() -> None:
     disk = MemoryDisk()
     one = spool(disk)

@@ -13,6 +13,7 @@ TESTBED = """
 testbed: one
 switches:
   tx0: {driver: osw, model: osw, size: 1x4, owner: h0, address: /dev/ttyUSB0}
+  rx0: {driver: osw, model: osw, size: 1x4, owner: h0, address: /dev/ttyUSB1}
 hosts:
   h0: {nics: {eth0: {ip: 10.1.0.1/32, module: 100g-lr4}}}
 fibres:
@@ -88,3 +89,14 @@ def test_a_command_that_lay_in_the_spool_is_emitted_all_the_same(tmp_path: Path)
     data = {"what": "command", "switch": "tx0", **command}
     reports.event(500, data)
     assert [one.kind for one in reports.documents][-1] == "switch.command"
+
+
+def test_an_answer_with_a_state_that_this_version_does_not_know_hides_no_other_switch(tmp_path: Path) -> None:
+    reports = Reports(tmp_path)
+    reports.birth()
+    note = {"up": True, "vendor": "v", "model": "m", "serial": "s", "firmware": "f"}
+    strange = {**note, "crossconnects": [{"id": "in-2", "state": "of-a-later-version"}]}
+    known = {**note, "crossconnects": [{"id": "in-3", "state": "unstated"}]}
+    reports.switches.take_answer("h0", {"rx0": strange, "tx0": known}, 1_000)
+    assert reports.carried == ["in-3"]
+    assert "rx0" not in reports.switches.crossconnects()

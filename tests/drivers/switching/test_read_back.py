@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from hwd_drivers.core.errors import FailedError
-from hwd_drivers.core.values import CrossconnectState
+from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState, Exchange
 from hwd_drivers.switching.drive import change
+from hwd_drivers.switching.overrun import Overrun, OverrunWatch
 from hwd_drivers.switching.read_back import read_back
 from hwd_drivers.twins.virtual_time import run_virtual
 
@@ -107,5 +108,31 @@ def test_one_that_is_tuning_at_the_limit_is_a_difference_unless_that_is_allowed(
             await read_back(switch, move, until_s=now_s)
         states = await read_back(switch, move, until_s=now_s, allowed=[CrossconnectState.TUNING])
         assert states == dict.fromkeys(pairs("1A-2B"), CrossconnectState.TUNING)
+
+    run_virtual(main())
+
+
+def test_what_is_lost_only_after_the_tuning_is_an_overrun() -> None:
+    """Of a switch that still reports another client's crossconnect while it tunes ours."""
+
+    class Slow(Switch):
+        async def read(self) -> tuple[CrossconnectReading, ...]:
+            self.reads += 1
+            if self.reads == 1:
+                return tuple(
+                    CrossconnectReading(crossconnect=one, state=CrossconnectState.TUNING)
+                    for one in pairs("1A-2B 1A-7B")
+                )
+            (one,) = pairs("1A-2B")
+            return (CrossconnectReading(crossconnect=one, state=CrossconnectState.TUNED),)
+
+    async def main() -> None:
+        told: list[Overrun] = []
+        seen: list[set[Crossconnect]] = []
+        watch, move = OverrunWatch("ocs1", told.append), moves(add="1A-2B")
+        watch.changed(move, Exchange(commanded_ns=1, acknowledged_ns=2, commands=1, before=pairs("1A-7B")), read_ns=0)
+        await read_back(Slow(), move, on_read=lambda there: seen.append({*there}), on_settled=watch.read_back)
+        assert [one.lost for one in told] == [watch.lost] == [pairs("1A-7B")]
+        assert seen == [{*pairs("1A-2B 1A-7B")}, {*pairs("1A-2B")}]
 
     run_virtual(main())
