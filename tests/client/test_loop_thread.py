@@ -3,8 +3,8 @@
 import asyncio
 import os
 import signal
-import sys
 import socket
+import sys
 import threading
 from collections.abc import AsyncGenerator, Iterator
 
