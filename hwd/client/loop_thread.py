@@ -48,8 +48,12 @@ class LoopThread:
             coroutine.close()
             raise
         except BaseException:
-            self._schedule(stop)
-            ended.result()
+            try:
+                self._schedule(stop)
+            except BugError:  # `close` ends the coroutine
+                pass
+            else:
+                ended.result()
             raise
         assert task is not None, "only an interrupt ends it without a task"
         if task.cancelled():

@@ -37,5 +37,7 @@ def state_in(event: Event, run: str) -> RunStatus | None:
         return None
     status = event.document.fact
     if not isinstance(status, RunStatus):
+        if status.to_data().get("run") != run:
+            return None
         raise ProtocolError(f"run {run}: cannot follow it: the daemon is of another version: {event.document}")
     return status if status.run == run else None

@@ -64,6 +64,8 @@ def test_a_state_that_this_version_cannot_read_is_an_error() -> None:
     ):
         following.state_from(event(unread))
     assert following.state_from(event(UnreadFact(kind="run.joy", fields={}))) is None
+    of_another_run = UnreadFact(kind="run.state", fields={"run": "m2p0", "state": "evaporated"}, why="state")
+    assert following.state_from(event(of_another_run)) is None
 
 
 def test_a_run_is_followed_over_a_pause_to_its_end(lab: Lab) -> None:
