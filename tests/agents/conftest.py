@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from hwd_agents.sources.sources import Sources
 from hwd_agents.sources.twin.hostwire_server import HostWireServer
 from hwd_agents.sources.twin.played import PlayedHost
@@ -54,7 +56,7 @@ class Ear:
         source: str,
         origin: str,
         sampling_ns: int = 0,
-        data: Mapping[str, Any],
+        data: msgspec.Struct | Mapping[str, Any],
         marks: Mapping[str, Mark] | None = None,
     ) -> None:
         self.marks.update(marks or {})
@@ -67,7 +69,7 @@ class Ear:
                 source=source,
                 origin=origin,
                 sampling_ns=sampling_ns,
-                data=dict(data),
+                data=msgspec.to_builtins(data),
             )
         )
         self.marks_after.append(dict(self.marks))

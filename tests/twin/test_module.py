@@ -105,9 +105,9 @@ def test_light_of_a_module_of_each_standard_comes_and_goes_within_the_bounds_tha
             await asyncio.sleep(0.5)
             monitors = watcher.monitors("eth0")
             assert monitors is not None
-            assert len(monitors["rx_power_dbm"]) == lanes
-            assert all(-9 < power_dbm < 3 for power_dbm in monitors["rx_power_dbm"])
-            assert all(20 < bias_ma < 120 for bias_ma in monitors["bias_ma"])
+            assert len(monitors.rx_power_dbm) == lanes
+            assert all(power_dbm is not None and -9 < power_dbm < 3 for power_dbm in monitors.rx_power_dbm)
+            assert all(bias_ma is not None and 20 < bias_ma < 120 for bias_ma in monitors.bias_ma)
             await change(switch, [], ["9A-10B", "10A-9B"])
             await asyncio.sleep(0.5)
         finally:

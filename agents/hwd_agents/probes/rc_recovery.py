@@ -5,14 +5,16 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Final, Literal
+
+from msgspec import UNSET
 
 from hwd_agents.probes.datagrams import Offer
 from hwd_agents.probes.verbs_ports import SOURCE, VerbsPorts
 from hwd_agents.process.config import PortConfig, RcConfig
 from hwd_agents.sources.verbs.verbs import Retries, VerbsConnection
 from hwd_agents.spool.outbox import Emit
-from hwd_agents.wire import Peer
+from hwd_agents.wire import Peer, RcRecoveryData
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import LinkError
 
@@ -27,6 +29,7 @@ LOOK_PARTS: Final = 50
 KEPT_MOST: Final = 64
 """Queue pairs of a host that stay open for later reconfigurations; the one longest unused is closed first."""
 
+_Outcome = Literal["completed", "re-made", "failed"]
 _log = logging.getLogger(__name__)
 
 
@@ -311,17 +314,25 @@ class RcRecovery:
             _stop(watch)
 
     def _tell(
-        self, name: str, watch: _Watch, outcome: str, earliest_ns: int | None, at_ns: int, *, why: str = ""
+        self,
+        name: str,
+        watch: _Watch,
+        outcome: _Outcome,
+        earliest_ns: int | None,
+        at_ns: int,
+        *,
+        why: str = "",
     ) -> None:
         posted_ns = at_ns if watch.posted_ns is None else watch.posted_ns
-        data: dict[str, Any] = {
-            "reconfiguration": watch.reconfiguration,
-            "peer": watch.peer.peer,
-            "outcome": outcome,
-            "after_s": (at_ns - posted_ns) / 1e9,
-            "ack_timeout_s": self._retries.ack_timeout_s,
-            "retries": self._retries.count,
-        }
+        data = RcRecoveryData(
+            reconfiguration=watch.reconfiguration,
+            peer=watch.peer.peer,
+            outcome=outcome,
+            after_s=(at_ns - posted_ns) / 1e9,
+            ack_timeout_s=self._retries.ack_timeout_s,
+            retries=self._retries.count,
+            why=why or UNSET,
+        )
         self._emit(
             "rc-recovery",
             name,
@@ -329,7 +340,7 @@ class RcRecovery:
             at_ns=at_ns,
             source=SOURCE,
             origin=self._origin,
-            data=data | ({"why": why} if why else {}),
+            data=data,
         )
 
 

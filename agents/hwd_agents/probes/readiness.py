@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+from msgspec import UNSET
+
 from hwd_agents.probes import datagrams as probe_wire
 from hwd_agents.probes.token_bucket import Bucket
 from hwd_agents.probes.verbs_ports import VerbsPorts
@@ -16,7 +18,7 @@ from hwd_agents.sources.kernel.udp import Datagrams, DatagramSource
 from hwd_agents.sources.verbs.verbs import VerbsDatagrams
 from hwd_agents.spool.outbox import Emit
 from hwd_agents.watchers.poll_timer import PollTimer
-from hwd_agents.wire import Observation, Peer
+from hwd_agents.wire import Observation, Peer, ReadyData, WrongPeerData
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import ProtocolError
 
@@ -351,14 +353,14 @@ class Probe:
             source=SOURCE,
             origin=self._origin,
             sampling_ns=max(0, at_ns - failed_ns),
-            data={
-                "reconfiguration": watch.reconfiguration,
-                "peer": watch.peer.peer,
-                "via": way if not unseen else f"{way}, rdma unseen {' and '.join(unseen)}",
-                "sent": watch.sent,
-                "failed": watch.sent - watch.succeeded,
-            }
-            | ({"why_udp": why_udp} if why_udp else {}),
+            data=ReadyData(
+                reconfiguration=watch.reconfiguration,
+                peer=watch.peer.peer,
+                via=way if not unseen else f"{way}, rdma unseen {' and '.join(unseen)}",
+                sent=watch.sent,
+                failed=watch.sent - watch.succeeded,
+                why_udp=why_udp or UNSET,
+            ),
         )
 
     def _tell_wrong(self, name: str, watch: _Watch, found: str, at_ns: int) -> None:
@@ -372,7 +374,7 @@ class Probe:
             at_ns=at_ns,
             source=SOURCE,
             origin=self._origin,
-            data={"reconfiguration": watch.reconfiguration, "expected": watch.peer.peer, "found": found},
+            data=WrongPeerData(reconfiguration=watch.reconfiguration, expected=watch.peer.peer, found=found),
         )
 
 

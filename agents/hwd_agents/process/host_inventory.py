@@ -1,7 +1,10 @@
 """Inventory: what the birth message says of a host in addition to its ports."""
 
 import os
+from collections.abc import Mapping
 from typing import Any
+
+import msgspec
 
 from hwd_agents.process.config import AgentConfig
 from hwd_agents.sources.sources import Sources
@@ -10,7 +13,7 @@ from hwd_agents.switches.own_switches import SOCKET
 from hwd_agents.watchers.nics import Nics
 from hwd_agents.watchers.watchers import Watchers
 from hwd_agents.wire import Inventory as Found
-from hwd_agents.wire import clipped
+from hwd_agents.wire import ModuleNote, NicNote, clipped
 
 
 class Inventory:
@@ -23,9 +26,9 @@ class Inventory:
         self._nics = nics
         self._spool = spool
 
-    def news(self) -> tuple[dict[str, Any], dict[str, Any], str, str]:
+    def news(self) -> tuple[Mapping[str, ModuleNote], Mapping[str, NicNote], str, str]:
         """The parts whose change is worth another birth message."""
-        return self._modules(), self._nics.to_data(), self._spool.trouble, self._watchers.broken.get(SOCKET, "")
+        return self._modules(), self._nics.read, self._spool.trouble, self._watchers.broken.get(SOCKET, "")
 
     def read(self, *, garbage: int) -> Found:
         """The whole inventory, for a birth message."""
@@ -38,7 +41,7 @@ class Inventory:
             "modules": self._modules(),
             "monitors": {} if watchers.optics is None else {port: watchers.optics.monitors(port) for port in ports},
             "links": {} if watchers.details is None else {port: watchers.details.details(port) for port in ports},
-            "nics": self._nics.to_data(),
+            "nics": self._nics.read,
             "states": {port: watchers.states(port) for port in ports},
             "spool": {
                 "bytes": self._spool.size_bytes,
@@ -53,20 +56,20 @@ class Inventory:
             },
             "garbage": garbage,
         }
-        return Found(**clipped(found))
+        return Found(**clipped(msgspec.to_builtins(found)))
 
-    def _modules(self) -> dict[str, Any]:
+    def _modules(self) -> dict[str, ModuleNote]:
         optics = self._watchers.optics
         found = {} if optics is None else {port: optics.module(port) for port in self._config.ports}
         return {
-            port: {
-                "vendor": module.vendor,
-                "part": module.part,
-                "revision": module.revision,
-                "serial": module.serial,
-                "standard": module.standard,
-                "thresholds": None if module.thresholds is None else module.thresholds.to_data(),
-            }
+            port: ModuleNote(
+                vendor=module.vendor,
+                part=module.part,
+                revision=module.revision,
+                serial=module.serial,
+                standard=module.standard,
+                thresholds=module.thresholds,
+            )
             for port, module in found.items()
             if module is not None
         }

@@ -5,6 +5,7 @@ from typing import Final
 
 from hwd_agents.settings.port_settings import Settings
 from hwd_agents.spool.outbox import Emit
+from hwd_agents.wire import PutBackData
 from hwd_drivers.core.clock import Clock
 
 SOURCE: Final = "settings"
@@ -55,6 +56,6 @@ class SettingLimits:
                     at_ns=after_ns,
                     source=SOURCE,
                     origin=self._origin,
-                    data={"run": run, "setting": back["setting"], "state": back["state"]},
+                    data=PutBackData(run=run, setting=back["setting"], state=back["state"]),
                 )
         return any(one["left"] for one in told.values())

@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Protocol
 
+import msgspec
+
 from hwd_agents.spool.lost_events import Stored
 from hwd_agents.spool.spool import Mark, Spool
 from hwd_agents.wire import EVENTS_MAX, Ack, Event, clipped
@@ -27,7 +29,10 @@ _log = logging.getLogger(__name__)
 
 
 class Emit(Protocol):
-    """How a watcher reports an event."""
+    """How a watcher reports an event.
+
+    `data`: the struct of its kind (`hwd_agents.wire.DATA`), or its fields by name.
+    """
 
     def __call__(
         self,
@@ -39,7 +44,7 @@ class Emit(Protocol):
         source: str,
         origin: str,
         sampling_ns: int = 0,
-        data: Mapping[str, Any],
+        data: msgspec.Struct | Mapping[str, Any],
         marks: Mapping[str, Mark] | None = None,
     ) -> None: ...
 
@@ -74,7 +79,7 @@ class Outbox:
         source: str,
         origin: str,
         sampling_ns: int = 0,
-        data: Mapping[str, Any],
+        data: msgspec.Struct | Mapping[str, Any],
         marks: Mapping[str, Mark] | None = None,
     ) -> None:
         """Take an event; it is written and published within a turn of the loop."""
@@ -87,7 +92,7 @@ class Outbox:
             source=source,
             origin=origin,
             sampling_ns=max(0, sampling_ns),
-            data=clipped(dict(data)),
+            data=clipped(msgspec.to_builtins(data)),
         )
         self._spool.add(event, marks=marks)
         if not self._woken:

@@ -5,7 +5,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -329,7 +329,6 @@ class Selections:
         words = ", ".join(f"{name}:{' '.join(one.wanted) or 'dark'}" for name, one in done.switches.items())
         took_s = (done.answered_ns - done.requested_ns) / 1e9
         log.info("selection %s: %s: %s after %.3f s%s", done.selection, words, done.outcome, took_s, _colon(done.why))
-        data: dict[str, Any] = msgspec.to_builtins(done)
         self._emit(
             "selection",
             None,
@@ -337,7 +336,7 @@ class Selections:
             at_ns=done.answered_ns,
             source=SOURCE,
             origin=self._origin,
-            data=data,
+            data=done,
             marks=self._intents.end(done.selection),
         )
 

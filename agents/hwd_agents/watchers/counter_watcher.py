@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -10,6 +10,7 @@ from hwd_agents.process.config import PortConfig
 from hwd_agents.sources.kernel.port_counters import CounterSource
 from hwd_agents.spool.outbox import Emit
 from hwd_agents.watchers.poll_timer import PollTimer
+from hwd_agents.wire import CounterData
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import HwdError
 from hwd_drivers.core.reason import reason_of
@@ -42,7 +43,7 @@ class CounterWatcher:
         self._every_s = every_s
         self._origin = origin
         self._on_change = on_change
-        self._told: dict[str, dict[str, Any]] = {}
+        self._told: dict[str, CounterData] = {}
         self._why_not: dict[str, str] = {}
 
     async def run(self) -> None:
@@ -76,7 +77,7 @@ class CounterWatcher:
             return
         after_ns = self._clock.monotonic_ns()
         self._well(port)
-        data = {**msgspec.to_builtins(counters), "tcp_retransmissions": again}
+        data = CounterData(**msgspec.structs.asdict(counters), tcp_retransmissions=again)
         if data == self._told.get(port):
             return
         self._told[port] = data

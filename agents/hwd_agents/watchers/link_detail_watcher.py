@@ -3,12 +3,13 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from hwd_agents.process.config import PortConfig
-from hwd_agents.sources.kernel.nic_link_details import LinkDetails, LinkDetailSource
+from hwd_agents.sources.kernel.nic_link_details import LinkDetailSource
 from hwd_agents.spool.outbox import Emit
 from hwd_agents.watchers.poll_timer import PollTimer
+from hwd_agents.wire import LinkStateData
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import HwdError
 from hwd_drivers.core.reason import reason_of
@@ -53,10 +54,9 @@ class LinkDetailWatcher:
         """Its carrier changed, or its interface was created or removed."""
         self._ports[port].changed()
 
-    def details(self, port: str) -> dict[str, Any] | None:
+    def details(self, port: str) -> LinkStateData | None:
         """The last reading; None when it failed."""
-        details = self._ports[port].details
-        return None if details is None else details.to_data()
+        return self._ports[port].details
 
     def why_not(self, port: str) -> str:
         """Why the link cannot be seen; empty when it can."""
@@ -83,8 +83,8 @@ class _Port:
         self._on_change = on_change
         self._poll_timer = PollTimer()
         self._again = False
-        self._told: LinkDetails | None = None
-        self.details: LinkDetails | None = None
+        self._told: LinkStateData | None = None
+        self.details: LinkStateData | None = None
         self.why_not = "not read yet"
 
     def changed(self) -> None:
@@ -117,7 +117,7 @@ class _Port:
                 at_ns=after_ns,
                 source=SOURCE,
                 origin=self._origin,
-                data=details.to_data(),
+                data=details,
             )
         if news:
             self._on_change()

@@ -13,7 +13,7 @@ from hwd_agents.spool.outbox import Emit
 from hwd_agents.spool.spool import Mark
 from hwd_agents.watchers.poll_timer import PollTimer
 from hwd_agents.watchers.tally import Tally
-from hwd_agents.wire import Observation
+from hwd_agents.wire import CarrierData, InterfaceData, Observation
 from hwd_drivers.core.clock import Clock
 
 SOURCE: Final = "link"
@@ -193,7 +193,7 @@ class LinkWatcher:
             at_ns=reading.at_ns,
             source=SOURCE,
             origin=self._origin,
-            data={"present": reading.present},
+            data=InterfaceData(present=reading.present),
         )
         for call in self.on_presence:
             call(port, reading)
@@ -218,7 +218,7 @@ class LinkWatcher:
             at_ns=reading.at_ns,
             source=SOURCE,
             origin=self._origin,
-            data={"carrier": reading.carrier, "carrier_changes": reading.carrier_changes, "unseen": unseen},
+            data=CarrierData(carrier=reading.carrier, carrier_changes=reading.carrier_changes, unseen=unseen),
             marks={_mark_name(reading.interface): mark},
         )
         return True

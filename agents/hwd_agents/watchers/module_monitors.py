@@ -1,10 +1,9 @@
 """Monitors: a module's measurements of itself, and whether they changed enough for another report."""
 
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from hwd_agents.sources.modules.module_memory import ModuleMemory
+from hwd_agents.wire import MonitorData
 
 POWER_MOVED_DB: Final = 0.2
 BIAS_MOVED_MA: Final = 1.0
@@ -12,36 +11,27 @@ TEMPERATURE_MOVED_C: Final = 1.0
 """Smaller changes are noise of the analogue-to-digital converters and of the room's air: an idle rack is silent."""
 
 
-class Monitors(msgspec.Struct, frozen=True, kw_only=True):
-    """Values by lane; None when the module does not measure it, or the light is too weak."""
+def monitors_of(module: ModuleMemory, lanes: int) -> MonitorData:
+    """The monitors of the first `lanes` lanes of a module, or of as many as it has.
 
-    rx_power_dbm: list[float | None]
-    tx_power_dbm: list[float | None]
-    bias_ma: list[float | None]
-    temperature_c: float | None
+    None when the module does not measure a value, or the light is too weak.
+    """
+    return MonitorData(
+        rx_power_dbm=_rounded(module.rx_power_dbm[:lanes]),
+        tx_power_dbm=_rounded(module.tx_power_dbm[:lanes]),
+        bias_ma=_rounded(module.bias_ma[:lanes]),
+        temperature_c=None if module.temperature_c is None else round(module.temperature_c, 1),
+    )
 
-    @classmethod
-    def of(cls, module: ModuleMemory, lanes: int) -> "Monitors":
-        """The first `lanes` lanes of a module, or as many as it has."""
-        return cls(
-            rx_power_dbm=_rounded(module.rx_power_dbm[:lanes]),
-            tx_power_dbm=_rounded(module.tx_power_dbm[:lanes]),
-            bias_ma=_rounded(module.bias_ma[:lanes]),
-            temperature_c=None if module.temperature_c is None else round(module.temperature_c, 1),
-        )
 
-    def moved(self, before: "Monitors") -> bool:
-        """Whether a value differs from `before` by more than the noise."""
-        return (
-            _moved(self.rx_power_dbm, before.rx_power_dbm, POWER_MOVED_DB)
-            or _moved(self.tx_power_dbm, before.tx_power_dbm, POWER_MOVED_DB)
-            or _moved(self.bias_ma, before.bias_ma, BIAS_MOVED_MA)
-            or _moved([self.temperature_c], [before.temperature_c], TEMPERATURE_MOVED_C)
-        )
-
-    def to_data(self) -> dict[str, Any]:
-        data: dict[str, Any] = msgspec.to_builtins(self)
-        return data
+def moved(now: MonitorData, before: MonitorData) -> bool:
+    """Whether a value differs from `before` by more than the noise."""
+    return (
+        _moved(now.rx_power_dbm, before.rx_power_dbm, POWER_MOVED_DB)
+        or _moved(now.tx_power_dbm, before.tx_power_dbm, POWER_MOVED_DB)
+        or _moved(now.bias_ma, before.bias_ma, BIAS_MOVED_MA)
+        or _moved([now.temperature_c], [before.temperature_c], TEMPERATURE_MOVED_C)
+    )
 
 
 def _rounded(values: tuple[float | None, ...]) -> list[float | None]:

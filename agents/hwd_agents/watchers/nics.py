@@ -7,6 +7,7 @@ from typing import Any, Final
 from hwd_agents.process.config import PortConfig
 from hwd_agents.sources.setting_source import Setting
 from hwd_agents.sources.sources import Sources
+from hwd_agents.wire import DriverNote, FecNote, NicNote
 from hwd_drivers.core.errors import HwdError
 
 EVERY_S: Final = 60.0
@@ -34,15 +35,12 @@ class Nics:
         self._busy = busy
         self._on_change = on_change
         self._due = asyncio.Event()
-        self._read: dict[str, dict[str, Any]] = {}
+        self.read: Mapping[str, NicNote] = {}
+        """By port, as of the last reading."""
 
     def hurry(self) -> None:
         """Read again now, after a change."""
         self._due.set()
-
-    def to_data(self) -> dict[str, dict[str, Any]]:
-        """By port: driver {name, version, firmware, bus}, autoneg, speed_mbps, fec {auto, modes}; None: unknown."""
-        return dict(self._read)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -50,8 +48,8 @@ class Nics:
             self._due.clear()
             if not self._busy():
                 found = {port: await self._look(config.interface) for port, config in self._ports.items()}
-                if found != self._read:
-                    self._read = found
+                if found != self.read:
+                    self.read = found
                     self._on_change()
             try:
                 async with asyncio.timeout(EVERY_S):
@@ -59,15 +57,15 @@ class Nics:
             except TimeoutError:
                 continue
 
-    async def _look(self, interface: str) -> dict[str, Any]:
+    async def _look(self, interface: str) -> NicNote:
         autoneg = await self._setting(interface, Setting.AUTONEG)
         fec = await self._setting(interface, Setting.FEC)
-        return {
-            "driver": await self._driver(interface),
-            "autoneg": None if autoneg is None else autoneg.get("autoneg"),
-            "speed_mbps": None if autoneg is None else autoneg.get("speed"),
-            "fec": fec,
-        }
+        return NicNote(
+            driver=await self._driver(interface),
+            autoneg=None if autoneg is None else autoneg.get("autoneg"),
+            speed_mbps=None if autoneg is None else autoneg.get("speed"),
+            fec=None if fec is None else FecNote(auto=fec["auto"], modes=fec["modes"]),
+        )
 
     async def _setting(self, interface: str, setting: Setting) -> Mapping[str, Any] | None:
         if self._sources.settings is None:
@@ -78,10 +76,10 @@ class Nics:
             return None
         return state if isinstance(state, Mapping) else None
 
-    async def _driver(self, interface: str) -> dict[str, str | None] | None:
+    async def _driver(self, interface: str) -> DriverNote | None:
         if self._sources.drivers is None:
             return None
         try:
-            return (await self._sources.drivers.read_driver(interface)).to_data()
+            return await self._sources.drivers.read_driver(interface)
         except (HwdError, OSError):
             return None

@@ -4,7 +4,10 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
+
+import msgspec
+from msgspec import UNSET
 
 from hwd_agents.process.config import ModuleTiming, PortConfig, SamplingConfig
 from hwd_agents.sources.modules.module_kinds import parse_module
@@ -13,10 +16,10 @@ from hwd_agents.sources.readings import ModuleSource
 from hwd_agents.spool.outbox import Emit
 from hwd_agents.watchers.burst import Burst
 from hwd_agents.watchers.light_judge import LightJudge, LightSample
-from hwd_agents.watchers.module_monitors import Monitors
+from hwd_agents.watchers.module_monitors import monitors_of, moved
 from hwd_agents.watchers.poll_timer import PollTimer
 from hwd_agents.watchers.tally import Tally
-from hwd_agents.wire import Observation
+from hwd_agents.wire import LightData, MonitorData, Observation
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import HwdError, ProtocolError, RefusedError
 from hwd_drivers.core.reason import reason_of
@@ -96,7 +99,7 @@ class OpticsWatcher:
         """What a source that works cannot see of the light; empty when there is no such limit."""
         return self._ports[port].limits()
 
-    def monitors(self, port: str) -> dict[str, Any] | None:
+    def monitors(self, port: str) -> MonitorData | None:
         """Powers, bias and temperature as of the last read; None while nothing can be read.
 
         The period of the reads when the port was last observed, and the time of a read, are means.
@@ -135,7 +138,7 @@ class _Port:
         self._tally: Tally | None = None
         self._burst = Burst()
         self._behind = ""
-        self._told: Monitors | None = None
+        self._told: MonitorData | None = None
         self._told_s = 0.0
         self._settled_from_s: float | None = None
         self._sampled: asyncio.Future[None] | None = None
@@ -219,15 +222,12 @@ class _Port:
         late = f"how early light went or came is unknown: declare {missing} in the agent's file" if missing else ""
         return "; ".join(words for words in (told, late, self._behind) if words)
 
-    def monitors(self) -> dict[str, Any] | None:
+    def monitors(self) -> MonitorData | None:
         module = self.module
         if module is None or self.why_not:
             return None
-        return {
-            **Monitors.of(module, self._config.lanes).to_data(),
-            "sampled_every_s": self._burst.every_s,
-            "read_s": self._burst.read_s,
-        }
+        now = monitors_of(module, self._config.lanes)
+        return msgspec.structs.replace(now, sampled_every_s=self._burst.every_s, read_s=self._burst.read_s)
 
     async def _sample(self) -> None:
         try:
@@ -249,7 +249,7 @@ class _Port:
         else:
             self._refused = False
             self._took(sample)
-            self._tell_monitors(Monitors.of(self.module, self._config.lanes), sample)
+            self._tell_monitors(monitors_of(self.module, self._config.lanes), sample)
         says = self.why_not or f"{self.module}; {self.limits()}"
         if says != self._said:
             self._said = says
@@ -287,14 +287,14 @@ class _Port:
                 source=SOURCE,
                 origin=self._source.note.origin,
                 sampling_ns=change.sampling_ns,
-                data={"lanes": list(change.lanes), **({"one_sided": True} if change.earliest_ns is None else {})},
+                data=LightData(lanes=list(change.lanes), one_sided=True if change.earliest_ns is None else UNSET),
             )
             self._settled_from_s = asyncio.get_running_loop().time() if change.kind == "light" else None
         if self._tally is not None:
             lost = sum(change.kind == "dark" for change in changes)
             self._tally.look(sample.after_ns, self._judge.lit, lost=lost, latched=self._judge.latched)
 
-    def _tell_monitors(self, now: Monitors, sample: LightSample) -> None:
+    def _tell_monitors(self, now: MonitorData, sample: LightSample) -> None:
         """Report the monitors while no port is observed: else only `dark` and `light` may take time.
 
         The first ones are in the birth message.
@@ -302,7 +302,7 @@ class _Port:
         every_s, now_s = self._sampling.monitors_s, asyncio.get_running_loop().time()
         if self._told is None:
             self._told, self._told_s = now, now_s
-        elif every_s and not self._observed and now_s - self._told_s >= every_s and now.moved(self._told):
+        elif every_s and not self._observed and now_s - self._told_s >= every_s and moved(now, self._told):
             self._told, self._told_s = now, now_s
             self._emit(
                 "monitors",
@@ -311,5 +311,5 @@ class _Port:
                 at_ns=sample.after_ns,
                 source=SOURCE,
                 origin=self._source.note.origin,
-                data=now.to_data(),
+                data=now,
             )

@@ -20,7 +20,7 @@ from hwd_agents.watchers.flaps import Flaps
 from hwd_agents.watchers.gids import PortGids
 from hwd_agents.watchers.poll_timer import PollTimer
 from hwd_agents.watchers.tally import Tally
-from hwd_agents.wire import Observation
+from hwd_agents.wire import Observation, RdmaData
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import LinkError
 
@@ -258,7 +258,7 @@ class _Port:
             self._flaps.see()
         if self._tally is not None:
             self._tally.look(at_ns, active, lost=int(fell), latched=self._pushed)
-        self._tell({"active": active}, earliest_ns, at_ns, source)
+        self._tell(RdmaData(active=active), earliest_ns, at_ns, source)
         if active:
             for call in self._on_active:
                 call(self._name)
@@ -274,9 +274,9 @@ class _Port:
             at_ns = self._clock.monotonic_ns()
             if self._tally is not None:
                 self._tally.look(at_ns, True, lost=unseen, latched=self._pushed)
-            self._tell({"active": True, "missed": unseen}, since_ns, at_ns, VERBS if self._pushed else SOURCE)
+            self._tell(RdmaData(active=True, missed=unseen), since_ns, at_ns, VERBS if self._pushed else SOURCE)
 
-    def _tell(self, data: Mapping[str, bool | int], earliest_ns: int, at_ns: int, source: str) -> None:
+    def _tell(self, data: RdmaData, earliest_ns: int, at_ns: int, source: str) -> None:
         self._emit(
             "rdma",
             self._name,

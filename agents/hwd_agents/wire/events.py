@@ -50,7 +50,11 @@ class InterfaceData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LinkStateData(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a link as its NIC reports it; null where it reports nothing."""
+    """The state of a link as its NIC reports it; null where it reports nothing.
+
+    `why_down` and `detail` are null while the link is up. `downs`: how often the PHY lost the link as counted by the
+    NIC, which sees more losses than the kernel. `fec`: the FEC in use.
+    """
 
     up: bool | None
     why_down: Text | None

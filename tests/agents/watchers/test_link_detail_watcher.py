@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
 from hwd_agents.process.config import PortConfig
@@ -57,7 +58,7 @@ def test_the_first_state_of_a_link_is_no_event_and_a_change_has_its_cause(ethtoo
             assert (told.kind, told.port, told.source, told.origin) == ("link-state", "eth0", "ethtool", "measured")
             assert (told.data["up"], told.data["why_down"]) == (False, "no cable")
             assert asked_ns <= told.earliest_ns <= told.at_ns
-            assert seen.details.details("eth0") == told.data
+            assert msgspec.to_builtins(seen.details.details("eth0")) == told.data
 
     run_virtual(main())
 

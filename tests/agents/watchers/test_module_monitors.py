@@ -2,16 +2,18 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 from hwd_agents.process.config import SamplingConfig
-from hwd_agents.watchers.module_monitors import Monitors
+from hwd_agents.watchers.module_monitors import moved as has_moved
+from hwd_agents.wire import MonitorData
 from hwd_drivers.twins.virtual_time import run_virtual
 
 from ..conftest import stage
 from .test_optics_watcher import Watched
 
-REST = Monitors(rx_power_dbm=[-2.0, None], tx_power_dbm=[1.0, 1.0], bias_ma=[40.0, 40.0], temperature_c=35.0)
+REST = MonitorData(rx_power_dbm=[-2.0, None], tx_power_dbm=[1.0, 1.0], bias_ma=[40.0, 40.0], temperature_c=35.0)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +34,7 @@ REST = Monitors(rx_power_dbm=[-2.0, None], tx_power_dbm=[1.0, 1.0], bias_ma=[40.
     ],
 )
 def test_noise_is_no_move_and_what_comes_or_goes_is(now: dict[str, object], moved: bool) -> None:
-    assert Monitors(**{**REST.to_data(), **now}).moved(REST) is moved
+    assert has_moved(msgspec.structs.replace(REST, **now), REST) is moved
 
 
 def test_what_moved_is_told_once_while_nothing_is_observed_and_not_too_often() -> None:

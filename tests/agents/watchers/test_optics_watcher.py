@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from hwd_agents.process.config import ModuleTiming, PortConfig, SamplingConfig
 from hwd_agents.watchers.optics_watcher import OpticsWatcher
+from hwd_agents.wire import MonitorData
 from hwd_drivers.twins.virtual_time import run_virtual
 
 from ..conftest import LATENCY_NS, MS, Ear, Stage, Told, stage, stop
@@ -363,14 +364,14 @@ def test_powers_are_known_while_light_is_seen() -> None:
             seen = Watched(one)
             assert seen.optics.monitors("eth0") is None
             await asyncio.sleep(2.5)
-            assert seen.optics.monitors("eth0") == {
-                "rx_power_dbm": [-2.0] * 4,
-                "tx_power_dbm": [0.0] * 4,
-                "bias_ma": [0.0] * 4,
-                "temperature_c": 35.0,
-                "sampled_every_s": None,
-                "read_s": None,
-            }
+            assert seen.optics.monitors("eth0") == MonitorData(
+                rx_power_dbm=[-2.0] * 4,
+                tx_power_dbm=[0.0] * 4,
+                bias_ma=[0.0] * 4,
+                temperature_c=35.0,
+                sampled_every_s=None,
+                read_s=None,
+            )
 
     run_virtual(main())
 
@@ -393,7 +394,7 @@ def test_a_module_that_is_slower_than_asked_for_is_said_to_be_with_the_time_that
             )
             monitors = seen.optics.monitors("eth0")
             assert monitors is not None
-            assert (monitors["sampled_every_s"], monitors["read_s"]) == (0.0002, 0.0002)
+            assert (monitors.sampled_every_s, monitors.read_s) == (0.0002, 0.0002)
             (dark, _) = await _flash(seen, one)
             assert dark.sampling_ns == 2 * ROUND_TRIP_NS, "the event says what was, and not what was asked for"
 
@@ -423,6 +424,7 @@ def test_a_burst_is_two_hundred_looks_a_second_where_nobody_says_otherwise() -> 
                 assert 1999 <= seen.optics.observation(f"eth{port}").looks <= 2003
                 monitors = seen.optics.monitors(f"eth{port}")
                 assert monitors is not None
-                assert monitors["sampled_every_s"] <= 0.005
+                assert isinstance(monitors.sampled_every_s, float)
+                assert monitors.sampled_every_s <= 0.005
 
     run_virtual(main())

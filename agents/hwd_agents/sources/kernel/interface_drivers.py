@@ -6,9 +6,9 @@ import fcntl
 import os
 import socket
 import struct
-from dataclasses import asdict, dataclass
 from typing import Final, Protocol
 
+from hwd_agents.wire import DriverNote
 from hwd_drivers.core.errors import LinkError, RefusedError
 from hwd_drivers.core.offload import Offload
 
@@ -23,26 +23,14 @@ _REQUEST: Final = struct.Struct("@16sP16x")  # struct ifreq: name, and the addre
 _ANSWER: Final = struct.Struct("=I32s32s32s32s32s12s5I")  # struct ethtool_drvinfo
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NicDriver:
-    """What a driver reports of itself and of its NIC; an empty text is None."""
-
-    name: str | None
-    version: str | None
-    firmware: str | None
-    bus: str | None
-
-    def to_data(self) -> dict[str, str | None]:
-        return asdict(self)
-
-
 class DriverSource(Protocol):
     """Drivers of the interfaces of one host.
 
-    Raises LinkError when the interface does not exist, RefusedError when its driver does not report itself.
+    An empty text is None. Raises LinkError when the interface does not exist, RefusedError when its driver does not
+    report itself.
     """
 
-    async def read_driver(self, interface: str) -> NicDriver: ...
+    async def read_driver(self, interface: str) -> DriverNote: ...
 
 
 class KernelDrivers:
@@ -52,10 +40,10 @@ class KernelDrivers:
         self._sockets = sockets
         self._offload = offload
 
-    async def read_driver(self, interface: str) -> NicDriver:
+    async def read_driver(self, interface: str) -> DriverNote:
         return await self._offload(self._read, interface)
 
-    def _read(self, interface: str) -> NicDriver:
+    def _read(self, interface: str) -> DriverNote:
         name = os.fsencode(interface)
         if len(name) > INTERFACE_BYTES:
             raise LinkError(f"{interface}: {len(name)} bytes are over the {INTERFACE_BYTES} of an interface's name")
@@ -67,7 +55,7 @@ class KernelDrivers:
                     raise LinkError(f"{interface}: cannot read its driver: no such interface") from error
                 raise RefusedError(f"{interface}: cannot read its driver: {error.strerror}") from error
         _, driver, version, firmware, bus, *_ = _ANSWER.unpack(answer)
-        return NicDriver(name=_text(driver), version=_text(version), firmware=_text(firmware), bus=_text(bus))
+        return DriverNote(name=_text(driver), version=_text(version), firmware=_text(firmware), bus=_text(bus))
 
 
 def _ask(asked: socket.socket, name: bytes) -> bytes:

@@ -1,14 +1,14 @@
-"""LinkDetails: what a NIC reports of its link beyond the carrier: why it is down, its speed, FEC, auto-negotiation.
+"""Link details: what a NIC reports of its link beyond the carrier: why it is down, its speed, FEC, auto-negotiation.
 
 The numbers are those of linux/ethtool.h and ethtool_netlink.h.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
-import msgspec
 from pyroute2.netlink import NETLINK_GENERIC
 
+from hwd_agents.wire import LinkStateData
 from hwd_drivers.core.errors import LinkError, RefusedError
 from hwd_drivers.core.offload import Offload
 
@@ -65,33 +65,13 @@ DETAIL: Final[Mapping[str, tuple[str, ...]]] = {
 """The words for enum ethtool_link_ext_substate_..., by their numbers from 1."""
 
 
-class LinkDetails(msgspec.Struct, frozen=True, kw_only=True):
-    """One port as its driver reports it; None is a value that it does not report.
-
-    `why_down` and `detail` are None while the link is up. `downs`: how often the PHY lost the link as counted by the
-    NIC, which sees more losses than the kernel. `fec`: the FEC in use.
-    """
-
-    up: bool | None
-    why_down: str | None
-    detail: str | None
-    downs: int | None
-    autoneg: bool | None
-    speed_mbps: int | None
-    fec: str | None
-
-    def to_data(self) -> dict[str, Any]:
-        data: dict[str, Any] = msgspec.to_builtins(self)
-        return data
-
-
 class LinkDetailSource(Protocol):
     """Link details of one host.
 
     Raises LinkError when the interface does not exist, RefusedError when its driver reports nothing.
     """
 
-    async def read_details(self, interface: str) -> LinkDetails: ...
+    async def read_details(self, interface: str) -> LinkStateData: ...
 
 
 class KernelLinkDetails:
@@ -101,11 +81,11 @@ class KernelLinkDetails:
         self._sockets = sockets
         self._offload = offload
 
-    async def read_details(self, interface: str) -> LinkDetails:
+    async def read_details(self, interface: str) -> LinkStateData:
         """Read all values; one that the NIC does not support is None."""
         return await self._offload(self._read, interface)
 
-    def _read(self, interface: str) -> LinkDetails:
+    def _read(self, interface: str) -> LinkStateData:
         with NetlinkRequests(self._sockets, NETLINK_GENERIC) as kernel:
             ethtool = Ethtool(kernel)
             try:
@@ -113,7 +93,7 @@ class KernelLinkDetails:
             except KernelRefusal as error:
                 raise LinkError(f"{interface}: {error}") from error
             autoneg, speed = _modes(ethtool, interface)
-            return LinkDetails(
+            return LinkStateData(
                 up=None if state.link is None else bool(state.link),
                 why_down=None if state.link else why_words(state.why),
                 detail=None if state.link else detail_words(state.why, state.detail),

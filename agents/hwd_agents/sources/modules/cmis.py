@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from hwd_agents.wire import ThresholdNote
 from hwd_drivers.core.errors import ProtocolError
 
 from .module_memory import (
@@ -25,7 +26,7 @@ from .module_memory import (
     text,
 )
 from .quantities import BIAS_STEP_MA, TEMPERATURE_STEPS, power_dbm, power_steps
-from .thresholds import Thresholds
+from .thresholds import parse_thresholds
 
 BANK_LANES: Final = 8
 IDENTIFIERS: Final = {
@@ -228,11 +229,11 @@ def build_memory(
     return bytes(memory)
 
 
-def _thresholds(memory: bytes, multiplier: int) -> Thresholds | None:
+def _thresholds(memory: bytes, multiplier: int) -> ThresholdNote | None:
     """None when page 02h was not read or its checksum is wrong: no other value depends on it."""
     if sum(memory[_SUMMED_02H:_SUM_02H]) & 0xFF != memory[_SUM_02H]:
         return None
-    return Thresholds.of(memory, multiplier=multiplier, **_THRESHOLDS)
+    return parse_thresholds(memory, multiplier=multiplier, **_THRESHOLDS)
 
 
 def _words(banks: Sequence[bytes], start: int) -> list[int]:

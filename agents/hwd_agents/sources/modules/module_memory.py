@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from hwd_agents.wire import ThresholdNote
 from hwd_drivers.core.errors import ProtocolError
-
-from .thresholds import Thresholds
 
 HALF_PAGE_BYTES: Final = 128
 """Memory is read in halves of a page: 0 to 127, and 128 to 255 of the page that is selected."""
@@ -90,7 +89,7 @@ class ModuleMemory:
     rx_power_dbm: tuple[float | None, ...]
     tx_power_dbm: tuple[float | None, ...]
     bias_ma: tuple[float | None, ...]
-    thresholds: Thresholds | None = None
+    thresholds: ThresholdNote | None = None
 
     def __str__(self) -> str:
         return f"{self.vendor} {self.part} serial {self.serial} ({self.standard})"

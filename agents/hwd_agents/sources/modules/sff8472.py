@@ -25,7 +25,7 @@ from .module_memory import (
     text,
 )
 from .quantities import BIAS_STEP_MA, TEMPERATURE_STEPS, power_dbm, power_steps
-from .thresholds import Thresholds
+from .thresholds import parse_thresholds
 
 IDENTIFIERS: Final = {0x03: "SFP, SFP+ or SFP28", 0x0B: "DWDM SFP"}
 """SFF-8024 table 4-1: the identifiers of modules with this layout."""
@@ -132,7 +132,7 @@ def parse_memory(memory: bytes) -> ModuleMemory:
         rx_power_dbm=(power_dbm(calibration.rx_power(rx_power)),),
         tx_power_dbm=(power_dbm(calibration.tx_power(tx_power)),),
         bias_ma=(calibration.bias(bias) * BIAS_STEP_MA,),
-        thresholds=None if memory[_DIAGNOSTICS] & _EXTERNALLY else Thresholds.of(memory, **_THRESHOLDS),
+        thresholds=None if memory[_DIAGNOSTICS] & _EXTERNALLY else parse_thresholds(memory, **_THRESHOLDS),
     )
 
 

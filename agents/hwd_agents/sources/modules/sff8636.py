@@ -11,6 +11,7 @@ import struct
 from dataclasses import replace
 from typing import Final
 
+from hwd_agents.wire import ThresholdNote
 from hwd_drivers.core.errors import ProtocolError
 
 from .module_memory import (
@@ -25,7 +26,7 @@ from .module_memory import (
     text,
 )
 from .quantities import BIAS_STEP_MA, TEMPERATURE_STEPS, power_dbm, power_steps
-from .thresholds import Thresholds
+from .thresholds import parse_thresholds
 
 PAGE_03H: Final = 256
 """The offset of page 03h in the bytes that the parser takes."""
@@ -150,7 +151,7 @@ def build_memory(
     return bytes(memory)
 
 
-def _thresholds(memory: bytes) -> Thresholds | None:
+def _thresholds(memory: bytes) -> ThresholdNote | None:
     """None when page 03h was not read, or when page 00h, or zeros, came in its place."""
     page = memory[PAGE_03H:]
     if (
@@ -159,7 +160,7 @@ def _thresholds(memory: bytes) -> Thresholds | None:
         or set(page) == {0xFF}
     ):
         return None
-    return Thresholds.of(memory, **_THRESHOLDS)
+    return parse_thresholds(memory, **_THRESHOLDS)
 
 
 def _words(memory: bytes, start: int) -> tuple[int, ...]:

@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwd_agents.process.config import PortConfig, SamplingConfig
-from hwd_agents.sources.kernel.interface_drivers import KernelDrivers, NicDriver
+from hwd_agents.sources.kernel.interface_drivers import KernelDrivers
 from hwd_agents.sources.kernel.mlxlink import DOWN, UP, ToolPhys, parse_state
 from hwd_agents.sources.kernel.sockets import HostSockets
 from hwd_agents.watchers.firmware_watcher import FirmwareWatcher
+from hwd_agents.wire import DriverNote
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ProtocolError
 from hwd_drivers.core.offload import InlineOffload
@@ -28,8 +29,8 @@ FAST = SamplingConfig(firmware_fast_s=0.01, firmware_slow_s=0.01)
 class Mlx5:
     """A DriverSource of a host with one ConnectX."""
 
-    async def read_driver(self, interface: str) -> NicDriver:
-        return NicDriver(name="mlx5_core", version="6.1", firmware="22.39.2048", bus="0000:3b:00.0")
+    async def read_driver(self, interface: str) -> DriverNote:
+        return DriverNote(name="mlx5_core", version="6.1", firmware="22.39.2048", bus="0000:3b:00.0")
 
 
 def written(state: object) -> bytes:

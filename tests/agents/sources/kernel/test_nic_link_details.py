@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwd.twin.kernel import Crossbar, Keeper
-from hwd_agents.sources.kernel.nic_link_details import KernelLinkDetails, LinkDetails, detail_words, why_words
+from hwd_agents.sources.kernel.nic_link_details import KernelLinkDetails, detail_words, why_words
+from hwd_agents.wire import LinkStateData
 from hwd_drivers.core.errors import LinkError, RefusedError
 from hwd_drivers.core.offload import InlineOffload
 
@@ -37,7 +38,7 @@ async def test_all_that_a_nic_tells_of_its_link_is_read(ethtool: PlayedEthtool) 
     ethtool.answers["eth0", LINKSTATE] = link_state(up=True, downs=7)
     ethtool.answers["eth0", LINKMODES] = attribute(2, b"\x01") + attribute(5, struct.pack("=I", 100_000))
     ethtool.answers["eth0", FEC] = attribute(4, struct.pack("=I", RS_BIT))
-    assert await KernelLinkDetails(ethtool, InlineOffload()).read_details("eth0") == LinkDetails(
+    assert await KernelLinkDetails(ethtool, InlineOffload()).read_details("eth0") == LinkStateData(
         up=True, why_down=None, detail=None, downs=7, autoneg=True, speed_mbps=100_000, fec="rs"
     )
 

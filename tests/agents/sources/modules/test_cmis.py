@@ -2,6 +2,7 @@
 
 import contextlib
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -79,7 +80,7 @@ def test_a_number_of_banks_that_the_standard_keeps_free_is_refused() -> None:
 def test_thresholds_are_those_of_page_02h() -> None:
     found = parse_memory(cmis(cmis_pages())).thresholds
     assert found is not None
-    assert found.to_data() == {
+    assert msgspec.to_builtins(found) == {
         "temperature_c": {"low_alarm": -5.0, "low_warning": 0.0, "high_warning": 70.0, "high_alarm": 75.0},
         "bias_ma": {"low_alarm": 20.0, "low_warning": 25.0, "high_warning": 90.0, "high_alarm": 100.0},
         "tx_power_dbm": {"low_alarm": -7.0, "low_warning": -6.0, "high_warning": 2.5, "high_alarm": 3.5},

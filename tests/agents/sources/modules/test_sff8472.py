@@ -4,6 +4,7 @@ import contextlib
 import math
 import struct
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -129,7 +130,7 @@ def test_thresholds_are_those_of_a2h() -> None:
     summed(a2h, 0, 95)
     found = parse_memory(sfp(sfp_a0h(), a2h)).thresholds
     assert found is not None
-    assert found.to_data() == {
+    assert msgspec.to_builtins(found) == {
         "temperature_c": {"low_alarm": -10.0, "low_warning": -5.0, "high_warning": 75.0, "high_alarm": 80.0},
         "bias_ma": {"low_alarm": 10.0, "low_warning": 15.0, "high_warning": 70.0, "high_alarm": 80.0},
         "tx_power_dbm": {"low_alarm": -9.0, "low_warning": -8.0, "high_warning": 1.0, "high_alarm": 2.0},

@@ -2,6 +2,7 @@
 
 import contextlib
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,7 +58,7 @@ def test_thresholds_are_those_of_page_03h() -> None:
     module = parse_memory(qsfp(qsfp_lower(), qsfp_page_00h(), qsfp_page_03h()))
     assert (module.temperature_c, module.bias_ma[0], module.tx_power_dbm[3]) == (34.5, 40.0, 0.0)
     assert module.thresholds is not None
-    assert module.thresholds.to_data() == {
+    assert msgspec.to_builtins(module.thresholds) == {
         "temperature_c": {"low_alarm": -5.0, "low_warning": 0.0, "high_warning": 70.0, "high_alarm": 75.0},
         "bias_ma": {"low_alarm": 20.0, "low_warning": 25.0, "high_warning": 90.0, "high_alarm": 100.0},
         "tx_power_dbm": {"low_alarm": -7.0, "low_warning": -6.0, "high_warning": 2.5, "high_alarm": 3.5},
