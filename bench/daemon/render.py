@@ -7,7 +7,6 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from fastapi import FastAPI
 from prometheus_client import generate_latest
@@ -16,9 +15,10 @@ from bench.child import child
 from bench.measure import Bar, Summary, alternate, ratios
 from bench.progress import Progress
 from hwd.model.documents.hosts import ClockAligned, HostBirth
-from hwd.model.documents.reconfigurations import TimelineMade
+from hwd.model.instant import Instant, InstantName, Knowledge
+from hwd.model.stage import Stage, StageName
+from hwd.model.timeline import LinkTimeline, Timeline
 from hwd.telemetry import Budget, Metrics
-from hwd.timeline.stage import StageName
 from hwd.web.app import metrics_router
 from hwd.web.server import HttpServer, listen
 from hwd_drivers.core.documents import Document, Fact
@@ -188,16 +188,18 @@ def _documents(switches: int, hosts: int) -> Iterator[Document]:
                 host=host, boot="b", offset_ns=1, drift_ppm=0, error_ns=1, agent_ns=1, samples=9, round_trip_ns=1
             )
         )
-    links: list[dict[str, Any]] = [
-        {
-            "link": f"h{number}.eth{port}<->h{number + 1}.eth{port}",
-            "instants": [{"name": "ready", "knowledge": "seen"}],
-            "stages": [{"name": name, "seconds": 1.0} for name in StageName],
-        }
+    links = [
+        LinkTimeline(
+            link=f"h{number}.eth{port}<->h{number + 1}.eth{port}",
+            kept=False,
+            instants=(Instant.never_left(InstantName.READY, ""),),
+            stages=tuple(Stage(name=name, knowledge=Knowledge.SEEN, seconds=1.0) for name in StageName),
+            dwell_s=None,
+        )
         for number in range(0, hosts, 2)
         for port in range(PORTS)
     ]
-    yield _told(TimelineMade(reconfiguration="r1", run=None, what="", commands=[], ends=[], links=links, breaches=[]))
+    yield _told(Timeline(reconfiguration="r1", run=None, what="", commands=[], ends=[], links=links, breaches=[]))
 
 
 def _touch(metrics: Metrics, turn: int) -> None:

@@ -5,13 +5,13 @@ timelines.last.turnaround_s < 8           # the slowest link; a failed assert sh
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Self
 
+from msgspec.structs import asdict
 from typing_extensions import override
 
 from hwd.client.html_table import table
-from hwd.model.documents.reconfigurations import TimelineMade
 from hwd.model.documents.runs import RunStarted
 from hwd.report.comparison import Comparison
 from hwd.report.figures.waterfall import waterfall
@@ -45,16 +45,14 @@ class StageSeconds(float):
     __str__ = __repr__
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredTimeline(Timeline):
+class MeasuredTimeline(Timeline, frozen=True, kw_only=True):
     """One reconfiguration."""
 
     virtual_time: bool = False
 
     @classmethod
     def of(cls, timeline: Timeline, *, virtual_time: bool = False) -> Self:
-        same = {field.name: getattr(timeline, field.name) for field in fields(Timeline)}
-        return cls(**same, virtual_time=virtual_time)
+        return cls(**asdict(timeline), virtual_time=virtual_time)
 
     @property
     def moved(self) -> tuple[LinkTimeline, ...]:
@@ -124,8 +122,8 @@ class Timelines(tuple[MeasuredTimeline, ...]):
             match document.fact:
                 case RunStarted(virtual_time=virtual):
                     pass
-                case TimelineMade() as made:
-                    found.append(MeasuredTimeline.of(Timeline.from_data(made.to_data()), virtual_time=virtual))
+                case Timeline() as timeline:
+                    found.append(MeasuredTimeline.of(timeline, virtual_time=virtual))
         return cls(found)
 
     def of(self, reconfiguration: str) -> MeasuredTimeline:

@@ -33,9 +33,10 @@ from hwd.model.documents.daemon import (
     JournalRefused,
     JournalWritten,
 )
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, TimelineMade
+from hwd.model.documents.reconfigurations import ReconfigurationEnded
 from hwd.model.instant import Origin
 from hwd.model.testbed import Switch, Testbed
+from hwd.model.timeline import Timeline
 from hwd.playbook.effects import Effects
 from hwd.playbook.run_record import RunTemplate
 from hwd.playbook.run_recovery import RunRecovery
@@ -306,7 +307,7 @@ class Daemon:
         for _ in range(RECALLED_MOST // RECALLED):
             if self._history.full:
                 break
-            older = await self._records.newest([TimelineMade.KIND], limit=RECALLED, before=before)
+            older = await self._records.newest([Timeline.KIND], limit=RECALLED, before=before)
             if not older:
                 break
             for stored in older:

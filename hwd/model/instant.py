@@ -1,8 +1,10 @@
 """Instants: stamped events with their error bounds, and how much is known of each."""
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self
+from typing import Any, Final, Self
+
+import msgspec
+from msgspec import UNSET
 
 from hwd_drivers.core.errors import BugError
 
@@ -58,31 +60,61 @@ class Origin(StrEnum):
         return max(self, other, key=order.index)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Instant:
-    """One instant of one subject, on the daemon's monotonic clock (ns).
+_NOT_SEEN: Final[Any] = UNSET
+"""A field that only an instant that was seen has: it is not in the JSON, and no figure can be made from it."""
+
+
+class Instant(msgspec.Struct, frozen=True, kw_only=True):
+    """One instant of one subject, on the daemon's monotonic clock (ns): make it by `seen`, `unknown` or `never_left`.
 
     `best_ns` is the most likely time within the bounds, where the source knows a better one than the middle: a notice
-    follows soon after its event.
+    follows soon after its event. What was not seen has a name, its knowledge and the reason alone.
     """
 
     name: InstantName
     knowledge: Knowledge
-    earliest_ns: int = 0
-    latest_ns: int = 0
-    best_ns: int | None = None
-    source: str = ""
-    origin: Origin = Origin.MEASURED
-    sampling_ns: int = 0
+    earliest_ns: int = _NOT_SEEN
+    latest_ns: int = _NOT_SEEN
+    best_ns: int | None = _NOT_SEEN
+    source: str = _NOT_SEEN
+    origin: Origin = _NOT_SEEN
+    sampling_ns: int = _NOT_SEEN
     why: str = ""
 
     def __post_init__(self) -> None:
-        if self.knowledge is Knowledge.SEEN and self.earliest_ns > self.latest_ns:
-            raise BugError(f"{self.name}: earliest {self.earliest_ns} ns is after latest {self.latest_ns} ns")
-        if self.best_ns is not None and not self.earliest_ns <= self.best_ns <= self.latest_ns:
-            raise BugError(
-                f"{self.name}: {self.best_ns} ns is outside its bounds {self.earliest_ns} to {self.latest_ns} ns"
-            )
+        of_seen = (self.earliest_ns, self.latest_ns, self.best_ns, self.source, self.origin, self.sampling_ns)
+        if self.knowledge is Knowledge.SEEN and any(value is _NOT_SEEN for value in of_seen):
+            raise ValueError(f"{self.name}: it was seen, and lacks its times, its source or its origin")
+
+    @classmethod
+    def seen(
+        cls,
+        name: InstantName,
+        *,
+        earliest_ns: int,
+        latest_ns: int,
+        best_ns: int | None = None,
+        source: str = "",
+        origin: Origin = Origin.MEASURED,
+        sampling_ns: int = 0,
+        why: str = "",
+    ) -> Self:
+        """Raises BugError where the times are in the wrong order."""
+        if earliest_ns > latest_ns:
+            raise BugError(f"{name}: earliest {earliest_ns} ns is after latest {latest_ns} ns")
+        if best_ns is not None and not earliest_ns <= best_ns <= latest_ns:
+            raise BugError(f"{name}: {best_ns} ns is outside its bounds {earliest_ns} to {latest_ns} ns")
+        return cls(
+            name=name,
+            knowledge=Knowledge.SEEN,
+            earliest_ns=earliest_ns,
+            latest_ns=latest_ns,
+            best_ns=best_ns,
+            source=source,
+            origin=origin,
+            sampling_ns=sampling_ns,
+            why=why,
+        )
 
     @classmethod
     def unknown(cls, name: InstantName, why: str) -> Self:

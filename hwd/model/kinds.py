@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from hwd.model.documents import daemon, hosts, leases, reconfigurations, runs, switches
 from hwd.model.run import RunStatus
+from hwd.model.timeline import Timeline
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.errors import ProtocolError
 from hwd_drivers.core.reason import reason_of
@@ -69,7 +70,7 @@ FACTS: Final[Mapping[str, tuple[type[Fact], ...]]] = {
         reconfigurations.ReconfigurationCommanded,
         reconfigurations.ReconfigurationState,
         reconfigurations.ReconfigurationEnded,
-        reconfigurations.TimelineMade,
+        Timeline,
     ),
     "runs": (
         runs.RunStarted,

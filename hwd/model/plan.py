@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from hwd.model.documents.reconfigurations import StartedLink
 from hwd.model.link import Link, RoutedLink, SwitchCrossconnect
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.values import Crossconnect
@@ -58,14 +59,15 @@ class PlannedLink:
     routed: RoutedLink
     kept: bool
 
-    def summary(self) -> dict[str, Json]:
+    @property
+    def started(self) -> StartedLink:
         """The link as `reconfiguration.started` has it, whoever drove its switches."""
-        return {
-            "link": str(self.routed.link),
-            "kept": self.kept,
-            "switches": sorted({one.switch for one in self.routed.crossconnects}),
-            "crossconnects": sorted(map(str, self.routed.crossconnects)),
-        }
+        return StartedLink(
+            link=str(self.routed.link),
+            kept=self.kept,
+            switches=sorted({one.switch for one in self.routed.crossconnects}),
+            crossconnects=sorted(map(str, self.routed.crossconnects)),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

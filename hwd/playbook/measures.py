@@ -8,8 +8,8 @@ import numpy as np
 from hwd.config.playbook.expression import Value
 from hwd.config.playbook.measurement_names import FIGURES, MEASUREMENTS
 from hwd.model.instant import Knowledge
+from hwd.model.stage import StageName
 from hwd.reconfigure.reconfiguration import Reconfiguration
-from hwd.timeline.stage import StageName
 from hwd.timeline.statistics import P95_NEEDS, P99_NEEDS
 
 _NS_IN_S = 1e9

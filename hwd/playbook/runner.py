@@ -14,6 +14,7 @@ from hwd.config.playbook.measurement_names import stages_of
 from hwd.config.playbook.playbook import ApplyStep, AssertStep, NoteStep, Playbook
 from hwd.config.playbook.steps import Step, below, total_applies, total_dwell_s
 from hwd.model.documents.runs import RunFault
+from hwd.model.stage import StageName
 from hwd.playbook.effects import Effects
 from hwd.playbook.lane import Lane, Shared
 from hwd.playbook.measures import Tally
@@ -25,7 +26,6 @@ from hwd.reconfigure.reconfiguration import State
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.reconfigure.route import Request
 from hwd.records.run import RunOutcome
-from hwd.timeline.stage import StageName
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Sink
 from hwd_drivers.core.emitter import Emitter

@@ -4,7 +4,8 @@ import asyncio
 import logging
 from collections.abc import Coroutine, MutableMapping, Sequence
 
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, TimelineMade
+from hwd.model.documents.reconfigurations import ReconfigurationEnded
+from hwd.model.timeline import Timeline
 from hwd.ports.ledger import Ledger
 from hwd.ports.rules import Reason
 from hwd.reconfigure.agent_watch import AgentWatch
@@ -15,7 +16,6 @@ from hwd.reconfigure.reconfiguration import Emitter, Outcome, Reconfiguration, S
 from hwd.reconfigure.remarks import gone_remarks, lasting_remarks, overrun_report, unknown_overrun
 from hwd.reconfigure.switches import Switches
 from hwd.timeline.build import build_timeline
-from hwd.timeline.timeline import Timeline
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import FailedError, HwdError, RefusedError
 from hwd_drivers.core.values import CrossconnectReading
@@ -200,7 +200,7 @@ class Completion:
         try:
             if reconfiguration.commanded or reconfiguration.events:
                 reconfiguration.timeline = self._timeline(reconfiguration)
-                self._emitter(TimelineMade(**reconfiguration.timeline.to_data()))
+                self._emitter(reconfiguration.timeline)
         finally:
             reconfiguration.outcome, reconfiguration.why = outcome, why
             stays_open = reconfiguration.journaled and outcome is Outcome.FAILED

@@ -13,12 +13,13 @@ from typing import ClassVar
 from msgspec import UNSET, UnsetType
 
 from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp, JournalOpen
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, TimelineMade
+from hwd.model.documents.reconfigurations import ReconfigurationEnded
 from hwd.model.documents.runs import RunHost
+from hwd.model.stage import StageName
 from hwd.model.testbed import Setting, Testbed
+from hwd.model.timeline import Timeline
 from hwd.reconfigure.reconfiguration import Outcome
 from hwd.timeline.host_action import HostAction
-from hwd.timeline.stage import StageName
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Json
 
@@ -29,7 +30,7 @@ TURNAROUNDS_REMEMBERED = 200
 class History:
     """The last turnarounds of links, in seconds."""
 
-    TAKES: ClassVar = (TimelineMade,)
+    TAKES: ClassVar = (Timeline,)
 
     def __init__(self, testbed: Testbed) -> None:
         self._testbed = testbed
@@ -59,12 +60,12 @@ class History:
 
 
 def _turnarounds(document: Document) -> Iterator[float]:
-    if not isinstance(document.fact, TimelineMade):
+    if not isinstance(document.fact, Timeline):
         return  # another version of hwd recorded it
     for link in document.fact.links:
-        for stage in link.get("stages", ()):
-            if stage.get("name") == StageName.TURNAROUND and (seconds := stage.get("seconds")) is not None:
-                yield seconds
+        for stage in link.stages:
+            if stage.name is StageName.TURNAROUND and stage.seconds is not None:
+                yield stage.seconds
 
 
 OUTCOMES_REMEMBERED = 256

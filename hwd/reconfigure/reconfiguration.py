@@ -10,12 +10,13 @@ from hwd.model.documents.reconfigurations import (
     ReconfigurationCommanded,
     ReconfigurationStarted,
     ReconfigurationState,
+    StartedMove,
 )
 from hwd.model.link import Link
 from hwd.model.plan import Plan
 from hwd.model.testbed import NicPortId
+from hwd.model.timeline import Timeline
 from hwd.timeline.clock_step import ClockStep
-from hwd.timeline.timeline import Timeline
 from hwd_agents.wire import CarrierData, InterfaceData, RdmaData, ReadyData
 from hwd_drivers.core import emitter
 from hwd_drivers.core.documents import Json
@@ -182,9 +183,9 @@ class Reconfiguration:
             what=self.plan.what,
             sweep=dict(self.sweep),
             settings={port: dict(values) for port, values in self.settings.items()},
-            links=[planned.summary() for planned in self.plan.links],
+            links=[planned.started for planned in self.plan.links],
             moves=[
-                {"switch": move.switch, "remove": [*map(str, move.remove)], "add": [*map(str, move.add)]}
+                StartedMove(switch=move.switch, remove=[*map(str, move.remove)], add=[*map(str, move.add)])
                 for move in self.plan.moves
             ],
         )

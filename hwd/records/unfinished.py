@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 import sqlalchemy as sa
 
 from hwd.model.documents.hosts import HostEvent, HostSelection
-from hwd.model.documents.reconfigurations import TimelineMade
+from hwd.model.timeline import Timeline
 from hwd.records.fact_reader import FactReader
 from hwd.records.store_access import Access
 from hwd.records.tables import documents
@@ -42,7 +42,7 @@ class UnfinishedSelections:
     def _read(self) -> tuple[Sequence[HostEvent], Sequence[HostEvent]]:
         newest = self._newest(HostSelection, SELECTIONS_LOOKED_AT)
         reported = {fact.selection for fact in newest if fact.outcome != UNKNOWN}
-        missing = reported - {fact.reconfiguration for fact in self._newest(TimelineMade, 2 * SELECTIONS_LOOKED_AT)}
+        missing = reported - {fact.reconfiguration for fact in self._newest(Timeline, 2 * SELECTIONS_LOOKED_AT)}
         if not missing:
             return (), ()
         events = self._newest(HostEvent, EVENTS_LOOKED_AT)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from hwd.config.yaml.tree import parse_tree
+from hwd.model.link import Link
 from hwd.records import Run
 from hwd.timeline import Timeline
 from hwd.twin.nic_timing import NIC_TIMINGS
@@ -51,7 +52,7 @@ class RunTimings:
 
     def conditions(self, timeline: Timeline) -> Conditions:
         """The conditions of the links that it moved, by the settings that were in force."""
-        moved = [link.link for link in timeline.links if not link.kept]
+        moved = [Link.parse(link.link) for link in timeline.links if not link.kept]
         found = Conditions(timings=self.others)
         for end in {end for link in moved for end in link.ends}:
             set_to = timeline.settings.get(str(end), {}).get("autoneg")

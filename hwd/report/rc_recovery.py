@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from msgspec import UNSET
+
 from hwd.model.instant import Origin
 from hwd.report.quantity import bound, duration
 from hwd.timeline import RcOutcome, RcRecovery, Timeline
@@ -34,7 +36,7 @@ def recovery_rows(timelines: Iterable[Timeline]) -> tuple[RecoveryRow, ...]:
     groups: dict[tuple[float, int, Origin], list[RcRecovery]] = {}
     for timeline in timelines:
         for end in timeline.ends:
-            if end.rc is not None:
+            if end.rc is not UNSET:
                 groups.setdefault((end.rc.ack_timeout_s, end.rc.retries, end.rc.origin), []).append(end.rc)
     return tuple(_row(*key, groups[key]) for key in sorted(groups))
 

@@ -10,7 +10,6 @@ from hwd.model.documents.reconfigurations import (
     ReconfigurationFact,
     ReconfigurationStarted,
     ReconfigurationState,
-    TimelineMade,
 )
 from hwd.model.instant import Origin
 from hwd.records import Run
@@ -55,7 +54,7 @@ class _Open:
     events: list[HostEvent] = field(default_factory=list)
     clock_steps: list[tuple[str, ClockStep]] = field(default_factory=list)
     states: list[tuple[int, str]] = field(default_factory=list)
-    timeline: TimelineMade | None = None
+    timeline: Timeline | None = None
 
 
 class Reassembly:
@@ -102,13 +101,11 @@ class Reassembly:
             reconfiguration=one.id, run=self._run.id, hash="", what="", links=[], moves=[]
         )
         return RecordedReconfiguration(
-            timeline=(
-                self._broken_off(one, started) if one.timeline is None else Timeline.from_data(one.timeline.to_data())
-            ),
+            timeline=one.timeline or self._broken_off(one, started),
             whole=one.timeline is not None,
-            made={move["switch"]: len(move["add"]) for move in started.moves},
-            removed={move["switch"]: len(move["remove"]) for move in started.moves},
-            switches={entry["link"]: tuple(entry.get("switches", ())) for entry in started.links},
+            made={move.switch: len(move.add) for move in started.moves},
+            removed={move.switch: len(move.remove) for move in started.moves},
+            switches={link.link: tuple(link.switches or ()) for link in started.links},
             started_ns=one.at_ns,
             ended_ns=ended_ns,
             wall_offset_ns=one.wall_offset_ns,
@@ -137,7 +134,7 @@ def _take(one: _Open, fact: ReconfigurationFact, *, at_ns: int) -> None:
             one.commanded.append(fact)
         case ReconfigurationState(state=state):
             one.states.append((at_ns, state))
-        case TimelineMade():
+        case Timeline():
             one.timeline = fact
             one.events.clear()
 

@@ -5,12 +5,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from hwd.model.documents.hosts import ClockStepped, HostEvent, HostLost
-from hwd.model.documents.reconfigurations import (
-    ReconfigurationCommanded,
-    ReconfigurationEnded,
-    ReconfigurationStarted,
-    TimelineMade,
-)
+from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationEnded, ReconfigurationStarted
 from hwd.model.documents.runs import RunStep
 from hwd.model.documents.switches import SwitchOverrun
 from hwd.records import Records, Run, RunOutcome
@@ -23,7 +18,7 @@ from hwd.timeline.clock_step import ClockStep
 from hwd_drivers.core.documents import Document
 
 _FACTS = (
-    TimelineMade,
+    Timeline,
     ReconfigurationStarted,
     ReconfigurationCommanded,
     ReconfigurationEnded,

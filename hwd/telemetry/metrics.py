@@ -31,12 +31,13 @@ from hwd.model.documents.reconfigurations import (
     ReconfigurationFact,
     ReconfigurationStarted,
     ReconfigurationState,
-    TimelineMade,
 )
 from hwd.model.documents.runs import RunEnded
 from hwd.model.instant import InstantName, Knowledge
 from hwd.model.limit import Limit
 from hwd.model.run import RunState, RunStatus
+from hwd.model.stage import StageName
+from hwd.model.timeline import Timeline
 from hwd.telemetry.buckets import SERIES, Buckets
 from hwd.telemetry.budget import RUNS_SHOWN, Budget
 from hwd.telemetry.exposition import Exposition, wants_openmetrics
@@ -44,7 +45,6 @@ from hwd.telemetry.hosts import Hosts
 from hwd.telemetry.links import Links
 from hwd.telemetry.series import Series
 from hwd.telemetry.switches import Switches
-from hwd.timeline.stage import StageName
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.devices.facts import SwitchFact
 
@@ -213,8 +213,8 @@ class Metrics(Collector):
         id = fact.reconfiguration
         match fact:
             case ReconfigurationStarted(links=links, moves=moves):
-                removed = [f"{move['switch']}:{one}" for move in moves for one in move["remove"]]
-                self._links.begin(id, [(one["link"], one["kept"], one["crossconnects"]) for one in links], removed)
+                removed = [f"{move.switch}:{one}" for move in moves for one in move.remove]
+                self._links.begin(id, [(one.link, one.kept, one.crossconnects or ()) for one in links], removed)
             case ReconfigurationCommanded(switch=switch, window_s=window_s) if window_s is not None:
                 self._switches.unguarded(switch, window_s)
             case ReconfigurationState(state=state):
@@ -224,16 +224,16 @@ class Metrics(Collector):
                 self._links.end(id, outcome)
                 self._reconfigurations.add(1, outcome)
                 self._reconfiguration_seconds.observe(seconds, by=_by(fact), wall_s=wall_s)
-            case TimelineMade():
+            case Timeline():
                 self._take_timeline(fact, wall_s)
 
-    def _take_timeline(self, timeline: TimelineMade, wall_s: float) -> None:
+    def _take_timeline(self, timeline: Timeline, wall_s: float) -> None:
         for link in timeline.links:
-            (ready,) = (one["knowledge"] for one in link["instants"] if one["name"] == InstantName.READY)
-            self._links.timed(link["link"], ready=ready in (Knowledge.SEEN, Knowledge.NEVER_LEFT))
-            for stage in link["stages"]:
-                if stage["seconds"] is not None:
-                    self._stage_seconds.observe(stage["seconds"], stage["name"], by=_by(timeline), wall_s=wall_s)
+            ready = link.instant(InstantName.READY).knowledge
+            self._links.timed(link.link, ready=ready in (Knowledge.SEEN, Knowledge.NEVER_LEFT))
+            for stage in link.stages:
+                if stage.seconds is not None:
+                    self._stage_seconds.observe(stage.seconds, stage.name, by=_by(timeline), wall_s=wall_s)
 
     def _take_run(self, status: RunStatus) -> None:
         run = status.run
@@ -295,7 +295,7 @@ def _move(series: Series, states: dict[str, str], id: str, state: str | None) ->
             series.set(sum(each == changed for each in states.values()), changed)
 
 
-def _by(fact: ReconfigurationEnded | TimelineMade) -> dict[str, str]:
+def _by(fact: ReconfigurationEnded | Timeline) -> dict[str, str]:
     """The labels of an exemplar: the reconfiguration and the run."""
     named = {"reconfiguration": fact.reconfiguration, "run": fact.run}
     return {key: found for key, found in named.items() if found}

@@ -3,17 +3,24 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from msgspec import UNSET
+
 from hwd.model.documents.hosts import HostEvent
-from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationStarted
+from hwd.model.documents.reconfigurations import (
+    ReconfigurationCommanded,
+    ReconfigurationStarted,
+    StartedLink,
+    StartedMove,
+)
 from hwd.model.instant import Instant, InstantName, Knowledge, Origin
 from hwd.model.link import Link, SwitchCrossconnect
+from hwd.model.timeline import EndTimeline, LinkTimeline, SwitchCommand, Timeline
 from hwd.timeline.clock_step import ClockStep
 from hwd.timeline.end import end_timeline, falls_after_ready, falls_of_kept
 from hwd.timeline.host_action import HostAction
 from hwd.timeline.port_observation import Observed
 from hwd.timeline.rules import breaches
 from hwd.timeline.stage import stages
-from hwd.timeline.timeline import EndTimeline, LinkTimeline, SwitchCommand, Timeline
 
 DAEMON = "daemon"
 """Source of the instants that the daemon stamps: first byte sent, answer complete. Where a host drove its own switch,
@@ -42,7 +49,7 @@ def build_timeline(
     """
     observed = Observed(started.reconfiguration, events, sampled)
     commands = _commands(commanded, switch_origins)
-    since_ns = min((command.commanded.earliest_ns for command in commands), default=0)
+    since_ns = min((command.commanded.earliest_ns or 0 for command in commands), default=0)
     ends: list[EndTimeline] = []
     links: list[LinkTimeline] = []
     broken: list[str] = []
@@ -51,7 +58,7 @@ def build_timeline(
         broken += breaches(command.switch, _by_name([command.commanded, command.acknowledged]))
     added = _added(started.moves)
     for entry in started.links:
-        link, kept = Link.parse(entry["link"]), bool(entry["kept"])
+        link, kept = Link.parse(entry.link), entry.kept
         sent, answered = _switch_instants(kept, _switches(entry, added), commands)
         link_since_ns = sent.earliest_ns if sent.knowledge is Knowledge.SEEN else since_ns
         both = []
@@ -71,21 +78,23 @@ def build_timeline(
         dwell_s = (dwells_s or {}).get(str(link))
         ends += both
         links.append(
-            LinkTimeline(link=link, kept=kept, instants=instants, stages=stages(_by_name(instants)), dwell_s=dwell_s)
+            LinkTimeline(
+                link=str(link), kept=kept, instants=instants, stages=stages(_by_name(instants)), dwell_s=dwell_s
+            )
         )
     return Timeline(
         reconfiguration=started.reconfiguration,
         run=started.run,
         what=started.what,
         commands=commands,
-        ends=tuple(ends),
-        links=tuple(links),
-        breaches=(
+        ends=ends,
+        links=links,
+        breaches=[
             *observed.unreadable,
             *(step.text(host, zero_ns=since_ns) for host, step in clock_steps),
             *broken,
-        ),
-        explained=tuple(explained),
+        ],
+        explained=explained,
         sweep=started.sweep,
         settings=started.settings,
     )
@@ -94,16 +103,14 @@ def build_timeline(
 _OF_SWITCHES = (InstantName.COMMANDED, InstantName.ACKNOWLEDGED)
 
 
-def _commands(
-    commanded: Sequence[ReconfigurationCommanded], origins: Mapping[str, Origin]
-) -> tuple[SwitchCommand, ...]:
+def _commands(commanded: Sequence[ReconfigurationCommanded], origins: Mapping[str, Origin]) -> list[SwitchCommand]:
     """One for each switch; several exchanges with one switch count as one command, from the first byte to
     the last answer.
     """
     by_switch: dict[str, list[ReconfigurationCommanded]] = {}
     for one in commanded:
         by_switch.setdefault(one.switch, []).append(one)
-    return tuple(_command(switch, parts, origins) for switch, parts in by_switch.items())
+    return [_command(switch, parts, origins) for switch, parts in by_switch.items()]
 
 
 def _command(switch: str, parts: list[ReconfigurationCommanded], origins: Mapping[str, Origin]) -> SwitchCommand:
@@ -120,14 +127,13 @@ def _command(switch: str, parts: list[ReconfigurationCommanded], origins: Mappin
     else:
         acknowledged = _stamp(InstantName.ACKNOWLEDGED, max(answered_ns), origin, source, error_ns)
     count = sum(part.commands for part in parts)
-    return SwitchCommand(switch=switch, commands=count, commanded=commanded, acknowledged=acknowledged)
+    return SwitchCommand(switch=switch, commands=count, instants=(commanded, acknowledged))
 
 
 def _stamp(name: InstantName, at_ns: int, origin: Origin, source: str, error_ns: int) -> Instant:
     """Make an instant by the clock of the process that drives the switch; a host's clock is known to an error."""
-    return Instant(
-        name=name,
-        knowledge=Knowledge.SEEN,
+    return Instant.seen(
+        name,
         earliest_ns=at_ns - error_ns,
         latest_ns=at_ns + error_ns,
         best_ns=at_ns,
@@ -136,20 +142,19 @@ def _stamp(name: InstantName, at_ns: int, origin: Origin, source: str, error_ns:
     )
 
 
-def _added(moves: Sequence[Mapping[str, Any]]) -> dict[str, frozenset[SwitchCrossconnect]]:
+def _added(moves: Sequence[StartedMove]) -> dict[str, frozenset[SwitchCrossconnect]]:
     """The crossconnects that were added on each switch that moved."""
     return {
-        move["switch"]: frozenset(SwitchCrossconnect.parse(f"{move['switch']}:{text}") for text in move["add"])
-        for move in moves
+        move.switch: frozenset(SwitchCrossconnect.parse(f"{move.switch}:{text}") for text in move.add) for move in moves
     }
 
 
-def _switches(entry: Mapping[str, Any], added: Mapping[str, frozenset[SwitchCrossconnect]]) -> list[str]:
+def _switches(link: StartedLink, added: Mapping[str, frozenset[SwitchCrossconnect]]) -> list[str]:
     """Switches that had to add a crossconnect of this link."""
-    if "crossconnects" not in entry:
+    if link.crossconnects is UNSET:
         moved = [switch for switch, crossconnects in added.items() if crossconnects]
-        return [switch for switch in moved if switch in entry.get("switches", moved)]
-    used = {SwitchCrossconnect.parse(text) for text in entry["crossconnects"]}
+        return [switch for switch in moved if link.switches is UNSET or switch in link.switches]
+    used = {SwitchCrossconnect.parse(text) for text in link.crossconnects}
     return [switch for switch, crossconnects in added.items() if used & crossconnects]
 
 
@@ -193,9 +198,8 @@ def _extreme(name: InstantName, subjects: Sequence[tuple[str, Instant]], *, late
     origin = decider.origin
     for _, one in seen:
         origin = origin.weakest(one.origin)
-    return Instant(
-        name=name,
-        knowledge=Knowledge.SEEN,
+    return Instant.seen(
+        name,
         earliest_ns=pick(one.earliest_ns for _, one in seen),
         latest_ns=pick(one.latest_ns for _, one in seen),
         best_ns=decider.at_ns,

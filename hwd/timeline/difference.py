@@ -8,8 +8,8 @@ from typing import Self
 
 import numpy as np
 
+from hwd.model.stage import StageName
 from hwd.timeline.resampling import CLUSTERS_NEEDED, Floats, draw, in_parts, numbered, percentiles, weighted_medians
-from hwd.timeline.stage import StageName
 from hwd.timeline.statistics import Sample
 
 RECONFIGURATIONS_NEEDED = CLUSTERS_NEEDED

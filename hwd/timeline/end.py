@@ -13,11 +13,13 @@ The rules:
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from msgspec import UNSET
+
 from hwd.model.instant import Instant, InstantName, Knowledge, Origin
 from hwd.model.link import Link
+from hwd.model.timeline import END_INSTANTS, EndTimeline
 from hwd.timeline.host_action import HostAction, taken_down_by
 from hwd.timeline.port_observation import Change, PortObserved
-from hwd.timeline.timeline import END_INSTANTS, EndTimeline
 
 _UPS = (InstantName.LIGHT, InstantName.FIRMWARE, InstantName.CARRIER, InstantName.RDMA)
 _NS_IN_MS = 1e6
@@ -28,7 +30,7 @@ def end_timeline(link: Link, port: PortObserved, *, since_ns: int, kept: bool) -
     changes = [change for change in port.changes if change.latest_ns >= since_ns]
     if kept and all(change.up for change in changes):
         instants = tuple(Instant.never_left(name, "kept link") for name in END_INSTANTS)
-        return EndTimeline(link=link, end=port.id, instants=instants, observations=())
+        return EndTimeline(link=str(link), end=str(port.id), instants=instants, observations=())
     observations = list(_observations(changes))
     chosen = []
     for name in END_INSTANTS:
@@ -36,11 +38,11 @@ def end_timeline(link: Link, port: PortObserved, *, since_ns: int, kept: bool) -
         chosen.append(min(candidates, key=_rank) if candidates else _unseen(name, port, changes))
     carrier = chosen[END_INSTANTS.index(InstantName.CARRIER)]
     return EndTimeline(
-        link=link,
-        end=port.id,
+        link=str(link),
+        end=str(port.id),
         instants=tuple(chosen),
         observations=tuple(observations),
-        rc=None if port.rc is None else port.rc.beside(carrier),
+        rc=UNSET if port.rc is None else port.rc.beside(carrier),
     )
 
 
@@ -66,7 +68,7 @@ def falls_after_ready(end: EndTimeline, port: PortObserved, actions: Sequence[Ho
                 after_ms = (falls[0].instant(name).at_ns - ready.at_ns) / _NS_IN_MS
                 return f"{end.end}: {name} fell again {after_ms:.3f} ms after ready ({source}, {len(falls)} times)"
 
-            found.append(_told(falls, end.link, actions, words))
+            found.append(_told(falls, Link.parse(end.link), actions, words))
     return Falls(
         broken=tuple(text for one in found for text in one.broken),
         explained=tuple(text for one in found for text in one.explained),

@@ -9,9 +9,9 @@ from typing import Any, Final
 from msgspec import UNSET
 
 from hwd.model.documents.hosts import HostEvent
-from hwd.model.instant import Instant, InstantName, Knowledge, Origin
+from hwd.model.instant import Instant, InstantName, Origin
+from hwd.model.rc_recovery import RcRecovery
 from hwd.model.testbed import NicPortId
-from hwd.timeline.rc_recovery import RcRecovery
 from hwd_agents.wire import (
     CarrierData,
     FirmwareData,
@@ -59,9 +59,8 @@ class Change:
     remark: str = ""
 
     def instant(self, name: InstantName) -> Instant:
-        return Instant(
-            name=name,
-            knowledge=Knowledge.SEEN,
+        return Instant.seen(
+            name,
             earliest_ns=self.earliest_ns,
             latest_ns=self.latest_ns,
             best_ns=self.best_ns,

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from hwd.model.instant import Knowledge, Origin
+from hwd.model.stage import Stage, StageName
+from hwd.model.timeline import Timeline
 from hwd.timeline.resampling import median_interval, numbered
-from hwd.timeline.stage import Stage, StageName
-from hwd.timeline.timeline import Timeline
 
 P99_NEEDS = 100
 """With fewer measurements there is no 99th percentile."""

@@ -5,13 +5,13 @@ from hwd_drivers.core.errors import BugError
 
 
 def test_instant_lies_in_the_middle_of_its_bound() -> None:
-    instant = Instant(name=InstantName.CARRIER, knowledge=Knowledge.SEEN, earliest_ns=100, latest_ns=107)
+    instant = Instant.seen(InstantName.CARRIER, earliest_ns=100, latest_ns=107)
     assert (instant.at_ns, instant.error_ns) == (103, 4)
 
 
 def test_bound_that_ends_before_it_begins_is_a_bug() -> None:
     with pytest.raises(BugError, match="earliest 2 ns is after latest 1 ns"):
-        Instant(name=InstantName.DARK, knowledge=Knowledge.SEEN, earliest_ns=2, latest_ns=1)
+        Instant.seen(InstantName.DARK, earliest_ns=2, latest_ns=1)
 
 
 def test_unknown_and_never_left_say_why() -> None:

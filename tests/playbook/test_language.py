@@ -8,9 +8,10 @@ import pytest
 
 from hwd.model.documents.hosts import HostDown
 from hwd.model.documents.leases import LeaseReleased
-from hwd.model.documents.reconfigurations import ReconfigurationState, TimelineMade
+from hwd.model.documents.reconfigurations import ReconfigurationState
 from hwd.model.documents.runs import RunAssert, RunEnded, RunFault, RunHost, RunNote, RunPaused, RunResumed, RunStep
 from hwd.model.fault import Clear, Fault
+from hwd.model.timeline import Timeline
 from hwd_agents.sources.setting_source import Setting
 
 from .conftest import CROSSED, STRAIGHT, Lab, RunLab, ends
@@ -217,10 +218,10 @@ def test_asserts_and_notes_know_what_was_measured(run_lab: RunLab) -> None:
         )
         assert (run["outcome"], run["why"]) == ("succeeded", "")
         longest_s = max(
-            stage["seconds"]
-            for link in lab.emitted(TimelineMade)[1].links
-            for stage in link["stages"]
-            if stage["name"] == "turnaround"
+            stage.seconds
+            for link in lab.emitted(Timeline)[1].links
+            for stage in link.stages
+            if stage.name == "turnaround" and stage.seconds is not None
         )
         assert lab.emitted(RunNote)[0].text == f"took {round(longest_s, 6):.9g} s, p95 unknown"
         assert lab.emitted(RunAssert)[-1].held is True

@@ -12,9 +12,9 @@ from hwd.model.documents.reconfigurations import (
     ReconfigurationEnded,
     ReconfigurationStarted,
     ReconfigurationState,
-    TimelineMade,
 )
 from hwd.model.documents.runs import RunEnded, RunStarted, RunStep
+from hwd.model.timeline import Timeline
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.twins.server import Denial
@@ -331,7 +331,7 @@ def test_status_shows_a_run_under_way_and_no_run_that_is_over(run_lab: RunLab) -
     run_lab(test)
 
 
-@pytest.mark.parametrize("fact", [TimelineMade, ReconfigurationCommanded, LeaseTaken, ReconfigurationStarted])
+@pytest.mark.parametrize("fact", [Timeline, ReconfigurationCommanded, LeaseTaken, ReconfigurationStarted])
 def test_every_reconfiguration_that_started_is_told_to_have_ended(run_lab: RunLab, fact: type[Fact]) -> None:
     async def test(lab: Lab) -> None:
         await lab.do(apply(STRAIGHT))

@@ -8,8 +8,9 @@ import pytest
 
 from hwd.config.playbook.playbook import bundle_playbook
 from hwd.daemon.installed_drivers import check, load
-from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationStarted, TimelineMade
+from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationStarted
 from hwd.model.documents.runs import RunAssert, RunEnded, RunHost, RunNote
+from hwd.model.timeline import Timeline
 from hwd.sim.world import World
 from hwd_drivers.core.documents import Document
 from hwd_drivers.twins.virtual_time import run_virtual
@@ -55,12 +56,12 @@ def show() -> Show:
 def stage_s(documents: Shown, name: str, whats: str = "") -> list[float]:
     """Seconds of a stage of all links that moved."""
     return [
-        stage["seconds"]
-        for timeline in of_type(documents, TimelineMade)
+        stage.seconds
+        for timeline in of_type(documents, Timeline)
         if whats in timeline.what
         for link in timeline.links
-        for stage in link["stages"]
-        if stage["name"] == name and stage["seconds"] is not None and not link["kept"]
+        for stage in link.stages
+        if stage.name == name and stage.seconds is not None and not link.kept
     ]
 
 
@@ -78,7 +79,7 @@ def test_every_shipped_playbook_opens_with_what_it_shows(name: str) -> None:
 
 def test_turnaround_by_pairs_moves_as_many_as_it_says_on_ports_without_light(show: Show) -> None:
     documents = show("turnaround-by-pairs", repeats="3")
-    moved = [len(started.moves[0]["add"]) for started in of_type(documents, ReconfigurationStarted)]
+    moved = [len(started.moves[0].add) for started in of_type(documents, ReconfigurationStarted)]
     assert moved == [1] * 6 + [4] * 6 + [16] * 6
     assert all(not started.links for started in of_type(documents, ReconfigurationStarted))
     control_s = [
@@ -111,15 +112,15 @@ def test_nic_activation_takes_what_the_twins_were_made_from(show: Show) -> None:
 @pytest.mark.slow
 def test_opus_timeline_is_slower_with_autonegotiation_and_puts_it_back(show: Show) -> None:
     documents = show("opus-timeline", repeats="1")
-    timelines = of_type(documents, TimelineMade)
+    timelines = of_type(documents, Timeline)
     assert len(timelines) == 6
     on_s, off_s = (
         [
-            stage["seconds"]
+            stage.seconds
             for timeline in part
             for link in timeline.links
-            for stage in link["stages"]
-            if stage["name"] == "firmware"
+            for stage in link.stages
+            if stage.name == "firmware" and stage.seconds is not None
         ]
         for part in (timelines[1:3], timelines[4:6])
     )
@@ -141,11 +142,12 @@ def test_opus_timeline_is_slower_with_autonegotiation_and_puts_it_back(show: Sho
 def test_rapid_repeats_are_slower_the_sooner(show: Show) -> None:
     documents = show("rapid-repeats", dwells_s="0.5,4")
     dwells = [
-        (link["dwell_s"], stage["seconds"])
-        for timeline in of_type(documents, TimelineMade)
+        (link.dwell_s, stage.seconds)
+        for timeline in of_type(documents, Timeline)
         for link in timeline.links
-        for stage in link["stages"]
-        if stage["name"] == "firmware" and "pairs" in timeline.what and link["dwell_s"] is not None
+        for stage in link.stages
+        if stage.name == "firmware" and "pairs" in timeline.what
+        if link.dwell_s is not None and stage.seconds is not None
     ]
     soon = [seconds for dwell_s, seconds in dwells if dwell_s < 1]
     late = [seconds for dwell_s, seconds in dwells if dwell_s > 3]
@@ -162,4 +164,4 @@ def test_soak_asserts_every_round(show: Show) -> None:
 
 @pytest.mark.parametrize(("name", "parameters"), [("smoke", {}), ("reconfiguration-timeline", {"repeats": "1"})])
 def test_two_topologies_are_timed(show: Show, name: str, parameters: dict[str, str]) -> None:
-    assert len(of_type(show(name, **parameters), TimelineMade)) == 2
+    assert len(of_type(show(name, **parameters), Timeline)) == 2

@@ -8,12 +8,8 @@ from typing import Any
 import pytest
 
 from hwd.model.documents.daemon import DaemonRecovered, JournalDamaged, JournalGivenUp, JournalRefused
-from hwd.model.documents.reconfigurations import (
-    ReconfigurationEnded,
-    ReconfigurationStarted,
-    ReconfigurationState,
-    TimelineMade,
-)
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted, ReconfigurationState
+from hwd.model.timeline import Timeline
 from hwd.reconfigure.reconfiguration import Reconfiguration, State
 from hwd.records.journal_id import MemoryJournalId
 from hwd.sim.world import agent_node
@@ -56,7 +52,7 @@ def test_confirm_and_roll_back_at_once_have_one_winner(run_lab: RunLab) -> None:
         await asyncio.gather(lab.reconfigurer.confirm(one), lab.reconfigurer.roll_back(one, "asked for"))
         assert ends(lab) == ["confirmed", "confirmed"]
         assert light(lab) == wanted(CROSSED)
-        assert len(lab.emitted(TimelineMade)) == 2
+        assert len(lab.emitted(Timeline)) == 2
 
     run_lab(test)
 
@@ -533,7 +529,7 @@ def test_what_is_seen_on_the_way_back_is_no_breach(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         with pytest.raises((NotReadyError, HwdError)):
             await lab.service.apply(lab.request(STRAIGHT, ready_within_s=3.2))
-        assert lab.emitted(TimelineMade)[-1].breaches == []
+        assert lab.emitted(Timeline)[-1].breaches == []
 
     run_lab(test)
 

@@ -1,13 +1,14 @@
 """What reconfigurations took so far, as a plan is told."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from hwd.daemon.installed_drivers import load
-from hwd.model.documents.reconfigurations import TimelineMade
+from hwd.model.instant import Knowledge
 from hwd.model.kinds import UnreadFact, read_fact
+from hwd.model.stage import Stage, StageName
+from hwd.model.timeline import LinkTimeline, Timeline
 from hwd.reconfigure.history import TURNAROUNDS_REMEMBERED, History, Outcomes
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Document, Fact, Json
@@ -25,16 +26,20 @@ def document(fact: Fact) -> Document:
 
 
 def timeline(*seconds: float | None) -> Document:
-    links: list[dict[str, Any]] = [
-        {
-            "link": f"link {number}",
-            "stages": [{"name": "optical", "seconds": 99.0}, {"name": "turnaround", "seconds": one}],
-        }
+    links = [
+        LinkTimeline(
+            link=f"link {number}",
+            kept=False,
+            instants=(),
+            stages=(
+                Stage(name=StageName.OPTICAL, knowledge=Knowledge.SEEN, seconds=99.0),
+                Stage(name=StageName.TURNAROUND, knowledge=Knowledge.SEEN, seconds=one),
+            ),
+            dwell_s=None,
+        )
         for number, one in enumerate(seconds)
     ]
-    return document(
-        TimelineMade(reconfiguration="r", run=None, what="", commands=[], ends=[], links=links, breaches=[])
-    )
+    return document(Timeline(reconfiguration="r", run=None, what="", commands=[], ends=[], links=links, breaches=[]))
 
 
 def test_before_any_link_was_timed_the_slowest_switch_that_moves_counts(history: History) -> None:

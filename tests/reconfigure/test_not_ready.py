@@ -11,8 +11,9 @@ from hwd.cli.commands.status import left_open
 from hwd.client.answers import Status
 from hwd.model.documents.daemon import DaemonRecovered
 from hwd.model.documents.hosts import HostEvent
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState, TimelineMade
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
 from hwd.model.documents.runs import RunEnded
+from hwd.model.timeline import Timeline
 from hwd.sim.world import agent_node
 from hwd_agents.wire import CarrierData
 from hwd_drivers.core.documents import Document
@@ -121,7 +122,7 @@ def test_timeline_of_links_that_were_late_is_found_by_its_id(run_lab: RunLab) ->
     async def test(lab: Lab) -> None:
         with pytest.raises(NotReadyError) as raised:
             await lab.service.apply(lab.request(STRAIGHT, ready_within_s=1))
-        (timeline,) = lab.emitted(TimelineMade)
+        (timeline,) = lab.emitted(Timeline)
         id = timeline.reconfiguration
         assert str(raised.value).startswith(f"reconfiguration {id} ({STRAIGHT}): not ready within 1 s: ")
         assert f"`hwd watch --after 0 --kind timeline` has its timeline ({id})" in str(raised.value)

@@ -10,8 +10,9 @@ from hwd.model.documents.reconfigurations import (
     ReconfigurationEnded,
     ReconfigurationStarted,
     ReconfigurationState,
-    TimelineMade,
 )
+from hwd.model.instant import Knowledge
+from hwd.model.timeline import Timeline
 from hwd.reconfigure.switches import same_fault
 from hwd_drivers.core.errors import (
     ConfigError,
@@ -42,11 +43,11 @@ def test_apply_is_read_back_ready_and_confirmed(run_lab: RunLab) -> None:
         done = await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
         assert done["outcome"] == "confirmed"
         assert same(lab.light(), STRAIGHT)
-        (timeline,) = lab.emitted(TimelineMade)
+        (timeline,) = lab.emitted(Timeline)
         assert timeline.breaches == []
-        assert [link["link"] for link in timeline.links] == ["h0.eth0<->h1.eth0", "h0.eth1<->h1.eth1"]
+        assert [link.link for link in timeline.links] == ["h0.eth0<->h1.eth0", "h0.eth1<->h1.eth1"]
         for link in timeline.links:
-            assert {stage["name"] for stage in link["stages"] if stage["knowledge"] == "seen"} == {
+            assert {str(stage.name) for stage in link.stages if stage.knowledge is Knowledge.SEEN} == {
                 "control",
                 "optical",
                 "firmware",
@@ -77,8 +78,8 @@ def test_same_again_moves_nothing_and_every_link_never_left(run_lab: RunLab) -> 
         again = await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
         assert again["outcome"] == "confirmed"
         assert len(lab.emitted(ReconfigurationCommanded)) == 1
-        links = lab.emitted(TimelineMade)[1].links
-        assert all(link["kept"] for link in links)
+        links = lab.emitted(Timeline)[1].links
+        assert all(link.kept for link in links)
 
     run_lab(test)
 

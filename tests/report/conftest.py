@@ -4,10 +4,16 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
 import pytest
 
 from hwd.model.documents.hosts import HostEvent
-from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationStarted
+from hwd.model.documents.reconfigurations import (
+    ReconfigurationCommanded,
+    ReconfigurationStarted,
+    StartedLink,
+    StartedMove,
+)
 from hwd.model.instant import Origin
 from hwd.records import Run, RunOutcome
 from hwd.report.conditions import RunTimings
@@ -97,10 +103,10 @@ def make_timeline() -> MakeTimeline:
                 run="20270110-a1b2",
                 what=what,
                 hash="0",
-                links=entries,
+                links=msgspec.convert(entries, list[StartedLink]),
                 sweep=dict(sweep or {}),
                 settings=settings,
-                moves=[{"switch": "ocs1", "remove": [], "add": ["1A-2B"]}],
+                moves=[StartedMove(switch="ocs1", remove=[], add=["1A-2B"])],
             ),
             commanded=[
                 ReconfigurationCommanded(

@@ -5,6 +5,8 @@ import json
 from collections.abc import Callable
 from xml.etree import ElementTree
 
+import msgspec
+
 from hwd.report import RunReport, compare, html
 from hwd.report.comparison import comparison_drawing
 from hwd.report.figures.svg import svg
@@ -28,7 +30,7 @@ def slower(timeline: Timeline, by_ns: int) -> Timeline:
             sign = {"control": 1, "activation": -1}.get(stage["name"], 0)
             if stage["seconds"] is not None:
                 stage["seconds"] += sign * by_ns / 1e9
-    return Timeline.from_data(data)
+    return msgspec.convert(data, Timeline)
 
 
 def test_what_became_slower_is_found_and_nothing_else(make_run: MakeRun) -> None:

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from hwd.config.playbook.playbook import load_playbook
@@ -66,7 +67,7 @@ def test_setting_in_force_counts_and_not_the_text_of_the_testbed(
 def test_on_hardware_the_settings_say_which_figure_is_meant(negotiated: RunReport) -> None:
     found = firmware(dataclasses.replace(negotiated, lab=RunTimings()))
     assert [beside[0] for _, beside in found.values()] == ["auto-negotiation", "no auto-negotiation"]
-    untouched = [dataclasses.replace(one, settings={}) for one in negotiated.timelines]
+    untouched = [msgspec.structs.replace(one, settings={}) for one in negotiated.timelines]
     found = firmware(dataclasses.replace(negotiated, lab=RunTimings(), timelines=tuple(untouched)))
     assert [len(beside) for _, beside in found.values()] == [3, 3], "nobody knows which"
 

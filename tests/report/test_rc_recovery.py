@@ -1,12 +1,12 @@
 """The table of recoveries."""
 
+from msgspec import UNSET
+
 from hwd.model.instant import Origin
-from hwd.model.link import Link
-from hwd.model.testbed import NicPortId
 from hwd.report.rc_recovery import recovery_html, recovery_rows, recovery_text
 from hwd.timeline import EndTimeline, RcOutcome, RcRecovery, Timeline
 
-LINK = Link.parse("h0.eth0<->h1.eth0")
+LINK = "h0.eth0<->h1.eth0"
 
 
 def recovery(outcome: RcOutcome, after_ms: float | None, *, ack_timeout_s: float = 0.067108864) -> RcRecovery:
@@ -26,11 +26,11 @@ def recovery(outcome: RcOutcome, after_ms: float | None, *, ack_timeout_s: float
 
 def timeline(*found: RcRecovery | None) -> Timeline:
     ends = [
-        EndTimeline(link=LINK, end=NicPortId(host="h0", port=f"eth{number}"), instants=(), observations=(), rc=one)
+        EndTimeline(link=LINK, end=f"h0.eth{number}", instants=(), observations=(), rc=one or UNSET)
         for number, one in enumerate(found)
     ]
     return Timeline(
-        reconfiguration="r1", run=None, what="", commands=(), ends=tuple(ends), links=(), breaches=(), explained=()
+        reconfiguration="r1", run=None, what="", commands=[], ends=ends, links=[], breaches=[], explained=[]
     )
 
 

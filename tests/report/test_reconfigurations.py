@@ -67,7 +67,7 @@ def test_end_without_its_beginning_still_counts(recorded: Recorded) -> None:
     assert first.timeline.links
     assert (first.outcome, first.made) == ("confirmed", {})
     bare, _ = recorded_reconfigurations(run, [one for one in documents if one.kind == "reconfiguration.ended"])
-    assert bare.timeline.links == ()
+    assert bare.timeline.links == []
     assert second.whole
 
 

@@ -5,6 +5,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
 from hwd.model.instant import Origin
 from hwd.report import RunReport, StageRow, stage_table, stage_text
 from hwd.report.conditions import RunTimings
@@ -25,7 +27,7 @@ def as_measured(timeline: Timeline) -> Timeline:
     text = json.dumps(timeline.to_data())
     for origin in ("fitted", "twin", "kernel"):
         text = text.replace(f'"origin": "{origin}"', '"origin": "measured"')
-    return Timeline.from_data(json.loads(text))
+    return msgspec.json.decode(text, type=Timeline)
 
 
 def test_text_for_the_terminal(make_run: MakeRun) -> None:

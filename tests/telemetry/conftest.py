@@ -18,10 +18,11 @@ from hwd.model.documents.hosts import (
     HostUp,
 )
 from hwd.model.documents.leases import LeaseTaken
-from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationEnded, TimelineMade
+from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationEnded
 from hwd.model.documents.runs import RunEnded
 from hwd.model.documents.switches import SwitchOverrun
 from hwd.model.run import RunState, RunStatus
+from hwd.model.timeline import LinkTimeline, Timeline
 from hwd.telemetry import Budget, Metrics
 from hwd_agents.wire import CounterData, RdmaData
 from hwd_drivers.core.documents import Document, Fact
@@ -190,18 +191,18 @@ def rack(tell: Tell, event: TellEvent) -> None:
         {"name": "firmware", "knowledge": "seen", "seconds": 6.0, "error_s": 0.001, "origin": "twin", "why": ""},
         {"name": "rdma", "knowledge": "unknown", "seconds": None, "error_s": None, "origin": None, "why": "no source"},
     ]
-    instants = [{"name": "ready", "knowledge": "seen"}]
+    instants = [{"name": "ready", "knowledge": "never-left", "why": ""}]
     links: list[dict[str, Any]] = [
         {"link": "h0.eth0<->h1.eth0", "kept": False, "instants": instants, "stages": stages, "dwell_s": None}
     ]
     tell(
-        TimelineMade(
+        Timeline(
             reconfiguration="r1",
             run=None,
             what="pairs",
             commands=[],
             ends=[],
-            links=links,
+            links=msgspec.convert(links, list[LinkTimeline]),
             breaches=[],
             explained=[],
             settings={},

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,11 +10,13 @@ from hypothesis import strategies as st
 from hwd.config.testbed.testbed import load_testbed
 from hwd.model.documents.daemon import BusUp, DaemonLag, DaemonStarted, LimitReached
 from hwd.model.documents.hosts import ClockAligned, HostBirth, HostEvent, HostGarbage
-from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationEnded, TimelineMade
+from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationEnded
 from hwd.model.documents.runs import RunEnded
+from hwd.model.instant import Instant, InstantName, Knowledge
+from hwd.model.stage import Stage, StageName
+from hwd.model.timeline import LinkTimeline, Timeline
 from hwd.telemetry import Budget, Metrics
 from hwd.telemetry.switches import COMMAND_VERBS
-from hwd.timeline.stage import StageName
 from hwd_agents.wire import RdmaData
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.values import CrossconnectState, PortOverride
@@ -131,17 +132,19 @@ def everything(switches: int, size: int, hosts: int, ports: int) -> Iterator[Doc
                     data=RdmaData(active=True),
                 )
             )
-    links: list[dict[str, Any]] = [
-        {
-            "link": f"h{number}.eth{port}<->h{number + 1}.eth{port}",
-            "instants": [{"name": "ready", "knowledge": "seen"}],
-            "stages": [{"name": name, "seconds": 1.0} for name in StageName],
-        }
+    links = [
+        LinkTimeline(
+            link=f"h{number}.eth{port}<->h{number + 1}.eth{port}",
+            kept=False,
+            instants=(Instant.never_left(InstantName.READY, ""),),
+            stages=tuple(Stage(name=name, knowledge=Knowledge.SEEN, seconds=1.0) for name in StageName),
+            dwell_s=None,
+        )
         for number in range(0, hosts, 2)
         for port in range(ports)
     ]
     yield told(
-        TimelineMade(
+        Timeline(
             reconfiguration="r",
             run=None,
             what="",
@@ -203,16 +206,18 @@ def test_no_names_from_outside_go_beyond_the_budget(names: list[tuple[str, str, 
         metrics(told(HostGarbage(host=two, topic="", why="", count=1)))
         metrics(told(RunEnded(run=one, outcome=two, why="", safe_state="")))
         metrics(told(ReconfigurationEnded(reconfiguration=one, run=None, outcome=three, why="", seconds=1.0)))
-        links: list[dict[str, Any]] = [
-            {
-                "link": f"{one}<->{two}",
-                "instants": [{"name": "ready", "knowledge": "seen"}],
-                "stages": [{"name": three, "seconds": 1.0}],
-            }
+        links = [
+            LinkTimeline(
+                link=f"{one}<->{two}",
+                kept=False,
+                instants=(Instant.never_left(InstantName.READY, ""),),
+                stages=(Stage(name=StageName.READY, knowledge=Knowledge.SEEN, seconds=1.0),),
+                dwell_s=None,
+            )
         ]
         metrics(
             told(
-                TimelineMade(
+                Timeline(
                     reconfiguration="r",
                     run=None,
                     what="",

@@ -22,14 +22,11 @@ from hwd.model.documents.daemon import (
 )
 from hwd.model.documents.hosts import HostBirth, HostDown, HostEvent, HostTrouble
 from hwd.model.documents.leases import LeaseReleased, LeaseRenewed
-from hwd.model.documents.reconfigurations import (
-    ReconfigurationEnded,
-    ReconfigurationStarted,
-    ReconfigurationState,
-    TimelineMade,
-)
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
+from hwd.model.instant import Instant, InstantName
 from hwd.model.kinds import KINDS
 from hwd.model.run import RunState, RunStatus
+from hwd.model.timeline import LinkTimeline, Timeline
 from hwd.reconfigure.reconfiguration import Outcome, State
 from hwd.telemetry import Budget, Metrics
 from hwd.telemetry.metrics import RECONFIGURATION_OUTCOMES, RECONFIGURATION_STATES
@@ -185,15 +182,16 @@ def test_fallen_carrier_takes_the_readiness_of_its_link(metrics: Metrics, rack: 
 
 
 def test_new_link_of_a_port_replaces_its_old_one(metrics: Metrics, rack: None, tell: Tell) -> None:
-    links = [{"link": "h0.eth0<->h2.eth0", "instants": [{"name": "ready", "knowledge": "unknown"}], "stages": []}]
+    unknown = Instant.unknown(InstantName.READY, "no source")
+    link = LinkTimeline(link="h0.eth0<->h2.eth0", kept=False, instants=(unknown,), stages=(), dwell_s=None)
     tell(
-        TimelineMade(
+        Timeline(
             reconfiguration="r2",
             run=None,
             what="x",
             commands=[],
             ends=[],
-            links=links,
+            links=[link],
             breaches=[],
             explained=[],
             settings={},
@@ -329,7 +327,7 @@ PLAIN: dict[Any, st.SearchStrategy[Any]] = {
     Any: st.none(),
 }
 EVENT_DATA = (CarrierData, InterfaceData, LightData, MonitorData, RdmaData, ReadyData)
-READY = [{"name": "ready", "knowledge": "seen"}]
+READY = Instant.never_left(InstantName.READY, "")
 NESTED: dict[tuple[Any, str], st.SearchStrategy[Any]] = {
     (HostBirth, "ports"): st.dictionaries(
         NAMES,
@@ -341,23 +339,9 @@ NESTED: dict[tuple[Any, str], st.SearchStrategy[Any]] = {
     (HostEvent, "data"): st.deferred(
         lambda: st.one_of([st.dictionaries(NAMES, MAYBE, max_size=3), *(structs(data) for data in EVENT_DATA)])
     ),
-    (ReconfigurationStarted, "links"): st.lists(
-        st.fixed_dictionaries({"link": NAMES, "kept": st.booleans(), "crossconnects": st.lists(NAMES, max_size=3)}),
-        max_size=3,
-    ),
-    (ReconfigurationStarted, "moves"): st.lists(
-        st.fixed_dictionaries({"switch": NAMES, "remove": st.lists(NAMES, max_size=3)}), max_size=3
-    ),
-    (TimelineMade, "links"): st.lists(
-        st.fixed_dictionaries(
-            {
-                "link": NAMES,
-                "instants": st.just(READY),
-                "stages": st.lists(st.fixed_dictionaries({"name": NAMES, "seconds": st.none() | NUMBERS}), max_size=3),
-            }
-        ),
-        max_size=3,
-    ),
+    (LinkTimeline, "instants"): st.just((READY,)),
+    (Timeline, "commands"): st.just([]),
+    (Timeline, "ends"): st.just([]),
 }
 """By struct and field: JSON inside a document."""
 

@@ -8,7 +8,12 @@ import msgspec
 import pytest
 
 from hwd.model.documents.hosts import HostEvent
-from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationStarted
+from hwd.model.documents.reconfigurations import (
+    ReconfigurationCommanded,
+    ReconfigurationStarted,
+    StartedLink,
+    StartedMove,
+)
 from hwd.model.documents.runs import RunHost
 from hwd.model.instant import Origin
 from hwd.timeline import Timeline, build_timeline
@@ -135,8 +140,8 @@ class Story:
                 run=None,
                 hash="0",
                 what="pairs",
-                links=self.links,
-                moves=self.moves,
+                links=msgspec.convert(self.links, list[StartedLink]),
+                moves=msgspec.convert(self.moves, list[StartedMove]),
                 sweep=self.sweep,
                 settings=self.settings,
             ),

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwd.model.instant import Instant, InstantName, Knowledge
+from hwd.model.instant import Instant, InstantName
 from hwd.timeline.rules import CHAINS, breaches
 
 Story = Any
@@ -15,7 +15,7 @@ TIMES = st.lists(st.integers(0, 1000), min_size=8, max_size=8)
 
 def instants(at: list[int], error: int) -> dict[InstantName, Instant]:
     return {
-        name: Instant(name=name, knowledge=Knowledge.SEEN, earliest_ns=time - error, latest_ns=time + error)
+        name: Instant.seen(name, earliest_ns=time - error, latest_ns=time + error)
         for name, time in zip(InstantName, at, strict=True)
     }
 
@@ -23,25 +23,25 @@ def instants(at: list[int], error: int) -> dict[InstantName, Instant]:
 def test_breach_names_both_instants_and_by_how_much(story: Story) -> None:
     story.without("h0.eth0", "firmware")
     story.event("h0.eth0", "firmware", 6103, source="phy", up=True)
-    assert story.tell().breaches == (
+    assert story.tell().breaches == [
         "h0.eth0: firmware at 6103.000 +- 0.100 ms (phy) should not be after carrier at 6101.000 +- 0.100 ms "
         "(netlink), "
         "and is by 1.800 ms beyond both bounds",
         "h0.eth0: firmware at 6103.000 +- 0.100 ms (phy) should not be after rdma at 6102.000 +- 0.100 ms (sysfs), "
         "and is by 0.800 ms beyond both bounds",
-    )
+    ]
 
 
 def test_disorder_within_the_bounds_is_no_breach(story: Story) -> None:
     story.without("h0.eth0", "firmware")
     story.event("h0.eth0", "firmware", 6101.15, source="phy", up=True)
-    assert story.tell().breaches == ()
+    assert story.tell().breaches == []
 
 
 def test_answer_before_the_light_is_no_breach(story: Story) -> None:
     story.commanded.clear()
     story.command("ocs1", 0, 1)
-    assert story.tell().breaches == ()
+    assert story.tell().breaches == []
 
 
 @given(TIMES, st.integers(0, 50))

@@ -153,7 +153,7 @@ class WrongPeerData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RcRecoveryData(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of a send posted on an RC queue pair while the link was dark; see `hwd.timeline.rc_recovery`."""
+    """The outcome of a send posted on an RC queue pair while the link was dark; see `hwd.model.rc_recovery`."""
 
     reconfiguration: Name
     peer: Name

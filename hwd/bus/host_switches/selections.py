@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from hwd.bus.containment import Contain
 from hwd.bus.host_switches.delegations import Delegations
@@ -21,7 +22,7 @@ from hwd.model.documents.reconfigurations import (
     ReconfigurationCommanded,
     ReconfigurationEnded,
     ReconfigurationStarted,
-    TimelineMade,
+    StartedMove,
 )
 from hwd.model.instant import InstantName, Origin
 from hwd.model.link import RoutedLink
@@ -262,7 +263,7 @@ class Selections:
             sampled={},
             switch_origins=self._origins,
         )
-        self._emit(TimelineMade(source=LOCAL, host=local.host, **timeline.to_data()))
+        self._emit(replace(timeline, source=LOCAL, host=local.host))
         self._emit_end(local)
 
     def _emit_unknown(self, local: _Local) -> None:
@@ -302,8 +303,8 @@ class Selections:
             run=None,
             hash="",
             what=local.what,
-            links=[link.summary() for link in links],
-            moves=[{"switch": name, "remove": one.removed, "add": one.added} for name, one in done.switches.items()],
+            links=[link.started for link in links],
+            moves=[StartedMove(switch=name, remove=one.removed, add=one.added) for name, one in done.switches.items()],
             source=LOCAL,
             host=local.host,
             epochs=dict(local.epochs),

@@ -135,8 +135,8 @@ def show(output: Output, document: Document, id: str) -> None:
     if output.json:
         output.line({"id": id, **document.to_data()})
         return
-    from hwd.model.documents.reconfigurations import TimelineMade
     from hwd.model.documents.switches import SwitchOverrun
+    from hwd.model.timeline import Timeline
     from hwd_drivers.devices.facts import SwitchOverride, SwitchRestarted
 
     at = datetime.fromtimestamp(document.wall_ns / 1e9, UTC).astimezone()
@@ -147,7 +147,7 @@ def show(output: Output, document: Document, id: str) -> None:
             output.say(f"{line} lost={','.join(lost)}")
         case SwitchOverride(ends=ends):
             output.say(f"{line} ends={','.join(ends)}")
-        case TimelineMade():
+        case Timeline():
             output.say(line)
             show_timeline(output, data)
         case _:

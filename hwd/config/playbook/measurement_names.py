@@ -8,7 +8,7 @@ other stages have one for each link.
 from collections.abc import Mapping
 
 from hwd.config.playbook.expression import Value
-from hwd.timeline.stage import StageName
+from hwd.model.stage import StageName
 
 FIGURES = ("n", "min_s", "median_s", "mean_s", "p95_s", "p99_s", "max_s")
 """`p95_s` needs 20 values and `p99_s` 100; with fewer they are unknown. Without a value all but `n` are unknown."""

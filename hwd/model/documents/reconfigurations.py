@@ -23,11 +23,27 @@ class ReconfigurationFact(Fact, frozen=True, kw_only=True):
     reconfiguration: str
 
 
+class StartedLink(msgspec.Struct, frozen=True, kw_only=True):
+    """A link that is wanted. `kept`: none of its crossconnects moves. `crossconnects`: `ocs1:1A-2B`."""
+
+    link: str
+    kept: bool
+    switches: list[str] | UnsetType = UNSET
+    crossconnects: list[str] | UnsetType = UNSET
+
+
+class StartedMove(msgspec.Struct, frozen=True, kw_only=True):
+    """What one switch is to do: crossconnects such as `1A-2B`."""
+
+    switch: str
+    remove: list[str]
+    add: list[str]
+
+
 class ReconfigurationStarted(ReconfigurationFact, frozen=True, kw_only=True):
     """The first command is next.
 
-    `links` is a list of {link, kept, switches, crossconnects}, `moves` a list of {switch, remove, add}. `sweep`:
-    {variable: value} of its run; `settings`: {NIC port: {setting: value}} that runs have in force.
+    `sweep`: {variable: value} of its run; `settings`: {NIC port: {setting: value}} that runs have in force.
     """
 
     KIND: ClassVar = "reconfiguration.started"
@@ -36,8 +52,8 @@ class ReconfigurationStarted(ReconfigurationFact, frozen=True, kw_only=True):
     what: str
     sweep: dict[str, Any] = msgspec.field(default_factory=dict)
     settings: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
-    links: list[dict[str, Any]]
-    moves: list[dict[str, Any]]
+    links: list[StartedLink]
+    moves: list[StartedMove]
     source: str | UnsetType = UNSET
     host: str | UnsetType = UNSET
     epochs: dict[str, int] | UnsetType = UNSET
@@ -79,23 +95,3 @@ class ReconfigurationEnded(ReconfigurationFact, frozen=True, kw_only=True):
     remarks: list[str] | UnsetType = UNSET
     source: str | UnsetType = UNSET
     host: str | UnsetType = UNSET
-
-
-class TimelineMade(ReconfigurationFact, frozen=True, kw_only=True):
-    """The timeline of a reconfiguration; see `hwd.timeline.timeline`.
-
-    `explained`: falls that a run caused by setting a port.
-    """
-
-    KIND: ClassVar = "timeline"
-    source: str | UnsetType = UNSET
-    host: str | UnsetType = UNSET
-    run: str | None
-    what: str
-    sweep: dict[str, Any] = msgspec.field(default_factory=dict)
-    settings: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
-    commands: list[dict[str, Any]]
-    ends: list[dict[str, Any]]
-    links: list[dict[str, Any]]
-    breaches: list[str]
-    explained: list[str] = msgspec.field(default_factory=list)

@@ -5,12 +5,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 
 from hwd.model.instant import Instant, InstantName, Knowledge
+from hwd.model.link import Link
+from hwd.model.timeline import SwitchCommand
 from hwd.records import Run
 from hwd.report.export.columns import Value
 from hwd.report.reconfigurations import RecordedReconfiguration, recorded_reconfigurations
 from hwd.report.switch_commands import Commanded, commanded
 from hwd.timeline import LinkTimeline, Stage, StageName
-from hwd.timeline.timeline import SwitchCommand
 from hwd_drivers.core.documents import Document, Json
 
 Row = tuple[Value, ...]
@@ -35,7 +36,7 @@ def rows(run: Run, documents: Iterable[Document]) -> Iterator[Row]:
         sweep, settings = _json(one.timeline.sweep), one.timeline.settings
         for link in one.timeline.links:
             of_link = _link(run, one, link)
-            set_there = {str(end): settings[str(end)] for end in (link.link.a, link.link.b) if str(end) in settings}
+            set_there = {str(end): settings[str(end)] for end in Link.parse(link.link).ends if str(end) in settings}
             for stage in link.stages:
                 yield (*of_link, *_stage(link, stage), None, None, None, sweep, _json(set_there))
 
@@ -85,10 +86,9 @@ def _switch(run: Run, one: RecordedReconfiguration, command: SwitchCommand, meas
 def _link(run: Run, one: RecordedReconfiguration, link: LinkTimeline) -> Row:
     return (
         *_reconfiguration(run, one, link.instant(InstantName.COMMANDED), Subject.LINK),
-        str(link.link),
-        str(link.link.a),
-        str(link.link.b),
-        " ".join(one.switches.get(str(link.link), ())),
+        link.link,
+        *map(str, Link.parse(link.link).ends),
+        " ".join(one.switches.get(link.link, ())),
         link.kept,
         link.dwell_s,
     )

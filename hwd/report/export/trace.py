@@ -11,6 +11,7 @@ from hwd.model.documents.reconfigurations import ReconfigurationFact
 from hwd.model.documents.runs import RunStep
 from hwd.model.instant import Instant, InstantName, Knowledge
 from hwd.model.run import RunStatus
+from hwd.model.testbed import NicPortId
 from hwd.records import Run
 from hwd.report.export.tracks import Notes, Tracks, id_of
 from hwd.report.figures.bars import bars
@@ -250,8 +251,8 @@ class _Story:
 
     def _end(self, timeline: Timeline, end: EndTimeline, through: Mapping[str, list[int]]) -> None:
         """The instants of an end; the flow of its command passes through them and ends in the last."""
-        self._tracks.track(f"host {end.end.host}", rank=_HOSTS)
-        track = self._tracks.track(f"host {end.end.host}", str(end.end), rank=1)
+        self._tracks.track(f"host {NicPortId.parse(end.end).host}", rank=_HOSTS)
+        track = self._tracks.track(f"host {NicPortId.parse(end.end).host}", str(end.end), rank=1)
         seen = sorted((one for one in end.instants if _seen(one)), key=lambda instant: instant.at_ns)
         flow = _flow(timeline, end)
         flows = [flow] if flow in through[""] else []

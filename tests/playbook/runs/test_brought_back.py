@@ -11,7 +11,8 @@ from hwd.cli.run_steps import NOT_ENDED, steps_of, switches_left
 from hwd.client.document_list import document_of
 from hwd.daemon.daemon import RECALLED_MOST
 from hwd.model.documents.daemon import DaemonRecovered
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState, TimelineMade
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
+from hwd.model.timeline import Timeline
 from hwd.reconfigure import journal_file
 from hwd.records.journal_id import MemoryJournalId
 from hwd.records.records import Records
@@ -157,9 +158,7 @@ def test_daemon_that_starts_again_looks_at_a_bounded_number_of_timelines(in_lab:
         untimed = Document(
             at_ns=0,
             wall_ns=0,
-            fact=TimelineMade(
-                reconfiguration="long ago", run=None, what="", commands=[], ends=[], links=[], breaches=[]
-            ),
+            fact=Timeline(reconfiguration="long ago", run=None, what="", commands=[], ends=[], links=[], breaches=[]),
         )
         for more, came_from in ((200, "median of the last 1 turnarounds"), (RECALLED_MOST, "switching time that")):
             lab.world.kill(DAEMON)

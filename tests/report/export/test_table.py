@@ -16,7 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationStarted, TimelineMade
+from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationStarted
+from hwd.model.instant import Instant, InstantName
+from hwd.model.timeline import Timeline
 from hwd.records import Run
 from hwd.report.export import COLUMNS, csv, parquet, rows
 from hwd.timeline import StageName
@@ -107,7 +109,7 @@ def test_switch_has_a_row_whether_its_command_made_links_or_not(recorded: Record
 
     def dark(fact: Fact) -> Fact:
         match fact:
-            case TimelineMade():
+            case Timeline():
                 return msgspec.structs.replace(fact, links=[], ends=[])
             case ReconfigurationStarted():
                 return msgspec.structs.replace(fact, links=[])
@@ -134,13 +136,11 @@ def test_switch_that_did_not_answer_has_a_row_that_says_why(recorded: Recorded) 
     run, documents = recorded
 
     def silent(fact: Fact) -> Fact:
-        if not isinstance(fact, TimelineMade):
+        if not isinstance(fact, Timeline):
             return fact
-        sent, _ = fact.commands[0]["instants"]
-        lost = {
-            **fact.commands[0],
-            "instants": [sent, {"name": "acknowledged", "knowledge": "unknown", "why": "ocs1: no answer"}],
-        }
+        sent, _ = fact.commands[0].instants
+        unknown = Instant.unknown(InstantName.ACKNOWLEDGED, "ocs1: no answer")
+        lost = msgspec.structs.replace(fact.commands[0], instants=(sent, unknown))
         return msgspec.structs.replace(fact, commands=[lost])
 
     found = read(written((run, changed_facts(documents, silent))))
@@ -156,7 +156,7 @@ def test_what_was_swept_and_set_stands_beside_what_it_moved(recorded: Recorded) 
     settings = {"h0.eth0": {"autoneg": False}, "h9.eth0": {"mtu": 4200}}
 
     def swept(fact: Fact) -> Fact:
-        made = isinstance(fact, TimelineMade)
+        made = isinstance(fact, Timeline)
         return msgspec.structs.replace(fact, sweep={"n": 4}, settings=settings) if made else fact
 
     found = read(written((run, changed_facts(documents, swept))))

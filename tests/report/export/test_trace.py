@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import BuiltinClock, Trace, TrackEvent
 
-from hwd.model.documents.reconfigurations import ReconfigurationFact, TimelineMade
+from hwd.model.documents.reconfigurations import ReconfigurationFact
+from hwd.model.timeline import Timeline
 from hwd.records import Run
 from hwd.report.export import perfetto
 from hwd.report.export.trace import SLACK_NS
@@ -94,13 +95,13 @@ def test_each_link_has_a_track_under_its_switch_and_each_port_under_its_host(rec
 
 def test_stages_of_a_link_lie_in_its_turnaround_one_after_the_other(recorded: Recorded) -> None:
     found = read(recorded)
-    (timeline, _) = (one.fact for one in recorded[1] if isinstance(one.fact, TimelineMade))
+    (timeline, _) = (one.fact for one in recorded[1] if isinstance(one.fact, Timeline))
     link = timeline.links[0]
-    events = found.on("switch ocs1", link["link"])
+    events = found.on("switch ocs1", link.link)
     names = [one.track_event.name for one in events if one.track_event.type == TrackEvent.TYPE_SLICE_BEGIN]
     assert names[0] == timeline.what
     assert names[1:] == [name for name in ("optical", "firmware", "carrier", "rdma", "ready") if name in names[1:]]
-    instants = {instant["name"]: instant.get("best_ns") or instant.get("earliest_ns") for instant in link["instants"]}
+    instants = {str(instant.name): instant.best_ns or instant.earliest_ns for instant in link.instants}
     assert events[0].timestamp == instants["commanded"]
     assert events[-1].timestamp == pytest.approx(instants["ready"], abs=1)
 

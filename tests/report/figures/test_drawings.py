@@ -5,13 +5,20 @@ from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hwd.model.documents.hosts import HostEvent
-from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationStarted
+from hwd.model.documents.reconfigurations import (
+    ReconfigurationCommanded,
+    ReconfigurationStarted,
+    StartedLink,
+    StartedMove,
+)
 from hwd.model.instant import Origin
+from hwd.model.kinds import read_fact
 from hwd.report import cdf, waterfall
 from hwd.report.conditions import Conditions
 from hwd.report.figures.drawing import tick_labels, ticks
@@ -63,7 +70,7 @@ def test_many_links_are_cut_and_counted(make_timeline: MakeTimeline) -> None:
     timeline = make_timeline()
     link = timeline.links[0]
     many = Timeline(
-        reconfiguration="r", run=None, what="x", commands=(), ends=(), links=(link,) * (ROWS_MAX + 5), breaches=()
+        reconfiguration="r", run=None, what="x", commands=[], ends=[], links=[link] * (ROWS_MAX + 5), breaches=[]
     )
     assert any("5 more links not drawn" in word for word in texts(waterfall(many, virtual_time=False)))
 
@@ -111,8 +118,8 @@ def test_no_story_breaks_the_drawing(
             run=None,
             hash="0",
             what="<&>\"'",
-            links=[{"link": "h0.eth0<->h1.eth0", "kept": False}],
-            moves=[{"switch": "ocs1", "remove": [], "add": ["1A-2B"]}],
+            links=[StartedLink(link="h0.eth0<->h1.eth0", kept=False)],
+            moves=[StartedMove(switch="ocs1", remove=[], add=["1A-2B"])],
         ),
         commanded=[command] if commanded else [],
         events=events,
@@ -126,7 +133,7 @@ def test_no_story_breaks_the_drawing(
         assert 0 <= float(bar.get("x", "0")) <= width
         assert 0 <= float(bar.get("width", "0")) <= width
     ElementTree.fromstring(cdf(samples([timeline], virtual_time=True)))
-    assert Timeline.from_data(timeline.to_data()) == timeline
+    assert read_fact("timeline", msgspec.json.encode(timeline)) == timeline
 
 
 def test_cdf_has_a_curve_for_each_group_and_stage_with_values(make_timeline: MakeTimeline) -> None:

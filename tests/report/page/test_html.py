@@ -15,7 +15,8 @@ from hwd.model.documents.reconfigurations import (
     ReconfigurationCommanded,
     ReconfigurationEnded,
     ReconfigurationStarted,
-    TimelineMade,
+    StartedLink,
+    StartedMove,
 )
 from hwd.model.documents.runs import RunStarted, RunStep
 from hwd.model.instant import Origin
@@ -123,10 +124,10 @@ def test_breaches_and_unknowns_are_shown(make_run: MakeRun, make_timeline: MakeT
         reconfiguration="r9",
         run=None,
         what="x",
-        commands=(),
-        ends=(),
+        commands=[],
+        ends=[],
         links=blind.links,
-        breaches=("light after firmware",),
+        breaches=["light after firmware"],
     )
     text = html([make_run(timelines=(broken,))])
     assert "What went wrong" in text
@@ -187,10 +188,10 @@ def test_report_is_made_from_the_records(make_timeline: MakeTimeline, make_run: 
         sink(told(RunStarted(run=run.id, playbook="p", parameters={}, steps=2, virtual_time=False)))
         for timeline in wanted.timelines:
             id, failed = timeline.reconfiguration, timeline.reconfiguration == "r1"
-            moves = [{"switch": "ocs1", "remove": [], "add": ["1A-2B", "3A-4B"]}]
+            moves = [StartedMove(switch="ocs1", remove=[], add=["1A-2B", "3A-4B"])]
             of_run: dict[str, Any] = {"reconfiguration": id, "run": run.id}
             sink(told(ReconfigurationStarted(**of_run, hash="0", what="", links=[], moves=moves)))
-            sink(told(msgspec.convert({**timeline.to_data(), "run": run.id}, TimelineMade)))
+            sink(told(msgspec.convert({**timeline.to_data(), "run": run.id}, Timeline)))
             outcome, why = ("rolled-back", "not ready") if failed else ("confirmed", "")
             sink(told(ReconfigurationEnded(**of_run, outcome=outcome, why=why, seconds=15.0)))
         sink(told(HostLost(host="h0", boot="b", count=4, why="spool full")))
@@ -225,11 +226,11 @@ def test_figures_follow_the_documents(make_run: MakeRun, make_timeline: MakeTime
     start_ns = timeline.links[0].instants[0].at_ns
     events = [
         HostEvent(
-            host=end.end.host,
+            host=end.end.partition(".")[0],
             boot="b",
             seq=seq,
             type=one.name,
-            port=end.end.port,
+            port=end.end.partition(".")[2],
             earliest_ns=start_ns + (one.earliest_ns - start_ns) // 2,
             best_ns=start_ns + (one.at_ns - start_ns) // 2,
             latest_ns=start_ns + (one.latest_ns - start_ns) // 2,
@@ -247,8 +248,8 @@ def test_figures_follow_the_documents(make_run: MakeRun, make_timeline: MakeTime
             run=None,
             hash="0",
             what="ring",
-            links=[{"link": str(timeline.links[0].link), "kept": False}],
-            moves=[{"switch": "ocs1", "remove": [], "add": ["1A-2B"]}],
+            links=[StartedLink(link=timeline.links[0].link, kept=False)],
+            moves=[StartedMove(switch="ocs1", remove=[], add=["1A-2B"])],
         ),
         commanded=[
             ReconfigurationCommanded(

@@ -1,14 +1,14 @@
 """Recovery of a reliable connection over a link: a figure beside the stages, never part of `ready`."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Self
+from typing import Self
+
+import msgspec
+from msgspec.structs import replace
 
 from hwd.model.documents.hosts import HostEvent
 from hwd.model.instant import Instant, Knowledge, Origin
 from hwd_agents.wire import RcRecoveryData
-from hwd_drivers.core.documents import Json
 
 _NS_IN_S = 1e9
 
@@ -24,8 +24,7 @@ class RcOutcome(StrEnum):
     """Its retries were used up, and no new queue pair was made in time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RcRecovery:
+class RcRecovery(msgspec.Struct, frozen=True, kw_only=True):
     """One end's, between two times on the daemon's clock, and most likely at `best_ns`.
 
     `after_s`: since the send was posted. `after_carrier_s`, `error_s`: since the carrier of that end came, and the
@@ -59,26 +58,6 @@ class RcRecovery:
             origin=Origin(event.origin),
             why=data.why or "",
         )
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """Raises KeyError or ValueError on what `to_data` did not make."""
-        return cls(**{**data, "outcome": RcOutcome(data["outcome"]), "origin": Origin(data["origin"])})
-
-    def to_data(self) -> dict[str, Json]:
-        return {
-            "outcome": str(self.outcome),
-            "earliest_ns": self.earliest_ns,
-            "latest_ns": self.latest_ns,
-            "best_ns": self.best_ns,
-            "after_s": self.after_s,
-            "ack_timeout_s": self.ack_timeout_s,
-            "retries": self.retries,
-            "origin": str(self.origin),
-            "why": self.why,
-            "after_carrier_s": self.after_carrier_s,
-            "error_s": self.error_s,
-        }
 
     def better(self, other: Self | None) -> Self:
         """Choose one of two recoveries of one end; the reason of a failure is added to what came after it."""
