@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,11 @@ from hwd.cli.output import Output, Styled, coloured, plural, seconds, words
 from hwd.cli.run_steps import pause_reason
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from hwd.model.rc_recovery import RcRecovery
+    from hwd.model.stage import Stage
+    from hwd.model.timeline import Timeline
 
 SHOWN_STAGES = ("control", "optical", "firmware", "carrier", "rdma", "ready", "turnaround")
 SHOWN_ENDS = 6
@@ -147,38 +152,38 @@ def show(output: Output, document: Document, id: str) -> None:
             output.say(f"{line} lost={','.join(lost)}")
         case SwitchOverride(ends=ends):
             output.say(f"{line} ends={','.join(ends)}")
-        case Timeline():
+        case Timeline() as timeline:
             output.say(line)
-            show_timeline(output, data)
+            show_timeline(output, timeline)
         case _:
             output.say(line)
 
 
-def show_timeline(output: Output, timeline: dict[str, Any]) -> None:
+def show_timeline(output: Output, timeline: "Timeline") -> None:
     rows = []
-    for link in timeline["links"]:
-        stages = {stage["name"]: stage for stage in link["stages"]}
+    for link in timeline.links:
+        stages = {str(stage.name): stage for stage in link.stages}
         figures = [_stage(stages.get(name)) for name in SHOWN_STAGES]
-        rows.append((f"  {link['link']}{' (kept)' if link['kept'] else ''}", *figures))
+        rows.append((f"  {link.link}{' (kept)' if link.kept else ''}", *figures))
     if rows:
         output.table(("  link", *SHOWN_STAGES), rows)
-    for end in timeline["ends"]:
-        if "rc" in end:
-            output.say(f"  {end['end']}: {_recovery(end['rc'])}")
-    for breach in timeline["breaches"]:
+    for end in timeline.ends:
+        if end.rc:
+            output.say(f"  {end.end}: {_recovery(end.rc)}")
+    for breach in timeline.breaches:
         output.say(f"  order broken: {breach}")
 
 
-def _recovery(rc: dict[str, Any]) -> str:
-    after = "" if rc["after_carrier_s"] is None else f" {seconds(rc['after_carrier_s'])} after its carrier"
-    why = f" ({rc['why']})" if rc["why"] else ""
-    return f"rc {rc['outcome']}{after}, ACK timeout {seconds(rc['ack_timeout_s'])}, {rc['retries']} retries{why}"
+def _recovery(rc: "RcRecovery") -> str:
+    after = "" if rc.after_carrier_s is None else f" {seconds(rc.after_carrier_s)} after its carrier"
+    why = f" ({rc.why})" if rc.why else ""
+    return f"rc {rc.outcome}{after}, ACK timeout {seconds(rc.ack_timeout_s)}, {rc.retries} retries{why}"
 
 
-def _stage(stage: dict[str, Any] | None) -> str:
+def _stage(stage: "Stage | None") -> str:
     if stage is None:
         return ""
-    return str(stage["knowledge"]) if stage["seconds"] is None else seconds(stage["seconds"])
+    return str(stage.knowledge) if stage.seconds is None else seconds(stage.seconds)
 
 
 def switch_row(switch: dict[str, Any]) -> tuple[object, ...]:
