@@ -31,7 +31,7 @@ from hwd_agents.sources.kernel import mlxlink as firmware
 from hwd_agents.sources.kernel import port_counters as counters
 from hwd_agents.sources.kernel import sockets
 from hwd_agents.sources.kernel import wall_clock as wall
-from hwd_agents.sources.modules import cmis, module_kinds, sff8472, sff8636
+from hwd_agents.sources.modules import cmis, module_kinds, sff8472, sff8636, thresholds
 from hwd_agents.sources.twin import hostwire
 from hwd_agents.spool import file as spool_file
 from hwd_agents.wire import messages as agent_messages
@@ -312,7 +312,7 @@ READERS: Mapping[str, Reader] = {
     "probes": _whole(probe_wire, read=probe_wire.decode),
     "host wire": Reader(modules=(hostwire,), makes=lambda: hostwire.Unframer().feed),
     "host wire frames": _whole(hostwire, read=hostwire.decode_from_agent),
-    "module memory": _whole(module_kinds, cmis, sff8472, sff8636, read=module_kinds.parse_module),
+    "module memory": _whole(module_kinds, cmis, sff8472, sff8636, thresholds, read=module_kinds.parse_module),
     "chronyc": _text(wall, read=wall.parse_tracking),
     "pmc": _text(wall, read=lambda text: wall.parse_management(f"RESPONSE MANAGEMENT\n{text}")),
     "retransmissions": _text(counters, read=counters.parse_retransmissions),
