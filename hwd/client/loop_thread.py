@@ -3,12 +3,15 @@
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
 from hwd_drivers.core.errors import BugError, LinkError
 
 T = TypeVar("T")
+
+SIGNALS_EVERY_S = 0.2
+"""How late a call may be interrupted."""
 
 
 class LoopThread:
@@ -43,7 +46,7 @@ class LoopThread:
 
         try:
             self._schedule(begin)
-            task = ended.result()
+            task = _waited_for(ended)
         except BugError:
             coroutine.close()
             raise
@@ -96,6 +99,15 @@ class LoopThread:
         self._thread = threading.Thread(target=_serve, args=(started,), name=self._name, daemon=True)
         self._thread.start()
         return started.result()
+
+
+def _waited_for(ended: Future[T]) -> T:
+    """The result, which is no error. Python takes a signal that comes just before a wait begins only when that ends, so
+    the wait is in parts.
+    """
+    while not ended.done():
+        wait([ended], SIGNALS_EVERY_S)
+    return ended.result()
 
 
 def _serve(started: "Future[asyncio.AbstractEventLoop]") -> None:
