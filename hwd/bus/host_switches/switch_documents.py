@@ -25,6 +25,7 @@ from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Sink
 from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.reason import reason_of
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading
 from hwd_drivers.devices.facts import (
     CrossconnectReport,
@@ -103,7 +104,7 @@ class HostSwitches:
             try:
                 read = msgspec.convert(note["crossconnects"] or [], list[CrossconnectReport])
             except msgspec.ValidationError as error:  # its agent may be of another version
-                log.warning("%s: what its host tells of it makes no sense: %s", name, error)
+                log.warning("%s: what its host tells of it makes no sense: %s", name, reason_of(error))
                 continue
             self._emit(SwitchRead(switch=name, crossconnects=read, added=[], removed=[], ours=True, host=host))
 
