@@ -42,7 +42,12 @@ def test_run_comes_first_with_its_files_and_inventory(recorded: Recorded) -> Non
     assert run["virtual_time"] is True
 
 
-@given(st.lists(st.tuples(st.text().filter(lambda kind: kind not in KINDS), st.dictionaries(st.text(), JSON, max_size=4)), max_size=5))
+@given(
+    st.lists(
+        st.tuples(st.text().filter(lambda kind: kind not in KINDS), st.dictionaries(st.text(), JSON, max_size=4)),
+        max_size=5,
+    )
+)
 def test_any_document_comes_back_as_it_was(told: list[tuple[str, dict[str, object]]]) -> None:
     run = Run(id="r", playbook="p", testbed="t", version="0", started_wall_ns=1)
     documents = tuple(Document(at_ns=-1, wall_ns=2, fact=UnreadFact(kind=kind, fields=fields)) for kind, fields in told)
