@@ -31,9 +31,9 @@ class Ear:
     def __init__(self) -> None:
         self.marks: dict[str, Any] = {}
 
-    def emit(self, kind: str, port: str | None, *, data: Mapping[str, Any], **more: Any) -> None:
+    def emit(self, kind: str, port: str | None, *, data: msgspec.Struct, **more: Any) -> None:
         more.pop("marks", None)
-        say({"kind": kind, "port": port, "data": dict(data), **more})
+        say({"kind": kind, "port": port, "data": msgspec.to_builtins(data), **more})
 
     def mark(self, name: str, value: Any) -> None:
         self.marks[name] = value
