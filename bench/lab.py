@@ -8,12 +8,12 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from bench.child import program
 from hwd.client import Client
 from hwd.client.find_token import find_token
 from hwd.config.run_files.places import DaemonPlace, daemon_of, rack_of
+from hwd.model.answers import Status
 from hwd_drivers.core.errors import LinkError
 
 TESTBED = Path(__file__).resolve().parents[1] / "examples" / "opus-testbed.yaml"
@@ -40,7 +40,7 @@ class Daemon:
         with self.client() as hwd:
             hwd.apply(what=what, ready_within_s=ready_within_s)
 
-    async def until(self, fits: Callable[[dict[str, Any]], bool]) -> None:
+    async def until(self, fits: Callable[[Status], bool]) -> None:
         """Return when `fits` accepts its status. Raises TimeoutError."""
         async with asyncio.timeout(UP_WITHIN_S):
             while True:
@@ -48,7 +48,7 @@ class Daemon:
                     return
                 await asyncio.sleep(POLL_S)
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> Status:
         with self.client() as hwd:
             return hwd.status()
 
@@ -97,10 +97,10 @@ class Lab:
             yield Daemon(place)
 
 
-def all_up(status: dict[str, Any]) -> bool:
+def all_up(status: Status) -> bool:
     """Every switch has a session, and every agent's clock is known."""
-    return all(switch["up"] for switch in status["switches"]) and all_aligned(status)
+    return all(switch.up for switch in status.switches) and all_aligned(status)
 
 
-def all_aligned(status: dict[str, Any]) -> bool:
-    return all(host["clock"] for host in status["hosts"])
+def all_aligned(status: Status) -> bool:
+    return all(host.aligned for host in status.hosts)

@@ -7,9 +7,9 @@ import pytest
 
 from hwd.config.testbed.module_types import MODULE_TYPES
 from hwd.model.instant import InstantName, Knowledge, Origin
+from hwd.model.recorded_run import RunOutcome
 from hwd.model.stage import StageName
 from hwd.playbook.safe_state import SafeState
-from hwd.records.run import RunOutcome
 from hwd.twin.nic_timing import NIC_TIMINGS
 from hwd_drivers.core import errors
 from hwd_drivers.twins.timing import SWITCH_TIMINGS

@@ -22,7 +22,7 @@ from hwd.config.testbed import ends, wanted_state
 from hwd.config.testbed import topology_file as topology
 from hwd.config.yaml import tree
 from hwd.daemon import installed_drivers as installed
-from hwd.model import kinds, link, ssh, testbed
+from hwd.model import kinds, link, nic_port, ssh, testbed
 from hwd.reconfigure import journal_file
 from hwd_agents.clock import datagram as clock_wire
 from hwd_agents.probes import datagrams as probe_wire
@@ -39,7 +39,7 @@ from hwd_drivers.codecs import http as http_wire
 from hwd_drivers.codecs import lines as text_lines
 from hwd_drivers.codecs import scpi, tl1, tl1_words
 from hwd_drivers.codecs.tl1_messages import Answer, Completion
-from hwd_drivers.core import disk, values
+from hwd_drivers.core import frames, values
 from hwd_drivers.core.errors import HwdError
 from hwd_drivers.families.agiltron import protocol as agiltron
 from hwd_drivers.families.calient import ports as calient_ports
@@ -287,8 +287,8 @@ READERS: Mapping[str, Reader] = {
     "ends": _text(values, read=lambda text: (values.PortSide.parse(text), values.natural_key(text))),
     "crossconnects": _text(values, read=values.Crossconnect.parse),
     "serial lines": _text(serial_line, read=lambda text: serial_line.SerialLine.parse(f"serial:/dev/x?{text}")),
-    "frames on the disk": _whole(disk, read=disk.decode_frames),
-    "frames behind damage": _whole(disk, read=lambda data: disk.decode_frames(data, resume=b'{"')),
+    "frames on the disk": _whole(frames, read=frames.decode_frames),
+    "frames behind damage": _whole(frames, read=lambda data: frames.decode_frames(data, resume=b'{"')),
     "ranges of ports": _text(ends, read=ends.ports_in),
     "expressions": _text(expression, read=expression.Expression.parse),
     "holes": _text(expression, read=lambda text: expression.substitute(text, {"a": 1})),
@@ -298,7 +298,7 @@ READERS: Mapping[str, Reader] = {
     "topology files": _text(topology, read=lambda text: topology.load_topology_text(text, file="x.yaml")),
     "links": _text(link, read=link.Link.parse),
     "crossconnects of switches": _text(link, read=link.SwitchCrossconnect.parse),
-    "NIC ports": _text(testbed, read=testbed.NicPortId.parse),
+    "NIC ports": _text(nic_port, read=nic_port.NicPortId.parse),
     "SSH places": _text(ssh, read=ssh.SshPlace.parse),
     "events": _text(event_stream, read=lambda text: list(event_stream.parse(iter(text.split("\n"))))),
     "what is asked for": _text(wanted_state, read=lambda text: wanted_state.parse_what(text, _rack())),

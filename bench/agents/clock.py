@@ -112,7 +112,7 @@ async def _flap(folder: Path, phase: Phase, rounds: int) -> Found:
             found.early.append(bracket.after_ns < data["earliest_ns"])
             found.partly.append(bracket.before_ns < data["earliest_ns"] <= bracket.after_ns)
             found.late.append(stamped_ns > data["latest_ns"])
-        ways = {str(view.to_data()["clock"]["via"]) for view in daemon.gateway.hosts().values()}  # type: ignore[index,call-overload]
+        ways = {str(view.exchange and view.exchange.via) for view in daemon.gateway.hosts().values()}
         if ways != {"udp" if phase.by_udp else "broker"}:
             raise BugError(f"clock: the agents were asked by {' and '.join(sorted(ways))}, and not {phase.name}")
     return found

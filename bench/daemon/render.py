@@ -8,13 +8,14 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 from fastapi import FastAPI
 from prometheus_client import generate_latest
 
 from bench.child import child
 from bench.measure import Bar, Summary, alternate, ratios
 from bench.progress import Progress
-from hwd.model.documents.hosts import ClockAligned, HostBirth
+from hwd.model.documents.hosts import ClockAligned, HostBirth, HostPort
 from hwd.model.instant import Instant, InstantName, Knowledge
 from hwd.model.stage import Stage, StageName
 from hwd.model.timeline import LinkTimeline, Timeline
@@ -169,6 +170,11 @@ def _filled(series: int) -> Metrics:
     return metrics
 
 
+_PORT = HostPort(
+    interface="eth0", present=True, ip=None, carrier=True, carrier_changes=3, probe_port=None, sources={}, rdma=True
+)
+
+
 def _documents(switches: int, hosts: int) -> Iterator[Document]:
     for number in range(switches):
         switch = f"ocs{number}"
@@ -178,10 +184,7 @@ def _documents(switches: int, hosts: int) -> Iterator[Document]:
             yield _command(switch, verb)
     for number in range(hosts):
         host, names = f"h{number}", [f"eth{port}" for port in range(PORTS)]
-        ports = {
-            name: {"interface": name, "present": True, "carrier": True, "carrier_changes": 3, "rdma": True}
-            for name in names
-        }
+        ports = {name: msgspec.structs.replace(_PORT, interface=name) for name in names}
         yield _told(HostBirth(host=host, boot="b", version="", ports=ports))
         yield _told(
             ClockAligned(

@@ -148,18 +148,37 @@ class Agents:
 
 
 async def main(port: str, path: str) -> None:
-    clock, ids = SystemClock(), RandomIds()
-    recording, bare = Recording(Path(path), ids, clock), Recording(Path(path), ids, clock)
-    agents = Agents(MqttBus(f"mqtt://127.0.0.1:{port}", "bench-agents", clock, Draws(None)), recording, clock)
+    """Until the end of the input, also in the middle of a turn: a parent that was killed leaves nothing running."""
     lines = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
-    life = asyncio.create_task(agents.run())
-    loop.add_signal_handler(signal.SIGTERM, life.cancel)
-    async with BarePublisher.open(int(port), "bench-load") as publisher:
+    turns: asyncio.Queue[str] = asyncio.Queue()
+    playing = asyncio.create_task(play(int(port), Path(path), turns))
+    reading = asyncio.create_task(read(lines, turns))
+    loop.add_signal_handler(signal.SIGTERM, reading.cancel)
+    await asyncio.wait([playing, reading], return_when=asyncio.FIRST_COMPLETED)
+    playing.cancel()
+    reading.cancel()
+    await asyncio.wait([playing, reading])
+    if not playing.cancelled():
+        playing.result()
+
+
+async def read(lines: asyncio.StreamReader, turns: asyncio.Queue[str]) -> None:
+    while line := (await lines.readline()).decode():
+        turns.put_nowait(line)
+
+
+async def play(port: int, path: Path, turns: asyncio.Queue[str]) -> None:
+    """Play the agents and, as they are asked for, turns; until cancelled."""
+    clock, ids = SystemClock(), RandomIds()
+    recording, bare = Recording(path, ids, clock), Recording(path, ids, clock)
+    agents = Agents(MqttBus(f"mqtt://127.0.0.1:{port}", "bench-agents", clock, Draws(None)), recording, clock)
+    async with asyncio.TaskGroup() as tasks, BarePublisher.open(port, "bench-load") as publisher:
+        tasks.create_task(agents.run())
         print("ready", flush=True)
-        while line := (await lines.readline()).decode():
-            prefix, messages, size = line.split()
+        while True:
+            prefix, messages, size = (await turns.get()).split()
             taken = (recording if prefix == DAEMON else bare).take(int(messages), int(size))
             packets = [
                 publish_packet(f"{prefix}/{recording.testbed}/{host}/event", encode(message), number % 65535 + 1)
@@ -169,8 +188,6 @@ async def main(port: str, path: str) -> None:
             await publisher.send(packets)
             ended_ns = await agents.acked() if prefix == DAEMON else 0
             print(began_ns, ended_ns, sum(len(message.events) for _, message in taken), flush=True)
-    life.cancel()
-    await asyncio.wait([life])
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ import msgspec
 from typing_extensions import override
 
 from hwd_agents.process import serve
-from hwd_drivers.core.disk import FileDisk, decode_frames
+from hwd_drivers.core.disk import FileDisk
+from hwd_drivers.core.frames import decode_frames
 
 APPENDS: list[tuple[int, bytes]] = []
 

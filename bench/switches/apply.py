@@ -4,8 +4,11 @@ import asyncio
 import contextlib
 import itertools
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import TypeVar
+
+import msgspec
 
 from bench.child import child
 from bench.measure import Bar, Summary, alternate, ratios
@@ -15,17 +18,20 @@ from hwd.config.testbed.testbed import load_testbed
 from hwd.config.testbed.wanted_state import parse_what
 from hwd.fabric.fabric import Fabric
 from hwd.model.instant import Origin
-from hwd.model.testbed import NicPortId, Testbed
+from hwd.model.nic_port import NicPortId
+from hwd.model.request import Request
+from hwd.model.testbed import Testbed
 from hwd.ports.ledger import Ledger
 from hwd.reconfigure.history import History, Outcomes
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.planner import BackgroundPlanner, Planner
 from hwd.reconfigure.reconfigurer import Reconfigurer
-from hwd.reconfigure.route import Request
 from hwd.reconfigure.switches import Switches
+from hwd_agents.wire import Arguments
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.disk import FileDisk
-from hwd_drivers.core.documents import Document, Json
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.errors import LinkError
 from hwd_drivers.core.ids import Draws, RandomIds
 from hwd_drivers.core.offload import ThreadOffload
 from hwd_drivers.devices import registry
@@ -34,7 +40,7 @@ from hwd_drivers.devices.supervisor import Supervisor
 from hwd_drivers.transports.dial import TcpDialer
 
 PAIRS = 16
-LIMIT = 3.0
+LIMIT = 2.0
 TESTBED = """\
 testbed: bench
 switches:
@@ -45,13 +51,16 @@ TURNED = "ocs1:" + ",".join(f"{port}A-{port % PAIRS + 1}B" for port in range(1, 
 """Two sets of pairs over the same ports: each apply moves all of them."""
 
 
+A = TypeVar("A", bound=msgspec.Struct)
+
+
 class SilentAgents:
     """The agents of a testbed that has no hosts."""
 
     def address(self, port: NicPortId) -> tuple[str, int] | None:
         return None
 
-    def verbs(self, port: NicPortId) -> Mapping[str, Json] | None:
+    def verbs(self, port: NicPortId) -> None:
         return None
 
     def boot(self, host: str) -> str | None:
@@ -66,10 +75,8 @@ class SilentAgents:
     def why_missing(self, port: NicPortId) -> str | None:
         return None
 
-    async def command(
-        self, host: str, verb: str, arguments: Mapping[str, Json], *, within_s: float
-    ) -> Mapping[str, Json]:
-        return {}
+    async def command(self, host: str, arguments: Arguments[A], *, within_s: float) -> A:
+        raise LinkError(f"{host}: there is no such host")
 
 
 class Applier:
@@ -77,9 +84,7 @@ class Applier:
 
     def __init__(self, reconfigurer: Reconfigurer, testbed: Testbed) -> None:
         self._reconfigurer = reconfigurer
-        self._requests = itertools.cycle(
-            [Request(what=text, crossconnects=parse_what(text, testbed).crossconnects) for text in (STRAIGHT, TURNED)]
-        )
+        self._requests = itertools.cycle([Request(wanted=parse_what(text, testbed)) for text in (STRAIGHT, TURNED)])
 
     async def apply(self) -> None:
         """Apply the other set of pairs: read, plan, journal, command, read back, confirm."""

@@ -83,7 +83,7 @@ async def _granted(environment: dict[str, str]) -> None:
     """Wait until the daemon has granted the host the lease of both switches."""
     place = await _there(lambda: daemon_of(NAME, environment))
     with Client.find(place.http, environment) as hwd:
-        await _there(lambda: all(one.get("lease") and one["up"] for one in hwd.switches()) or None)
+        await _there(lambda: all(one.lease and one.up for one in hwd.switches()) or None)
 
 
 async def _there(look: Callable[[], T | None]) -> T:

@@ -1,17 +1,19 @@
-"""Calls of the HTTP API and their bodies, from its OpenAPI document; titles and statuses of errors, from
+"""Calls of the HTTP API, their bodies and their answers, from its OpenAPI document; titles and statuses of errors, from
 the errors themselves.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
+import msgspec
 from prometheus_client import CollectorRegistry
 
 from docs.generate.pages import code, table
 from hwd.telemetry import Exposition
 from hwd.web.app import make_app
+from hwd.web.bodies import ANSWERS, BODIES, REFERENCE
 from hwd.web.hub import Hub
-from hwd.web.problem import problem_data
+from hwd.web.problem import problem_of
 from hwd.web.service import Service
 from hwd.web.stream import EventStream
 from hwd_drivers.core import errors
@@ -29,21 +31,32 @@ def openapi() -> dict[str, Any]:
 
 
 def calls() -> str:
-    return table(("call", "takes", "does"), _calls(openapi()))
+    return table(("call", "takes", "answers", "does"), _calls(openapi()))
 
 
 def bodies() -> str:
     """A row for each field of what calls take."""
-    schemas = openapi()["components"]["schemas"]
     rows = []
-    for name in sorted(schemas):
-        if name.endswith("Error"):
-            continue  # of the validation; every error of ours is a problem document
-        needed = schemas[name].get("required", [])
-        for field, schema in schemas[name]["properties"].items():
-            default = "needed" if field in needed else code(_json(schema.get("default")))
-            rows.append((code(name), code(field), kind_of(schema), default, _limits(schema)))
+    for name, field, schema, needed in _fields(BODIES):
+        default = "needed" if needed else code(_json(schema.get("default")))
+        rows.append((code(name), code(field), kind_of(schema), default, _limits(schema)))
     return table(("body", "field", "is", "default", "limits"), rows)
+
+
+def answers() -> str:
+    """A row for each answer and each object within one."""
+    schemas = msgspec.json.schema_components(ANSWERS, ref_template=REFERENCE)[1]
+    rows = [(code(name), one.get("description", "")) for name, one in sorted(schemas.items()) if "enum" not in one]
+    return table(("answer", "is"), rows)
+
+
+def answer_fields() -> str:
+    """A row for each field of an answer. A field that may be UNSET has neither a default nor is it required."""
+    rows = []
+    for name, field, schema, needed in _fields(ANSWERS):
+        present = "always" if needed or "default" in schema else "where it applies"
+        rows.append((code(name), code(field), kind_of(schema), present))
+    return table(("answer", "field", "is", "present"), rows)
 
 
 def problems() -> str:
@@ -54,8 +67,8 @@ def problems() -> str:
             error: errors.HwdError = kind("", device="ocs1", command="", code="IIAC", text="")
         else:
             error = kind("")
-        data = problem_data(error)
-        rows.append((str(data["status"]), code(str(data["title"])), str(data["exit_status"]), _first(kind.__doc__)))
+        one = problem_of(error)
+        rows.append((str(one.status), code(one.title), str(one.exit_status), _first(kind.__doc__)))
     return table(("status", "title", "exit status", "means"), sorted(set(rows)))
 
 
@@ -85,7 +98,23 @@ _WORDS = {
 }
 
 
-def _calls(document: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+def _fields(kinds: Iterable[type]) -> Iterator[tuple[str, str, dict[str, Any], bool]]:
+    """Type, field, schema, and whether it is required, of these types and those within them, in the order of names."""
+    schemas = msgspec.json.schema_components(kinds, ref_template=REFERENCE)[1]
+    words = {name: schema for name, schema in schemas.items() if "enum" in schema}  # they stand with each field
+    for name in sorted(schemas.keys() - words.keys()):
+        for field, schema in schemas[name]["properties"].items():
+            yield name, field, _with_words(schema, words), field in schemas[name].get("required", [])
+
+
+def _with_words(schema: dict[str, Any], words: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """The schema with the words of an enumeration in place of its name."""
+    named = words.get(schema.get("$ref", "").rsplit("/", 1)[-1], {})
+    either = {"anyOf": [_with_words(one, words) for one in schema["anyOf"]]} if "anyOf" in schema else {}
+    return {key: one for key, one in schema.items() if key != "$ref" or not named} | named | either
+
+
+def _calls(document: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:
     for path, methods in document["paths"].items():
         for method, call in methods.items():
             takes = [f"`?{one['name']}`" for one in call.get("parameters", []) if one["in"] == "query"]
@@ -93,7 +122,10 @@ def _calls(document: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
             content = call.get("requestBody", {}).get("content", {}).get("application/json", {})
             if content:
                 takes.insert(0, kind_of(content["schema"]))
-            yield code(f"{method.upper()} {path}"), ", ".join(takes), call.get("description", "")
+            answer: dict[str, Any] = next((one for status, one in call["responses"].items() if status[0] == "2"), {})
+            shown = answer.get("content", {}).get("application/json", {}).get("schema")
+            gives = kind_of(shown) if shown else ""
+            yield code(f"{method.upper()} {path}"), ", ".join(takes), gives, call.get("description", "")
 
 
 def _limits(schema: dict[str, Any]) -> str:

@@ -9,18 +9,23 @@ import msgspec
 
 from docs.generate.pages import code, table
 from hwd_agents import wire
+from hwd_agents.wire import events
+from hwd_agents.wire.events import DATA
 
 _WORDS = {str: "text", int: "whole number", float: "number", bool: "true or false", type(None): "null", Any: "anything"}
 
 
 def messages() -> str:
     """A section for each message, and one for each value within."""
-    values = [kind for kind in vars(wire).values() if _is_value(kind)]
+    values = dict.fromkeys(value for module in (wire, events) for value in vars(module).values() if _is_value(value))
     return "\n".join(map(_section, (*get_args(wire.AnyMessage), *values)))
 
 
 def _is_value(kind: object) -> bool:
-    return isinstance(kind, type) and issubclass(kind, msgspec.Struct) and not issubclass(kind, wire.Message)
+    """A struct of the wire; values of other packages are text in a message, such as a crossconnect."""
+    if not isinstance(kind, type) or kind.__name__.startswith("_") or not kind.__module__.startswith(wire.__name__):
+        return False
+    return issubclass(kind, msgspec.Struct) and not issubclass(kind, wire.Message)
 
 
 def _section(kind: Any) -> str:
@@ -34,7 +39,19 @@ def _section(kind: Any) -> str:
         if not issubclass(kind, wire.Message) or name not in common
     ]
     head = f"### `{tag}`" if issubclass(kind, wire.Message) else f"### {kind.__name__}"
-    return f"{head}\n\n{_text(kind)}\n\n{table(('field', 'is', 'default'), rows)}"
+    return (
+        f"{head}\n\n{_text(kind)}\n\n{_kinds() if kind is wire.Event else ''}{table(('field', 'is', 'default'), rows)}"
+    )
+
+
+def _kinds() -> str:
+    """The kinds of events, with the struct of their data."""
+    rows = ((code(kind), " or ".join(map(_link, get_args(data) or (data,)))) for kind, data in DATA.items())
+    return f"{table(('kind', 'data'), rows)}\n"
+
+
+def _link(value: type) -> str:
+    return f"[{value.__name__}](#{value.__name__.lower()})"
 
 
 def _text(kind: Any) -> str:

@@ -1,13 +1,15 @@
 """`python -m docs.generate.ways` counts the calls of our own functions along two ways, in virtual time.
 
 The ways: one crossconnect, from `hwd apply` to the bytes of the switch and back to the report; and one flap of a
-carrier, from the kernel's report to the rows in the database. Twins and the simulation are not counted. A world is
-played twice from one seed, with the action and without it: the difference is what the action causes. The command line
-is counted too: its requests are answered by such worlds.
+carrier, from the kernel's report to the rows in the database. Twins and the simulation are not counted: neither their
+modules, nor what runs in the node of the twin rack, which shares codecs with the drivers; nor bodies of modules and of
+classes, which run once, at an import. A world is played twice from one seed, with the action and without it: the
+difference is what the action causes. The command line is counted too: its requests are answered by such worlds.
 """
 
 import asyncio
 import dis
+import inspect
 import sys
 import threading
 from collections import Counter
@@ -27,7 +29,7 @@ from docs.generate.pages import table
 from hwd.cli.run_command import run
 from hwd.daemon.installed_drivers import load
 from hwd.model.fault import parse_fault
-from hwd.sim.world import World
+from hwd.sim.world import RACK, World
 from hwd.web.app import make_app
 from hwd.web.stream import EventStream
 from hwd_drivers.twins.virtual_time import run_virtual
@@ -65,8 +67,10 @@ class Request:
 class Trace:
     """Counts the calls of our functions while it is on, in this thread and in those that are started meanwhile."""
 
-    def __init__(self) -> None:
+    def __init__(self, in_twin: Callable[[], bool] = lambda: False) -> None:
+        """`in_twin`: whether what runs now belongs to a twin."""
         self.calls = Calls()
+        self._in_twin = in_twin
         self._modules: dict[str, str | None] = {}
         self._starts: dict[CodeType, int] = {}
 
@@ -84,13 +88,15 @@ class Trace:
         if event != "call":
             return
         code = frame.f_code
+        if not code.co_flags & inspect.CO_OPTIMIZED:  # the body of a module or of a class
+            return
         if code.co_filename not in self._modules:
             self._modules[code.co_filename] = _module(code.co_filename)
         if (module := self._modules[code.co_filename]) is None:
             return
         if code not in self._starts:
             self._starts[code] = min(one.offset for one in dis.get_instructions(code) if one.opname == "RESUME")
-        if frame.f_lasti <= self._starts[code]:  # else a coroutine or a generator goes on
+        if frame.f_lasti <= self._starts[code] and not self._in_twin():  # else a coroutine or a generator goes on
             self.calls[f"{module}:{code.co_qualname}"] += 1
 
 
@@ -107,14 +113,15 @@ def _module(file: str) -> str | None:
 
 def played(act: Callable[[World, httpx.AsyncClient], Awaitable[None]], *, link: bool) -> Calls:
     """The calls of a world while `act` runs and for `SECONDS` in all. `link`: a link is up before."""
-    trace, text = Trace(), TESTBED.read_text(encoding="utf-8").replace("kernel: true, ", "")
+    text = TESTBED.read_text(encoding="utf-8").replace("kernel: true, ", "")
     with NamedTemporaryFile("w", suffix=".yaml") as file:
         file.write(text)
         file.flush()
         testbed = load(file.name).require()
 
-    async def main() -> None:
+    async def main() -> Calls:
         async with World(testbed, text, seed=1) as world:
+            trace = Trace(lambda: world.nodes.current() == RACK)
             service = await world.settled()
             assert world.daemon is not None
             events = EventStream(world.daemon.hub, boot="ways")
@@ -135,9 +142,9 @@ def played(act: Callable[[World, httpx.AsyncClient], Awaitable[None]], *, link: 
                 with trace.on():
                     await act(world, http)
                     await asyncio.sleep(began_s + SECONDS - asyncio.get_running_loop().time())
+        return trace.calls
 
-    run_virtual(main())
-    return trace.calls
+    return run_virtual(main())
 
 
 async def nothing(_: World, __: httpx.AsyncClient) -> None:

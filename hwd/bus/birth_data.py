@@ -5,7 +5,8 @@ from typing import Any
 
 import msgspec
 
-from hwd_agents.wire import Birth, SpoolNote
+from hwd.model.answers import HostSpool
+from hwd_agents.wire import Birth, SpoolNote, WallClock
 from hwd_drivers.core.documents import Json
 
 
@@ -26,15 +27,14 @@ def settings_data(birth: Birth) -> list[Any]:
     return data
 
 
-def spool_data(birth: Birth) -> Mapping[str, Json]:
-    """`bytes`, `limit_bytes`, and `trouble`: what is wrong with it and its remedy, or empty."""
+def spool_of(birth: Birth) -> HostSpool:
     found = birth.inventory.spool or SpoolNote()
-    return {"bytes": found.bytes, "limit_bytes": found.limit_bytes, "trouble": found.why or ""}
+    return HostSpool(bytes=found.bytes, limit_bytes=found.limit_bytes, trouble=found.why or "")
 
 
 def troubles(birth: Birth) -> dict[str, str]:
     """By subject, a fault that has to be repaired, and its remedy: of the spool, and of ports without an interface."""
-    found = {"spool": why} if (why := str(spool_data(birth).get("trouble") or "")) else {}
+    found = {"spool": why} if (why := spool_of(birth).trouble) else {}
     for port, note in birth.ports.items():
         if not note.present and (link := note.sources.get("link")) is not None and link.why_not:
             found[port] = link.why_not
@@ -46,9 +46,6 @@ def selection_trouble(birth: Birth) -> str:
     return "" if birth.inventory.selection is None else birth.inventory.selection.why_not
 
 
-def wall_data(birth: Birth) -> dict[str, Json] | None:
+def wall_clock(birth: Birth) -> WallClock | None:
     """What synchronises the wall clock of the host; None where its agent does not report it. No order depends on it."""
-    if birth.clocks is None or birth.clocks.wall is None:
-        return None
-    data: dict[str, Json] = msgspec.to_builtins(birth.clocks.wall)
-    return data
+    return None if birth.clocks is None else birth.clocks.wall

@@ -4,6 +4,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 
 from typing_extensions import override
@@ -36,14 +38,12 @@ class Containment:
         self._report = report
         self._troubles: dict[tuple[str, str], str] = {}
         self._failed_s: dict[tuple[str, str], float] = {}
+        self.of: Contain = partial(_Contained, self._failed)
+        """A context that catches exceptions in the work for a host and reports them as its trouble."""
 
     def why(self, host: str) -> str:
         """The present troubles of a host, in words; empty where there are none."""
         return "; ".join(why for (one, _), why in self._troubles.items() if one == host)
-
-    def of(self, host: str, task: str) -> AbstractContextManager[None, bool]:
-        """A context that catches exceptions in the work for a host and reports them as its trouble."""
-        return _Contained(self._failed, host, task)
 
     async def keep(self, host: str, task: str, run: Callable[[], Awaitable[None]]) -> None:
         """Run until cancelled; start it again after each failure."""
@@ -74,22 +74,20 @@ class Containment:
             self._report(host, task, why)
 
 
+@dataclass(slots=True)
 class _Contained(AbstractContextManager[None, bool]):
     """The supervisor of a host's work: it catches errors, and lets a cancellation pass."""
 
-    __slots__ = ("_failed", "_host", "_task")
-
-    def __init__(self, failed: Callable[[str, str, Exception], None], host: str, task: str) -> None:
-        self._failed = failed
-        self._host = host
-        self._task = task
+    failed: Callable[[str, str, Exception], None]
+    host: str
+    task: str
 
     @override
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         if isinstance(error, Exception):
-            self._failed(self._host, self._task, error)
+            self.failed(self.host, self.task, error)
             return True
         return False
 

@@ -6,19 +6,18 @@ Events that do not come after several requests are lost, and those behind them a
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from hwd.bus.containment import Contain
 from hwd.bus.host_agent import HostAgent
-from hwd_agents.wire import Reply
+from hwd_agents.wire import Reply, Resend, Resent
 from hwd_drivers.core.errors import DeadlineError, LinkError, ProtocolError
 
 TRIES, WITHIN_S, PAUSE_S = 3, 5.0, 1.0
 
 log = logging.getLogger(__name__)
 
-Command = Callable[[str, str, dict[str, Any]], Awaitable[Reply]]
-"""`command(host, verb, arguments)`; raises LinkError or DeadlineError."""
+Command = Callable[[str, Resend], Awaitable[tuple[Reply, Resent | None]]]
+"""`command(host, arguments)`; raises LinkError, DeadlineError or ProtocolError."""
 
 
 class Gaps:
@@ -49,11 +48,11 @@ class Gaps:
         return (host.name, boot) in self._filling
 
     def fill(self, host: HostAgent, boot: str, tasks: asyncio.TaskGroup) -> None:
-        """Request the events of a gap, unless a request is under way or the agent is down.
+        """Request the events of the intake's gap, unless a request is under way or the agent is down.
 
         An agent sends all unacknowledged events again when it reconnects.
         """
-        if host.intakes[boot].gap is not None and host.up and not self.filling(host, boot):
+        if host.up and not self.filling(host, boot):
             self._filling.add((host.name, boot))
             tasks.create_task(self._fill(host, boot), name=f"hwd:{host.name}/resend")
 
@@ -70,10 +69,10 @@ class Gaps:
                 if tries > TRIES:
                     break
                 refused = host.allowance.events_refused
-                arguments = {"boot": boot, "from_seq": gap[0], "upto_seq": gap[1]}
+                asked = Resend(boot=boot, from_seq=gap[0], upto_seq=gap[1])
                 try:
-                    reply = await self._command(host.name, "resend", arguments)
-                    if deleted := reply.data.get("here") == 0:
+                    _, answer = await self._command(host.name, asked)
+                    if deleted := answer is not None and answer.here == 0:
                         break
                 except (DeadlineError, ProtocolError) as error:
                     log.debug("%s", error)

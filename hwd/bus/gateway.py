@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TypeVar
 
 import msgspec
 
@@ -31,6 +31,7 @@ from hwd_agents.bus.protocol import Bus, Incoming
 from hwd_agents.wire import (
     Ack,
     AnyMessage,
+    Arguments,
     Birth,
     ClockReply,
     Command,
@@ -38,7 +39,6 @@ from hwd_agents.wire import (
     Message,
     Reply,
     State,
-    checked_answer,
     client_id,
     decode,
     encode,
@@ -51,6 +51,8 @@ from hwd_drivers.core.errors import ConfigError, DeadlineError, LinkError, Proto
 from hwd_drivers.core.ids import Ids
 
 log = logging.getLogger(__name__)
+
+A = TypeVar("A", bound=msgspec.Struct)
 
 PAYLOAD_MOST_BYTES = 1 << 20
 """256 events and their data take some 100 kB."""
@@ -71,7 +73,7 @@ class Gateway:
     gateway = Gateway(bus=bus, testbed="lab", hosts=("h0", "h1"), clock=clock, ids=ids, sink=sink)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(gateway.run())
-        reply = await gateway.command("h0", "refresh", {}, within_s=2.0)
+        reply, answer = await gateway.command("h0", Refresh(), within_s=2.0)
     ```
     """
 
@@ -125,6 +127,11 @@ class Gateway:
         bus.on_down(self._bus_down)
 
     @property
+    def address(self) -> str:
+        """The address of the broker."""
+        return self._bus.address
+
+    @property
     def connected(self) -> bool:
         """Whether the broker is connected."""
         return self._bus.connected
@@ -158,16 +165,15 @@ class Gateway:
             self._tasks = None
 
     async def command(
-        self, host: str, verb: str, arguments: dict[str, Any], *, within_s: float, lease: str | None = None
-    ) -> Reply:
-        """Send a command to an agent and return its reply.
-
-        The data of a reply `done` has the fields of `hwd_agents.wire.answers`, and no others.
+        self, host: str, arguments: Arguments[A], *, within_s: float, lease: str | None = None
+    ) -> tuple[Reply, A | None]:
+        """Send a command to an agent; return its reply, and what it answers where the outcome is `done`.
 
         The command expires on the agent's own clock within `within_s`. Raises LinkError where the host is down, not
         aligned yet, or disconnects meanwhile, DeadlineError where no reply came, ProtocolError where the reply is
         malformed, ConfigError for a host that is not in this testbed.
         """
+        verb = arguments.VERB
         agent = self._hosts.get(host)
         if agent is None:
             raise ConfigError(f"{host}: cannot {verb}: no such host; there are {', '.join(self._hosts) or 'none'}")
@@ -187,24 +193,21 @@ class Gateway:
             expires_at_ns=expires_ns - error_ns,
             verb=verb,
             lease=lease,
-            arguments=arguments,
+            arguments=msgspec.to_builtins(arguments),
         )
         try:
             with self._pending.waiting(id, host=host, boot=agent.boot) as reply:
                 async with asyncio.timeout(within_s):
                     await self._bus.publish(topic(self._testbed, host, "command"), encode(command), qos=1)
-                    answer = await reply
+                    replied = await reply
         except TimeoutError as error:
             raise DeadlineError(f"{host}: {verb}: its agent did not answer within {within_s} s") from error
-        if await self._timekeepers[host].check(answer, since_ns=asked_ns) and answer.outcome == "expired":
-            return await self.command(host, verb, arguments, within_s=within_s, lease=lease)  # its clock was stepped
-        return self._checked_answer(host, verb, answer)
-
-    def _checked_answer(self, host: str, verb: str, answer: Reply) -> Reply:
-        if answer.outcome != "done":
-            return answer
+        if await self._timekeepers[host].check(replied, since_ns=asked_ns) and replied.outcome == "expired":
+            return await self.command(host, arguments, within_s=within_s, lease=lease)  # its clock was stepped
+        if replied.outcome != "done":
+            return replied, None
         try:
-            return msgspec.structs.replace(answer, data=checked_answer(verb, answer.data))
+            return replied, arguments.answer(replied.data)
         except ProtocolError as error:
             self._reject(host, topic(self._testbed, host, "reply"), f"an answer to {verb}: {error}")
             raise ProtocolError(f"{host}: {verb}: the answer of its agent makes no sense: {error}") from error

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from hwd.bus.allowance import Allowance
-from hwd.bus.birth_data import inventory_data, ports_data, settings_data, troubles, wall_data
+from hwd.bus.birth_data import troubles, wall_clock
 from hwd.bus.clocks.clock_exchange import ClockExchange
 from hwd.bus.intake import Intake, Losses
 from hwd.bus.rival import Rival
-from hwd.model.documents.hosts import HostBirth, HostDown, HostUp
+from hwd.model.documents.hosts import HostBirth, HostDown, HostPort, HostUp
 from hwd_agents.wire import Birth, Event, PortNote, State, encode
 from hwd_drivers.core.documents import Fact
 
@@ -295,17 +295,20 @@ class HostAgent:
                     host=self.name,
                     boot=birth.boot,
                     version=birth.version,
-                    ports={port: {**note, "rdma": self._rdma.get(port)} for port, note in ports_data(birth).items()},
-                    inventory=inventory_data(birth),
-                    settings=settings_data(birth),
-                    wall_clock=wall_data(birth),
+                    ports={
+                        port: HostPort(**msgspec.structs.asdict(note), rdma=self._rdma.get(port))
+                        for port, note in birth.ports.items()
+                    },
+                    inventory=birth.inventory,
+                    settings=birth.settings,
+                    wall_clock=wall_clock(birth),
                 )
             )
 
 
 def _content(birth: Birth) -> tuple[object, ...]:
     """The part of a birth whose change is worth a document; an agent sends the birth at every connect."""
-    return birth.boot, birth.version, birth.ports, birth.inventory, birth.settings, wall_data(birth)
+    return birth.boot, birth.version, birth.ports, birth.inventory, birth.settings, wall_clock(birth)
 
 
 def _without_carrier(birth: Birth) -> Birth:

@@ -16,7 +16,7 @@ from hwd.bus.host_agent import Emit, HostAgent
 from hwd.bus.intake import Intake
 from hwd.model.documents.hosts import HostLost
 from hwd.timeline.alignment import Alignment
-from hwd_agents.wire import Birth, Event, Events, Reply
+from hwd_agents.wire import Birth, Event, Events, Reply, Resent
 from hwd_drivers.core.errors import ProtocolError
 
 log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class HostEvents:
     Events are emitted in order and once each, as `host.event` on the daemon's clock. They are acknowledged when they
     are durable. Missing ones are requested again, and reported as `host.lost` when they do not come.
 
-    `command(host, verb, arguments, within_s=...)` and `acknowledge(host, boot, upto)` go to the agent.
+    `command(host, arguments, within_s=...)` and `acknowledge(host, boot, upto)` go to the agent.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class HostEvents:
         hosts: Mapping[str, HostAgent],
         *,
         store: EventStore,
-        command: Callable[..., Awaitable[Reply]],
+        command: Callable[..., Awaitable[tuple[Reply, Resent | None]]],
         acknowledge: Callable[[str, str, int], Awaitable[object]],
         emit: Emit,
         contain: Contain,
@@ -133,7 +133,7 @@ class HostEvents:
         intake = host.intakes[boot]
         alignment = self._alignment_of(host, boot)
         if alignment is not None and (events := intake.ready()):
-            host.losses.passed(boot, events[0].seq, events[-1].seq)
+            host.losses.add(boot, events[0].seq, events[-1].seq)
             rest = iter(events)
             for event in rest:
                 failed: Event | None = event
@@ -145,7 +145,7 @@ class HostEvents:
                     self._emit_lost(host, boot, 1, f"the daemon failed on event {failed.seq}; its log says why")
         if (upto := intake.owed()) is not None:
             self._acks.owe(host.name, boot, upto)
-        if self._tasks is not None:
+        if intake.held and intake.gap is not None and self._tasks is not None:
             self._gaps.fill(host, boot, self._tasks)
 
     def _may_begin(self, host: HostAgent, boot: str, clock: str) -> bool:
@@ -182,7 +182,7 @@ class HostEvents:
         hopeless = not aligned and not host.same_clock(boot)
         if hopeless and age_s >= UNALIGNED_S and not self._full() and (dropped := intake.drop()) is not None:
             why = "they come from a boot whose clock was never aligned"
-            self._emit_lost(host, boot, host.losses.missed(boot, *dropped), why)
+            self._emit_lost(host, boot, host.losses.add(boot, *dropped), why)
             self.pass_on(host, boot)
         busy = intake.held or self._acks.owes(host.name, boot) or self._gaps.filling(host, boot)
         if not busy and (aligned or age_s >= UNALIGNED_BOOT_S):
@@ -210,7 +210,7 @@ class HostEvents:
             self._emit_lost(host, boot, unseen, "flaps that nobody saw one by one")
 
     def _emit_missing(self, host: HostAgent, boot: str, first: int, last: int) -> None:
-        self._emit_lost(host, boot, host.losses.missed(boot, first, last), "asked for again, and they did not come")
+        self._emit_lost(host, boot, host.losses.add(boot, first, last), "asked for again, and they did not come")
 
     def _emit_lost(self, host: HostAgent, boot: str, count: int, why: str) -> None:
         if count and not host.lost:  # the log has the first loss only: each has its document

@@ -1,16 +1,16 @@
 """HostView: one host's agent as other packages see it."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Self
 
-import msgspec
-
-from hwd.bus.birth_data import ports_data, selection_trouble, settings_data, spool_data, wall_data
+from hwd.bus.birth_data import selection_trouble, spool_of, wall_clock
+from hwd.bus.clocks.clock_exchange import ClockExchange
 from hwd.bus.host_agent import NEVER_HEARD, HostAgent
+from hwd.model.answers import HostStatus
+from hwd.model.documents.hosts import HostPort
 from hwd.timeline.alignment import Alignment
 from hwd_agents.wire import Birth
-from hwd_drivers.core.documents import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,10 +19,10 @@ class HostView:
 
     `boot` and `birth` are None until the agent first connects, `alignment` until its clock is aligned.
 
-    `lost`: events that are gone, and flaps that nobody saw one by one, since the daemon started. `asked`:
-    `ClockExchange.to_data`. `trouble`: the work of the daemon that fails for this host; empty where all works. `cause`:
-    why it is not up. `heard_wall_ns`: when its last message came. The carrier of a port is None where its present state
-    is unknown. `rival`: another boot that claims to be this host; its messages are ignored while `boot` answers.
+    `lost`: events that are gone, and flaps that nobody saw one by one, since the daemon started. `exchange`:
+    the requests that align its clock. `trouble`: the work of the daemon that fails for this host; empty where all
+    works. `cause`: why it is not up. `heard_wall_ns`: when its last message came. `rival`: another boot that claims to
+    be this host; its messages are ignored while `boot` answers.
     """
 
     host: str
@@ -32,7 +32,7 @@ class HostView:
     heard_wall_ns: int | None = None
     birth: Birth | None = None
     alignment: Alignment | None = None
-    asked: Mapping[str, Json] = field(default_factory=dict)
+    exchange: ClockExchange | None = None
     lost: int = 0
     trouble: str = ""
     rival: str | None = None
@@ -50,30 +50,36 @@ class HostView:
             heard_wall_ns=heard_wall_ns,
             birth=agent.birth,
             alignment=alignment,
-            asked={} if agent.exchange is None else agent.exchange.to_data(),
+            exchange=agent.exchange,
             lost=agent.lost,
             trouble=trouble,
             rival=None if agent.rival is None else agent.rival.birth.boot,
         )
 
-    def to_data(self) -> dict[str, Json]:
-        return {
-            "host": self.host,
-            "up": self.up,
-            "cause": self.cause,
-            "heard_wall_ns": self.heard_wall_ns,
-            "boot": self.boot,
-            "version": None if self.birth is None else self.birth.version,
-            "clock": None if self.alignment is None else {**msgspec.to_builtins(self.alignment), **self.asked},
-            "wall_clock": None if self.birth is None else wall_data(self.birth),
-            "ports": {} if self.birth is None else dict(ports_data(self.birth)),
-            "settings": [] if self.birth is None else settings_data(self.birth),
-            "lost": self.lost,
-            "rival": self.rival,
-            "trouble": self.trouble,
-            "spool": None if self.birth is None else spool_data(self.birth),
-            "selection": "" if self.birth is None else selection_trouble(self.birth),
-        }
+    def status(self, ports: Mapping[str, HostPort], *, skew: str) -> HostStatus:
+        """With the present state of its ports; `skew`: why its version does not fit the daemon's."""
+        birth = self.birth
+        clock = None
+        if self.exchange is not None and self.alignment is not None:
+            clock = self.exchange.status(self.alignment)
+        return HostStatus(
+            host=self.host,
+            up=self.up,
+            cause=self.cause,
+            heard_wall_ns=self.heard_wall_ns,
+            boot=self.boot,
+            version=None if birth is None else birth.version,
+            clock=clock,
+            wall_clock=None if birth is None else wall_clock(birth),
+            ports=dict(ports),
+            settings=[] if birth is None else birth.settings,
+            lost=self.lost,
+            rival=self.rival,
+            trouble=self.trouble,
+            spool=None if birth is None else spool_of(birth),
+            selection="" if birth is None else selection_trouble(birth),
+            skew=skew,
+        )
 
 
 class HostViews(Mapping[str, HostView]):

@@ -22,8 +22,11 @@ class Intake:
     def __init__(self, since_s: float) -> None:
         self.since_s = since_s
         self.clock = ""
-        self._next_seq: int | None = None
-        self._held: dict[int, Event] = {}
+        self.upto = 0
+        """The last sequence number up to which all events were read; 0 for none."""
+        self.held: dict[int, Event] = {}
+        """The events that wait, by sequence number."""
+        self._begun = False
         self._owed_upto = 0
         self._again = False
         self._as_of_then: int | None = None
@@ -33,8 +36,8 @@ class Intake:
 
         `as_of_then`: `next_seq` is from an old birth, so that the agent may have deleted that event since.
         """
-        if self._next_seq is None:
-            self._next_seq = min([next_seq, *self._held])
+        if not self._begun:
+            self._begun, self.upto = True, min([next_seq, *self.held]) - 1
             self._as_of_then = next_seq if as_of_then else None
 
     def was_gone(self, gap: tuple[int, int]) -> bool:
@@ -45,71 +48,57 @@ class Intake:
         return gap[0] == self._as_of_then
 
     @property
-    def upto(self) -> int:
-        """The last sequence number up to which all events were read; 0 for none."""
-        return 0 if self._next_seq is None else self._next_seq - 1
-
-    @property
-    def held(self) -> int:
-        return len(self._held)
-
-    @property
     def gap(self) -> tuple[int, int] | None:
         """The first and the last sequence number that are missing before the earliest event that waits."""
-        if not self._held or self._next_seq is None or self._next_seq in self._held:
+        if not self.held or not self._begun or self.upto + 1 in self.held:
             return None
-        return self._next_seq, min(self._held) - 1
+        return self.upto + 1, min(self.held) - 1
 
     def take(self, events: Sequence[Event]) -> None:
         """Add new events. `events` are ascending without gaps."""
-        upto = self.upto
         for event in events:
-            if event.seq <= upto:
+            if event.seq <= self.upto:
                 self._again = True
                 continue
-            self._held[event.seq] = event
-        if len(self._held) > HELD_MOST:  # the earlier ones are what the others wait for
-            for seq in sorted(self._held)[HELD_MOST:]:
-                del self._held[seq]
+            self.held[event.seq] = event
+        if len(self.held) > HELD_MOST:  # the earlier ones are what the others wait for
+            for seq in sorted(self.held)[HELD_MOST:]:
+                del self.held[seq]
 
     def ready(self) -> list[Event]:
         """Remove and return the events that follow without a gap."""
         events: list[Event] = []
-        if self._next_seq is None:
-            if not self._held:
-                return events
-            self._next_seq = min(self._held)
-        while (event := self._held.pop(self._next_seq, None)) is not None:
+        if not self._begun and self.held:
+            self.begin(min(self.held))
+        while (event := self.held.pop(self.upto + 1, None)) is not None:
             events.append(event)
-            self._next_seq += 1
+            self.upto += 1
         return events
 
     def skip_gap(self) -> tuple[int, int] | None:
         """Skip the missing events; return the first and the last of them."""
         if (gap := self.gap) is not None:
-            self._next_seq = gap[1] + 1
+            self.upto = gap[1]
         return gap
 
     def drop(self) -> tuple[int, int] | None:
         """Drop the events that wait and those that are missing before them; return the first and the last."""
-        if not self._held:
+        if not self.held:
             return None
-        last = max(self._held)
-        first = min(self._held) if self._next_seq is None else self._next_seq
-        self._next_seq = last + 1
-        self._held.clear()
-        return first, last
+        first = self.upto + 1 if self._begun else min(self.held)
+        self._begun, self.upto = True, max(self.held)
+        self.held.clear()
+        return first, self.upto
 
     def owed(self) -> int | None:
         """The sequence number to acknowledge; None where it was returned before.
 
         It is returned again where the agent has repeated an event that was acknowledged.
         """
-        upto = self.upto
-        if not upto or (upto == self._owed_upto and not self._again):
+        if not self.upto or (self.upto == self._owed_upto and not self._again):
             return None
-        self._owed_upto, self._again = upto, False
-        return upto
+        self._owed_upto, self._again = self.upto, False
+        return self.upto
 
 
 def check_events(events: list[Event]) -> None:
@@ -123,25 +112,14 @@ def check_events(events: list[Event]) -> None:
             )
 
 
-class Losses:
-    """Counts the lost events of one host, each once.
+class Losses(Ranges):
+    """Counts the lost events of one host, each once: `add` those that came, and those that will not come.
 
     The agent reports the events that its spool dropped, and the same events are missing here.
 
     Events that came or were missed before the last start of the daemon are not stored: where the agent reports their
     loss, they count.
     """
-
-    def __init__(self) -> None:
-        self._accounted = Ranges()
-
-    def passed(self, boot: str, first: int, last: int) -> None:
-        """These events came: where the agent reports their loss, they do not count."""
-        self._accounted.add(boot, first, last)
-
-    def missed(self, boot: str, first: int, last: int) -> int:
-        """These events did not come and will not. Return how many of them were not counted before."""
-        return self._accounted.add(boot, first, last)
 
     def reported(self, data: Mapping[str, Any]) -> int:
         """Take the data of a `lost` event.
@@ -151,5 +129,5 @@ class Losses:
         numbered = news = 0
         for boot, first, last in data.get("ranges", ()):
             numbered += last - first + 1
-            news += self._accounted.add(boot, first, last)
+            news += self.add(boot, first, last)
         return news + max(0, int(data["count"]) - numbered)

@@ -6,21 +6,18 @@ The state in its birth may be old, and events since then may have been acknowled
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
-
-import msgspec
 
 from hwd.bus.containment import Contain
 from hwd.bus.host_agent import HostAgent
-from hwd_agents.wire import Refreshed, Reply
+from hwd_agents.wire import Refresh, Refreshed, Reply
 from hwd_drivers.core.errors import DeadlineError, LinkError, ProtocolError
 
 WITHIN_S = 5.0
 
 log = logging.getLogger(__name__)
 
-Command = Callable[[str, str, dict[str, Any]], Awaitable[Reply]]
-"""`command(host, verb, arguments)`; raises LinkError or DeadlineError."""
+Command = Callable[[str, Refresh], Awaitable[tuple[Reply, Refreshed | None]]]
+"""`command(host, arguments)`; raises LinkError, DeadlineError or ProtocolError."""
 
 
 class Refresher:
@@ -48,14 +45,13 @@ class Refresher:
     async def _ask(self, host: HostAgent) -> None:
         boot = host.boot
         try:
-            reply = await self._command(host.name, "refresh", {})
+            reply, answer = await self._command(host.name, Refresh())
             if reply.outcome == "expired":  # it came late, or the alignment was wrong
                 log.debug("%s: refresh: %s", host.name, reply.why)
                 return
-            if reply.outcome != "done":
+            if answer is None:
                 self._warn(host, f"{reply.outcome}: {reply.why}")
                 return
-            answer = msgspec.convert(reply.data, Refreshed)
         except (LinkError, DeadlineError) as error:
             log.debug("%s", error)
             return

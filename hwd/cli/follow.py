@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hwd.cli.commands.leases import me
 from hwd.cli.output import Output, seconds
@@ -14,14 +14,15 @@ from hwd_drivers.core.documents import Fact
 if TYPE_CHECKING:
     from hwd.cli.progress import Progress
     from hwd.client import Client
+    from hwd.model.answers import AcceptedRun
 
 
-def follow(hwd: "Client", output: Output, started: dict[str, Any]) -> RunStatus:
+def follow(hwd: "Client", output: Output, started: "AcceptedRun") -> RunStatus:
     """The final state, when the record has it. `started` is the answer to the start."""
     from hwd.client.run_follower import state_in
 
-    after, run = started["after"], started["run"]
-    with _bar(output, started["steps"]) as bar:
+    after, run = started.after, started.run
+    with _bar(output, started.steps) as bar:
         # what is written without the bar would stand in its line
         note = output.note if bar is None else bar.say
         teller = _Teller(run, note, bar)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import typer
 
 from hwd_drivers.core.printable import printable
@@ -43,12 +44,12 @@ class Output:
     def data(self, value: object) -> None:
         """Print the JSON document, where --json was given."""
         if self.json:
-            typer.echo(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+            typer.echo(json.dumps(value, indent=2, ensure_ascii=False, default=_plain))
 
     def line(self, value: object) -> None:
         """Print one of many JSON documents, one a line."""
         if self.json:
-            typer.echo(json.dumps(value, ensure_ascii=False, default=str))
+            typer.echo(json.dumps(value, ensure_ascii=False, default=_plain))
             sys.stdout.flush()
 
     def table(self, headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -131,6 +132,11 @@ def words(data: Mapping[str, Any]) -> str:
         for key, value in data.items()
         if isinstance(value, str | int | float | bool) and value != "" and not key.endswith("_ns")
     )
+
+
+def _plain(value: object) -> object:
+    """An answer of the daemon as it is encoded, anything else as text."""
+    return msgspec.to_builtins(value) if isinstance(value, msgspec.Struct) else str(value)
 
 
 def _figure(value: object) -> object:

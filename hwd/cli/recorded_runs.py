@@ -2,14 +2,15 @@
 
 import asyncio
 import contextlib
-import dataclasses
 from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from hwd.cli.output import seconds
+import msgspec
+
 from hwd.config.run_files.places import records_path
+from hwd.model.recorded_run import Run, RunSummary
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ConfigError
 
@@ -27,11 +28,11 @@ PAGE = 2000
 class Recorded(Protocol):
     """A source of runs. A run is named by its `id` or a prefix of it."""
 
-    def runs(self, limit: int) -> Sequence[dict[str, Any]]:
+    def runs(self, limit: int) -> Sequence[RunSummary]:
         """The newest, without their texts and inventories."""
         ...
 
-    def run(self, id: str) -> dict[str, Any]: ...
+    def run(self, id: str) -> Run: ...
 
     def run_documents(self, id: str) -> list[Document]: ...
 
@@ -61,15 +62,16 @@ def recorded(url: str | None, data: str | None) -> Generator[Recorded, None, Non
 
 def run_reports(source: Recorded, ids: Sequence[str]) -> "tuple[RunReport, ...]":
     """The data of reports; a run that is named twice counts once."""
-    from hwd.report.run_report import of_documents, run_of
+    from hwd.report.run_report import of_documents
 
-    runs = {data["id"]: run_of(data) for data in map(source.run, ids)}
+    runs = {run.id: run for run in map(source.run, ids)}
     return tuple(of_documents(run, source.stream(id)) for id, run in runs.items())
 
 
-def short(run: dict[str, Any]) -> dict[str, Any]:
-    """The run without the texts of its files."""
-    return {key: value for key, value in run.items() if key not in ("playbook_text", "testbed_text", "inventory")}
+def short(run: Run) -> dict[str, Any]:
+    """The JSON of a run without the texts of its files."""
+    data: dict[str, Any] = msgspec.to_builtins(run)
+    return {key: value for key, value in data.items() if key not in ("playbook_text", "testbed_text", "inventory")}
 
 
 def started_at(wall_ns: int, *, virtual: bool = False) -> str:
@@ -78,30 +80,23 @@ def started_at(wall_ns: int, *, virtual: bool = False) -> str:
     return f"{text} (virtual)" if virtual else text
 
 
-def took(run: dict[str, Any]) -> str:
-    """The duration; empty while the run is under way."""
-    if run["ended_wall_ns"] is None:
-        return ""
-    return seconds((run["ended_wall_ns"] - run["started_wall_ns"]) / 1e9)
-
-
 class _Daemon:
     def __init__(self, hwd: "Client") -> None:
         self._hwd = hwd
 
-    def runs(self, limit: int) -> Sequence[dict[str, Any]]:
+    def runs(self, limit: int) -> Sequence[RunSummary]:
         from hwd.client.async_client import RUNS_PAGE
 
-        found: list[dict[str, Any]] = []
+        found: list[RunSummary] = []
         while len(found) < limit:
             page = min(RUNS_PAGE, limit - len(found))
-            some = self._hwd.runs(limit=page, before=found[-1]["id"] if found else None)
+            some = self._hwd.runs(limit=page, before=found[-1].id if found else None)
             found += some
             if len(some) < page:
                 break
         return found
 
-    def run(self, id: str) -> dict[str, Any]:
+    def run(self, id: str) -> Run:
         return self._hwd.run(id)
 
     def run_documents(self, id: str) -> list[Document]:
@@ -118,15 +113,15 @@ class _Directory:
     def __init__(self, path: Path) -> None:
         self._url = f"sqlite:///{path.absolute()}"
 
-    def runs(self, limit: int) -> list[dict[str, Any]]:
-        async def read(records: "Records") -> list[dict[str, Any]]:
-            return [run.summary() for run in await records.runs(limit=limit)]
+    def runs(self, limit: int) -> Sequence[RunSummary]:
+        async def read(records: "Records") -> Sequence[RunSummary]:
+            return await records.runs(limit=limit)
 
         return self._read(read)
 
-    def run(self, id: str) -> dict[str, Any]:
-        async def read(records: "Records") -> dict[str, Any]:
-            return dataclasses.asdict(await records.run(id))
+    def run(self, id: str) -> Run:
+        async def read(records: "Records") -> Run:
+            return await records.run(id)
 
         return self._read(read)
 

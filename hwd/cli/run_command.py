@@ -19,7 +19,7 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command; returns the exit status."""
-    output = Output(json="--json" in itertools.takewhile(lambda word: word != "--", arguments))
+    output = Output(json="--json" in itertools.takewhile("--".__ne__, arguments))
     command = next(iter(arguments), None)
     try:
         status = make_program(command)(args=list(arguments), prog_name="hwd", standalone_mode=False)

@@ -11,38 +11,36 @@ import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Self, Unpack
 from urllib.parse import quote
 
-import msgspec
-
-from hwd.client.answers import (
-    Answer,
-    Applied,
-    Ended,
-    GivenUp,
-    HeldEnds,
-    HeldLease,
-    HostStatus,
-    MadePlan,
-    RecordedRun,
-    Started,
-    Status,
-    SwitchStatus,
-)
 from hwd.client.connection import Connection
-from hwd.client.document_list import DocumentList, document_of
 from hwd.client.event_stream import Event, Listening
 from hwd.client.find import Whereabouts
 from hwd.client.run_follower import KINDS, RunFollower
+from hwd.client.wanted import Wanted, body_of
 from hwd.model import bodies
+from hwd.model.answers import (
+    AbortedRun,
+    AcceptedRun,
+    DocumentJson,
+    DocumentList,
+    FaultConfirmation,
+    HeldEnds,
+    HeldLease,
+    HostStatus,
+    ReconfigurationStatus,
+    Status,
+    SwitchStatus,
+)
+from hwd.model.documents.daemon import JournalGivenUp
+from hwd.model.documents.plans import PlanSummary
+from hwd.model.recorded_run import Run, RunSummary
 from hwd.model.run import RunStatus
 from hwd_drivers.core.documents import Document, Json
 
 if TYPE_CHECKING:
     from hwd.client.timelines import MeasuredTimeline, RunResult, Timelines
-
-AnswerT = TypeVar("AnswerT", bound=Answer)
 
 DRIVE_S = 60.0
 """Added to the time that an apply may wait for readiness."""
@@ -104,20 +102,20 @@ class AsyncClient:
 
     async def switches(self) -> list[SwitchStatus]:
         """All switches, with the state that they report."""
-        return await self._connection.get("switches", _each(SwitchStatus))
+        return await self._connection.get("switches", list[SwitchStatus])
 
     async def hosts(self) -> list[HostStatus]:
         """Hosts, their agents, and the alignment of their clocks."""
-        return await self._connection.get("hosts", _each(HostStatus))
+        return await self._connection.get("hosts", list[HostStatus])
 
-    async def reconfigurations(self) -> list[Applied]:
+    async def reconfigurations(self) -> list[ReconfigurationStatus]:
         """Reconfigurations that are under way."""
-        return await self._connection.get("reconfigurations", _each(Applied))
+        return await self._connection.get("reconfigurations", list[ReconfigurationStatus])
 
     async def documents(self, *, after: str | None = None, kinds: Iterable[str] = ()) -> DocumentList:
         """Retained events after an id, at once. Without `after` only the newest id, from which to continue."""
         query = {"kind": tuple(kinds)} | ({} if after is None else {"after": (after,)})
-        return await self._connection.get("documents", DocumentList.from_data, query=query)
+        return await self._connection.get("documents", DocumentList, query=query)
 
     @asynccontextmanager
     async def events(
@@ -144,79 +142,61 @@ class AsyncClient:
 
     async def plan(
         self,
-        *,
-        what: str = "",
-        file: tuple[str, str] | None = None,
-        mode: str = "update",
-        lease: str | None = None,
-        ready_within_s: float | None = None,
-        confirm_within_s: float | None = None,
-    ) -> MadePlan:
-        """Plan what an apply would move, without touching a switch. `file` is name and text of a topology file,
-        in place of `what`.
+        **wanted: Unpack[Wanted],
+    ) -> PlanSummary:
+        """Plan what an apply would move, without touching a switch.
+
+        hwd.plan(what="ring hosts=h0,h1", mode="safe", lease=None, ready_within_s=15, confirm_within_s=60)
+
+        See `Wanted` for all arguments.
         """
-        body = bodies.PlanBody(
-            what=what,
-            file=file and bodies.File(name=file[0], text=file[1]),
-            mode=cast(bodies.Mode, mode),  # the daemon refuses others
-            lease=lease,
-            ready_within_s=ready_within_s,
-            confirm_within_s=confirm_within_s,
-        )
-        return await self._connection.post("plans", MadePlan, body)
+        return await self._connection.post("plans", PlanSummary, body_of(bodies.PlanBody, wanted))
 
     async def apply(
         self,
         *,
-        what: str = "",
-        file: tuple[str, str] | None = None,
-        mode: str = "update",
-        lease: str | None = None,
-        ready_within_s: float | None = None,
-        confirm_within_s: float | None = None,
         id: str | None = None,
-    ) -> Applied:
+        **wanted: Unpack[Wanted],
+    ) -> ReconfigurationStatus:
         """Plan and apply. Answers when the switches are read back and, where that was asked for, the links are ready.
+
+        Takes the arguments of `plan`.
 
         `id`: of the reconfiguration, 8 characters of a-z and 0-9; by default the daemon chooses one. With your own you
         can roll it back before the answer has come.
         """
-        body = bodies.ReconfigurationBody(
-            what=what,
-            file=file and bodies.File(name=file[0], text=file[1]),
-            mode=cast(bodies.Mode, mode),
-            lease=lease,
-            ready_within_s=ready_within_s,
-            confirm_within_s=confirm_within_s,
-            id=id,
-        )
-        return await self._connection.post(
-            "reconfigurations", Applied, body, within_s=DRIVE_S + (ready_within_s or 0.0)
-        )
+        body = body_of(bodies.ReconfigurationBody, wanted, id=id)
+        within_s = DRIVE_S + (body.ready_within_s or 0.0)
+        return await self._connection.post("reconfigurations", ReconfigurationStatus, body, within_s=within_s)
 
-    async def apply_hash(self, hash: str, *, id: str | None = None, within_s: float = 10 * DRIVE_S) -> Applied:
+    async def apply_hash(
+        self, hash: str, *, id: str | None = None, within_s: float = 10 * DRIVE_S
+    ) -> ReconfigurationStatus:
         """Apply a plan of this daemon; `within_s` limits the whole of it. `id`: see `apply`."""
         return await self._connection.post(
-            "reconfigurations", Applied, bodies.ReconfigurationBody(hash=hash, id=id), within_s=within_s
+            "reconfigurations",
+            ReconfigurationStatus,
+            bodies.ReconfigurationBody(hash=hash, id=id),
+            within_s=within_s,
         )
 
-    async def confirm(self, reconfiguration: str | None = None) -> Applied:
+    async def confirm(self, reconfiguration: str | None = None) -> ReconfigurationStatus:
         """Keep the new state. None: the only reconfiguration under way."""
         path = f"reconfigurations/{_part(reconfiguration or '-')}/confirm"
-        return await self._connection.post(path, Applied, within_s=DRIVE_S)
+        return await self._connection.post(path, ReconfigurationStatus, within_s=DRIVE_S)
 
-    async def roll_back(self, reconfiguration: str | None = None) -> Applied:
+    async def roll_back(self, reconfiguration: str | None = None) -> ReconfigurationStatus:
         """Restore the state before it. None: the only reconfiguration under way."""
         path = f"reconfigurations/{_part(reconfiguration or '-')}/rollback"
-        return await self._connection.post(path, Applied, within_s=DRIVE_S)
+        return await self._connection.post(path, ReconfigurationStatus, within_s=DRIVE_S)
 
-    async def give_up(self, reconfiguration: str, *, by: str = "a Python client") -> GivenUp:
+    async def give_up(self, reconfiguration: str, *, by: str = "a Python client") -> JournalGivenUp:
         """Stop trying to roll back an interrupted reconfiguration, which frees its ports.
 
         The switches stay as they are. Raises RefusedError for a reconfiguration that is not open.
         """
         path = f"reconfigurations/{_part(reconfiguration)}/give-up"
-        return await self._connection.post(path, GivenUp, bodies.ByBody(by=by), within_s=DRIVE_S)
+        return await self._connection.post(path, JournalGivenUp, bodies.ByBody(by=by), within_s=DRIVE_S)
 
     async def timeline(self, reconfiguration: str) -> "MeasuredTimeline":
         """The timeline of a reconfiguration that has ended, as long as the event stream retains it. Raises FailedError
@@ -231,13 +211,13 @@ class AsyncClient:
 
     async def start_run(
         self, *, text: str, file: str, parameters: Mapping[str, str] | None = None, due_wall_ns: int | None = None
-    ) -> Started:
+    ) -> AcceptedRun:
         """Start a playbook, or queue it: `due_wall_ns` is its earliest start.
 
-        `events(after=started["after"])` delivers all its events.
+        `events(after=started.after)` delivers all its events.
         """
         body = bodies.RunBody(text=text, file=file, parameters=dict(parameters or {}), due_wall_ns=due_wall_ns)
-        return await self._connection.post("runs", Started, body)
+        return await self._connection.post("runs", AcceptedRun, body)
 
     async def start_playbook(
         self,
@@ -245,7 +225,7 @@ class AsyncClient:
         *,
         parameters: Mapping[str, object] | None = None,
         due_wall_ns: int | None = None,
-    ) -> Started:
+    ) -> AcceptedRun:
         """`start_run` of a file, or of a playbook that is part of hwd, by name. Included files are sent along."""
         from hwd.client.playbook_bundle import read_playbook
 
@@ -253,21 +233,21 @@ class AsyncClient:
         file, text = read_playbook(playbook, defined)
         return await self.start_run(text=text, file=file, parameters=defined, due_wall_ns=due_wall_ns)
 
-    async def runs(self, *, limit: int = RUNS_PAGE, before: str | None = None) -> list[RecordedRun]:
+    async def runs(self, *, limit: int = RUNS_PAGE, before: str | None = None) -> list[RunSummary]:
         """The newest runs of the records, without the texts and inventories that `run` has.
 
         `before`: the id of the oldest run that you have, to get older ones.
         """
         query = {"limit": str(limit), **({} if before is None else {"before": before})}
-        return await self._connection.get("runs", _each(RecordedRun), query=query)
+        return await self._connection.get("runs", list[RunSummary], query=query)
 
-    async def run(self, id: str) -> RecordedRun:
+    async def run(self, id: str) -> Run:
         """One run, by its id or a prefix of it."""
-        return await self._connection.get(f"runs/{_part(id)}", RecordedRun)
+        return await self._connection.get(f"runs/{_part(id)}", Run)
 
     async def run_state(self, id: str) -> RunStatus:
         """The state of a run as one value: what it is doing, or how it ended."""
-        return await self._connection.get(f"runs/{_part(id)}/state", _run_status)
+        return await self._connection.get(f"runs/{_part(id)}/state", RunStatus)
 
     async def follow(self, run: str) -> AsyncGenerator[RunStatus, None]:
         """The state of a run, now and at every change, until it has ended. Survives lost connections and restarts of
@@ -287,27 +267,26 @@ class AsyncClient:
 
     async def queue(self) -> list[RunStatus]:
         """Runs that wait, in the order in which they will start."""
-        return await self._connection.get("queue", _run_statuses)
+        return await self._connection.get("queue", list[RunStatus])
 
     async def pause(self, run: str, *, by: str) -> RunStatus:
         """Pause a run after its present step; its lease is renewed meanwhile."""
-        return await self._connection.post(f"runs/{_part(run)}/pause", _run_status, bodies.ByBody(by=by))
+        return await self._connection.post(f"runs/{_part(run)}/pause", RunStatus, bodies.ByBody(by=by))
 
     async def resume(self, run: str, *, by: str) -> RunStatus:
         """Continue a run that was paused."""
-        return await self._connection.post(f"runs/{_part(run)}/resume", _run_status, bodies.ByBody(by=by))
+        return await self._connection.post(f"runs/{_part(run)}/resume", RunStatus, bodies.ByBody(by=by))
 
-    async def abort(self, run: str, *, by: str) -> Ended:
+    async def abort(self, run: str, *, by: str) -> AbortedRun:
         """End a run in its safe state; answers when that is reached, within 5 s. A queued run is removed from the
         queue.
         """
-        return await self._connection.post(f"runs/{_part(run)}/abort", Ended, bodies.ByBody(by=by))
+        return await self._connection.post(f"runs/{_part(run)}/abort", AbortedRun, bodies.ByBody(by=by))
 
     async def run_documents(self, id: str) -> list[Document]:
         """All documents of a run, oldest first."""
-        return await self._connection.get(
-            f"runs/{_part(id)}/documents", lambda data: [document_of(one) for one in data]
-        )
+        sent = await self._connection.get(f"runs/{_part(id)}/documents", list[DocumentJson])
+        return [one.document() for one in sent]
 
     async def timelines(self, run: str) -> "Timelines":
         """The timelines of a run's reconfigurations, in their order."""
@@ -325,7 +304,7 @@ class AsyncClient:
 
     async def leases(self) -> list[HeldLease]:
         """Leases in force."""
-        return await self._connection.get("leases", _each(HeldLease))
+        return await self._connection.get("leases", list[HeldLease])
 
     async def take_lease(self, *, holder: str, ports: Sequence[str], for_s: float) -> HeldLease:
         """Lease ports (`ocs1.3`, `h0.eth0`, or `all`) for some seconds; raises RefusedError where one is leased
@@ -390,21 +369,9 @@ class AsyncClient:
 
         Raises RefusedError where the subject is no twin, or others lease it.
         """
-        await self._connection.post("faults", dict, {**fault, "lease": lease})
-
-
-def _each(kind: type[AnswerT]) -> Callable[[Any], list[AnswerT]]:
-    return lambda data: [kind(one) for one in data]
+        await self._connection.post("faults", FaultConfirmation, {**fault, "lease": lease})
 
 
 def _part(id: str) -> str:
     """Quote an id as one part of a path, whatever characters it has."""
     return quote(id, safe="") or "%20"
-
-
-def _run_status(data: object) -> RunStatus:
-    return msgspec.convert(data, RunStatus)
-
-
-def _run_statuses(data: object) -> list[RunStatus]:
-    return msgspec.convert(data, list[RunStatus])

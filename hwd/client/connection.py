@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, TypeVar
 
@@ -50,27 +50,25 @@ class Connection:
     async def close(self) -> None:
         await self._http.aclose()
 
-    async def get(
-        self, path: str, read: Callable[[Any], T], *, query: Mapping[str, str | Sequence[str]] | None = None
-    ) -> T:
-        """Send a GET request for a path below `API`; `read` makes the result of the JSON of its answer.
+    async def get(self, path: str, answer: type[T], *, query: Mapping[str, str | Sequence[str]] | None = None) -> T:
+        """Send a GET request for a path below `API`; `answer` is the type of its answer.
 
         Raises HwdError: the daemon's error, LinkError where it cannot be reached, DeadlineError where it is late, and
         ProtocolError where the answer is not one to this call.
         """
-        return await self._ask("GET", API + path, read, ANSWER_S, params=query)
+        return await self._ask("GET", API + path, answer, ANSWER_S, params=query)
 
     async def post(
         self,
         path: str,
-        read: Callable[[Any], T],
+        answer: type[T],
         body: Body | Mapping[str, Json] | None = None,
         *,
         within_s: float = ANSWER_S,
     ) -> T:
         """Send a POST request, whose answer must come `within_s`. Raises as `get` does."""
         sent = {} if body is None else {"content": msgspec.json.encode(body), "headers": JSON}
-        return await self._ask("POST", API + path, read, within_s, **sent)
+        return await self._ask("POST", API + path, answer, within_s, **sent)
 
     async def listen(self, listening: Listening) -> AsyncGenerator[Event, None]:
         """Events until it is closed. Raises LinkError when a lost daemon does not come back."""
@@ -97,7 +95,7 @@ class Connection:
                 if (event := lines.feed(line)) is not None:
                     yield event
 
-    async def _ask(self, method: str, path: str, read: Callable[[Any], T], within_s: float, **request: Any) -> T:
+    async def _ask(self, method: str, path: str, answer: type[T], within_s: float, **request: Any) -> T:
         within_s = min(within_s, self._within_s)
         timeout = httpx.Timeout(within_s, connect=min(CONNECT_S, within_s))
         try:
@@ -110,10 +108,11 @@ class Connection:
             raise unreachable(self.url, error) from error
         raise_for_problem(response)
         try:
-            return read(response.json())
-        except (KeyError, TypeError, ValueError, ProtocolError, msgspec.ValidationError) as error:
+            return msgspec.json.decode(response.content, type=answer)
+        except ValueError as error:  # no JSON, no UTF-8, or another answer
             raise ProtocolError(
-                f"{response.request.url}: cannot read the answer to {method} {path}: {error!r}"
+                f"{response.request.url}: cannot read the answer to {method} {path}: {error!r}. "
+                "Where daemon and client are of different versions, install one version of hwd on both sides"
             ) from error
 
     async def _send(self, method: str, path: str, **request: Any) -> httpx.Response:

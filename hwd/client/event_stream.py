@@ -6,8 +6,9 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 
 import httpx
+import msgspec
 
-from hwd.client.document_list import document_of
+from hwd.model.answers import DocumentJson
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import LinkError, ProtocolError
 from hwd_drivers.core.reason import reason_of
@@ -113,6 +114,6 @@ def _event(fields: Mapping[str, str]) -> Event:
         data = json.loads(fields["data"])
         if fields.get("event") == "missed":
             return Event(id=fields["id"], missed=data["count"])
-        return Event(id=fields["id"], document=document_of(data))
+        return Event(id=fields["id"], document=msgspec.convert(data, DocumentJson).document())
     except (ValueError, KeyError, TypeError, ProtocolError) as error:
         raise ProtocolError(f"event stream: cannot read {fields}: {error}") from error

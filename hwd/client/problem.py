@@ -1,9 +1,10 @@
 """Turns a problem document (RFC 9457) into the error that caused it."""
 
-from typing import Any
-
 import httpx
+import msgspec
+from msgspec import UNSET
 
+from hwd.model.answers import Problem
 from hwd_drivers.core.errors import (
     BugError,
     ConfigError,
@@ -49,45 +50,31 @@ def raise_for_problem(response: httpx.Response) -> None:
     """Return where the answer is a success; else raise the daemon's error."""
     if response.is_success:
         return
-    data = _document(response)
-    if data is None:
+    try:
+        problem = msgspec.json.decode(response.content, type=Problem)
+    except ValueError as error:
         raise ProtocolError(
             f"{response.request.url}: status {response.status_code} without a problem document. "
             "Is that a daemon of hwd?"
-        )
-    raise error_of(data)
+        ) from error
+    raise error_of(problem)
 
 
-def error_of(data: dict[str, Any]) -> HwdError:
+def error_of(problem: Problem) -> HwdError:
     """Make the error from its problem document."""
-    title, detail = str(data.get("title", "")), str(data.get("detail", ""))
+    title, detail = problem.title, problem.detail
     device = {kind.title: kind for kind in (DeviceError, LoginError)}.get(title)
-    if device is not None and {"device", "command", "code", "text"} <= data.keys():
-        return device(
-            detail,
-            device=str(data["device"]),
-            command=str(data["command"]),
-            code=str(data["code"]),
-            text=str(data["text"]),
-        )
-    if title == NotRolledBackError.title and isinstance(switches := data.get("switches"), list):
-        return NotRolledBackError(detail, switches=map(str, switches))
-    if title == UnknownError.title and data.get("status") == NOT_FOUND:
+    if device is not None and problem.device is not UNSET:
+        words = {"device": problem.device, "command": problem.command, "code": problem.code, "text": problem.text}
+        return device(detail, **{key: word or "" for key, word in words.items()})
+    if title == NotRolledBackError.title and problem.switches is not UNSET:
+        return NotRolledBackError(detail, switches=problem.switches)
+    if title == UnknownError.title and problem.status == NOT_FOUND:
         return UnknownError(detail)
-    kind = _BY_TITLE.get(title) or _BY_EXIT_STATUS.get(data.get("exit_status", 1), FailedError)
+    kind = _BY_TITLE.get(title) or _BY_EXIT_STATUS.get(problem.exit_status, FailedError)
     return kind(detail)
 
 
 def exit_status_of(title: str) -> int:
     """The exit status of a command that failed with an error of this title; 1 for an unknown title."""
     return _BY_TITLE.get(title, FailedError).exit_status
-
-
-def _document(response: httpx.Response) -> dict[str, Any] | None:
-    if "json" not in response.headers.get("content-type", ""):
-        return None
-    try:
-        data = response.json()
-    except ValueError:
-        return None
-    return data if isinstance(data, dict) and "detail" in data else None

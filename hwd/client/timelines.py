@@ -4,19 +4,20 @@ timelines = hwd.timelines("k3v9")
 timelines.last.turnaround_s < 8           # the slowest link; a failed assert shows which link that was
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 from msgspec.structs import asdict
 from typing_extensions import override
 
-from hwd.client.html_table import table
 from hwd.model.documents.runs import RunStarted
+from hwd.model.html_table import table
+from hwd.model.recorded_run import Run
 from hwd.report.comparison import Comparison
 from hwd.report.figures.waterfall import waterfall
 from hwd.report.quantity import bound, duration
-from hwd.report.run_report import RunReport, of_documents, run_of
+from hwd.report.run_report import RunReport, of_documents
 from hwd.report.stages import StageRow
 from hwd.report.text import stage_text
 from hwd.timeline import LinkTimeline, StageName, Timeline
@@ -180,9 +181,9 @@ class RunResult:
     report: RunReport
 
     @classmethod
-    def of(cls, run: Mapping[str, Any], documents: Iterable[Document]) -> Self:
+    def of(cls, run: Run, documents: Iterable[Document]) -> Self:
         """Make it from the record and the documents of a run."""
-        return cls(report=of_documents(run_of(run), documents))
+        return cls(report=of_documents(run, documents))
 
     @property
     def timelines(self) -> Timelines:

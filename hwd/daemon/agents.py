@@ -1,13 +1,17 @@
 """The agents as a reconfiguration needs them, on top of the gateway."""
 
-from collections.abc import Mapping
+from typing import TypeVar
+
+import msgspec
 
 from hwd.bus.birth_data import troubles
 from hwd.bus.gateway import Gateway
 from hwd.bus.host_agent import NEVER_HEARD
-from hwd.model.testbed import NicPortId
-from hwd_drivers.core.documents import Json
+from hwd.model.nic_port import NicPortId
+from hwd_agents.wire import Arguments, VerbsAddress
 from hwd_drivers.core.errors import FailedError
+
+A = TypeVar("A", bound=msgspec.Struct)
 
 
 class GatewayAgents:
@@ -23,12 +27,10 @@ class GatewayAgents:
             return None
         return note.ip.partition("/")[0], note.probe_port
 
-    def verbs(self, port: NicPortId) -> Mapping[str, Json] | None:
+    def verbs(self, port: NicPortId) -> VerbsAddress | None:
         view = self._gateway.hosts().get(port.host)
         note = view.birth.ports.get(port.port) if view is not None and view.birth is not None else None
-        if note is None or note.verbs is None:
-            return None
-        return {"gid": note.verbs.gid, "qpn": note.verbs.qpn, "qkey": note.verbs.qkey}
+        return None if note is None else note.verbs
 
     def boot(self, host: str) -> str | None:
         view = self._gateway.hosts().get(host)
@@ -57,10 +59,8 @@ class GatewayAgents:
             return None
         return troubles(view.birth).get(port.port) or f"there is no interface {note.interface}"
 
-    async def command(
-        self, host: str, verb: str, arguments: Mapping[str, Json], *, within_s: float
-    ) -> Mapping[str, Json]:
-        reply = await self._gateway.command(host, verb, dict(arguments), within_s=within_s)
-        if reply.outcome != "done":
-            raise FailedError(f"agent of {host}: {verb}: {reply.outcome}: {reply.why}")
-        return reply.data
+    async def command(self, host: str, arguments: Arguments[A], *, within_s: float) -> A:
+        reply, answer = await self._gateway.command(host, arguments, within_s=within_s)
+        if answer is None:
+            raise FailedError(f"agent of {host}: {arguments.VERB}: {reply.outcome}: {reply.why}")
+        return answer

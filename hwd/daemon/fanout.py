@@ -2,11 +2,20 @@
 
 import logging
 from collections.abc import Sequence
+from functools import partial
+from typing import Protocol
 
 from hwd.model.kinds import KINDS
 from hwd_drivers.core.documents import Document, Fact, Sink
 
 log = logging.getLogger(__name__)
+
+
+class Subscriber(Sink, Protocol):
+    """A sink that says which facts it takes."""
+
+    @property
+    def TAKES(self) -> tuple[type[Fact], ...]: ...  # noqa: N802 - a constant of its class
 
 
 class Fanout:
@@ -29,21 +38,20 @@ class Fanout:
             fact: tuple(sink for sink, taken in self._sinks if not taken or fact in taken) for fact in KINDS.values()
         }
 
+    def subscribe(self, *parts: Subscriber) -> None:
+        """Add sinks, each for the facts that it takes."""
+        for part in parts:
+            self.add(part, *part.TAKES)
+
     def without(self, one: Sink) -> Sink:
         """A sink that hands documents to all but one, which has them already."""
+        return partial(self, but=one)
 
-        def tell(document: Document) -> None:
-            _hand(document, [sink for sink in self._takers[type(document.fact)] if sink is not one])
-
-        return tell
-
-    def __call__(self, document: Document) -> None:
-        _hand(document, self._takers[type(document.fact)])
-
-
-def _hand(document: Document, sinks: Sequence[Sink]) -> None:
-    for sink in sinks:
-        try:
-            sink(document)
-        except Exception:  # the supervisor of sinks: metrics must not stop the records
-            log.exception("a sink failed on %s", document.kind)
+    def __call__(self, document: Document, *, but: Sink | None = None) -> None:
+        for sink in self._takers[type(document.fact)]:
+            if sink is but:
+                continue
+            try:
+                sink(document)
+            except Exception:  # the supervisor of sinks: metrics must not stop the records
+                log.exception("a sink failed on %s", document.kind)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from hwd.fabric.composite_parts import CompositeParts
-from hwd.fabric.conflict import smallest_conflict
+from hwd.fabric.conflict import ConflictError, conflict_of
 from hwd.fabric.graph import Graph
 from hwd.fabric.partial_paths import Effort, ExhaustedError, PathProblem, Way, Ways
 from hwd.fabric.search import Search
@@ -35,16 +35,6 @@ from hwd_drivers.core.values import (
 
 EFFORT = 2_000_000
 """Steps for each of: a path for all demands, the fewest moves, the smallest conflict. About a second each."""
-NAMED_MAX = 6
-"""Parts named in a message; nobody reads more."""
-
-
-class ConflictError(RefusedError):
-    """Demands that cannot be met at once: the smallest set of them."""
-
-    def __init__(self, message: str, demands: tuple[Crossconnect, ...]) -> None:
-        super().__init__(message)
-        self.demands = demands
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,7 +242,7 @@ class CompositeSwitch:
         if ways is None and not explain:
             raise ConflictError(f"{self.name}: its {len(wanted)} demands cannot be met at once", wanted)
         if ways is None:
-            raise self._conflict(given, wanted, effort)
+            raise conflict_of(given, wanted, Effort(effort))
         return ways
 
     def _lost(self, entry: PortSide) -> Iterator[tuple[PortSide, float]]:
@@ -345,8 +335,6 @@ class CompositeSwitch:
         passage = Passage(crossconnects=crossconnects, hops=hops)
         return passage if demand is None else passage.from_end(self.inside.ends[self._ports[demand.a]])
 
-    # --- explanations of conflicts
-
     def _check_ends(self, wanted: Iterable[Crossconnect]) -> None:
         used: dict[PortSide, Crossconnect] = {}
         for demand in wanted:
@@ -366,48 +354,6 @@ class CompositeSwitch:
                     "whatever its elements do. Use other ends",
                     (demand,),
                 )
-
-    def _conflict(self, given: PathProblem, wanted: tuple[Crossconnect, ...], effort: int) -> ConflictError:
-        places, smallest = smallest_conflict(given, Effort(effort))
-        demands = tuple(wanted[place] for place in places)
-        names = ", ".join(map(str, demands))
-        if not demands:
-            return ConflictError(
-                f"{self.name}: the crossconnects that are needed of its elements contradict each other; "
-                "each element is in one state at a time",
-                demands,
-            )
-        if len(demands) == 1:
-            text = f"cannot make {names}: the crossconnects needed of its elements, and their states, leave no path"
-        else:
-            meet = self._meet([given.demands[place] for place in places])
-            remedy = "each element is in one state, each fibre end in one path. Ask for one of them less"
-            text = f"cannot make {names} at once{meet}; {remedy}"
-        more = "" if smallest else ". Whether fewer of them conflict already was not settled in time"
-        return ConflictError(f"{self.name}: {text}{more}", demands)
-
-    def _meet(self, demands: list[tuple[int, int]]) -> str:
-        """Parts that more than one of these demands could use."""
-        inside = self.inside
-        met: dict[int, int] = {}
-        for head, tail in demands:
-            parts = {
-                inside.part_of[entry]
-                for entry in range(len(inside.ends))
-                if (
-                    entry == head
-                    or (inside.sources.get(entry, -1) >= 0 and inside.reach[head] >> inside.sources[entry] & 1)
-                )
-                and inside.reach[entry] >> tail & 1
-            }
-            for part in parts:
-                met[part] = met.get(part, 0) + 1
-        most = max(met.values(), default=0)
-        names = [str(inside.parts[part]) for part, times in sorted(met.items()) if times == most > 1]
-        if not names:
-            return ""
-        more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
-        return f": they meet in {', '.join(names[:NAMED_MAX])}{more}"
 
 
 _WORST_FIRST = (*sorted(DARK), CrossconnectState.TUNING, CrossconnectState.UNSTATED)

@@ -1,4 +1,4 @@
-"""The smallest set of demands that conflict.
+"""A conflict: the smallest set of demands that cannot be met at once, and the error that explains it.
 
 Every set of demands that can be met at once leaves some out, and a conflict contains one of those left out by each: the
 smallest conflict is the smallest set that hits all these left-out sets (implicit hitting sets; Ignatiev and others,
@@ -8,12 +8,47 @@ smallest conflict is the smallest set that hits all these left-out sets (implici
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from hwd.fabric.composite_parts import CompositeParts
 from hwd.fabric.partial_paths import Effort, ExhaustedError, PathProblem
 from hwd.fabric.search import Search
+from hwd_drivers.core.errors import RefusedError
+from hwd_drivers.core.values import Crossconnect
 
 PAIR = 2
 PART_STEPS = 8
 """The initial cost of a search for each part, in its steps."""
+NAMED_MAX = 6
+"""Parts named in a message; nobody reads more."""
+
+
+class ConflictError(RefusedError):
+    """Demands that cannot be met at once: the smallest set of them."""
+
+    def __init__(self, message: str, demands: tuple[Crossconnect, ...]) -> None:
+        super().__init__(message)
+        self.demands = demands
+
+
+def conflict_of(given: PathProblem, wanted: tuple[Crossconnect, ...], effort: Effort) -> ConflictError:
+    """The error of a problem that has no solution. `wanted`: its demands, in their order."""
+    places, smallest = smallest_conflict(given, effort)
+    demands = tuple(wanted[place] for place in places)
+    name = given.inside.composite.name
+    names = ", ".join(map(str, demands))
+    if not demands:
+        return ConflictError(
+            f"{name}: the crossconnects that are needed of its elements contradict each other; "
+            "each element is in one state at a time",
+            demands,
+        )
+    if len(demands) == 1:
+        text = f"cannot make {names}: the crossconnects needed of its elements, and their states, leave no path"
+    else:
+        meet = _meet(given.inside, [given.demands[place] for place in places])
+        remedy = "each element is in one state, each fibre end in one path. Ask for one of them less"
+        text = f"cannot make {names} at once{meet}; {remedy}"
+    more = "" if smallest else ". Whether fewer of them conflict already was not settled in time"
+    return ConflictError(f"{name}: {text}{more}", demands)
 
 
 def smallest_conflict(given: PathProblem, effort: Effort) -> tuple[tuple[int, ...], bool]:
@@ -42,6 +77,29 @@ def smallest_conflict(given: PathProblem, effort: Effort) -> tuple[tuple[int, ..
             left_out.append(frozenset(range(len(given.demands))) - together)
     except ExhaustedError:
         return smallest, False
+
+
+def _meet(inside: CompositeParts, demands: Iterable[tuple[int, int]]) -> str:
+    """Parts that more than one of these demands could use."""
+    met: dict[int, int] = {}
+    for head, tail in demands:
+        parts = {
+            inside.part_of[entry]
+            for entry in range(len(inside.ends))
+            if (
+                entry == head
+                or (inside.sources.get(entry, -1) >= 0 and inside.reach[head] >> inside.sources[entry] & 1)
+            )
+            and inside.reach[entry] >> tail & 1
+        }
+        for part in parts:
+            met[part] = met.get(part, 0) + 1
+    most = max(met.values(), default=0)
+    names = [str(inside.parts[part]) for part, times in sorted(met.items()) if times == most > 1]
+    if not names:
+        return ""
+    more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+    return f": they meet in {', '.join(names[:NAMED_MAX])}{more}"
 
 
 def _fits(given: PathProblem, places: Iterable[int], effort: Effort) -> bool:

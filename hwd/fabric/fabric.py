@@ -8,7 +8,8 @@ wanted = desired(routed)
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from hwd.fabric.composite import Compiled, CompositeSwitch, ConflictError
+from hwd.fabric.composite import Compiled, CompositeSwitch
+from hwd.fabric.conflict import ConflictError
 from hwd.fabric.graph import Graph, Leg, at_switch
 from hwd.fabric.hops import Hops
 from hwd.fabric.light import LightMap, Trace
@@ -18,7 +19,8 @@ from hwd.fabric.path import Path, Taken, find_path
 from hwd.fabric.reach import carries, reached
 from hwd.fabric.state import State, lighting
 from hwd.model.link import Circuit, Link, RoutedLink, SwitchCrossconnect
-from hwd.model.testbed import NicPort, NicPortId, PortState, Testbed
+from hwd.model.nic_port import NicPortId
+from hwd.model.testbed import NicPort, PortState, Testbed
 from hwd_drivers.core.errors import BugError, ConfigError
 from hwd_drivers.core.values import Crossconnect, FibreEnd, Side
 
@@ -59,6 +61,7 @@ class Fabric:
         self.testbed = testbed
         self._graph = Graph(testbed)
         self._hops = Hops(self._graph)
+        self.composites: Mapping[str, CompositeSwitch] = self._hops.composites
         self._light = LightMap(testbed, self._graph)
         self._ports = {port.id: port for port in testbed.ports()}
         self._owners = {
@@ -71,10 +74,6 @@ class Fabric:
         not among them.
         """
         return tuple(port for port in self._ports.values() if self._is_optical(port))
-
-    @property
-    def composites(self) -> Mapping[str, CompositeSwitch]:
-        return self._hops.composites
 
     def route(self, link: Link) -> RoutedLink:
         """The path of one link alone. Raises ConfigError where there is none, or where its light would be too weak or
@@ -166,11 +165,14 @@ class Fabric:
 
     def lit(self, state: State) -> LitLinks:
         """The links that these crossconnects light, with all mirrors settled."""
-        return self._lit_by(self._ways(state))
+        ways = self._ways(state)
+        pairs = {Link.of(source, target) for source, target in ways}
+        whole = self._whole_links(ways)
+        return LitLinks(links=_in_order(whole), half=_in_order(pairs - whole))
 
     def links_of(self, state: State) -> tuple[Link, ...]:
         """The links that these crossconnects make, both ways and on every lane."""
-        return self.lit(state).links
+        return _in_order(self._whole_links(self._ways(state)))
 
     def routed_in(self, link: Link, state: State) -> RoutedLink:
         """A link with the circuits that it has in this state; raises ConfigError where the state does not make it."""
@@ -184,7 +186,7 @@ class Fabric:
     def routed_of(self, state: State) -> tuple[RoutedLink, ...]:
         """The links that these crossconnects make, with their circuits."""
         ways = self._ways(state)
-        return tuple(self._routed_by(link, ways) for link in self._lit_by(ways).links)
+        return tuple(self._routed_by(link, ways) for link in _in_order(self._whole_links(ways)))
 
     def ports_reached(self, crossconnects: Iterable[SwitchCrossconnect], state: State) -> frozenset[NicPortId]:
         """NIC ports whose light these crossconnects may carry while all else is as in `state`; a switch that is not in
@@ -307,10 +309,10 @@ class Fabric:
             overload_db=sender.tx_max_dbm - typical - receiver.rx_max_dbm,
         )
 
-    def _lit_by(self, ways: Ways) -> LitLinks:
-        pairs = {Link.of(source, target) for source, target in ways}
-        whole = {link for link in pairs if self._is_whole(link, ways)}
-        return LitLinks(links=_in_order(whole), half=_in_order(pairs - whole))
+    def _whole_links(self, ways: Ways) -> set[Link]:
+        """Links with light both ways and on every lane."""
+        both_ways = {Link.of(source, target) for source, target in ways if (target, source) in ways}
+        return {link for link in both_ways if self._is_whole(link, ways)}
 
     def _routed_by(self, link: Link, ways: Ways) -> RoutedLink:
         circuits = [
@@ -322,8 +324,10 @@ class Fabric:
 
     def _ways(self, state: State) -> Ways:
         """Light from NIC port to NIC port, by lane; a receiver with light of two transmitters is left out."""
-        typical = {name: switch.capabilities.loss_db_typical for name, switch in self.testbed.switches.items()}
-        passing = {one: typical[one.switch] for one in lighting(state) if one.switch in typical}
+        switches = self.testbed.switches
+        passing = {
+            one: switches[one.switch].capabilities.loss_db_typical for one in lighting(state) if one.switch in switches
+        }
         at: dict[FibreEnd, list[Trace]] = {}
         for trace in self._light.traces(passing):
             if trace.end in self._owners:

@@ -69,19 +69,15 @@ class Light:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """The path of light up to the device that it enters: `legs` from the transmitter, `crossconnects` between them."""
+    """The path of light from the transmitter `source` up to `end`, where it enters a device: `legs`, and
+    `crossconnects` between them.
+    """
 
+    source: FibreEnd
+    end: FibreEnd
     legs: tuple[Leg, ...]
     crossconnects: tuple[SwitchCrossconnect, ...]
     loss_db: float
-
-    @property
-    def source(self) -> FibreEnd:
-        return self.legs[0].start
-
-    @property
-    def end(self) -> FibreEnd:
-        return self.legs[-1].end
 
 
 class LightMap:
@@ -90,6 +86,8 @@ class LightMap:
     def __init__(self, testbed: Testbed, graph: Graph | None = None) -> None:
         self._testbed = testbed
         self._graph = graph or Graph(testbed)
+        self.sources = self._graph.sources
+        """All transmitters that have a fibre."""
         self._crossings: dict[SwitchCrossconnect, tuple[tuple[FibreEnd, FibreEnd], ...]] = {}
 
     def light(self, passing: Mapping[SwitchCrossconnect, float]) -> Light:
@@ -108,11 +106,6 @@ class LightMap:
                 )
                 lit.append(found)
         return Light(lit=tuple(lit), arrivals=tuple(arrivals))
-
-    @property
-    def sources(self) -> tuple[FibreEnd, ...]:
-        """All transmitters that have a fibre."""
-        return self._graph.sources
 
     def traces(
         self, passing: Mapping[SwitchCrossconnect, float], sources: Iterable[FibreEnd] | None = None
@@ -138,34 +131,40 @@ class LightMap:
     def follow(self, joined: Mapping[FibreEnd, Onward], sources: Iterable[FibreEnd]) -> Iterator[Trace]:
         """Every device that the light of `sources` enters, by the steps in `joined`."""
         legs_of = self._graph.legs
-        for source in sources:
-            pending = [
-                Trace(legs=(leg,), crossconnects=(), loss_db=leg.loss_db) for leg in reversed(legs_of.get(source, ()))
-            ]
-            while pending:
-                trace = pending.pop()
-                yield trace
-                onward = joined.get(trace.end)
-                if onward is None or len(trace.crossconnects) >= CROSSINGS_MAX:
-                    continue
-                out, crossconnect, loss = onward
-                if any(leg.start == out for leg in trace.legs):
-                    continue
-                for leg in legs_of.get(out, ()):
-                    pending.append(
-                        Trace(
-                            legs=(*trace.legs, leg),
-                            crossconnects=(*trace.crossconnects, crossconnect),
-                            loss_db=trace.loss_db + loss + leg.loss_db,
-                        )
+        pending = [
+            Trace(source=source, end=leg.end, legs=(leg,), crossconnects=(), loss_db=leg.loss_db)
+            for source in sources
+            for leg in legs_of.get(source, ())
+        ][::-1]
+        while pending:
+            trace = pending.pop()
+            yield trace
+            onward = joined.get(trace.end)
+            if onward is None or len(trace.crossconnects) >= CROSSINGS_MAX:
+                continue
+            out, crossconnect, loss = onward
+            if any(leg.start == out for leg in trace.legs):
+                continue
+            for leg in legs_of.get(out, ()):
+                pending.append(
+                    Trace(
+                        source=trace.source,
+                        end=leg.end,
+                        legs=(*trace.legs, leg),
+                        crossconnects=(*trace.crossconnects, crossconnect),
+                        loss_db=trace.loss_db + loss + leg.loss_db,
                     )
+                )
 
     def _crossings_of(self, crossconnect: SwitchCrossconnect) -> Iterator[tuple[FibreEnd, FibreEnd]]:
         """Pairs of ends: where light may enter the switch, and where it then leaves."""
         switch = self._testbed.switches[crossconnect.switch]
-        for into, out in (crossconnect.crossconnect.ends, crossconnect.crossconnect.ends[::-1]):
-            if takes(switch, into) and gives(switch, out):
-                yield at_switch(switch.name, into), at_switch(switch.name, out)
+        a, b = crossconnect.crossconnect.ends
+        at_a, at_b = at_switch(switch.name, a), at_switch(switch.name, b)
+        if takes(switch, a) and gives(switch, b):
+            yield at_a, at_b
+        if takes(switch, b) and gives(switch, a):
+            yield at_b, at_a
 
 
 def light_paths(testbed: Testbed, passing: Mapping[SwitchCrossconnect, float]) -> tuple[Lit, ...]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from hwd.fabric.graph import Graph, Leg
 from hwd.fabric.losses import Behind, LeastLosses
-from hwd.model.testbed import Module, NicPort, NicPortId
+from hwd.model.nic_port import NicPortId
+from hwd.model.testbed import Module, NicPort
 from hwd_drivers.core.values import FibreEnd, Side
 
 PAIRS_NAMED = 4

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from hwd.fabric.fabric import Fabric, LinkWays
 from hwd.fabric.state import State
 from hwd.model.link import Link, SwitchCrossconnect
-from hwd.model.testbed import NicPortId
+from hwd.model.nic_port import NicPortId
 from hwd_drivers.core.errors import HwdError
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, FibreEnd
 

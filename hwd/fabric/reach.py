@@ -15,22 +15,33 @@ def reached(graph: Graph, crossconnects: Iterable[SwitchCrossconnect], state: St
     Every crossconnect of `state` counts as passing light, whatever its mirrors do. The crossconnects of a switch that
     is not in `state` are unknown: it may pass light from any end to any other.
     """
+    out: list[FibreEnd] = []
+    into: list[FibreEnd] = []
+    for one in crossconnects:
+        switch = graph.testbed.switches[one.switch]
+        for end in one.crossconnect.ends:
+            if end in graph.fibred[switch.name]:
+                at = at_switch(switch.name, end)
+                if gives(switch, end):
+                    out.append(at)
+                if takes(switch, end):
+                    into.append(at)
+    if not (out or into):
+        return frozenset()
     passage = _Passage(graph, state)
-    ends = [
-        at_switch(one.switch, end)
-        for one in crossconnects
-        for end in one.crossconnect.ends
-        if end in graph.fibred[one.switch]
-    ]
-    return passage.follow(ends, onward=True) | passage.follow(ends, onward=False)
+    return passage.follow(out, onward=True) | passage.follow(into, onward=False)
 
 
 def carries(graph: Graph, one: SwitchCrossconnect, state: State) -> bool:
     """Whether light of a transmitter may reach this crossconnect and go on to a receiver; `state` as for `reached`."""
     passage = _Passage(graph, state)
-    ends = [at_switch(one.switch, end) for end in one.crossconnect.ends]
+    switch, ends = graph.testbed.switches[one.switch], one.crossconnect.ends
     return any(
-        passage.follow([into], onward=False) and passage.follow([out], onward=True) for into, out in (ends, ends[::-1])
+        takes(switch, into)
+        and gives(switch, out)
+        and passage.follow([at_switch(switch.name, into)], onward=False)
+        and passage.follow([at_switch(switch.name, out)], onward=True)
+        for into, out in (ends, ends[::-1])
     )
 
 
@@ -42,15 +53,17 @@ class _Passage:
         self._joined: dict[str, dict[PortSide, PortSide]] = {}
 
     def follow(self, ends: Iterable[FibreEnd], *, onward: bool) -> frozenset[FibreEnd]:
-        """The devices behind these ends of switches: with the light (`onward`), or against it."""
-        may_begin = gives if onward else takes
-        pending = [end for end in ends if may_begin(self._switches[end.owner], end.port_side)]
+        """The devices behind these ends of switches: with the light, where it may leave (`onward`); or against it,
+        where it may enter.
+        """
+        pending = [*ends]
         seen = set(pending)
         found: set[FibreEnd] = set()
         while pending:
             end = pending.pop()
             legs = self._graph.legs.get(end, ()) if onward else self._graph.into.get(end, ())
-            for far in (leg.end if onward else leg.start for leg in legs):
+            for leg in legs:
+                far = leg.end if onward else leg.start
                 switch = self._switches.get(far.owner)
                 if switch is None:
                     found.add(far)

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from hwd.model.testbed import NicPortId, Setting, Testbed
-from hwd_drivers.core.documents import Json
+from hwd.model.nic_port import NicPortId
+from hwd.model.testbed import Setting, Testbed
+from hwd_agents.wire.bounds import SettingState
 from hwd_drivers.core.errors import ConfigError
 
 MTU_LEAST, MTU_MOST = 68, 65_535
@@ -44,14 +45,11 @@ class Action:
 
     port: NicPortId
     setting: Setting
-    value: Json
+    value: SettingState
 
     def __str__(self) -> str:
         """`h0.eth0 autoneg off`."""
         return f"{self.port} {self.setting} {_words(self.value)}"
-
-    def to_data(self) -> dict[str, Json]:
-        return {"port": str(self.port), "setting": self.setting.value, "value": self.value}
 
 
 def parse_actions(data: object, testbed: Testbed) -> tuple[Action, ...]:
@@ -73,13 +71,13 @@ def parse_actions(data: object, testbed: Testbed) -> tuple[Action, ...]:
     return tuple(Action(port=id, setting=setting, value=value) for id in ids for setting, value in wanted)
 
 
-def parse_settings(data: object) -> tuple[tuple[Setting, Json], ...]:
+def parse_settings(data: object) -> tuple[tuple[Setting, SettingState], ...]:
     """Read the `set` of a host step, without a testbed. A list of addresses, neighbours or routes becomes one setting
     each. Raises ConfigError.
     """
     if not isinstance(data, Mapping) or not data:
         raise ConfigError(f"host: set: name at least one of {', '.join(Setting)}, such as set: {{mtu: 4200}}")
-    found: list[tuple[Setting, Json]] = []
+    found: list[tuple[Setting, SettingState]] = []
     for name, value in data.items():
         if not isinstance(name, str) or name not in set(Setting):
             raise ConfigError(f"host: set: {name!r} is no setting; there are {', '.join(Setting)}")
@@ -112,7 +110,7 @@ def _each(setting: Setting, value: object) -> Iterable[object]:
     return (value,)
 
 
-def _parse_value(setting: Setting, value: object) -> Json:
+def _parse_value(setting: Setting, value: object) -> SettingState:
     match setting:
         case Setting.MTU:
             return _whole(setting, value, least=MTU_LEAST, most=MTU_MOST)
@@ -131,7 +129,7 @@ def _parse_value(setting: Setting, value: object) -> Json:
             return _parse_route(value)
 
 
-def _parse_neighbour(value: object) -> Json:
+def _parse_neighbour(value: object) -> SettingState:
     if not isinstance(value, Mapping) or value.keys() != {"ip", "mac"}:
         raise ConfigError('host: set: neighbour: write {ip: 10.1.0.2, mac: "02:00:00:00:00:01"}')
     mac = value["mac"]
@@ -140,7 +138,7 @@ def _parse_neighbour(value: object) -> Json:
     return {"ip": _address("neighbour: ip", value["ip"]), "mac": mac.lower()}
 
 
-def _parse_route(value: object) -> Json:
+def _parse_route(value: object) -> SettingState:
     if not isinstance(value, Mapping) or not {"to"} <= value.keys() <= {"to", "via", "metric"}:
         raise ConfigError(
             "host: set: route: write {to: 10.2.0.0/24, via: 10.1.0.254, metric: 10}; via and metric may be left out"
@@ -149,7 +147,7 @@ def _parse_route(value: object) -> Json:
         to = ipaddress.ip_network(str(value["to"]))
     except ValueError as error:
         raise ConfigError(f"host: set: route: to: {error}") from error
-    route: dict[str, Json] = {"to": str(to)}
+    route: dict[str, bool | int | float | str | list[str] | None] = {"to": str(to)}
     if (via := value.get("via")) is not None:
         route["via"] = _address("route: via", via)
         if ipaddress.ip_address(str(via)).version != to.version:
@@ -189,7 +187,7 @@ def _address(what: str, value: object) -> str:
         raise ConfigError(f"host: set: {what}: {value!r} is no IP address") from error
 
 
-def _words(value: Json) -> str:
+def _words(value: SettingState) -> str:
     match value:
         case bool():
             return "on" if value else "off"

@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
+from hwd_drivers.switching.moves import ApplyMode
+
 TEXT_MAX = 1_000_000
 """Characters of a file that is sent; the longest sensible playbook has some thousand."""
 DAY_S = 86_400.0
@@ -14,8 +16,6 @@ Name = Annotated[str, Meta(min_length=1, max_length=200)]
 FileName = Annotated[str, Meta(min_length=1, max_length=4096)]
 Text = Annotated[str, Meta(max_length=TEXT_MAX)]
 Seconds = Annotated[float, Meta(gt=0, le=DAY_S)]
-Mode = Literal["safe", "update", "overwrite"]
-"""Values of `ApplyMode`."""
 
 
 class Body(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -34,7 +34,7 @@ class PlanBody(Body, frozen=True, kw_only=True):
 
     what: Annotated[str, Meta(max_length=100_000)] = ""
     file: File | None = None
-    mode: Mode = "update"
+    mode: ApplyMode = ApplyMode.UPDATE
     lease: str | None = None
     ready_within_s: Seconds | None = None
     confirm_within_s: Seconds | None = None

@@ -33,11 +33,11 @@ from typing import Annotated, Any, Final, Literal, get_args
 import msgspec
 from typing_extensions import override
 
-from hwd.model.testbed import NicPortId, Testbed
+from hwd.model.nic_port import NicPortId
 from hwd_drivers.core.documents import Json
-from hwd_drivers.core.errors import ConfigError, RefusedError
+from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.reason import reason_of
-from hwd_drivers.core.values import Capabilities, Crossconnect, PortSide
+from hwd_drivers.core.values import Crossconnect, PortSide
 
 SECONDS_MOST: Final = 86_400.0
 FLAPS_MOST: Final = 1000
@@ -49,15 +49,10 @@ FlapSeconds = Annotated[float, msgspec.Meta(gt=0, le=60)]
 
 
 class _Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="fault"):
-    def to_data(self) -> dict[str, Json]:
-        """The mapping that `parse_fault` reads."""
-        data: dict[str, Json] = msgspec.to_builtins(self)
-        return {key: value for key, value in data.items() if value is not None}
-
     @override
     def __str__(self) -> str:
         """`ocs1 slow seconds=0.5`, as on the command line."""
-        data = self.to_data()
+        data: dict[str, Json] = msgspec.to_builtins(self)
         subject = [str(data.pop(key)) for key in ("switch", "port", "host") if key in data]
         return " ".join([*subject, str(data.pop("fault")), *(f"{key}={_words(value)}" for key, value in data.items())])
 
@@ -196,7 +191,7 @@ class ClockStep(HostFault, frozen=True, kw_only=True, tag="clock-step"):
     seconds: Annotated[float, msgspec.Meta(ge=-SECONDS_MOST, le=SECONDS_MOST)]
 
 
-class Clear(_Fault, frozen=True, kw_only=True, tag="clear"):
+class Clear(_Fault, frozen=True, kw_only=True, omit_defaults=True, tag="clear"):
     """Ends the faults of one subject, or all faults where none is named."""
 
     switch: str | None = None
@@ -222,8 +217,6 @@ Fault = AnySwitchFault | AnyPortFault | AnyHostFault | Clear
 FAULTS: Final[Mapping[str, type[Any]]] = {str(kind.__struct_config__.tag): kind for kind in get_args(Fault)}
 """Every fault by its name."""
 
-_decoder: msgspec.json.Decoder[Fault] = msgspec.json.Decoder(Fault)
-
 
 def parse_fault(data: Mapping[str, Any]) -> Fault:
     """Read `{"switch": "ocs1", "fault": "slow", "seconds": 0.5}`. Raises ConfigError that names what is wrong."""
@@ -248,41 +241,6 @@ def decode_fault(line: bytes) -> Fault:
     return parse_fault(data)
 
 
-def check_fault(fault: Fault, testbed: Testbed) -> None:
-    """Raises ConfigError where the testbed has no such subject, RefusedError where it is a real device."""
-    match fault:
-        case Clear(switch=None, port=None, host=None):
-            return
-        case SwitchFault(switch=name) | Clear(switch=str(name)):
-            if (switch := testbed.switches.get(name)) is None:
-                raise ConfigError(f"fault: no switch {name} in testbed {testbed.name}; {_known(testbed.switches)}")
-            if switch.twin is None:
-                raise RefusedError(f"fault: {fault}: {name} is a real switch; faults can only be injected into twins")
-            check_ends(fault, name, switch.capabilities)
-        case PortFault(port=name) | Clear(port=str(name)):
-            id = testbed.port(NicPortId.parse(name)).id
-            if testbed.hosts[id.host].twin is None:
-                raise RefusedError(f"fault: {fault}: {id.host} is a real host; faults can only be injected into twins")
-        case HostFault(host=name) | Clear(host=str(name)):
-            if (host := testbed.hosts.get(name)) is None:
-                raise ConfigError(f"fault: no host {name} in testbed {testbed.name}; {_known(testbed.hosts)}")
-            if host.twin is None:
-                raise RefusedError(f"fault: {fault}: {name} is a real host; faults can only be injected into twins")
-
-
-def check_ends(fault: Fault, switch: str, capabilities: Capabilities) -> None:
-    """Raises ConfigError where a fault of a switch names an end that the switch does not have."""
-    match fault:
-        case Stick(ends=ends) | Fail(ends=ends) | Drift(ends=ends):
-            sides = {PortSide.parse(end) for end in ends}
-        case Panel():
-            sides = {end for pairs in fault.pairs() for pair in pairs for end in pair.ends}
-        case _:
-            return
-    if missing := sorted(str(side) for side in sides.difference(capabilities.ends)):
-        raise ConfigError(f"fault: {switch} has no port {', '.join(missing)}")
-
-
 def _check_names(fault: Fault) -> None:
     match fault:
         case PortFault(port=port) | Clear(port=str(port)):
@@ -299,10 +257,6 @@ def _check_names(fault: Fault) -> None:
 
 def _fields(kind: type[Any]) -> str:
     return ", ".join(field.encode_name for field in msgspec.structs.fields(kind)) or "no fields"
-
-
-def _known(names: Mapping[str, object]) -> str:
-    return f"it has {', '.join(names)}" if names else "it has none"
 
 
 def _words(value: Json) -> str:

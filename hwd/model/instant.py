@@ -83,7 +83,7 @@ class Instant(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         of_seen = (self.earliest_ns, self.latest_ns, self.best_ns, self.source, self.origin, self.sampling_ns)
-        if self.knowledge is Knowledge.SEEN and any(value is _NOT_SEEN for value in of_seen):
+        if self.knowledge is Knowledge.SEEN and _NOT_SEEN in of_seen:
             raise ValueError(f"{self.name}: it was seen, and lacks its times, its source or its origin")
 
     @classmethod

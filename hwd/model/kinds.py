@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 from typing_extensions import override
 
-from hwd.model.documents import daemon, hosts, leases, reconfigurations, runs, switches
+from hwd.model.documents import daemon, hosts, leases, plans, reconfigurations, runs, switches
 from hwd.model.run import RunStatus
 from hwd.model.timeline import Timeline
 from hwd_drivers.core.documents import Document, Fact
@@ -65,7 +65,7 @@ FACTS: Final[Mapping[str, tuple[type[Fact], ...]]] = {
         leases.LeaseTakenBack,
     ),
     "reconfigurations": (
-        reconfigurations.PlanMade,
+        plans.PlanMade,
         reconfigurations.ReconfigurationStarted,
         reconfigurations.ReconfigurationCommanded,
         reconfigurations.ReconfigurationState,

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Self
 
-from hwd.model.testbed import NicPortId, Strand
+from hwd.model.nic_port import NicPortId
+from hwd.model.testbed import Strand
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import Crossconnect, FibreEnd, PortSide
 

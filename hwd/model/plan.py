@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from hwd.model.documents.plans import PlanCircuit, PlanComposite, PlanLink, PlanMoves, PlanSummary
 from hwd.model.documents.reconfigurations import StartedLink
 from hwd.model.link import Link, RoutedLink, SwitchCrossconnect
-from hwd_drivers.core.documents import Json
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 
@@ -39,17 +39,18 @@ class CompositeMoves:
         work = " ".join(words) or "nothing to do"
         return f"{self.composite}: {work} ({len(self.keep)} kept), {self.moves} elements move{dark}"
 
-    def to_data(self) -> dict[str, Json]:
-        return {
-            "composite": self.composite,
-            "remove": [*map(str, self.remove)],
-            "add": [*map(str, self.add)],
-            "keep": [*map(str, self.keep)],
-            "through": {str(one): [*map(str, elements)] for one, elements in self.through.items()},
-            "moves": self.moves,
-            "moves_at_least": self.moves_at_least,
-            "darkened": self.darkened,
-        }
+    @property
+    def summary(self) -> PlanComposite:
+        return PlanComposite(
+            composite=self.composite,
+            remove=[*map(str, self.remove)],
+            add=[*map(str, self.add)],
+            keep=[*map(str, self.keep)],
+            through={str(one): [*map(str, elements)] for one, elements in self.through.items()},
+            moves=self.moves,
+            moves_at_least=self.moves_at_least,
+            darkened=self.darkened,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +69,21 @@ class PlannedLink:
             switches=sorted({one.switch for one in self.routed.crossconnects}),
             crossconnects=sorted(map(str, self.routed.crossconnects)),
         )
+
+    @property
+    def summary(self) -> PlanLink:
+        circuits = [
+            PlanCircuit(
+                source=str(circuit.source),
+                target=str(circuit.target),
+                through=[*map(str, circuit.crossconnects)],
+                loss_db_typical=circuit.loss_db_typical,
+                loss_db_max=circuit.loss_db_max,
+                margin_db=circuit.margin_db,
+            )
+            for circuit in self.routed.circuits
+        ]
+        return PlanLink(link=str(self.routed.link), kept=self.kept, circuits=circuits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,50 +123,34 @@ class Plan:
     def empty(self) -> bool:
         return all(move.is_empty for move in self.moves)
 
-    def to_data(self) -> dict[str, Json]:
-        """As JSON, for other programs: what moves, what goes dark, where the light goes."""
-        return {
-            "hash": self.hash,
-            "what": self.what,
-            "mode": self.mode,
-            "empty": self.empty,
-            "moves": [
-                {
-                    "switch": move.switch,
-                    "remove": [*map(str, move.remove)],
-                    "add": [*map(str, move.add)],
-                    "keep": [*map(str, move.keep)],
-                }
+    @property
+    def summary(self) -> PlanSummary:
+        """For other programs: what moves, what goes dark, where the light goes."""
+        return PlanSummary(
+            hash=self.hash,
+            what=self.what,
+            mode=self.mode,
+            empty=self.empty,
+            moves=[
+                PlanMoves(
+                    switch=move.switch,
+                    remove=[*map(str, move.remove)],
+                    add=[*map(str, move.add)],
+                    keep=[*map(str, move.keep)],
+                )
                 for move in self.moves
             ],
-            "composites": [composite.to_data() for composite in self.composites],
-            "links": [
-                {
-                    "link": str(planned.routed.link),
-                    "kept": planned.kept,
-                    "circuits": [
-                        {
-                            "from": str(circuit.source),
-                            "to": str(circuit.target),
-                            "through": [*map(str, circuit.crossconnects)],
-                            "loss_db_typical": circuit.loss_db_typical,
-                            "loss_db_max": circuit.loss_db_max,
-                            "margin_db": circuit.margin_db,
-                        }
-                        for circuit in planned.routed.circuits
-                    ],
-                }
-                for planned in self.links
-            ],
-            "dark": [*map(str, self.dark)],
-            "expected_s": self.expected_s,
-            "expected_from": self.expected_from,
-            "warnings": [*self.warnings],
-            "lease": self.lease,
-            "crash_rule": self.crash_rule,
-            "ready_within_s": self.ready_within_s,
-            "confirm_within_s": self.confirm_within_s,
-        }
+            composites=[composite.summary for composite in self.composites],
+            links=[planned.summary for planned in self.links],
+            dark=[*map(str, self.dark)],
+            expected_s=self.expected_s,
+            expected_from=self.expected_from,
+            warnings=[*self.warnings],
+            lease=self.lease,
+            crash_rule=self.crash_rule,
+            ready_within_s=self.ready_within_s,
+            confirm_within_s=self.confirm_within_s,
+        )
 
     def _hashed(self) -> dict[str, Any]:
         return {

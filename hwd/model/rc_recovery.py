@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from hwd.model.documents.hosts import HostEvent
 from hwd.model.instant import Instant, Knowledge, Origin
-from hwd_agents.wire import RcRecoveryData
+from hwd_agents.wire.events import RcRecoveryData
 
 _NS_IN_S = 1e9
 

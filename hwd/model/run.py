@@ -7,7 +7,7 @@ from hwd_drivers.core.documents import Fact
 
 
 class RunState(StrEnum):
-    """Where a run is. The four final states have the words of `hwd.records.RunOutcome`."""
+    """Where a run is. The four final states have the words of `hwd.model.recorded_run.RunOutcome`."""
 
     QUEUED = "queued"
     """It waits for its due time, or for runs that hold its ports; `waits_for` says which."""
@@ -77,3 +77,10 @@ class RunStatus(Fact, frozen=True, kw_only=True):
         if self.state is RunState.PAUSED and self.by:
             text += f", by {self.by}"
         return text + (f", {self.expected_s:.3g} s left" if self.expected_s else "")
+
+
+class RunProgress(RunStatus, frozen=True, kw_only=True):
+    """A run under way, with the steps that are done of all that it has with its loops."""
+
+    done: int
+    total: int

@@ -3,33 +3,12 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Self
 
+from hwd.model.nic_port import NicPortId
 from hwd.model.ssh import SshPlace
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import ConfigError
-from hwd_drivers.core.values import Capabilities, FibreEnd, PortSide, Side, natural_key
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NicPortId:
-    """One logical NIC port, `h0.eth0`."""
-
-    host: str
-    port: str
-
-    def __str__(self) -> str:
-        return f"{self.host}.{self.port}"
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        host, dot, port = text.partition(".")
-        if not (host and dot and port):
-            raise ConfigError(f"NIC port {text!r}: write it as host.port, such as h0.eth0")
-        return cls(host=host, port=port)
-
-    def sort_key(self) -> tuple[object, ...]:
-        return natural_key(self.host), natural_key(self.port)
+from hwd_drivers.core.values import Capabilities, FibreEnd, PortSide, Side
 
 
 class ModuleStandard(StrEnum):
@@ -297,6 +276,11 @@ class Testbed:
     composites: Mapping[str, Composite] = field(default_factory=dict)
     access_group: str | None = None
     """The group of the daemon's machine whose users may read the daemon's token."""
+    ends: Mapping[str, frozenset[PortSide]] = field(init=False, repr=False, compare=False)
+    """The ends of each switch and composite; `ends_of` has them in order."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ends", {name: frozenset(self.ends_of(name)) for name in self.askable})
 
     @property
     def askable(self) -> tuple[str, ...]:

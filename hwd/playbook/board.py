@@ -87,9 +87,9 @@ class Board:
         match document.fact:
             case RunStep() as step if step.run in self._live:
                 self._step(step)
-            case ReconfigurationState(reconfiguration=id, state=state):
+            case ReconfigurationState(reconfiguration=id, state=state) if self._live and state in STAGES:
                 run = self._run_of(id)
-                if run is not None and run in self._live and state in STAGES:
+                if run is not None and run in self._live:
                     self.change(run, stage=state)
             case ReconfigurationEnded(run=str(run)) if run in self._live:
                 self.change(run, stage=None)

@@ -5,9 +5,9 @@ import dataclasses
 import logging
 from collections.abc import Callable
 
+from hwd.model.recorded_run import RunOutcome
 from hwd.playbook.runner import RunEnd, Runner, why_failed
 from hwd.records.recorder import RecordingSink
-from hwd.records.run import RunOutcome
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import HwdError
 

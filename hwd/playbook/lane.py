@@ -31,7 +31,6 @@ from hwd.ports.rules import PortAction
 from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.reconfiguration import Reconfiguration, State
 from hwd.reconfigure.reconfigurer import Reconfigurer
-from hwd.reconfigure.route import Request
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import ConfigError, FailedError, HwdError
@@ -49,7 +48,6 @@ class Shared:
     run: str
     reconfigurer: Reconfigurer
     leases: Leases
-    request: Callable[[ApplyStep, str | None], Request]
     all_ports: frozenset[str]
     effects: Effects
     clock: Clock
@@ -141,7 +139,7 @@ class Lane:
                 await self._confirm()
                 lease = self._in_force.id if self._in_force else None
                 self._open = await self._shared.reconfigurer.begin(
-                    self._shared.request(step, lease), run=self._shared.run, branch=self.name, sweep=self._swept
+                    step.request.under(lease), run=self._shared.run, branch=self.name, sweep=self._swept
                 )
             case WaitStep():
                 if self._open is None:
@@ -213,7 +211,7 @@ class Lane:
         self._check(harmed(step.fault, self._shared.all_ports), PortAction.FAULT)
         self._shared.has_harmed = True
         await self._shared.effects.faults.set(step.fault)
-        self._shared.emit(RunFault(run=self._shared.run, fault=step.fault.to_data()))
+        self._shared.emit(RunFault(run=self._shared.run, fault=step.fault))
 
     def _what(self, step: LeafStep) -> str:
         """A step in words; a note with its figures, where they can be had."""

@@ -10,7 +10,7 @@ from hwd.playbook.runner import Runner
 from hwd.ports.claim import holder_of
 from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction, Reason
-from hwd.records.run import QueuedRun
+from hwd.records.queued_run import QueuedRun
 from hwd_drivers.core.errors import RefusedError
 
 QUEUED_MAX = 100

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from hwd.model.documents.runs import RunEnded
+from hwd.model.recorded_run import Run, RunOutcome, RunSummary
 from hwd.model.run import RunState, RunStatus
 from hwd.model.testbed import Testbed
 from hwd.playbook.runner import RunEnd
 from hwd.playbook.safe_state import SafeState
-from hwd.records.run import QueuedRun, Run, RunOutcome
+from hwd.records.queued_run import QueuedRun
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Fact, Json
 
@@ -39,7 +40,7 @@ class RunTemplate:
             parameters=dict(parameters),
             testbed=self.testbed.name,
             testbed_text=self.testbed_text,
-            inventory=self.inventory(),
+            inventory=dict(self.inventory()),
             version=self.version,
             commit=self.commit,
             virtual_time=self.virtual_time,
@@ -67,7 +68,7 @@ class RunTemplate:
         )
 
 
-def status_of(run: Run, last: Fact | None) -> RunStatus:
+def status_of(run: RunSummary, last: Fact | None) -> RunStatus:
     """The state of a run from its record, and from its newest recorded state for its progress.
 
     `last` is no RunStatus where another version of hwd recorded it; then nothing is known of the progress.

@@ -1,15 +1,15 @@
 """Run recovery: the safe state of ended runs whose switches were recovered, or confirmed, after their end."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import ClassVar
 
 from msgspec.structs import replace
 
 from hwd.model.documents.daemon import DaemonRecovered
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
-from hwd.model.run import RunStatus
 from hwd.playbook.board import Board
+from hwd.playbook.run_lookup import RunLookup
 from hwd.playbook.safe_state import SafeState
 from hwd.ports.ledger import Ledger
 from hwd.reconfigure.reconfiguration import Outcome
@@ -24,9 +24,9 @@ log = logging.getLogger(__name__)
 
 
 class RunRecovery:
-    """A `Sink` that learns the safe states; `settle` records them. `on_change()` is called when there is one to settle.
+    """A `Sink` that learns the safe states; `settle` records them.
 
-    `state(run)`: its state.
+    `on_change()` is called when there is one to settle.
     """
 
     TAKES: ClassVar = (DaemonRecovered, ReconfigurationEnded)
@@ -37,13 +37,13 @@ class RunRecovery:
         records: Records,
         board: Board,
         ledger: Ledger,
-        state: Callable[[str], Awaitable[RunStatus]],
+        lookup: RunLookup,
         on_change: Callable[[], None],
     ) -> None:
         self._records = records
         self._board = board
         self._ledger = ledger
-        self._state = state
+        self._lookup = lookup
         self._on_change = on_change
         self._recovered: dict[str, set[SafeState]] = {}
         """By run, the safe states of its recovered reconfigurations."""
@@ -70,7 +70,7 @@ class RunRecovery:
                 continue  # its end, or another recovery, is still to come
             safe = next(iter(states)) if len(states) == 1 else SafeState.MIXED
             try:
-                status = await self._state(id)
+                status = await self._lookup.state(id)
                 is_unknown = status.safe_state in (None, SafeState.UNKNOWN)
                 if is_unknown and not await self._records.settle_run(id, safe):
                     again_s = AGAIN_S

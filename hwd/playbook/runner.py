@@ -6,26 +6,27 @@ closed as crashed by the records.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass
 
 from hwd.config.playbook.expression import names_in
 from hwd.config.playbook.measurement_names import stages_of
-from hwd.config.playbook.playbook import ApplyStep, AssertStep, NoteStep, Playbook
+from hwd.config.playbook.playbook import AssertStep, NoteStep, Playbook
 from hwd.config.playbook.steps import Step, below, total_applies, total_dwell_s
 from hwd.model.documents.runs import RunFault
+from hwd.model.fault import Clear
+from hwd.model.recorded_run import RunOutcome
 from hwd.model.stage import StageName
-from hwd.playbook.effects import Effects
+from hwd.playbook.effects import Effects, HostActions
 from hwd.playbook.lane import Lane, Shared
 from hwd.playbook.measures import Tally
 from hwd.playbook.pause import Brake
 from hwd.playbook.safe_state import Left, SafeState, left_by
+from hwd.playbook.twin_faults import TwinFaults
 from hwd.reconfigure.history import History
 from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.reconfiguration import State
 from hwd.reconfigure.reconfigurer import Reconfigurer
-from hwd.reconfigure.route import Request
-from hwd.records.run import RunOutcome
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Sink
 from hwd_drivers.core.emitter import Emitter
@@ -54,44 +55,44 @@ def why_failed(fault: HwdError) -> str:
     return str(fault) if fault.title == RunOutcome.FAILED else f"{fault.title}: {fault}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunAccess:
+    """The parts of the daemon through which every run acts. `all_ports`: those of the testbed."""
+
+    reconfigurer: Reconfigurer
+    leases: Leases
+    all_ports: frozenset[str]
+    history: History
+    faults: TwinFaults
+    host_settings: HostActions
+    clock: Clock
+    sink: Sink
+
+
 class Runner:
     """One run of one playbook. Call `go` once; `abort`, `pause` and `resume` at any time."""
 
-    def __init__(
-        self,
-        id: str,
-        playbook: Playbook,
-        *,
-        reconfigurer: Reconfigurer,
-        leases: Leases,
-        request: Callable[[ApplyStep, str | None], Request],
-        all_ports: frozenset[str],
-        history: History,
-        effects: Effects,
-        clock: Clock,
-        sink: Sink,
-    ) -> None:
+    def __init__(self, id: str, playbook: Playbook, access: RunAccess) -> None:
         self.id = id
         self.playbook = playbook
         self.end: RunEnd | None = None
         self.total_steps = playbook.total_steps
-        self._reconfigurer = reconfigurer
-        self._history = history
-        self._clock = clock
-        self._emit = Emitter(clock, sink)
+        self._reconfigurer = access.reconfigurer
+        self._history = access.history
+        self._clock = access.clock
+        self._emit = Emitter(access.clock, access.sink)
         self._brake = Brake()
         self._shared = Shared(
             run=id,
-            reconfigurer=reconfigurer,
-            leases=leases,
-            request=request,
-            all_ports=all_ports,
-            effects=effects,
-            clock=clock,
+            reconfigurer=access.reconfigurer,
+            leases=access.leases,
+            all_ports=access.all_ports,
+            effects=Effects(faults=access.faults.of(id), host_settings=access.host_settings),
+            clock=access.clock,
             tally=Tally(_asked_of_run(playbook)),
             brake=self._brake,
             emit=self._emit,
-            started_ns=clock.monotonic_ns(),
+            started_ns=access.clock.monotonic_ns(),
             total_steps=self.total_steps,
             expected_s=self._expected_s,
         )
@@ -235,7 +236,7 @@ class Runner:
 
     async def _clear(self) -> None:
         await self._shared.effects.faults.clear()
-        self._emit(RunFault(run=self.id, fault={"fault": "clear"}))
+        self._emit(RunFault(run=self.id, fault=Clear()))
 
     async def _end_of(self, what: str, task: asyncio.Task[None], by_s: float) -> str | None:
         """Why `what` is not undone; None where it is."""

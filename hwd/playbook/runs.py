@@ -11,29 +11,27 @@ from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
-from hwd.config.playbook.playbook import Playbook
 from hwd.model.documents.runs import RunEnded, RunStarted
+from hwd.model.recorded_run import RunOutcome
 from hwd.model.run import RunState, RunStatus
 from hwd.playbook.board import ENDED_KEPT, Board
 from hwd.playbook.execution import execute, record_end
 from hwd.playbook.playbook_reader import PlaybookReader
 from hwd.playbook.queue import Queue, WaitingRun
+from hwd.playbook.run_lookup import RunLookup
 from hwd.playbook.run_record import RunTemplate, ended_fact, ended_status, status_of
 from hwd.playbook.run_recovery import AGAIN_S, RunRecovery
-from hwd.playbook.runner import RunEnd, Runner, why_failed
+from hwd.playbook.runner import RunAccess, RunEnd, Runner, why_failed
 from hwd.playbook.safe_state import SafeState
-from hwd.playbook.twin_faults import TwinFaults
 from hwd.ports.claim import Claim, holder_of
-from hwd.ports.ledger import Ledger
 from hwd.ports.rules import ROWS, PortAction, Reason
 from hwd.records.finish import to_its_end
+from hwd.records.queued_run import QueuedRun
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import Records
-from hwd.records.run import QueuedRun, Run, RunOutcome
-from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Fact, Sink
 from hwd_drivers.core.emitter import Emitter
-from hwd_drivers.core.errors import ConfigError, FailedError, HwdError, RefusedError
+from hwd_drivers.core.errors import HwdError, RefusedError
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.offload import Offload
 
@@ -52,38 +50,35 @@ log = logging.getLogger(__name__)
 class Runs:
     """Owns every run from its request to its end; an active run has its ports in the ledger.
 
-    `is_settled()`: whether all switches and hosts are connected, and no reconfiguration is left open.
+    `is_settled()`: whether all switches and hosts are connected, and no reconfiguration is left open. `announce`: a
+    sink for documents that the records have already.
     """
 
     def __init__(
         self,
         *,
         template: RunTemplate,
-        make_runner: Callable[[str, Playbook], Runner],
-        ledger: Ledger,
+        access: RunAccess,
         is_settled: Callable[[], bool],
-        faults: TwinFaults,
         records: Records,
         recorder: RecordingSink,
-        clock: Clock,
         ids: Ids,
-        sink: Sink,
         announce: Sink,
         offload: Offload,
     ) -> None:
         self._template = template
         self._reader = PlaybookReader(template.testbed, offload)
-        self._make_runner = make_runner
-        self._ledger = ledger
+        self._access = access
+        self._ledger = ledger = access.leases.ledger
         self._is_settled = is_settled
-        self._faults = faults
         self._records = records
         self._recorder = recorder
-        self._clock = clock
+        self._clock = access.clock
         self._ids = ids
-        self._emit = Emitter(clock, sink)
+        self._emit = Emitter(access.clock, access.sink)
         self._announce = announce
         self.board = Board(run_of=self._run_of, paused_by=self._paused_by, tell=self._emit)
+        self._lookup = RunLookup(board=self.board, records=records)
         self._queue: Queue[WaitingRun] = Queue(ledger)
         self._from_before_start: set[str] = set()
         self._aborted_by: dict[str, str] = {}
@@ -97,7 +92,7 @@ class Runs:
             records=records,
             board=self.board,
             ledger=ledger,
-            state=self.state,
+            lookup=self._lookup,
             on_change=self._changed.set,
         )
         ledger.on_release(self._take_release)
@@ -107,11 +102,11 @@ class Runs:
         crashed = await self._recorder.close_crashed(self._clock.wall_ns())
         known = {run.id for run in crashed}
         ended = [run for run in await self._records.runs(limit=ENDED_KEPT) if run.id not in known]
-        self.board.load([await self._status_of(run) for run in reversed(ended)])
+        self.board.load([await self._lookup.recorded(run) for run in reversed(ended)])
         for status in self.board.all:  # who followed a run when the daemon crashed may not know its end
             self._announce(self._document(status))
         for run in crashed:
-            status = replace(await self._status_of(run), safe_state=SafeState.UNKNOWN)
+            status = replace(await self._lookup.recorded(run), safe_state=SafeState.UNKNOWN)
             self._emit(RunEnded(run=run.id, outcome=RunOutcome.CRASHED, why=run.why, safe_state=status.safe_state))
             self.board.put(status)
             log.warning("run %s: closed as crashed, the daemon ended under it", run.id)
@@ -123,7 +118,7 @@ class Runs:
     async def run(self) -> None:
         """Start what is due, until cancelled."""
         loop = asyncio.get_running_loop()
-        await self._faults.clear_left()
+        await self._access.faults.clear_left()
         settled_by_s = loop.time() + SETTLED_WITHIN_S
         while True:
             self._changed.clear()
@@ -161,17 +156,7 @@ class Runs:
 
     async def state(self, id: str) -> RunStatus:
         """The state of a run, by its id or a prefix of it. Raises UnknownError for none, ConfigError for several."""
-        if (known := self.board.get(id)) is not None:
-            return known
-        live = [status for status in self.board.live if status.run.startswith(id)] if id else []
-        match live:
-            case [status]:
-                return status
-            case [_, *_]:
-                named = ", ".join(status.run for status in live)
-                raise ConfigError(f"run {id}: several under way start so ({named}). Write more of it")
-        run = await self._records.run(id)
-        return self.board.get(run.id) or await self._status_of(run)
+        return await self._lookup.state(id)
 
     async def start(
         self, *, text: str, file: str, parameters: Mapping[str, str], due_wall_ns: int | None = None
@@ -188,7 +173,7 @@ class Runs:
     async def abort(self, id: str, *, by: str) -> RunStatus:
         """End a run in its safe state, within 5 s; one that waits is taken out of the queue. Returns its end."""
         if id not in self._tasks:
-            id = self._named(id)
+            id = self._lookup.live(id)
         if id not in self._active:
             async with self._starting:
                 if (waiting := self._queue.get(id)) is not None:
@@ -198,25 +183,25 @@ class Runs:
             runner.abort(by)
         if (task := self._tasks.get(id)) is not None:
             await asyncio.shield(task)
-        return self._of(id)
+        return self._lookup.known(id)
 
     def pause(self, id: str, *, by: str) -> RunStatus:
         """Pause before the next step, with all leases; its state is `paused` when that is reached."""
-        runner = self._get_active(self._named(id))
+        runner = self._get_active(self._lookup.live(id))
         runner.pause(by)
         self.board.look(runner.id)
         log.info("run %s: is to pause, by %s", runner.id, by)
-        return self._of(runner.id)
+        return self._lookup.known(runner.id)
 
     def resume(self, id: str, *, by: str) -> RunStatus:
         """End a pause; raises RefusedError for a run that is not paused."""
-        runner = self._get_active(self._named(id))
+        runner = self._get_active(self._lookup.live(id))
         if runner.paused_by is None:
             raise RefusedError(f"run {runner.id}: is not paused")
         log.info("run %s: resumed by %s", runner.id, by)
         runner.resume()
         self.board.look(runner.id)
-        return self._of(runner.id)
+        return self._lookup.known(runner.id)
 
     # --- the queue
 
@@ -233,7 +218,7 @@ class Runs:
                 queued_wall_ns=self._clock.wall_ns(),
                 due_wall_ns=due_wall_ns,
             )
-            waiting = WaitingRun(queued=queued, runner=self._make_runner(queued.id, playbook))
+            waiting = WaitingRun(queued=queued, runner=Runner(queued.id, playbook, self._access))
             self._queue.add(waiting)
             waits_for = self._queue_waits()[queued.id]
             try:
@@ -247,7 +232,7 @@ class Runs:
             self._ended[queued.id] = asyncio.Event()
             self.board.put(waiting.status(RunState.QUEUED, waits_for=waits_for))
             self._changed.set()
-            return self._of(queued.id)
+            return self._lookup.known(queued.id)
 
     async def _start_due(self) -> float | None:
         """Start every run that can start; returns seconds until the next look, None if only a change matters."""
@@ -295,7 +280,7 @@ class Runs:
             self.board.put(replace(status_of(record, None), fault_class=error.title))
             log.error("run %s: was in the queue, and cannot be run: %s", queued.id, why)
             return
-        waiting = WaitingRun(queued=queued, runner=self._make_runner(queued.id, playbook))
+        waiting = WaitingRun(queued=queued, runner=Runner(queued.id, playbook, self._access))
         self._queue.add(waiting)
         self._from_before_start.add(queued.id)
         self._ended[queued.id] = asyncio.Event()
@@ -306,10 +291,8 @@ class Runs:
         record = self._template.never_begun(waiting.queued, RunOutcome.ABORTED, why)
         await self._records.start_run(record)
         self._queue.remove(waiting.id)
-        safe = SafeState.UNTOUCHED
-        self._emit(RunEnded(run=waiting.id, outcome=RunOutcome.ABORTED, why=why, safe_state=safe))
-        self._end(waiting.status(RunState.ABORTED, why=why, by=by, safe_state=safe, ended_wall_ns=record.ended_wall_ns))
-        return self._of(waiting.id)
+        self._end(waiting, why, by=by, ended_wall_ns=record.ended_wall_ns)
+        return self._lookup.known(waiting.id)
 
     # --- a run
 
@@ -325,8 +308,7 @@ class Runs:
             await self._records.end_run(
                 runner.id, outcome=RunOutcome.ABORTED, why=why, safe_state=safe, ended_wall_ns=ended_ns
             )
-            self._emit(RunEnded(run=runner.id, outcome=RunOutcome.ABORTED, why=why, safe_state=safe))
-            self._end(waiting.status(RunState.ABORTED, why=why, by=DAEMON_END, safe_state=safe, ended_wall_ns=ended_ns))
+            self._end(waiting, why, by=DAEMON_END, ended_wall_ns=ended_ns)
             raise RefusedError(f"run {runner.id}: {why}; nothing was moved")
         self._emit(
             RunStarted(
@@ -343,7 +325,7 @@ class Runs:
         owner = holder_of(runner.id)
         self._ledger.claim(Claim(id=runner.id, reason=Reason.RUN, owner=owner, ports=runner.ports, run=runner.id))
         self._tasks[runner.id] = asyncio.create_task(self._go(waiting), name=f"hwd:run/{runner.id}/main")
-        return self._of(runner.id)
+        return self._lookup.known(runner.id)
 
     async def _go(self, waiting: WaitingRun) -> None:
         runner = waiting.runner
@@ -351,7 +333,7 @@ class Runs:
         del self._active[runner.id]
         self._ledger.release(Reason.RUN, runner.id)
         ended_ns = self._clock.wall_ns()
-        status, aborted_by = self._of(runner.id), self._aborted_by.pop(runner.id, DAEMON_END)
+        status, aborted_by = self._lookup.known(runner.id), self._aborted_by.pop(runner.id, DAEMON_END)
 
         def last(end: RunEnd) -> tuple[Document, ...]:
             by = aborted_by if end.outcome is RunOutcome.ABORTED else None
@@ -366,11 +348,13 @@ class Runs:
         del self._tasks[runner.id]
         self._set_ended(runner.id)
 
-    def _end(self, status: RunStatus) -> None:
-        """Of a run that never began."""
-        self.board.put(status)
+    def _end(self, waiting: WaitingRun, why: str, *, by: str, ended_wall_ns: int | None) -> None:
+        """End a run that never began."""
+        safe = SafeState.UNTOUCHED
+        self._emit(RunEnded(run=waiting.id, outcome=RunOutcome.ABORTED, why=why, safe_state=safe))
+        self.board.put(waiting.status(RunState.ABORTED, why=why, by=by, safe_state=safe, ended_wall_ns=ended_wall_ns))
         self._changed.set()
-        self._set_ended(status.run)
+        self._set_ended(waiting.id)
 
     def _set_ended(self, run: str) -> None:
         if (ended := self._ended.pop(run, None)) is not None:
@@ -388,32 +372,13 @@ class Runs:
         claim = self._ledger.get(Reason.RECONFIGURATION, reconfiguration)
         return None if claim is None else claim.run
 
-    def _named(self, id: str) -> str:
-        live = [status.run for status in self.board.live]
-        match [id] if id in live else [run for run in live if run.startswith(id)]:
-            case [run]:
-                return run
-            case []:
-                raise RefusedError(f"run {id}: not under way. Under way: {', '.join(live) or 'none'}")
-            case several:
-                raise RefusedError(f"run {id}: several under way start so ({', '.join(several)}). Write more of it")
-
     def _get_active(self, id: str) -> Runner:
         if id not in self._active:
-            raise RefusedError(f"run {id}: is {self._of(id).state}, and does not go on")
+            raise RefusedError(f"run {id}: is {self._lookup.known(id).state}, and does not go on")
         return self._active[id]
 
     def _paused_by(self, id: str) -> str | None:
         return self._active[id].paused_by if id in self._active else None
-
-    async def _status_of(self, run: Run) -> RunStatus:
-        last = await self._records.last_document(run.id, RunStatus.KIND)
-        return status_of(run, None if last is None else last.fact)
-
-    def _of(self, id: str) -> RunStatus:
-        if (status := self.board.get(id)) is None:
-            raise FailedError(f"run {id}: has no state")
-        return status
 
     def _check_open(self) -> None:
         if self._closing:

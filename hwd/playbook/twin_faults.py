@@ -7,7 +7,8 @@ from typing import Final
 
 import msgspec
 
-from hwd.model.fault import Clear, Fault, HostFault, PortFault, SwitchFault, check_fault, decode_fault
+from hwd.model.fault import Clear, Fault, HostFault, PortFault, SwitchFault, decode_fault
+from hwd.model.fault_check import check_fault
 from hwd.model.testbed import Testbed
 from hwd.ports.ledger import Ledger
 from hwd.records.records import Records

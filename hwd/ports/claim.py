@@ -18,7 +18,8 @@ class Claim:
     grant. `run`: the run that it belongs to.
 
     `relies_on`: ports that it does not change and that must not change under it. `switches`: those that it uses;
-    `whole`: nobody else may use them at all. `what`: what it is for; `why`: why it is not free yet, both in words.
+    `whole`: nobody else may use them at all. `what`: what it is for; `why`: why it is not free yet, both in words;
+    `Ledger.report_why` makes it anew at each question.
     """
 
     id: str

@@ -4,7 +4,8 @@ ledger.check(Asker(lease="l7"), {"ocs1.3"}, PortAction.CHANGE, now_wall_ns=clock
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from hwd.ports.claim import Claim
 from hwd.ports.rules import ROWS, Pass, PortAction, Reason
@@ -48,6 +49,7 @@ class Ledger:
     def __init__(self) -> None:
         self._claims: dict[Reason, dict[str, Claim]] = {reason: {} for reason in Reason}
         self._watchers: list[Callable[[Claim], None]] = []
+        self._reports: dict[Reason, Callable[[Claim], str]] = {}
 
     # --- claims
 
@@ -64,11 +66,12 @@ class Ledger:
         return claim
 
     def get(self, reason: Reason, id: str) -> Claim | None:
-        return self._claims[reason].get(id)
+        claim = self._claims[reason].get(id)
+        return None if claim is None else self._present(claim)
 
     def all(self, *reasons: Reason) -> tuple[Claim, ...]:
         """The claims of these reasons, in the order in which they came."""
-        return tuple(claim for reason in reasons for claim in self._claims[reason].values())
+        return tuple(self._present(claim) for reason in reasons for claim in self._claims[reason].values())
 
     def is_active(self, run: str | None) -> bool:
         """Whether a run is active: whether it has a claim as a run."""
@@ -76,11 +79,17 @@ class Ledger:
 
     def is_left_open(self, run: str) -> bool:
         """Whether a reconfiguration of a run was cut off, and is neither undone nor given up."""
-        return any(claim.run == run for claim in self.all(Reason.CUT_OFF, Reason.IN_DOUBT))
+        return any(
+            claim.run == run for reason in (Reason.CUT_OFF, Reason.IN_DOUBT) for claim in self._claims[reason].values()
+        )
 
     def on_release(self, call: Callable[[Claim], None]) -> None:
         """Call `call` with each claim that is released."""
         self._watchers.append(call)
+
+    def report_why(self, reason: Reason, why: Callable[[Claim], str]) -> None:
+        """Ask `why`, each time, for the `why` of a claim of this reason: what keeps it changes without the ledger."""
+        self._reports[reason] = why
 
     # --- the question
 
@@ -90,8 +99,9 @@ class Ledger:
 
     def check(self, asker: Asker, ports: Iterable[str], action: PortAction, *, now_wall_ns: int) -> None:
         """As `may`; raises RefusedError with the text of the refusal."""
-        if (refusal := self.may(asker, ports, action, now_wall_ns=now_wall_ns)) is not None:
-            raise RefusedError(str(refusal))
+        refusal = next(self.refusals(asker, ports, action, now_wall_ns=now_wall_ns), None)
+        if refusal is not None:
+            raise RefusedError(refusal.text)
 
     def refusals(
         self, asker: Asker, ports: Iterable[str], action: PortAction, *, now_wall_ns: int
@@ -107,21 +117,25 @@ class Ledger:
         for reason, row in ROWS.items():
             if (rule := row.bars.get(action)) is None:
                 continue
-            for claim in sorted(self._claims[reason].values(), key=lambda one: one.since_wall_ns):
+            for claim in sorted(self._claims[reason].values(), key=attrgetter("since_wall_ns")):
                 if not claim.is_in_force(now_wall_ns) or self._passes(rule.passes, asker, claim):
                     continue
                 taken = _whole_switches(asker, claim) if rule.whole else frozenset[str]()
                 taken = taken or wanted & (claim.ports | claim.relies_on if rule.whole else claim.ports)
                 if taken := taken - covered if Pass.COVERED in rule.passes else taken:
-                    yield Refusal(claim=claim, ports=taken, text=claim.text(now_wall_ns, taken))
+                    yield Refusal(claim=claim, ports=taken, text=self._present(claim).text(now_wall_ns, taken))
+
+    def _present(self, claim: Claim) -> Claim:
+        """A claim with its present `why`."""
+        why = self._reports.get(claim.reason)
+        return claim if why is None else replace(claim, why=why(claim))
 
     def _passes(self, passes: Pass, asker: Asker, claim: Claim) -> bool:
-        is_active = self.is_active(claim.run)
         return (
             (Pass.ITSELF in passes and claim.id in (asker.lease, asker.reconfiguration))
             or (Pass.ITS_RUN in passes and claim.run is not None and claim.run == asker.run)
-            or (Pass.RUN_IS_OVER in passes and not is_active)
-            or (Pass.RUN_IS_ACTIVE in passes and is_active)
+            or (Pass.RUN_IS_OVER in passes and not self.is_active(claim.run))
+            or (Pass.RUN_IS_ACTIVE in passes and self.is_active(claim.run))
         )
 
 

@@ -3,12 +3,14 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+import msgspec
 
 from hwd.model.link import Link
-from hwd.model.testbed import NicPortId
+from hwd.model.nic_port import NicPortId
 from hwd.reconfigure.reconfiguration import Reconfiguration
-from hwd_drivers.core.documents import Json
+from hwd_agents.wire import Arguments, Observations, Observe, Peer, Settle, VerbsAddress
 from hwd_drivers.core.errors import HwdError
 
 ANSWER_WITHIN_S = 1.0
@@ -19,6 +21,8 @@ RENEW_S = 0.8 * WATCH_S
 
 log = logging.getLogger(__name__)
 
+A = TypeVar("A", bound=msgspec.Struct)
+
 
 class Agents(Protocol):
     """What a reconfiguration needs of the agents."""
@@ -27,8 +31,8 @@ class Agents(Protocol):
         """IP address and probe port of a NIC port, None where its agent has not reported it."""
         ...
 
-    def verbs(self, port: NicPortId) -> Mapping[str, Json] | None:
-        """The RDMA address for probes of a NIC port, as `hwd_agents.wire.VerbsAddress`; None where it has none."""
+    def verbs(self, port: NicPortId) -> VerbsAddress | None:
+        """The RDMA address for probes of a NIC port; None where it has none."""
         ...
 
     def boot(self, host: str) -> str | None:
@@ -47,10 +51,8 @@ class Agents(Protocol):
         """Why the agent of a NIC port finds no interface for it now; None where it finds one, or no agent answers."""
         ...
 
-    async def command(
-        self, host: str, verb: str, arguments: Mapping[str, Json], *, within_s: float
-    ) -> Mapping[str, Json]:
-        """The data of the agent's answer; raises LinkError or DeadlineError."""
+    async def command(self, host: str, arguments: Arguments[A], *, within_s: float) -> A:
+        """What the agent answers; raises LinkError, DeadlineError, ProtocolError, or FailedError where it did not."""
         ...
 
 
@@ -105,57 +107,50 @@ class AgentWatch:
     async def settle(self, reconfiguration: Reconfiguration) -> None:
         """End the watch, and put how the agents sampled into `reconfiguration.sampled`."""
 
-        def keep(host: str, data: Mapping[str, Json]) -> None:
-            ports = data.get("ports")
-            if isinstance(ports, Mapping) and host not in reconfiguration.observed_late:
-                for port, sampled in ports.items():
-                    if isinstance(sampled, Mapping):
-                        reconfiguration.sampled[f"{host}.{port}"] = sampled
+        def keep(host: str, answer: Observations) -> None:
+            if host not in reconfiguration.observed_late:
+                for port, sampled in answer.ports.items():
+                    reconfiguration.sampled[f"{host}.{port}"] = sampled
 
-        await self._ask(reconfiguration, "settle", reconfiguration.hosts, lambda _: {}, keep)
+        await self._ask(
+            reconfiguration.id, dict.fromkeys(reconfiguration.hosts, Settle(reconfiguration=reconfiguration.id)), keep
+        )
 
     async def _observe(self, reconfiguration: Reconfiguration, hosts: Iterable[str]) -> None:
         assignments = {host: self._assignment(reconfiguration, host) for host in hosts}
         await self._ask(
-            reconfiguration,
-            "observe",
-            assignments,
-            lambda host: {"peers": assignments[host][1], "for_s": WATCH_S},
-            lambda host, data: reconfiguration.watched_by.update({host: assignments[host]}),
+            reconfiguration.id,
+            {
+                host: Observe(reconfiguration=reconfiguration.id, peers=peers, for_s=WATCH_S)
+                for host, (_, peers) in assignments.items()
+            },
+            lambda host, _: reconfiguration.watched_by.update({host: assignments[host]}),
         )
 
-    def _assignment(self, reconfiguration: Reconfiguration, host: str) -> tuple[str | None, list[Json]]:
+    def _assignment(self, reconfiguration: Reconfiguration, host: str) -> tuple[str | None, list[Peer]]:
         """The boot of a host's agent, and the peers that it shall probe."""
-        peers: list[Json] = []
+        peers: list[Peer] = []
         for planned in reconfiguration.plan.links:
             for end in planned.routed.link.ends:
                 peer = planned.routed.link.other(end)
                 if end.host == host and (address := self._agents.address(peer)) is not None:
                     peers.append(
-                        {
-                            "port": str(end),
-                            "peer": str(peer),
-                            "peer_ip": address[0],
-                            "peer_probe_port": address[1],
-                            "kept": planned.kept,
-                            "peer_verbs": self._agents.verbs(peer),
-                        }
+                        Peer(
+                            port=str(end),
+                            peer=str(peer),
+                            peer_ip=address[0],
+                            peer_probe_port=address[1],
+                            kept=planned.kept,
+                            peer_verbs=self._agents.verbs(peer),
+                        )
                     )
         return self._agents.boot(host), peers
 
-    async def _ask(
-        self,
-        reconfiguration: Reconfiguration,
-        verb: str,
-        hosts: Iterable[str],
-        arguments: Callable[[str], Mapping[str, Json]],
-        take: Callable[[str, Mapping[str, Json]], None],
-    ) -> None:
-        async def ask(host: str) -> None:
-            asked = {"reconfiguration": reconfiguration.id, **arguments(host)}
+    async def _ask(self, id: str, asked: Mapping[str, Arguments[A]], take: Callable[[str, A], None]) -> None:
+        async def ask(host: str, arguments: Arguments[A]) -> None:
             try:
-                take(host, await self._agents.command(host, verb, asked, within_s=ANSWER_WITHIN_S))
+                take(host, await self._agents.command(host, arguments, within_s=ANSWER_WITHIN_S))
             except HwdError as error:
-                log.warning("%s: %s. Instants of %s may stay unknown", reconfiguration.id, error, host)
+                log.warning("%s: %s. Instants of %s may stay unknown", id, error, host)
 
-        await asyncio.gather(*(ask(host) for host in hosts))
+        await asyncio.gather(*(ask(host, arguments) for host, arguments in asked.items()))

@@ -11,7 +11,6 @@ from hwd.ports.rules import Reason
 from hwd.reconfigure.agent_watch import AgentWatch
 from hwd.reconfigure.crash_recovery import CrashRecovery
 from hwd.reconfigure.history import HostSettings
-from hwd.reconfigure.planner import touched_ports
 from hwd.reconfigure.reconfiguration import Emitter, Outcome, Reconfiguration, State
 from hwd.reconfigure.remarks import gone_remarks, lasting_remarks, overrun_report, unknown_overrun
 from hwd.reconfigure.switches import Switches
@@ -209,7 +208,7 @@ class Completion:
             reconfiguration.state = State.ENDED
             self._under_way.pop(reconfiguration.id, None)
             if stays_open:
-                self._recovery.claim(reconfiguration.id, touched_ports(reconfiguration.plan))
+                self._recovery.claim(reconfiguration.id, reconfiguration.plan.touches)
             self._ledger.release(Reason.RECONFIGURATION, reconfiguration.id)
             if outcome is not Outcome.CONFIRMED:
                 level = logging.WARNING if outcome is Outcome.FAILED else logging.INFO

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hwd.fabric.composite import Compiled, CompositeSwitch, ConflictError, Standing
+from hwd.fabric.composite import Compiled, CompositeSwitch, Standing
+from hwd.fabric.conflict import ConflictError
 from hwd.fabric.state import State
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.plan import CompositeMoves

@@ -7,6 +7,7 @@ import asyncio
 import logging
 from dataclasses import dataclass
 
+from hwd.model.answers import LeftOpen
 from hwd.model.documents.daemon import (
     DaemonRecovered,
     JournalGivenUp,
@@ -24,7 +25,6 @@ from hwd.reconfigure.reconfiguration import Outcome
 from hwd.reconfigure.remarks import gone_remarks, lasting_remarks, overrun_report
 from hwd.reconfigure.switches import Switches
 from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.documents import Json
 from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import FailedError, LinkError, RefusedError
 from hwd_drivers.core.reason import reason_of
@@ -38,34 +38,6 @@ GIVEN_UP = "given-up"
 """The outcome in the journal of a reconfiguration that an operator gave up."""
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOpen:
-    """A reconfiguration that a crash or a failure cut off, and that is not undone yet.
-
-    `why`: the obstacle; `tried_wall_ns`: the end of the last try, None before the first. `ports` are held until it is
-    closed. `is_held`: a damaged journal does not tell whether it had ended, and an operator has to decide.
-    """
-
-    reconfiguration: str
-    run: str | None
-    what: str
-    why: str
-    tried_wall_ns: int | None
-    ports: frozenset[str]
-    is_held: bool
-
-    def to_data(self) -> dict[str, Json]:
-        return {
-            "reconfiguration": self.reconfiguration,
-            "run": self.run,
-            "what": self.what,
-            "why": self.why,
-            "tried_wall_ns": self.tried_wall_ns,
-            "goes": "nowhere" if self.is_held else "back",
-            "ports": list[Json](sorted(self.ports)),
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +65,8 @@ class CrashRecovery:
         self._last_why: dict[str, str] = {}
         self._trying = asyncio.Lock()
         self._tries: str | None = None
+        for reason in (Reason.CUT_OFF, Reason.IN_DOUBT):
+            ledger.report_why(reason, self._why_held)
         self._from_before_start = {entry.reconfiguration for entry in journal.open}
         for entry in journal.open:
             self.claim(entry.reconfiguration, moved_ports(entry.moves))
@@ -112,14 +86,8 @@ class CrashRecovery:
                         switches=frozenset(name for name in switches if entry.concerns(name)),
                         whole=True,
                         what=entry.what,
-                        why=self._why(entry),
                     )
                 )
-
-    def look_again(self) -> None:
-        """Update why they are not undone yet: a switch was lost, or is back."""
-        for claim in self._claims:
-            self.claim(claim.id, claim.ports)
 
     async def recover(self) -> None:
         """Try each one once; what fails stays open. Bugs are raised at the end, so that none blocks the others."""
@@ -146,14 +114,18 @@ class CrashRecovery:
                 reconfiguration=entry.reconfiguration,
                 run=entry.run,
                 what=entry.what,
-                why=self._why(entry),
+                why=claim.why,
                 tried_wall_ns=tried.wall_ns if (tried := self._tried.get(entry.reconfiguration)) else None,
-                ports=claim.ports,
-                is_held=bool(entry.doubt),
+                goes="nowhere" if entry.doubt else "back",
+                ports=sorted(claim.ports),
             )
             for entry in self._journal.open
             if (claim := self._claim_of(entry)) is not None
         )
+
+    def has(self, id: str) -> bool:
+        """Whether a reconfiguration is left open."""
+        return any(self._ledger.get(reason, id) is not None for reason in (Reason.CUT_OFF, Reason.IN_DOUBT))
 
     def texts(self) -> dict[str, str]:
         """For each one, a sentence with the obstacle and the remedy."""
@@ -214,8 +186,7 @@ class CrashRecovery:
         for id, outcome in list(self._unwritten.items()):
             if why := self.write_end(id, outcome):
                 return why
-        self._journal.write_again()
-        return self._journal.trouble
+        return self._journal.write_again()
 
     def _give_up(self, id: str, by: str) -> JournalGivenUp:
         left = [entry for entry in self._journal.open if self._is_left_open(entry)]
@@ -276,6 +247,10 @@ class CrashRecovery:
             texts.append(f"{move.switch}: {', '.join(there) or 'nothing'}")
         return texts
 
+    def _why_held(self, claim: Claim) -> str:
+        entry = next((entry for entry in self._journal.open if entry.reconfiguration == claim.id), None)
+        return claim.why if entry is None else self._why(entry)
+
     def _why(self, entry: OpenEntry) -> str:
         """The obstacle: as the last try found it, or which switches are unreachable now."""
         if entry.doubt:
@@ -303,7 +278,6 @@ class CrashRecovery:
             self._tried[entry.reconfiguration] = _Tried(
                 why=why, switches=tuple(brought), waits=waits, wall_ns=self._clock.wall_ns()
             )
-            self.look_again()
             return
         last = self._tried.pop(entry.reconfiguration, None)
         self._last_why.pop(entry.reconfiguration, None)

@@ -19,12 +19,17 @@ from hwd.model.stage import StageName
 from hwd.model.testbed import Setting, Testbed
 from hwd.model.timeline import Timeline
 from hwd.reconfigure.reconfiguration import Outcome
+from hwd.records.records import Records
 from hwd.timeline.host_action import HostAction
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Json
 
 TURNAROUNDS_REMEMBERED = 200
 """Turnarounds; older ones say little about today's rack."""
+READ_AT_ONCE = 16
+"""Timelines that one query reads: those of a large rack are megabytes."""
+READ_MOST = 256
+"""The most timelines that are read at a start: without agents they hold no turnaround, and there may be many."""
 
 
 class History:
@@ -40,6 +45,19 @@ class History:
     def full(self) -> bool:
         """Whether it is full: an older turnaround would be dropped at once."""
         return len(self._seconds) == TURNAROUNDS_REMEMBERED
+
+    async def load(self, records: Records) -> None:
+        """Take the newest turnarounds that earlier processes of the daemon recorded."""
+        before: int | None = None
+        for _ in range(READ_MOST // READ_AT_ONCE):
+            if self.full:
+                return
+            older = await records.newest([Timeline.KIND], limit=READ_AT_ONCE, before=before)
+            if not older:
+                return
+            for stored in older:
+                self.recall(stored.document)
+            before = older[-1].id
 
     def recall(self, document: Document) -> None:
         """Take a timeline from the records that is older than all so far."""
@@ -97,6 +115,12 @@ class Outcomes:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._ends: dict[str, _End] = {}
+
+    async def load(self, records: Records) -> None:
+        """Take the newest outcomes that earlier processes of the daemon recorded."""
+        kinds = [fact.KIND for fact in self.TAKES]
+        for stored in reversed(await records.newest(kinds, limit=OUTCOMES_REMEMBERED)):
+            self(stored.document)
 
     def __call__(self, document: Document) -> None:
         what: str | UnsetType = UNSET

@@ -78,12 +78,12 @@ class Journal:
         self._id = known or contents.id or fresh
         self._next = contents.next
         for one in contents.open:
-            self._put(one)
+            self._put_read(one)
         self._damage = contents.damage
         self._is_to_keep = bool(contents.damage) and any(data)
         self._is_stale = bool(contents.damage) or contents.id is None or contents.version != journal_file.VERSION
         if contents.is_lossy:
-            self._put(self._lost())
+            self._put_read(self._lost())
         try:
             if self._sync:
                 self._sync_read()
@@ -139,7 +139,7 @@ class Journal:
         frame = journal_file.begin(one)
         self._hold_room(len(frame) + journal_file.end_bytes(one))
         self._append(frame)
-        self._put(one)
+        self._put(one, frame)
 
     def end(self, reconfiguration: str, *, outcome: str) -> None:
         """Write an end; durable when it returns. On OSError it stays open."""
@@ -156,16 +156,16 @@ class Journal:
             except OSError as error:
                 log.warning("journal: cannot begin anew, it goes on growing: %s", reason_of(error))
 
-    def write_again(self) -> None:
-        """Try a failed rewrite again; see `trouble`."""
-        if not self.trouble:
-            return
-        try:
-            self._write_anew()
-        except OSError as error:
-            self._refused = reason_of(error)
-        else:
-            log.info("journal: is written now")
+    def write_again(self) -> str:
+        """Try a failed rewrite again; returns `trouble` as it is then."""
+        if self._is_loaded and self._is_stale:
+            try:
+                self._write_anew()
+            except OSError as error:
+                self._refused = reason_of(error)
+            else:
+                log.info("journal: is written now")
+        return self.trouble
 
     def _read(self) -> bytes:
         try:
@@ -196,12 +196,15 @@ class Journal:
         if self._is_stale:
             self._write_anew()
 
-    def _put(self, one: Numbered) -> None:
+    def _put_read(self, one: Numbered) -> None:
         if not one.number:  # of version 1
             one = replace(one, number=self._next)
-        self._open[one.entry.reconfiguration] = one
-        self._frames[one.entry.reconfiguration] = journal_file.begin(one)
+        self._put(one, journal_file.begin(one))
         self._next = max(self._next, one.number + 1)
+
+    def _put(self, one: Numbered, frame: bytes) -> None:
+        self._open[one.entry.reconfiguration] = one
+        self._frames[one.entry.reconfiguration] = frame
 
     def _lost(self) -> Numbered:
         """An open entry for what cannot be read any more."""

@@ -18,8 +18,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from hwd.model.plan import Plan
-from hwd_drivers.core.disk import FRAME_LIMIT_BYTES, SECTOR_BYTES, decode_frames, encode_frame
+from hwd_drivers.core.disk import SECTOR_BYTES
 from hwd_drivers.core.errors import ConfigError, HwdError
+from hwd_drivers.core.frames import FRAME_LIMIT_BYTES, decode_frames, encode_frame
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.switching.moves import SwitchMoves
 
@@ -144,12 +145,12 @@ def begin(one: Numbered) -> bytes:
             "moves": [
                 {
                     "switch": move.switch,
-                    "remove": [str(crossconnect) for crossconnect in move.remove],
-                    "add": [str(crossconnect) for crossconnect in move.add],
-                    "keep": [str(crossconnect) for crossconnect in move.keep],
-                    "before": [str(crossconnect) for crossconnect in move.before],
-                    "failed": [str(crossconnect) for crossconnect in move.failed],
-                    "lasting": [str(crossconnect) for crossconnect in move.lasting],
+                    "remove": [*map(str, move.remove)],
+                    "add": [*map(str, move.add)],
+                    "keep": [*map(str, move.keep)],
+                    "before": [*map(str, move.before)],
+                    "failed": [*map(str, move.failed)],
+                    "lasting": [*map(str, move.lasting)],
                 }
                 for move in entry.moves
             ],

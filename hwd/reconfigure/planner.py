@@ -7,10 +7,11 @@ from hwd.fabric.fabric import Fabric
 from hwd.fabric.state import State, crossconnect_ports
 from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.plan import Plan, PlannedLink
+from hwd.model.request import Request
 from hwd.model.state import Observed
 from hwd.model.testbed import Testbed
 from hwd.reconfigure.composites import CompositeDemand, CompositeWay, lead, settle
-from hwd.reconfigure.route import HostReadings, Request, Routed, Router, host_crossconnects
+from hwd.reconfigure.route import HostReadings, Routed, Router, host_crossconnects
 from hwd_drivers.core.errors import LinkError
 from hwd_drivers.core.offload import Offload
 from hwd_drivers.core.values import Crossconnect, CrossconnectState, PortSide, natural_key
@@ -32,6 +33,15 @@ class Planned:
     observed: Observed
     blocked: Mapping[str, frozenset[PortSide]]
     plan: Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Inside:
+    """What all composites together need of their elements, by switch: see `CompositeWay`."""
+
+    wanted: dict[str, set[Crossconnect]]
+    staying: dict[str, set[Crossconnect]]
+    gone: dict[str, set[Crossconnect]]
 
 
 class Planner:
@@ -71,17 +81,19 @@ class Planner:
         demands = self._demands(wanted, observed)
         led = {name: lead(self._fabric.composites[name], one, observed) for name, one in demands.items()}
         links = self._fabric.routed(wanted.links, {name: one.compiled for name, one in led.items()})
+        inside = _inside(led.values())
         asked = {
-            name: wanted.crossconnects.get(name, frozenset()) | _of(name, (one.wanted for one in led.values()))
+            name: wanted.crossconnects.get(name, frozenset()).union(inside.wanted.get(name, ()))
             for name in wanted.switches
         }
-        moves = tuple(self._moves(name, asked[name], wanted, led.values(), observed) for name in wanted.switches)
+        moves = tuple(self._moves(name, asked[name], wanted, inside, observed) for name in wanted.switches)
         kept = frozenset(
             SwitchCrossconnect(switch=move.switch, crossconnect=crossconnect)
             for move in moves
             for crossconnect in move.keep
         ) | host_crossconnects(wanted.host_readings)
-        now, then = self._state(moves, observed, after=False), self._state(moves, observed, after=True)
+        now = {name: frozenset(reading.crossconnect for reading in readings) for name, readings in observed.items()}
+        then = now | {move.switch: move.after for move in moves}
         led = {
             name: settle(self._fabric.composites[name], one, observed, then, demands[name]) for name, one in led.items()
         }
@@ -89,18 +101,18 @@ class Planner:
         if links:
             after = frozenset(self._fabric.links_of(then))
         else:
-            made, touched = self._fabric.routed_of(then), frozenset(request.crossconnects)
+            made, touched = self._fabric.routed_of(then), frozenset(request.wanted.crossconnects)
             after = frozenset(one.link for one in made)
             links = tuple(sorted((one for one in made if one.crossconnects & touched), key=str))
         dark = tuple(sorted(before - after, key=str))
         planned = tuple(PlannedLink(routed=link, kept=link.crossconnects <= kept) for link in links)
         moving = [move.switch for move in moves if not move.is_empty]
-        waits = request.ready_within_s is not None  # for kept links too
+        waits = request.body.ready_within_s is not None  # for kept links too
         links_come = any(waits or not one.kept for one in planned)
         expected_s, expected_from = self._expect(moving, links_come) if moving else (0.0, "nothing moves")
         return Plan(
-            what=request.what,
-            mode=request.mode,
+            what=request.wanted.name,
+            mode=request.body.mode,
             moves=moves,
             links=planned,
             dark=dark,
@@ -113,9 +125,9 @@ class Planner:
                 *(text for one in led.values() for text in one.warnings),
                 *self._side_effects(moves, asked, then),
             ),
-            lease=request.lease,
-            ready_within_s=request.ready_within_s,
-            confirm_within_s=request.confirm_within_s,
+            lease=request.body.lease,
+            ready_within_s=request.body.ready_within_s,
+            confirm_within_s=request.body.confirm_within_s,
             composites=tuple(one.moves for one in led.values()),
         )
 
@@ -130,6 +142,8 @@ class Planner:
 
     def _demands(self, wanted: Routed, observed: Observed) -> dict[str, CompositeDemand]:
         """What the request asks of composites."""
+        if not wanted.composites:
+            return {}
         request = wanted.request
         needed = tuple(
             SwitchCrossconnect(switch=name, crossconnect=one)
@@ -139,32 +153,32 @@ class Planner:
         return {
             name: CompositeDemand(
                 demands=demands,
-                mode=request.mode,
+                mode=request.body.mode,
                 used=lambda one: self._fabric.carries(one, observed),
-                emptied=name in request.emptied,
-                freed=frozenset(one.end for one in request.freed if one.switch == name),
+                emptied=name in request.wanted.emptied,
+                freed=frozenset(one.end for one in request.wanted.freed if one.switch == name),
                 needed=needed,
             )
             for name, demands in wanted.composites.items()
         }
 
     def _moves(
-        self, name: str, asked: frozenset[Crossconnect], wanted: Routed, led: Iterable[CompositeWay], observed: Observed
+        self, name: str, asked: frozenset[Crossconnect], wanted: Routed, inside: _Inside, observed: Observed
     ) -> SwitchMoves:
-        request, composites = wanted.request, list(led)
+        request = wanted.request
         by_name = wanted.crossconnects.get(name)
         return moves_of(
             SwitchDemand(
                 switch=name,
                 wanted=asked,
                 by_name=by_name or frozenset(),
-                mode=request.mode,
+                mode=request.body.mode,
                 carries=lambda one: self._fabric.carries(SwitchCrossconnect(switch=name, crossconnect=one), observed),
-                emptied=name in request.emptied,
-                whole=by_name is not None and request.mode is ApplyMode.OVERWRITE,
-                freed=frozenset(one.end for one in request.freed if one.switch == name),
-                gone=_of(name, (one.gone for one in composites)),
-                staying=_of(name, (one.staying for one in composites)),
+                emptied=name in request.wanted.emptied,
+                whole=by_name is not None and request.body.mode is ApplyMode.OVERWRITE,
+                freed=frozenset(one.end for one in request.wanted.freed if one.switch == name),
+                gone=frozenset(inside.gone.get(name, ())),
+                staying=frozenset(inside.staying.get(name, ())),
                 or_else="hold an end dark with `hwd block` where the switch can",
             ),
             self._testbed.switches[name].capabilities,
@@ -184,8 +198,9 @@ class Planner:
         The last do not follow from the links: one-way light makes no link, nor does light through a switch without a
         reading.
         """
-        removed = [*_moved(moves, lambda move: move.remove), *self._maybe_removed(moves)]
-        added = _moved(moves, lambda move: move.add)
+        removed = [SwitchCrossconnect(switch=move.switch, crossconnect=one) for move in moves for one in move.remove]
+        removed += self._maybe_removed(moves)
+        added = [SwitchCrossconnect(switch=move.switch, crossconnect=one) for move in moves for one in move.add]
         links = [*(one.routed.link for one in planned if not one.kept), *dark]
         ports = {end for link in links for end in link.ends}
         ports |= self._fabric.ports_reached(removed, now) | self._fabric.ports_reached(added, then)
@@ -219,21 +234,11 @@ class Planner:
                     "the switch does not say where its element is. It is not brought back where this is rolled back"
                 )
 
-    def _state(
-        self, moves: tuple[SwitchMoves, ...], observed: Observed, *, after: bool
-    ) -> dict[str, frozenset[Crossconnect]]:
-        state = {name: frozenset(reading.crossconnect for reading in readings) for name, readings in observed.items()}
-        if after:
-            state |= {move.switch: move.after for move in moves}
-        return state
-
-    def _warnings(self, observed: Observed, wanted: Mapping[str, frozenset[Crossconnect]]) -> tuple[str, ...]:
-        return tuple(
-            f"{name}:{reading.crossconnect} is reported as failed; it will be made anew"
-            for name in sorted(wanted)
-            for reading in observed[name]
-            if reading.state is CrossconnectState.FAILED and reading.crossconnect in wanted[name]
-        )
+    def _warnings(self, observed: Observed, wanted: Mapping[str, frozenset[Crossconnect]]) -> Iterable[str]:
+        for name in sorted(wanted):
+            for reading in observed[name]:
+                if reading.state is CrossconnectState.FAILED and reading.crossconnect in wanted[name]:
+                    yield f"{name}:{reading.crossconnect} is reported as failed; it will be made anew"
 
 
 def _held_dark(
@@ -242,7 +247,7 @@ def _held_dark(
     blocked: Mapping[str, frozenset[PortSide]],
 ) -> Iterable[str]:
     """Warnings about wanted ends that an override holds dark: a crossconnect there is read back as dark, and fails."""
-    for move in sorted(moves, key=lambda one: one.switch):
+    for move in moves:
         name = move.switch
         for one in sorted(wanted[name], key=Crossconnect.sort_key):
             comes_to = "an apply makes it, fails and goes back" if one in move.add else "it stays so"
@@ -268,19 +273,14 @@ def relied_ports(plan: Plan) -> frozenset[str]:
     )
 
 
-def touched_ports(plan: Plan) -> frozenset[str]:
-    """Ports that must not be leased to others."""
-    return plan.touches
-
-
-def _moved(
-    moves: Iterable[SwitchMoves], which: Callable[[SwitchMoves], Iterable[Crossconnect]]
-) -> list[SwitchCrossconnect]:
-    return [SwitchCrossconnect(switch=move.switch, crossconnect=one) for move in moves for one in which(move)]
-
-
-def _of(switch: str, found: Iterable[Iterable[SwitchCrossconnect]]) -> frozenset[Crossconnect]:
-    return frozenset(one.crossconnect for some in found for one in some if one.switch == switch)
+def _inside(ways: Iterable[CompositeWay]) -> _Inside:
+    inside = _Inside(wanted={}, staying={}, gone={})
+    for way in ways:
+        parts = (inside.wanted, way.wanted), (inside.staying, way.staying), (inside.gone, way.gone)
+        for found, crossconnects in parts:
+            for one in crossconnects:
+                found.setdefault(one.switch, set()).add(one.crossconnect)
+    return inside
 
 
 class BackgroundPlanner:

@@ -14,7 +14,7 @@ from hwd.model.state import Observed
 from hwd.reconfigure.agent_watch import AgentWatch
 from hwd.reconfigure.reconfiguration import Outcome, Reconfiguration
 from hwd.reconfigure.switches import Switches
-from hwd_agents.wire import CarrierData, LightData
+from hwd_agents.wire.events import CarrierData, LightData
 from hwd_drivers.core.errors import NotReadyError, NotRolledBackError
 from hwd_drivers.core.values import CrossconnectState
 from hwd_drivers.switching.moves import SwitchMoves

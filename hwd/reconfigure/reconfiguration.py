@@ -13,11 +13,12 @@ from hwd.model.documents.reconfigurations import (
     StartedMove,
 )
 from hwd.model.link import Link
+from hwd.model.nic_port import NicPortId
 from hwd.model.plan import Plan
-from hwd.model.testbed import NicPortId
 from hwd.model.timeline import Timeline
 from hwd.timeline.clock_step import ClockStep
-from hwd_agents.wire import CarrierData, InterfaceData, RdmaData, ReadyData
+from hwd_agents.wire import Observation, Peer
+from hwd_agents.wire.events import CarrierData, InterfaceData, RdmaData, ReadyData
 from hwd_drivers.core import emitter
 from hwd_drivers.core.documents import Json
 
@@ -101,7 +102,7 @@ class Absences:
 
 @dataclass(slots=True, kw_only=True)
 class Reconfiguration:
-    """The `Reconfigurer` owns it; everybody else only reads it."""
+    """The `Reconfigurer` owns it; everybody else only reads it. What follows from its plan is computed once."""
 
     id: str
     plan: Plan
@@ -121,11 +122,11 @@ class Reconfiguration:
     journaled: bool = False
     commanded: list[ReconfigurationCommanded] = field(default_factory=list)
     events: list[HostEvent] = field(default_factory=list)
-    sampled: dict[str, Mapping[str, Json]] = field(default_factory=dict)
+    sampled: dict[str, Mapping[str, Observation]] = field(default_factory=dict)
     """How the agents sampled, by NIC port."""
     clock_steps: list[tuple[str, ClockStep]] = field(default_factory=list)
     """Steps of the clocks of its hosts while it was under way."""
-    watched_by: dict[str, tuple[str | None, list[Json]]] = field(default_factory=dict)
+    watched_by: dict[str, tuple[str | None, list[Peer]]] = field(default_factory=dict)
     """By host: the boot of the agent that watches, and the peers that it probes."""
     observed_late: set[str] = field(default_factory=set)
     """Hosts whose agents did not watch from start to end."""
@@ -150,33 +151,21 @@ class Reconfiguration:
     """Set when an agent connects or its clock is aligned."""
     confirm_by_s: float | None = None
     """`loop.time()` at which it is rolled back without a confirm."""
+    links: tuple[Link, ...] = field(init=False)
+    ends: frozenset[NicPortId] = field(init=False)
+    hosts: tuple[str, ...] = field(init=False)
+    switches: frozenset[str] = field(init=False)
+    started: ReconfigurationStarted = field(init=False)
+    """What its first document says."""
     _ready: set[NicPortId] = field(default_factory=set)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    @property
-    def links(self) -> tuple[Link, ...]:
-        return tuple(planned.routed.link for planned in self.plan.links)
-
-    @property
-    def ends(self) -> frozenset[NicPortId]:
-        return frozenset(end for link in self.links for end in link.ends)
-
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        return tuple(sorted({end.host for end in self.ends}))
-
-    @property
-    def switches(self) -> frozenset[str]:
-        return frozenset(move.switch for move in self.plan.moves)
-
-    @property
-    def not_ready(self) -> tuple[Link, ...]:
-        return tuple(link for link in self.links if not self._ready.issuperset(link.ends))
-
-    @property
-    def started(self) -> ReconfigurationStarted:
-        """What its first document says."""
-        return ReconfigurationStarted(
+    def __post_init__(self) -> None:
+        self.links = tuple(planned.routed.link for planned in self.plan.links)
+        self.ends = frozenset(end for link in self.links for end in link.ends)
+        self.hosts = tuple(sorted({end.host for end in self.ends}))
+        self.switches = frozenset(move.switch for move in self.plan.moves)
+        self.started = ReconfigurationStarted(
             reconfiguration=self.id,
             run=self.run,
             hash=self.plan.hash,
@@ -189,6 +178,10 @@ class Reconfiguration:
                 for move in self.plan.moves
             ],
         )
+
+    @property
+    def not_ready(self) -> tuple[Link, ...]:
+        return tuple(link for link in self.links if not self._ready.issuperset(link.ends))
 
     def see(self, event: HostEvent) -> None:
         """Take one event at an end of its links."""

@@ -11,24 +11,26 @@ import asyncio
 from collections.abc import Mapping
 from typing import ClassVar
 
+from hwd.model.answers import LeftOpen
 from hwd.model.documents.daemon import JournalGivenUp
 from hwd.model.documents.hosts import ClockAligned, ClockStepped, HostBirth, HostEvent, HostUp
-from hwd.model.documents.reconfigurations import PlanMade
+from hwd.model.documents.plans import PlanMade
 from hwd.model.documents.runs import RunHost
+from hwd.model.request import Request
 from hwd.model.state import Observed
 from hwd.ports.claim import Claim, holder_of
 from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction, Reason
 from hwd.reconfigure.agent_watch import Agents, AgentWatch
 from hwd.reconfigure.completion import Completion
-from hwd.reconfigure.crash_recovery import CrashRecovery, LeftOpen
+from hwd.reconfigure.crash_recovery import CrashRecovery
 from hwd.reconfigure.drive import Drive, Overrides
 from hwd.reconfigure.history import HostSettings, Outcomes
 from hwd.reconfigure.journal import Journal
-from hwd.reconfigure.planner import BackgroundPlanner, Planned, relied_ports, touched_ports
+from hwd.reconfigure.planner import BackgroundPlanner, Planned, relied_ports
 from hwd.reconfigure.readiness import Readiness, not_ready_error
 from hwd.reconfigure.reconfiguration import Emitter, Outcome, Reconfiguration, State
-from hwd.reconfigure.route import Request, Routed
+from hwd.reconfigure.route import Routed
 from hwd.reconfigure.switches import Look, Switches, same_fault
 from hwd.timeline.clock_step import ClockStep
 from hwd_drivers.core.clock import Clock
@@ -168,7 +170,7 @@ class Reconfigurer:
 
     def is_known(self, id: str) -> bool:
         """Whether a reconfiguration of this id is in progress, left open, or ended lately."""
-        return id in self._under_way or id in self._recovery.texts() or self.became(id) is not None
+        return id in self._under_way or self._recovery.has(id) or self.became(id) is not None
 
     async def plan(self, request: Request) -> Planned:
         """Read the switches and plan; emits `plan.made`."""
@@ -176,16 +178,17 @@ class Reconfigurer:
         planned = await self._planned(routed, await self._switches.read_unmoved(routed.switches))
         plan = planned.plan
         asker, now = Asker(lease=plan.lease), self._clock.wall_ns()
-        self._ledger.check(asker, touched_ports(plan), PortAction.CHANGE, now_wall_ns=now)
-        self._emitter(PlanMade(plan=plan.to_data(), what=plan.what, hash=plan.hash))
+        self._ledger.check(asker, plan.touches, PortAction.CHANGE, now_wall_ns=now)
+        self._emitter(PlanMade(plan=plan.summary, what=plan.what, hash=plan.hash))
         return planned
 
     # --- the way
 
     async def begin(
         self,
-        wanted: Request | Planned,
+        request: Request,
         *,
+        planned: Planned | None = None,
         run: str | None = None,
         branch: str = "",
         sweep: Mapping[str, Json] | None = None,
@@ -193,17 +196,17 @@ class Reconfigurer:
     ) -> Reconfiguration:
         """Drive the switches to what is wanted and read them back.
 
-        `id`: by default a new one. `sweep`: the parameter values of the sweep of `run`.
+        `planned`: what `plan` made of the request; nothing else is applied. `id`: by default a new one. `sweep`: the
+        parameter values of the sweep of `run`.
         Before any switch moves it raises RefusedError (lease, port in use by another one, or the switches differ from
-        what `wanted` was planned for), LinkError and ConfigError; after the switches were rolled back FailedError and
+        what `planned` was made for), LinkError and ConfigError; after the switches were rolled back FailedError and
         LinkError.
         """
         self.write_ends()
-        planned = wanted if isinstance(wanted, Planned) else None
-        if isinstance(wanted, Planned) and self._planner.is_current(wanted.routed):
-            routed = wanted.routed
+        if planned is not None and self._planner.is_current(planned.routed):
+            routed = planned.routed
         else:
-            routed = await self._planner.route(wanted.routed.request if isinstance(wanted, Planned) else wanted)
+            routed = await self._planner.route(request)
         id = id or self._ids.token(length=8)
         self._claim(id, routed, run=run, relies_on=routed.ports)
         reconfiguration: Reconfiguration | None = None
@@ -294,12 +297,10 @@ class Reconfigurer:
                     if host in reconfiguration.hosts and stepped.latest_ns >= reconfiguration.started_ns:
                         reconfiguration.clock_steps.append((host, ClockStep.of(stepped)))
             case SwitchDown(switch=switch, cause=cause):
-                self._recovery.look_again()
                 for reconfiguration in self._under_way.values():
                     if switch in reconfiguration.switches:
                         reconfiguration.absences.down(switch, cause, at_ns=document.at_ns)
             case SwitchUp(switch=switch):
-                self._recovery.look_again()
                 for reconfiguration in self._under_way.values():
                     reconfiguration.absences.up(switch, at_ns=document.at_ns)
             case HostUp() | HostBirth() | ClockAligned():
@@ -327,8 +328,7 @@ class Reconfigurer:
                 f"plan {planned.plan.hash}: the switches differ from what it was made for; "
                 f"the plan now is {plan.hash}. Look at it and apply that"
             )
-        touched = touched_ports(plan)
-        self._claim(id, routed, run=run, relies_on=routed.ports | relied_ports(plan), changes=touched)
+        self._claim(id, routed, run=run, relies_on=routed.ports | relied_ports(plan), changes=plan.touches)
         reconfiguration = Reconfiguration(
             id=id,
             plan=plan,
@@ -337,8 +337,8 @@ class Reconfigurer:
             read_ns=dict(look.ended_ns),
             ports_of_others=theirs,
             sweep=dict(sweep),
+            settings=self._host_settings.in_force({str(end) for link in plan.links for end in link.routed.link.ends}),
         )
-        reconfiguration.settings = self._host_settings.in_force(map(str, reconfiguration.ends))
         self._under_way[id] = reconfiguration
         if run is not None:
             self._last_of_run.setdefault(run, {})[branch] = reconfiguration
@@ -363,10 +363,12 @@ class Reconfigurer:
     ) -> None:
         """Claim ports for a reconfiguration, or widen its claim; raises RefusedError, and the old claim then stays."""
         request, now = routed.request, self._clock.wall_ns()
-        switches, whole = frozenset(routed.switches), request.mode is ApplyMode.OVERWRITE or bool(request.emptied)
-        asker = Asker(lease=request.lease, run=run, reconfiguration=id, switches=switches, whole=whole)
+        switches = frozenset(routed.switches)
+        whole = request.body.mode is ApplyMode.OVERWRITE or bool(request.wanted.emptied)
+        asker = Asker(lease=request.body.lease, run=run, reconfiguration=id, switches=switches, whole=whole)
         self._ledger.check(asker, relies_on | changes, PortAction.RELY, now_wall_ns=now)
-        self._ledger.check(asker, changes, PortAction.CHANGE, now_wall_ns=now)
+        if changes:
+            self._ledger.check(asker, changes, PortAction.CHANGE, now_wall_ns=now)
         self._ledger.claim(
             Claim(
                 id=id,
@@ -377,7 +379,7 @@ class Reconfigurer:
                 relies_on=relies_on,
                 switches=switches,
                 whole=whole,
-                what=request.what,
+                what=request.wanted.name,
             )
         )
 

@@ -5,11 +5,11 @@ to change.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from hwd.fabric.fabric import Fabric, LinkWays
-from hwd.fabric.state import crossconnect_ports
-from hwd.model.link import Link, SwitchCrossconnect, SwitchEnd
+from hwd.model.link import SwitchCrossconnect
+from hwd.model.request import Request
 from hwd.model.testbed import Switch, Testbed
 from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, FibreEnd, PortSide, natural_key
@@ -23,60 +23,22 @@ A switch whose state is unknown is absent.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What someone wants: links, or crossconnects by name, and the rules to apply it by.
-
-    `what` is the text of the request.
-
-    On switches in `emptied` and at ends in `freed` no crossconnect stays unless the request names it.
-    """
-
-    what: str
-    links: tuple[Link, ...] = ()
-    crossconnects: tuple[SwitchCrossconnect, ...] = ()
-    emptied: tuple[str, ...] = ()
-    freed: tuple[SwitchEnd, ...] = ()
-    mode: ApplyMode = ApplyMode.UPDATE
-    lease: str | None = None
-    ready_within_s: float | None = None
-    confirm_within_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Routed:
     """A request with the ways of its links: what each switch must carry.
 
     `composites`: what each composite must carry; how its elements make that is for the planner.
-    `inner`: switches of elements that may have to move for it. `composite_ports`: the elements' ports at its ends.
+    `switches`: the names of those that must be read before planning, sorted; with them those of elements that may have
+    to move. `ports`: switch ports and NIC ports that it needs, `ocs1.3`, `h0.eth0`.
     """
 
     request: Request
     links: tuple[LinkWays, ...]
     crossconnects: Mapping[str, frozenset[Crossconnect]]
-    composites: Mapping[str, frozenset[Crossconnect]] = field(default_factory=dict)
-    inner: frozenset[str] = frozenset()
-    composite_ports: frozenset[str] = frozenset()
-    host_readings: HostReadings = field(default_factory=dict)
+    composites: Mapping[str, frozenset[Crossconnect]]
+    switches: tuple[str, ...]
+    ports: frozenset[str]
+    host_readings: HostReadings
     """The present crossconnects of the switches of hosts; the links need no others of these switches."""
-
-    @property
-    def switches(self) -> tuple[str, ...]:
-        """Names of the switches that must be read before planning."""
-        return tuple(sorted(self.inner.union(self.crossconnects)))
-
-    @property
-    def ports(self) -> frozenset[str]:
-        """Switch ports and NIC ports that it needs: `ocs1.3`, `h0.eth0`."""
-        pairs = (
-            SwitchCrossconnect(switch=name, crossconnect=one)
-            for name, found in self.crossconnects.items()
-            for one in found
-        )
-        ends = {str(end) for link in self.links for end in link.link.ends}
-        freed = (one for one in self.request.freed if one.switch in self.crossconnects)
-        return (
-            crossconnect_ports(pairs) | self.composite_ports | ends | {f"{one.switch}.{one.end.port}" for one in freed}
-        )
 
 
 class Router:
@@ -86,7 +48,6 @@ class Router:
         self._testbed = testbed
         self._fabric = fabric
         self._host_readings = host_readings
-        self._ends = {name: frozenset(testbed.ends_of(name)) for name in testbed.askable}
 
     def route(self, request: Request) -> Routed:
         """Find the ways of the links that are asked for.
@@ -94,76 +55,88 @@ class Router:
         Raises ConfigError (no path, no such switch or port, an empty request) and RefusedError (a host's own switch
         would have to move, or demands conflict).
         """
-        asked: dict[str, set[Crossconnect]] = {
-            name: set() for name in [*request.emptied, *(one.switch for one in request.freed)]
-        }
-        for crossconnect in request.crossconnects:
+        wanted = request.wanted
+        emptied = [*wanted.emptied, *(one.switch for one in wanted.freed)]
+        asked: dict[str, set[Crossconnect]] = {name: set() for name in emptied}
+        for crossconnect in wanted.crossconnects:
             asked.setdefault(crossconnect.switch, set()).add(crossconnect.crossconnect)
         beside = {name: found for name, found in asked.items() if name in self._fabric.composites}
         for name, found in beside.items():
             self._fabric.composites[name].check(sorted(found, key=Crossconnect.sort_key))
-        host_readings, switches = self._host_readings(), self._testbed.switches
+        host_readings = self._host_readings()
         ways = self._ways(request, beside, host_readings)
-        for one in (one for link in ways for one in link.crossconnects):
-            asked.setdefault(one.switch, set()).add(one.crossconnect)
-        for name, crossconnects in asked.items():
-            if name not in self._ends:
+        for link in ways:
+            for one in link.crossconnects:
+                asked.setdefault(one.switch, set()).add(one.crossconnect)
+        for name, found in asked.items():
+            if (ends := self._testbed.ends.get(name)) is None:
                 raise ConfigError(
                     f"{name}: no such switch in testbed {self._testbed.name}; it has {', '.join(self._testbed.askable)}"
                 )
-            _check_ends(name, crossconnects, self._ends[name])
+            _check_ends(name, found, ends)
         if not asked:
-            raise ConfigError(f"{request.what}: asks for no crossconnect")
-        wanted = {name: frozenset(found) for name, found in asked.items()}
-        of_hosts = {name for name in wanted if (switch := switches.get(name)) is not None and switch.owner is not None}
-        emptied = of_hosts.intersection([*request.emptied, *(one.switch for one in request.freed)])
-        _check_host_switches(
-            self._testbed, {name: wanted.pop(name) for name in of_hosts}, host_readings, emptied=emptied
-        )
-        routed = Routed(
-            request=request,
-            links=ways,
-            crossconnects={name: found for name, found in wanted.items() if name not in self._fabric.composites},
-            composites={name: found for name, found in wanted.items() if name in self._fabric.composites},
-            inner=frozenset(
-                name for composite in wanted for name in self._inner(composite, wanted[composite], request)
-            ),
-            composite_ports=frozenset(
-                self._testbed.port_of(name, end)
-                for name, end in (
-                    *((name, end) for name, found in wanted.items() for one in found for end in one.ends),
-                    *((one.switch, one.end) for one in request.freed),
-                )
-                if name in self._fabric.composites
-            ),
-            host_readings=host_readings,
-        )
-        for name in routed.switches:  # elements of composites
+            raise ConfigError(f"{request.wanted.name}: asks for no crossconnect")
+        crossconnects: dict[str, frozenset[Crossconnect]] = {}
+        composites: dict[str, frozenset[Crossconnect]] = {}
+        of_hosts: dict[str, frozenset[Crossconnect]] = {}
+        for name, found in asked.items():
+            if name in self._fabric.composites:
+                composites[name] = frozenset(found)
+            elif self._testbed.switches[name].owner is None:
+                crossconnects[name] = frozenset(found)
+            else:
+                of_hosts[name] = frozenset(found)
+        _check_host_switches(self._testbed, of_hosts, host_readings, emptied=emptied)
+        inner = self._inner(composites, request)
+        for name in sorted(inner):
             if (owner := self._testbed.switches[name].owner) is not None:
                 raise RefusedError(f"{name}: it belongs to host {owner}, which alone drives it")
-        return routed
+        ports = {
+            *(str(end) for way in ways for end in way.link.ends),
+            *(
+                self._testbed.port_of(name, end)
+                for found in (crossconnects, composites)
+                for name in found
+                for one in found[name]
+                for end in one.ends
+            ),
+            *(self._testbed.port_of(one.switch, one.end) for one in request.wanted.freed if one.switch not in of_hosts),
+        }
+        return Routed(
+            request=request,
+            links=ways,
+            crossconnects=crossconnects,
+            composites=composites,
+            switches=tuple(sorted(inner.union(crossconnects))),
+            ports=frozenset(ports),
+            host_readings=host_readings,
+        )
 
     def _ways(
         self, request: Request, beside: Mapping[str, Iterable[Crossconnect]], host_readings: HostReadings
     ) -> tuple[LinkWays, ...]:
         """Through what the switches of hosts carry, if possible; else with what they would have to carry."""
+        if not request.wanted.links:
+            return ()
         closed = _closed_ends(self._testbed, host_readings)
         try:
-            return self._fabric.ways(request.links, beside, closed=closed)
+            return self._fabric.ways(request.wanted.links, beside, closed=closed)
         except ConfigError:
             if not closed:
                 raise
-            return self._fabric.ways(request.links, beside)
+            return self._fabric.ways(request.wanted.links, beside)
 
-    def _inner(self, name: str, demands: frozenset[Crossconnect], request: Request) -> tuple[str, ...]:
-        """Switches of the elements of a composite that may have to move for a request."""
-        composite = self._fabric.composites.get(name)
-        if composite is None:
-            return ()
-        if name in request.emptied or request.mode is ApplyMode.OVERWRITE:
-            return composite.inside.switches
-        freed = [one.end for one in request.freed if one.switch == name]
-        return composite.switches_near([*freed, *(end for demand in demands for end in demand.ends)])
+    def _inner(self, composites: Mapping[str, frozenset[Crossconnect]], request: Request) -> set[str]:
+        """Switches of the elements of composites that may have to move for a request."""
+        inner: set[str] = set()
+        for name, demands in composites.items():
+            composite = self._fabric.composites[name]
+            if name in request.wanted.emptied or request.body.mode is ApplyMode.OVERWRITE:
+                inner.update(composite.inside.switches)
+            else:
+                freed = [one.end for one in request.wanted.freed if one.switch == name]
+                inner.update(composite.switches_near([*freed, *(end for demand in demands for end in demand.ends)]))
+        return inner
 
 
 def host_crossconnects(host_readings: HostReadings) -> frozenset[SwitchCrossconnect]:

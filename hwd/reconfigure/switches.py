@@ -77,6 +77,11 @@ class Switches:
         """The switches that the daemon drives."""
         return tuple(self._drivers)
 
+    @property
+    def connected(self) -> frozenset[str]:
+        """Those of them that can be reached now."""
+        return frozenset(name for name, driver in self._drivers.items() if driver.cause is None)
+
     def driver(self, name: str) -> SwitchDriver:
         """Raises FailedError for an unknown name."""
         if (driver := self._drivers.get(name)) is None:
@@ -85,6 +90,11 @@ class Switches:
                 "or bring its light in order by hand and `hwd give-up` what is open of it"
             )
         return driver
+
+    def cause(self, name: str) -> str | None:
+        """Why a switch cannot be reached now; None where it can, or where the daemon does not drive it."""
+        driver = self._drivers.get(name)
+        return None if driver is None else driver.cause
 
     def away(self, names: Iterable[str]) -> list[str]:
         """Which of `names` cannot be reached now: `ocs1: the connection was lost`."""
@@ -95,8 +105,7 @@ class Switches:
         """All errors in one line; an unreachable switch that `said` names already is named without its reason."""
 
         def text(name: str, error: HwdError) -> str:
-            driver = self._drivers.get(name)
-            cause = None if driver is None else driver.cause
+            cause = self.cause(name)
             return name if cause is not None and f"{name}: {cause}" in said else str(error)
 
         return "; ".join(text(name, error) for name, error in errors.items())
@@ -113,8 +122,7 @@ class Switches:
 
         reads = [read(name, self.driver(name)) for name in wanted]
         readings = [await reads[0]] if len(reads) == 1 else await asyncio.gather(*reads)
-        others = {name: latest for name, latest in self.latest().items() if name not in wanted}
-        return Look(observed=dict(zip(wanted, readings, strict=True)) | others, ended_ns=ended_ns)
+        return Look(observed=self.latest() | dict(zip(wanted, readings, strict=True)), ended_ns=ended_ns)
 
     async def read_unmoved(self, names: Iterable[str]) -> Look:
         """As `read`, before the first command: the error says that nothing was moved, and where to look."""
@@ -127,7 +135,7 @@ class Switches:
         """Ends that overrides hold dark, as each switch reported last."""
         return {name: self.driver(name).blocked for name in names}
 
-    def latest(self) -> Observed:
+    def latest(self) -> dict[str, tuple[CrossconnectReading, ...]]:
         """What each switch reported last; one without a report is absent."""
         return {name: latest for name, driver in self._drivers.items() if (latest := driver.latest) is not None}
 

@@ -2,6 +2,5 @@
 
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import Records, Stored
-from hwd.records.run import Run, RunOutcome
 
-__all__ = ["RecordingSink", "Records", "Run", "RunOutcome", "Stored"]
+__all__ = ["RecordingSink", "Records", "Stored"]

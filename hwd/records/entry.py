@@ -33,7 +33,7 @@ def entry(document: Document, *, run: str | None) -> Entry:
     fact = document.fact
     return Entry(
         run=run,
-        kind=document.kind,
+        kind=fact.document_kind,
         at_ns=document.at_ns,
         wall_ns=document.wall_ns,
         data=msgspec.json.encode(fact.fields if isinstance(fact, UnreadFact) else fact).decode(),

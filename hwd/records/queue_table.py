@@ -5,7 +5,7 @@ import json
 import msgspec
 import sqlalchemy as sa
 
-from hwd.records.run import QueuedRun
+from hwd.records.queued_run import QueuedRun
 from hwd.records.store_access import Access
 from hwd.records.tables import queue
 

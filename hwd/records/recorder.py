@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from hwd.model.documents.hosts import HostEvent, HostLost
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
 from hwd.model.documents.runs import RunEnded, RunStarted
+from hwd.model.recorded_run import Run, RunOutcome
 from hwd.records.entry import Entry, entry
 from hwd.records.finish import to_its_end
 from hwd.records.records import Records
-from hwd.records.run import Run, RunOutcome
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import BugError, FailedError, HwdError
 
@@ -86,14 +86,13 @@ class RecordingSink:
         """Documents lost since the start, because the buffer was full or their data were no JSON."""
         return sum(self._dropped.values())
 
-    @property
     def full(self) -> bool:
         """True while documents are dropped, except those of `NEVER_DROPPED`: senders that can wait shall wait."""
         return len(self._buffer) >= self._buffered_max
 
     def __call__(self, document: Document) -> None:
         run = self._owner(document)
-        if self.full and not isinstance(document.fact, NEVER_DROPPED):
+        if not isinstance(document.fact, NEVER_DROPPED) and self.full():
             self._drop(run, f"{self._buffered_max} documents wait for {self._records.name}, and it cannot be written")
             return
         try:
@@ -122,8 +121,9 @@ class RecordingSink:
 
         Dropped documents, and ends of runs that cannot be written, are reported by `end_run`.
         """
-        async with self._flushing:
-            await to_its_end(self._write_all(), name="hwd:records/flush")
+        async with self._flushing:  # what another caller is writing is on the disk then
+            if self._buffer or self._ends:
+                await to_its_end(self._write_all(), name="hwd:records/flush")
 
     async def held(self, run: str) -> HwdError | None:
         """Why not all documents of a run are on the disk; None when they are."""
@@ -243,7 +243,8 @@ class RecordingSink:
             for _ in batch:
                 self._buffer.popleft()
             self._worked()
-        await self._write_ends()
+        if self._ends:
+            await self._write_ends()
 
     async def _write_ends(self) -> Mapping[str, HwdError]:
         """Write each separately: one that cannot be written now delays no other, and is tried again. Returns the

@@ -1,6 +1,5 @@
 """Records: runs, documents and the acknowledged events of each agent, in SQL; the other tables are its parts."""
 
-import dataclasses
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -8,8 +7,10 @@ from typing import Any, TypeVar
 
 import msgspec
 import sqlalchemy as sa
+from msgspec.structs import asdict, replace
 
 from hwd.model.documents.hosts import ClockAligned
+from hwd.model.recorded_run import Run, RunOutcome, RunSummary
 from hwd.records.alignments import AlignmentTable
 from hwd.records.delegation_table import DelegationTable
 from hwd.records.entry import Entry, entry
@@ -18,7 +19,6 @@ from hwd.records.journal_id import JournalId
 from hwd.records.lease_table import LeaseTable
 from hwd.records.queue_table import QueueTable
 from hwd.records.reserve import Reserve
-from hwd.records.run import LONG, Run, RunOutcome
 from hwd.records.store import Store, insert_rows
 from hwd.records.store_access import Access
 from hwd.records.tables import alignments, documents, queue, runs, seen
@@ -40,6 +40,8 @@ SEEN_PRUNED_EVERY = 4096
 """Boots whose events arrive before the older ones are deleted: the table may have so many more."""
 UNOWNED_KEPT = 200_000
 """Newest documents that belong to no run and are retained (a watched rack makes some thousand a day)."""
+LONG_COLUMNS = frozenset({"playbook_text", "testbed_text", "inventory"})
+"""Columns that a list of runs omits: some tens of kilobytes each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +130,7 @@ class Records:
         """At a start: every run without an end, as ended by the daemon's crash, oldest first. Nothing is written."""
         return await self._access.read(self._crashed, now_wall_ns)
 
-    async def runs(self, *, limit: int | None = None, before: str | None = None) -> tuple[Run, ...]:
+    async def runs(self, *, limit: int | None = None, before: str | None = None) -> tuple[RunSummary, ...]:
         """Newest first, without their texts and inventories. `before`: the id of a run; only older ones.
         Raises UnknownError.
         """
@@ -230,7 +232,7 @@ class Records:
         query = sa.select(runs, heard).where(runs.c.outcome.is_(None)).order_by(runs.c.started_wall_ns, runs.c.id)
         with self._store.transaction("find crashed runs") as connection:
             return tuple(
-                dataclasses.replace(
+                replace(
                     _to_run(row),
                     outcome=RunOutcome.CRASHED,
                     why="the daemon ended under it",
@@ -239,9 +241,9 @@ class Records:
                 for row in connection.execute(query).mappings()
             )
 
-    def _runs(self, limit: int | None, before: str | None) -> tuple[Run, ...]:
+    def _runs(self, limit: int | None, before: str | None) -> tuple[RunSummary, ...]:
         began = runs.c.started_wall_ns
-        query = sa.select(*(column for column in runs.c if column.name not in LONG))
+        query = sa.select(*(column for column in runs.c if column.name not in LONG_COLUMNS))
         query = query.order_by(began.desc(), runs.c.id).limit(limit)
         with self._store.transaction("list the runs") as connection:
             if before is not None:
@@ -249,7 +251,7 @@ class Records:
                 if at is None:
                     raise UnknownError(f"run {before!r}: not in the records. `hwd runs` lists them")
                 query = query.where((began < at) | ((began == at) & (runs.c.id > before)))
-            return tuple(_to_run(row) for row in connection.execute(query).mappings())
+            return tuple(_to_summary(row) for row in connection.execute(query).mappings())
 
     def _run(self, id: str) -> Run:
         with self._store.transaction(f"find run {id}") as connection:
@@ -367,13 +369,21 @@ def _encode(value: object) -> str:
 
 def _to_run(row: Mapping[Any, Any]) -> Run:
     return Run(
+        **asdict(_to_summary(row))
+        | {
+            "playbook_text": row["playbook_text"],
+            "testbed_text": row["testbed_text"],
+            "inventory": json.loads(row["inventory"]),
+        }
+    )
+
+
+def _to_summary(row: Mapping[Any, Any]) -> RunSummary:
+    return RunSummary(
         id=row["id"],
         playbook=row["playbook"],
-        playbook_text=row.get("playbook_text", ""),
         parameters=json.loads(row["parameters"]),
         testbed=row["testbed"],
-        testbed_text=row.get("testbed_text", ""),
-        inventory=json.loads(row.get("inventory", "{}")),
         version=row["version"],
         commit=row["commit_id"],
         virtual_time=row["virtual_time"],

@@ -34,6 +34,8 @@ class UnfinishedSelections:
     async def read(self) -> tuple[Sequence[HostEvent], Sequence[HostEvent]]:
         """The events of those selections, and the hosts' latest reports about their ports, each in the order in which
         they arrived. Documents that this version cannot read are left out.
+
+        The reports are those of selections too that come from the agents only after this start.
         """
         return await self._access.read(self._read)
 
@@ -43,8 +45,6 @@ class UnfinishedSelections:
         newest = self._newest(HostSelection, SELECTIONS_LOOKED_AT)
         reported = {fact.selection for fact in newest if fact.outcome != UNKNOWN}
         missing = reported - {fact.reconfiguration for fact in self._newest(Timeline, 2 * SELECTIONS_LOOKED_AT)}
-        if not missing:
-            return (), ()
         events = self._newest(HostEvent, EVENTS_LOOKED_AT)
         unfinished = [one for one in events if isinstance(one.data, Selected) and one.data.selection in missing]
         return unfinished, [one for one in events if one.port is not None]

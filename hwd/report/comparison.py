@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hwd.model.instant import Origin
-from hwd.records import Run
+from hwd.model.recorded_run import Run
 from hwd.report.figures.drawing import GROUP_COLOURS, Dot, Drawing, Mark, cut, line, polyline, rect, text, wrapped
 from hwd.report.grouping import swept
 from hwd.report.quantity import MISSING, duration

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from hwd.config.yaml.tree import parse_tree
 from hwd.model.link import Link
-from hwd.records import Run
+from hwd.model.recorded_run import Run
 from hwd.timeline import Timeline
 from hwd.twin.nic_timing import NIC_TIMINGS
 

@@ -12,7 +12,7 @@ from hwd.model.documents.reconfigurations import (
     ReconfigurationState,
 )
 from hwd.model.instant import Origin
-from hwd.records import Run
+from hwd.model.recorded_run import Run
 from hwd.report.conditions import plain
 from hwd.timeline import Timeline, build_timeline
 from hwd.timeline.clock_step import ClockStep

@@ -1,14 +1,14 @@
 """Loads a run and the data of its report from the records."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from hwd.model.documents.hosts import ClockStepped, HostEvent, HostLost
 from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationEnded, ReconfigurationStarted
 from hwd.model.documents.runs import RunStep
 from hwd.model.documents.switches import SwitchOverrun
-from hwd.records import Records, Run, RunOutcome
+from hwd.model.recorded_run import Run, RunOutcome
+from hwd.records import Records
 from hwd.report.conditions import RunTimings
 from hwd.report.reconfigurations import Reassembly, RecordedReconfiguration
 from hwd.report.switch_commands import Commanded, commanded
@@ -62,6 +62,11 @@ class RunReport:
     commands: tuple[Commanded, ...] = ()
     guard: WriteWindows = field(default_factory=WriteWindows)
     clock_steps: tuple[str, ...] = ()
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What the page and `hwd show` say of the run beside its steps and times, a text each."""
+        return (*self.guard.overruns, *self.clock_steps)
 
 
 async def load(records: Records, ids: Iterable[str]) -> tuple[RunReport, ...]:
@@ -150,10 +155,3 @@ class _Gathering:
             seconds=one.seconds,
         )
         self._endings.append(ending)
-
-
-def run_of(data: Mapping[str, Any]) -> Run:
-    """Make a run from the daemon's JSON record; other fields are ignored."""
-    known = {field.name for field in fields(Run)}
-    outcome = None if data["outcome"] is None else RunOutcome(data["outcome"])
-    return Run(**{**{key: value for key, value in data.items() if key in known}, "outcome": outcome})

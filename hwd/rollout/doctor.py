@@ -7,6 +7,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from hwd.model.answers import Status
 from hwd.model.testbed import Host, Testbed
 from hwd.rollout.agent_file import make_agent_file, owned_switches
 from hwd.rollout.births import Births, connected
@@ -20,7 +23,6 @@ from hwd.rollout.systemd_unit import make_unit
 from hwd_agents.bus.mqtt import BrokerUrl, MqttBus
 from hwd_agents.wire import client_id
 from hwd_drivers.core.clock import SystemClock
-from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import HwdError, LinkError
 from hwd_drivers.core.ids import Draws
 
@@ -28,19 +30,12 @@ CLOCK_MOST_NS = 100_000
 """A larger error of a clock blurs the stages of a fast switch."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnosis:
-    """All findings of one host, in the order of their dependencies."""
+class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
+    """All findings of one host, in the order of their dependencies. `ill`: one of them is red."""
 
     host: str
+    ill: bool
     findings: Sequence[Finding]
-
-    @property
-    def ill(self) -> bool:
-        return any(finding.light is Light.RED for finding in self.findings)
-
-    def to_data(self) -> dict[str, Json]:
-        return {"host": self.host, "ill": self.ill, "findings": [finding.to_data() for finding in self.findings]}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,7 +48,7 @@ class Doctor:
     brokers: Brokers
     layout: Layout
     progress: Progress
-    ask_daemon: Callable[[], Mapping[str, Any] | None]
+    ask_daemon: Callable[[], Status | None]
     home: Path | None = None
 
     async def run(self, hosts: Sequence[Host]) -> tuple[Diagnosis, ...]:
@@ -86,10 +81,11 @@ class Doctor:
             findings.append(of_silence(state, unreadable=unreadable, never=birth is None, log=log))
         else:
             findings.append(green("birth", f"boot {birth.boot}"))
-            speaks = None if daemon is None else str(daemon["version"])
+            speaks = None if daemon is None else daemon.version
             findings += of_birth(host, birth, ours=version("hwd-agents"), daemon=speaks, links=links)
         findings += _at_the_daemon(host.name, daemon)
-        return Diagnosis(host=host.name, findings=findings)
+        ill = any(finding.light is Light.RED for finding in findings)
+        return Diagnosis(host=host.name, ill=ill, findings=findings)
 
     async def _there(self, host: Host) -> tuple[list[Finding], Mapping[str, Any]]:
         """Findings over SSH, and the facts."""
@@ -170,8 +166,8 @@ class Doctor:
             return [red("password", str(error))]
 
 
-def _at_the_daemon(host: str, daemon: Mapping[str, Any] | None) -> list[Finding]:
-    status = next((one for one in (daemon or {}).get("hosts", ()) if one["host"] == host), None)
+def _at_the_daemon(host: str, daemon: Status | None) -> list[Finding]:
+    status = None if daemon is None else next((one for one in daemon.hosts if one.name == host), None)
     if status is None and daemon is not None:
         return [
             red(
@@ -181,13 +177,13 @@ def _at_the_daemon(host: str, daemon: Mapping[str, Any] | None) -> list[Finding]
         ]
     if status is None:
         return [yellow("daemon", "no daemon of this testbed runs here, so nothing reads the agent's events: hwd serve")]
-    if not status["up"]:
-        return [red("daemon", f"does not hear the agent: {status['cause']}")]
-    clock = status["clock"]
+    if not status.up:
+        return [red("daemon", f"does not hear the agent: {status.cause}")]
+    clock = status.clock
     if clock is None:
         return [yellow("clock", "is not aligned yet; it takes a second or two after the agent's start")]
-    words = f"{clock['offset_ns'] / 1e9:+.6f} s ± {clock['error_ns'] / 1e3:.0f} µs"
-    if clock["error_ns"] > CLOCK_MOST_NS:
+    words = f"{clock.offset_ns / 1e9:+.6f} s ± {clock.error_ns / 1e3:.0f} µs"
+    if clock.error_ns > CLOCK_MOST_NS:
         return [
             yellow(
                 "clock",

@@ -1,16 +1,16 @@
 """Finding: one thing that the doctor examined, its state, and the remedy."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+import msgspec
 
 from hwd.bus.birth_data import selection_trouble
 from hwd.bus.skew import skew
 from hwd.model.testbed import Host
 from hwd.rollout.versions import is_newer
 from hwd_agents.wire import Birth, PortNote, SourceNote, SpoolNote, State
-from hwd_drivers.core.documents import Json
 
 NEEDED = ("link", "probe")
 """Sources without which an agent measures nothing."""
@@ -25,16 +25,12 @@ class Light(StrEnum):
     """It does not work."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """`subject` is what was examined; `text` says its state, and the remedy where it is not green."""
 
     subject: str
     light: Light
     text: str
-
-    def to_data(self) -> dict[str, Json]:
-        return {"subject": self.subject, "light": self.light.value, "text": self.text}
 
 
 def green(subject: str, text: str) -> Finding:

@@ -1,10 +1,11 @@
 """Progress of a roll-out, and the report of each host."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from enum import StrEnum
 
-from hwd_drivers.core.documents import Json
+import msgspec
+from typing_extensions import override
+
 from hwd_drivers.core.errors import HwdError
 
 
@@ -25,8 +26,7 @@ class Result(StrEnum):
     """It was not started."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostReport:
+class HostReport(msgspec.Struct, frozen=True, kw_only=True):
     """`changed`: in words. `why`: the cause, where it is not done; in text output the accompanying error says it."""
 
     host: str
@@ -34,18 +34,8 @@ class HostReport:
     version: str | None = None
     changed: tuple[str, ...] = ()
     why: str = ""
-    data: Mapping[str, Json] = field(default_factory=dict)
 
-    def to_data(self) -> dict[str, Json]:
-        return {
-            "host": self.host,
-            "result": self.result.value,
-            "version": self.version,
-            "changed": list[Json](self.changed),
-            "why": self.why,
-            **self.data,
-        }
-
+    @override
     def __str__(self) -> str:
         version = "" if self.version is None else f" {self.version}"
         what = f": {', '.join(self.changed)}" if self.changed else ""

@@ -1,6 +1,6 @@
 """Layout: the paths of everything that belongs to an agent on a host."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import Final
@@ -20,7 +20,22 @@ class Layout:
     """
 
     prefix: str = ""
+    root: str = field(init=False)
+    """The environments, and the link `current` to the one in use."""
+    config: str = field(init=False)
+    state: str = field(init=False)
+    """The spool, and the settings that runs have made."""
     unit: str = UNIT_PATH
+    staging: str = field(init=False)
+    """Where roll-outs copy to, each into a folder of its own. The remains of an interrupted one are removed by the
+    next.
+    """
+    lock: str = field(init=False)
+    """Locked by the one roll-out in progress: there is only one unit, whatever the prefix.
+
+    In a folder where only root can create files, or, without root, in the user's home: in a folder of everybody any
+    user of the host could take its name.
+    """
 
     def __post_init__(self) -> None:
         if self.prefix and (not PurePosixPath(self.prefix).is_absolute() or ".." in PurePosixPath(self.prefix).parts):
@@ -36,52 +51,15 @@ class Layout:
             raise ConfigError(
                 f"--prefix {self.prefix}: a systemd unit cannot have blanks, quotes, % and $. Name another"
             )
-
-    @property
-    def root(self) -> str:
-        """The environments, and the link `current` to the one in use."""
-        return f"{self.prefix}/opt/hwd-agent"
-
-    @property
-    def config(self) -> str:
-        return f"{self.prefix}/etc/hwd/agent.yaml"
-
-    @property
-    def state(self) -> str:
-        """The spool, and the settings that runs have made."""
-        return f"{self.prefix}/var/lib/hwd-agent"
-
-    @property
-    def staging(self) -> str:
-        """Where roll-outs copy to, each into a folder of its own. The remains of an interrupted one are
-        removed by the next.
-        """
-        return f"{self.prefix}/var/lib/hwd-agent-rollout"
-
-    @property
-    def lock(self) -> str:
-        """Locked by the one roll-out in progress: there is only one unit, whatever the prefix.
-
-        In a folder where only root can create files, or, without root, in the user's home: in a folder of everybody any
-        user of the host could take its name.
-        """
-        if self.unit:
-            return RUN_LOCK
-        return f"~/.hwd-agent-rollout-{sha256(self.root.encode()).hexdigest()[:8]}.lock"
+        root = f"{self.prefix}/opt/hwd-agent"
+        object.__setattr__(self, "root", root)
+        object.__setattr__(self, "config", f"{self.prefix}/etc/hwd/agent.yaml")
+        object.__setattr__(self, "state", f"{self.prefix}/var/lib/hwd-agent")
+        object.__setattr__(self, "staging", f"{self.prefix}/var/lib/hwd-agent-rollout")
+        own = f"~/.hwd-agent-rollout-{sha256(root.encode()).hexdigest()[:8]}.lock"
+        object.__setattr__(self, "lock", RUN_LOCK if self.unit else own)
 
     @property
     def needs_root(self) -> bool:
         """Whether anything belongs to root."""
         return not self.prefix or bool(self.unit)
-
-    def to_data(self) -> dict[str, str]:
-        """For `hwd.rollout.onhost.program`."""
-        return {
-            "prefix": self.prefix,
-            "root": self.root,
-            "config": self.config,
-            "state": self.state,
-            "unit": self.unit,
-            "staging": self.staging,
-            "lock": self.lock,
-        }

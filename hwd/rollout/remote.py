@@ -7,6 +7,7 @@ import shlex
 import socket
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
@@ -152,7 +153,7 @@ class RemoteHost:
                 raise ProtocolError(f"{self.name}: {verb}: ended with {ended.status} and said {words}")
 
     def _command(self, verb: str, **arguments: Any) -> str:
-        words = json.dumps({"layout": self._layout.to_data(), **arguments})
+        words = json.dumps({"layout": asdict(self._layout), **arguments})
         return f"{self._sudo}{self._python} -I -B - {verb} {shlex.quote(words)}"
 
     @asynccontextmanager

@@ -39,7 +39,8 @@ from hwd_drivers.core.errors import BugError
 from hwd_drivers.core.ids import Draws, SeededIds
 from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
-from hwd_drivers.twins.virtual_time import Nodes, VirtualClock, VirtualLoop
+from hwd_drivers.twins.nodes import Nodes
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
 
 START_WALL_NS = 1_700_000_000_000_000_000
 """Unix time at which a world begins, where nothing else is asked for."""
@@ -160,16 +161,16 @@ class World:
                 if task.done():
                     await task
             service = self.daemon.service if self.daemon is not None else None
-            if service is None or not service.ready()["ready"]:
+            if service is None or not service.ready().ready:
                 continue
-            if all(host["up"] and host["clock"] for host in service.hosts()):
+            if all(host.up and host.aligned for host in service.hosts()):
                 return service
 
     async def run_playbook(self, text: str, *, file: str, parameters: Mapping[str, str] | None = None) -> str:
         """One run from start to end; returns its id. Raises NodeKilled when the daemon is killed meanwhile."""
         service = await self.settled()
         starting = service.start_run(text=text, file=file, parameters=parameters or {})
-        run = str((await self.nodes.run_in_node(DAEMON, starting))["run"])
+        run = (await self.nodes.run_in_node(DAEMON, starting)).run
         await self.nodes.run_in_node(DAEMON, service.wait_run(run))
         return run
 

@@ -65,8 +65,8 @@ class Clocks:
         self._wall_error.drop(host)
         if wall is UNSET or wall is None:
             return
-        self._wall.set(float(bool(wall["synchronised_by"])), host)
-        if (error_s := wall["error_s"]) is not None:
+        self._wall.set(float(bool(wall.synchronised_by)), host)
+        if (error_s := wall.error_s) is not None:
             self._wall_error.set(error_s, host)
 
     def away(self, host: str) -> None:

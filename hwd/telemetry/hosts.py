@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from itertools import chain
 
-import msgspec
 from msgspec import UNSET, UnsetType
 
 from hwd.model.documents.hosts import (
@@ -24,7 +23,7 @@ from hwd.telemetry.links import Links
 from hwd.telemetry.optics import Optics
 from hwd.telemetry.port_counters import PortCounters
 from hwd.telemetry.series import Series
-from hwd_agents.wire import CarrierData, CounterData, InterfaceData, LightData, MonitorData, RdmaData, ReadyData
+from hwd_agents.wire.events import CarrierData, CounterData, InterfaceData, LightData, MonitorData, RdmaData, ReadyData
 
 SELECTION_OUTCOMES = ("up", "not-up", "failed", "unknown")
 """Of `hwd_agents.switches.request.Selected`, but for `refused`: a refused selection changes nothing."""
@@ -147,12 +146,11 @@ class Hosts:
             series.drop(host)
         self._links.away(host)
         for port, note in birth.ports.items():
-            self._interfaces[host, port] = note["interface"] or port
-            self._take_carrier(host, port, note["carrier"], note["carrier_changes"])
-            if (active := note["rdma"]) is not None:
-                self._rdma.set(active, host, self._interfaces[host, port])
-        inventory = {} if birth.inventory is UNSET else birth.inventory
-        monitors = msgspec.convert(inventory.get("monitors", {}), dict[str, MonitorData | None])
+            self._interfaces[host, port] = note.interface or port
+            self._take_carrier(host, port, note.carrier, note.carrier_changes)
+            if note.rdma is not None:
+                self._rdma.set(note.rdma, host, self._interfaces[host, port])
+        monitors = {} if birth.inventory is UNSET else birth.inventory.monitors or {}
         self._optics.born(host, {self._interfaces[host, port]: monitors.get(port) for port in birth.ports})
 
     def _take_carrier(self, host: str, port: str, carrier: bool | None, changes: int | UnsetType | None) -> None:

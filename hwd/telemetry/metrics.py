@@ -56,6 +56,8 @@ RECONFIGURATION_STATES = (
 RUN_OUTCOMES = tuple(state for state in RunState if state.ended)
 RUN_STATES = tuple(state for state in RunState if not state.ended)
 """Closed sets: a counter of one of them begins at 0, else its first increase would be none to Prometheus."""
+READY = frozenset({Knowledge.SEEN, Knowledge.NEVER_LEFT})
+"""What a timeline knows of `ready` where its link is ready."""
 _NS_IN_S = 1e9
 
 
@@ -229,8 +231,8 @@ class Metrics(Collector):
 
     def _take_timeline(self, timeline: Timeline, wall_s: float) -> None:
         for link in timeline.links:
-            ready = link.instant(InstantName.READY).knowledge
-            self._links.timed(link.link, ready=ready in (Knowledge.SEEN, Knowledge.NEVER_LEFT))
+            ready = {one.knowledge for one in link.instants if one.name is InstantName.READY}
+            self._links.timed(link.link, ready=bool(ready) and ready <= READY)
             for stage in link.stages:
                 if stage.seconds is not None:
                     self._stage_seconds.observe(stage.seconds, stage.name, by=_by(timeline), wall_s=wall_s)

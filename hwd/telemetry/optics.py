@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from hwd.telemetry.series import Series
-from hwd_agents.wire import MonitorData
+from hwd_agents.wire.events import MonitorData
 
 MA_IN_A: Final = 1e3
 

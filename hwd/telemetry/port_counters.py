@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import UNSET
 
 from hwd.telemetry.series import Series
-from hwd_agents.wire import CounterData
+from hwd_agents.wire.events import CounterData
 
 DIRECTIONS: Final = ("received", "sent")
 

@@ -31,20 +31,27 @@ class Series(Collector):
         self._family: type[CounterMetricFamily | GaugeMetricFamily]
         self._family = CounterMetricFamily if counter else GaugeMetricFamily
         self._values: dict[Labels, float] = {}
+        """Their labels are clean."""
         self._by_first_label: dict[str, dict[Labels, None]] = {}
 
     def set(self, value: float, *labels: str) -> None:
-        self._put(self._key(labels), float(value))
+        if labels in self._values:
+            self._values[labels] = float(value)
+        else:
+            self._put(tuple(map(clean, labels)), float(value))
 
     def add(self, by: float, *labels: str) -> None:
         """Adding 0 lets a counter begin: its first count is then an increase."""
-        key = self._key(labels)
-        self._put(key, self._values.get(key, 0.0) + by)
+        if labels in self._values:
+            self._values[labels] += by
+        else:
+            key = tuple(map(clean, labels))
+            self._put(key, self._values.get(key, 0.0) + by)
 
     def replace(self, values: Mapping[str, float], *first_labels: str) -> None:
         """Make these, by their last label, all the series with these first labels; drop the others."""
         first = tuple(map(clean, first_labels))
-        keys = {self._key((*first, last)): value for last, value in values.items()}
+        keys = {(*first, clean(last)): value for last, value in values.items()}
         group = self._by_first_label.get(first[0], {})
         for key in [key for key in group if key[:-1] == first and key not in keys]:
             self.drop(*key)
@@ -85,10 +92,6 @@ class Series(Collector):
         for key, value in zip(keys, values, strict=True):
             family.add_metric(key, value)
         return family
-
-    def _key(self, labels: Labels) -> Labels:
-        """The labels of a series that exists are clean."""
-        return labels if labels in self._values else tuple(map(clean, labels))
 
     def _put(self, key: Labels, value: float) -> None:
         if key not in self._values:

@@ -10,10 +10,12 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from hwd.records.run import Run
+import msgspec
+
+from hwd.model.recorded_run import Run, RunOutcome
 from hwd.report.export import jsonl
 from hwd.report.page.html import html
-from hwd.report.run_report import of_documents, run_of
+from hwd.report.run_report import of_documents
 from hwd.testing.lab import Lab
 from hwd.testing.process import tail
 from hwd_drivers.core.clock import SystemClock
@@ -30,7 +32,7 @@ def keep(lab: Lab, top: Path, why: str) -> str:
     folder = top / folder_name(lab.test)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    _write(folder / "status.json", lambda: json.dumps(lab.status(), indent=2))
+    _write(folder / "status.json", lambda: json.dumps(msgspec.to_builtins(lab.status()), indent=2))
     _write(folder / "documents.jsonl", lambda: _documents(lab, why))
     _write(folder / "report.html", lambda: html([of_documents(*_run(lab, why))]))
     if lab.running.testbed is not None:
@@ -67,16 +69,16 @@ def _run(lab: Lab, why: str) -> tuple[Run, tuple[Document, ...]]:
     documents = lab.documents().documents
     now_ns = SystemClock().wall_ns()
     status = lab.status()
-    run = {
-        "id": lab.test,
-        "playbook": "test",
-        "testbed": status.testbed,
-        "version": status["version"],
-        "started_wall_ns": documents[0].wall_ns if documents else now_ns,
-        "ended_wall_ns": now_ns,
-        "testbed_text": "" if lab.running.testbed is None else lab.running.testbed.read_text(encoding="utf-8"),
-        "inventory": {"switches": [*status.switches], "hosts": [*status.hosts]},
-        "outcome": "failed",
-        "why": why,
-    }
-    return run_of(run), documents
+    run = Run(
+        id=lab.test,
+        playbook="test",
+        testbed=status.testbed,
+        version=status.version,
+        started_wall_ns=documents[0].wall_ns if documents else now_ns,
+        ended_wall_ns=now_ns,
+        testbed_text="" if lab.running.testbed is None else lab.running.testbed.read_text(encoding="utf-8"),
+        inventory={"switches": msgspec.to_builtins(status.switches), "hosts": msgspec.to_builtins(status.hosts)},
+        outcome=RunOutcome.FAILED,
+        why=why,
+    )
+    return run, documents

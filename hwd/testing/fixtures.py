@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Never
 
-from hwd.client.answers import Applied
 from hwd.client.timelines import MeasuredTimeline, StageSeconds, Timelines
+from hwd.model.answers import ReconfigurationStatus
 from hwd.testing.lab import READY_WITHIN_S, Lab
 from hwd.timeline import StageName
 from hwd_drivers.core.documents import Json
@@ -24,7 +24,9 @@ class Circuit:
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
 
-    def __call__(self, *wanted: str, mode: str = "update", ready_within_s: float | None = READY_WITHIN_S) -> Applied:
+    def __call__(
+        self, *wanted: str, mode: str = "update", ready_within_s: float | None = READY_WITHIN_S
+    ) -> ReconfigurationStatus:
         """Raises HwdError: NotReadyError where a link is not ready in time; the switches are then as before."""
         return self._lab.apply(*wanted, mode=mode, ready_within_s=ready_within_s)
 

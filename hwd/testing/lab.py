@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hwd.client import AsyncClient, Client
-from hwd.client.answers import Applied, HeldLease, Status, SwitchStatus
-from hwd.client.document_list import DocumentList
 from hwd.client.timelines import RunResult, Timelines
+from hwd.model.answers import DocumentList, HeldLease, ReconfigurationStatus, Status, SwitchStatus
 from hwd.testing.running_lab import POLL_S, RunningLab
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError, LinkError, RefusedError
@@ -79,7 +78,7 @@ class Lab:
         mode: str = "update",
         ready_within_s: float | None = READY_WITHIN_S,
         confirm_within_s: float | None = None,
-    ) -> Applied:
+    ) -> ReconfigurationStatus:
         """Apply links (`h0.eth0 <-> h1.eth0`, any number), or one text as `hwd apply` takes it, under the test's lease.
 
         `ready_within_s` None: do not wait for ready links, only for the switches' read-back.
@@ -136,7 +135,7 @@ class Lab:
             )
         try:
             for one in self.client.reconfigurations():
-                if one["lease"] == self.lease.id:
+                if one.lease == self.lease.id:
                     self.client.roll_back(one.id)
             self._put_back(self._switches())
         finally:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Self
 
 from hwd.client import AsyncClient, Client
-from hwd.client.answers import Status
 from hwd.config.run_files.places import daemon_of, rack_of
 from hwd.daemon.installed_drivers import load
 from hwd.daemon.launch import has_twins
+from hwd.model.answers import Status
 from hwd.testing.process import Processes, tail
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import BugError, LinkError
@@ -171,10 +171,10 @@ def _missing(now: Status) -> str:
         for host in now.hosts
         if not (host.up and host.aligned)
     ]
-    words += [f"run {run['run']} is under way" for run in now["runs"]]
+    words += [f"run {run.run} is under way" for run in now.runs]
     words += [f"reconfiguration {one} is under way" for one in now.reconfigurations]
     words += [f"reconfiguration {one}" for one in now.open]
-    return "; ".join(words) or f"the broker {now['bus']['address']} is not connected"
+    return "; ".join(words) or f"the broker {now.bus.address} is not connected"
 
 
 def _without_hwd(environment: Mapping[str, str]) -> dict[str, str]:

@@ -95,15 +95,13 @@ class Alignment(msgspec.Struct, frozen=True, kw_only=True):
         """
         away_ns = agent_ns - self.at_agent_ns
         mid_ns = agent_ns - self.offset_ns - round(self.drift_ppm * 1e-6 * away_ns)
-        return mid_ns, self._error_ns(away_ns)
+        return mid_ns, self.error_ns + math.ceil((self.drift_error_ppm + WANDER_PPM) * 1e-6 * abs(away_ns)) + 1
 
     def to_agent(self, daemon_ns: int) -> tuple[int, int]:
         """Convert a time of the daemon to the agent's clock, with its error."""
         away_ns = (daemon_ns + self.offset_ns - self.at_agent_ns) / (1 - self.drift_ppm * 1e-6)
-        return self.at_agent_ns + round(away_ns), self._error_ns(away_ns) + 1
-
-    def _error_ns(self, away_ns: float) -> int:
-        return self.error_ns + math.ceil((self.drift_error_ppm + WANDER_PPM) * 1e-6 * abs(away_ns)) + 1
+        agent_ns = self.at_agent_ns + round(away_ns)
+        return agent_ns, self.to_daemon(agent_ns)[1] + 1
 
 
 class Aligner:
@@ -112,19 +110,21 @@ class Aligner:
     ```
     aligner = Aligner("8f14...")
     stepped = aligner.add(Sample(t1_ns=..., t2_ns=..., t3_ns=..., t4_ns=...))
-    at_ns, error_ns = aligner.alignment().to_daemon(agent_ns)
+    at_ns, error_ns = aligner.alignment.to_daemon(agent_ns)
     ```
     """
 
     def __init__(self, boot: str, *, window_ns: int = WINDOW_NS) -> None:
         self.boot = boot
         self.steps = 0
+        """How many steps of the agent's clock were found."""
         self.last_step: ClockStep | None = None
         self._window_ns = window_ns
         self._slots: deque[_Slot] = deque()
         self._origin: Sample | None = None
         self._polygon: list[_Line] = []
-        self._alignment: Alignment | None = None
+        self.alignment: Alignment | None = None
+        """The present alignment; None before the first sample."""
 
     def add(self, sample: Sample) -> bool:
         """Add a sample; return True where it contradicts the earlier ones: a clock was stepped, and they are dropped.
@@ -134,25 +134,16 @@ class Aligner:
         if not sample.possible:
             raise ValueError(f"time ran backwards in {sample}")
         stepped = self._take(sample)
-        self._alignment = None
+        self.alignment = self._align()
         return stepped
 
-    def alignment(self) -> Alignment | None:
-        """Return the present alignment; None before the first sample. It is computed once a sample, and
-        read with each event.
-        """
-        if self._alignment is None and self._origin is not None:
-            self._alignment = self._align(self._origin)
-        return self._alignment
-
     def _take(self, sample: Sample) -> bool:
-        if self._origin is None:
+        before = self.alignment
+        if before is None:
             self._begin(sample)
             return False
         polygon = self._clip(self._polygon, self._facts(sample, 0.0))
         if not polygon:  # by a change of the drift, or by a step
-            before = self.alignment()
-            assert before is not None
             polygon = self._clip(self._rebuild(sample), self._facts(sample, 0.0))
             if not polygon:
                 self.steps += 1
@@ -163,10 +154,11 @@ class Aligner:
         self._keep(sample)
         return False
 
-    def _align(self, origin: Sample) -> Alignment:
+    def _align(self) -> Alignment:
+        assert self._origin is not None
         newest = self._slots[-1].newest
         at_ns = newest.t3_ns
-        x = float(at_ns - origin.t2_ns)
+        x = float(at_ns - self._origin.t2_ns)
         offsets = [line.offset + line.slope * x for line in self._polygon]
         slopes = [line.slope for line in self._polygon]
         low, high = min(offsets), max(offsets)

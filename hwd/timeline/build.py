@@ -1,7 +1,6 @@
 """Builds the timeline of one reconfiguration from the data of its documents."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from msgspec import UNSET
 
@@ -10,10 +9,9 @@ from hwd.model.documents.reconfigurations import (
     ReconfigurationCommanded,
     ReconfigurationStarted,
     StartedLink,
-    StartedMove,
 )
 from hwd.model.instant import Instant, InstantName, Knowledge, Origin
-from hwd.model.link import Link, SwitchCrossconnect
+from hwd.model.link import Link
 from hwd.model.timeline import EndTimeline, LinkTimeline, SwitchCommand, Timeline
 from hwd.timeline.clock_step import ClockStep
 from hwd.timeline.end import end_timeline, falls_after_ready, falls_of_kept
@@ -21,6 +19,7 @@ from hwd.timeline.host_action import HostAction
 from hwd.timeline.port_observation import Observed
 from hwd.timeline.rules import breaches
 from hwd.timeline.stage import stages
+from hwd_agents.wire import Observation
 
 DAEMON = "daemon"
 """Source of the instants that the daemon stamps: first byte sent, answer complete. Where a host drove its own switch,
@@ -33,7 +32,7 @@ def build_timeline(
     started: ReconfigurationStarted,
     commanded: Sequence[ReconfigurationCommanded],
     events: Iterable[HostEvent],
-    sampled: Mapping[str, Mapping[str, Any]],
+    sampled: Mapping[str, Mapping[str, Observation]],
     switch_origins: Mapping[str, Origin],
     actions: Sequence[HostAction] = (),
     dwells_s: Mapping[str, float] | None = None,
@@ -56,7 +55,7 @@ def build_timeline(
     explained: list[str] = []
     for command in commands:
         broken += breaches(command.switch, _by_name([command.commanded, command.acknowledged]))
-    added = _added(started.moves)
+    added = {move.switch: frozenset(f"{move.switch}:{one}" for one in move.add) for move in started.moves}
     for entry in started.links:
         link, kept = Link.parse(entry.link), entry.kept
         sent, answered = _switch_instants(kept, _switches(entry, added), commands)
@@ -142,20 +141,12 @@ def _stamp(name: InstantName, at_ns: int, origin: Origin, source: str, error_ns:
     )
 
 
-def _added(moves: Sequence[StartedMove]) -> dict[str, frozenset[SwitchCrossconnect]]:
-    """The crossconnects that were added on each switch that moved."""
-    return {
-        move.switch: frozenset(SwitchCrossconnect.parse(f"{move.switch}:{text}") for text in move.add) for move in moves
-    }
-
-
-def _switches(link: StartedLink, added: Mapping[str, frozenset[SwitchCrossconnect]]) -> list[str]:
-    """Switches that had to add a crossconnect of this link."""
+def _switches(link: StartedLink, added: Mapping[str, frozenset[str]]) -> list[str]:
+    """Switches that had to add a crossconnect of this link. `added`: those of each switch that moved, `ocs1:1A-2B`."""
     if link.crossconnects is UNSET:
         moved = [switch for switch, crossconnects in added.items() if crossconnects]
         return [switch for switch in moved if link.switches is UNSET or switch in link.switches]
-    used = {SwitchCrossconnect.parse(text) for text in link.crossconnects}
-    return [switch for switch, crossconnects in added.items() if used & crossconnects]
+    return [switch for switch, crossconnects in added.items() if not crossconnects.isdisjoint(link.crossconnects)]
 
 
 def _switch_instants(kept: bool, switches: Sequence[str], commands: Sequence[SwitchCommand]) -> tuple[Instant, Instant]:

@@ -4,15 +4,16 @@ what was lost.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from msgspec import UNSET
 
 from hwd.model.documents.hosts import HostEvent
 from hwd.model.instant import Instant, InstantName, Origin
+from hwd.model.nic_port import NicPortId
 from hwd.model.rc_recovery import RcRecovery
-from hwd.model.testbed import NicPortId
-from hwd_agents.wire import (
+from hwd_agents.wire import Observation
+from hwd_agents.wire.events import (
     CarrierData,
     FirmwareData,
     InterfaceData,
@@ -104,12 +105,12 @@ class PortObserved:
 class Observed:
     """Reads the events of hosts during one reconfiguration, and what was sampled.
 
-    `sampled` maps NIC ports (`h0.eth0`) to their agent's settle reply: an `hwd_agents.watchers.tally.Observation` for
-    each of light, firmware, carrier, rdma, ready. Entries that cannot be read are skipped and named in `unreadable`.
+    `sampled`, by NIC port (`h0.eth0`): what its agent answered to `settle` of light, firmware, carrier, rdma, ready.
+    An observation of anything else is skipped and named in `unreadable`.
     """
 
     def __init__(
-        self, reconfiguration: str, events: Iterable[HostEvent], sampled: Mapping[str, Mapping[str, Any]]
+        self, reconfiguration: str, events: Iterable[HostEvent], sampled: Mapping[str, Mapping[str, Observation]]
     ) -> None:
         self.unreadable: list[str] = []
         self._reconfiguration = reconfiguration
@@ -186,16 +187,18 @@ class Observed:
     def _refuse(self, event: HostEvent, why: str) -> None:
         self.unreadable.append(f"{event.host}.{event.port}: event {event.seq} ({event.type}) left out: {why}")
 
-    def _watches(self, id: NicPortId, sampled: Mapping[str, Any]) -> dict[InstantName, Watch]:
+    def _watches(self, id: NicPortId, sampled: Mapping[str, Observation]) -> dict[InstantName, Watch]:
         watches: dict[InstantName, Watch] = {}
         for kind, watch in sampled.items():
             try:
-                watches[InstantName(kind)] = Watch(
-                    samples=int(watch["looks"]),
-                    longest_gap_ns=int(watch["longest_gap_ns"]),
-                    never_lost=watch["at_begin"] is True and watch["now"] is True and watch["lost"] == 0,
-                    why_not="" if watch["seen"] else str(watch["why_not"] or "it could not be looked at"),
-                )
-            except (KeyError, TypeError, ValueError) as error:
-                self.unreadable.append(f"{id}: what it sampled of {kind!r} left out: {watch!r} ({error!r})")
+                name = InstantName(kind)
+            except ValueError:  # its agent is of a later version
+                self.unreadable.append(f"{id}: what it sampled of {kind!r} left out: no such instant")
+                continue
+            watches[name] = Watch(
+                samples=watch.looks,
+                longest_gap_ns=watch.longest_gap_ns,
+                never_lost=watch.at_begin is True and watch.now is True and watch.lost == 0,
+                why_not="" if watch.seen else watch.why_not or "it could not be looked at",
+            )
         return watches

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 from hwd.fabric.fabric import Fabric
 from hwd.model.link import Link, Topology
-from hwd.model.testbed import NicPort, NicPortId, Testbed
+from hwd.model.nic_port import NicPortId
+from hwd.model.testbed import NicPort, Testbed
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import natural_key
 

@@ -14,6 +14,7 @@ import socket
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 from typing_extensions import override
 
 from hwd.model.fault import Fault, decode_fault, parse_fault
@@ -54,7 +55,7 @@ class ControlSession(asyncio.Protocol):
         answer: dict[str, object] = {"done": True}
         try:
             if line == _encode(LIST):
-                answer["set"] = [fault.to_data() for fault in self._faults.present()]
+                answer["set"] = msgspec.to_builtins(self._faults.present())
             else:
                 self._faults.set(decode_fault(line))
         except HwdError as error:
@@ -69,7 +70,7 @@ def ask(path: Path, fault: Fault) -> None:
     Raises ConfigError for an unknown subject, RefusedError where it is no twin, LinkError where the rack does not
     answer. It blocks, usually for a millisecond.
     """
-    _ask(path, fault.to_data())
+    _ask(path, msgspec.to_builtins(fault))
 
 
 def ask_present(path: Path) -> tuple[Fault, ...]:

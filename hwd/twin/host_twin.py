@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Interface, IPv6Interface, ip_interface
 
 from hwd.model.instant import Origin
-from hwd.model.testbed import Host, NicPort, NicPortId
+from hwd.model.nic_port import NicPortId
+from hwd.model.testbed import Host, NicPort
 from hwd.twin.module import module_memory
 from hwd.twin.nic import Nic, NicChange, What
 from hwd_agents.sources.link_source import OperState

@@ -11,7 +11,8 @@ from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
 from typing import Final
 
-from hwd.model.testbed import NicPort, NicPortId, Testbed
+from hwd.model.nic_port import NicPortId
+from hwd.model.testbed import NicPort, Testbed
 from hwd.twin.kernel import Bracket, Crossbar, HostNetwork, Keeper, Light, Plug
 from hwd.twin.kernel_hosts import kernel_hosts, machine_hosts
 from hwd.twin.monitor import MachineMonitor

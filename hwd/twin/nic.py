@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from hwd.model.testbed import Module, NicPortId
+from hwd.model.nic_port import NicPortId
+from hwd.model.testbed import Module
 from hwd.twin.nic_timing import NicTiming, nic_timing
 from hwd_drivers.core.errors import RefusedError
 

@@ -17,7 +17,8 @@ from functools import partial
 from typing import Final, Protocol
 
 from hwd.model.instant import Origin
-from hwd.model.testbed import Host, NicPortId, Testbed
+from hwd.model.nic_port import NicPortId
+from hwd.model.testbed import Host, Testbed
 from hwd.twin.host_twin import HostTwin
 from hwd.twin.nic import Nic, NicChange, What
 from hwd.twin.nic_timing import nic_timing

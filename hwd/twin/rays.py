@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from hwd.fabric.light import LightMap, Onward, Trace
 from hwd.model.link import SwitchCrossconnect
-from hwd.model.testbed import Module, NicPort, NicPortId, Testbed
+from hwd.model.nic_port import NicPortId
+from hwd.model.testbed import Module, NicPort, Testbed
 from hwd_drivers.core.values import Crossconnect, FibreEnd, Side, sum_dbm
 
 PACKET_BELOW_MAX_DB = 2.0

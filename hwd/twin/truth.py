@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TextIO
 
-from hwd.model.testbed import NicPortId
+from hwd.model.nic_port import NicPortId
 from hwd.twin.nic import What
 
 LIMIT_BYTES: Final = 16 * 1024 * 1024

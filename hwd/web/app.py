@@ -11,47 +11,48 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, FastAPI, Header, Query
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from hwd.model import bodies
+from hwd.model.answers import (
+    AbortedRun,
+    AcceptedRun,
+    DocumentJson,
+    DocumentList,
+    FaultConfirmation,
+    HeldEnds,
+    HeldLease,
+    HostStatus,
+    Liveness,
+    Problem,
+    Readiness,
+    ReconfigurationStatus,
+    Status,
+    SwitchStatus,
+)
+from hwd.model.documents.daemon import JournalGivenUp
+from hwd.model.documents.plans import PlanSummary
 from hwd.model.limit import Reached
-from hwd.reconfigure.route import Request
+from hwd.model.recorded_run import Run, RunSummary
+from hwd.model.run import RunStatus
 from hwd.telemetry import Exposition
-from hwd.web.bodies import Api, body_of, decode, described, object_body
+from hwd.web.bodies import Api, body_of, content_of, decode, described, encoded, object_body
 from hwd.web.bounds import Bounds
 from hwd.web.door import Door
 from hwd.web.problem import MEDIA_TYPE, on_bug, on_http_exception, on_hwd_error, on_invalid_request
 from hwd.web.service import Service
 from hwd.web.stream import EventStream
 from hwd_drivers.core.documents import Json
-from hwd_drivers.core.errors import BugError, ConfigError, HwdError
+from hwd_drivers.core.errors import BugError, HwdError
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    "default": {
-        "description": "A problem document (RFC 9457)",
-        "content": {
-            MEDIA_TYPE: {
-                "schema": {
-                    "type": "object",
-                    "required": ["type", "title", "status", "detail", "exit_status"],
-                    "properties": {
-                        "type": {"type": "string"},
-                        "title": {"type": "string"},
-                        "status": {"type": "integer"},
-                        "detail": {"type": "string"},
-                        "exit_status": {"type": "integer"},
-                        "problems": {"type": "array", "items": {"type": "string"}},
-                    },
-                }
-            }
-        },
-    }
+    "default": {"description": "A problem document (RFC 9457)", "content": content_of(Problem, MEDIA_TYPE)}
 }
 """What any call may answer with, for the OpenAPI document."""
 
 Data = dict[str, Any]
-"""One JSON object; `Service` says what is in it."""
+"""One JSON object with any fields: the body of a fault."""
 RUNS_MAX = 500
 """Runs in one answer: some 5 ms of the loop's time."""
 PIECE = 100
@@ -107,20 +108,20 @@ def make_app(
 def _looks(service: Service) -> APIRouter:
     router = APIRouter(tags=["what is"])
 
-    @router.get("/status")
-    async def status() -> Data:
+    @router.get("/status", openapi_extra=described(answer=Status))
+    async def status() -> Response:
         """Everything of one screen: bus, switches, hosts, leases, reconfigurations and runs under way."""
-        return service.status()
+        return encoded(service.status())
 
-    @router.get("/switches")
-    async def switches() -> list[Data]:
+    @router.get("/switches", openapi_extra=described(answer=list[SwitchStatus]))
+    async def switches() -> Response:
         """Switches, what they report, and their power readings."""
-        return [*service.switches()]
+        return encoded(service.switches())
 
-    @router.get("/hosts")
-    async def hosts() -> list[Data]:
+    @router.get("/hosts", openapi_extra=described(answer=list[HostStatus]))
+    async def hosts() -> Response:
         """Hosts, their agents and the alignment of their clocks."""
-        return [*service.hosts()]
+        return encoded(service.hosts())
 
     return router
 
@@ -128,42 +129,38 @@ def _looks(service: Service) -> APIRouter:
 def _reconfigurations(service: Service) -> APIRouter:
     router = APIRouter(tags=["reconfigurations"])
 
-    @router.get("/reconfigurations")
-    async def under_way() -> list[Data]:
+    @router.get("/reconfigurations", openapi_extra=described(answer=list[ReconfigurationStatus]))
+    async def under_way() -> Response:
         """Reconfigurations that have not ended."""
-        return service.status()["reconfigurations"]  # type: ignore[return-value]
+        return encoded(service.reconfigurations())
 
-    @router.post("/plans", openapi_extra=described(bodies.PlanBody))
-    async def plan(body: Annotated[bodies.PlanBody, body_of(bodies.PlanBody)]) -> Data:
+    @router.post("/plans", openapi_extra=described(bodies.PlanBody, answer=PlanSummary))
+    async def plan(body: Annotated[bodies.PlanBody, body_of(bodies.PlanBody)]) -> Response:
         """Read the switches and say what would move. Touches nothing; the plan's `hash` can be applied."""
-        return await service.plan(await _request(service, body))
+        return encoded(await service.plan(body))
 
-    @router.post("/reconfigurations", openapi_extra=described(bodies.ReconfigurationBody))
-    async def apply(body: Annotated[bodies.ReconfigurationBody, body_of(bodies.ReconfigurationBody)]) -> Data:
+    @router.post("/reconfigurations", openapi_extra=described(bodies.ReconfigurationBody, answer=ReconfigurationStatus))
+    async def apply(body: Annotated[bodies.ReconfigurationBody, body_of(bodies.ReconfigurationBody)]) -> Response:
         """Plan, drive, read back, wait for ready links where asked; answers after that, with the plan.
 
         It goes on when the caller goes away.
         """
-        if body.hash is None:
-            return await service.apply(await _request(service, body), id=body.id)
-        if body != bodies.ReconfigurationBody(hash=body.hash, id=body.id):
-            raise ConfigError("hash: no other field is allowed with it; mode, lease and limits are those of the plan")
-        return await service.apply_hash(body.hash, id=body.id)
+        return encoded(await service.apply(body))
 
-    @router.post("/reconfigurations/{id}/confirm")
-    async def confirm(id: str) -> Data:
+    @router.post("/reconfigurations/{id}/confirm", openapi_extra=described(answer=ReconfigurationStatus))
+    async def confirm(id: str) -> Response:
         """Confirm a reconfiguration: the new state stays. `-` is the only one under way."""
-        return await service.confirm(_named(id))
+        return encoded(await service.confirm(_named(id)))
 
-    @router.post("/reconfigurations/{id}/rollback")
-    async def roll_back(id: str) -> Data:
+    @router.post("/reconfigurations/{id}/rollback", openapi_extra=described(answer=ReconfigurationStatus))
+    async def roll_back(id: str) -> Response:
         """Roll a reconfiguration back to the state before it. `-` is the only one under way."""
-        return await service.roll_back(_named(id))
+        return encoded(await service.roll_back(_named(id)))
 
-    @router.post("/reconfigurations/{id}/give-up", openapi_extra=described(bodies.ByBody))
-    async def give_up(id: str, body: Annotated[bodies.ByBody, body_of(bodies.ByBody)]) -> Data:
-        """Leave one that was cut off as it is, and free its ports: {reconfiguration, run, what, why, by, left}."""
-        return await service.give_up(id, by=body.by)
+    @router.post("/reconfigurations/{id}/give-up", openapi_extra=described(bodies.ByBody, answer=JournalGivenUp))
+    async def give_up(id: str, body: Annotated[bodies.ByBody, body_of(bodies.ByBody)]) -> Response:
+        """Leave one that was cut off as it is, and free its ports."""
+        return encoded(await service.give_up(id, by=body.by))
 
     return router
 
@@ -171,63 +168,63 @@ def _reconfigurations(service: Service) -> APIRouter:
 def _runs(service: Service, events: EventStream) -> APIRouter:
     router = APIRouter(tags=["runs"])
 
-    @router.get("/runs", response_model=list[Data])
+    @router.get("/runs", openapi_extra=described(answer=list[RunSummary]))
     async def runs(
         limit: Annotated[int, Query(ge=1, le=RUNS_MAX)] = RUNS_MAX,
         before: Annotated[str | None, Query(description="the id of a run: only those that began before it")] = None,
     ) -> Response:
         """Runs of the records, newest first, each with its `state`, without the texts and inventory of `/runs/{id}`."""
-        return JSONResponse(await service.runs(limit=limit, before=before))
+        return encoded(await service.runs(limit=limit, before=before))
 
-    @router.post("/runs", status_code=201, openapi_extra=described(bodies.RunBody))
-    async def start(body: Annotated[bodies.RunBody, body_of(bodies.RunBody)]) -> Data:
+    @router.post("/runs", status_code=201, openapi_extra=described(bodies.RunBody, answer=AcceptedRun, status=201))
+    async def start(body: Annotated[bodies.RunBody, body_of(bodies.RunBody)]) -> Response:
         """Start a playbook, or queue it until its due time and until the runs before it leave it its ports.
 
         `after` is an event id: the event stream from there on has all of this run.
         """
         after = events.last_id
-        started = await service.start_run(
+        status = await service.start_run(
             text=body.text, file=body.file, parameters=body.parameters, due_wall_ns=body.due_wall_ns
         )
-        return {**started, "after": after}
+        return encoded(AcceptedRun.of(status, after=after), 201)
 
-    @router.get("/queue")
-    async def queue() -> list[Data]:
+    @router.get("/queue", openapi_extra=described(answer=list[RunStatus]))
+    async def queue() -> Response:
         """States of the runs that wait, in the order in which they start."""
-        return [*service.queue()]
+        return encoded(service.queue())
 
-    @router.get("/runs/{id}")
-    async def run(id: str) -> Data:
+    @router.get("/runs/{id}", openapi_extra=described(answer=Run))
+    async def run(id: str) -> Response:
         """One run that began, by its id or the beginning of it."""
-        return await service.run(id)
+        return encoded(await service.run(id))
 
-    @router.get("/runs/{id}/state")
-    async def state(id: str) -> Data:
+    @router.get("/runs/{id}/state", openapi_extra=described(answer=RunStatus))
+    async def state(id: str) -> Response:
         """The state of a run: queued, running (step and stage), paused, or its end.
 
         Also on the bus and in the events.
         """
-        return await service.run_state(id)
+        return encoded(await service.run_state(id))
 
-    @router.get("/runs/{id}/documents")
+    @router.get("/runs/{id}/documents", openapi_extra=described(answer=list[DocumentJson]))
     async def documents(id: str) -> Response:
         """Everything that happened in a run, oldest first."""
         return StreamingResponse(array(await service.run_documents(id)), media_type="application/json")
 
-    @router.post("/runs/{id}/pause", openapi_extra=described(bodies.ByBody))
-    async def pause(id: str, body: Annotated[bodies.ByBody, body_of(bodies.ByBody)]) -> Data:
+    @router.post("/runs/{id}/pause", openapi_extra=described(bodies.ByBody, answer=RunStatus))
+    async def pause(id: str, body: Annotated[bodies.ByBody, body_of(bodies.ByBody)]) -> Response:
         """Pause before the next step, with all leases. Answers at once; the state is `paused` when it is reached."""
-        return service.pause_run(id, by=body.by)
+        return encoded(service.pause_run(id, by=body.by))
 
-    @router.post("/runs/{id}/resume", openapi_extra=described(bodies.ByBody))
-    async def resume(id: str, body: Annotated[bodies.ByBody, body_of(bodies.ByBody)]) -> Data:
+    @router.post("/runs/{id}/resume", openapi_extra=described(bodies.ByBody, answer=RunStatus))
+    async def resume(id: str, body: Annotated[bodies.ByBody, body_of(bodies.ByBody)]) -> Response:
         """Resume a paused run."""
-        return service.resume_run(id, by=body.by)
+        return encoded(service.resume_run(id, by=body.by))
 
-    @router.post("/runs/{id}/abort", openapi_extra=described(bodies.ByBody))
-    async def abort(id: str, body: Annotated[bodies.ByBody, body_of(bodies.ByBody)]) -> Data:
+    @router.post("/runs/{id}/abort", openapi_extra=described(bodies.ByBody, answer=AbortedRun))
+    async def abort(id: str, body: Annotated[bodies.ByBody, body_of(bodies.ByBody)]) -> Response:
         """End a run in its safe state, within 5 s; answers after that. A queued run is taken out of the queue."""
-        return await service.abort_run(id, by=body.by)
+        return encoded(await service.abort_run(id, by=body.by))
 
     return router
 
@@ -235,14 +232,14 @@ def _runs(service: Service, events: EventStream) -> APIRouter:
 def _faults(service: Service) -> APIRouter:
     router = APIRouter(tags=["faults"])
 
-    @router.post("/faults", openapi_extra=described(bodies.FaultBody))
-    async def fault(body: Annotated[Data, Depends(object_body)]) -> Data:
+    @router.post("/faults", openapi_extra=described(bodies.FaultBody, answer=FaultConfirmation))
+    async def fault(body: Annotated[Data, Depends(object_body)]) -> Response:
         """Set a fault of a twin: `{"switch": "ocs1", "fault": "slow", "seconds": 0.5}`; `{"fault": "clear"}` ends all.
 
         Refused for a subject that is no twin, and for ports that others lease.
         """
         under = decode({"lease": body.pop("lease", None)}, bodies.FaultBody)
-        return await service.fault(body, lease=under.lease)
+        return encoded(await service.fault(body, lease=under.lease))
 
     return router
 
@@ -250,38 +247,38 @@ def _faults(service: Service) -> APIRouter:
 def _leases(service: Service) -> APIRouter:
     router = APIRouter(tags=["leases"])
 
-    @router.get("/leases")
-    async def leases() -> list[Data]:
+    @router.get("/leases", openapi_extra=described(answer=list[HeldLease]))
+    async def leases() -> Response:
         """Leases in force."""
-        return [*service.leases()]
+        return encoded(service.leases())
 
-    @router.post("/leases", status_code=201, openapi_extra=described(bodies.LeaseBody))
-    async def take(body: Annotated[bodies.LeaseBody, body_of(bodies.LeaseBody)]) -> Data:
+    @router.post("/leases", status_code=201, openapi_extra=described(bodies.LeaseBody, answer=HeldLease, status=201))
+    async def take(body: Annotated[bodies.LeaseBody, body_of(bodies.LeaseBody)]) -> Response:
         """Claim ports (`ocs1.3`, `h0.eth0`, or `all`) for some seconds."""
-        return await service.take_lease(holder=body.holder, ports=body.ports, for_s=body.for_s)
+        return encoded(await service.take_lease(holder=body.holder, ports=body.ports, for_s=body.for_s), 201)
 
-    @router.post("/leases/{id}/renew", openapi_extra=described(bodies.RenewBody))
-    async def renew(id: str, body: Annotated[bodies.RenewBody, body_of(bodies.RenewBody)]) -> Data:
+    @router.post("/leases/{id}/renew", openapi_extra=described(bodies.RenewBody, answer=HeldLease))
+    async def renew(id: str, body: Annotated[bodies.RenewBody, body_of(bodies.RenewBody)]) -> Response:
         """Renew a lease: it expires `for_s` seconds from now."""
-        return await service.renew_lease(id, for_s=body.for_s)
+        return encoded(await service.renew_lease(id, for_s=body.for_s))
 
-    @router.post("/leases/{id}/release")
-    async def release(id: str) -> Data:
+    @router.post("/leases/{id}/release", openapi_extra=described(answer=HeldLease))
+    async def release(id: str) -> Response:
         """Release a lease."""
-        return await service.release_lease(id)
+        return encoded(await service.release_lease(id))
 
-    @router.post("/leases/{id}/kick", openapi_extra=described(bodies.ByBody, needed=False))
-    async def kick(id: str, body: Annotated[bodies.ByBody, body_of(bodies.ByBody, needed=False)]) -> Data:
+    @router.post("/leases/{id}/kick", openapi_extra=described(bodies.ByBody, needed=False, answer=HeldLease))
+    async def kick(id: str, body: Annotated[bodies.ByBody, body_of(bodies.ByBody, needed=False)]) -> Response:
         """Take a lease from its holder.
 
         A delegated switch, by its name: its host may not set it until the next grant.
         """
-        return await service.release_lease(id, kick=True, by=body.by)
+        return encoded(await service.release_lease(id, kick=True, by=body.by))
 
-    @router.post("/leases/{id}/grant", openapi_extra=described(bodies.ByBody))
-    async def grant(id: str, body: Annotated[bodies.ByBody, body_of(bodies.ByBody)]) -> Data:
+    @router.post("/leases/{id}/grant", openapi_extra=described(bodies.ByBody, answer=HeldLease))
+    async def grant(id: str, body: Annotated[bodies.ByBody, body_of(bodies.ByBody)]) -> Response:
         """Give a switch whose delegated lease was taken back to its host again, under the next epoch."""
-        return await service.grant_lease(id, by=body.by)
+        return encoded(await service.grant_lease(id, by=body.by))
 
     return router
 
@@ -289,15 +286,14 @@ def _leases(service: Service) -> APIRouter:
 def _overrides(service: Service) -> APIRouter:
     router = APIRouter(tags=["overrides"])
 
-    @router.post("/overrides", openapi_extra=described(bodies.OverrideBody))
-    async def override(body: Annotated[bodies.OverrideBody, body_of(bodies.OverrideBody)]) -> Data:
-        """Hold fibre ends dark (`force-blocked`), or release them (`normal`): {switch, ends, to, blocked}.
+    @router.post("/overrides", openapi_extra=described(bodies.OverrideBody, answer=HeldEnds))
+    async def override(body: Annotated[bodies.OverrideBody, body_of(bodies.OverrideBody)]) -> Response:
+        """Hold fibre ends dark (`force-blocked`), or release them (`normal`).
 
         Answers when the switch reports it.
         """
-        return await service.override(
-            body.switch, body.ends, body.to, lease=body.lease, by=f"{body.by}: {body.why}" if body.why else body.by
-        )
+        by = f"{body.by}: {body.why}" if body.why else body.by
+        return encoded(await service.override(body.switch, body.ends, body.to, lease=body.lease, by=by))
 
     return router
 
@@ -315,13 +311,13 @@ def _events(events: EventStream) -> APIRouter:
         start = events.after(last_event_id or after)
         return EventResponse(events.follow(start, tuple(kind or ())))
 
-    @router.get("/documents")
+    @router.get("/documents", openapi_extra=described(answer=DocumentList))
     async def documents(
         after: Annotated[str | None, Query(description="an event id; without one, only `last` is told")] = None,
         kind: Annotated[list[str] | None, Query(description="only these; `run.` is all that begin so")] = None,
     ) -> Response:
-        """What the event stream keeps, at once: {last, missed, documents}. `last` is the id to go on after."""
-        return JSONResponse(events.snapshot(events.after(after), tuple(kind or ())))
+        """What the event stream keeps, at once. `last` is the id to go on after."""
+        return encoded(events.snapshot(events.after(after), tuple(kind or ())))
 
     return router
 
@@ -334,16 +330,16 @@ def _probes(service: Service) -> APIRouter:
         """Redirect a browser to the status."""
         return RedirectResponse("/api/v1/status")
 
-    @router.get("/healthz")
-    async def healthz() -> Data:
+    @router.get("/healthz", openapi_extra=described(answer=Liveness))
+    async def healthz() -> Response:
         """200 where the process runs and its event loop answers."""
-        return {"alive": True}
+        return encoded(Liveness(alive=True))
 
-    @router.get("/readyz")
+    @router.get("/readyz", openapi_extra=described(answer=Readiness))
     async def readyz() -> Response:
         """200 when every switch answers and the broker is connected; 503 with `why` when not."""
-        data = service.ready()
-        return JSONResponse(data, 200 if data["ready"] else 503)
+        found = service.ready()
+        return encoded(found, 200 if found.ready else 503)
 
     return router
 
@@ -373,22 +369,6 @@ class EventResponse(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with aclosing(self._events):
             await super().__call__(scope, receive, send)
-
-
-async def _request(service: Service, body: bodies.PlanBody) -> Request:
-    wanted = None
-    if body.file is not None:
-        if body.what:
-            raise ConfigError("what, file: only one of them says what is wanted")
-        wanted = await service.topology(body.file.text, file=body.file.name)
-    return service.request(
-        body.what,
-        mode=body.mode,
-        lease=body.lease,
-        ready_within_s=body.ready_within_s,
-        confirm_within_s=body.confirm_within_s,
-        wanted=wanted,
-    )
 
 
 def _named(id: str) -> str | None:

@@ -4,19 +4,22 @@ import asyncio
 import logging
 from pathlib import PurePath
 
+from msgspec.structs import replace
+
 from hwd.config.testbed.topology_file import load_topology_text
-from hwd.config.testbed.wanted_state import WantedState, parse_what
+from hwd.config.testbed.wanted_state import parse_what
+from hwd.model.answers import ReconfigurationStatus
+from hwd.model.bodies import File, PlanBody, ReconfigurationBody
+from hwd.model.documents.plans import PlanSummary
 from hwd.model.link import Topology
+from hwd.model.request import Request, WantedState
 from hwd.model.testbed import Testbed
 from hwd.reconfigure.planner import Planned
 from hwd.reconfigure.reconfiguration import Reconfiguration, State
 from hwd.reconfigure.reconfigurer import Reconfigurer
-from hwd.reconfigure.route import Request
-from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import ConfigError, FailedError, RefusedError
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.offload import Offload
-from hwd_drivers.switching.moves import ApplyMode
 
 PLANS_KEPT = 256
 """Plans that can be applied by their hash; older ones are forgotten."""
@@ -33,82 +36,43 @@ class Applies:
         self._reconfigurer = reconfigurer
         self._ids = ids
         self._planned: dict[str, Planned] = {}
-        self._under_way: dict[str, asyncio.Task[dict[str, Json]]] = {}
+        self._under_way: dict[str, asyncio.Task[ReconfigurationStatus]] = {}
         self._closing = False
 
-    async def topology(self, text: str, *, file: str) -> WantedState:
-        """The links of a topology file, read in a thread since a long one takes seconds. Raises ConfigError."""
-
-        def load() -> Topology:
-            return load_topology_text(text, file=file, testbed=self._testbed)
-
-        return WantedState(name=PurePath(file).name, links=(await self._offload(load)).links)
-
-    def request(
-        self,
-        what: str,
-        *,
-        mode: str = "update",
-        lease: str | None = None,
-        ready_within_s: float | None = None,
-        confirm_within_s: float | None = None,
-        wanted: WantedState | None = None,
-    ) -> Request:
-        """Raises ConfigError where `what` means nothing on this testbed."""
-        wanted = wanted or parse_what(what, self._testbed)
-        return Request(
-            what=wanted.name,
-            links=wanted.links,
-            crossconnects=wanted.crossconnects,
-            emptied=wanted.emptied,
-            freed=wanted.freed,
-            mode=_mode(mode),
-            lease=lease,
-            ready_within_s=ready_within_s,
-            confirm_within_s=confirm_within_s,
-        )
-
-    async def plan(self, request: Request) -> dict[str, Json]:
-        planned = await self._reconfigurer.plan(request)
+    async def plan(self, body: PlanBody) -> PlanSummary:
+        """Raises ConfigError where what is wanted means nothing on this testbed."""
+        planned = await self._reconfigurer.plan(await self._request(body))
         plan = planned.plan
         self._planned.pop(plan.hash, None)
         self._planned[plan.hash] = planned
         if len(self._planned) > PLANS_KEPT:
             del self._planned[next(iter(self._planned))]
-        return plan.to_data()
+        return plan.summary
 
-    async def apply(self, wanted: Request | Planned, *, id: str | None = None) -> dict[str, Json]:
+    async def apply(self, body: ReconfigurationBody) -> ReconfigurationStatus:
         """Drive, read back, wait for ready links where asked, then confirm or start the confirm timer.
 
-        Returns {reconfiguration, state, outcome, plan, ...}. `id`: by default a new one.
+        A hash is that of one of the last `PLANS_KEPT` plans;
+        refused when the switches differ by now.
 
         It goes on when its caller goes away. `roll_back` and `close` stop it, into the state before it.
         """
+        planned = self._held(body)
+        request = await self._request(body) if planned is None else planned.routed.request
         if self._closing:
             raise RefusedError("the daemon is ending; nothing new begins")
-        id = id or self._ids.token(length=8)
+        id = body.id or self._ids.token(length=8)
         if id in self._under_way or self._reconfigurer.is_known(id):
             raise RefusedError(f"reconfiguration {id}: there is one of that id; ask with another, or with none")
-        task = asyncio.create_task(self._apply(id, wanted), name=f"hwd:apply/{id}")
+        task = asyncio.create_task(self._apply(id, request, planned), name=f"hwd:apply/{id}")
         self._under_way[id] = task
         task.add_done_callback(lambda done: self._applied(id, done))
         await asyncio.wait([task])
         if task.cancelled():
-            what = wanted.plan.what if isinstance(wanted, Planned) else wanted.what
-            raise FailedError(f"apply {id} ({what}): stopped and rolled back before it was done")
+            raise FailedError(f"apply {id} ({request.wanted.name}): stopped and rolled back before it was done")
         return task.result()
 
-    async def apply_hash(self, hash: str, *, id: str | None = None) -> dict[str, Json]:
-        """Apply a plan that `plan` made, one of the last `PLANS_KEPT`; refused when the switches differ by now."""
-        planned = self._planned.get(hash)
-        if planned is None:
-            raise RefusedError(
-                f"plan {hash}: not known to this daemon, which keeps the last {PLANS_KEPT} since its start. "
-                "Make it again with `hwd plan`, and apply its hash"
-            )
-        return await self.apply(planned, id=id)
-
-    async def confirm(self, reconfiguration: str | None) -> dict[str, Json]:
+    async def confirm(self, reconfiguration: str | None) -> ReconfigurationStatus:
         one = self._reconfigurer.get(reconfiguration)
         if one.run is not None:
             raise RefusedError(f"reconfiguration {one.id}: belongs to run {one.run}, which confirms it itself")
@@ -117,7 +81,7 @@ class Applies:
         await self._reconfigurer.confirm(one)
         return under_way(one)
 
-    async def roll_back(self, reconfiguration: str | None) -> dict[str, Json]:
+    async def roll_back(self, reconfiguration: str | None) -> ReconfigurationStatus:
         """Raises FailedError where it was confirmed and the journal has not taken that yet: then it stays as it is."""
         beginning = self._under_way.get(reconfiguration or "")
         if reconfiguration is not None and beginning is not None and not self._reconfigurer.is_known(reconfiguration):
@@ -152,8 +116,39 @@ class Applies:
 
     # --- inside
 
-    async def _apply(self, id: str, wanted: Request | Planned) -> dict[str, Json]:
-        reconfiguration = await self._reconfigurer.begin(wanted, id=id)
+    async def _request(self, body: PlanBody) -> Request:
+        if body.file is None:
+            wanted = parse_what(body.what, self._testbed)
+        elif body.what:
+            raise ConfigError("what, file: only one of them says what is wanted")
+        else:
+            wanted = await self._topology(body.file)
+        return Request(wanted=wanted, body=body)
+
+    async def _topology(self, file: File) -> WantedState:
+        """The links of a topology file, read in a thread since a long one takes seconds. Raises ConfigError."""
+
+        def load() -> Topology:
+            return load_topology_text(file.text, file=file.name, testbed=self._testbed)
+
+        return WantedState(name=PurePath(file.name).name, links=(await self._offload(load)).links)
+
+    def _held(self, body: ReconfigurationBody) -> Planned | None:
+        """The plan that is named by its hash; None without a hash."""
+        if body.hash is None:
+            return None
+        if body != ReconfigurationBody(hash=body.hash, id=body.id):
+            raise ConfigError("hash: no other field is allowed with it; mode, lease and limits are those of the plan")
+        planned = self._planned.get(body.hash)
+        if planned is None:
+            raise RefusedError(
+                f"plan {body.hash}: not known to this daemon, which keeps the last {PLANS_KEPT} since its start. "
+                "Make it again with `hwd plan`, and apply its hash"
+            )
+        return planned
+
+    async def _apply(self, id: str, request: Request, planned: Planned | None) -> ReconfigurationStatus:
+        reconfiguration = await self._reconfigurer.begin(request, planned=planned, id=id)
         plan = reconfiguration.plan
         try:
             if plan.ready_within_s is not None:
@@ -165,35 +160,27 @@ class Applies:
         except asyncio.CancelledError:
             await asyncio.shield(self._reconfigurer.roll_back(reconfiguration, "stopped"))
             raise
-        return {**under_way(reconfiguration), "plan": plan.to_data()}
+        return replace(under_way(reconfiguration), applied=plan.summary)
 
-    def _applied(self, id: str, task: asyncio.Task[dict[str, Json]]) -> None:
+    def _applied(self, id: str, task: asyncio.Task[ReconfigurationStatus]) -> None:
         del self._under_way[id]
         if not task.cancelled() and (error := task.exception()) is not None:
             was_said = self._reconfigurer.became(id) is not None  # by its end, in the same words
             log.log(logging.DEBUG if was_said else logging.WARNING, "apply %s: %s", id, error)
 
 
-def under_way(one: Reconfiguration) -> dict[str, Json]:
-    """A reconfiguration as JSON."""
+def under_way(one: Reconfiguration) -> ReconfigurationStatus:
     confirm_in_s = None if one.confirm_by_s is None else one.confirm_by_s - asyncio.get_running_loop().time()
-    return {
-        "reconfiguration": one.id,
-        "run": one.run,
-        "what": one.plan.what,
-        "hash": one.plan.hash,
-        "lease": one.plan.lease,
-        "state": one.state,
-        "outcome": one.outcome,
-        "why": one.why,
-        "confirm_in_s": confirm_in_s,
-        "links": [str(link) for link in one.links],
-        "not_ready": [str(link) for link in one.not_ready],
-    }
-
-
-def _mode(text: str) -> ApplyMode:
-    try:
-        return ApplyMode(text)
-    except ValueError:
-        raise ConfigError(f"mode {text!r}: not a mode; use {', '.join(ApplyMode)}") from None
+    return ReconfigurationStatus(
+        reconfiguration=one.id,
+        run=one.run,
+        what=one.plan.what,
+        hash=one.plan.hash,
+        lease=one.plan.lease,
+        state=one.state,
+        outcome=one.outcome,
+        why=one.why,
+        confirm_in_s=confirm_in_s,
+        links=[*map(str, one.links)],
+        not_ready=[*map(str, one.not_ready)],
+    )

@@ -1,14 +1,31 @@
-"""Decodes the bodies of HTTP calls, with every finding at once, and describes them for the OpenAPI document."""
+"""Decodes the bodies of HTTP calls, with every finding at once, encodes the answers, and describes both for the OpenAPI
+document.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeVar, get_args
 
 import msgspec
-from fastapi import Depends, FastAPI, Request
+from fastapi import Depends, FastAPI, Request, Response
 from msgspec.structs import fields
 from typing_extensions import override
 
+from hwd.model.answers import (
+    AbortedRun,
+    AcceptedRun,
+    DocumentList,
+    FaultConfirmation,
+    HeldEnds,
+    HeldLease,
+    HostStatus,
+    Liveness,
+    Problem,
+    Readiness,
+    ReconfigurationStatus,
+    Status,
+    SwitchStatus,
+)
 from hwd.model.bodies import (
     Body,
     ByBody,
@@ -20,12 +37,37 @@ from hwd.model.bodies import (
     RenewBody,
     RunBody,
 )
+from hwd.model.documents.daemon import JournalGivenUp
+from hwd.model.documents.plans import PlanSummary
+from hwd.model.recorded_run import Run, RunSummary
+from hwd.model.run import RunStatus
 from hwd_drivers.core.errors import ConfigError
 
 B = TypeVar("B", bound=Body)
 
-SCHEMAS: Final = "#/components/schemas/"
+JSON: Final = "application/json"
+REFERENCE: Final = "#/components/schemas/{name}"
 BODIES: Final = (ByBody, FaultBody, LeaseBody, OverrideBody, PlanBody, ReconfigurationBody, RenewBody, RunBody)
+ANSWERS: Final = (
+    AbortedRun,
+    AcceptedRun,
+    DocumentList,
+    FaultConfirmation,
+    HeldEnds,
+    HeldLease,
+    HostStatus,
+    JournalGivenUp,
+    Liveness,
+    PlanSummary,
+    Problem,
+    Readiness,
+    ReconfigurationStatus,
+    Run,
+    RunStatus,
+    RunSummary,
+    Status,
+    SwitchStatus,
+)
 _WORDS: Final = {"str": "text", "float": "a number", "int": "a whole number", "array": "a list", "object": "an object"}
 _SIGNS: Final = {">": "greater than", ">=": "greater than or equal to", "<=": "less than or equal to"}
 _BOUND: Final = re.compile(r"Expected `\w+` (>|>=|<=) ([\d.]+)")
@@ -53,7 +95,7 @@ def json_of(request: Request, text: bytes) -> dict[str, Any]:
     if not text:
         raise ConfigError("the body: is missing")
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != "application/json" and not media_type.endswith("+json"):
+    if media_type != JSON and not media_type.endswith("+json"):
         raise ConfigError("the body: must be JSON, with the header Content-Type: application/json")
     try:
         data = msgspec.json.decode(text)
@@ -66,26 +108,43 @@ def json_of(request: Request, text: bytes) -> dict[str, Any]:
 
 def decode(data: Mapping[str, Any], kind: type[B]) -> B:
     """Raises ConfigError with every finding, one in a line: `ready_within_s: must be greater than 0`."""
-    if problems := [*_problems(data, kind, "")]:
-        raise ConfigError("\n".join(problems))
-    return msgspec.convert(data, kind)
+    try:
+        return msgspec.convert(data, kind)
+    except msgspec.ValidationError as error:  # the first finding
+        raise ConfigError("\n".join(_problems(data, kind, ""))) from error
 
 
-def described(kind: type[Body], *, needed: bool = True) -> dict[str, Any]:
-    """The body of a call, for its part of the OpenAPI document."""
-    schema = {"$ref": f"{SCHEMAS}{kind.__name__}"}
-    return {"requestBody": {"content": {"application/json": {"schema": schema}}, "required": needed}}
+def encoded(answer: object, status: int = 200) -> Response:
+    """The answer as JSON."""
+    return Response(msgspec.json.encode(answer), status, media_type=JSON)
+
+
+def described(
+    body: type[Body] | None = None, *, needed: bool = True, answer: Any = None, status: int = 200
+) -> dict[str, Any]:
+    """Body and answer of a call, for its part of the OpenAPI document."""
+    found: dict[str, Any] = {}
+    if body is not None:
+        found["requestBody"] = {"content": content_of(body), "required": needed}
+    if answer is not None:
+        found["responses"] = {str(status): {"content": content_of(answer)}}
+    return found
 
 
 class Api(FastAPI):
-    """FastAPI describes the calls; the schemas of their bodies are ours."""
+    """FastAPI describes the calls; the schemas of their bodies and answers are ours."""
 
     @override
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
             components = super().openapi().setdefault("components", {}).setdefault("schemas", {})
-            components |= msgspec.json.schema_components(BODIES, ref_template=SCHEMAS + "{name}")[1]
+            components |= msgspec.json.schema_components((*BODIES, *ANSWERS), ref_template=REFERENCE)[1]
         return super().openapi()
+
+
+def content_of(kind: Any, media_type: str = JSON) -> dict[str, Any]:
+    """The content of a body or an answer, for the OpenAPI document."""
+    return {media_type: {"schema": msgspec.json.schema_components((kind,), ref_template=REFERENCE)[0][0]}}
 
 
 def _problems(data: Mapping[str, Any], kind: type[Body], before: str) -> Iterator[str]:
@@ -109,7 +168,7 @@ def _finding(error: msgspec.ValidationError, kind: Any) -> str:
     """`: must be greater than 0` for a message of msgspec, ```Expected `float` > 0.0```."""
     text, _, place = str(error).partition(" - at `$")
     if text.startswith("Invalid enum value"):
-        *others, last = map(repr, get_args(kind))
+        *others, last = (repr(str(one)) for one in get_args(kind) or kind)
         return f": must be {', '.join(others)} or {last}"
     if bound := _BOUND.fullmatch(text):
         text = f"must be {_SIGNS[bound[1]]} {bound[2].removesuffix('.0')}"

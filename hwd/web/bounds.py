@@ -4,12 +4,11 @@ import re
 from itertools import accumulate
 from typing import Final
 
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hwd.model.limit import Limit, Reached
 from hwd.web.connection import HEAD_BYTES_MAX
-from hwd.web.problem import MEDIA_TYPE, type_of
+from hwd.web.problem import problem_of_kind, problem_response
 from hwd_drivers.core.errors import ConfigError
 
 URL_BYTES_MAX: Final = 8 * 1024
@@ -100,14 +99,8 @@ class Bounds:
     async def _refuse(self, limit: Limit, status: int, detail: str, scope: Scope, receive: Receive, send: Send) -> None:
         client = scope.get("client")
         self._reached(limit, f"{client[0] if client else '?'}: {detail}")
-        data = {
-            "type": type_of(ConfigError.title),
-            "title": ConfigError.title,
-            "status": status,
-            "detail": f"{detail}. Ask for less at once",
-            "exit_status": ConfigError.exit_status,
-        }
-        await JSONResponse(data, status, media_type=MEDIA_TYPE)(scope, receive, send)
+        problem = problem_of_kind(ConfigError, status, f"{detail}. Ask for less at once")
+        await problem_response(problem)(scope, receive, send)
 
 
 def depth_of(text: bytes) -> int:

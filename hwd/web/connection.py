@@ -1,11 +1,11 @@
 """One connection of the HTTP server: uvicorn's own protocol, with a time limit for each step of the client."""
 
 import asyncio
-import json
 from collections.abc import Callable
 from typing import Final
 
 import h11
+import msgspec
 import uvicorn
 from typing_extensions import override
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -13,7 +13,7 @@ from uvicorn.server import ServerState
 
 from hwd.model.limit import Limit, Reached
 from hwd.web.door import STRANGER
-from hwd.web.problem import MEDIA_TYPE, type_of
+from hwd.web.problem import MEDIA_TYPE, problem_of_kind
 from hwd_drivers.core.errors import ConfigError
 
 HEAD_BYTES_MAX: Final = 16 * 1024
@@ -135,15 +135,7 @@ class Connection(H11Protocol):
             self.transport.abort()
 
     def _refuse(self, status: int, detail: str) -> None:
-        body = json.dumps(
-            {
-                "type": type_of(ConfigError.title),
-                "title": ConfigError.title,
-                "status": status,
-                "detail": detail,
-                "exit_status": ConfigError.exit_status,
-            }
-        ).encode()
+        body = msgspec.json.encode(problem_of_kind(ConfigError, status, detail))
         headers = [("Content-Type", MEDIA_TYPE), ("Content-Length", str(len(body))), ("Connection", "close")]
         for event in (h11.Response(status_code=status, headers=headers), h11.Data(data=body), h11.EndOfMessage()):
             self.transport.write(self.conn.send(event) or b"")

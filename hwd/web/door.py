@@ -12,10 +12,10 @@ from urllib.parse import parse_qs, quote
 
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
-from starlette.responses import JSONResponse, RedirectResponse
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from hwd.web.problem import MEDIA_TYPE, type_of
+from hwd.web.problem import problem_of_kind, problem_response
 from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.core.reason import reason_of
 
@@ -208,12 +208,6 @@ def _why_foreign(headers: Headers) -> str:
     return ""
 
 
-def _refusal(why: str, status: int) -> JSONResponse:
-    data = {
-        "type": type_of(RefusedError.title),
-        "title": RefusedError.title,
-        "status": status,
-        "detail": why,
-        "exit_status": RefusedError.exit_status,
-    }
-    return JSONResponse(data, status, {"WWW-Authenticate": "Bearer"} if status == 401 else None, MEDIA_TYPE)
+def _refusal(why: str, status: int) -> Response:
+    problem = problem_of_kind(RefusedError, status, why)
+    return problem_response(problem, {"WWW-Authenticate": "Bearer"} if status == 401 else None)

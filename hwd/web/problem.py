@@ -1,18 +1,16 @@
-"""Problem documents (RFC 9457): the form of an error over HTTP.
-
-`exit_status` is what the command line ends with. A refused file has `problems`, one text each; a device that said no
-has `device`, `command`, `code`, `text`; what could not be rolled back has `switches`, those that differ from before.
-"""
+"""Problem documents: an error over HTTP. See `hwd.model.answers.Problem`."""
 
 import logging
 from collections.abc import Mapping
-from typing import Any
 
+import msgspec
 from fastapi.exceptions import RequestValidationError
+from msgspec.structs import replace
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import Response
 
+from hwd.model.answers import Problem
 from hwd_drivers.core.errors import (
     BugError,
     ConfigError,
@@ -46,59 +44,57 @@ _STATUS: tuple[tuple[type[HwdError], int], ...] = (
 _log = logging.getLogger(__name__)
 
 
-def problem_data(error: HwdError) -> dict[str, Any]:
+def problem_of(error: HwdError) -> Problem:
     """The problem document of an error."""
-    data: dict[str, Any] = {
-        "type": type_of(error.title),
-        "title": error.title,
-        "status": next((status for kind, status in _STATUS if isinstance(error, kind)), 500),
-        "detail": str(error),
-        "exit_status": error.exit_status,
-    }
+    status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+    problem = problem_of_kind(type(error), status, str(error))
     if isinstance(error, ConfigError):
-        data["problems"] = str(error).splitlines()
+        return replace(problem, problems=str(error).splitlines())
     if isinstance(error, DeviceError):
-        data |= {"device": error.device, "command": error.command, "code": error.code, "text": error.text}
+        return replace(problem, device=error.device, command=error.command, code=error.code, text=error.text)
     if isinstance(error, NotRolledBackError):
-        data["switches"] = [*error.switches]
-    return data
+        return replace(problem, switches=[*error.switches])
+    return problem
 
 
-def type_of(title: str) -> str:
-    """A tag URI (RFC 4151): it names the kind of error, and there is nothing to fetch."""
-    return f"tag:hwd,2026:{title.replace(' ', '-')}"
+def problem_of_kind(kind: type[HwdError], status: int, detail: str) -> Problem:
+    """A problem that is answered with this status, whatever the status of its kind is."""
+    # A tag URI (RFC 4151): it names the kind of error, and there is nothing to fetch.
+    type = f"tag:hwd,2026:{kind.title.replace(' ', '-')}"
+    return Problem(type=type, title=kind.title, status=status, detail=detail, exit_status=kind.exit_status)
 
 
-def problem_response(error: HwdError, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    data = problem_data(error)
-    return JSONResponse(data, data["status"], headers, MEDIA_TYPE)
+def problem_response(problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(msgspec.json.encode(problem), problem.status, headers, MEDIA_TYPE)
 
 
-async def on_hwd_error(request: Request, error: Exception) -> JSONResponse:
+async def on_hwd_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HwdError)
-    return problem_response(error)
+    return problem_response(problem_of(error))
 
 
-async def on_invalid_request(request: Request, error: Exception) -> JSONResponse:
+async def on_invalid_request(request: Request, error: Exception) -> Response:
     """A body or an argument that is not what the call takes: bad input, every finding at once."""
     assert isinstance(error, RequestValidationError)
-    return problem_response(ConfigError("\n".join(finding_of(found) for found in error.errors())))
+    findings = "\n".join(finding_of(found) for found in error.errors())
+    return problem_response(problem_of(ConfigError(findings)))
 
 
-async def on_http_exception(request: Request, error: Exception) -> JSONResponse:
+async def on_http_exception(request: Request, error: Exception) -> Response:
     """No such path, no such method."""
     assert isinstance(error, HTTPException)
-    data = {
-        "type": "about:blank",
-        "title": str(error.detail),
-        "status": error.status_code,
-        "detail": f"{request.method} {request.url.path}: {error.detail}. /api/v1/openapi.json says what there is",
-        "exit_status": ConfigError.exit_status,
-    }
-    return JSONResponse(data, error.status_code, error.headers, MEDIA_TYPE)
+    problem = Problem(
+        type="about:blank",
+        title=str(error.detail),
+        status=error.status_code,
+        detail=f"{request.method} {request.url.path}: {error.detail}. /api/v1/openapi.json says what there is",
+        exit_status=ConfigError.exit_status,
+    )
+    return problem_response(problem, error.headers)
 
 
-async def on_bug(request: Request, error: Exception) -> JSONResponse:
+async def on_bug(request: Request, error: Exception) -> Response:
     """Anything that was not raised on purpose. The server logs its trace; the client gets the error without it."""
     _log.error("%s %s: %s: %s", request.method, request.url.path, type(error).__name__, error)
-    return problem_response(BugError(f"{type(error).__name__}: {error}. The daemon's log has the trace"))
+    bug = BugError(f"{type(error).__name__}: {error}. The daemon's log has the trace")
+    return problem_response(problem_of(bug))

@@ -11,13 +11,12 @@ import socket
 from collections.abc import Callable, Generator
 
 import uvicorn
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from typing_extensions import override
 
 from hwd.model.limit import Limit, Reached
 from hwd.web.connection import HEAD_BYTES_MAX, IDLE_S, Connection
-from hwd.web.problem import MEDIA_TYPE, type_of
+from hwd.web.problem import problem_of_kind, problem_response
 from hwd_drivers.core.errors import ConfigError, LinkError
 from hwd_drivers.core.reason import reason_of
 from hwd_drivers.transports.accept_loop import AcceptLoop
@@ -196,14 +195,9 @@ def most_connections() -> int:
 
 async def _say_busy(scope: Scope, receive: Receive, send: Send) -> None:
     """The application for connections beyond the limit, when all others have a request in progress."""
-    data = {
-        "type": type_of(LinkError.title),
-        "title": LinkError.title,
-        "status": 503,
-        "detail": "the daemon has as many connections as it takes at once, and all are in use. Try again soon",
-        "exit_status": LinkError.exit_status,
-    }
-    await JSONResponse(data, 503, {"Retry-After": "1", "Connection": "close"}, MEDIA_TYPE)(scope, receive, send)
+    busy = "the daemon has as many connections as it takes at once, and all are in use. Try again soon"
+    problem = problem_of_kind(LinkError, 503, busy)
+    await problem_response(problem, {"Retry-After": "1", "Connection": "close"})(scope, receive, send)
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -9,8 +9,9 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator
 
+from hwd.model.answers import DocumentJson, DocumentList
 from hwd.web.hub import Hub
-from hwd_drivers.core.documents import Document, Json
+from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ConfigError
 
 HEARTBEAT_S = 10.0
@@ -47,13 +48,13 @@ class EventStream:
             raise ConfigError(f"Last-Event-ID {last_event_id!r}: not an id of this stream, such as {self.last_id}")
         return int(number) if boot == self._boot else 0
 
-    def snapshot(self, after: int | None, kinds: tuple[str, ...] = ()) -> dict[str, Json]:
-        """{last, missed, documents} in memory. `last`: the id to go on after; without `after` there is only `last`."""
+    def snapshot(self, after: int | None, kinds: tuple[str, ...] = ()) -> DocumentList:
+        """Documents in memory. Without `after` there is only `last`."""
         last = self._hub.last
         found = [] if after is None else self._hub.since(after)
         missed = 0 if after is None else (found[0][0] if found else last + 1) - after - 1
-        documents = [document.to_data() for _, document in found if not kinds or _is_one_of(document, kinds)]
-        return {"last": self.id_of(last), "missed": max(0, missed), "documents": documents}
+        sent = [DocumentJson.of(document) for _, document in found if not kinds or _is_one_of(document, kinds)]
+        return DocumentList(last=self.id_of(last), missed=max(0, missed), sent=sent)
 
     async def follow(self, after: int | None, kinds: tuple[str, ...] = ()) -> AsyncGenerator[bytes, None]:
         """Events with heartbeats, until `stop`. `kinds`: names, or prefixes with a dot (`run.`); none: all."""

@@ -1,17 +1,16 @@
 """The last reports of the switches, from documents, for the status screen."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar
 
-import msgspec
 from msgspec.structs import replace
 
+from hwd.model.answers import OverrunReport, RestartReport, SwitchStatus
 from hwd.model.documents.switches import SwitchOverrun, SwitchUnknown
 from hwd.model.testbed import Switch
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.values import Crossconnect, PortOverride, PortSide, natural_key
 from hwd_drivers.devices.facts import (
-    CrossconnectReport,
     SwitchDown,
     SwitchFact,
     SwitchOverride,
@@ -25,49 +24,8 @@ OVERRUNS_KEPT = 8
 """Of each switch; older ones are in the records."""
 
 
-class OverrunReport(msgspec.Struct, frozen=True, kw_only=True):
-    """See SwitchOverrun."""
-
-    wall_ns: int
-    reconfiguration: str
-    lost: list[str]
-    window_s: float
-
-
-class RestartReport(msgspec.Struct, frozen=True, kw_only=True):
-    """See SwitchRestarted. `missing`: crossconnects that it took, until they or others are made at their ends."""
-
-    wall_ns: int
-    sign: str
-    lost: list[str]
-    uptime_s: float | None
-    unheard_s: float
-    missing: list[str]
-
-
-class SwitchReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One switch as it was reported last; `up` false says that this may be old.
-
-    `up` is None for a switch of a host whose state is unknown. `owner`: that host; None for a switch of the daemon.
-    """
-
-    switch: str
-    owner: str | None
-    up: bool | None
-    cause: str
-    vendor: str | None = None
-    model: str | None = None
-    serial: str | None = None
-    firmware: str | None = None
-    crossconnects: list[CrossconnectReport] = msgspec.field(default_factory=list)
-    power_dbm: dict[str, float | None] = msgspec.field(default_factory=dict)
-    blocked: list[str] = msgspec.field(default_factory=list)
-    overruns: list[OverrunReport] = msgspec.field(default_factory=list)
-    restart: RestartReport | None = None
-
-
 class Switchboard:
-    """A `Sink` with the last report of each switch."""
+    """A `Sink` with the last report of each switch. `cause(switch)`: why it cannot be reached now, None if unknown."""
 
     TAKES: ClassVar = (
         SwitchUp,
@@ -80,12 +38,18 @@ class Switchboard:
         SwitchOverrun,
     )
 
-    def __init__(self, switches: Mapping[str, Switch]) -> None:
+    def __init__(
+        self, switches: Mapping[str, Switch], cause: Callable[[str], str | None] = lambda switch: None
+    ) -> None:
+        self._cause = cause
         self._reports = {name: _at_first(name, switch.owner) for name, switch in switches.items()}
 
-    def reports(self) -> list[SwitchReport]:
-        """In the order of the testbed file."""
-        return [*self._reports.values()]
+    def reports(self) -> list[SwitchStatus]:
+        """In the order of the testbed file; for an unreachable one with the present cause."""
+        return [
+            replace(one, cause=cause) if one.up is False and (cause := self._cause(name)) is not None else one
+            for name, one in self._reports.items()
+        ]
 
     def __call__(self, document: Document) -> None:
         fact = document.fact
@@ -93,13 +57,13 @@ class Switchboard:
             self._reports[fact.switch] = _after(before, fact, document.wall_ns)
 
 
-def _at_first(name: str, owner: str | None) -> SwitchReport:
+def _at_first(name: str, owner: str | None) -> SwitchStatus:
     if owner is None:
-        return SwitchReport(switch=name, owner=None, up=False, cause="no session yet")
-    return SwitchReport(switch=name, owner=owner, up=None, cause=f"nothing was heard of it from host {owner}")
+        return SwitchStatus(switch=name, owner=None, up=False, cause="no session yet")
+    return SwitchStatus(switch=name, owner=owner, up=None, cause=f"nothing was heard of it from host {owner}")
 
 
-def _after(report: SwitchReport, fact: SwitchFact, wall_ns: int) -> SwitchReport:
+def _after(report: SwitchStatus, fact: SwitchFact, wall_ns: int) -> SwitchStatus:
     """The report of a switch, changed by what is told of it at `wall_ns`."""
     match fact:
         case SwitchUp(vendor=vendor, model=model, serial=serial, firmware=firmware):
@@ -108,7 +72,7 @@ def _after(report: SwitchReport, fact: SwitchFact, wall_ns: int) -> SwitchReport
         case SwitchDown(cause=cause):
             return replace(report, up=False, cause=cause)
         case SwitchUnknown(cause=cause):
-            return replace(report, up=None, cause=cause, crossconnects=[], power_dbm={}, blocked=[])
+            return replace(report, up=None, cause=cause, readings=[], power_dbm={}, blocked=[])
         case SwitchRestarted(sign=sign, lost=lost, uptime_s=uptime_s, unheard_s=unheard_s):
             restart = RestartReport(
                 wall_ns=wall_ns, sign=sign, lost=lost, uptime_s=uptime_s, unheard_s=unheard_s, missing=lost
@@ -120,7 +84,7 @@ def _after(report: SwitchReport, fact: SwitchFact, wall_ns: int) -> SwitchReport
                 taken = _ends(added)
                 missing = [one for one in found.missing if taken.isdisjoint(_ends([one]))]
                 found = replace(found, missing=missing)
-            return replace(report, crossconnects=crossconnects, restart=found)
+            return replace(report, readings=crossconnects, restart=found)
         case SwitchOverride(ends=ends, to=to):
             held = {*report.blocked, *ends} if to is PortOverride.FORCE_BLOCKED else {*report.blocked}.difference(ends)
             return replace(report, blocked=sorted(held, key=natural_key))

@@ -16,7 +16,7 @@ from hwd.fabric.fabric import Fabric
 from hwd.telemetry.budget import Budget
 from hwd.telemetry.metrics import Metrics
 from hwd.web.linkboard import Linkboard
-from hwd_agents.wire import ANSWERS, Command, Events, Reply, encode, topic
+from hwd_agents.wire import Command, Events, Reply, encode, topic
 from hwd_drivers.core.errors import HwdError
 
 from ..agents.wire import golden, samples
@@ -63,9 +63,9 @@ class Liar:
         return Reply(boot=self._peer.boot, seq=1, id=command.id, outcome="done", data=lie)
 
     async def ask(self) -> None:
-        for verb in ANSWERS:
+        for asked in samples.ARGUMENTS:
             try:
-                await self._world.gateway.command("h0", verb, {}, within_s=0.5)
+                await self._world.gateway.command("h0", asked, within_s=0.5)
                 self.outcomes.append("taken")
             except HwdError as error:
                 self.outcomes.append(type(error).__name__)

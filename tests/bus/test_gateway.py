@@ -29,8 +29,12 @@ from hwd_agents.wire import (
     Events,
     Inventory,
     Message,
+    Observations,
+    Observe,
     PortNote,
+    Refresh,
     Reply,
+    Settle,
     SourceNote,
     State,
     decode,
@@ -305,10 +309,10 @@ def test_host_comes_up_with_birth_state_and_clock() -> None:
         view = world.gateway.hosts()["h0"]
         assert (view.boot, view.up) == ("boot-1", True)
         assert view.birth is not None
-        data = view.to_data()
-        assert data["version"] == "0.1.0"
-        assert isinstance(data["clock"], dict)
-        assert world.gateway.hosts()["h1"].to_data()["clock"] is None
+        status = view.status({}, skew="")
+        assert status.version == "0.1.0"
+        assert status.clock is not None
+        assert world.gateway.hosts()["h1"].status({}, skew="").clock is None
         assert peer.clock.monotonic_ns() - world.clock.monotonic_ns() > 4_900_000_000
 
     play(scenario)
@@ -376,7 +380,7 @@ def test_events_wait_for_the_first_alignment_of_their_boot() -> None:
         await world.until("host.up")
         await peer.send(peer.event(), peer.event())
         with pytest.raises(LinkError, match="h0: cannot refresh: its clock is not aligned yet"):
-            await world.gateway.command("h0", "refresh", {}, within_s=1)
+            await world.gateway.command("h0", Refresh(), within_s=1)
         await asyncio.sleep(3)
         assert world.of("host.event") == []
         assert peer.acks == []
@@ -474,7 +478,7 @@ def test_lost_agent_is_down_and_comes_up_again_with_the_same_boot() -> None:
         (down,) = await world.until("host.down")
         assert down["cause"] == "its connection to the broker was lost"
         with pytest.raises(LinkError, match="its agent is down"):
-            await world.gateway.command("h0", "refresh", {}, within_s=1)
+            await world.gateway.command("h0", Refresh(), within_s=1)
         await world.until("host.up", 2)
         assert {birth["boot"] for birth in world.of("host.birth")} == {"boot-1"}
 
@@ -658,11 +662,11 @@ def test_events_wait_in_the_spool_while_the_records_are_full() -> None:
                 clock=world.clock,
                 ids=SeededIds(1),
                 sink=take,
-                event_store=EventStore(flush=recorder.flush, full=lambda: recorder.full),
+                event_store=EventStore(flush=recorder.flush, full=recorder.full),
             )
         )
         peer = await world.aligned_peer()
-        assert recorder.full
+        assert recorder.full()
         events = [peer.event() for _ in range(11)]
         await peer.send(*events[:4])
         await peer.send(events[10])  # a gap, which nobody gives up meanwhile
@@ -742,11 +746,12 @@ def test_command_carries_an_expiry_on_the_agents_clock_and_returns_the_reply() -
     async def scenario(world: World) -> None:
         peer = await world.aligned_peer()
         asked_ns = peer.clock.monotonic_ns()
-        reply = await world.gateway.command("h0", "observe", {"reconfiguration": "r1"}, within_s=2.0, lease="l1")
-        assert (reply.outcome, reply.data) == ("done", {"ports": {}})
+        asked = Observe(reconfiguration="r1", peers=[], for_s=3.0)
+        reply, answer = await world.gateway.command("h0", asked, within_s=2.0, lease="l1")
+        assert (reply.outcome, answer) == ("done", Observations(ports={}))
         (command,) = peer.commands
         assert (command.boot, command.verb, command.lease) == ("boot-1", "observe", "l1")
-        assert command.arguments == {"reconfiguration": "r1"}
+        assert command.arguments == {"reconfiguration": "r1", "peers": [], "for_s": 3.0}
         assert command.reply_to == "hwd/1/lab/h0/reply"
         assert asked_ns + 1_999_000_000 < command.expires_at_ns <= asked_ns + 2_000_200_000
 
@@ -759,7 +764,7 @@ def test_command_without_answer_ends_at_its_deadline() -> None:
         peer.answers = lambda command: None
         before_s = asyncio.get_running_loop().time()
         with pytest.raises(DeadlineError, match=r"h0: settle: its agent did not answer within 1\.5 s"):
-            await world.gateway.command("h0", "settle", {}, within_s=1.5)
+            await world.gateway.command("h0", Settle(reconfiguration="r1"), within_s=1.5)
         assert asyncio.get_running_loop().time() - before_s == pytest.approx(1.5)
 
     play(scenario)
@@ -769,7 +774,7 @@ def test_command_fails_at_once_when_its_agent_is_lost() -> None:
     async def scenario(world: World) -> None:
         peer = await world.aligned_peer()
         peer.answers = lambda command: None
-        command = asyncio.create_task(world.gateway.command("h0", "settle", {}, within_s=100))
+        command = asyncio.create_task(world.gateway.command("h0", Settle(reconfiguration="r1"), within_s=100))
         await asyncio.sleep(1)
         world.broker.cut("h0 boot-1")
         with pytest.raises(LinkError, match="its agent was lost before it answered"):
@@ -784,7 +789,7 @@ def test_reply_of_another_boot_is_no_answer() -> None:
         peer = await world.aligned_peer()
         peer.answers = lambda command: Reply(boot="boot-0", seq=1, id=command.id, outcome="done")
         with pytest.raises(DeadlineError):
-            await world.gateway.command("h0", "settle", {}, within_s=1)
+            await world.gateway.command("h0", Settle(reconfiguration="r1"), within_s=1)
 
     play(scenario)
 
@@ -792,7 +797,7 @@ def test_reply_of_another_boot_is_no_answer() -> None:
 def test_unknown_host_is_bad_input() -> None:
     async def scenario(world: World) -> None:
         with pytest.raises(ConfigError, match="h9: cannot refresh: no such host; there are h0, h1"):
-            await world.gateway.command("h9", "refresh", {}, within_s=1)
+            await world.gateway.command("h9", Refresh(), within_s=1)
 
     play(scenario)
 
@@ -803,7 +808,7 @@ def test_broker_restart_is_reported_and_nothing_is_lost() -> None:
         world.broker.stop()
         await world.until("bus.down")
         with pytest.raises(LinkError):
-            await world.gateway.command("h0", "refresh", {}, within_s=1)
+            await world.gateway.command("h0", Refresh(), within_s=1)
         event = peer.event()
         await asyncio.sleep(60)
         world.broker.start()
@@ -974,7 +979,7 @@ async def test_it_works_the_same_over_the_embedded_broker() -> None:
     told = await until("host.event")
     assert told["earliest_ns"] <= after_ns
     assert told["latest_ns"] >= before_ns
-    reply = await gateway.command("h0", "refresh", {}, within_s=10)
+    reply, _ = await gateway.command("h0", Refresh(), within_s=10)
     assert reply.outcome == "done"
     await broker.close()
     await until("bus.down")

@@ -159,7 +159,7 @@ def test_a_forged_birth_message_does_not_replace_an_agent_that_answers_and_is_re
             await forger.be_born()
             await asyncio.sleep(5)
         assert (world.h0.boot, world.h0.up, world.h0.rival) == ("real", True, "forged")
-        assert world.h0.to_data()["rival"] == "forged"
+        assert world.h0.rival == "forged"
         assert world.of("host.down") == []
         await forger.say("down")
         await asyncio.sleep(1)

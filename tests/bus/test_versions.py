@@ -18,7 +18,7 @@ from hwd.bus.broker import EmbeddedBroker
 from hwd.bus.gateway import Gateway
 from hwd_agents.bus.mqtt import MqttBus
 from hwd_agents.bus.protocol import Incoming
-from hwd_agents.wire import ClockReply, Reply, decode, topic
+from hwd_agents.wire import ClockReply, Refresh, Reply, decode, topic
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ProtocolError
@@ -141,8 +141,10 @@ async def test_an_agent_one_minor_version_away_is_heard_aligned_and_asked(
         view = gateway.hosts()["h0"]
         assert view.birth is not None
         assert (view.birth.version, view.birth.ports["eth0"].present, view.birth.settings) == (number, True, [])
-        reply = await gateway.command("h0", "refresh", {}, within_s=10.0)
-        assert (reply.outcome, list(reply.data["ports"])) == ("done", ["eth0"])
+        reply, answer = await gateway.command("h0", Refresh(), within_s=10.0)
+        assert reply.outcome == "done"
+        assert answer is not None
+        assert [*answer.ports] == ["eth0"]
         garbage = [one.fact.to_data() for one in documents if "garbage" in one.kind]
         assert bool(garbage) is unknown, "what is not known is counted, and nothing else is"
         assert all("novelty" in str(one) for one in garbage)

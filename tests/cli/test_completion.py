@@ -18,7 +18,7 @@ def completed(hwd, monkeypatch: pytest.MonkeyPatch, line: str) -> list[str]:  # 
 
 def test_live_names_are_offered(hwd, daemon: int, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
     with Client.find() as client:
-        lease = client.take_lease(holder="me", ports=["ocs1.1"], for_s=60)["lease"]
+        lease = client.take_lease(holder="me", ports=["ocs1.1"], for_s=60).lease
         try:
             assert completed(hwd, monkeypatch, "hwd lease release ") == [lease]
         finally:
@@ -26,7 +26,7 @@ def test_live_names_are_offered(hwd, daemon: int, monkeypatch: pytest.MonkeyPatc
     assert completed(hwd, monkeypatch, "hwd lease release ") == []
     assert completed(hwd, monkeypatch, "hwd fault oc") == ["ocs1"]
     with Client.find() as client:
-        run = client.start_run(text="playbook: n\nsteps:\n  - note: a\n", file="n.yaml")["run"]
+        run = client.start_run(text="playbook: n\nsteps:\n  - note: a\n", file="n.yaml").run
     assert run in completed(hwd, monkeypatch, "hwd show ")
     assert completed(hwd, monkeypatch, f"hwd show {run[:-1]}") == [run]
 

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from hwd.cli.commands.apply import composite_lines
+from hwd.model.documents.plans import PlanComposite
 
 PLANNED: dict[str, Any] = {
     "composite": "sel",
@@ -30,4 +32,4 @@ PLANNED: dict[str, Any] = {
     ids=["nothing", "five", "one", "both", "a move"],
 )
 def test_elements_that_go_dark_are_no_element_that_does_nothing(counts: dict[str, int], said: str) -> None:
-    assert composite_lines({**PLANNED, **counts}) == [f"  sel: -1A-1B (0 kept), {said}"]
+    assert composite_lines(msgspec.convert({**PLANNED, **counts}, PlanComposite)) == [f"  sel: -1A-1B (0 kept), {said}"]

@@ -8,13 +8,13 @@ import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import pytest
 
 from hwd.cli.follow import follow
 from hwd.cli.output import Output
 from hwd.client import Client, event_stream
+from hwd.model.answers import AcceptedRun
 from hwd.model.documents.runs import RunNote, RunStep
 from hwd.model.run import RunState, RunStatus
 from hwd_drivers.core.documents import Document, Fact
@@ -26,7 +26,9 @@ END = RunStatus(
 RUNNING = RunStatus(
     run="k3v9", playbook="smoke", state=RunState.RUNNING, steps=2, queued_wall_ns=1, what="dwell", expected_s=6.79
 )
-STARTED: dict[str, Any] = {"run": "k3v9", "after": "b.0", "steps": 2}
+STARTED = AcceptedRun(
+    run="k3v9", playbook="p", steps=2, state=RunState.RUNNING, due_wall_ns=None, waits_for=[], after="b.0"
+)
 
 
 class Daemon(ThreadingHTTPServer):

@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+import msgspec
 import pytest
 
 from hwd.cli.commands.status import (
@@ -18,8 +19,20 @@ from hwd.cli.commands.status import (
     spool_lines,
     switch_row,
 )
+from hwd.model.answers import HostStatus, LeftOpen, LinkStatus, SwitchStatus
+from hwd.model.run import RunProgress
 
-UP = {
+
+def switch(data: dict[str, Any]) -> SwitchStatus:
+    return msgspec.convert(data, SwitchStatus)
+
+
+def host(data: dict[str, Any]) -> HostStatus:
+    return msgspec.convert(data, HostStatus)
+
+
+LEASE = {"host": "h0", "epoch": 7, "state": "granted"}
+UP: dict[str, Any] = {
     "switch": "ocs1",
     "owner": None,
     "up": True,
@@ -34,7 +47,7 @@ UP = {
 
 
 @pytest.mark.parametrize(
-    ("switch", "row"),
+    ("data", "row"),
     [
         (UP, ("ocs1", "up", "Polatis 6000 7", "1")),
         ({**UP, "crossconnects": []}, ("ocs1", "up", "Polatis 6000 7", "none")),
@@ -55,51 +68,65 @@ UP = {
             {
                 **UP,
                 "owner": "h0",
-                "lease": {"epoch": 7, "state": "granted"},
+                "lease": LEASE,
                 "crossconnects": [{"id": "in-2", "state": "unstated"}],
             },
             ("ocs1", "up", "host h0, epoch 7; Polatis 6000 7", "in-2"),
         ),
         (
-            {**UP, "up": False, "cause": "no line", "owner": "h0", "lease": {"epoch": 7, "state": "taken-back"}},
+            {
+                **UP,
+                "up": False,
+                "cause": "no line",
+                "owner": "h0",
+                "lease": {"host": "h0", "epoch": 7, "state": "taken-back"},
+            },
             ("ocs1", "down", "host h0, epoch 7, taken back; no line", ""),
         ),
     ],
     ids=["up", "empty", "with an end held dark", "with many", "down", "a host's own", "set by its host", "taken back"],
 )
-def test_a_switch_is_up_or_down_or_owned_by_a_host(switch: dict[str, Any], row: tuple[str, ...]) -> None:
-    assert switch_row(switch) == row
+def test_a_switch_is_up_or_down_or_owned_by_a_host(data: dict[str, Any], row: tuple[str, ...]) -> None:
+    assert switch_row(switch(data)) == row
 
 
 def test_the_status_has_an_overrun_with_the_lost_crossconnects() -> None:
     overrun = {"wall_ns": 1_700_000_000_000_000_000, "reconfiguration": "k3v9", "lost": ["1A-7B"], "window_s": 0.0042}
-    (parts,) = overrun_lines({**UP, "overruns": [overrun]})
+    (parts,) = overrun_lines(switch({**UP, "overruns": [overrun]}))
     said = (
         r"ocs1 .*overrun.* at \d\d:\d\d:\d\d: 1A-7B of another client was lost to reconfiguration k3v9; it "
         r"was made in the 4.2 ms between our read and our write"
     )
     assert re.fullmatch(said, "".join(map(str, parts)))
-    assert overrun_lines(UP) == []
+    assert overrun_lines(switch(UP)) == []
 
 
 @pytest.mark.parametrize(("sign", "how"), [("uptime", "has restarted"), ("at-rest", "seems to have restarted")])
 def test_a_restart_stands_in_the_status_until_what_it_took_is_there_again(sign: str, how: str) -> None:
-    restart = {"wall_ns": 1_700_000_000_000_000_000, "sign": sign, "missing": ["3A-4B"], "unheard_s": 14.0}
-    line = restart_line({**UP, "restart": restart})
+    restart: dict[str, Any] = {
+        "wall_ns": 1_700_000_000_000_000_000,
+        "sign": sign,
+        "missing": ["3A-4B"],
+        "unheard_s": 14.0,
+    }
+    restart |= {"lost": ["3A-4B"], "uptime_s": None}
+    line = restart_line(switch({**UP, "restart": restart}))
     said = (
         rf"ocs1 {how} at \d\d:\d\d:\d\d, no contact for 14 s before. "
         r"It lost 3A-4B; the daemon does not restore crossconnects; hwd apply ocs1:3A-4B"
     )
     assert re.fullmatch(said, line), line
-    assert restart_line({**UP, "restart": {**restart, "missing": []}}) == ""
-    assert restart_line({**UP, "restart": None}) == ""
-    assert "hwd apply" not in restart_line({**UP, "restart": restart, "owner": "h0"}), "its host sets it"
+    assert restart_line(switch({**UP, "restart": {**restart, "missing": []}})) == ""
+    assert restart_line(switch({**UP, "restart": None})) == ""
+    assert "hwd apply" not in restart_line(switch({**UP, "restart": restart, "owner": "h0"})), "its host sets it"
 
 
 RUN = {
     "run": "k3v9",
     "playbook": "smoke",
     "state": "running",
+    "steps": 5,
+    "queued_wall_ns": 0,
     "done": 2,
     "total": 5,
     "what": "wait until ready",
@@ -123,50 +150,81 @@ RUN = {
     ids=["running", "new", "paused"],
 )
 def test_a_run_says_where_it_is(run: dict[str, Any], line: str) -> None:
-    assert run_line(run) == line
+    assert run_line(msgspec.convert(run, RunProgress)) == line
 
 
-CLOCK = {"offset_ns": 5_000_000_000, "error_ns": 12_000}
-HOST = {
+CLOCK: dict[str, Any] = {
+    "boot": "b",
+    "offset_ns": 5_000_000_000,
+    "drift_ppm": 0.0,
+    "error_ns": 12_000,
+    "agent_ns": 0,
+    "samples": 5,
+    "drift_error_ppm": 0.1,
+    "round_trip_ns": 9_000,
+    "via": "udp",
+    "why_not_udp": "",
+    "steps": 0,
+    "step": None,
+}
+SOURCE = {"sees": ["carrier"], "origin": "kernel"}
+PORT: dict[str, Any] = {
+    "interface": "eth0",
+    "present": True,
+    "ip": None,
+    "carrier": True,
+    "carrier_changes": 1,
+    "probe_port": None,
+    "sources": {},
+    "rdma": None,
+}
+HOST: dict[str, Any] = {
     "host": "h0",
     "up": True,
     "cause": "",
     "heard_wall_ns": 1_700_000_000_000_000_000,
     "clock": CLOCK,
-    "ports": {"eth0": {"carrier": True}, "eth1": {"carrier": False}},
+    "ports": {"eth0": PORT, "eth1": {**PORT, "carrier": False}},
 }
 
 
 def test_a_host_whose_agent_is_too_far_from_the_daemon_is_named() -> None:
     skew = "agent 0.3.0 and daemon 0.1.0 are more than one minor version apart. Upgrade the daemon"
-    assert skew_lines({**HOST, "skew": skew}) == [f"h0: {skew}"]
-    assert skew_lines({**HOST, "skew": ""}) == skew_lines(HOST) == []
+    assert skew_lines(host({**HOST, "skew": skew})) == [f"h0: {skew}"]
+    assert skew_lines(host({**HOST, "skew": ""})) == skew_lines(host(HOST)) == []
 
 
 def test_a_host_that_is_heard_says_its_clock_and_its_carriers() -> None:
-    assert host_row(HOST, connected=True) == ("h0", "up", "+5.000000 s ± 12 µs", "1 of 2")
+    assert host_row(host(HOST), connected=True) == ("h0", "up", "+5.000000 s ± 12 µs", "1 of 2")
 
 
 def test_a_step_of_the_clock_is_in_the_row_of_its_host() -> None:
-    clock = {**CLOCK, "via": "udp", "steps": 2, "step": {"by_ns": -30 * 10**9}}
-    assert str(host_row({**HOST, "clock": clock}, connected=True)[2]).endswith("µs, stepped 2 times, last by -30.000 s")
+    clock = {
+        **CLOCK,
+        "via": "udp",
+        "steps": 2,
+        "step": {"by_ns": -30 * 10**9, "error_ns": 1, "earliest_ns": 0, "latest_ns": 1},
+    }
+    assert str(host_row(host({**HOST, "clock": clock}), connected=True)[2]).endswith(
+        "µs, stepped 2 times, last by -30.000 s"
+    )
     quiet = {**CLOCK, "via": "udp", "steps": 0, "step": None}
-    assert str(host_row({**HOST, "clock": quiet}, connected=True)[2]).endswith("µs")
+    assert str(host_row(host({**HOST, "clock": quiet}), connected=True)[2]).endswith("µs")
 
 
 def test_carriers_not_reported_since_the_reconnect_are_unknown() -> None:
-    ports = {"eth0": {"carrier": None}, "eth1": {"carrier": True}}
-    assert host_row({**HOST, "ports": ports}, connected=True)[-1] == "1 of 2, 1 unknown"
+    ports = {"eth0": {**PORT, "carrier": None}, "eth1": PORT}
+    assert host_row(host({**HOST, "ports": ports}), connected=True)[-1] == "1 of 2, 1 unknown"
 
 
 @pytest.mark.parametrize(("connected", "state"), [(False, "unknown"), (True, "down")])
 def test_a_host_that_is_not_heard_is_not_up_and_nothing_old_is_said_of_it(connected: bool, state: str) -> None:
     away = {**HOST, "up": False, "cause": "the broker is not connected"}
-    name, said, why, carriers = host_row(away, connected=connected)
+    name, said, why, carriers = host_row(host(away), connected=connected)
     assert (name, said, carriers) == ("h0", state, "unknown")
     assert re.fullmatch(r"not heard since \d\d:\d\d:20: the broker is not connected", str(why))
     never = {**away, "heard_wall_ns": None, "cause": "no agent of it was heard since the daemon started"}
-    assert host_row(never, connected=connected) == (
+    assert host_row(host(never), connected=connected) == (
         "h0",
         state,
         "no agent of it was heard since the daemon started",
@@ -175,15 +233,16 @@ def test_a_host_that_is_not_heard_is_not_up_and_nothing_old_is_said_of_it(connec
 
 
 def test_what_stays_open_says_whose_it_is_and_that_it_goes_by_itself() -> None:
-    one = {
+    data = {
         "reconfiguration": "5ed4uu6j",
         "run": "k3v9",
         "what": "pairs groups=pp",
         "why": "ocs1: the switch is down",
+        "tried_wall_ns": None,
         "goes": "back",
         "ports": ["h0.eth0", "ocs1.1"],
     }
-    assert left_open(one) == (
+    assert left_open(msgspec.convert(data, LeftOpen)) == (
         "reconfiguration 5ed4uu6j (pairs groups=pp) of run k3v9 open: ocs1: the switch is down; "
         "goes back by itself when that is over; 2 ports held"
     )
@@ -200,7 +259,7 @@ def test_what_stays_open_says_whose_it_is_and_that_it_goes_by_itself() -> None:
     ids=["up", "untold", "a switch down", "two down"],
 )
 def test_a_link_says_which_switch_on_its_way_is_down(link: dict[str, Any], said: str) -> None:
-    assert link_row({"link": "h0.eth0<->h1.eth0", **link}) == ("h0.eth0<->h1.eth0", said)
+    assert link_row(msgspec.convert({"link": "h0.eth0<->h1.eth0", **link}, LinkStatus)) == ("h0.eth0<->h1.eth0", said)
 
 
 @pytest.mark.parametrize(
@@ -216,13 +275,13 @@ def test_a_link_says_which_switch_on_its_way_is_down(link: dict[str, Any], said:
 def test_no_link_is_known_of_a_switch_that_is_down_and_of_which_nothing_was_read(
     switches: list[dict[str, Any]], said: str
 ) -> None:
-    assert no_links(switches) == said
+    assert no_links([*map(switch, switches)]) == said
 
 
 def test_a_spool_in_trouble_and_what_was_lost_have_a_line_each() -> None:
-    assert spool_lines(HOST) == []
+    assert spool_lines(host(HOST)) == []
     trouble = "cannot write: No space left on device; events are kept in memory. Free space on its file system"
-    told = spool_lines({**HOST, "lost": 3, "spool": {"bytes": 4096, "limit_bytes": 65536, "trouble": trouble}})
+    told = spool_lines(host({**HOST, "lost": 3, "spool": {"bytes": 4096, "limit_bytes": 65536, "trouble": trouble}}))
     assert told == [
         f"h0: spool: {trouble}",
         "h0: 3 events lost, or flaps not observed one by one: hwd watch --kind host.lost --after 0",
@@ -232,9 +291,16 @@ def test_a_spool_in_trouble_and_what_was_lost_have_a_line_each() -> None:
 def test_a_port_whose_interface_is_not_there_has_a_line_with_the_remedy() -> None:
     remedy = "Use that name in the agent's file, or rename the interface"
     renamed = f"there is no interface eth3: it is now called weird0. {remedy}"
-    port = {"interface": "eth3", "present": False, "carrier": None, "sources": {"link": {"why_not": renamed}}}
-    there = {**port, "interface": "eth0", "present": True, "carrier": True, "sources": {"link": {"why_not": ""}}}
-    host = {**HOST, "up": True, "ports": {"eth0": there, "eth3": port}}
-    assert port_lines(host) == [f"h0.eth3: {renamed}"]
-    assert port_lines({**host, "ports": {"eth3": {**port, "sources": {}}}}) == ["h0.eth3: there is no interface eth3"]
-    assert port_lines({**host, "up": False}) == []  # as it was found when the host was heard
+    port = {
+        **PORT,
+        "interface": "eth3",
+        "present": False,
+        "carrier": None,
+        "sources": {"link": {**SOURCE, "why_not": renamed}},
+    }
+    there = {**PORT, "sources": {"link": SOURCE}}
+    data = {**HOST, "up": True, "ports": {"eth0": there, "eth3": port}}
+    assert port_lines(host(data)) == [f"h0.eth3: {renamed}"]
+    untold = host({**data, "ports": {"eth3": {**port, "sources": {}}}})
+    assert port_lines(untold) == ["h0.eth3: there is no interface eth3"]
+    assert port_lines(host({**data, "up": False})) == []  # as it was found when the host was heard

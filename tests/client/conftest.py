@@ -4,9 +4,11 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import msgspec
 import pytest
 
 from hwd.client import event_stream
+from hwd.model.answers import Problem
 
 
 class Scripted(ThreadingHTTPServer):
@@ -44,7 +46,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_response(422)
             self.send_header("Content-Type", "application/problem+json")
             self.end_headers()
-            self.wfile.write(b'{"title": "bad input", "detail": "no such id", "exit_status": 2}')
+            problem = Problem(type="t", title="bad input", status=422, detail="no such id", exit_status=2)
+            self.wfile.write(msgspec.json.encode(problem))
             return
         self.send_response(200)
         self.send_header("Content-Type", script.kind)

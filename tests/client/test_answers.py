@@ -1,9 +1,12 @@
 from html import escape
 from typing import Any
 
+import msgspec
 import pytest
 
-from hwd.client.answers import Applied, HeldLease, MadePlan, RecordedRun, Status, SwitchStatus
+from hwd.model.answers import HeldLease, LeftOpen, ReconfigurationStatus, Status, SwitchStatus
+from hwd.model.documents.plans import PlanSummary
+from hwd.model.recorded_run import Run, RunSummary
 from hwd.testing.lab import Lab
 from hwd_drivers.core.errors import RefusedError
 
@@ -18,6 +21,7 @@ RUN: dict[str, Any] = {
     "id": "k3v9",
     "playbook": "smoke",
     "testbed": "desk",
+    "version": "0.1.0",
     "outcome": None,
     "why": "",
     "parameters": {"within_s": 3},
@@ -27,21 +31,24 @@ RUN: dict[str, Any] = {
 }
 
 
-def test_an_answer_is_the_object_that_was_sent() -> None:
-    assert SwitchStatus(SWITCH) == SWITCH
-    assert SwitchStatus(SWITCH)["cause"] == "<b>no session</b>"
+def test_fields_of_a_newer_daemon_are_ignored() -> None:
+    switch = msgspec.convert(SWITCH | {"shape": "round"}, SwitchStatus)
+    assert switch == msgspec.convert(SWITCH, SwitchStatus)
+    assert (switch.name, switch.cause, switch.crossconnects) == ("ocs1", "<b>no session</b>", ("1A-2B",))
 
 
 def test_what_a_switch_says_of_itself_cannot_break_a_page() -> None:
-    html = SwitchStatus(SWITCH)._repr_html_()
+    html = msgspec.convert(SWITCH, SwitchStatus)._repr_html_()
     assert "<b>" not in html
     assert "&lt;b&gt;no session" in html
 
 
 def test_a_run_says_how_long_it_took_when_it_has_ended() -> None:
-    assert RecordedRun(RUN).seconds is None
-    assert repr(RecordedRun(RUN)) == "<RecordedRun run k3v9 smoke under way>"
-    ended = RecordedRun(RUN | {"outcome": "failed", "why": "step 2", "ended_wall_ns": 3_500_000_000})
+    began = msgspec.convert(RUN, RunSummary)
+    assert began.seconds is None
+    assert repr(began) == "<run k3v9 smoke under way>"
+    assert str(msgspec.convert(RUN | {"state": "paused"}, RunSummary)) == "run k3v9 smoke paused"
+    ended = msgspec.convert(RUN | {"outcome": "failed", "why": "step 2", "ended_wall_ns": 3_500_000_000}, Run)
     assert ended.seconds == 2.5
     assert str(ended) == "run k3v9 smoke failed: step 2"
     assert "2.5 s" in ended._repr_html_()
@@ -50,15 +57,19 @@ def test_a_run_says_how_long_it_took_when_it_has_ended() -> None:
 
 def test_what_the_daemon_answers_reads_as_one_line(lab: Lab) -> None:
     plan = lab.client.plan(what="ring rail=0", lease=lab.lease.id)
-    assert isinstance(plan, MadePlan)
+    assert isinstance(plan, PlanSummary)
     assert str(plan) == f"plan {plan.hash} (ring rail=0): 2 links move, 0 go dark"
     applied = lab.client.apply_hash(plan.hash)
-    assert isinstance(applied, Applied)
+    assert isinstance(applied, ReconfigurationStatus)
     assert str(applied) == f"{applied.id} (ring rail=0) confirmed, 2 links"
     assert lab.client.plan(what="ring rail=0", lease=lab.lease.id).empty
     status = lab.status()
     assert isinstance(status, Status)
     assert str(status) == "testbed pytest: 1 of 1 switches up, 2 of 2 hosts up, 2 links, 1 leases, 0 under way"
+    left = LeftOpen(
+        reconfiguration="k3v9", run=None, what="ring", why="x", tried_wall_ns=None, goes="back", ports=["ocs1:1A"]
+    )
+    assert str(msgspec.structs.replace(status, open=[left])).endswith("0 under way, 1 left open")
     assert {str(host).partition(",")[0] for host in status.hosts} == {"h0 up", "h1 up"}
     assert isinstance(status.leases[0], HeldLease)
     assert status.leases[0].holder.endswith("test_what_the_daemon_answers_reads_as_one_line")

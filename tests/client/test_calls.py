@@ -45,7 +45,8 @@ class Script(Protocol):
 
 def arguments(name: str) -> dict[str, Any]:
     parameters = inspect.signature(getattr(Client, name)).parameters.values()
-    return {one.name: ARGUMENTS[one.name] for one in parameters if one.default is one.empty and one.name != "self"}
+    needed = (one.name for one in parameters if one.default is one.empty and one.kind is not one.VAR_KEYWORD)
+    return {name: ARGUMENTS[name] for name in needed if name != "self"}
 
 
 @pytest.fixture(scope="module")

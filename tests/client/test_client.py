@@ -1,20 +1,36 @@
 """What both clients make of daemons that are away, silent, elsewhere, or none at all."""
 
-import json
 import socket
 from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
 import pytest
 
 from hwd.client import AsyncClient, Client
-from hwd.client.answers import Status
 from hwd.config.run_files.places import Announcement, DaemonPlace, run_dir
+from hwd.model.answers import BusStatus, Status, StorageStatus
 from hwd_drivers.core.errors import DeadlineError, LinkError, ProtocolError
 
 both = pytest.mark.parametrize("kind", [Client, AsyncClient])
-STATUS = {"testbed": "bed", "switches": [], "hosts": [], "links": [], "leases": [], "reconfigurations": [], "runs": []}
+WRITABLE = StorageStatus(writable=True, why=None)
+STATUS = Status(
+    testbed="bed",
+    version="0.1.0",
+    bus=BusStatus(address="", connected=True),
+    records=WRITABLE,
+    journal=WRITABLE,
+    switches=[],
+    hosts=[],
+    lit=[],
+    leases=[],
+    held=[],
+    reconfigurations=[],
+    open=[],
+    runs=[],
+    queue=[],
+)
 
 
 class Script(Protocol):
@@ -67,7 +83,7 @@ async def test_a_daemon_that_is_silent_is_not_waited_for_for_ever(kind: Any) -> 
 @both
 async def test_a_daemon_that_moved_to_another_port_is_found_again(kind: Any, server: Script, tmp_path: Path) -> None:
     environment = {"HWD_RUN_DIR": str(tmp_path)}
-    server.kind, server.answers = "application/json", [json.dumps(STATUS)]
+    server.kind, server.answers = "application/json", [msgspec.json.encode(STATUS).decode()]
     with Announcement(run_dir("bed", environment) / "daemon.json") as announcement:
         announce(announcement, nobody())
         client = kind.find(environment=environment)

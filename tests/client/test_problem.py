@@ -2,7 +2,8 @@ import httpx
 import pytest
 
 from hwd.client.problem import error_of, raise_for_problem
-from hwd.web.problem import problem_data
+from hwd.model.answers import Problem
+from hwd.web.problem import problem_of
 from hwd_drivers.core.errors import (
     BugError,
     ConfigError,
@@ -32,30 +33,31 @@ KINDS = (
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_error_comes_back_as_what_it_was(kind: type[HwdError]) -> None:
-    error = error_of(problem_data(kind("it was so")))
+    error = error_of(problem_of(kind("it was so")))
     assert type(error) is kind
     assert str(error) == "it was so"
 
 
 def test_a_device_error_keeps_the_devices_words() -> None:
     sent = DeviceError("ocs1: no", device="ocs1", command="ENT-PATCH", code="SROF", text="busy")
-    error = error_of(problem_data(sent))
+    error = error_of(problem_of(sent))
     assert isinstance(error, DeviceError)
     assert (error.device, error.command, error.code, error.text) == ("ocs1", "ENT-PATCH", "SROF", "busy")
 
 
 def test_what_could_not_be_rolled_back_names_its_switches() -> None:
-    error = error_of(problem_data(NotRolledBackError("pairs: not ready", switches=("ocs1", "ocs2"))))
+    error = error_of(problem_of(NotRolledBackError("pairs: not ready", switches=("ocs1", "ocs2"))))
     assert isinstance(error, NotRolledBackError)
     assert (error.switches, error.exit_status) == (("ocs1", "ocs2"), 6)
 
 
 def test_an_unknown_title_is_taken_by_its_exit_status() -> None:
-    error = error_of({"title": "something new", "detail": "d", "exit_status": 3})
+    error = error_of(Problem(type="t", title="something new", status=409, detail="d", exit_status=3))
     assert type(error) is RefusedError
 
 
-def test_an_answer_of_somebody_else_is_a_protocol_error() -> None:
-    response = httpx.Response(502, text="<html>", request=httpx.Request("GET", "http://h/x"))
+@pytest.mark.parametrize("content", [b"<html>", b"\xff", b'{"detail": "Not Found"}', b'{"detail": "\xff"}', b"[]"])
+def test_an_answer_of_somebody_else_is_a_protocol_error(content: bytes) -> None:
+    response = httpx.Response(502, content=content, request=httpx.Request("GET", "http://h/x"))
     with pytest.raises(ProtocolError, match=r"http://h/x: status 502 without a problem document"):
         raise_for_problem(response)

@@ -1,8 +1,8 @@
-"""The calls along the ways of a crossconnect: how often it is planned, and how often the switch is read."""
+"""The calls along the ways: how often a crossconnect is planned and its switch read; how often an event is handled."""
 
 import httpx
 
-from docs.generate.ways import CROSSCONNECT, READ, Calls, nothing, of_apply, played
+from docs.generate.ways import CROSSCONNECT, READ, Calls, nothing, of_apply, of_flap, played
 from hwd.sim.world import World
 
 PLAN, ROUTE = "hwd.reconfigure.planner:Planner.plan", "hwd.reconfigure.route:Router.route"
@@ -25,6 +25,15 @@ def test_a_plan_that_is_applied_by_its_hash_is_not_made_again_while_the_switch_i
         assert (done["outcome"], done["plan"]) == ("confirmed", plan)
 
     assert counted(played(ask, link=False) - played(nothing, link=False)) == {"plans": 1, "routes": 1, "reads": 3}
+
+
+def test_an_event_of_a_carrier_is_json_once_on_each_side_and_looked_for_once() -> None:
+    calls = of_flap()
+    events = 4  # the carrier falls and rises, and so does the RDMA port
+    on_the_host = ("spool.spool:Spool.add", "spool.outbox:Outbox._next", "spool.spool:Spool.batch")
+    assert {name: calls[f"hwd_agents.{name}"] for name in on_the_host} == dict.fromkeys(on_the_host, events)
+    assert calls["hwd_agents.wire.bounds:clipped"] == 0
+    assert calls["hwd.records.entry:entry"] == events
 
 
 def test_two_plays_of_one_seed_make_the_same_calls() -> None:

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hwd.fabric.composite import CompositeSwitch, ConflictError
+from hwd.fabric.composite import CompositeSwitch
+from hwd.fabric.conflict import ConflictError
 from hwd.fabric.graph import Graph
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.testbed import Composite, Strand, Switch, Testbed

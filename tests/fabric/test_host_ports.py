@@ -8,7 +8,7 @@ from hwd.daemon.installed_drivers import load
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.host_ports import ports_behind
 from hwd.fabric.neighbour import state_with_link
-from hwd.model.testbed import NicPortId
+from hwd.model.nic_port import NicPortId
 from hwd_drivers.core.values import Crossconnect
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own-switches.yaml"

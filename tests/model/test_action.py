@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwd.model.action import Action, parse_actions, parse_settings
-from hwd.model.testbed import Host, Module, NicPort, NicPortId, Setting, Testbed
+from hwd.model.nic_port import NicPortId
+from hwd.model.testbed import Host, Module, NicPort, Setting, Testbed
 from hwd_drivers.core.errors import ConfigError
 
 MODULE = Module(

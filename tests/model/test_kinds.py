@@ -9,7 +9,7 @@ from hwd.model.documents.daemon import BusDown
 from hwd.model.documents.hosts import HostEvent
 from hwd.model.documents.reconfigurations import ReconfigurationStarted
 from hwd.model.kinds import KINDS, UnreadFact, read_document, read_fact
-from hwd_agents.wire import CarrierData
+from hwd_agents.wire.events import CarrierData
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ProtocolError
 

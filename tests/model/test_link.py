@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwd.model.link import Link, SwitchCrossconnect
-from hwd.model.testbed import NicPortId
+from hwd.model.nic_port import NicPortId
 from hwd_drivers.core.errors import ConfigError
 
 PORTS = st.builds(

@@ -1,5 +1,9 @@
 from dataclasses import replace
 
+import msgspec
+
+from hwd.model.documents.plans import PlanMade
+from hwd.model.kinds import read_fact
 from hwd.model.plan import Plan
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
@@ -42,3 +46,15 @@ def test_hash_stands_for_moves_state_and_rules_and_not_for_what_is_expected() ->
         replace(PLAN, ready_within_s=None),
     ]
     assert len({plan.hash for plan in [PLAN, *others]}) == 5
+
+
+def test_plan_as_json_has_its_hash_and_is_read_back_from_its_document() -> None:
+    text = msgspec.json.encode(PLAN.summary).decode()
+    assert text == (
+        '{"hash":"fcd356752ba4","what":"ring","mode":"update","empty":false,'
+        '"moves":[{"switch":"ocs1","remove":["1A-2B"],"add":["2A-1B"],"keep":["3A-4B"]}],"composites":[],"links":[],'
+        '"dark":[],"expected_s":3.0,"expected_from":"records","warnings":[],"lease":null,"crash_rule":"roll-back",'
+        '"ready_within_s":15.0,"confirm_within_s":null}'
+    )
+    made = PlanMade(plan=PLAN.summary, what=PLAN.what, hash=PLAN.hash)
+    assert read_fact(made.KIND, msgspec.json.encode(made)) == made

@@ -1,7 +1,8 @@
 import pytest
 
+from hwd.model.nic_port import NicPortId
 from hwd.model.state import Difference
-from hwd.model.testbed import Host, Module, NicPort, NicPortId, Strand, Testbed
+from hwd.model.testbed import Host, Module, NicPort, Strand, Testbed
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import Crossconnect, FibreEnd, Side
 

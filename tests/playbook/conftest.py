@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import pytest
 
 from hwd.daemon.installed_drivers import load
+from hwd.model.recorded_run import Run
 from hwd.sim.world import World
 from hwd.web.service import Service
 from hwd_drivers.core.documents import Document, Fact, Sink
@@ -61,9 +62,9 @@ class Lab:
     async def start(self, *steps: str, parameters: str = "{}") -> str:
         """Start a run of steps, each in YAML's flow style; returns its id."""
         text = "\n".join(["playbook: test", f"parameters: {parameters}", "steps:", *(f"  - {step}" for step in steps)])
-        return str((await self.service.start_run(text=text, file="test.yaml", parameters={}))["run"])
+        return (await self.service.start_run(text=text, file="test.yaml", parameters={})).run
 
-    async def do(self, *steps: str) -> dict[str, Any]:
+    async def do(self, *steps: str) -> Run:
         """Run steps to their end; returns the run as it is in the records."""
         run = await self.start(*steps)
         await self.service.wait_run(run)

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from hwd.model.answers import AbortedRun
 from hwd.model.documents.hosts import HostDown
 from hwd.model.documents.leases import LeaseReleased
 from hwd.model.documents.reconfigurations import ReconfigurationState
 from hwd.model.documents.runs import RunAssert, RunEnded, RunFault, RunHost, RunNote, RunPaused, RunResumed, RunStep
-from hwd.model.fault import Clear, Fault
+from hwd.model.fault import Clear, Fault, Slow, Unplug
+from hwd.model.recorded_run import Run
 from hwd.model.timeline import Timeline
 from hwd_agents.sources.setting_source import Setting
 
@@ -39,16 +41,16 @@ def at_once(**branches: list[str]) -> str:
 def left_nothing(lab: Lab) -> bool:
     """No lease, no reconfiguration, no run."""
     status = lab.service.status()
-    return not (status["leases"] or status["reconfigurations"] or status["runs"])
+    return not (status.leases or status.reconfigurations or status.runs)
 
 
-async def record_of(lab: Lab, run: str) -> dict[str, Any]:
+async def record_of(lab: Lab, run: str) -> Run:
     """When it has ended."""
     await lab.service.wait_run(run)
     return await lab.service.run(run)
 
 
-async def abort(lab: Lab, run: str) -> dict[str, Any]:
+async def abort(lab: Lab, run: str) -> AbortedRun:
     """Abort and check that it took no longer than it may."""
     began_s = lab.now_s()
     end = await lab.service.abort_run(run, by="ada")
@@ -67,16 +69,16 @@ def mtu(lab: Lab, port: str = "eth0") -> object:
 def test_branches_on_one_switch_wait_for_their_links_at_the_same_time(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         began_s = lab.now_s()
-        assert (await lab.do(LEASE, apply(ONE, 20), apply(OTHER, 20)))["outcome"] == "succeeded"
+        assert (await lab.do(LEASE, apply(ONE, 20), apply(OTHER, 20))).outcome == "succeeded"
         one_by_one_s = lab.now_s() - began_s
         await lab.do(apply("ocs1:none"))
         await asyncio.sleep(10)
         began_s = lab.now_s()
         run = await lab.do(LEASE, at_once(left=[apply(ONE, 20)], right=[apply(OTHER, 20)]))
-        assert (run["outcome"], run["safe_state"]) == ("succeeded", "as-applied")
+        assert (run.outcome, run.safe_state) == ("succeeded", "as-applied")
         assert lab.now_s() - began_s < 0.75 * one_by_one_s
         assert lab.light() == ends(f"{ONE},{OTHER.partition(':')[2]}")
-        steps = lab.emitted(RunStep, run=run["id"], state="done")
+        steps = lab.emitted(RunStep, run=run.id, state="done")
         assert [step.done for step in steps] == [1, 2, 3, 4, 5]
         assert {step.branch for step in steps} == {"", "left", "right"}
         assert left_nothing(lab)
@@ -90,13 +92,13 @@ def test_branches_have_leases_of_their_own_and_give_them_back(run_lab: RunLab) -
         right = ["lease: {ports: [ocs1.2, ocs1.4], for_s: 60}", apply(OTHER, 20), "wait: {for_s: 30}"]
         run = await lab.start(at_once(left=left, right=right))
         await lab.until(ReconfigurationState, state="waiting")
-        assert sorted(map(str, (lease["ports"] for lease in lab.service.leases()))) == [
+        assert sorted(map(str, (lease.ports for lease in lab.service.leases()))) == [
             "['ocs1.1', 'ocs1.3']",
             "['ocs1.2', 'ocs1.4']",
         ]
         await lab.until(LeaseReleased)
-        assert [lease["ports"] for lease in lab.service.leases()] == [["ocs1.2", "ocs1.4"]]
-        assert (await record_of(lab, run))["outcome"] == "succeeded"
+        assert [lease.ports for lease in lab.service.leases()] == [["ocs1.2", "ocs1.4"]]
+        assert (await record_of(lab, run)).outcome == "succeeded"
         assert left_nothing(lab)
 
     run_lab(test)
@@ -107,8 +109,8 @@ def test_branch_that_fails_stops_the_others_and_all_goes_back(run_lab: RunLab) -
         await lab.do(apply(CROSSED))
         left = [apply(ONE), "wait: {for_s: 60}"]
         run = await lab.do(at_once(left=left, right=["wait: {for_s: 1}", "assert: 1 > 2"]))
-        assert (run["outcome"], run["safe_state"]) == ("failed", "before-apply")
-        assert run["why"] == "assert 1 > 2: does not hold; no figure in it"
+        assert (run.outcome, run.safe_state) == ("failed", "before-apply")
+        assert run.why == "assert 1 > 2: does not hold; no figure in it"
         assert lab.light() == ends(CROSSED)
         assert left_nothing(lab)
 
@@ -119,10 +121,10 @@ def test_branches_that_end_differently_leave_a_mixed_state_that_names_them(run_l
     async def test(lab: Lab) -> None:
         right = ["wait: {for_s: 60}", apply(OTHER), wait(within_s=0.01)]
         run = await lab.do(at_once(left=[apply(ONE, 20)], right=right))
-        assert (run["outcome"], run["safe_state"], lab.light()) == ("failed", "mixed", ends(ONE))
-        assert run["why"].endswith("; switches by branch: left as-applied, right before-apply")
-        state = await lab.service.run_state(run["id"])
-        assert (state["safe_state"], state["rolled_back"]) == ("mixed", False)
+        assert (run.outcome, run.safe_state, lab.light()) == ("failed", "mixed", ends(ONE))
+        assert run.why.endswith("; switches by branch: left as-applied, right before-apply")
+        state = await lab.service.run_state(run.id)
+        assert (state.safe_state, state.rolled_back) == ("mixed", False)
         assert left_nothing(lab)
 
     run_lab(test)
@@ -135,10 +137,10 @@ def test_only_branches_that_ran_at_once_make_a_mixed_state(run_lab: RunLab) -> N
         both = at_once(left=[apply(ONE, 20)], right=[apply(OTHER, 20)])
         gone = at_once(left=[apply("ocs1:none"), "wait: {for_s: 60}"], right=["wait: {for_s: 1}", "assert: 1 > 2"])
         run = await lab.do(both, "note: between", gone)
-        assert (run["outcome"], run["safe_state"]) == ("failed", "before-apply")
+        assert (run.outcome, run.safe_state) == ("failed", "before-apply")
         assert lab.light() == ends(f"{ONE},{OTHER.partition(':')[2]}")
         run = await lab.do(both, "assert: 1 > 2")
-        assert (run["outcome"], run["safe_state"]) == ("failed", "as-applied")
+        assert (run.outcome, run.safe_state) == ("failed", "as-applied")
 
     run_lab(test)
 
@@ -148,8 +150,8 @@ def test_state_of_branches_within_a_branch_counts_as_that_of_the_branch(run_lab:
         inner = at_once(a=[apply(ONE, 20)], b=["note: b"])
         right = ["wait: {for_s: 60}", apply(OTHER), wait(within_s=0.01)]
         run = await lab.do(at_once(left=[inner, "wait: {for_s: 100}"], right=right))
-        assert (run["outcome"], run["safe_state"], lab.light()) == ("failed", "mixed", ends(ONE))
-        assert run["why"].endswith("; switches by branch: left as-applied, right before-apply")
+        assert (run.outcome, run.safe_state, lab.light()) == ("failed", "mixed", ends(ONE))
+        assert run.why.endswith("; switches by branch: left as-applied, right before-apply")
 
     run_lab(test)
 
@@ -162,7 +164,7 @@ def test_abort_of_branches_brings_all_of_them_back(run_lab: RunLab, state: str) 
         await lab.until(RunStep, branch="left", state="started")
         await lab.until(ReconfigurationState, state=state)
         end = await abort(lab, run)
-        assert (end["outcome"], end["safe_state"]) == ("aborted", "before-apply")
+        assert (end.outcome, end.safe_state) == ("aborted", "before-apply")
         assert lab.light() == []
         assert left_nothing(lab)
 
@@ -174,7 +176,7 @@ def test_branches_within_branches_and_after_each_other(run_lab: RunLab) -> None:
         inner = at_once(a=["note: a"], b=["note: b"])
         steps = at_once(left=[inner, apply(ONE)], right=[f"repeat: {{times: 2}}, steps: [{apply(OTHER)}]"])
         run = await lab.do(steps, "note: between", steps)
-        assert run["outcome"] == "succeeded"
+        assert run.outcome == "succeeded"
         branches = [step.branch for step in lab.emitted(RunStep, state="done")]
         assert Counter(branches) == Counter(["", *["left/a", "left/b", "left", "right", "right"] * 2])
 
@@ -190,7 +192,7 @@ def test_sweep_tells_its_values_with_every_step(run_lab: RunLab) -> None:
             '{sweep: {a: [1, 2]}, steps: [{sweep: {b: [x, y]}, steps: [note: "{{ a }}{{ b }}"]}, note: after]}',
             "note: z",
         )
-        assert run["outcome"] == "succeeded"
+        assert run.outcome == "succeeded"
         assert [note.text for note in lab.emitted(RunNote)] == ["1x", "1y", "after", "2x", "2y", "after", "z"]
         assert [step.sweep for step in lab.emitted(RunStep, state="done")] == [
             *({"a": 1, "b": "x"}, {"a": 1, "b": "y"}, {"a": 1}),
@@ -216,7 +218,7 @@ def test_asserts_and_notes_know_what_was_measured(run_lab: RunLab) -> None:
             "assert: last.turnaround.n == 0 and last.moves == 0 and last.ready == 2",
             "assert: run.seconds > 3",
         )
-        assert (run["outcome"], run["why"]) == ("succeeded", "")
+        assert (run.outcome, run.why) == ("succeeded", "")
         longest_s = max(
             stage.seconds
             for link in lab.emitted(Timeline)[1].links
@@ -235,7 +237,7 @@ def test_percentiles_are_known_from_enough_values_on(run_lab: RunLab) -> None:
         known = "run.control.median_s <= run.control.p95_s <= run.control.max_s"
         run = await lab.do(pairs, f"assert: run.control.n == 20 and {known}", "assert: run.control.p99_s > 0")
         assert [one.held for one in lab.emitted(RunAssert)] == [True, False]
-        assert run["why"].endswith("run.control.p99_s = unknown")
+        assert run.why.endswith("run.control.p99_s = unknown")
 
     run_lab(test)
 
@@ -264,9 +266,9 @@ def test_assert_that_does_not_hold_fails_the_run_with_its_figures(
         run = await lab.start(LEASE, *steps, "note: never", parameters="{n: 3}")
         record = await record_of(lab, run)
         applied = any(step.startswith("apply") for step in steps)
-        assert (record["outcome"], record["safe_state"]) == ("failed", "as-applied" if applied else "untouched")
-        assert record["why"].startswith("assert ")
-        assert why in record["why"]
+        assert (record.outcome, record.safe_state) == ("failed", "as-applied" if applied else "untouched")
+        assert record.why.startswith("assert ")
+        assert why in record.why
         [told] = lab.emitted(RunAssert)
         assert (told.held, told.values) == (False, values)
         assert lab.emitted(RunEnded)[-1].exit_status == 1
@@ -279,7 +281,7 @@ def test_assert_that_does_not_hold_fails_the_run_with_its_figures(
 def test_wait_for_a_time_lets_links_come_up_and_can_be_aborted(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         run = await lab.do(apply(STRAIGHT), "wait: {for_s: 15}", wait(within_s=0.2))
-        assert run["outcome"] == "succeeded"
+        assert run.outcome == "succeeded"
         run_id = await lab.start("wait: {for_s: 3600}")
         await lab.until(RunStep, state="started", step=1, run=run_id)
         began_s = lab.now_s()
@@ -302,10 +304,10 @@ def test_run_that_takes_longer_than_it_may_fails_and_goes_back(run_lab: RunLab) 
     async def test(lab: Lab) -> None:
         await lab.do(apply(STRAIGHT))
         text = f"playbook: t\nwithin_s: 1\nsteps:\n  - {apply(CROSSED)}\n  - {wait()}\n"
-        run = str((await lab.service.start_run(text=text, file="t.yaml", parameters={}))["run"])
+        run = (await lab.service.start_run(text=text, file="t.yaml", parameters={})).run
         record = await record_of(lab, run)
-        assert (record["outcome"], record["safe_state"]) == ("failed", "before-apply")
-        assert "not done within 1 s; 1 of 2 steps were" in record["why"]
+        assert (record.outcome, record.safe_state) == ("failed", "before-apply")
+        assert "not done within 1 s; 1 of 2 steps were" in record.why
         assert lab.light() == ends(STRAIGHT)
 
     run_lab(test)
@@ -327,9 +329,9 @@ def test_faults_and_settings_are_undone_at_every_end(run_lab: RunLab, end: str) 
         assert (lab.faults().slow_s, mtu(lab), mtu(lab, "eth1")) == (0.5, 1400, 1500)
         if end == "aborted":
             await abort(lab, run)
-        assert (await record_of(lab, run))["outcome"] == end
+        assert (await record_of(lab, run)).outcome == end
         assert (lab.faults().slow_s, mtu(lab)) == (0.0, 1500)
-        assert [one.fault["fault"] for one in lab.emitted(RunFault)] == ["slow", "clear"]
+        assert [type(one.fault) for one in lab.emitted(RunFault)] == [Slow, Clear]
         changes = [(one.host, one.port, one.action) for one in lab.emitted(RunHost)]
         assert changes == [("h0", "h0.eth0", "mtu"), ("h0", "h0.eth0", "put-back")]
         assert lab.emitted(RunHost)[0].before != lab.emitted(RunHost)[0].after
@@ -344,7 +346,7 @@ def test_slow_switch_is_quick_again_on_the_way_back(run_lab: RunLab) -> None:
         run = await lab.start("fault: {switch: ocs1, fault: slow, seconds: 1.5}", apply(CROSSED))
         await lab.until(ReconfigurationState, state="driving")
         end = await abort(lab, run)
-        assert end["safe_state"] == "before-apply"
+        assert end.safe_state == "before-apply"
         assert lab.light() == ends(STRAIGHT)
 
     run_lab(test)
@@ -380,7 +382,7 @@ def test_abort_clears_a_fault_that_is_on_its_way_to_the_rack(run_lab: RunLab) ->
         await asyncio.sleep(0.005)
         end = await abort(lab, run)
         await asyncio.sleep(1)
-        assert (end["outcome"], lab.faults().slow_s) == ("aborted", 0.0)
+        assert (end.outcome, lab.faults().slow_s) == ("aborted", 0.0)
         assert left_nothing(lab)
 
     run_lab(test)
@@ -395,14 +397,14 @@ def test_abort_clears_what_branches_set_while_it_clears(run_lab: RunLab) -> None
             for number, port in enumerate(("h0.eth0", "h0.eth1", "h1.eth0", "h1.eth1"))
         )
         run = await lab.start(f"parallel: {{{branches}}}")
-        await lab.until(RunFault, fault={"port": "h0.eth1", "fault": "unplug", "on": True})
+        await lab.until(RunFault, fault=Unplug(port="h0.eth1"))
         end = await abort(lab, run)
         told = lab.emitted(RunFault)
         await asyncio.sleep(1)
-        assert (end["outcome"], end["why"]) == ("aborted", "by ada")
+        assert (end.outcome, end.why) == ("aborted", "by ada")
         assert lab.world.faults.present() == ()
         assert told == lab.emitted(RunFault)
-        assert told[-1].fault == {"fault": "clear"}
+        assert told[-1].fault == Clear()
         assert left_nothing(lab)
 
     run_lab(test)
@@ -414,8 +416,8 @@ def test_settings_of_a_host_whose_agent_is_away_are_put_back_when_it_is_there(ru
         await lab.until(RunNote)
         lab.world.kill("agent h0")
         record = await record_of(lab, run)
-        assert (record["outcome"], record["safe_state"]) == ("failed", "untouched")
-        assert "settings of NIC ports: not undone" in record["why"]
+        assert (record.outcome, record.safe_state) == ("failed", "untouched")
+        assert "settings of NIC ports: not undone" in record.why
         assert mtu(lab) == 1400
         lab.world.start_agent("h0")
         await lab.until(RunHost, action="put-back")
@@ -432,8 +434,8 @@ def test_abort_keeps_its_time_with_faults_and_settings_and_no_broker(run_lab: Ru
         lab.world.broker.stop()
         lab.faults().silent = True
         end = await abort(lab, run)
-        assert end["outcome"] == "aborted"
-        assert end["why"].startswith("by ada; settings of NIC ports: not undone")
+        assert end.outcome == "aborted"
+        assert end.why.startswith("by ada; settings of NIC ports: not undone")
         assert not lab.faults().silent
 
     run_lab(test)
@@ -444,7 +446,7 @@ def test_setting_of_a_host_that_is_away_fails_the_run_as_such(run_lab: RunLab) -
         lab.world.kill("agent h0")
         await lab.until(HostDown)
         record = await lab.do(LEASE, SMALL, "note: never")
-        assert (record["outcome"], record["safe_state"]) == ("failed", "untouched")
+        assert (record.outcome, record.safe_state) == ("failed", "untouched")
         assert lab.emitted(RunEnded)[-1].exit_status == 4
         assert (lab.emitted(RunNote), mtu(lab)) == ([], 1500)
         assert left_nothing(lab)
@@ -457,8 +459,8 @@ def test_ports_of_another_lease_are_neither_harmed_nor_set(run_lab: RunLab, step
     async def test(lab: Lab) -> None:
         await lab.service.take_lease(holder="ada", ports=["h0.eth0", "ocs1.7"], for_s=600)
         run = await lab.do(step)
-        assert (run["outcome"], run["safe_state"]) == ("failed", "untouched")
-        assert "leased to ada" in run["why"]
+        assert (run.outcome, run.safe_state) == ("failed", "untouched")
+        assert "leased to ada" in run.why
         assert lab.emitted(RunEnded)[-1].exit_status == 3
         assert (lab.faults().slow_s, mtu(lab)) == (0.0, 1500)
 
@@ -478,12 +480,12 @@ def test_paused_run_stands_at_a_border_with_its_lease_and_goes_on(run_lab: RunLa
         await asyncio.sleep(300)
         assert len(lab.emitted(RunStep, state="done")) == done == 3
         [lease] = lab.service.leases()
-        assert 29 < float(str(lease["left_s"])) < 61, "it is held a minute at a time"
+        assert 29 < float(str(lease.left_s)) < 61, "it is held a minute at a time"
         lab.service.resume_run(run, by="ada")
         await lab.until(RunResumed)
         [lease] = lab.service.leases()
-        assert 5 < float(str(lease["left_s"])) < 20
-        assert (await record_of(lab, run))["outcome"] == "succeeded"
+        assert 5 < float(str(lease.left_s)) < 20
+        assert (await record_of(lab, run)).outcome == "succeeded"
         assert lab.light() == ends(CROSSED)
         assert [one.branch for one in lab.emitted(RunResumed)] == [""]
 
@@ -500,7 +502,7 @@ def test_paused_branches_keep_the_lease_around_them(run_lab: RunLab) -> None:
         assert sorted(one.branch for one in lab.emitted(RunPaused)) == ["left", "right"]
         assert len(lab.service.leases()) == 1
         lab.service.resume_run(run, by="ada")
-        assert (await record_of(lab, run))["outcome"] == "succeeded"
+        assert (await record_of(lab, run)).outcome == "succeeded"
 
     run_lab(test)
 
@@ -512,10 +514,10 @@ def test_lease_that_is_kicked_during_a_pause_is_not_taken_again(run_lab: RunLab)
         lab.service.pause_run(run, by="ada")
         await lab.until(RunPaused)
         [lease] = lab.service.leases()
-        await lab.service.release_lease(str(lease["lease"]), kick=True)
+        await lab.service.release_lease(str(lease.lease), kick=True)
         await asyncio.sleep(60)
         lab.service.resume_run(run, by="ada")
-        assert (await record_of(lab, run))["why"].startswith("refused: lease ")
+        assert (await record_of(lab, run)).why.startswith("refused: lease ")
 
     run_lab(test)
 
@@ -528,7 +530,7 @@ def test_paused_run_can_be_aborted(run_lab: RunLab) -> None:
         lab.service.pause_run(run, by="ada")
         await lab.until(RunPaused)
         end = await abort(lab, run)
-        assert (end["outcome"], end["safe_state"]) == ("aborted", "before-apply")
+        assert (end.outcome, end.safe_state) == ("aborted", "before-apply")
         assert lab.light() == ends(STRAIGHT)
         assert left_nothing(lab)
 

@@ -20,7 +20,7 @@ def test_step_of_a_note_reads_as_the_note(run_lab: RunLab) -> None:
 def test_note_that_cannot_be_calculated_fails_as_a_step_that_reads_as_it_was_written(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         run = await lab.do("note: '{{ run.seconds / 0 }} s'")
-        assert run["outcome"] == "failed"
+        assert run.outcome == "failed"
         noted = [(step.what, step.state) for step in lab.emitted(RunStep)]
         assert noted == [("note {{ run.seconds / 0 }} s", "started"), ("note {{ run.seconds / 0 }} s", "failed")]
 

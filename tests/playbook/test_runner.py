@@ -1,10 +1,10 @@
 """Runs of playbooks: each ends in a named state of the switches, whatever stops it and whenever."""
 
 import asyncio
-from typing import Any
 
 import pytest
 
+from hwd.model.answers import AbortedRun
 from hwd.model.documents.daemon import DaemonRecovered
 from hwd.model.documents.leases import LeaseReleased, LeaseTaken
 from hwd.model.documents.reconfigurations import (
@@ -42,10 +42,10 @@ def repeat(times: int, *steps: str) -> str:
 def left_nothing(lab: Lab) -> bool:
     """No lease, no reconfiguration, no run."""
     status = lab.service.status()
-    return not (status["leases"] or status["reconfigurations"] or status["runs"])
+    return not (status.leases or status.reconfigurations or status.runs)
 
 
-async def abort(lab: Lab, run: str) -> dict[str, Any]:
+async def abort(lab: Lab, run: str) -> AbortedRun:
     """Abort and check that it took no longer than it may."""
     began_s = lab.now_s()
     end = await lab.service.abort_run(run, by="ada")
@@ -56,7 +56,7 @@ async def abort(lab: Lab, run: str) -> dict[str, Any]:
 def test_a_run_does_its_steps_and_ends_as_applied(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         run = await lab.do(LEASE, apply(STRAIGHT), wait(), apply(CROSSED), wait())
-        assert (run["outcome"], run["why"], run["safe_state"]) == ("succeeded", "", "as-applied")
+        assert (run.outcome, run.why, run.safe_state) == ("succeeded", "", "as-applied")
         assert lab.light() == ends(CROSSED)
         assert left_nothing(lab)
         steps = lab.emitted(RunStep)
@@ -72,7 +72,7 @@ def test_repeats_are_written_out_in_order(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         inner = repeat(2, apply(STRAIGHT), apply(CROSSED))
         run = await lab.do(LEASE, f"{{repeat: {{times: 2}}, steps: [{inner}, {{{apply(HALF)}}}]}}")
-        assert run["outcome"] == "succeeded"
+        assert run.outcome == "succeeded"
         done = [step.what for step in lab.emitted(RunStep, state="done")]
         once = [f"apply {STRAIGHT}", f"apply {CROSSED}"] * 2 + [f"apply {HALF}"]
         assert done == ["lease all for 600 s", *once, *once]
@@ -94,19 +94,19 @@ def test_abort_at_any_stage_ends_in_a_named_state(run_lab: RunLab, state: str, s
         await lab.until(ReconfigurationState, state=state)
         lab.faults().silent = silent
         end = await abort(lab, run)
-        assert (end["outcome"], end["why"]) == ("aborted", "by ada")
+        assert (end.outcome, end.why) == ("aborted", "by ada")
         assert left_nothing(lab)
         record = await lab.service.run(run)
-        assert (record["outcome"], record["safe_state"]) == ("aborted", end["safe_state"])
+        assert (record.outcome, record.safe_state) == ("aborted", end.safe_state)
         if not silent:
-            assert end["safe_state"] == "before-apply"
+            assert end.safe_state == "before-apply"
             assert lab.light() == ends(STRAIGHT)
         else:
-            assert end["safe_state"] == "unknown"
+            assert end.safe_state == "unknown"
             lab.faults().clear()
             await lab.until(DaemonRecovered)
             assert lab.light() == ends(STRAIGHT)
-        assert (await lab.do(LEASE, apply(CROSSED)))["outcome"] == "succeeded"
+        assert (await lab.do(LEASE, apply(CROSSED))).outcome == "succeeded"
 
     run_lab(test)
 
@@ -118,7 +118,7 @@ def test_abort_with_the_broker_gone_and_the_switch_silent_keeps_its_time(run_lab
         await lab.until(ReconfigurationState, state="driving")
         lab.world.broker.stop()
         lab.faults().silent = True
-        assert (await abort(lab, run))["safe_state"] == "unknown"
+        assert (await abort(lab, run)).safe_state == "unknown"
 
     run_lab(test)
 
@@ -129,7 +129,7 @@ def test_abort_between_two_links_that_are_kept_ends_as_applied(run_lab: RunLab) 
         run = await lab.start(LEASE, repeat(1000, apply(STRAIGHT), wait()))
         await asyncio.sleep(0.02)
         end = await abort(lab, run)
-        assert end["outcome"] == "aborted"
+        assert end.outcome == "aborted"
         assert lab.light() == ends(STRAIGHT)
         assert left_nothing(lab)
 
@@ -139,7 +139,7 @@ def test_abort_between_two_links_that_are_kept_ends_as_applied(run_lab: RunLab) 
 def test_abort_at_once_after_the_start_moves_nothing(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         end = await abort(lab, await lab.start(LEASE, apply(CROSSED), wait()))
-        assert (end["outcome"], end["safe_state"]) == ("aborted", "untouched")
+        assert (end.outcome, end.safe_state) == ("aborted", "untouched")
         assert lab.light() == []
         assert left_nothing(lab)
 
@@ -155,7 +155,7 @@ def test_abort_asked_for_twice_waits_for_the_one_way_back(run_lab: RunLab) -> No
         await lab.until(ReconfigurationState, state="rolling-back")
         second = await lab.service.abort_run(run, by="bob")
         assert await first == second
-        assert (second["why"], second["safe_state"]) == ("by ada", "before-apply")
+        assert (second.why, second.safe_state) == ("by ada", "before-apply")
         assert lab.light() == ends(STRAIGHT)
 
     run_lab(test)
@@ -170,8 +170,8 @@ def test_the_end_of_the_daemon_aborts_into_the_state_before(run_lab: RunLab) -> 
         lab.world.start_daemon()
         await lab.world.settled()
         record = await lab.service.run(run)
-        assert (record["outcome"], record["safe_state"]) == ("aborted", "before-apply")
-        assert "end of the daemon" in str(record["why"])
+        assert (record.outcome, record.safe_state) == ("aborted", "before-apply")
+        assert "end of the daemon" in str(record.why)
         assert lab.light() == ends(STRAIGHT)
 
     run_lab(test)
@@ -181,9 +181,9 @@ def test_not_ready_in_time_goes_back_and_says_which_link(run_lab: RunLab) -> Non
     async def test(lab: Lab) -> None:
         await lab.do(apply(STRAIGHT))
         run = await lab.do(LEASE, apply(CROSSED), wait(within_s=0.5))
-        assert (run["outcome"], run["safe_state"]) == ("failed", "before-apply")
-        assert run["why"].startswith("not ready in time: ")
-        assert "h0.eth0<->h1.eth1" in run["why"]
+        assert (run.outcome, run.safe_state) == ("failed", "before-apply")
+        assert run.why.startswith("not ready in time: ")
+        assert "h0.eth0<->h1.eth1" in run.why
         assert lab.emitted(RunEnded)[-1].exit_status == 5
         assert lab.light() == ends(STRAIGHT)
         assert left_nothing(lab)
@@ -196,9 +196,9 @@ def test_a_denial_goes_back_with_the_words_of_the_switch(run_lab: RunLab) -> Non
         await lab.do(apply(STRAIGHT))
         lab.faults().deny_next = Denial(code="SROF", text="Mirror controller fault")
         run = await lab.do(LEASE, apply(CROSSED), wait())
-        assert (run["outcome"], run["safe_state"]) == ("failed", "before-apply")
-        assert run["why"].startswith("device error: ")
-        assert "Mirror controller fault" in run["why"]
+        assert (run.outcome, run.safe_state) == ("failed", "before-apply")
+        assert run.why.startswith("device error: ")
+        assert "Mirror controller fault" in run.why
         assert [step.state for step in lab.emitted(RunStep)][-2:] == ["started", "failed"]
         assert left_nothing(lab)
 
@@ -211,8 +211,8 @@ def test_a_switch_that_is_away_stops_the_run_before_anything_moves(run_lab: RunL
         lab.faults().reset()
         await asyncio.sleep(1)
         run = await lab.do(LEASE, apply(CROSSED), wait())
-        assert (run["outcome"], run["safe_state"]) == ("failed", "untouched")
-        assert run["why"].startswith("unreachable: ")
+        assert (run.outcome, run.safe_state) == ("failed", "untouched")
+        assert run.why.startswith("unreachable: ")
         assert lab.emitted(RunEnded)[-1].exit_status == 4
         assert left_nothing(lab)
 
@@ -239,10 +239,10 @@ def test_ports_of_somebody_else_refuse_the_run(run_lab: RunLab) -> None:
         await lab.service.take_lease(holder="ada", ports=["ocs1.3"], for_s=60)
         for steps in ((LEASE,), (apply(CROSSED),)):
             run = await lab.do(*steps)
-            assert (run["outcome"], run["safe_state"]) == ("failed", "untouched")
-            assert run["why"].startswith("refused: ocs1.3: leased to ada")
+            assert (run.outcome, run.safe_state) == ("failed", "untouched")
+            assert run.why.startswith("refused: ocs1.3: leased to ada")
         assert lab.emitted(RunEnded)[-1].exit_status == 3
-        assert [lease["holder"] for lease in lab.service.leases()] == ["ada"]
+        assert [lease.holder for lease in lab.service.leases()] == ["ada"]
         assert lab.light() == []
 
     run_lab(test)
@@ -251,8 +251,8 @@ def test_ports_of_somebody_else_refuse_the_run(run_lab: RunLab) -> None:
 def test_a_wait_with_nothing_applied_fails_by_name(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         run = await lab.do(wait())
-        assert run["outcome"] == "failed"
-        assert "put an apply step before it" in run["why"]
+        assert run.outcome == "failed"
+        assert "put an apply step before it" in run.why
 
     run_lab(test)
 
@@ -269,7 +269,7 @@ def test_a_playbook_that_means_nothing_here_starts_no_run(run_lab: RunLab) -> No
 def test_a_lease_that_ends_during_a_wait_does_not_end_the_wait(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         run = await lab.do("lease: {ports: all, for_s: 1}", apply(CROSSED), wait())
-        assert (run["outcome"], run["safe_state"]) == ("succeeded", "as-applied")
+        assert (run.outcome, run.safe_state) == ("succeeded", "as-applied")
         assert lab.emitted(LeaseReleased)[-1].why == "expired"
         assert left_nothing(lab)
 
@@ -279,9 +279,9 @@ def test_a_lease_that_ends_during_a_wait_does_not_end_the_wait(run_lab: RunLab) 
 def test_a_lease_that_ended_refuses_the_next_apply_and_what_was_confirmed_stands(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         run = await lab.do("lease: {ports: all, for_s: 1}", apply(CROSSED), wait(), apply(STRAIGHT), wait())
-        assert (run["outcome"], run["safe_state"]) == ("failed", "as-applied")
-        assert run["why"].startswith("refused: lease ")
-        assert "expired" in run["why"]
+        assert (run.outcome, run.safe_state) == ("failed", "as-applied")
+        assert run.why.startswith("refused: lease ")
+        assert "expired" in run.why
         assert lab.light() == ends(CROSSED)
         assert left_nothing(lab)
 
@@ -291,7 +291,7 @@ def test_a_lease_that_ended_refuses_the_next_apply_and_what_was_confirmed_stands
 def test_a_second_lease_step_takes_the_place_of_the_first(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         steps = "lease: {ports: all, for_s: 4}", apply(CROSSED), wait(), LEASE, apply(STRAIGHT), wait()
-        assert (await lab.do(*steps))["outcome"] == "succeeded"
+        assert (await lab.do(*steps)).outcome == "succeeded"
         assert left_nothing(lab)
 
     run_lab(test)
@@ -321,9 +321,8 @@ def test_status_shows_a_run_under_way_and_no_run_that_is_over(run_lab: RunLab) -
     async def test(lab: Lab) -> None:
         run = await lab.start(LEASE, apply(CROSSED), wait())
         await lab.until(ReconfigurationState, state="waiting")
-        shown = lab.service.status()["runs"]
-        assert isinstance(shown, list)
-        assert [(one["run"], one["done"], one["total"]) for one in shown if isinstance(one, dict)] == [(run, 2, 3)]
+        shown = lab.service.status().runs
+        assert [(one.run, one.done, one.total) for one in shown] == [(run, 2, 3)]
         await lab.service.wait_run(run)
         with pytest.raises(RefusedError, match="not under way"):
             await lab.service.abort_run(run, by="ada")
@@ -335,7 +334,7 @@ def test_status_shows_a_run_under_way_and_no_run_that_is_over(run_lab: RunLab) -
 def test_every_reconfiguration_that_started_is_told_to_have_ended(run_lab: RunLab, fact: type[Fact]) -> None:
     async def test(lab: Lab) -> None:
         await lab.do(apply(STRAIGHT))
-        aborts: list[asyncio.Task[dict[str, Any]]] = []
+        aborts: list[asyncio.Task[AbortedRun]] = []
         run = await lab.start(apply(CROSSED), wait())
 
         def stop(document: Document) -> None:
@@ -361,10 +360,10 @@ def test_abort_of_one_run_leaves_another_on_another_switch_alone(run_wide_lab: R
         other = await lab.start(apply(OTHER), wait())
         await lab.until(ReconfigurationState, state="waiting")
         end = await abort(lab, one)
-        assert end["safe_state"] == "before-apply"
+        assert end.safe_state == "before-apply"
         assert lab.light() == ends(STRAIGHT)
         await lab.service.wait_run(other)
-        assert (await lab.service.run(other))["outcome"] == "succeeded"
+        assert (await lab.service.run(other)).outcome == "succeeded"
         assert lab.light("ocs2") == ends(OTHER)
         assert left_nothing(lab)
 
@@ -380,9 +379,9 @@ def test_abort_during_a_way_back_waits_for_it(run_lab: RunLab, cause: str) -> No
         run = await lab.start(LEASE, apply(CROSSED), wait(within_s=0.5))
         await lab.until(ReconfigurationState, state="rolling-back")
         end = await abort(lab, run)
-        assert end["safe_state"] == "before-apply"
+        assert end.safe_state == "before-apply"
         assert lab.light() == ends(STRAIGHT)
         assert left_nothing(lab)
-        assert (await lab.do(LEASE, apply(CROSSED)))["outcome"] == "succeeded"
+        assert (await lab.do(LEASE, apply(CROSSED))).outcome == "succeeded"
 
     run_lab(test)

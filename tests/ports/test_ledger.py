@@ -217,6 +217,18 @@ def test_claim_of_the_same_reason_and_id_replaces_the_old_one() -> None:
     assert ledger.get(Reason.CUT_OFF, "x2") is None
 
 
+def test_refusal_has_the_reason_of_the_moment_when_it_is_asked() -> None:
+    ledger = ledger_of(claim(Reason.CUT_OFF, what="one pair"), claim(Reason.DELEGATION, "sel"))
+    causes = {"x1": "ocs1: no answer"}
+    ledger.report_why(Reason.CUT_OFF, lambda one: causes[one.id])
+    assert "not undone yet: ocs1: no answer. " in refused(ledger, SOMEBODY, PortAction.RELY)
+    causes["x1"] = "ocs1: refused the login"
+    assert "not undone yet: ocs1: refused the login. " in refused(ledger, SOMEBODY, PortAction.RELY)
+    (found,) = ledger.all(Reason.CUT_OFF)
+    assert found == ledger.get(Reason.CUT_OFF, "x1")
+    assert found.why == "ocs1: refused the login"
+
+
 def test_release_is_told_once_and_frees_the_ports() -> None:
     made = claim(Reason.SETTINGS, "settings-r1-h0", run="r1")
     ledger, told = ledger_of(made), list[Claim]()

@@ -5,12 +5,16 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import pytest
 
+from hwd.config.testbed.wanted_state import parse_what
 from hwd.daemon.installed_drivers import load
+from hwd.model.bodies import ReconfigurationBody
 from hwd.model.fault import parse_fault
+from hwd.model.request import Request
+from hwd.reconfigure.reconfiguration import Reconfiguration
 from hwd.reconfigure.reconfigurer import Reconfigurer
-from hwd.reconfigure.route import Request
 from hwd.sim.world import World
 from hwd.web.service import Service
 from hwd_drivers.core.documents import Fact
@@ -40,8 +44,14 @@ class Lab:
         assert self.world.daemon is not None
         return self.world.daemon.reconfigurer
 
-    def request(self, what: str, **more: Any) -> Request:
-        return self.service.request(what, **more)
+    def request(self, what: str, **more: Any) -> ReconfigurationBody:
+        """What the API decodes of such a body."""
+        return msgspec.convert({"what": what, **more}, ReconfigurationBody)
+
+    async def begin(self, what: str, *, run: str | None = None, **more: Any) -> Reconfiguration:
+        """Drive the switches, and leave the rest of the way to the test."""
+        wanted = parse_what(what, self.world.testbed)
+        return await self.reconfigurer.begin(Request(wanted=wanted, body=self.request(what, **more)), run=run)
 
     def set_fault(self, data: dict[str, Any]) -> None:
         """What the rack's control socket does."""

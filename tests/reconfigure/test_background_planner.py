@@ -9,16 +9,16 @@ import pytest
 from hwd.daemon.installed_drivers import load
 from hwd.fabric.fabric import Fabric
 from hwd.model.link import SwitchCrossconnect
+from hwd.model.request import Request, WantedState
 from hwd.model.testbed import Composite, Strand, Switch, Testbed
 from hwd.reconfigure.planner import BackgroundPlanner, Planner
-from hwd.reconfigure.route import Request
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.offload import InlineOffload, ThreadOffload
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState, FibreEnd, PortSide, Side
 from hwd_drivers.devices import registry
 
 TWO_HOSTS = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
-ENDS = 32
+ENDS = 64
 TICK_S = 0.001
 
 
@@ -70,7 +70,8 @@ def end(switch: str, port: str) -> FibreEnd:
 def turned_round() -> Request:
     """Each end to the one that is farthest."""
     pairs = [Crossconnect.parse(f"{number}A-{ENDS + 1 - number}B") for number in range(1, ENDS + 1)]
-    return Request(what="all", crossconnects=tuple(SwitchCrossconnect(switch="sel", crossconnect=one) for one in pairs))
+    crossconnects = tuple(SwitchCrossconnect(switch="sel", crossconnect=one) for one in pairs)
+    return Request(wanted=WantedState(name="all", crossconnects=crossconnects))
 
 
 def straight(testbed: Testbed) -> dict[str, tuple[CrossconnectReading, ...]]:
@@ -112,7 +113,7 @@ async def test_what_cannot_be_is_refused_from_there_too(threads: ThreadOffload) 
     pairs = [Crossconnect.parse("1A-1B"), Crossconnect.parse("2A-1B")]
     asked = tuple(SwitchCrossconnect(switch="sel", crossconnect=one) for one in pairs)
     with pytest.raises(RefusedError, match="1A-1B"):
-        await planning.route(Request(what="both", crossconnects=asked))
+        await planning.route(Request(wanted=WantedState(name="both", crossconnects=asked)))
 
 
 async def test_without_composites_no_thread_is_asked() -> None:
@@ -122,6 +123,6 @@ async def test_without_composites_no_thread_is_asked() -> None:
     testbed = load(TWO_HOSTS).require()
     planning = BackgroundPlanner(planner_of(testbed), offload)
     asked = (SwitchCrossconnect(switch="ocs1", crossconnect=Crossconnect.parse("1A-3B")),)
-    routed = await planning.route(Request(what="one", crossconnects=asked))
+    routed = await planning.route(Request(wanted=WantedState(name="one", crossconnects=asked)))
     plan = await planning.plan(routed, {"ocs1": ()}, {})
     assert [str(one) for move in plan.moves for one in move.add] == ["1A-3B"]

@@ -5,9 +5,11 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from hwd.daemon.installed_drivers import load
+from hwd.model.bodies import ReconfigurationBody
 from hwd.model.fault import parse_fault
 from hwd.sim.world import World
 from hwd_drivers.core.errors import ConfigError, DeviceError, FailedError, RefusedError
@@ -65,7 +67,7 @@ def mirrors(world: World) -> dict[str, list[str]]:
 def joined(world: World) -> list[str]:
     """What the status says that the composite joins."""
     assert world.daemon is not None
-    status: dict[str, Any] = dict(world.daemon.service.status())
+    status: dict[str, Any] = msgspec.to_builtins(world.daemon.service.status())
     return [one["id"] for composite in status["composites"] for one in composite["crossconnects"]]
 
 
@@ -76,11 +78,11 @@ def test_a_link_comes_up_through_a_composite_and_the_status_says_what_it_joins(
         assert world.daemon is not None
         service = world.daemon.service
         assert joined(world) == ["1A-1B"]
-        applied = await service.apply(service.request("pairs", ready_within_s=5))
-        assert (applied["outcome"], applied["not_ready"]) == ("confirmed", [])
+        applied = await service.apply(ReconfigurationBody(what="pairs", ready_within_s=5))
+        assert (applied.outcome, applied.not_ready) == ("confirmed", [])
         assert sorted(joined(world)) == ["1A-2B", "2A-1B"]
-        plan = await service.plan(service.request(LINKS))
-        assert plan["empty"] is True
+        plan = await service.plan(ReconfigurationBody(what=LINKS))
+        assert plan.empty is True
 
     in_world(test)
 
@@ -89,9 +91,9 @@ def test_the_fewest_elements_move(in_world: Callable[[Test], None]) -> None:
     async def test(world: World) -> None:
         assert world.daemon is not None
         service = world.daemon.service
-        await service.apply(service.request(LINKS))
+        await service.apply(ReconfigurationBody(what=LINKS))
         before = mirrors(world)
-        await service.apply(service.request("sel:1A-1B,2A-2B"))
+        await service.apply(ReconfigurationBody(what="sel:1A-1B,2A-2B"))
         after = mirrors(world)
         assert [name for name in before if before[name] != after[name]] == ["x1"], "one 2x2 in place of four selectors"
 
@@ -105,7 +107,7 @@ def test_an_element_that_says_no_brings_all_back(in_world: Callable[[Test], None
         before = mirrors(world)
         world.faults.set(parse_fault({"switch": "b1", "fault": "deny", "code": "ERR"}))
         with pytest.raises(DeviceError, match=r"b1: .*Outcome: rolled-back"):
-            await service.apply(service.request(LINKS))
+            await service.apply(ReconfigurationBody(what=LINKS))
         assert mirrors(world) == before
 
     in_world(test)
@@ -117,12 +119,12 @@ def test_what_somebody_takes_meanwhile_from_an_element_that_does_not_move_is_no_
     async def test(world: World) -> None:
         assert world.daemon is not None
         service = world.daemon.service
-        await service.apply(service.request(LINKS))
+        await service.apply(ReconfigurationBody(what=LINKS))
         before = mirrors(world)
         theirs = parse_fault({"switch": "b1", "fault": "panel", "add": ["1A-1B"]})
         asyncio.get_running_loop().call_later(0.002, world.faults.set, theirs)
         with pytest.raises(FailedError, match=r"b1: .*1A-2B is not there.*Outcome: rolled-back"):
-            await service.apply(service.request("sel:1A-1B,2A-2B"))  # moves x1 alone
+            await service.apply(ReconfigurationBody(what="sel:1A-1B,2A-2B"))  # moves x1 alone
         assert mirrors(world) == before | {"b1": ["1A-1B", *before["b1"][1:]]}
 
     in_world(test)
@@ -133,9 +135,9 @@ def test_a_lease_on_a_port_of_the_composite_holds_it_and_no_other(in_world: Call
         assert world.daemon is not None
         service = world.daemon.service
         lease = await service.take_lease(holder="another", ports=["sel.2"], for_s=60)
-        assert lease["ports"] == ["b1.2", "x1.2"]
+        assert lease.ports == ["b1.2", "x1.2"]
         with pytest.raises(RefusedError, match=r"b1\.2: leased to another"):
-            await service.apply(service.request(LINKS))
+            await service.apply(ReconfigurationBody(what=LINKS))
         await service.take_lease(holder="me", ports=["sel.1"], for_s=60)
         with pytest.raises(RefusedError, match=r"b1\.2, x1\.2: leased to another"):
             await service.take_lease(holder="me", ports=["x1.2", "b1.2"], for_s=60)
@@ -153,7 +155,7 @@ def test_a_lease_on_ports_of_an_element_holds_the_demands_that_lead_through_it(
         service = world.daemon.service
         await service.take_lease(holder="another", ports=["b1.2"], for_s=60)
         with pytest.raises(RefusedError, match=r"b1\.2: leased to another"):
-            await service.apply(service.request(LINKS))
+            await service.apply(ReconfigurationBody(what=LINKS))
 
     in_world(test)
 
@@ -163,7 +165,7 @@ def test_what_a_crash_cut_off_is_brought_back_element_by_element(in_world: Calla
         assert world.daemon is not None
         service = world.daemon.service
         before = mirrors(world)
-        await service.apply(service.request(LINKS, confirm_within_s=60))
+        await service.apply(ReconfigurationBody(what=LINKS, confirm_within_s=60))
         assert mirrors(world) != before
         world.kill("daemon")
         world.start_daemon()

@@ -3,15 +3,17 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from hwd.config.testbed.wanted_state import parse_what
 from hwd.daemon.installed_drivers import load
 from hwd.fabric.fabric import Fabric
+from hwd.model.bodies import PlanBody
 from hwd.model.plan import Plan
+from hwd.model.request import Request
 from hwd.model.testbed import Testbed
 from hwd.reconfigure.planner import Planner
-from hwd.reconfigure.route import Request
 from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState
 from hwd_drivers.switching.moves import ApplyMode
@@ -74,9 +76,7 @@ def plan(testbed: Testbed, what: str, mode: str = "update", failed: str = "", **
     fabric = Fabric(testbed)
     planner = Planner(testbed, fabric, lambda switches, links: (0.0, "nobody"))
     wanted = parse_what(what, testbed)
-    request = Request(
-        what=what, crossconnects=wanted.crossconnects, emptied=wanted.emptied, freed=wanted.freed, mode=ApplyMode(mode)
-    )
+    request = Request(wanted=wanted, body=PlanBody(mode=ApplyMode(mode)))
     readings = {
         name: tuple(
             CrossconnectReading(
@@ -202,7 +202,7 @@ def test_a_plan_names_the_demand_and_the_moves_of_elements(banyan: Testbed) -> N
     assert moves(made) == {"x1": "-1A-1B -2A-2B +1A-2B +2A-1B", "p1": "-in-1 +in-2"}
     (composite,) = made.composites
     assert str(composite) == "sel: -1A-1B -2A-3B +1A-4B (0 kept), 2 elements move"
-    data = made.to_data()["composites"]
+    data = msgspec.to_builtins(made.summary.composites)
     assert data == [
         {
             "composite": "sel",
@@ -247,7 +247,7 @@ def test_safe_takes_nothing_from_a_demand_that_stands(banyan: Testbed) -> None:
 def test_elements_that_have_nothing_to_do_with_it_are_not_read(banyan: Testbed) -> None:
     planner = Planner(banyan, Fabric(banyan), lambda switches, links: (0.0, "nobody"))
     wanted = parse_what("sel:3A-6B", banyan)
-    routed = planner.route(Request(what="", crossconnects=wanted.crossconnects))
+    routed = planner.route(Request(wanted=wanted))
     assert routed.switches == ("osw1",)
     assert routed.ports == {"osw1.1", "osw1.2"}
 
@@ -266,7 +266,7 @@ def test_ends_of_a_composite_are_freed_where_an_element_can_be_dark(banyan: Test
 def test_elements_that_go_dark_are_counted_beside_those_that_move(banyan: Testbed) -> None:
     def counts(what: str, **there: str) -> tuple[int, int]:
         (composite,) = plan(banyan, what, **there).composites
-        assert (composite.to_data()["moves"], composite.to_data()["darkened"]) == (composite.moves, composite.darkened)
+        assert (composite.summary.moves, composite.summary.darkened) == (composite.moves, composite.darkened)
         return composite.moves, composite.darkened
 
     assert counts("sel:3A-none", osw1="1A-3B") == (0, 1)

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from hwd.model.plan import Plan
 from hwd.reconfigure import journal as journal_module
 from hwd.reconfigure.journal import Journal
-from hwd_drivers.core.disk import SECTOR_BYTES, FileDisk, MemoryDisk, encode_frame
+from hwd_drivers.core.disk import SECTOR_BYTES, FileDisk, MemoryDisk
 from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.frames import encode_frame
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 

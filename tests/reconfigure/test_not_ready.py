@@ -8,14 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 from hwd.cli.commands.status import left_open
-from hwd.client.answers import Status
 from hwd.model.documents.daemon import DaemonRecovered
 from hwd.model.documents.hosts import HostEvent
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
 from hwd.model.documents.runs import RunEnded
 from hwd.model.timeline import Timeline
 from hwd.sim.world import agent_node
-from hwd_agents.wire import CarrierData
+from hwd_agents.wire.events import CarrierData
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import NotReadyError, NotRolledBackError, RefusedError
 from hwd_drivers.core.values import Crossconnect
@@ -77,7 +76,7 @@ def test_agents_that_are_back_in_time_are_waited_for(run_lab: RunLab) -> None:
             loop.call_later(0.5, lab.world.kill, agent_node(host))
             loop.call_later(4, lab.world.start_agent, host)
         applied = await lab.service.apply(lab.request(STRAIGHT, ready_within_s=60))
-        assert applied["outcome"] == "confirmed"
+        assert applied.outcome == "confirmed"
 
     run_lab(test)
 
@@ -113,7 +112,7 @@ def test_interface_that_is_back_in_time_is_waited_for(run_lab: RunLab, monkeypat
         remove_interface(monkeypatch, lab, "h0", "eth1")
         await asyncio.sleep(3)
         monkeypatch.undo()
-        assert (await applying)["outcome"] == "confirmed"
+        assert (await applying).outcome == "confirmed"
 
     run_lab(test)
 
@@ -147,15 +146,15 @@ steps:
             faults.reset()
 
         lab.set_fault({"port": "h0.eth1", "fault": "slow-firmware", "seconds": 100})
-        run = str((await lab.service.start_run(text=playbook, file="late.yaml", parameters={}))["run"])
+        run = (await lab.service.start_run(text=playbook, file="late.yaml", parameters={})).run
         await lab.until(ReconfigurationState, state="waiting")
         asyncio.get_running_loop().call_later(1, cut)
         await lab.until(RunEnded, run=run)
         (end,) = lab.emitted(RunEnded)
         assert (end.outcome, end.exit_status, end.safe_state) == ("failed", 6, "unknown")
         state = await lab.service.run_state(run)
-        assert (state["fault_class"], state["rolled_back"]) == ("not ready and not rolled back", False)
-        assert "Not rolled back: ocs1" in str(state["why"])
+        assert (state.fault_class, state.rolled_back) == ("not ready and not rolled back", False)
+        assert "Not rolled back: ocs1" in str(state.why)
 
     run_lab(test)
 
@@ -238,7 +237,7 @@ def test_what_an_earlier_boot_of_an_agent_saw_and_comes_late_takes_no_link_back_
         late = replace(fell, latest_ns=one.started_ns, data=CarrierData(carrier=False), past=past)
         lab.reconfigurer(Document(at_ns=0, wall_ns=0, fact=late))
         if past:
-            assert (await applying)["outcome"] == "confirmed"
+            assert (await applying).outcome == "confirmed"
         else:
             with pytest.raises(NotReadyError):
                 await applying
@@ -255,7 +254,7 @@ def test_link_that_fell_and_came_back_while_another_was_waited_for_is_ready(run_
         lab.set_fault({"port": "h0.eth0", "fault": "unplug"})
         await asyncio.sleep(0.5)
         lab.set_fault({"port": "h0.eth0", "fault": "unplug", "on": False})
-        assert (await applying)["outcome"] == "confirmed"
+        assert (await applying).outcome == "confirmed"
         readies = [event for event in lab.emitted(HostEvent) if event.type == "ready" and event.port == "eth0"]
         assert len(readies) == 4, "both ends, twice"
 
@@ -311,7 +310,7 @@ def test_recovery_says_which_of_its_causes_it_was(run_lab: RunLab, caplog: pytes
 def test_what_stays_open_is_in_the_status_until_it_is_brought_back(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
-        assert lab.service.status()["open"] == []
+        assert lab.service.status().open == []
         faults = lab.world.rack.switches["ocs1"].faults
 
         def cut() -> None:
@@ -322,19 +321,19 @@ def test_what_stays_open_is_in_the_status_until_it_is_brought_back(run_lab: RunL
         asyncio.get_running_loop().call_later(2, cut)
         await late(lab)
         await asyncio.sleep(40)  # virtual: the way back is tried again after it failed
-        left = Status(lab.service.status())
+        left = lab.service.status()
         (one,) = left.open
         assert not left.settled
-        assert (one["what"], one["goes"], len(one.ports)) == (CROSSED, "back", 8)
+        assert (one.what, one.goes, len(one.ports)) == (CROSSED, "back", 8)
         assert left_open(one).startswith(f"reconfiguration {one.id} ({CROSSED}) open: ocs1: ")
         assert left_open(one).endswith("; goes back by itself when that is over; 8 ports held")
         assert re.search(r"\(last tried at \d\d:\d\d:\d\d\)", left_open(one))
         faults.refusing = False
         await lab.until(SwitchUp)
-        (one,) = Status(lab.service.status()).open
-        assert one["why"] == "its switches are back, and it is tried anew", "what the last try found is over"
+        (one,) = lab.service.status().open
+        assert one.why == "its switches are back, and it is tried anew", "what the last try found is over"
         await lab.until(DaemonRecovered)
-        assert lab.service.status()["open"] == []
+        assert lab.service.status().open == []
 
     run_lab(test)
 
@@ -355,7 +354,7 @@ steps:
 
     async def test(lab: Lab) -> None:
         await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
-        run = str((await lab.service.start_run(text=playbook, file="late.yaml", parameters={}))["run"])
+        run = (await lab.service.start_run(text=playbook, file="late.yaml", parameters={})).run
         await lab.until(ReconfigurationState, state="waiting")
         asyncio.get_running_loop().call_later(3, lab.world.rack.switches["ocs1"].faults.reboot, 0.5)
         await lab.until(RunEnded, run=run)
@@ -370,7 +369,7 @@ steps:
 def test_switch_that_was_away_without_harm_is_a_remark(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         asyncio.get_running_loop().call_later(2, lab.world.rack.switches["ocs1"].faults.reset)
-        assert (await lab.service.apply(lab.request(STRAIGHT, ready_within_s=30)))["outcome"] == "confirmed"
+        assert (await lab.service.apply(lab.request(STRAIGHT, ready_within_s=30))).outcome == "confirmed"
         (end,) = lab.emitted(ReconfigurationEnded)
         assert end.remarks
         (remark,) = end.remarks
@@ -398,12 +397,12 @@ def test_status_says_why_a_switch_cannot_be_reached_now_and_not_why_it_went(run_
         await lab.until(SwitchDown)
         await asyncio.sleep(5)
         assert "connection lost" in lab.emitted(SwitchDown)[-1].cause
-        (switch,) = Status(lab.service.status())["switches"]
-        assert "nothing listens there" in switch["cause"]
+        (switch,) = lab.service.status().switches
+        assert "nothing listens there" in switch.cause
         began_s = asyncio.get_running_loop().time()
         await lab.until(SwitchUp)
         assert asyncio.get_running_loop().time() - began_s < 16, "a twin that is back is found within a second"
-        (switch,) = Status(lab.service.status())["switches"]
-        assert (switch["up"], switch["cause"]) == (True, "")
+        (switch,) = lab.service.status().switches
+        assert (switch.up, switch.cause) == (True, "")
 
     run_lab(test)

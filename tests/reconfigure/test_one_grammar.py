@@ -6,11 +6,13 @@ In virtual time, over the switches' own bytes. Only changes of others between ou
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 
 from hwd.daemon.installed_drivers import load
+from hwd.model.answers import ReconfigurationStatus
+from hwd.model.bodies import ReconfigurationBody
 from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationEnded, ReconfigurationState
 from hwd.model.documents.switches import SwitchOverrun
 from hwd.model.testbed import Testbed
@@ -19,6 +21,7 @@ from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.errors import DeviceError, FailedError, HwdError, RefusedError
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.devices.facts import SwitchRead
+from hwd_drivers.switching.moves import ApplyMode
 from hwd_drivers.twins.server import Denial
 from hwd_drivers.twins.virtual_time import run_virtual
 
@@ -60,10 +63,10 @@ class Rack:
         self.meanwhile: Callable[[], None] | None = None
         """What another client does between our read and our write, once."""
 
-    async def apply(self, what: str, mode: str) -> Any:
+    async def apply(self, what: str, mode: str) -> ReconfigurationStatus:
         assert self.world.daemon is not None
         service = self.world.daemon.service
-        return await service.apply(service.request(what, mode=mode))
+        return await service.apply(ReconfigurationBody(what=what, mode=ApplyMode(mode)))
 
     def panel(self, *, remove: str = "", add: str = "") -> None:
         self.world.rack.switches["ocs1"].faults.panel(pairs(remove), pairs(add))
@@ -141,7 +144,7 @@ def test_the_same_requests_come_out_alike_in_every_mode(kind: str, tmp_path: Pat
                     await rack.apply(what, mode)
             else:
                 done = await rack.apply(what, mode)
-                assert (done["outcome"], done["why"]) == ("confirmed", "")
+                assert (done.outcome, done.why) == ("confirmed", "")
             assert rack.light() == (BEFORE if wanted is None else wanted), f"{what} --mode {mode}"
         assert rack.emitted(SwitchOverrun) == []
 
@@ -161,7 +164,7 @@ def test_what_another_client_makes_in_the_window_is_refused_or_alarmed_never_los
     async def test(rack: Rack) -> None:
         rack.meanwhile = lambda: rack.panel(add="7A-4B")
         error: HwdError | None = None
-        done: dict[str, Any] = {}
+        done: ReconfigurationStatus | None = None
         try:
             done = await rack.apply("ocs1:7A-8B", mode)
         except (DeviceError, FailedError) as raised:
@@ -186,7 +189,8 @@ def test_what_another_client_makes_in_the_window_is_refused_or_alarmed_never_los
             assert (rack.light(), ended.outcome) == ("", "rolled-back")
         else:
             assert error is None
-            assert (rack.light(), done["outcome"]) == ("7A-8B", "confirmed")
+            assert done is not None
+            assert (rack.light(), done.outcome) == ("7A-8B", "confirmed")
 
     in_rack(kind, tmp_path, test, before="")
 
@@ -247,12 +251,12 @@ def test_what_our_own_reconfigurations_do_on_other_ports_is_no_overrun(tmp_path:
         assert rack.world.daemon is not None
         service = rack.world.daemon.service
         wanted = ["ocs1:1A-1B", "ocs1:3A-3B", "ocs1:5A-5B", "ocs1:7A-7B"]
-        applies = [service.apply(service.request(what, confirm_within_s=2.0)) for what in wanted]
+        applies = [service.apply(ReconfigurationBody(what=what, confirm_within_s=2.0)) for what in wanted]
         done = await asyncio.gather(*applies)
-        assert {one["state"] for one in done} == {"awaiting-confirm"}
+        assert {one.state for one in done} == {"awaiting-confirm"}
         await asyncio.gather(
-            *(service.roll_back(str(one["reconfiguration"])) for one in done[::2]),
-            service.apply(service.request("ocs1:8A-8B")),
+            *(service.roll_back(str(one.reconfiguration)) for one in done[::2]),
+            service.apply(ReconfigurationBody(what="ocs1:8A-8B")),
         )
         assert rack.light() == "1A-2B 3A-3B 5A-6B 7A-7B 8A-8B"
         await asyncio.sleep(5)

@@ -2,8 +2,10 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
+from hwd.model.answers import HeldEnds
 from hwd_drivers.core.errors import ConfigError, FailedError, RefusedError
 from hwd_drivers.devices.facts import SwitchDown, SwitchOverride
 
@@ -12,26 +14,26 @@ from .conftest import STRAIGHT, Lab, RunLab
 
 def switch(lab: Lab) -> dict[str, object]:
     (one,) = lab.service.switches()
-    return dict(one)
+    return msgspec.to_builtins(one)  # type: ignore[no-any-return]
 
 
 def test_a_link_whose_end_is_blocked_goes_dark_and_comes_back(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
         told = await lab.service.override("ocs1", ["1A"], "force-blocked", by="ada@desk: dirty")
-        assert told == {"switch": "ocs1", "ends": ["1A"], "to": "force-blocked", "blocked": ["1A"]}
+        assert told == HeldEnds(switch="ocs1", ends=["1A"], to="force-blocked", blocked=["1A"])
         await asyncio.sleep(0)  # readings are told right after
         assert switch(lab)["blocked"] == ["1A"]
         states = {one["id"]: one["state"] for one in switch(lab)["crossconnects"]}  # type: ignore[attr-defined]
         assert states["1A-3B"] == "blocked"
         assert {state for pair, state in states.items() if pair != "1A-3B"} == {"unstated"}
         await asyncio.sleep(1)
-        links = {link["link"]: link["carrier"] for link in lab.service.status()["links"]}  # type: ignore[union-attr,index,call-overload]
+        links = lab.service.status().links
         assert links.get("h0.eth1<->h1.eth1") is True
         assert links.get("h0.eth0<->h1.eth0") is not True
         await lab.service.override("ocs1", ["1A"], "normal", by="ada@desk")
         await asyncio.sleep(10)
-        links = {link["link"]: link["carrier"] for link in lab.service.status()["links"]}  # type: ignore[union-attr,index,call-overload]
+        links = lab.service.status().links
         assert links["h0.eth0<->h1.eth0"] is True
         assert [(one.ends, one.to, one.by) for one in lab.emitted(SwitchOverride)] == [
             (["1A"], "force-blocked", "ada@desk: dirty"),
@@ -48,15 +50,15 @@ def test_a_wanted_end_that_is_blocked_is_warned_of_and_no_success(run_lab: RunLa
         said = (
             "ocs1:1A-3B: 3B is held dark by an override, and no light will pass: {}. `hwd unblock ocs1:3B` lets it go"
         )
-        assert plan["warnings"] == [said.format("an apply makes it, fails and goes back")]
+        assert plan.warnings == [said.format("an apply makes it, fails and goes back")]
         with pytest.raises(FailedError, match=r"1A-3B is set, and held dark .*hwd unblock ocs1:1A,3B.*rolled-back"):
             await lab.service.apply(lab.request(STRAIGHT))
         await lab.service.override("ocs1", ["3B"], "normal", by="ada")
-        assert (await lab.service.plan(lab.request(STRAIGHT)))["warnings"] == []
-        assert (await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15)))["outcome"] == "confirmed"
+        assert (await lab.service.plan(lab.request(STRAIGHT))).warnings == []
+        assert (await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))).outcome == "confirmed"
         await lab.service.override("ocs1", ["3B"], "force-blocked", by="ada")
         stays = await lab.service.plan(lab.request(STRAIGHT))
-        assert stays["warnings"] == [said.format("it stays so")]
+        assert stays.warnings == [said.format("it stays so")]
 
     run_lab(test)
 
@@ -73,7 +75,7 @@ def test_what_another_lease_covers_is_not_made_dark(run_lab: RunLab, port: str) 
                 await lab.service.override("ocs1", ["1A"], to, by="ada")
         assert lab.emitted(SwitchOverride) == []
         await lab.service.override("ocs1", ["2A"], "force-blocked", by="ada")
-        await lab.service.override("ocs1", ["1A"], "force-blocked", lease=str(lease["lease"]), by="ben")
+        await lab.service.override("ocs1", ["1A"], "force-blocked", lease=str(lease.lease), by="ben")
         assert switch(lab)["blocked"] == ["1A", "2A"]
 
     run_lab(test)
@@ -84,7 +86,7 @@ def test_what_a_reconfiguration_holds_is_not_made_dark_until_it_has_ended(run_la
         done = await lab.service.apply(lab.request("ocs1:1A-3B,3A-1B", confirm_within_s=60))
         with pytest.raises(RefusedError, match=r"ocs1\.1, ocs1\.3: reconfiguration .* is under way on it"):
             await lab.service.override("ocs1", ["1B"], "force-blocked", by="ada")
-        await lab.service.confirm(str(done["reconfiguration"]))
+        await lab.service.confirm(str(done.reconfiguration))
         await lab.service.override("ocs1", ["1B"], "force-blocked", by="ada")
         assert switch(lab)["blocked"] == ["1B"]
 
@@ -97,7 +99,7 @@ def test_what_a_reconfiguration_relies_on_and_does_not_move_is_not_made_dark_mea
         kept = await lab.service.apply(lab.request(STRAIGHT, confirm_within_s=60))
         with pytest.raises(RefusedError, match=r"ocs1\.1, ocs1\.3: reconfiguration .* is under way on it"):
             await lab.service.override("ocs1", ["1A"], "force-blocked", by="ada")
-        await lab.service.confirm(str(kept["reconfiguration"]))
+        await lab.service.confirm(str(kept.reconfiguration))
         await lab.service.override("ocs1", ["1A"], "force-blocked", by="ada")
         assert switch(lab)["blocked"] == ["1A"]
 

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from hwd.config.testbed.wanted_state import parse_what
 from hwd.daemon.installed_drivers import load
 from hwd.fabric.fabric import Fabric
+from hwd.model.bodies import PlanBody
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.plan import Plan
+from hwd.model.request import Request, WantedState
 from hwd.model.testbed import Testbed
-from hwd.reconfigure.planner import Planner, touched_ports
-from hwd.reconfigure.route import Request
+from hwd.reconfigure.planner import Planner
 from hwd_drivers.core.errors import ConfigError, LinkError, RefusedError
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState
 from hwd_drivers.switching.moves import ApplyMode
@@ -55,13 +56,8 @@ def make(
     )
     wanted = parse_what(f"ocs1:{','.join(what.split())}" if "-" in what else what, testbed)
     request = Request(
-        what=wanted.name,
-        links=wanted.links,
-        crossconnects=wanted.crossconnects,
-        emptied=wanted.emptied,
-        freed=wanted.freed,
-        mode=mode,
-        ready_within_s=ready_within_s,
+        wanted=wanted,
+        body=PlanBody(mode=mode, ready_within_s=ready_within_s),
     )
     return planner.plan(planner.route(request), readings(there, failed=failed))
 
@@ -87,7 +83,7 @@ def test_an_end_that_is_freed_loses_what_it_carries_and_no_other_does() -> None:
     plan = make("1A-none 5A-none", STRAIGHT)
     assert moved(plan) == (pairs("1A-3B"), set(), set())
     assert [str(link) for link in plan.dark] == ["h0.eth0<->h1.eth0"]
-    assert {"ocs1.1", "ocs1.3", "h0.eth0", "h1.eth0"} == touched_ports(plan)
+    assert {"ocs1.1", "ocs1.3", "h0.eth0", "h1.eth0"} == plan.touches
     assert moved(make("1A-none 5A-6B", STRAIGHT)) == (pairs("1A-3B"), pairs("5A-6B"), set())
     assert make("1A-none").empty
 
@@ -156,8 +152,8 @@ def test_a_crossconnect_that_failed_is_made_anew_and_warned_of(mode: ApplyMode) 
 
 
 def test_touched_are_moved_ports_and_both_ends_of_what_changes() -> None:
-    assert touched_ports(make(STRAIGHT, STRAIGHT)) == frozenset()
-    dark = touched_ports(make("1A-6B", STRAIGHT))
+    assert make(STRAIGHT, STRAIGHT).touches == frozenset()
+    dark = make("1A-6B", STRAIGHT).touches
     assert dark == {"ocs1.1", "ocs1.3", "ocs1.6", "h0.eth0", "h1.eth0"}
 
 
@@ -167,12 +163,12 @@ def test_what_cannot_be_is_refused_by_name() -> None:
     planner = Planner(TESTBED, Fabric(TESTBED), lambda switches, links: (0.0, ""))
     both = tuple(SwitchCrossconnect(switch="ocs1", crossconnect=one) for one in pairs("1A-2B 1A-3B"))
     with pytest.raises(ConfigError, match="ocs1: 1A-3B and 1A-2B both want 1A"):
-        planner.route(Request(what="x", crossconnects=both))
+        planner.route(Request(wanted=WantedState(name="x", crossconnects=both)))
     with pytest.raises(ConfigError, match="asks for no crossconnect"):
-        planner.route(Request(what="nothing"))
+        planner.route(Request(wanted=WantedState(name="nothing")))
     wanted = parse_what("ocs1:1A-2B", TESTBED)
     with pytest.raises(LinkError, match="ocs1: cannot plan"):
-        planner.plan(planner.route(Request(what="x", crossconnects=wanted.crossconnects)), {})
+        planner.plan(planner.route(Request(wanted=wanted)), {})
 
 
 def test_a_switch_of_a_host_is_refused(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 import asyncio
 
+import msgspec
 import pytest
 
+from hwd.model.bodies import ReconfigurationBody
 from hwd.model.documents.daemon import DaemonRecovered
 from hwd.model.documents.hosts import HostEvent
 from hwd.model.documents.leases import LeaseReleased
@@ -41,7 +43,7 @@ def same(one: str, other: str) -> bool:
 def test_apply_is_read_back_ready_and_confirmed(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         done = await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
-        assert done["outcome"] == "confirmed"
+        assert done.outcome == "confirmed"
         assert same(lab.light(), STRAIGHT)
         (timeline,) = lab.emitted(Timeline)
         assert timeline.breaches == []
@@ -76,7 +78,7 @@ def test_same_again_moves_nothing_and_every_link_never_left(run_lab: RunLab) -> 
     async def test(lab: Lab) -> None:
         await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
         again = await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
-        assert again["outcome"] == "confirmed"
+        assert again.outcome == "confirmed"
         assert len(lab.emitted(ReconfigurationCommanded)) == 1
         links = lab.emitted(Timeline)[1].links
         assert all(link.kept for link in links)
@@ -146,7 +148,7 @@ def test_link_not_ready_in_time_goes_back(run_lab: RunLab) -> None:
 def test_half_a_link_is_never_ready(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         done = await lab.service.apply(lab.request("ocs1:1A-3B", ready_within_s=5))
-        assert done["links"] == []  # one way only: no link, nothing to wait for
+        assert done.links == []  # one way only: no link, nothing to wait for
         assert not [event for event in lab.emitted(HostEvent) if event.type in ("firmware", "carrier")]
 
     run_lab(test)
@@ -157,9 +159,9 @@ def test_hash_of_an_older_state_is_refused(run_lab: RunLab) -> None:
         plan = await lab.service.plan(lab.request(CROSSED))
         await lab.service.apply(lab.request(STRAIGHT))
         with pytest.raises(RefusedError, match="the switches differ"):
-            await lab.service.apply_hash(str(plan["hash"]))
+            await lab.service.apply(ReconfigurationBody(hash=str(plan.hash)))
         plan = await lab.service.plan(lab.request(CROSSED))
-        assert (await lab.service.apply_hash(str(plan["hash"])))["outcome"] == "confirmed"
+        assert (await lab.service.apply(ReconfigurationBody(hash=str(plan.hash)))).outcome == "confirmed"
         assert same(lab.light(), CROSSED)
 
     run_lab(test)
@@ -168,7 +170,7 @@ def test_hash_of_an_older_state_is_refused(run_lab: RunLab) -> None:
 def test_plan_touches_nothing(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         plan = await lab.service.plan(lab.request(STRAIGHT))
-        assert plan["moves"] == [
+        assert msgspec.to_builtins(plan.moves) == [
             {"switch": "ocs1", "remove": [], "add": ["1A-3B", "2A-4B", "3A-1B", "4A-2B"], "keep": []}
         ]
         assert lab.light() == EMPTY
@@ -202,7 +204,7 @@ def test_lease_of_another_refuses_by_name(run_lab: RunLab) -> None:
         with pytest.raises(RefusedError, match=r"ocs1\.3: leased to ada"):
             await lab.service.apply(lab.request(STRAIGHT))
         assert lab.light() == EMPTY
-        await lab.service.apply(lab.request(STRAIGHT, lease=str(lease["lease"])))
+        await lab.service.apply(lab.request(STRAIGHT, lease=str(lease.lease)))
         assert same(lab.light(), STRAIGHT)
 
     run_lab(test)
@@ -224,7 +226,7 @@ def test_lease_expires_by_itself(run_lab: RunLab) -> None:
         await lab.service.take_lease(holder="ada", ports=["ocs1.3"], for_s=60)
         await asyncio.sleep(61)
         assert lab.emitted(LeaseReleased)[-1].why == "expired"
-        assert (await lab.service.apply(lab.request(STRAIGHT)))["outcome"] == "confirmed"
+        assert (await lab.service.apply(lab.request(STRAIGHT))).outcome == "confirmed"
 
     run_lab(test)
 
@@ -233,7 +235,7 @@ def test_unconfirmed_goes_back_by_itself(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         await lab.service.apply(lab.request(STRAIGHT))
         held = await lab.service.apply(lab.request(CROSSED, confirm_within_s=30))
-        assert held["state"] == "awaiting-confirm"
+        assert held.state == "awaiting-confirm"
         assert same(lab.light(), CROSSED)
         await asyncio.sleep(31)
         assert same(lab.light(), STRAIGHT)
@@ -245,7 +247,7 @@ def test_unconfirmed_goes_back_by_itself(run_lab: RunLab) -> None:
 def test_confirmed_in_time_stays(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         held = await lab.service.apply(lab.request(CROSSED, confirm_within_s=30))
-        await lab.service.confirm(str(held["reconfiguration"]))
+        await lab.service.confirm(str(held.reconfiguration))
         await asyncio.sleep(60)
         assert same(lab.light(), CROSSED)
 
@@ -316,7 +318,7 @@ def test_an_apply_that_is_rolled_back_while_it_reads_the_switch_sends_nothing(ru
     async def test(lab: Lab) -> None:
         lab.set_fault({"switch": "ocs1", "fault": "slow", "seconds": 1.0})
         before = lab.light()
-        applying = asyncio.create_task(lab.service.apply(lab.request(CROSSED), id="mine0001"))
+        applying = asyncio.create_task(lab.service.apply(lab.request(CROSSED, id="mine0001")))
         await asyncio.sleep(0.1)
         with pytest.raises(RefusedError, match="mine0001: stopped before it began; nothing was moved"):
             await lab.service.roll_back("mine0001")

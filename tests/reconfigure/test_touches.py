@@ -9,10 +9,10 @@ from hwd.config.testbed.wanted_state import parse_what
 from hwd.daemon.installed_drivers import load
 from hwd.fabric.fabric import Fabric
 from hwd.model.plan import Plan
+from hwd.model.request import Request
 from hwd.model.state import Observed
 from hwd.model.testbed import Testbed
-from hwd.reconfigure.planner import Planner, touched_ports
-from hwd.reconfigure.route import Request
+from hwd.reconfigure.planner import Planner
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState
 
@@ -43,7 +43,7 @@ def readings(text: str) -> tuple[CrossconnectReading, ...]:
 def plan(testbed: Testbed, what: str, observed: Observed) -> Plan:
     planner = Planner(testbed, Fabric(testbed), lambda switches, links: (0.0, ""))
     wanted = parse_what(what, testbed)
-    request = Request(what=what, links=wanted.links, crossconnects=wanted.crossconnects)
+    request = Request(wanted=wanted)
     return planner.plan(planner.route(request), observed)
 
 
@@ -51,9 +51,9 @@ def test_light_of_one_way_is_touched_where_it_is_taken_and_where_it_is_given() -
     testbed = load(EXAMPLE).require()
     taken = plan(testbed, "ocs1:1A-5B", {"ocs1": readings("1A-3B")})
     assert taken.dark == ()
-    assert touched_ports(taken) == {"ocs1.1", "ocs1.3", "ocs1.5", "h0.eth0", "h1.eth0"}
+    assert taken.touches == {"ocs1.1", "ocs1.3", "ocs1.5", "h0.eth0", "h1.eth0"}
     given = plan(testbed, "ocs1:1A-3B", {"ocs1": ()})
-    assert touched_ports(given) == {"ocs1.1", "ocs1.3", "h0.eth0", "h1.eth0"}
+    assert given.touches == {"ocs1.1", "ocs1.3", "h0.eth0", "h1.eth0"}
 
 
 def test_a_switch_that_was_not_read_may_carry_the_light_on(tmp_path: Path) -> None:
@@ -61,8 +61,8 @@ def test_a_switch_that_was_not_read_may_carry_the_light_on(tmp_path: Path) -> No
     path.write_text(BEHIND)
     testbed = load(path).require()
     there = {"ocs1": readings("1A-8B 8A-1B")}
-    assert "h1.eth0" in touched_ports(plan(testbed, "ocs1:1A-5B", there))
-    assert "h1.eth0" not in touched_ports(plan(testbed, "ocs1:1A-5B", {**there, "ocs2": ()}))
+    assert "h1.eth0" in plan(testbed, "ocs1:1A-5B", there).touches
+    assert "h1.eth0" not in plan(testbed, "ocs1:1A-5B", {**there, "ocs2": ()}).touches
 
 
 def test_what_is_touched_is_not_in_the_hash() -> None:

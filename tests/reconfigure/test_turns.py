@@ -21,7 +21,7 @@ def pairs(what: str) -> set[str]:
 
 def test_two_at_once_on_ports_of_their_own_are_both_ready(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
-        one, other = await asyncio.gather(*(lab.reconfigurer.begin(lab.request(what)) for what in (ONE, OTHER)))
+        one, other = await asyncio.gather(*(lab.begin(what) for what in (ONE, OTHER)))
         assert {found.id for found in lab.reconfigurer.under_way} == {one.id, other.id}
         await asyncio.gather(*(lab.reconfigurer.wait_ready(found, within_s=20) for found in (one, other)))
         await asyncio.gather(*(lab.reconfigurer.confirm(found) for found in (one, other)))
@@ -35,9 +35,9 @@ def test_two_at_once_on_ports_of_their_own_are_both_ready(run_lab: RunLab) -> No
 
 def test_way_back_of_one_leaves_the_other_as_it_is(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
-        one = await lab.reconfigurer.begin(lab.request(ONE))
+        one = await lab.begin(ONE)
         back = asyncio.create_task(lab.reconfigurer.roll_back(one, "asked for"))
-        other = await lab.reconfigurer.begin(lab.request(OTHER))
+        other = await lab.begin(OTHER)
         await back
         await lab.reconfigurer.confirm(other)
         assert (one.outcome, other.outcome) == (Outcome.ROLLED_BACK, Outcome.CONFIRMED)
@@ -49,10 +49,10 @@ def test_way_back_of_one_leaves_the_other_as_it_is(run_lab: RunLab) -> None:
 
 def test_denial_of_one_is_not_the_end_of_the_other(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
-        one = await lab.reconfigurer.begin(lab.request(ONE))
+        one = await lab.begin(ONE)
         lab.world.rack.switches["ocs1"].faults.deny_next = Denial(code="SROF", text="Mirror controller fault")
         with pytest.raises(Exception, match="Mirror controller fault"):
-            await lab.reconfigurer.begin(lab.request(OTHER))
+            await lab.begin(OTHER)
         await lab.reconfigurer.wait_ready(one, within_s=20)
         await lab.reconfigurer.confirm(one)
         assert pairs(lab.light()) == pairs(ONE)
@@ -62,11 +62,11 @@ def test_denial_of_one_is_not_the_end_of_the_other(run_lab: RunLab) -> None:
 
 def test_ports_that_another_has_are_refused_at_once_by_name(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
-        one = asyncio.create_task(lab.reconfigurer.begin(lab.request(ONE)))
+        one = asyncio.create_task(lab.begin(ONE))
         await lab.until(ReconfigurationState, state="journaled")
         for what in ("ocs1:1A-4B", "ocs1:4A-3B", CROSSED):
             with pytest.raises(RefusedError, match=r"ocs1\.[0-9].*is under way on it"):
-                await lab.reconfigurer.begin(lab.request(what))
+                await lab.begin(what)
         assert not one.done()
         await lab.reconfigurer.confirm(await one)
         assert pairs(lab.light()) == pairs(ONE)
@@ -76,10 +76,10 @@ def test_ports_that_another_has_are_refused_at_once_by_name(run_lab: RunLab) -> 
 
 def test_what_would_go_dark_under_another_is_refused(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
-        await lab.reconfigurer.confirm(await lab.reconfigurer.begin(lab.request("ocs1:1A-4B,4A-1B")))
-        one = await lab.reconfigurer.begin(lab.request("ocs1:2A-3B"))
+        await lab.reconfigurer.confirm(await lab.begin("ocs1:1A-4B,4A-1B"))
+        one = await lab.begin("ocs1:2A-3B")
         with pytest.raises(RefusedError, match=f"reconfiguration {one.id} is under way on it"):
-            await lab.reconfigurer.begin(lab.request("ocs1:1A-3B"))
+            await lab.begin("ocs1:1A-3B")
         await lab.reconfigurer.confirm(one)
         assert pairs(lab.light()) == {"1A-4B", "4A-1B", "2A-3B"}
 
@@ -89,10 +89,10 @@ def test_what_would_go_dark_under_another_is_refused(run_lab: RunLab) -> None:
 @pytest.mark.parametrize("first", [True, False])
 def test_all_of_a_switch_is_for_one_alone(run_lab: RunLab, first: bool) -> None:
     async def test(lab: Lab) -> None:
-        asked = [lab.request(ONE, mode="overwrite"), lab.request(OTHER)]
-        one = await lab.reconfigurer.begin(asked[0 if first else 1])
+        begins = [lambda: lab.begin(ONE, mode="overwrite"), lambda: lab.begin(OTHER)]
+        one = await begins[0 if first else 1]()
         with pytest.raises(RefusedError, match=f"ocs1: reconfiguration {one.id} is under way on it"):
-            await lab.reconfigurer.begin(asked[1 if first else 0])
+            await begins[1 if first else 0]()
         await lab.reconfigurer.confirm(one)
 
     run_lab(test)
@@ -100,15 +100,15 @@ def test_all_of_a_switch_is_for_one_alone(run_lab: RunLab, first: bool) -> None:
 
 def test_one_that_waits_for_its_turn_can_be_cancelled(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
-        one = asyncio.create_task(lab.reconfigurer.begin(lab.request(ONE)))
+        one = asyncio.create_task(lab.begin(ONE))
         await lab.until(ReconfigurationState, state="driving")
-        other = asyncio.create_task(lab.reconfigurer.begin(lab.request(OTHER)))
+        other = asyncio.create_task(lab.begin(OTHER))
         await asyncio.sleep(0.001)
         other.cancel()
         with pytest.raises(asyncio.CancelledError):
             await other
         await lab.reconfigurer.confirm(await one)
-        await lab.reconfigurer.confirm(await lab.reconfigurer.begin(lab.request(OTHER)))
+        await lab.reconfigurer.confirm(await lab.begin(OTHER))
         assert pairs(lab.light()) == pairs(ONE) | pairs(OTHER)
 
     run_lab(test)
@@ -118,7 +118,7 @@ def test_dwell_counts_from_when_a_link_was_last_lit_or_went_dark(run_lab: RunLab
     async def test(lab: Lab) -> None:
         begun = []
         for what in (ONE, "ocs1:1A-4B,4A-1B", ONE):
-            begun.append(await lab.reconfigurer.begin(lab.request(what)))
+            begun.append(await lab.begin(what))
             await lab.reconfigurer.wait_ready(begun[-1], within_s=20)
             await lab.reconfigurer.confirm(begun[-1])
             await asyncio.sleep(2)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from hwd.daemon.installed_drivers import load
+from hwd.model.bodies import ReconfigurationBody
 from hwd.model.documents.reconfigurations import ReconfigurationEnded
 from hwd.model.fault import parse_fault
 from hwd.sim.world import World
@@ -39,12 +40,12 @@ def test_a_change_of_it_that_is_undone_leaves_it_says_so_and_holds_up_nothing(tm
             service = world.daemon.service
             world.faults.set(parse_fault({"switch": "ocs1", "fault": "deny", "code": "ERR"}))
             with pytest.raises(DeviceError, match=r"ocs1: .*Outcome: rolled-back"):
-                await service.apply(service.request("t1:1A-2B ocs1:1A-2B"))
+                await service.apply(ReconfigurationBody(what="t1:1A-2B ocs1:1A-2B"))
             (ended,) = [one.fact for one in world.documents if isinstance(one.fact, ReconfigurationEnded)]
             said = "t1: 1A-2B, 2A-1B: what it joined before could not be told, so that it was not brought back"
             assert ended.remarks == [said]
             assert list(world.rack.switches["t1"].mirror.states.values()) == [1]
-            applied = await service.apply(service.request("t1:1A-1B"))
-            assert applied["outcome"] == "confirmed"
+            applied = await service.apply(ReconfigurationBody(what="t1:1A-1B"))
+            assert applied.outcome == "confirmed"
 
     run_virtual(main(), seed=7)

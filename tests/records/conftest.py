@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hwd.records import Records, Run
+from hwd.model.recorded_run import Run
+from hwd.records import Records
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.offload import InlineOffload, ThreadOffload
 

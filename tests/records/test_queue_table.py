@@ -2,8 +2,11 @@
 
 import dataclasses
 
-from hwd.records import Records, Run
-from hwd.records.run import QueuedRun
+from msgspec.structs import replace
+
+from hwd.model.recorded_run import Run
+from hwd.records import Records
+from hwd.records.queued_run import QueuedRun
 from hwd_drivers.core.offload import InlineOffload
 
 FIRST = QueuedRun(
@@ -32,7 +35,7 @@ async def test_queue_outlives_its_daemon_in_order_of_arrival(url: str) -> None:
 async def test_run_that_begins_leaves_the_queue(memory: Records, started: Run) -> None:
     await memory.queue.add(FIRST)
     await memory.queue.add(SECOND)
-    await memory.start_run(dataclasses.replace(started, id=FIRST.id))
+    await memory.start_run(replace(started, id=FIRST.id))
     assert await memory.queue.all() == (SECOND,)
 
 

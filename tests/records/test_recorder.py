@@ -15,7 +15,8 @@ from hwd.model.documents.reconfigurations import (
     ReconfigurationState,
 )
 from hwd.model.documents.runs import RunAssert, RunNote
-from hwd.records import RecordingSink, Records, Run, RunOutcome
+from hwd.model.recorded_run import Run, RunOutcome
+from hwd.records import RecordingSink, Records
 from hwd.records.recorder import PAGE
 from hwd.records.records import Stored
 from hwd_drivers.core.documents import Document
@@ -174,11 +175,11 @@ async def test_event_of_an_agent_is_held_however_full_it_is(memory: Records) -> 
     sink = RecordingSink(memory, buffered_max=3)
     for seq in range(1, 12):
         sink(event(seq))
-        assert sink.full == (seq >= 3)
+        assert sink.full() == (seq >= 3)
     sink(power(1))
     assert sink.dropped == 1
     await sink.flush()
-    assert not sink.full
+    assert not sink.full()
     assert [stored.document.fact for stored in await memory.documents()] == [event(seq).fact for seq in range(1, 12)]
     assert await memory.seen() == {("h0", "b1"): 11}
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from hwd.model.documents.daemon import BusDown, BusUp
 from hwd.model.documents.runs import RunNote, RunStarted
 from hwd.model.kinds import UnreadFact
-from hwd.records import Records, Run, RunOutcome
+from hwd.model.recorded_run import Run, RunOutcome
+from hwd.records import Records
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import SEEN_BOOTS_KEPT, SEEN_PRUNED_EVERY
 from hwd_drivers.core.documents import Document, Json
@@ -334,3 +335,10 @@ async def test_documents_of_another_version_are_read_unread_and_logged_once_for_
     first, second = (record.getMessage() for record in caplog.records)
     assert ": switch.power: written by another version of hwd, left unread: power_dbm: expected object" in first
     assert ": switch.teleported: written by another version of hwd, left unread: no such kind here" in second
+
+
+async def test_reports_of_ports_are_there_for_a_selection_that_comes_only_after_the_start(records: Records) -> None:
+    """The daemon died between the last carrier of a selection and the selection itself."""
+    reports = [event(seq) for seq in (1, 2)]
+    await records.add_documents(reports)
+    assert await records.unfinished_selections.read() == ([], [one.fact for one in reports])

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hwd.records import Records, Run, RunOutcome
+from hwd.model.recorded_run import Run, RunOutcome
+from hwd.records import Records
 from hwd.records.recorder import RecordingSink
 from hwd.records.reserve import BYTES, LEAST_BYTES, Reserve
 from hwd_drivers.core.offload import InlineOffload

@@ -15,7 +15,7 @@ from hwd.model.documents.reconfigurations import (
     StartedMove,
 )
 from hwd.model.instant import Origin
-from hwd.records import Run, RunOutcome
+from hwd.model.recorded_run import Run, RunOutcome
 from hwd.report.conditions import RunTimings
 from hwd.report.run_report import Ending, RunReport
 from hwd.timeline import Timeline, build_timeline

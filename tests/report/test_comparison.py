@@ -6,6 +6,7 @@ from collections.abc import Callable
 from xml.etree import ElementTree
 
 import msgspec
+from msgspec.structs import replace
 
 from hwd.report import RunReport, compare, html
 from hwd.report.comparison import comparison_drawing
@@ -60,7 +61,7 @@ def test_few_reconfigurations_are_remarked(make_run: MakeRun) -> None:
 def test_what_makes_runs_hard_to_compare_is_said(make_run: MakeRun, make_timeline: MakeTimeline) -> None:
     first = make_run("a")
     other = make_run("b", virtual_time=True, timelines=(make_timeline(what="torus"),))
-    run = dataclasses.replace(other.run, testbed_text="x", playbook_text="y", parameters={"repeats": 9}, version="9")
+    run = replace(other.run, testbed_text="x", playbook_text="y", parameters={"repeats": 9}, version="9")
     found = compare(first, dataclasses.replace(other, run=run))
     told = " / ".join(found.remarks)
     for words in (

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from hwd.config.playbook.playbook import load_playbook
 from hwd.config.playbook.playbook_schema import Cut
@@ -88,7 +89,7 @@ def test_swept_values_are_apart_in_drawings_too(negotiated: RunReport) -> None:
 
 
 def test_comparison_sets_like_beside_like(negotiated: RunReport) -> None:
-    other = dataclasses.replace(negotiated, run=dataclasses.replace(negotiated.run, id="other"))
+    other = dataclasses.replace(negotiated, run=replace(negotiated.run, id="other"))
     rows = [row for row in compare(negotiated, other).rows if row.stage is StageName.FIRMWARE]
     assert [row.topology for row in rows] == ["pairs · negotiates=on", "pairs · negotiates=off"]
     assert [row.difference.shift_s for row in rows] == [0, 0]
@@ -151,14 +152,14 @@ def test_text_that_another_yaml_takes_for_a_date_stays_a_text(make_run: MakeRun)
     """YAML 1.1 sees a thirteenth month in it, and stumbles."""
     report = make_run(asks="parameters: {since: 2027-13-45, off: 1:30}\nreport: {compare_with: opus-testbed}\n")
     assert compared_with([report]) == "opus-testbed"
-    run = dataclasses.replace(report.run, testbed_text=report.run.testbed_text + "since: 2027-13-45\n")
+    run = replace(report.run, testbed_text=report.run.testbed_text + "since: 2027-13-45\n")
     assert RunTimings.of(run).named == {"polatis-opus", "opus-cx6dx-autoneg"}
 
 
 @pytest.mark.parametrize("text", ["", "{", "- a\n", "report: [1]\n", "report: {by: [switch]}\n", "\x00"])
 def test_playbook_that_cannot_be_read_any_more_has_the_usual_report(make_run: MakeRun, text: str) -> None:
     report = make_run()
-    old = dataclasses.replace(report, run=dataclasses.replace(report.run, playbook_text=text, testbed_text=text))
+    old = dataclasses.replace(report, run=replace(report.run, playbook_text=text, testbed_text=text))
     assert compared_with([old]) is None
     assert Cut.SWEEP in split_by([old], None)
     assert RunTimings.of(old.run) == RunTimings()

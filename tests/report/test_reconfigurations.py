@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hwd.model.instant import InstantName, Knowledge, Origin
-from hwd.records import Run
+from hwd.model.recorded_run import Run
 from hwd.report.export import read_jsonl
 from hwd.report.reconfigurations import Reassembly, recorded_reconfigurations
 from hwd.report.run_report import BROKEN_OFF, of_documents

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from hwd.model.documents.reconfigurations import ReconfigurationCommanded
 from hwd.model.documents.switches import SwitchOverrun
-from hwd.records import Run
+from hwd.model.recorded_run import Run
 from hwd.report import RunReport, html
 from hwd.report.run_report import of_documents
 from hwd_drivers.core.documents import Document

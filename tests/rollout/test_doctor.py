@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from hwd.bus.broker import EmbeddedBroker, Logins, UserRights
+from hwd.model.answers import BusStatus, HostClock, HostStatus, Status, StorageStatus
 from hwd.model.testbed import Host, Testbed
 from hwd.rollout.births import connected
 from hwd.rollout.broker import Brokers
@@ -15,16 +16,46 @@ from hwd_agents.bus.mqtt import MqttBus
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.ids import Draws
 
+CLOCK = HostClock(
+    boot="b",
+    offset_ns=0,
+    drift_ppm=0.0,
+    error_ns=1000,
+    agent_ns=0,
+    samples=5,
+    drift_error_ppm=0.1,
+    round_trip_ns=900,
+    via="udp",
+    why_not_udp="",
+    steps=0,
+    step=None,
+)
+
 
 async def test_the_daemon_is_asked_after_each_host_was_looked_at() -> None:
     """A look takes seconds, and with many hosts minutes: what the daemon knew before is not what is."""
     told: list[str] = []
     hosts = [Host(name=name, ports=()) for name in ("h0", "h1")]
 
-    def ask() -> dict[str, object]:
+    def ask() -> Status:
         told.append("asked")
-        heard = {"up": "h1" in told, "cause": "not yet", "clock": {"offset_ns": 0, "error_ns": 1000}}
-        return {"version": "0.1.0", "hosts": [{"host": name, **heard} for name in ("h0", "h1")]}
+        hosts = [HostStatus(host=name, up="h1" in told, cause="not yet", clock=CLOCK) for name in ("h0", "h1")]
+        return Status(
+            testbed="lab",
+            version="0.1.0",
+            bus=BusStatus(address="", connected=True),
+            records=StorageStatus(writable=True, why=None),
+            journal=StorageStatus(writable=True, why=None),
+            switches=[],
+            hosts=hosts,
+            lit=[],
+            leases=[],
+            held=[],
+            reconfigurations=[],
+            open=[],
+            runs=[],
+            queue=[],
+        )
 
     doctor = Doctor(
         testbed=Testbed(name="lab", switches={}, hosts={}, strands=()),

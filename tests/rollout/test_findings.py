@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from hwd.model.testbed import Host, Module, NicPort, NicPortId
+from hwd.model.nic_port import NicPortId
+from hwd.model.testbed import Host, Module, NicPort
 from hwd.rollout.findings import Finding, Light, of_birth, of_disk, of_install, of_silence, of_unit
 from hwd_agents.wire import Birth, HeldSetting, Inventory, PortNote, SourceNote, SpoolNote, State
 

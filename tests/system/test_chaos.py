@@ -22,7 +22,7 @@ import msgspec
 import pytest
 
 from hwd_agents.sources.kernel.sockets import NamespaceSockets
-from hwd_drivers.core.disk import decode_frames
+from hwd_drivers.core.frames import decode_frames
 from hwd_drivers.core.ids import Draws, RandomIds
 
 from .conftest import CROSSED, STRAIGHT, Lab, Mosquitto

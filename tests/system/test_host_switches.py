@@ -12,14 +12,14 @@ import pytest
 from typing_extensions import override
 
 from hwd.daemon.installed_drivers import load
-from hwd.model.link import Link
-from hwd.reconfigure.route import Request
+from hwd.model.bodies import PlanBody
 from hwd.records.records import Records
 from hwd.sim.world import DAEMON, World, agent_node, select_address
 from hwd_agents.process.config import AgentConfig
 from hwd_agents.spool.syncer import SpoolSync
+from hwd_agents.switches.intents import Intents
 from hwd_agents.switches.select_socket import PENDING_MOST
-from hwd_drivers.core.errors import ConfigError, RefusedError
+from hwd_drivers.core.errors import ConfigError, LinkError, RefusedError
 from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.devices.supervisor import Supervisor
@@ -115,8 +115,8 @@ class Scene:
         """Until every switch of a host is granted, at least so often."""
         while True:
             service = await self.world.settled()
-            leases: list[Any] = [one["lease"] for one in service.switches() if one["owner"]]
-            if all(lease and lease["epoch"] >= epoch for lease in leases):
+            leases: list[Any] = [one.lease for one in service.switches() if one.owner]
+            if all(lease and lease.epoch >= epoch for lease in leases):
                 return
 
     def stands(self, switch: str) -> list[str]:
@@ -128,8 +128,9 @@ class Scene:
 
     def status(self, switch: str) -> dict[str, Any]:
         assert self.world.daemon is not None
-        (found,) = [one for one in self.world.daemon.service.switches() if one["switch"] == switch]
-        return found
+        (found,) = [one for one in self.world.daemon.service.switches() if one.switch == switch]
+        data: dict[str, Any] = msgspec.to_builtins(found)
+        return data
 
     async def recorded(self, *kinds: str) -> list[dict[str, Any]]:
         records = Records(self._records_url, InlineOffload())
@@ -348,7 +349,7 @@ def test_what_is_taken_back_is_set_by_nobody_until_it_is_granted_again(tmp_path:
     async def act(one: Scene) -> None:
         service = await one.world.settled()
         kicked = await service.release_lease("tx0", kick=True, by="ada")
-        assert (kicked["state"], kicked["told"]) == ("taken-back", True)
+        assert (kicked.state, kicked.told) == ("taken-back", True)
         refused = await one.select("h0", 2)
         assert refused["outcome"] == "refused"
         assert "ada has taken it back" in refused["why"]
@@ -362,7 +363,7 @@ def test_what_is_taken_back_is_set_by_nobody_until_it_is_granted_again(tmp_path:
         service = await one.world.settled()
         assert (await one.select("h0", 2))["outcome"] == "refused"
         granted = await service.grant_lease("tx0", by="ada")
-        assert (granted["epoch"], granted["told"]) == (2, True)
+        assert (granted.epoch, granted.told) == (2, True)
         assert [each["outcome"] for each in await one.both(2)] == ["up", "up"]
         with pytest.raises(RefusedError, match="lease tx0: it was not taken back: it is in force"):
             await service.grant_lease("tx0", by="ada")
@@ -379,15 +380,15 @@ def test_an_agent_that_was_away_when_its_lease_was_taken_is_told_when_it_is_back
         one.world.kill(agent_node("h0"))
         await asyncio.sleep(0.5)
         kicked = await service.release_lease("tx0", kick=True, by="ada")
-        assert kicked["told"] is False
-        assert "Until its agent hears of it, host h0 may still set it" in str(kicked["why"])
+        assert kicked.told is False
+        assert "Until its agent hears of it, host h0 may still set it" in str(kicked.why)
         one.world.start_agent("h0")
         await asyncio.sleep(3)
         assert "ada has taken it back" in (await one.select("h0", 2))["why"]
         one.world.kill(agent_node("h0"))
         await asyncio.sleep(0.5)
         granted = await service.grant_lease("tx0", by="ada")
-        assert (granted["state"], granted["told"]) == ("granted", False)
+        assert (granted.state, granted.told) == ("granted", False)
         one.world.start_agent("h0")
         await asyncio.sleep(3)
         assert (await one.select("h0", 1))["outcome"] == "up"
@@ -494,14 +495,14 @@ def test_an_answered_selection_is_reported_once_by_its_own_agent_only(tmp_path: 
 def test_a_plan_relies_on_a_hosts_switch_and_never_moves_it(tmp_path: Path) -> None:
     async def act(one: Scene) -> None:
         service = await one.world.settled()
-        link = Request(what="the link", links=(Link.parse("h0.eth0<->h1.eth0"),))
+        link = PlanBody(what="h0.eth0<->h1.eth0")
         plan = await service.plan(link)
-        assert plan["empty"] is True, "it stands by what the hosts have set"
+        assert plan.empty is True, "it stands by what the hosts have set"
         await one.select("h0", 3, within_s=0.1)
         with pytest.raises(RefusedError, match=r"First on h0: hwd-agent select rx0:in-1 tx0:in-1$"):
             await service.plan(link)
         lease = await service.take_lease(holder="ada", ports=["all"], for_s=60)
-        assert lease["ports"] == sorted(["h0.eth0", "h1.eth0", *(f"ocs1.{port}" for port in range(1, 9))])
+        assert lease.ports == sorted(["h0.eth0", "h1.eth0", *(f"ocs1.{port}" for port in range(1, 9))])
         with pytest.raises(ConfigError, match=r"no such port: tx0\.in"):
             await service.take_lease(holder="ada", ports=["tx0.in"], for_s=60)
         one.world.kill(agent_node("h0"))
@@ -578,6 +579,24 @@ def test_a_bug_in_a_driver_is_an_answer_and_takes_nothing_along(
     play(tmp_path, act)
 
 
+def test_the_report_of_a_selection_that_an_error_ended_names_the_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def act(one: Scene) -> None:
+        def begin(intents: Intents, selection: str, what: object) -> None:
+            raise LinkError("the spool is away")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Intents, "begin", begin)
+            answer = await one.select("h0", 2)
+        assert (answer["outcome"], answer["why"]) == ("refused", "the spool is away")
+        await asyncio.sleep(1)
+        (told,) = one.told("host.selection")
+        assert (told["outcome"], told["why"]) == ("failed", "the spool is away"), "the agent did not end"
+
+    play(tmp_path, act)
+
+
 def test_a_switch_that_somebody_else_has_turned_is_set_again_and_not_taken_as_standing_right(tmp_path: Path) -> None:
     async def act(one: Scene) -> None:
         mirror, now_ns = one.world.rack.switches["tx0"].mirror, one.world.clock.monotonic_ns
@@ -611,7 +630,7 @@ def test_a_birth_message_says_whether_the_select_socket_listens(tmp_path: Path) 
     async def act(one: Scene) -> None:
         def why_not() -> str:
             assert one.world.daemon is not None
-            return str(next(each for each in one.world.daemon.service.hosts() if each["host"] == "h0")["selection"])
+            return str(next(each for each in one.world.daemon.service.hosts() if each.host == "h0").selection)
 
         one.world.kill(agent_node("h0"))
         await asyncio.sleep(0.5)
@@ -653,7 +672,7 @@ def test_a_switch_that_cannot_be_opened_is_said_and_leaves_the_others(tmp_path: 
         assert "tx0: the switch is down" in answer["why"]
         assert (await (await one.job("h0")).ask({"set": {"rx0": "in-1"}}))["outcome"] == "up"
         service = await one.world.settled()
-        assert service.ready()["ready"] is True
+        assert service.ready().ready is True
 
     play(tmp_path, act, world=Misled)
 

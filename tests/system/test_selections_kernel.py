@@ -87,7 +87,7 @@ async def test_selections_go_on_while_daemon_and_broker_are_killed_and_are_all_r
         assert [link["link"] for link in timeline["links"]] == ["h0.eth0<->h1.eth0"], timeline
         own = next(end for end in timeline["ends"] if end["end"].startswith(timeline["host"]))
         carrier = next(one for one in own["instants"] if one["name"] == "carrier")
-        assert (carrier["knowledge"], carrier.get("origin")) == ("seen", "kernel"), timeline
+        assert (carrier["knowledge"], carrier.get("origin")) == ("seen", "kernel"), f"{carrier} of {own}"
     numbers: dict[str, list[int]] = {}
     for event in await lab.documents("host.event"):
         numbers.setdefault(event["boot"], []).append(event["seq"])

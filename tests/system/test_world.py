@@ -11,14 +11,15 @@ import pytest
 
 from hwd.config.testbed.testbed import load_testbed
 from hwd.model.documents.reconfigurations import ReconfigurationState
+from hwd.model.recorded_run import RunOutcome
 from hwd.reconfigure.reconfiguration import State
 from hwd.records.records import Records
-from hwd.records.run import RunOutcome
 from hwd.sim.world import DAEMON, World, agent_node
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.devices import registry
-from hwd_drivers.twins.virtual_time import NodeKilled, run_virtual
+from hwd_drivers.twins.nodes import NodeKilled
+from hwd_drivers.twins.virtual_time import run_virtual
 
 from .conftest import CROSSED, STRAIGHT, TESTBED
 
@@ -94,7 +95,7 @@ class Scene:
         assert self.world.daemon is not None
         service = self.world.daemon.service
         now = service.status()
-        assert (now["runs"], now["reconfigurations"], now["leases"]) == ([], [], [])
+        assert (now.runs, now.reconfigurations, now.leases) == ([], [], [])
         run = await self.world.run_playbook(
             playbook(CROSSED), file="playbook.yaml"
         )  # refused where the journal is open

@@ -14,6 +14,7 @@ from hwd.model.documents.hosts import (
     HostEvent,
     HostGarbage,
     HostLost,
+    HostPort,
     HostSelection,
     HostUp,
 )
@@ -24,7 +25,8 @@ from hwd.model.documents.switches import SwitchOverrun
 from hwd.model.run import RunState, RunStatus
 from hwd.model.timeline import LinkTimeline, Timeline
 from hwd.telemetry import Budget, Metrics
-from hwd_agents.wire import CounterData, RdmaData
+from hwd_agents.wire import Inventory, WallClock
+from hwd_agents.wire.events import CounterData, MonitorData, RdmaData
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.values import CrossconnectState, PortOverride
 from hwd_drivers.devices.facts import (
@@ -55,17 +57,21 @@ COUNTERS: Final = CounterData(
 )
 
 
-def port_state(**changes: Any) -> dict[str, Any]:
+PORT = HostPort(
+    interface="enp65s0f0",
+    present=True,
+    ip=None,
+    carrier=True,
+    carrier_changes=3,
+    probe_port=None,
+    sources={},
+    rdma=None,
+)
+
+
+def port_state(**changes: Any) -> HostPort:
     """A port of a birth message, as it is in documents."""
-    state: dict[str, Any] = {
-        "interface": "enp65s0f0",
-        "present": True,
-        "carrier": True,
-        "carrier_changes": 3,
-        "rdma": None,
-        "sources": {},
-    }
-    return {**state, **changes}
+    return msgspec.structs.replace(PORT, **changes)
 
 
 @pytest.fixture
@@ -137,14 +143,9 @@ def rack(tell: Tell, event: TellEvent) -> None:
         )
     )
     tell(SwitchPower(switch="ocs1", power_dbm={"1A": -1.25, "2A": None}))
-    monitors = {
-        "rx_power_dbm": [-2.5, None],
-        "tx_power_dbm": [1.0, 1.5],
-        "bias_ma": [40.0, None],
-        "temperature_c": 34.5,
-    }
-    inventory = {"monitors": {"eth0": monitors}}
-    wall = {"synchronised_by": "chrony", "reference": "10.0.0.1", "offset_s": 1e-5, "error_s": 2e-4}
+    monitors = MonitorData(rx_power_dbm=[-2.5, None], tx_power_dbm=[1.0, 1.5], bias_ma=[40.0, None], temperature_c=34.5)
+    inventory = Inventory(monitors={"eth0": monitors})
+    wall = WallClock(synchronised_by="chrony", reference="10.0.0.1", offset_s=1e-5, error_s=2e-4)
     tell(
         HostBirth(
             host="h0", boot="b", version="0.1.0", ports={"eth0": port_state()}, inventory=inventory, wall_clock=wall

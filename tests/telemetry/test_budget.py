@@ -17,7 +17,8 @@ from hwd.model.stage import Stage, StageName
 from hwd.model.timeline import LinkTimeline, Timeline
 from hwd.telemetry import Budget, Metrics
 from hwd.telemetry.switches import COMMAND_VERBS
-from hwd_agents.wire import RdmaData
+from hwd_agents.wire import Inventory, WallClock
+from hwd_agents.wire.events import MonitorData, RdmaData
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.values import CrossconnectState, PortOverride
 from hwd_drivers.devices import registry
@@ -34,7 +35,7 @@ from .conftest import port_state
 
 PAGE = Path(__file__).parents[2] / "docs/reference/metrics.md"
 SWITCHES, SIZE, HOSTS, PORTS, LANES = 16, 192, 192, 8, 4
-WALL = {"synchronised_by": "chrony", "error_s": 0.001}
+WALL = WallClock(synchronised_by="chrony", error_s=0.001)
 VERBS, OUTCOMES = tuple(f"VERB-{number}" for number in range(3)), ("done", "denied", "lost", "timeout", "garbled")
 
 
@@ -85,19 +86,16 @@ def everything(switches: int, size: int, hosts: int, ports: int) -> Iterator[Doc
     for number in range(hosts):
         host = f"h{number}"
         notes = {f"eth{port}": port_state(interface=f"eth{port}") for port in range(ports)}
-        lanes = {
-            "rx_power_dbm": [-1.0] * LANES,
-            "tx_power_dbm": [1.0] * LANES,
-            "bias_ma": [40.0] * LANES,
-        }
-        monitors = {f"eth{port}": {**lanes, "temperature_c": 35.0} for port in range(ports)}
+        module = MonitorData(
+            rx_power_dbm=[-1.0] * LANES, tx_power_dbm=[1.0] * LANES, bias_ma=[40.0] * LANES, temperature_c=35.0
+        )
         yield told(
             HostBirth(
                 host=host,
                 boot="b",
                 version="",
                 ports=notes,
-                inventory={"monitors": monitors},
+                inventory=Inventory(monitors=dict.fromkeys(notes, module)),
                 wall_clock=WALL,
             )
         )

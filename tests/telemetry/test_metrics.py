@@ -31,7 +31,8 @@ from hwd.reconfigure.reconfiguration import Outcome, State
 from hwd.telemetry import Budget, Metrics
 from hwd.telemetry.metrics import RECONFIGURATION_OUTCOMES, RECONFIGURATION_STATES
 from hwd.telemetry.optics import Optics
-from hwd_agents.wire import CarrierData, InterfaceData, LightData, MonitorData, RdmaData, ReadyData
+from hwd_agents.wire import Inventory, WallClock
+from hwd_agents.wire.events import CarrierData, InterfaceData, LightData, MonitorData, RdmaData, ReadyData
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.values import PortOverride
 from hwd_drivers.devices.facts import (
@@ -181,25 +182,35 @@ def test_fallen_carrier_takes_the_readiness_of_its_link(metrics: Metrics, rack: 
     assert value(metrics, "hwd_link_ready", link="h0.eth0<->h1.eth0") == 0
 
 
+NEVER_LEFT = Instant.never_left(InstantName.READY, "")
+UNKNOWN = Instant.unknown(InstantName.READY, "no source")
+
+
+def link_timeline(link: str, *instants: Instant) -> LinkTimeline:
+    return LinkTimeline(link=link, kept=False, instants=instants, stages=(), dwell_s=None)
+
+
+def timeline(*links: LinkTimeline) -> Timeline:
+    return Timeline(reconfiguration="r2", run=None, what="x", commands=[], ends=[], links=[*links], breaches=[])
+
+
 def test_new_link_of_a_port_replaces_its_old_one(metrics: Metrics, rack: None, tell: Tell) -> None:
-    unknown = Instant.unknown(InstantName.READY, "no source")
-    link = LinkTimeline(link="h0.eth0<->h2.eth0", kept=False, instants=(unknown,), stages=(), dwell_s=None)
-    tell(
-        Timeline(
-            reconfiguration="r2",
-            run=None,
-            what="x",
-            commands=[],
-            ends=[],
-            links=[link],
-            breaches=[],
-            explained=[],
-            settings={},
-            sweep={},
-        )
-    )
+    tell(timeline(link_timeline("h0.eth0<->h2.eth0", UNKNOWN)))
     assert value(metrics, "hwd_link_ready", link="h0.eth0<->h1.eth0") is None
     assert value(metrics, "hwd_link_ready", link="h0.eth0<->h2.eth0") is None
+
+
+@pytest.mark.parametrize(
+    ("instants", "ready"),
+    [((), None), ((NEVER_LEFT,), 1), ((UNKNOWN,), None), ((NEVER_LEFT, NEVER_LEFT), 1), ((NEVER_LEFT, UNKNOWN), None)],
+)
+def test_a_link_is_ready_where_its_timeline_says_so_and_nothing_else(
+    instants: tuple[Instant, ...], ready: float | None, metrics: Metrics, tell: Tell
+) -> None:
+    """Also where a timeline names `ready` of a link not at all or twice: the other links are taken all the same."""
+    tell(timeline(link_timeline("h4.eth0<->h5.eth0", *instants), link_timeline("h6.eth0<->h7.eth0", NEVER_LEFT)))
+    assert value(metrics, "hwd_link_ready", link="h4.eth0<->h5.eth0") == ready
+    assert value(metrics, "hwd_link_ready", link="h6.eth0<->h7.eth0") == 1
 
 
 def test_closed_sets_are_those_of_the_reconfigurer() -> None:
@@ -327,19 +338,18 @@ PLAIN: dict[Any, st.SearchStrategy[Any]] = {
     Any: st.none(),
 }
 EVENT_DATA = (CarrierData, InterfaceData, LightData, MonitorData, RdmaData, ReadyData)
-READY = Instant.never_left(InstantName.READY, "")
 NESTED: dict[tuple[Any, str], st.SearchStrategy[Any]] = {
     (HostBirth, "ports"): st.dictionaries(
         NAMES,
         st.builds(port_state, interface=NAMES, carrier=MAYBE, carrier_changes=st.none() | PLAIN[int], rdma=MAYBE),
         max_size=3,
     ),
-    (HostBirth, "inventory"): st.just(UNSET) | st.just({}),
-    (HostBirth, "wall_clock"): st.none() | st.fixed_dictionaries({"synchronised_by": NAMES, "error_s": NUMBERS}),
+    (HostBirth, "inventory"): st.just(UNSET) | st.just(Inventory()),
+    (HostBirth, "wall_clock"): st.none() | st.builds(WallClock, synchronised_by=NAMES, error_s=NUMBERS),
     (HostEvent, "data"): st.deferred(
         lambda: st.one_of([st.dictionaries(NAMES, MAYBE, max_size=3), *(structs(data) for data in EVENT_DATA)])
     ),
-    (LinkTimeline, "instants"): st.just((READY,)),
+    (LinkTimeline, "instants"): st.lists(st.sampled_from([NEVER_LEFT, UNKNOWN]), max_size=2).map(tuple),
     (Timeline, "commands"): st.just([]),
     (Timeline, "ends"): st.just([]),
 }
@@ -468,7 +478,7 @@ def test_what_is_not_known_any_more_has_no_series(
         case "down":
             tell(HostDown(host="h0", boot="b", cause="will"))
         case "born without":
-            inventory: Any = {"monitors": {"eth0": None}}
+            inventory = Inventory(monitors={"eth0": None})
             tell(HostBirth(host="h0", boot="b", version="0.1.0", ports={"eth0": port_state()}, inventory=inventory))
         case _:
             event("h0", "eth0", "interface", InterfaceData(present=False))

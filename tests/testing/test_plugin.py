@@ -65,7 +65,7 @@ def test_what_awaits_a_confirm_is_rolled_back_with_the_test(session: Session, cl
             assert lab.apply("ring rail=0", confirm_within_s=300).state == "awaiting-confirm"
 
         def test_after(lab):
-            assert lab.status().reconfigurations == ()
+            assert lab.status().reconfigurations == []
             assert lab.status().links == {}
     """)
     result.assert_outcomes(passed=2)

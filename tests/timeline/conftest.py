@@ -18,6 +18,7 @@ from hwd.model.documents.runs import RunHost
 from hwd.model.instant import Origin
 from hwd.timeline import Timeline, build_timeline
 from hwd.timeline.host_action import HostAction
+from hwd_agents.wire import Observation
 
 START_NS = 1_000_000_000_000
 MS = 1_000_000
@@ -147,7 +148,7 @@ class Story:
             ),
             commanded=msgspec.convert(self.commanded, list[ReconfigurationCommanded]),
             events=msgspec.convert(self.events, list[HostEvent]),
-            sampled=self.settled,
+            sampled=msgspec.convert(self.settled, dict[str, dict[str, Observation]]),
             switch_origins=self.origins,
             actions=self.actions,
             dwells_s={LINK: 12.5},

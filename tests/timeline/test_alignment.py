@@ -40,7 +40,7 @@ def bursts(*, until_s: float) -> Iterator[int]:
 
 
 def aligned(aligner: Aligner) -> Alignment:
-    alignment = aligner.alignment()
+    alignment = aligner.alignment
     assert alignment is not None
     return alignment
 
@@ -195,4 +195,4 @@ def test_bound_holds_after_a_hundred_days() -> None:
 
 
 def test_nothing_is_said_before_the_first_sample() -> None:
-    assert Aligner("boot").alignment() is None
+    assert Aligner("boot").alignment is None

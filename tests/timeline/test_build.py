@@ -178,9 +178,9 @@ def test_link_may_name_its_switches_instead(story: Story) -> None:
     assert ms(story.tell().links[0].instant(InstantName.ACKNOWLEDGED).at_ns) == 200
 
 
-def test_sampling_note_that_cannot_be_read_is_told(story: Story) -> None:
-    story.settled["h0.eth0"]["light"] = {"looks": "many"}
-    assert story.tell().breaches[0].startswith("h0.eth0: what it sampled of 'light' left out")
+def test_what_an_agent_sampled_of_an_instant_of_a_later_version_is_told(story: Story) -> None:
+    story.settled["h0.eth0"]["polarisation"] = story.settled["h0.eth0"]["light"]
+    assert story.tell().breaches[0] == "h0.eth0: what it sampled of 'polarisation' left out: no such instant"
 
 
 def test_switch_that_never_answered_is_unknown_by_name(story: Story) -> None:

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from hwd.config.testbed.module_types import MODULE_TYPES
-from hwd.model.testbed import Host, Module, NicPort, NicPortId, PacketSwitch, Strand, Switch, Testbed
+from hwd.model.nic_port import NicPortId
+from hwd.model.testbed import Host, Module, NicPort, PacketSwitch, Strand, Switch, Testbed
 from hwd_drivers.core.values import Capabilities, FibreEnd, PortSide, Side
 
 LR4 = MODULE_TYPES["100g-lr4"]

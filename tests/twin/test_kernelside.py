@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hwd.model.testbed import NicPortId, Testbed
+from hwd.model.nic_port import NicPortId
+from hwd.model.testbed import Testbed
 from hwd.twin.kernel import Keeper
 from hwd.twin.kernel.messages import delete_interface, requests_to
 from hwd.twin.kernelside import KernelNetwork

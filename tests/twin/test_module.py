@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from hwd.model.testbed import NicPortId, Testbed
+from hwd.model.nic_port import NicPortId
+from hwd.model.testbed import Testbed
 from hwd.twin.agent_config import prompt_unless_declared
 from hwd.twin.nic import What
 from hwd.twin.rack import TwinRack

@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from hwd.model.testbed import Module, NicPortId
+from hwd.model.nic_port import NicPortId
+from hwd.model.testbed import Module
 from hwd.twin.nic import Nic, NicChange, What
 from hwd.twin.nic_timing import nic_timing
 

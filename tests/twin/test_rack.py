@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from hwd.model.testbed import NicPortId, Testbed
+from hwd.model.nic_port import NicPortId
+from hwd.model.testbed import Testbed
 from hwd.twin.nic import What
 from hwd.twin.rack import TwinRack
 from hwd.twin.truth import Truth

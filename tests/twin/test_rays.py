@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from hwd.model.testbed import NicPortId, Testbed
+from hwd.model.nic_port import NicPortId
+from hwd.model.testbed import Testbed
 from hwd.twin.rays import Rays, Touched
 from hwd_drivers.core.values import Crossconnect, FibreEnd, Side, sum_dbm
 

@@ -1,7 +1,7 @@
 import json
 from pathlib import Path
 
-from hwd.model.testbed import NicPortId
+from hwd.model.nic_port import NicPortId
 from hwd.twin.nic import What
 from hwd.twin.truth import Truth, TruthFile
 

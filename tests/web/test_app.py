@@ -1,9 +1,11 @@
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from hwd.client import Client
@@ -22,17 +24,17 @@ SLOW = PLAYBOOK + "  - wait: {for_s: 0.3}\n" * 2 + "  - wait: {for_s: 300}\n"
 
 async def test_status_is_one_screen(desk: Any, client: Client) -> None:
     status = await desk.call(client.status)
-    assert status["testbed"] == "desk"
-    assert [switch["switch"] for switch in status["switches"] if switch["up"]] == ["ocs1"]
-    assert status["bus"]["connected"]
+    assert status.testbed == "desk"
+    assert [switch.switch for switch in status.switches if switch.up] == ["ocs1"]
+    assert status.bus.connected
 
 
 async def test_a_plan_is_applied_by_its_hash(desk: Any, client: Client) -> None:
     plan = await desk.call(client.plan, what=PAIR)
-    assert plan["moves"] == [{"switch": "ocs1", "remove": [], "add": ["1A-2B"], "keep": []}]
-    result = await desk.call(client.apply_hash, plan["hash"])
-    assert result["outcome"] == "confirmed"
-    assert (await desk.call(client.plan, what=PAIR))["empty"]
+    assert msgspec.to_builtins(plan.moves) == [{"switch": "ocs1", "remove": [], "add": ["1A-2B"], "keep": []}]
+    result = await desk.call(client.apply_hash, plan.hash)
+    assert result.outcome == "confirmed"
+    assert (await desk.call(client.plan, what=PAIR)).empty
 
 
 async def test_a_hash_that_nobody_planned_is_refused(desk: Any, client: Client) -> None:
@@ -44,12 +46,12 @@ async def test_an_apply_has_the_id_that_its_caller_chose_and_no_second_one_has_i
     result = await desk.call(client.apply, what=PAIR, confirm_within_s=60, id="mine0001")
     assert result.id == "mine0001"
     assert result.plan is not None
-    assert result.plan["moves"] == [{"switch": "ocs1", "remove": [], "add": ["1A-2B"], "keep": []}]
+    assert msgspec.to_builtins(result.plan.moves) == [{"switch": "ocs1", "remove": [], "add": ["1A-2B"], "keep": []}]
     for _ in ("while it is under way", "after its end"):
         with pytest.raises(RefusedError, match="reconfiguration mine0001: there is one of that id"):
             await desk.call(client.apply, what="ocs1:3A-4B", id="mine0001")
         if await desk.call(client.reconfigurations):
-            assert (await desk.call(client.roll_back, "mine0001"))["outcome"] == "rolled-back"
+            assert (await desk.call(client.roll_back, "mine0001")).outcome == "rolled-back"
     again = await desk.call(client.plan, what=PAIR)
     assert (await desk.call(client.apply_hash, again.hash, id="mine0002")).id == "mine0002"
     assert (await post(desk, "/api/v1/reconfigurations", {"what": PAIR, "id": "Not an id"})).status_code == 422
@@ -63,15 +65,15 @@ async def test_no_words_stand_beside_a_hash(desk: Any) -> None:
 
 async def test_what_is_not_confirmed_can_be_rolled_back(desk: Any, client: Client) -> None:
     result = await desk.call(client.apply, what=PAIR, confirm_within_s=60)
-    assert result["state"] == "awaiting-confirm"
-    assert [one["reconfiguration"] for one in await desk.call(client.reconfigurations)] == [result["reconfiguration"]]
-    assert (await desk.call(client.roll_back))["outcome"] == "rolled-back"
-    assert not (await desk.call(client.plan, what=PAIR))["empty"]
+    assert result.state == "awaiting-confirm"
+    assert [one.reconfiguration for one in await desk.call(client.reconfigurations)] == [result.reconfiguration]
+    assert (await desk.call(client.roll_back)).outcome == "rolled-back"
+    assert not (await desk.call(client.plan, what=PAIR)).empty
 
 
 async def test_confirm_keeps_it(desk: Any, client: Client) -> None:
     result = await desk.call(client.apply, what=PAIR, confirm_within_s=60)
-    assert (await desk.call(client.confirm, result["reconfiguration"]))["outcome"] == "confirmed"
+    assert (await desk.call(client.confirm, result.reconfiguration)).outcome == "confirmed"
     with pytest.raises(RefusedError, match="no reconfiguration is under way"):
         await desk.call(client.confirm)
 
@@ -111,7 +113,7 @@ async def test_a_roll_back_stops_an_apply_that_goes_on(desk: Any, client: Client
     apply = asyncio.create_task(desk.call(client.apply, what=PAIR))
     started = await desk.told(ReconfigurationStarted, last)
     rolled = await desk.call(client.roll_back, started.reconfiguration)
-    assert rolled["outcome"] == "rolled-back"
+    assert rolled.outcome == "rolled-back"
     with pytest.raises(FailedError, match="stopped and rolled back"):
         await apply
 
@@ -212,24 +214,24 @@ async def test_leases_are_taken_renewed_and_given_back(desk: Any, client: Client
     lease = await desk.call(client.take_lease, holder="me", ports=["ocs1.1"], for_s=60)
     with pytest.raises(RefusedError, match="leased to me"):
         await desk.call(client.apply, what=PAIR)
-    assert (await desk.call(client.apply, what=PAIR, lease=lease["lease"]))["outcome"] == "confirmed"
-    assert (await desk.call(client.renew_lease, lease["lease"], for_s=600))["left_s"] > 500
-    await desk.call(client.kick_lease, lease["lease"])
+    assert (await desk.call(client.apply, what=PAIR, lease=lease.lease)).outcome == "confirmed"
+    assert (await desk.call(client.renew_lease, lease.lease, for_s=600)).left_s > 500
+    await desk.call(client.kick_lease, lease.lease)
     assert await desk.call(client.leases) == []
 
 
 async def test_a_run_leaves_its_documents(desk: Any, client: Client) -> None:
     started = await desk.call(client.start_run, text=PLAYBOOK, file="/one.yaml")
     kinds = []
-    with client.events(after=started["after"], kinds=["run."]) as events:
+    with client.events(after=started.after, kinds=["run."]) as events:
         while (event := await desk.call(next, events)).document.kind != "run.ended":
             kinds.append(event.document.kind)
     assert kinds[0] == "run.started"
     assert event.document.fact.outcome == "succeeded"
-    await desk.daemon.service.wait_run(started["run"])
-    run = await desk.call(client.run, started["run"][:4])
-    assert run["outcome"] == "succeeded"
-    documents = await desk.call(client.run_documents, run["id"])
+    await desk.daemon.service.wait_run(started.run)
+    run = await desk.call(client.run, started.run[:4])
+    assert run.outcome == "succeeded"
+    documents = await desk.call(client.run_documents, run.id)
     assert {"run.step", "reconfiguration.started", "switch.command"} <= {document.kind for document in documents}
 
 
@@ -261,33 +263,33 @@ async def test_a_run_that_is_not_there_is_bad_input(desk: Any, client: Client) -
 async def test_an_aborted_run_says_by_whom(desk: Any, client: Client) -> None:
     desk.twin.faults.silent = True
     started = await desk.call(client.start_run, text=PLAYBOOK, file="/one.yaml")
-    end = await desk.call(client.abort, started["run"], by="a test")
-    assert end["outcome"] == "aborted"
-    assert "a test" in end["why"]
+    end = await desk.call(client.abort, started.run, by="a test")
+    assert end.outcome == "aborted"
+    assert "a test" in end.why
 
 
 async def test_runs_wait_pause_and_go_on_over_http(desk: Any, client: Client) -> None:
     running = await desk.call(client.start_run, text=SLOW, file="/slow.yaml")
     waiting = await desk.call(client.start_run, text=PLAYBOOK, file="/one.yaml")
-    assert (running["state"], waiting["state"]) == ("running", "queued")
+    assert (running.state, waiting.state) == ("running", "queued")
     (queued,) = await desk.call(client.queue)
-    assert (queued.run, queued.waits_for) == (waiting["run"], (f"run {running['run']}",))
-    await desk.call(client.pause, running["run"][:5], by="ada")
-    with client.events(after=running["after"], kinds=["run.state"]) as events:
+    assert (queued.run, queued.waits_for) == (waiting.run, (f"run {running.run}",))
+    await desk.call(client.pause, running.run[:5], by="ada")
+    with client.events(after=running.after, kinds=["run.state"]) as events:
         while (await desk.call(next, events)).document.fact.state != "paused":
             continue
-    status = await desk.call(client.run_state, running["run"])
+    status = await desk.call(client.run_state, running.run)
     assert (status.state, status.by) == ("paused", "ada")
-    assert (await desk.call(client.status))["runs"][0]["state"] == "paused"
-    await desk.call(client.resume, running["run"], by="ada")
-    await desk.call(client.abort, running["run"], by="ada")
-    await desk.daemon.service.wait_run(waiting["run"])
-    states = {run["id"]: run["state"] for run in await desk.call(client.runs)}
-    assert states == {running["run"]: "aborted", waiting["run"]: "succeeded"}
+    assert (await desk.call(client.status)).runs[0].state == "paused"
+    await desk.call(client.resume, running.run, by="ada")
+    await desk.call(client.abort, running.run, by="ada")
+    await desk.daemon.service.wait_run(waiting.run)
+    states = {run.id: run.state for run in await desk.call(client.runs)}
+    assert states == {running.run: "aborted", waiting.run: "succeeded"}
     with pytest.raises(ConfigError, match="not in the records"):
         await desk.call(client.run_state, "nowhere")
     with pytest.raises(RefusedError, match="not under way"):
-        await desk.call(client.pause, running["run"], by="ada")
+        await desk.call(client.pause, running.run, by="ada")
 
 
 async def test_a_due_time_that_is_none_is_bad_input(desk: Any) -> None:
@@ -327,6 +329,24 @@ async def test_the_api_describes_itself(desk: Any) -> None:
         assert schemas[taken]["description"]
 
 
+async def test_every_answer_has_a_type_in_the_openapi_document(desk: Any) -> None:
+    text = (await desk.call(httpx.get, f"{desk.url}/api/v1/openapi.json", headers=desk.by)).text
+    document = json.loads(text)
+    untyped = []
+    for path, methods in document["paths"].items():
+        for call in methods.values():
+            answer = next(one for status, one in call["responses"].items() if status.startswith("2"))
+            schema = answer.get("content", {}).get("application/json", {}).get("schema", {})
+            if not schema.get("items", schema).get("$ref"):
+                untyped.append(path)
+            if path.startswith("/api/"):
+                (problem,) = call["responses"]["default"]["content"].values()
+                assert problem["schema"] == {"$ref": "#/components/schemas/Problem"}
+    assert untyped == ["/api/v1/events", "/metrics"], "they are streams of text"
+    named = set(re.findall(r'"#/components/schemas/(\w+)"', text))
+    assert named <= document["components"]["schemas"].keys()
+
+
 async def test_a_foreign_host_name_is_turned_away(desk: Any) -> None:
     answer = await desk.call(httpx.get, f"{desk.url}/api/v1/status", headers={**desk.by, "Host": "evil.example"})
     assert answer.status_code == 403
@@ -334,7 +354,7 @@ async def test_a_foreign_host_name_is_turned_away(desk: Any) -> None:
 
 
 async def test_a_form_on_a_page_of_others_kicks_nobody(desk: Any, client: Client) -> None:
-    lease = (await desk.call(client.take_lease, holder="ada", ports=["ocs1.1"], for_s=60.0))["lease"]
+    lease = (await desk.call(client.take_lease, holder="ada", ports=["ocs1.1"], for_s=60.0)).lease
     port = desk.url.rpartition(":")[2]
     foreign = {
         "Origin": "http://evil.example",
@@ -344,7 +364,7 @@ async def test_a_form_on_a_page_of_others_kicks_nobody(desk: Any, client: Client
     for path in (f"leases/{lease}/kick", "reconfigurations/-/rollback"):
         answer = await desk.call(httpx.post, f"{desk.url}/api/v1/{path}", headers=foreign)
         assert answer.status_code == 403, answer.text
-    assert [one["lease"] for one in await desk.call(client.leases)] == [lease]
+    assert [one.lease for one in await desk.call(client.leases)] == [lease]
 
 
 async def post(desk: Any, path: str, body: object, **kwargs: Any) -> httpx.Response:
@@ -376,13 +396,13 @@ async def test_a_browser_comes_in_by_the_address_that_serve_says(desk: Any) -> N
 
 async def test_a_switch_is_emptied(desk: Any, client: Client) -> None:
     await desk.call(client.apply, what=PAIR)
-    assert (await desk.call(client.apply, what="ocs1:none"))["outcome"] == "confirmed"
+    assert (await desk.call(client.apply, what="ocs1:none")).outcome == "confirmed"
     [switch] = await desk.call(client.switches)
     assert switch.crossconnects == ()
 
 
 async def test_runs_are_listed_in_pages_and_without_their_texts(desk: Any, client: Client) -> None:
-    started = [(await desk.call(client.start_run, text=PLAYBOOK, file="/one.yaml"))["run"] for _ in range(3)]
+    started = [(await desk.call(client.start_run, text=PLAYBOOK, file="/one.yaml")).run for _ in range(3)]
     for run in started:
         await desk.daemon.service.wait_run(run)
     newest = started[::-1]
@@ -391,8 +411,9 @@ async def test_runs_are_listed_in_pages_and_without_their_texts(desk: Any, clien
     assert [run.id for run in await desk.call(client.runs, limit=2, before=newest[1])] == newest[2:]
     assert [run.id for run in await desk.call(client.runs)] == newest
     whole = await desk.call(client.run, started[0])
-    assert whole["playbook_text"] == PLAYBOOK
-    assert whole.keys() - (await desk.call(client.runs))[-1].keys() == {"playbook_text", "testbed_text", "inventory"}
+    assert whole.playbook_text == PLAYBOOK
+    short = msgspec.to_builtins((await desk.call(client.runs))[-1])
+    assert msgspec.to_builtins(whole).keys() - short.keys() == {"playbook_text", "testbed_text", "inventory"}
     with pytest.raises(ConfigError, match="run 'nobody': not in the records"):
         await desk.call(client.runs, before="nobody")
     for limit in (0, RUNS_MAX + 1):
@@ -403,11 +424,11 @@ async def test_runs_are_listed_in_pages_and_without_their_texts(desk: Any, clien
 
 async def test_ends_are_blocked_and_let_go(desk: Any, client: Client) -> None:
     done = await desk.call(client.block, "ocs1", ["3A", "5A..6A"], why="dirty", by="ada@desk")
-    assert (done.ends, done.blocked) == (("3A", "5A", "6A"), ("3A", "5A", "6A"))
+    assert (done.ends, done.blocked) == (["3A", "5A", "6A"], ["3A", "5A", "6A"])
     done = await desk.call(client.unblock, "ocs1", ["5A"], by="ada@desk")
     assert str(done) == "ocs1: 5A normal, 2 ends held dark"
     (switch,) = await desk.call(client.switches)
-    assert switch.blocked == ("3A", "6A")
+    assert switch.blocked == ["3A", "6A"]
     assert "3A, 6A held dark" in str(switch)
     told = await desk.told(SwitchOverride)
     assert (told.ends, told.by) == (["3A", "5A", "6A"], "ada@desk: dirty")

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from hwd.daemon.installed_drivers import load
+from hwd.model.bodies import ReconfigurationBody
 from hwd.model.documents.runs import RunStarted
-from hwd.records.run import RunOutcome
+from hwd.model.recorded_run import RunOutcome
 from hwd.sim.world import World, agent_node
 from hwd.web.applies import PLANS_KEPT
 from hwd.web.service import Service
@@ -52,30 +53,30 @@ def in_world(tmp_path: Path) -> Callable[[Test], None]:
 
 
 async def start(service: Service) -> str:
-    return str((await service.start_run(text=PLAYBOOK, file="p.yaml", parameters={}))["run"])
+    return (await service.start_run(text=PLAYBOOK, file="p.yaml", parameters={})).run
 
 
 def test_a_switch_that_a_host_drives_is_not_waited_for(in_world: Callable[[Test], None]) -> None:
     async def test(service: Service, world: World) -> None:
         await asyncio.sleep(1)
-        assert [(one["switch"], one["up"]) for one in service.switches()] == [("ocs1", True), ("ocs2", True)]
+        assert [(one.switch, one.up) for one in service.switches()] == [("ocs1", True), ("ocs2", True)]
         await world.stop(agent_node("h0"))
         await asyncio.sleep(1)
-        assert service.ready() == {"ready": True, "why": []}
-        assert [(one["switch"], one["up"]) for one in service.switches()] == [("ocs1", True), ("ocs2", None)]
+        assert service.ready().ready
+        assert [(one.switch, one.up) for one in service.switches()] == [("ocs1", True), ("ocs2", None)]
 
     in_world(test)
 
 
 def test_the_oldest_plans_are_forgotten(in_world: Callable[[Test], None]) -> None:
     async def test(service: Service, world: World) -> None:
-        requests = [service.request("ocs1:1A-3B", ready_within_s=60.0 + n) for n in range(PLANS_KEPT + 1)]
-        first, second, *_ = [str((await service.plan(request))["hash"]) for request in requests[:-1]]
+        requests = [ReconfigurationBody(what="ocs1:1A-3B", ready_within_s=60.0 + n) for n in range(PLANS_KEPT + 1)]
+        first, second, *_ = [str((await service.plan(request)).hash) for request in requests[:-1]]
         await service.plan(requests[0])  # planned again: the second is the oldest now
         await service.plan(requests[-1])
         with pytest.raises(RefusedError, match=f"plan {second}: not known to this daemon"):
-            await service.apply_hash(second)
-        assert (await service.apply_hash(first))["outcome"] == "confirmed"
+            await service.apply(ReconfigurationBody(hash=second))
+        assert (await service.apply(ReconfigurationBody(hash=first))).outcome == "confirmed"
 
     in_world(test)
 
@@ -86,7 +87,7 @@ def test_an_abort_that_could_mean_several_runs_ends_none(in_world: Callable[[Tes
         other = await start(service)
         with pytest.raises(RefusedError, match=rf"several under way start so \({run}, {other}\)"):
             await service.abort_run("", by="a test")
-        assert (await service.abort_run(run, by="a test"))["run"] == run
+        assert (await service.abort_run(run, by="a test")).run == run
         with pytest.raises(RefusedError, match="not under way"):
             await service.abort_run(run, by="a test")
 
@@ -113,7 +114,7 @@ def test_a_run_that_begins_while_the_daemon_ends_drives_nothing(
             await starting
         await asyncio.sleep(5)
         assert not [one for one in world.documents if isinstance(one.fact, SwitchCommand | RunStarted)]
-        assert [(run["outcome"], run["safe_state"]) for run in await service.runs()] == recorded
+        assert [(run.outcome, run.safe_state) for run in await service.runs()] == recorded
         with pytest.raises(RefusedError, match="nothing new begins"):
             await start(service)
 

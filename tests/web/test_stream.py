@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
+from hwd.model.answers import DocumentList
 from hwd.model.kinds import UnreadFact
 from hwd.web import hub as hub_module
 from hwd.web import stream
@@ -131,15 +132,14 @@ def test_what_is_kept_is_told_at_once() -> None:
     for kind in ("switch.up", "switch.down", "bus.up"):
         hub(document(kind))
     told = made.snapshot(made.after("b.1"), ("switch.",))
-    assert (told["last"], told["missed"]) == ("b.3", 0)
-    assert isinstance(told["documents"], list)
-    assert [one["kind"] for one in told["documents"] if isinstance(one, dict)] == ["switch.down"]
+    assert (told.last, told.missed) == ("b.3", 0)
+    assert [one.kind for one in told.documents] == ["switch.down"]
 
 
 def test_without_an_id_only_the_last_is_told() -> None:
     hub = Hub()
     hub(document("switch.up"))
-    assert EventStream(hub, boot="b").snapshot(None) == {"last": "b.1", "missed": 0, "documents": []}
+    assert EventStream(hub, boot="b").snapshot(None) == DocumentList(last="b.1", missed=0, sent=[])
 
 
 def test_what_is_kept_no_more_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,5 +148,5 @@ def test_what_is_kept_no_more_is_counted(monkeypatch: pytest.MonkeyPatch) -> Non
     made = EventStream(hub, boot="b")
     for _ in range(5):
         hub(document("switch.up"))
-    assert made.snapshot(1)["missed"] == 2
-    assert made.snapshot(5)["missed"] == 0
+    assert made.snapshot(1).missed == 2
+    assert made.snapshot(5).missed == 0

@@ -7,9 +7,10 @@ from pathlib import Path
 import msgspec
 
 from hwd.daemon.installed_drivers import load
+from hwd.model.answers import OverrunReport, RestartReport, SwitchStatus
 from hwd.model.documents.hosts import HostUp
 from hwd.model.documents.switches import SwitchOverrun, SwitchUnknown
-from hwd.web.switchboard import OVERRUNS_KEPT, OverrunReport, RestartReport, Switchboard, SwitchReport
+from hwd.web.switchboard import OVERRUNS_KEPT, Switchboard
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.values import CrossconnectState, PortOverride
 from hwd_drivers.devices.facts import (
@@ -36,7 +37,7 @@ def board(**owners: str) -> Switchboard:
     return Switchboard({name: replace(like, name=name, owner=owners.get(name)) for name in ("ocs2", "ocs1")})
 
 
-def tell(switchboard: Switchboard, fact: Fact) -> SwitchReport:
+def tell(switchboard: Switchboard, fact: Fact) -> SwitchStatus:
     """The report of ocs1 after it."""
     switchboard(Document(at_ns=0, wall_ns=0, fact=fact))
     return switchboard.reports()[1]
@@ -57,9 +58,9 @@ def test_a_switch_of_a_host_that_is_away_carries_nobody_knows_what() -> None:
     switches = board(ocs1="h0")
     tell(switches, UP)
     report = tell(switches, READ)
-    assert (report.up, report.crossconnects) == (True, [PAIR])
+    assert (report.up, report.readings) == (True, [PAIR])
     report = tell(switches, SwitchUnknown(switch="ocs1", cause="host h0 is away: it stopped in order", host="h0"))
-    assert (report.up, report.crossconnects) == (None, [])
+    assert (report.up, report.readings) == (None, [])
     assert report.cause == "host h0 is away: it stopped in order"
 
 
@@ -67,9 +68,9 @@ def test_one_that_went_down_keeps_what_it_said_and_its_cause() -> None:
     switches = board()
     tell(switches, UP)
     report = tell(switches, READ)
-    assert (report.up, report.cause, report.serial, report.crossconnects) == (True, "", "7", [PAIR])
+    assert (report.up, report.cause, report.serial, report.readings) == (True, "", "7", [PAIR])
     report = tell(switches, SwitchDown(switch="ocs1", cause="reset by peer"))
-    assert (report.up, report.cause, report.crossconnects) == (False, "reset by peer", [PAIR])
+    assert (report.up, report.cause, report.readings) == (False, "reset by peer", [PAIR])
     report = tell(switches, msgspec.structs.replace(UP, firmware="6.7"))
     assert (report.up, report.cause, report.firmware) == (True, "", "6.7")
     assert switches.reports()[0].up is False
@@ -154,4 +155,5 @@ def test_report_has_all_its_fields_in_json() -> None:
         "blocked": [],
         "overruns": [],
         "restart": None,
+        "lease": None,
     }

@@ -14,7 +14,8 @@ from hwd_agents.probes.verbs_ports import SOURCE, VerbsPorts
 from hwd_agents.process.config import PortConfig, RcConfig
 from hwd_agents.sources.verbs.verbs import Retries, VerbsConnection
 from hwd_agents.spool.outbox import Emit
-from hwd_agents.wire import Peer, RcRecoveryData
+from hwd_agents.wire import Peer
+from hwd_agents.wire.events import RcRecoveryData
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import LinkError
 

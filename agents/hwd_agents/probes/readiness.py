@@ -18,7 +18,8 @@ from hwd_agents.sources.kernel.udp import Datagrams, DatagramSource
 from hwd_agents.sources.verbs.verbs import VerbsDatagrams
 from hwd_agents.spool.outbox import Emit
 from hwd_agents.watchers.poll_timer import PollTimer
-from hwd_agents.wire import Observation, Peer, ReadyData, WrongPeerData
+from hwd_agents.wire import Observation, Peer
+from hwd_agents.wire.events import ReadyData, WrongPeerData
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import ProtocolError
 

@@ -18,7 +18,10 @@ class Bucket:
 
     def take(self, tokens: float = 1) -> bool:
         """Take so many; False: there are fewer, and none is taken."""
-        self._fill()
+        now_s = asyncio.get_running_loop().time()
+        if self._filled_s is not None:
+            self._tokens = min(self._most, self._tokens + (now_s - self._filled_s) * self._per_s)
+        self._filled_s = now_s
         if self._tokens < tokens:
             return False
         self._tokens -= tokens
@@ -26,11 +29,5 @@ class Bucket:
 
     def wait_s(self, tokens: float = 1) -> float:
         """The time until there are so many tokens, at most `most`."""
-        self._fill()
+        self.take(0)  # fills it
         return max(LEAST_WAIT_S, (tokens - self._tokens) / self._per_s)
-
-    def _fill(self) -> None:
-        now_s = asyncio.get_running_loop().time()
-        if self._filled_s is not None:
-            self._tokens = min(self._most, self._tokens + (now_s - self._filled_s) * self._per_s)
-        self._filled_s = now_s

@@ -8,7 +8,8 @@ import msgspec
 
 from hwd_agents.spool.disk_trouble import read, set_aside
 from hwd_agents.wire import HeldSetting
-from hwd_drivers.core.disk import Disk, Frames, decode_frames, encode_frame
+from hwd_drivers.core.disk import Disk
+from hwd_drivers.core.frames import Frames, decode_frames, encode_frame
 from hwd_drivers.core.reason import reason_of
 
 START: Final = b'{"run":"'

@@ -5,7 +5,7 @@ from typing import Final
 
 from hwd_agents.settings.port_settings import Settings
 from hwd_agents.spool.outbox import Emit
-from hwd_agents.wire import PutBackData
+from hwd_agents.wire.events import PutBackData
 from hwd_drivers.core.clock import Clock
 
 SOURCE: Final = "settings"

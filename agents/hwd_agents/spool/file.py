@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from hwd_agents.wire import EVENTS_MAX
-from hwd_drivers.core.disk import decode_frames, encode_frame
+from hwd_drivers.core.frames import decode_frames, encode_frame
 
 START: Final = b'{"type":"'
 """Each payload begins with this, because msgspec writes the tag first: so the frames behind damage can be found."""

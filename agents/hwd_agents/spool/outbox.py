@@ -10,7 +10,7 @@ import msgspec
 
 from hwd_agents.spool.lost_events import Stored
 from hwd_agents.spool.spool import Mark, Spool
-from hwd_agents.wire import EVENTS_MAX, Ack, Event, clipped
+from hwd_agents.wire import EVENTS_MAX, Ack, Event
 from hwd_drivers.core.errors import LinkError
 
 IN_FLIGHT: Final = 4
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 class Emit(Protocol):
     """How a watcher reports an event.
 
-    `data`: the struct of its kind (`hwd_agents.wire.DATA`), or its fields by name.
+    `data`: the struct of its kind (`hwd_agents.wire.events.DATA`), or its fields by name.
     """
 
     def __call__(
@@ -67,6 +67,9 @@ class Outbox:
         self._window = WINDOW_EVENTS
         self._idle: deque[asyncio.Future[None]] = deque()
         self._woken = False
+        self._due = False
+        """Whether there may be something to send, as far as workers have not looked."""
+        self._is_window_full = False
         self._acks = 0
 
     def emit(
@@ -92,7 +95,7 @@ class Outbox:
             source=source,
             origin=origin,
             sampling_ns=max(0, sampling_ns),
-            data=clipped(msgspec.to_builtins(data)),
+            data=msgspec.to_builtins(data),
         )
         self._spool.add(event, marks=marks)
         if not self._woken:
@@ -111,12 +114,13 @@ class Outbox:
 
     def ack(self, ack: Ack) -> bool:
         """The daemon has these events; False: that is impossible, some of them never existed."""
-        if ack.boot == self._spool.boots[-1] and ack.upto >= self._spool.next_seq:
+        if ack.boot == self._spool.boot and ack.upto >= self._spool.next_seq:
             return False
         if self._spool.ack(ack.boot, ack.upto):
             self._acks += 1
             self._window = WINDOW_EVENTS
-            self._wake()
+            if self._is_window_full:
+                self._wake()
         return True
 
     def resend(self, boot: str, from_seq: int, upto_seq: int) -> int:
@@ -137,13 +141,14 @@ class Outbox:
 
     async def _work(self) -> None:
         while True:
-            self._woken = False
-            self._spool.flush()
-            batch = self._next() if self._is_up() else None
-            if batch is None:
+            if not self._due:
                 idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                 self._idle.append(idle)
                 await idle
+            self._woken = self._due = False
+            self._spool.flush()
+            batch = self._next() if self._is_up() else None
+            if batch is None:
                 continue
             boot, events = batch
             if len(events) == EVENTS_MAX:
@@ -173,6 +178,7 @@ class Outbox:
             self._spool.try_again()
 
     def _wake(self) -> None:
+        self._due = True
         if self._woken:
             return
         self._woken = True
@@ -196,14 +202,18 @@ class Outbox:
             else:
                 self._resends.popleft()
             if events:
+                self._due = True
                 return boot, events
-        for boot in self._spool.boots:
+        self._is_window_full = False
+        for boot, stored in self._spool.events.items():
             sent = self._sent.get(boot, 0)
-            oldest = self._spool.batch(boot, after=0, limit=1)
-            if not oldest or sent - oldest[0].seq + 1 >= self._window:
-                continue
             events = self._spool.batch(boot, after=sent)
-            if events:
-                self._sent[boot] = events[-1].seq
-                return boot, events
+            if not events:
+                continue
+            if sent - stored[0].seq + 1 >= self._window:
+                self._is_window_full = True
+                continue
+            self._sent[boot] = events[-1].seq
+            self._due = boot != self._spool.boot or len(events) == EVENTS_MAX
+            return boot, events
         return None

@@ -2,7 +2,7 @@
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from hwd_agents.spool import file as spool_file
 from hwd_agents.spool.disk_trouble import next_step, read, set_aside
 from hwd_agents.spool.file import AckedFrame, BatchFrame, BootFrame
 from hwd_agents.spool.lost_events import Loss, Stored, damaged, encode_event, lost
-from hwd_agents.wire import EVENTS_MAX, Event
+from hwd_agents.wire import EVENTS_MAX, TEXT_MOST, Event, clipped
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.disk import Disk
 from hwd_drivers.core.errors import ConfigError
@@ -57,7 +57,8 @@ class Spool:
                 f"spool: a limit of {limit_bytes} bytes is too small. Use {LIMIT_LEAST_BYTES} bytes or more"
             )
         self._disk = disk
-        self._boot = boot
+        self.boot = boot
+        """The boot of the events that are added."""
         self._clock = clock
         self._limit_bytes = limit_bytes
         self._on_trouble = on_trouble
@@ -65,15 +66,17 @@ class Spool:
         self._clocks: dict[str, str] = {}
         self._named = False
         self._boots: dict[str, deque[Stored]] = {}
+        self.events: Mapping[str, Sequence[Stored]] = self._boots
+        """The events in the spool by boot, the oldest boot and the oldest event first; this boot is the last."""
         self._marks: dict[str, Mark] = {}
         self._live_bytes = 0
         self._fresh: list[Stored] = []
         self._fresh_marks: dict[str, Mark] = {}
-        self._put_down: list[Stored] = []
         self._unwritten = bytearray()
         self._rewrite = False
         self._skip = self._failures_in_a_row = 0
-        self._next_seq = 1
+        self.next_seq = 1
+        """The sequence number of the next event."""
         self._lost = 0
         self.disk_failures = 0
         self.disk_why = ""
@@ -83,15 +86,10 @@ class Spool:
         self._clocks[boot] = clock_name
 
     @property
-    def next_seq(self) -> int:
-        """The sequence number of the next event."""
-        return self._next_seq
-
-    @property
     def oldest_seq(self) -> int:
         """The oldest event of this boot in the spool; `next_seq` when there is none."""
-        held = self._boots[self._boot]
-        return held[0].seq if held else self._next_seq - len(self._fresh)
+        held = self._boots[self.boot]
+        return held[0].seq if held else self.next_seq - len(self._fresh)
 
     @property
     def lost(self) -> int:
@@ -102,11 +100,6 @@ class Spool:
     def marks(self) -> Mapping[str, Mark]:
         """The last value of each mark, of this boot or an earlier one."""
         return self._marks
-
-    @property
-    def boots(self) -> tuple[str, ...]:
-        """Boots with events in the spool, oldest first; this boot is the last."""
-        return tuple(self._boots)
 
     @property
     def size_bytes(self) -> int:
@@ -131,11 +124,13 @@ class Spool:
     def add(self, event: Event, *, marks: Mapping[str, Mark] | None = None) -> int:
         """Take one event for the next `flush`; returns its `seq`, which replaces the one that it has.
 
-        Here it becomes JSON, once: the file and the message have these bytes.
+        Here it becomes JSON, once: the file and the message have these bytes. Texts that are too long are cut.
         """
-        seq = self._next_seq
+        seq = self.next_seq
         raw = encode_event(event if event.seq == seq else msgspec.structs.replace(event, seq=seq))
-        self._next_seq += 1  # after it is JSON: numbers have no gap
+        if len(raw) > TEXT_MOST:  # shorter JSON has no longer text
+            raw = encode_event(msgspec.structs.replace(event, seq=seq, data=clipped(event.data)))
+        self.next_seq += 1  # after it is JSON: numbers have no gap
         self._fresh.append(_stored(raw)[1])
         if marks:
             self._fresh_marks.update(marks)
@@ -209,20 +204,19 @@ class Spool:
     def _take_fresh(self) -> bytes:
         frames = b""
         if not self._named:
-            frames = self._name(self._boot)
+            frames = self._name(self.boot)
             self._named = True
         while self._fresh or self._fresh_marks:
             chunk, self._fresh = self._fresh[:EVENTS_MAX], self._fresh[EVENTS_MAX:]
             marks, self._fresh_marks = self._fresh_marks, {}
-            frames += spool_file.encode_batch(self._boot, [stored.raw for stored in chunk], marks)
-            self._put_down += chunk
+            raws: list[bytes] = []
+            for stored in chunk:
+                raws.append(stored.raw)
+                self._live_bytes += len(stored.raw) + 1
+            self._boots[self.boot] += chunk
+            frames += spool_file.encode_batch(self.boot, raws, marks)
             self._marks.update(marks)
         return frames
-
-    def _hold_put_down(self) -> None:
-        for stored in self._put_down:
-            self._hold(self._boot, stored)
-        self._put_down.clear()
 
     def _name(self, boot: str) -> bytes:
         """The frame that names the clock of a boot's events."""
@@ -263,7 +257,7 @@ class Spool:
 
     def _forget(self, boot: str) -> None:
         """Forget an earlier boot that has no events left."""
-        if boot != self._boot and not self._boots.get(boot):
+        if boot != self.boot and not self._boots.get(boot):
             self._boots.pop(boot, None)
 
     def _hold(self, boot: str, stored: Stored) -> None:
@@ -284,7 +278,6 @@ class Spool:
             else:
                 if self._failures_in_a_row:
                     self._healed()
-        self._hold_put_down()  # after the disk, which comes first
         if len(self._unwritten) > self._limit_bytes:  # the disk has failed for long; memory is limited, too
             self._unwritten.clear()
             self._rewrite = True
@@ -295,7 +288,6 @@ class Spool:
         if self._unwritten:
             frames = bytes(self._unwritten) + frames
         if self._rewrite or self._disk.size() + len(frames) > self._limit_bytes:
-            self._hold_put_down()
             whole = self._compact()
             if len(whole) > self._limit_bytes * KEPT_AFTER_DROP:
                 self._drop_oldest()
@@ -339,7 +331,7 @@ class Spool:
         self._clocks = {boot: clock for boot, clock in self._clocks.items() if boot in self._boots}
         data = bytearray()
         if self._marks:
-            data += spool_file.encode_batch(self._boot, [], self._marks)
+            data += spool_file.encode_batch(self.boot, [], self._marks)
         for boot, held in self._boots.items():
             data += self._name(boot)
             data += spool_file.encode_all(boot, [stored.raw for stored in held])

@@ -204,7 +204,6 @@ class Selections:
     async def _do(
         self, changes: list[_Change], watch: LinkUp, request: Request, *, requested_ns: int, until_s: float
     ) -> Selected:
-        outcome, why = "failed", "the agent ended before it was done"
         begun = Selected(
             outcome="unknown",
             selection=self._name(),
@@ -216,15 +215,24 @@ class Selections:
         try:
             failure = await self._drive(changes, watch, until_s, begun)
             outcome, why = ("failed", failure) if failure else await self._wait(changes, watch, until_s)
-        finally:
-            done = msgspec.structs.replace(
-                begun,
-                outcome=outcome,
-                why=why,
-                ports=watch.result(fall_s=self._config.fall_s),
-                answered_ns=self._clock.monotonic_ns(),
-            )
-            asyncio.get_running_loop().call_soon(self._tell, done)  # after the answer to the job, which waits
+        except asyncio.CancelledError:
+            self._ended(begun, watch, "failed", "the agent ended before it was done")
+            raise
+        except Exception as error:
+            self._ended(begun, watch, "failed", _cause(", ".join(begun.switches), error))
+            raise
+        return self._ended(begun, watch, outcome, why)
+
+    def _ended(self, begun: Selected, watch: LinkUp, outcome: str, why: str) -> Selected:
+        """The end of a selection; it is reported after the answer to the job, which waits."""
+        done = msgspec.structs.replace(
+            begun,
+            outcome=outcome,
+            why=why,
+            ports=watch.result(fall_s=self._config.fall_s),
+            answered_ns=self._clock.monotonic_ns(),
+        )
+        asyncio.get_running_loop().call_soon(self._tell, done)
         return done
 
     async def _drive(self, changes: list[_Change], watch: LinkUp, until_s: float, begun: Selected) -> str:

@@ -10,7 +10,8 @@ from hwd_agents.process.config import PortConfig
 from hwd_agents.sources.kernel.port_counters import CounterSource
 from hwd_agents.spool.outbox import Emit
 from hwd_agents.watchers.poll_timer import PollTimer
-from hwd_agents.wire import CounterData
+from hwd_agents.wire import COUNTER_MOST
+from hwd_agents.wire.events import CounterData
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import HwdError
 from hwd_drivers.core.reason import reason_of
@@ -65,6 +66,9 @@ class CounterWatcher:
         except HwdError as error:
             self._failed("retransmissions", str(error))
             return None
+        if again is not None and not 0 <= again <= COUNTER_MOST:
+            self._failed("retransmissions", f"{again} retransmissions are no counter of 64 bits")
+            return None
         self._well("retransmissions")
         return again
 
@@ -72,12 +76,12 @@ class CounterWatcher:
         before_ns = self._clock.monotonic_ns()
         try:
             counters = await self._source.read_counters(interface)
-        except (HwdError, OSError) as error:
+            after_ns = self._clock.monotonic_ns()
+            data = CounterData(**msgspec.structs.asdict(counters), tcp_retransmissions=again)
+        except (HwdError, OSError, ValueError) as error:  # the last: a count that no counter of 64 bits has
             self._failed(port, reason_of(error))
             return
-        after_ns = self._clock.monotonic_ns()
         self._well(port)
-        data = CounterData(**msgspec.structs.asdict(counters), tcp_retransmissions=again)
         if data == self._told.get(port):
             return
         self._told[port] = data

@@ -8,7 +8,8 @@ from hwd_agents.process.config import PortConfig
 from hwd_agents.sources.readings import PhySource
 from hwd_agents.spool.outbox import Emit
 from hwd_agents.watchers.tally import Tally
-from hwd_agents.wire import FirmwareData, Observation
+from hwd_agents.wire import Observation
+from hwd_agents.wire.events import FirmwareData
 from hwd_drivers.core.clock import Clock
 
 SOURCE: Final = "phy"

@@ -9,7 +9,7 @@ from hwd_agents.process.config import PortConfig
 from hwd_agents.sources.kernel.nic_link_details import LinkDetailSource
 from hwd_agents.spool.outbox import Emit
 from hwd_agents.watchers.poll_timer import PollTimer
-from hwd_agents.wire import LinkStateData
+from hwd_agents.wire.events import LinkStateData
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import HwdError
 from hwd_drivers.core.reason import reason_of

@@ -13,7 +13,8 @@ from hwd_agents.spool.outbox import Emit
 from hwd_agents.spool.spool import Mark
 from hwd_agents.watchers.poll_timer import PollTimer
 from hwd_agents.watchers.tally import Tally
-from hwd_agents.wire import CarrierData, InterfaceData, Observation
+from hwd_agents.wire import Observation
+from hwd_agents.wire.events import CarrierData, InterfaceData
 from hwd_drivers.core.clock import Clock
 
 SOURCE: Final = "link"

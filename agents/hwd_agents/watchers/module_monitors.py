@@ -3,7 +3,7 @@
 from typing import Final
 
 from hwd_agents.sources.modules.module_memory import ModuleMemory
-from hwd_agents.wire import MonitorData
+from hwd_agents.wire.events import MonitorData
 
 POWER_MOVED_DB: Final = 0.2
 BIAS_MOVED_MA: Final = 1.0

@@ -19,7 +19,8 @@ from hwd_agents.watchers.light_judge import LightJudge, LightSample
 from hwd_agents.watchers.module_monitors import monitors_of, moved
 from hwd_agents.watchers.poll_timer import PollTimer
 from hwd_agents.watchers.tally import Tally
-from hwd_agents.wire import LightData, MonitorData, Observation
+from hwd_agents.wire import Observation
+from hwd_agents.wire.events import LightData, MonitorData
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import HwdError, ProtocolError, RefusedError
 from hwd_drivers.core.reason import reason_of

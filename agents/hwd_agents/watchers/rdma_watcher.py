@@ -20,7 +20,8 @@ from hwd_agents.watchers.flaps import Flaps
 from hwd_agents.watchers.gids import PortGids
 from hwd_agents.watchers.poll_timer import PollTimer
 from hwd_agents.watchers.tally import Tally
-from hwd_agents.wire import Observation, RdmaData
+from hwd_agents.wire import Observation
+from hwd_agents.wire.events import RdmaData
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import LinkError
 

@@ -1,6 +1,9 @@
-"""The messages between daemon and agents over MQTT, and the values in them."""
+"""The messages between daemon and agents over MQTT, and the values in them.
 
-from .answers import ANSWERS as ANSWERS
+The data of events is in `hwd_agents.wire.events`: import it from there.
+"""
+
+from .answers import AnsweredCrossconnect as AnsweredCrossconnect
 from .answers import Back as Back
 from .answers import Changed as Changed
 from .answers import Delegated as Delegated
@@ -11,33 +14,20 @@ from .answers import Refreshed as Refreshed
 from .answers import Resent as Resent
 from .answers import Restored as Restored
 from .answers import SwitchState as SwitchState
-from .answers import checked_answer as checked_answer
+from .arguments import Arguments as Arguments
+from .arguments import Delegate as Delegate
+from .arguments import HoldSettings as HoldSettings
+from .arguments import Observe as Observe
 from .arguments import Peer as Peer
-from .arguments import VerbsAddress as VerbsAddress
+from .arguments import PutBack as PutBack
+from .arguments import Refresh as Refresh
+from .arguments import Resend as Resend
+from .arguments import SetPort as SetPort
+from .arguments import Settle as Settle
+from .arguments import TakeBack as TakeBack
+from .bounds import COUNTER_MOST as COUNTER_MOST
 from .bounds import TEXT_MOST as TEXT_MOST
 from .bounds import clipped as clipped
-from .events import DATA as DATA
-from .events import CarrierData as CarrierData
-from .events import CounterData as CounterData
-from .events import CrossconnectNote as CrossconnectNote
-from .events import FirmwareData as FirmwareData
-from .events import InterfaceData as InterfaceData
-from .events import LightData as LightData
-from .events import LinkStateData as LinkStateData
-from .events import LostData as LostData
-from .events import MonitorData as MonitorData
-from .events import PutBackData as PutBackData
-from .events import RcRecoveryData as RcRecoveryData
-from .events import RdmaData as RdmaData
-from .events import ReadyData as ReadyData
-from .events import SwitchCommandData as SwitchCommandData
-from .events import SwitchDownData as SwitchDownData
-from .events import SwitchOverrideData as SwitchOverrideData
-from .events import SwitchPowerData as SwitchPowerData
-from .events import SwitchReadData as SwitchReadData
-from .events import SwitchRestartedData as SwitchRestartedData
-from .events import SwitchUpData as SwitchUpData
-from .events import WrongPeerData as WrongPeerData
 from .inventory import DriverNote as DriverNote
 from .inventory import FecNote as FecNote
 from .inventory import Inventory as Inventory
@@ -72,6 +62,7 @@ from .notes import HeldSetting as HeldSetting
 from .notes import PortNote as PortNote
 from .notes import SourceNote as SourceNote
 from .notes import SwitchNote as SwitchNote
+from .notes import VerbsAddress as VerbsAddress
 from .notes import WallClock as WallClock
 from .observation import Observation as Observation
 from .selection import PortUp as PortUp

@@ -1,19 +1,14 @@
-"""The data of each reply with the outcome `done`, by the verb of its command.
+"""The data of replies with the outcome `done`.
 
 The daemon checks it before it uses it.
 """
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from hwd_drivers.core.errors import ProtocolError
-from hwd_drivers.core.reason import reason_of
-
 from .bounds import ENDS_MOST, PORTS_MOST, At, ByName, Name, Number, SettingState, Text
-from .events import CrossconnectNote
 from .notes import PortNote, SwitchNote
 from .observation import Observation
 
@@ -81,10 +76,17 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     back: Backs
 
 
+class AnsweredCrossconnect(msgspec.Struct, frozen=True, kw_only=True):
+    """One crossconnect as its switch reports it. `state` may be one that only a later version knows."""
+
+    id: Name
+    state: Name
+
+
 class SwitchState(SwitchNote, frozen=True, kw_only=True):
     """A switch with its crossconnects; null while it is down."""
 
-    crossconnects: Annotated[list[CrossconnectNote], Meta(max_length=ENDS_MOST)] | None = None
+    crossconnects: Annotated[list[AnsweredCrossconnect], Meta(max_length=ENDS_MOST)] | None = None
 
 
 class Delegated(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,29 +94,3 @@ class Delegated(msgspec.Struct, frozen=True, kw_only=True):
 
     switches: ByName[SwitchState] = {}
     refused: ByName[Text] = {}
-
-
-ANSWERS: Final[Mapping[str, Any]] = {
-    "observe": Observations,
-    "settle": Observations,
-    "resend": Resent,
-    "refresh": Refreshed,
-    "set": Changed,
-    "hold": Held,
-    "put-back": Restored,
-    "delegate": Delegated,
-    "take-back": Delegated,
-}
-"""By verb."""
-
-
-def checked_answer(verb: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    """The data of a reply to a command: its fields, each checked, and no others.
-
-    Raises ProtocolError, which names the first wrong field.
-    """
-    try:
-        found: dict[str, Any] = msgspec.to_builtins(msgspec.convert(data, ANSWERS[verb]))
-    except (msgspec.ValidationError, RecursionError) as error:
-        raise ProtocolError(f"its data cannot be read: {reason_of(error)}") from error
-    return found

@@ -1,29 +1,36 @@
-"""The arguments of each command, by its verb.
+"""The arguments of each command.
 
 An agent checks them before it does anything; `Command` explains them.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Generic, TypeVar, cast
 
 import msgspec
 from msgspec import Meta
 
+from hwd_drivers.core.errors import ProtocolError
+from hwd_drivers.core.reason import reason_of
+
+from .answers import Changed, Delegated, Held, Observations, Refreshed, Resent, Restored
 from .bounds import PORTS_MOST, Boot, ByName, Name, Number, Seconds, Seq, SettingState, Text, UdpPort, check_ip
+from .notes import VerbsAddress
+
+A = TypeVar("A", bound=msgspec.Struct)
 
 
-class VerbsAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """The address of a UD queue pair: the GID of its port, written as an IPv6 address, its number and its Q_Key."""
+class Arguments(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
+    """The arguments of one command. `A` is the data of its reply with the outcome `done`."""
 
-    gid: Name
-    qpn: Annotated[int, Meta(ge=1, lt=1 << 24)]
-    qkey: Annotated[int, Meta(ge=0, lt=1 << 32)]
+    VERB: ClassVar[str]
+    ANSWER: ClassVar[type[msgspec.Struct]]
 
-    def __post_init__(self) -> None:
-        """Check that `gid` is an IPv6 address."""
-        check_ip("gid", self.gid)
-        if ":" not in self.gid:
-            raise ValueError(f"gid: {self.gid!r} is no IPv6 address")
+    def answer(self, data: Mapping[str, Any]) -> A:
+        """Read the data of a reply. Raises ProtocolError, which names the first wrong field."""
+        try:
+            return cast("A", msgspec.convert(data, self.ANSWER))
+        except (msgspec.ValidationError, RecursionError) as error:
+            raise ProtocolError(f"its data cannot be read: {reason_of(error)}") from error
 
 
 class Peer(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,34 +52,49 @@ class Peer(msgspec.Struct, frozen=True, kw_only=True):
         check_ip(f"peer_ip of {self.port}", self.peer_ip)
 
 
-class Observe(msgspec.Struct, frozen=True, kw_only=True):
+class Observe(Arguments[Observations], frozen=True, kw_only=True):
     """Sample light at the high rate, and probe until the link is ready or `for_s` is over."""
+
+    VERB = "observe"
+    ANSWER = Observations
 
     reconfiguration: Name
     peers: Annotated[list[Peer], Meta(max_length=PORTS_MOST)]
     for_s: Seconds
 
 
-class Settle(msgspec.Struct, frozen=True, kw_only=True):
+class Settle(Arguments[Observations], frozen=True, kw_only=True):
     """Stop observing the reconfiguration."""
+
+    VERB = "settle"
+    ANSWER = Observations
 
     reconfiguration: Name
 
 
-class Resend(msgspec.Struct, frozen=True, kw_only=True):
+class Resend(Arguments[Resent], frozen=True, kw_only=True):
     """Send these events again."""
+
+    VERB = "resend"
+    ANSWER = Resent
 
     boot: Boot
     from_seq: Seq
     upto_seq: Seq
 
 
-class Refresh(msgspec.Struct, frozen=True, kw_only=True):
+class Refresh(Arguments[Refreshed], frozen=True, kw_only=True):
     """Read everything now."""
 
+    VERB = "refresh"
+    ANSWER = Refreshed
 
-class SetPort(msgspec.Struct, frozen=True, kw_only=True):
+
+class SetPort(Arguments[Changed], frozen=True, kw_only=True):
     """Change a setting of a port for a run."""
+
+    VERB = "set"
+    ANSWER = Changed
 
     run: Name
     port: Name
@@ -81,42 +103,40 @@ class SetPort(msgspec.Struct, frozen=True, kw_only=True):
     for_s: Seconds | None = None
 
 
-class HoldSettings(msgspec.Struct, frozen=True, kw_only=True):
+class HoldSettings(Arguments[Held], frozen=True, kw_only=True):
     """Keep the settings of the run for `for_s` from now on."""
+
+    VERB = "hold"
+    ANSWER = Held
 
     run: Name
     for_s: Seconds
 
 
-class PutBack(msgspec.Struct, frozen=True, kw_only=True):
+class PutBack(Arguments[Restored], frozen=True, kw_only=True):
     """Restore all settings that the run changed."""
+
+    VERB = "put-back"
+    ANSWER = Restored
 
     run: Name
 
 
-class Delegate(msgspec.Struct, frozen=True, kw_only=True):
+class Delegate(Arguments[Delegated], frozen=True, kw_only=True):
     """Grant leases: the epoch by switch."""
+
+    VERB = "delegate"
+    ANSWER = Delegated
 
     grants: ByName[Number] = {}
 
 
-class TakeBack(msgspec.Struct, frozen=True, kw_only=True):
+class TakeBack(Arguments[Delegated], frozen=True, kw_only=True):
     """Take a lease back: the host may not set the switch any more."""
+
+    VERB = "take-back"
+    ANSWER = Delegated
 
     switch: Name
     epoch: Number
     why: Text
-
-
-ARGUMENTS: Final[Mapping[str, Any]] = {
-    "observe": Observe,
-    "settle": Settle,
-    "resend": Resend,
-    "refresh": Refresh,
-    "set": SetPort,
-    "hold": HoldSettings,
-    "put-back": PutBack,
-    "delegate": Delegate,
-    "take-back": TakeBack,
-}
-"""By verb."""

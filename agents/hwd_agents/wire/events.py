@@ -1,11 +1,12 @@
 """The data of each kind of event, and its decoding, which checks all of it.
 
+A new kind is a struct here and its line in `DATA`. The reference page is made from them.
 An optional field is UNSET where it was not sent, so that an event of the version before can be read, and a document has
 only the fields that were sent.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -92,7 +93,9 @@ class CounterData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LightData(msgspec.Struct, frozen=True, kw_only=True):
-    """Power per lane in dBm, null where there is none. `one_sided`: the change may be any time before `at_ns`."""
+    """Power per lane in dBm, null where there is none. `one_sided`: the change may be any time before `at_ns`, and
+    `earliest_ns` is 0.
+    """
 
     lanes: Lanes
     one_sided: bool | UnsetType = UNSET
@@ -107,7 +110,7 @@ class PutBackData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MonitorData(msgspec.Struct, frozen=True, kw_only=True):
-    """The monitors of a module, by lane; null where it does not measure a quantity.
+    """The monitors of a module, by lane; null where it does not measure a quantity. Sent on change.
 
     The last two fields are about the sampling, in birth messages only.
     """
@@ -153,7 +156,11 @@ class WrongPeerData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RcRecoveryData(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of a send posted on an RC queue pair while the link was dark; see `hwd.model.rc_recovery`."""
+    """The outcome of a send posted on an RC queue pair while the link was dark; see `hwd.model.rc_recovery`.
+
+    `completed`: the send got through; `failed`: its retries were used up; `re-made`: the queue pair was created again
+    after that. `after_s`: since the post.
+    """
 
     reconfiguration: Name
     peer: Name
@@ -165,7 +172,9 @@ class RcRecoveryData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LostData(msgspec.Struct, frozen=True, kw_only=True):
-    """Events that the spool had to drop. `ranges`: [boot, first seq, last seq] of those with a known number."""
+    """Events that the spool had to drop. `ranges`: [boot, first seq, last seq] of those with a known number, the newest
+    256 of each of 256 boots.
+    """
 
     count: Number
     why: Text | UnsetType = UNSET
@@ -275,7 +284,7 @@ SwitchData = (
     | SwitchPowerData
     | SwitchOverrideData
 )
-SWITCH_REPORTS: Final = frozenset({"up", "down", "restarted", "read", "command", "power", "override"})
+SWITCH_REPORTS: Final = frozenset(report.__struct_config__.tag for report in get_args(SwitchData))
 """The values of the field `what` of an event `switch`."""
 
 DATA: Final[Mapping[str, Any]] = {
@@ -299,19 +308,14 @@ DATA: Final[Mapping[str, Any]] = {
 """The type of the data, by kind of event."""
 
 
-def is_defined(kind: str, data: Mapping[str, Any]) -> bool:
-    """Whether this version defines this kind of event, and of a `switch` event this `what`."""
-    if kind == "switch":
-        what = data.get("what")
-        return not isinstance(what, str) or what in SWITCH_REPORTS  # another type is a wrong field
-    return kind in DATA
-
-
-def checked_data(kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    """The data of an event of a defined kind: its fields, each checked, and no others.
+def checked_data(kind: str, data: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The data of an event: its fields, each checked, and no others; None where this version does not define the kind.
 
     Raises ProtocolError, which names the first wrong field.
     """
+    what = data.get("what")
+    if kind not in DATA or (kind == "switch" and isinstance(what, str) and what not in SWITCH_REPORTS):
+        return None
     try:
         found: dict[str, Any] = msgspec.to_builtins(msgspec.convert(data, DATA[kind]))
     except (msgspec.ValidationError, RecursionError) as error:

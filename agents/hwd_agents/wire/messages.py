@@ -26,7 +26,7 @@ from hwd_drivers.core.errors import ProtocolError
 from hwd_drivers.core.reason import reason_of
 
 from .bounds import NAME_MOST, PORTS_MOST, At, Boot, ByName, Kind, Name, Number, Origin, Seq, Span, Text
-from .events import checked_data, is_defined
+from .events import checked_data
 from .inventory import Inventory
 from .notes import ClockNote, HeldSetting, PortNote, SwitchNote
 
@@ -82,28 +82,8 @@ class Birth(Message, frozen=True, kw_only=True, tag="birth"):
 class Event(msgspec.Struct, frozen=True, kw_only=True):
     """Something that happened between `earliest_ns` and `at_ns`.
 
-    `seq` counts the events of one boot from 1 without gaps. `data`: see `hwd_agents.wire.events`.
-
-    | kind | data |
-    |---|---|
-    | carrier | carrier, carrier_changes, unseen (flaps that were counted but not seen one by one) |
-    | interface | present |
-    | link-state | up, why_down, detail, downs, autoneg, speed_mbps, fec: as the NIC reports; null for the rest |
-    | counters | rx_ and tx_: bytes, packets, errors, dropped, pause; tcp_retransmissions (of the host); or null |
-    | dark, light | lanes: dBm or None by lane; one_sided: any time before `at_ns`, and `earliest_ns` is 0 |
-    | put-back | run, setting, state: no `hold` came for it, so the agent restored it by itself |
-    | monitors | rx_power_dbm, tx_power_dbm, bias_ma: by lane; temperature_c. Sent on change; null: not measured |
-    | firmware | up |
-    | rdma | active, missed (losses of its carrier that no event and no file of the device showed) |
-    | ready | reconfiguration, peer (h1.eth0), via (verbs-ud or udp), why_udp (of an RDMA port), sent, failed |
-    | switch | what: up, down, read, command, power or override; switch, and the fields of that document |
-    | selection | selection, outcome, why, switches, ports, id, requested_ns, answered_ns: see `Selected` |
-    | rc-recovery | reconfiguration, peer, outcome, why, after_s (since the post), ack_timeout_s, retries; see below |
-    | wrong-peer | reconfiguration, expected, found |
-    | lost | count, why, ranges of dropped events: [boot, first seq, last seq], the newest 256 of each of 256 boots |
-
-    `rc-recovery` is about a send that was posted while the link was dark. Its outcome is `completed`: the send got
-    through; `failed`: its retries were used up; `re-made`: the queue pair was created again after that.
+    `seq` counts the events of one boot from 1 without gaps. `data`: the fields of the struct that
+    `hwd_agents.wire.events.DATA` names for the kind.
     """
 
     seq: Seq
@@ -230,9 +210,6 @@ def decode(payload: bytes, on_unreadable: Callable[[str], None] = _ignore) -> An
 
 
 def _checked(event: Event, on_unreadable: Callable[[str], None]) -> Event:
-    if not is_defined(event.kind, event.data):
-        on_unreadable(f"event {event.seq} of kind {event.kind}: this version does not know it, and leaves its data out")
-        return msgspec.structs.replace(event, data={})
     try:
         data = checked_data(event.kind, event.data)
     except ProtocolError as error:
@@ -240,6 +217,9 @@ def _checked(event: Event, on_unreadable: Callable[[str], None]) -> Event:
         on_unreadable(f"{what}: {error}")
         why = f"{what} of the host was not to be read: {error}"
         return msgspec.structs.replace(event, kind="lost", port=None, data={"count": 1, "why": why})
+    if data is None:
+        on_unreadable(f"event {event.seq} of kind {event.kind}: this version does not know it, and leaves its data out")
+        return msgspec.structs.replace(event, data={})
     return event if data == event.data else msgspec.structs.replace(event, data=data)
 
 

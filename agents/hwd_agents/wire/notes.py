@@ -5,8 +5,21 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from .arguments import VerbsAddress
 from .bounds import ByName, Measured, Name, Number, Origin, SettingState, Text, UdpPort, Words, check_ip
+
+
+class VerbsAddress(msgspec.Struct, frozen=True, kw_only=True):
+    """The address of a UD queue pair: the GID of its port, written as an IPv6 address, its number and its Q_Key."""
+
+    gid: Name
+    qpn: Annotated[int, Meta(ge=1, lt=1 << 24)]
+    qkey: Annotated[int, Meta(ge=0, lt=1 << 32)]
+
+    def __post_init__(self) -> None:
+        """Check that `gid` is an IPv6 address."""
+        check_ip("gid", self.gid)
+        if ":" not in self.gid:
+            raise ValueError(f"gid: {self.gid!r} is no IPv6 address")
 
 
 class SourceNote(msgspec.Struct, frozen=True, kw_only=True):

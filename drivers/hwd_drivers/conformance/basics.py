@@ -1,6 +1,8 @@
 """Basic checks of every driver: identity, crossconnects, deadlines and refusals."""
 
 import asyncio
+import re
+from typing import Final
 
 from hwd_drivers.conformance.bench import Bench
 from hwd_drivers.conformance.session import (
@@ -19,6 +21,8 @@ from hwd_drivers.core.errors import DeadlineError, DeviceError, LinkError
 from hwd_drivers.devices.abilities import Device
 
 GLASS = "faults cannot be caused on glass"
+SILENT_S: Final = 0.5
+"""How long a silent device is waited for."""
 
 
 async def check_identity(bench: Bench) -> None:
@@ -104,7 +108,10 @@ async def check_denial(bench: Bench) -> str | None:
 
 
 async def check_deadline(bench: Bench) -> str | None:
-    """A silent device is a DeadlineError at the deadline, not later, that names the limit."""
+    """A silent device is a DeadlineError at the deadline, not later, that names the limit.
+
+    The limit is the time that was left when the exchange began: at most `SILENT_S`, a little less on a busy machine.
+    """
     if bench.twin is None:
         return GLASS
     loop = asyncio.get_running_loop()
@@ -113,15 +120,16 @@ async def check_deadline(bench: Bench) -> str | None:
         started_s = loop.time()
         try:
             if bench.blind:
-                await blind_exchange(device, bench, started_s + 0.5)
+                await blind_exchange(device, bench, started_s + SILENT_S)
             else:
-                await switch_of(device).read_crossconnects(deadline_s=started_s + 0.5)
+                await switch_of(device).read_crossconnects(deadline_s=started_s + SILENT_S)
         except DeadlineError as error:
-            expect("0.5 s" in str(error), f"the limit is not named: {error}")
+            named_s = [float(number) for number in re.findall(r"(\d*\.?\d+) s\b", str(error))]
+            expect(any(0 < one_s <= SILENT_S for one_s in named_s), f"the limit is not named: {error}")
         else:
             raise ConformanceError("conformance: a silent device was read")
         took_s = loop.time() - started_s
-        expect(took_s < 0.5 + bench.grace_s, f"waited {took_s:.3f} s, allowed 0.5 s")
+        expect(took_s < SILENT_S + bench.grace_s, f"waited {took_s:.3f} s, allowed {SILENT_S} s")
     return None
 
 

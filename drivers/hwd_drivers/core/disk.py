@@ -1,25 +1,16 @@
-"""Disk: one append-only file that survives a crash up to its last sync, and the frames of its records."""
+"""Disk: one append-only file that survives a crash up to its last sync."""
 
 import errno
 import os
-import struct
 import threading
-import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from hwd_drivers.core.private_files import FILE_MODE
 
-FRAME_LIMIT_BYTES = 16 * 1024 * 1024
-"""The longest payload of a frame. A damaged length could otherwise ask for 4 GiB; the longest plan is below 1 MiB."""
-
 SECTOR_BYTES = 512
 """The unit that a disk writes completely or not at all; larger sectors of today's disks are multiples of it."""
-
-_HEADER = struct.Struct("<II")
-_LENGTH_BYTES = 4
 
 
 class Disk(Protocol):
@@ -243,21 +234,18 @@ class MemoryDisk:
         """The end of the content; how far it is synced; and the least length of the file after a power cut."""
 
     def append(self, data: bytes) -> None:
-        self._check_refusal()
         end = self._end + len(data)
-        if end > len(self._data):
-            self._check_room(end)
+        self._check(end if end > len(self._data) else 0)
         self._data[self._end : end] = data
         self._end = end
 
     def sync(self) -> None:
-        self._check_refusal()
+        self._check()
         self._keep()
 
     def reserve(self, size: int) -> None:
         if self.room() < size:
-            self._check_refusal()
-            self._check_room(self._end + size)
+            self._check(self._end + size)
             self._data += bytes(size - self.room())
             self._keep()
 
@@ -269,14 +257,14 @@ class MemoryDisk:
 
     def truncate(self, size: int) -> None:
         _check_size(size, self._end, "memory disk")
-        self._check_refusal()
+        self._check()
         del self._data[size:]
         self._end = size
         self._keep()
 
     def rewind(self, size: int) -> None:
         _check_size(size, self._end, "memory disk")
-        self._check_refusal()
+        self._check()
         was_there = any(self._data[size:])
         self._data[size:] = bytes(len(self._data) - size)
         self._end = size
@@ -288,14 +276,13 @@ class MemoryDisk:
         return self._end
 
     def replace(self, data: bytes, *, reserve: int = 0) -> None:
-        self._check_refusal()
-        self._check_room(len(data) + reserve)
+        self._check(len(data) + reserve)
         self._data[:] = data + bytes(reserve)
         self._end = len(data)
         self._keep()
 
     def set_aside(self) -> str:
-        self._check_refusal()
+        self._check()
         self.asides.append(self.read())
         return f"memory disk, copy {len(self.asides)}"
 
@@ -328,128 +315,17 @@ class MemoryDisk:
         self._synced = self._end
         self._held = len(self._data)
 
-    def _check_refusal(self) -> None:
-        if self.refusal is None:
-            return
-        number, left = self.refusal
-        if left <= 0:
-            raise OSError(number, os.strerror(number), "memory disk")
-        self.refusal = (number, left - 1)
-
-    def _check_room(self, size: int) -> None:
+    def _check(self, size: int = 0) -> None:
+        """Whether a writing call succeeds after which the file has `size` bytes; 0: it gets no longer."""
+        if self.refusal is not None:
+            number, left = self.refusal
+            if left <= 0:
+                raise OSError(number, os.strerror(number), "memory disk")
+            self.refusal = (number, left - 1)
         if self.capacity_bytes is not None and size > self.capacity_bytes:
             raise OSError(
                 errno.ENOSPC, f"{os.strerror(errno.ENOSPC)}: {size} of {self.capacity_bytes} bytes", "memory disk"
             )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Frames:
-    """The result of reading frames back."""
-
-    payloads: tuple[bytes, ...]
-    good_bytes: int
-    """End of the frames that follow each other from the beginning: truncate to here before the next append."""
-    torn: bool
-    """There are bytes after the last good frame: a torn write, or damage."""
-    damaged_bytes: int = 0
-    """The number of bytes that cannot be read, without an unfinished frame at the end."""
-    end_bytes: int = 0
-    """Where that unfinished frame begins; the size of the data where there is none."""
-    read_bytes: int = 0
-    """End of the last frame that could be read."""
-
-
-def encode_frame(payload: bytes) -> bytes:
-    """Return length, CRC-32 and payload. The CRC covers the length too, so that zeros do not read as empty frames."""
-    if len(payload) > FRAME_LIMIT_BYTES:
-        raise ValueError(f"frame: {len(payload)} bytes are over the limit of {FRAME_LIMIT_BYTES} bytes. Split it.")
-    return _HEADER.pack(len(payload), _crc(payload)) + payload
-
-
-def decode_frames(data: bytes, *, resume: bytes = b"") -> Frames:
-    """Read frames up to the first bad one. Later bytes are not used, since the start of the next frame is unknown.
-
-    With `resume`, the bytes that every payload of the file begins with, reading continues after damage at the next good
-    frame whose payload begins so. Where only the length of a frame is damaged, and its checksum fits all bytes up to
-    the next frame, the frame is read and does not count as unfinished.
-    """
-    payloads: list[bytes] = []
-    at = damaged_bytes = 0
-    good_bytes = -1
-    while True:
-        while (payload := _payload(data, at)) is not None:
-            payloads.append(payload)
-            at += _HEADER.size + len(payload)
-        if good_bytes < 0:
-            good_bytes = at
-        if not resume:
-            break
-        found = _next_frame(data, at + 1, resume)
-        until = len(data) if found is None else found
-        if (payload := _payload_until(data, at, until)) is not None:
-            payloads.append(payload)
-            damaged_bytes += _LENGTH_BYTES
-        elif found is None:
-            break
-        else:
-            damaged_bytes += found - at
-        at = until
-    unfinished = _is_unfinished(data, at)
-    if not unfinished:
-        damaged_bytes += len(data) - at
-    return Frames(
-        payloads=tuple(payloads),
-        good_bytes=good_bytes,
-        torn=good_bytes < len(data),
-        damaged_bytes=damaged_bytes,
-        end_bytes=at if unfinished else len(data),
-        read_bytes=at,
-    )
-
-
-def _payload(data: bytes, at: int) -> bytes | None:
-    """The payload of the frame at `at`; None where there is no good frame."""
-    if len(data) - at < _HEADER.size:
-        return None
-    length, crc = _HEADER.unpack_from(data, at)
-    start = at + _HEADER.size
-    if length > FRAME_LIMIT_BYTES or start + length > len(data):
-        return None
-    payload = data[start : start + length]
-    return payload if _crc(payload) == crc else None
-
-
-def _payload_until(data: bytes, at: int, until: int) -> bytes | None:
-    """The payload of the frame at `at` if it ends at `until`, whatever its length field; None where it does not."""
-    if until - at <= _HEADER.size:
-        return None
-    _, crc = _HEADER.unpack_from(data, at)
-    payload = data[at + _HEADER.size : until]
-    return payload if len(payload) <= FRAME_LIMIT_BYTES and _crc(payload) == crc else None
-
-
-def _next_frame(data: bytes, at: int, begins: bytes) -> int | None:
-    """The start of the first good frame from `at` on whose payload begins with `begins`."""
-    start = data.find(begins, at + _HEADER.size)
-    while start >= 0:
-        if _payload(data, start - _HEADER.size) is not None:
-            return start - _HEADER.size
-        start = data.find(begins, start + 1)
-    return None
-
-
-def _is_unfinished(data: bytes, at: int) -> bool:
-    """Whether the bytes from `at` on are an incomplete frame: shorter than its header says, or than a header."""
-    left = len(data) - at
-    if left < _HEADER.size:
-        return True
-    length, _ = _HEADER.unpack_from(data, at)
-    return bool(left - _HEADER.size < length <= FRAME_LIMIT_BYTES)
-
-
-def _crc(payload: bytes) -> int:
-    return zlib.crc32(payload, zlib.crc32(len(payload).to_bytes(4, "little")))
 
 
 def _write_all(fd: int, data: bytes, at: int) -> None:

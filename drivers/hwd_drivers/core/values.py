@@ -1,6 +1,7 @@
 """Device values: fibre ends, crossconnects, power, capabilities.
 
-Each has one line of text that logs, command line, tests and errors share: `ocs1.3A`, `h0.eth1/2.tx`, `3A-17B`.
+Each has one line of text that logs, command line, tests and errors share: `ocs1.3A`, `h0.eth1/2.tx`, `3A-17B`. Those of
+which a switch has thousands are structs: they are made, compared and hashed in C.
 """
 
 import functools
@@ -9,6 +10,8 @@ import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Self
+
+import msgspec
 
 from hwd_drivers.core.errors import ConfigError
 
@@ -40,22 +43,14 @@ def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
     return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in _NATURAL.split(text) if part)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PortSide:
+class PortSide(msgspec.Struct, frozen=True, kw_only=True):
     """One fibre end of one switch, seen from that switch: `3A`, `17B`, `5` (any-to-any), `in`."""
 
     port: str
     side: Side = Side.NONE
-    _text: str = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_text", f"{self.port}{self.side}")  # used thousands of times in an apply
 
     def __str__(self) -> str:
-        return self._text
-
-    def __hash__(self) -> int:
-        return hash(self._text)
+        return self.port + self.side
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -117,8 +112,7 @@ class CrossconnectState(StrEnum):
     """It is set; this switch reports no more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Crossconnect:
+class Crossconnect(msgspec.Struct, frozen=True, kw_only=True):
     """One path inside one switch, without the switch's name: `1A-2B`; light goes from `a` to `b` on a one-way switch.
 
     Use `Crossconnect.parse("1A-2B")`. Where ports have one side only, a port with a word for a name is first (`in-3`),
@@ -127,16 +121,10 @@ class Crossconnect:
 
     a: PortSide
     b: PortSide
-    _text: str = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_text", f"{self.a}-{self.b}")
 
     def __str__(self) -> str:
-        return self._text
-
-    def __hash__(self) -> int:
-        return hash(self._text)
+        a, b = self.a, self.b
+        return a.port + a.side + "-" + b.port + b.side  # a third of the time of an f-string: an apply makes thousands
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -174,8 +162,7 @@ def _order_key(end: PortSide) -> tuple[bool, object]:
     return end.port[0].isdigit(), end.sort_key()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CrossconnectReading:
+class CrossconnectReading(msgspec.Struct, frozen=True, kw_only=True):
     """One crossconnect as a switch reports it."""
 
     crossconnect: Crossconnect
@@ -185,8 +172,7 @@ class CrossconnectReading:
         return f"{self.crossconnect} {self.state}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PowerReading:
+class PowerReading(msgspec.Struct, frozen=True, kw_only=True):
     """Average optical power of a whole fibre at a switch port; `power_dbm` is None where the monitor sees no light."""
 
     end: PortSide

@@ -100,27 +100,22 @@ class Readings:
         before = there if last is None else dict.fromkeys(reading.crossconnect for reading in last)
         added = [pair for pair in there if pair not in before]
         removed = [pair for pair in before if pair not in there]
-        ours = _explain(
-            asked,
-            added=[pair for pair in added if pair not in explained],
-            removed=[pair for pair in removed if pair not in explained],
-        )
+        ours = _explain(asked, added=frozenset(added) - explained, removed=frozenset(removed) - explained)
         if not ours:
             words = [f"+{pair}" for pair in added] + [f"-{pair}" for pair in removed]
             how = "changed while it was down" if connected else "changed by another client"
             log.warning("%s: %s: %s", self._name, how, " ".join(words))
-        texts = {pair: str(pair) for pair in there}
         fact = SwitchRead(
             switch=self._name,
-            crossconnects=[CrossconnectReport(id=texts[each.crossconnect], state=each.state) for each in readings],
-            added=[texts[pair] for pair in added],
-            removed=[str(pair) for pair in removed],
+            crossconnects=[CrossconnectReport(id=str(each.crossconnect), state=each.state) for each in readings],
+            added=list(map(str, added)),
+            removed=list(map(str, removed)),
             ours=ours,
         )
         self._sink(Document(at_ns=at_ns, wall_ns=wall_ns, fact=fact))
 
 
-def _explain(asked: Asked, *, added: Sequence[Crossconnect], removed: Sequence[Crossconnect]) -> bool:
+def _explain(asked: Asked, *, added: Collection[Crossconnect], removed: Collection[Crossconnect]) -> bool:
     """Whether the commands explain the whole difference. A removed pair may have shared an end with an added one."""
     if not added and not removed:
         return True

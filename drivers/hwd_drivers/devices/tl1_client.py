@@ -45,8 +45,7 @@ class Tl1Client:
         self, *commands: Command, deadline_s: float, on_sent: Callable[[int], None] | None = None
     ) -> Answered[Answer]:
         """Send all in one write and wait for all answers, also refusals; errors as in `Connection.request`."""
-        requests = [self._request(command) for command in commands]
-        return await self._connection.request(*requests, deadline_s=deadline_s, on_sent=on_sent)
+        return await self._connection.request(*map(self._request, commands), deadline_s=deadline_s, on_sent=on_sent)
 
     def done(self, what: str, answer: Answer) -> Answer:
         """The answer to a command that was done; otherwise raises DeviceError with the device's own words."""

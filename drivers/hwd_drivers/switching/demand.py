@@ -50,17 +50,14 @@ def moves_of(demand: SwitchDemand, capabilities: Capabilities, readings: Sequenc
         again = _again(demand.wanted, capabilities.elements, there, good)
         remove = [one for one in before if one not in after or one in again]
         add = (after - there) | again
-        colliding = remove
     else:
         add = demand.wanted - good
         remove = _colliding(demand, before, add, demand.wanted & good)
-        named = demand.freed.union(end for one in demand.by_name for end in one.ends)
-        colliding = [one for one in remove if demand.emptied or named.intersection(one.ends)]
-        if demand.whole:
-            remove = [one for one in before if one not in demand.wanted or one not in good]
     if demand.mode is ApplyMode.SAFE:
-        elements = capabilities.elements
-        _refuse_used(demand, [one for one in colliding if one not in add and _is_judged(demand, one, elements)], add)
+        used = [one for one in remove if one not in add and _is_judged(demand, one, capabilities.elements)]
+        _refuse_used(demand, used, add)
+    if demand.whole and not capabilities.elements:
+        remove = [one for one in before if one not in demand.wanted or one not in good]
     keep = demand.wanted & good
     if demand.mode is ApplyMode.OVERWRITE:  # all that stays is wanted
         keep |= frozenset(before) - frozenset(remove)
@@ -71,7 +68,7 @@ def moves_of(demand: SwitchDemand, capabilities: Capabilities, readings: Sequenc
         keep=tuple(sorted(keep, key=Crossconnect.sort_key)),
         before=before,
         failed=tuple(one for one in before if one not in good),
-        lasting=_lasting(capabilities, before, add.union(remove)),
+        lasting=_lasting(capabilities, before, add.union(remove)) if capabilities.elements else (),
     )
 
 
@@ -91,10 +88,11 @@ def _lasting(
 
 
 def _is_judged(demand: SwitchDemand, one: Crossconnect, elements: Sequence[Element]) -> bool:
-    """Whether `safe` protects a crossconnect: its element was named, and can be dark or carries light."""
+    """Whether `safe` protects a crossconnect: one of its ends was named, or its element, which can be dark or lit."""
     element = next((element for element in elements if one in element.crossconnects), None)
     if element is None:
-        return True
+        named_ends = demand.freed.union(end for other in demand.by_name for end in other.ends)
+        return demand.emptied or not named_ends.isdisjoint(one.ends)
     ends = {end for other in element.crossconnects for end in other.ends}
     named = demand.emptied or demand.by_name & element.crossconnects or demand.freed & ends
     return bool(named) and (() in element.states or demand.carries(one))

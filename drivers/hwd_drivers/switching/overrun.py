@@ -65,6 +65,8 @@ def taken_crossconnects(move: SwitchMoves, exchange: Exchange) -> tuple[Crosscon
 
     Other changes of ours are never among them: no two reconfigurations of ours have a port in common.
     """
+    if not exchange.before:
+        return ()
     ends = {end for one in (*move.remove, *move.add) for end in one.ends}
     known = {*move.before, *move.add}
-    return tuple(one for one in exchange.before or () if one not in known and not ends.isdisjoint(one.ends))
+    return tuple(one for one in exchange.before if one not in known and not ends.isdisjoint(one.ends))

@@ -49,11 +49,13 @@ async def read_back(
         on_settled(states.keys())
     to_remove = states.keys() if alone else states.keys() & moves.remove
     failed = [one for one in wanted if states.get(one) is CrossconnectState.FAILED and one not in may_fail]
-    differences = [f"{one} is not there" for one in _sorted(wanted - states.keys())]
-    differences += [f"{one} is still there" for one in _sorted(to_remove - wanted)]  # a failed one is made again
-    if CrossconnectState.TUNING not in allowed:
-        differences += [f"{one} is still tuning after {TUNED_WITHIN_S:.0f} s" for one in _sorted(tuning)]
-    differences += [f"{one} is reported as failed" for one in _sorted(failed)]
+    findings: list[tuple[Iterable[Crossconnect], str]] = [
+        (wanted - states.keys(), "is not there"),
+        (to_remove - wanted, "is still there"),  # a failed one is made again
+        (() if CrossconnectState.TUNING in allowed else tuning, f"is still tuning after {TUNED_WITHIN_S:.0f} s"),
+        (failed, "is reported as failed"),
+    ]
+    differences = [f"{one} {how}" for some, how in findings for one in sorted(some, key=Crossconnect.sort_key)]
     if CrossconnectState.BLOCKED not in allowed:
         differences += [
             f"{one} is set, and held dark by a shutter or an override (`hwd unblock {moves.switch}:{one.a},{one.b}`)"
@@ -65,7 +67,3 @@ async def read_back(
             f"{moves.switch}: it answered, but does not report what was asked for: {'; '.join(differences)}"
         )
     return states
-
-
-def _sorted(crossconnects: Iterable[Crossconnect]) -> list[Crossconnect]:
-    return sorted(crossconnects, key=Crossconnect.sort_key)

@@ -61,7 +61,7 @@ class Pending(Generic[MessageT]):
         """Complete the future; a waiter that was cancelled is left alone."""
         if not self.done.done():
             self.received_ns = received_ns
-            self.done.set_result(tuple([self._messages[place] for place in sorted(self._messages)]))
+            self.done.set_result(tuple(map(self._messages.__getitem__, sorted(self._messages))))
 
     def fail(self, error: Exception) -> None:
         if not self.done.done():

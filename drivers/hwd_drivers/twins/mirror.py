@@ -109,10 +109,6 @@ class Mirror:
         self.advance(now_ns)
         return self._move_elements(self._elements.named(states), now_ns)
 
-    def set_state(self, element: str, state: int, now_ns: int) -> Settling:
-        """Move one element to the state with this number."""
-        return self.set_states({element: state}, now_ns)
-
     @property
     def states(self) -> dict[str, int]:
         """The number of each element's state."""

@@ -1,4 +1,4 @@
-"""VirtualLoop: asyncio in virtual time, the same in every run, with nodes that can be killed as by a power cut."""
+"""VirtualLoop: asyncio in virtual time, the same in every run."""
 
 import asyncio
 import contextvars
@@ -9,9 +9,8 @@ import selectors
 import socket
 import sys
 import weakref
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from concurrent.futures import Executor
-from contextlib import contextmanager
 from typing import Any, TypeVar, TypeVarTuple
 
 from typing_extensions import override
@@ -24,10 +23,6 @@ _NS_IN_S = 1_000_000_000
 
 class Deadlock(RuntimeError):
     """Nothing is ready, no timer runs, no socket is open: the program would wait forever."""
-
-
-class NodeKilled(Exception):
-    """The node was killed before its coroutine had finished."""
 
 
 def run_virtual(main: Coroutine[Any, Any, T], *, seed: int = 0) -> T:
@@ -129,7 +124,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             text = f"{host}: virtual time cannot wait for a name server. Use a numeric address"
             raise socket.gaierror(error.errno, text) from error
 
-    def real_io_of(self, node: "_Node") -> list[int]:
+    def real_io_of(self, node: "Node") -> list[int]:
         """Return the file descriptors that callbacks of `node` wait for."""
         return [fd for fd, nodes in self._virtual.nodes.items() if node in nodes]
 
@@ -157,9 +152,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         loop: asyncio.AbstractEventLoop,
         coro: Coroutine[Any, Any, T] | Generator[Any, None, T],
         **kwargs: Any,
-    ) -> "_NumberedTask":
+    ) -> "NumberedTask":
         node = _node_of(kwargs.get("context"))
-        task = _NumberedTask(next(self._serials), coro, loop, **kwargs)
+        task = NumberedTask(next(self._serials), coro, loop, **kwargs)
         if node is not None:
             node.adopt(task)
         return task
@@ -197,127 +192,31 @@ class VirtualClock:
         return stamp_ns - self._wall_start_ns
 
 
-class Nodes:
-    """The nodes of a simulated world in one VirtualLoop: the code of one can be killed without running any cleanup.
+class Node:
+    """The callbacks, tasks and generators of a node from one start to its kill (`hwd_drivers.twins.nodes`)."""
 
-    ```
-    nodes = Nodes()
-    net = MemoryNet(nodes=nodes)
-    daemon = asyncio.create_task(nodes.run_in_node("daemon", Daemon(...).run()))
-    nodes.kill("daemon")  # no finally runs, its peers see the end of their streams; `daemon` raises NodeKilled
-    await nodes.run_in_node("daemon", Daemon(...).run())  # it starts again
-    ```
-    Pending coroutines of a node are never freed, since freeing one runs its `finally`: worlds with thousands of kills
-    belong in separate processes. A node must not hold real sockets: they cannot be stopped.
-    """
-
-    def __init__(self) -> None:
-        self._nodes: dict[str, _Node] = {}
-        self._kill_at: dict[str, int] = {}
-        self._hooks: list[Callable[[str], None]] = []
-
-    @contextmanager
-    def node(self, name: str) -> Iterator[None]:
-        """Assign what is started inside to the node; a killed node starts again. Do not await inside."""
-        loop = asyncio.get_running_loop()
-        if not isinstance(loop, VirtualLoop):
-            raise RuntimeError(f"node {name}: {loop} has no fence. Run it in a VirtualLoop")
-        loop.watch_generators()
-        if not self.alive(name):
-            self._nodes[name] = _Node(self, name, loop, self._kill_at.pop(name, None))
-        before = _current.set(self._nodes[name])
-        try:
-            yield
-        finally:
-            _current.reset(before)
-
-    async def run_in_node(self, name: str, coro: Coroutine[Any, Any, T]) -> T:
-        """Run `coro` as a task of the node, and return its result. Raises `NodeKilled` if the node is killed first."""
-        with self.node(name):
-            inner = asyncio.get_running_loop().create_task(coro, name=name)
-        killed = self._nodes[name].killed
-        cancelled = False
-        try:
-            await asyncio.wait((inner, killed), return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:
-            cancelled = True
-            inner.cancel()
-            await asyncio.wait((inner, killed), return_when=asyncio.FIRST_COMPLETED)
-        if not (isinstance(inner, _NumberedTask) and inner.buried):
-            return inner.result()
-        if cancelled:
-            raise asyncio.CancelledError
-        raise NodeKilled(f"node {name}: killed at virtual time {asyncio.get_running_loop().time()} s")
-
-    def kill(self, name: str) -> None:
-        """Stop all code of the node, from now on. A node cannot kill itself from a task of its own."""
-        node = self._known(name)
-        if not node.alive:
-            return
-        if asyncio.current_task() in node.tasks:
-            raise RuntimeError(f"node {name}: cannot stop the task that runs. Kill it from outside, or use kill_at")
-        if held := node.loop.real_io_of(node):
-            raise RuntimeError(f"node {name}: holds file descriptors {held} that no fence stops. Give it a MemoryNet")
-        node.fence()
-        for hook in self._hooks:
-            contextvars.Context().run(hook, name)
-
-    def kill_at(self, name: str, callback: int) -> None:
-        """Kill the node instead of running its `callback`-th callback, counted from 1 at its present or next start."""
-        if not self.alive(name):
-            self._kill_at[name] = callback
-        elif callback <= self._nodes[name].callbacks:
-            raise ValueError(f"node {name}: callback {callback} is over, it has run {self._nodes[name].callbacks}")
-        else:
-            self._nodes[name].kill_at = callback
-
-    def alive(self, name: str) -> bool:
-        return name in self._nodes and self._nodes[name].alive
-
-    def callbacks(self, name: str) -> int:
-        """Return how many callbacks the node has run since its last start: the range for `kill_at`."""
-        return self._known(name).callbacks
-
-    def current(self) -> str | None:
-        """Return the name of the node that the caller runs in."""
-        node = _current.get()
-        return None if node is None else node.name
-
-    def on_kill(self, hook: Callable[[str], None]) -> None:
-        """Call `hook` with the name of each node that is killed, right after its last callback."""
-        self._hooks.append(hook)
-
-    def _known(self, name: str) -> "_Node":
-        if name not in self._nodes:
-            raise LookupError(f"node {name}: never started. There are: {', '.join(sorted(self._nodes)) or 'none'}")
-        return self._nodes[name]
-
-
-class _Node:
-    """A node from one start to its kill."""
-
-    def __init__(self, nodes: Nodes, name: str, loop: VirtualLoop, kill_at: int | None) -> None:
+    def __init__(self, name: str, loop: VirtualLoop, *, kill: Callable[[str], None], kill_at: int | None) -> None:
         self.name = name
         self.loop = loop
         self.alive = True
         self.callbacks = 0
         self.kill_at = kill_at
-        self.tasks: weakref.WeakSet[_NumberedTask] = weakref.WeakSet()
+        self.tasks: weakref.WeakSet[NumberedTask] = weakref.WeakSet()
         self.generators: weakref.WeakSet[AsyncGenerator[Any, Any]] = weakref.WeakSet()
         self.killed: asyncio.Future[None] = loop.create_future()
-        self._nodes = nodes
+        self._kill = kill
 
     def run(self, callback: Callable[[*Ts], object], args: tuple[*Ts]) -> None:
         """Run a callback of this node, unless it was killed."""
         if not self.alive:
             return
         if self.callbacks + 1 == self.kill_at:
-            self._nodes.kill(self.name)
+            self._kill(self.name)
             return
         self.callbacks += 1
         callback(*args)
 
-    def adopt(self, task: "_NumberedTask") -> None:
+    def adopt(self, task: "NumberedTask") -> None:
         self.tasks.add(task)
         if not self.alive:
             _keep_for_ever(task)
@@ -339,7 +238,7 @@ class _VirtualSelector(selectors.DefaultSelector):
     def __init__(self, describe_deadlock: Callable[[], str]) -> None:
         super().__init__()
         self.now_ns = 0
-        self.nodes: dict[int, set[_Node]] = {}
+        self.nodes: dict[int, set[Node]] = {}
         self._describe_deadlock = describe_deadlock
 
     @override
@@ -374,7 +273,7 @@ class _VirtualSelector(selectors.DefaultSelector):
         raise Deadlock(self._describe_deadlock())
 
 
-class _NumberedTask(asyncio.Task[Any]):
+class NumberedTask(asyncio.Task[Any]):
     """`buried`: of a dead node. It counts as done, so that asyncio does not cancel it at the end and wait for it."""
 
     def __init__(
@@ -407,11 +306,11 @@ class _NumberedFuture(asyncio.Future[Any]):
         return self._serial
 
 
-_current: contextvars.ContextVar[_Node | None] = contextvars.ContextVar("hwd_node", default=None)
+current_node: contextvars.ContextVar[Node | None] = contextvars.ContextVar("hwd_node", default=None)
 
 
-def _node_of(context: contextvars.Context | None) -> _Node | None:
-    return _current.get() if context is None else context.get(_current)
+def _node_of(context: contextvars.Context | None) -> Node | None:
+    return current_node.get() if context is None else context.get(current_node)
 
 
 def _settle(future: asyncio.Future[Any], settle: Callable[[Any], None], outcome: object) -> None:
@@ -419,7 +318,7 @@ def _settle(future: asyncio.Future[Any], settle: Callable[[Any], None], outcome:
         settle(outcome)
 
 
-def _keep_for_ever(task: _NumberedTask) -> None:
+def _keep_for_ever(task: NumberedTask) -> None:
     """Prevent a task from being freed: its coroutine would be closed, and run code after the kill of its node."""
     task.buried = True
     _leak(task)

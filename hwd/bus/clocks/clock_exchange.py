@@ -7,11 +7,10 @@ from enum import StrEnum
 
 import msgspec
 
+from hwd.model.answers import ClockStepReport, HostClock
 from hwd.timeline.alignment import Aligner, Alignment, Sample
-from hwd.timeline.clock_step import ClockStep
 from hwd_agents.wire import ClockReply
 from hwd_agents.wire.bounds import NUMBER_MOST
-from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import ProtocolError
 
 SAMPLES_LEAST = 5
@@ -41,7 +40,7 @@ class ClockExchange:
     def __init__(self, boot: str) -> None:
         self.boot = boot
         self.answered = asyncio.Event()
-        self._aligner = Aligner(boot)
+        self.aligner = Aligner(boot)
         self._asked: dict[int, int] = {}
         self._aside: set[int] = set()
         self._newest: tuple[int, Sample] | None = None
@@ -56,7 +55,7 @@ class ClockExchange:
 
     @property
     def alignment(self) -> Alignment | None:
-        return self._aligner.alignment() if self._samples >= SAMPLES_LEAST else None
+        return self.aligner.alignment if self._samples >= SAMPLES_LEAST else None
 
     @property
     def quick(self) -> bool:
@@ -68,34 +67,25 @@ class ClockExchange:
         return widths_ns[-1] <= QUICK * best_ns + self._slack_ns
 
     @property
-    def steps(self) -> int:
-        """How many steps of the agent's clock were found."""
-        return self._aligner.steps
-
-    @property
     def asked(self) -> int:
         """How many requests were sent."""
         return self._next_id - 1
-
-    @property
-    def last_step(self) -> ClockStep | None:
-        """The newest step."""
-        return self._aligner.last_step
 
     @property
     def heard(self) -> bool:
         """Whether a reply came in this burst."""
         return self._bursts[-1].width_ns is not None
 
-    def to_data(self) -> dict[str, Json]:
-        """How requests are sent, and the steps of the clock: how many in this boot, and the last of them."""
-        step = self.last_step
-        return {
-            "via": None if self.via is None else str(self.via),
-            "why_not_udp": self.why_not_udp,
-            "steps": self.steps,
-            "step": None if step is None else msgspec.to_builtins(step),
-        }
+    def status(self, alignment: Alignment) -> HostClock:
+        """The clock, how requests are sent, and the steps of the clock: how many in this boot, and the last of them."""
+        step = self.aligner.last_step
+        return HostClock(
+            **msgspec.to_builtins(alignment),
+            via=None if self.via is None else str(self.via),
+            why_not_udp=self.why_not_udp,
+            steps=self.aligner.steps,
+            step=None if step is None else ClockStepReport(**msgspec.to_builtins(step)),
+        )
 
     def begin_burst(self) -> None:
         """Start a burst: `quick` is about the replies that come from now on."""
@@ -148,7 +138,7 @@ class ClockExchange:
         sample = Sample(t1_ns=t1_ns, t2_ns=t2_ns, t3_ns=t3_ns, t4_ns=t4_ns)
         if not sample.possible:
             raise ProtocolError(f"clock reply {id}: time runs backwards in {sample}")
-        self._aligner.add(sample)
+        self.aligner.add(sample)
         self._newest = id, sample
         self._measure(id, sample)
         self._samples += 1
@@ -166,7 +156,7 @@ class ClockExchange:
         if not sample.possible:
             raise ProtocolError(f"clock reply {id}: time runs backwards in {sample}")
         self._newest = id, sample
-        self._aligner.add(sample)
+        self.aligner.add(sample)
         self._measure(id, sample)
 
     def _measure(self, id: int, sample: Sample) -> None:

@@ -80,8 +80,8 @@ class Timekeeper:
         alignment = None if exchange is None else exchange.alignment
         if exchange is None or alignment is None:
             return
-        if self._newest[0] != (exchange.boot, exchange.steps):
-            self._newest = (exchange.boot, exchange.steps), at_ns
+        if self._newest[0] != (exchange.boot, exchange.aligner.steps):
+            self._newest = (exchange.boot, exchange.aligner.steps), at_ns
         daemon_ns, error_ns = alignment.to_daemon(at_ns)
         ahead_ns, behind_ns = daemon_ns - error_ns - now_ns, self._newest[1] - at_ns
         self._newest = self._newest[0], max(at_ns, self._newest[1])
@@ -101,7 +101,7 @@ class Timekeeper:
         at_ns, error_ns = alignment.to_daemon(reply.at_ns)
         if since_ns - error_ns <= at_ns <= self._clock.monotonic_ns() + error_ns:
             return False
-        steps = exchange.steps
+        steps = exchange.aligner.steps
         self._measured.clear()
         self._woken.set()
         try:
@@ -109,7 +109,7 @@ class Timekeeper:
                 await self._measured.wait()
         except TimeoutError:
             log.debug("%s: its clock could not be looked at", self._host.name)
-        return exchange.steps > steps
+        return exchange.aligner.steps > steps
 
     async def ask_alive(self) -> None:
         """Send one request to the current boot over the broker, apart from the bursts."""
@@ -137,13 +137,13 @@ class Timekeeper:
                 await self._measure(exchange)
                 alignment = exchange.alignment
                 if alignment is not None and self._host.exchange is exchange:
-                    stepped = exchange.steps != emitted_steps
+                    stepped = exchange.aligner.steps != emitted_steps
                     if stepped:
                         self._emit_step(exchange)
                         period_s = PERIOD_FIRST_S
                     due = self._now_s() - emitted_s >= EMIT_EVERY_S
                     if stepped or due or period_s < PERIOD_MOST_S or exchange.via is not emitted_via:
-                        emitted_s, emitted_steps, emitted_via = self._now_s(), exchange.steps, exchange.via
+                        emitted_s, emitted_steps, emitted_via = self._now_s(), exchange.aligner.steps, exchange.via
                         self._emit(
                             alignment.fact(
                                 self._host.name,
@@ -166,7 +166,7 @@ class Timekeeper:
                 continue
 
     def _emit_step(self, exchange: ClockExchange) -> None:
-        step = exchange.last_step
+        step = exchange.aligner.last_step
         if step is None:
             return
         log.warning("%s: %s. Events from around then may be put wrong by that", self._host.name, step)

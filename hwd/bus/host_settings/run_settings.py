@@ -4,24 +4,20 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final, TypeVar
-
-import msgspec
+from typing import Final, TypeVar
 
 from hwd.bus.gateway import Gateway
 from hwd.bus.host_settings.setting_claims import SettingClaims
 from hwd.model.action import Action
-from hwd.model.documents.daemon import BusDown, BusUp
-from hwd.model.documents.hosts import HostDown, HostUp
 from hwd.model.documents.leases import LeaseReleased
 from hwd.model.documents.runs import RunHost, RunNote
 from hwd.model.testbed import Testbed
 from hwd.ports.claim import Claim
 from hwd.ports.ledger import Ledger
 from hwd.ports.rules import Reason
-from hwd_agents.wire import Back, Changed, Held, Reply, Restored
+from hwd_agents.wire import Back, HoldSettings, PutBack, Reply, SetPort
 from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.documents import Document, Json, Sink
+from hwd_drivers.core.documents import Json, Sink
 from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import DeadlineError, FailedError, HwdError, RefusedError
 
@@ -40,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 class HostSettings:
-    """`hwd.playbook.effects.HostActions`. Also a `Sink`: connections of agents and broker are obstacles to a put-back.
+    """`hwd.playbook.effects.HostActions`.
 
     `run` restores the settings of all runs that are not active in the ledger.
 
@@ -58,8 +54,6 @@ class HostSettings:
     await settings.put_back("k3v9")
     ```
     """
-
-    TAKES: ClassVar = (HostUp, HostDown, BusUp, BusDown)
 
     def __init__(
         self,
@@ -85,10 +79,6 @@ class HostSettings:
         self._birth_came = asyncio.Event()
         self._claims = SettingClaims(ledger, clock, why=self._why)
         gateway.on_birth(self._take_birth)
-        ledger.on_release(self._take_release)
-
-    def __call__(self, document: Document) -> None:
-        self._claims.look_again()
 
     @property
     def left(self) -> tuple[Claim, ...]:
@@ -117,7 +107,6 @@ class HostSettings:
         """Restore the settings of runs that are over, at each birth of an agent and every few seconds."""
         while True:
             self._birth_came.clear()
-            self._claims.look_again()
             await asyncio.gather(*(self._renew(host, run) for host, run in self._due_for_hold()))
             for host, run in self._orphans():
                 with self._gateway.containment.of(host, "its settings"), contextlib.suppress(HwdError):
@@ -142,9 +131,8 @@ class HostSettings:
         host = action.port.host
         if self._can_be_asked(host):  # else nothing is sent, and nothing has to be restored
             self._claims.begin(host, run, str(action.port))
-        arguments: dict[str, Any] = {"run": run, **action.to_data(), "for_s": self._hold_s}
-        reply = await self._gateway.command(host, "set", arguments, within_s=WITHIN_S)
-        changed = _read(host, str(action), reply, Changed)
+        asked = SetPort(run=run, port=str(action.port), setting=action.setting, value=action.value, for_s=self._hold_s)
+        changed = _done(host, str(action), *await self._gateway.command(host, asked, within_s=WITHIN_S))
         self._renewed_ns[host, run] = self._clock.monotonic_ns()
         self._set_by_run.add((host, run))
         return {"before": changed.before, "after": changed.after}
@@ -170,9 +158,9 @@ class HostSettings:
         try:
             with self._claims.putting_back(host, run):
                 began_ns = self._clock.monotonic_ns()
-                reply = await self._gateway.command(host, "put-back", {"run": run}, within_s=WITHIN_S)
+                reply, restored = await self._gateway.command(host, PutBack(run=run), within_s=WITHIN_S)
                 took_s = (self._clock.monotonic_ns() - began_ns) / 1e9
-                answer = _read(host, f"put back what run {run} set", reply, Restored)
+                answer = _done(host, f"put back what run {run} set", reply, restored)
                 for back in answer.back:
                     self._emit_restored(run, host, back, took_s)
                 self._claims.set_remaining(host, run, [f"{host}.{one.port}" for one in answer.left])
@@ -211,8 +199,9 @@ class HostSettings:
         """
         self._renewed_ns[host, run] = self._clock.monotonic_ns()
         try:
-            reply = await self._gateway.command(host, "hold", {"run": run, "for_s": self._hold_s}, within_s=AGAIN_S)
-            answer = _read(host, f"hold what run {run} set", reply, Held)
+            asked = HoldSettings(run=run, for_s=self._hold_s)
+            reply, held = await self._gateway.command(host, asked, within_s=AGAIN_S)
+            answer = _done(host, f"hold what run {run} set", reply, held)
         except RefusedError as error:
             log.debug("%s", error)  # an older agent has no time limit: its settings stay until a put-back
             return
@@ -260,10 +249,6 @@ class HostSettings:
         self._claims.take_birth(host, found)
         self._birth_came.set()
 
-    def _take_release(self, claim: Claim) -> None:
-        if claim.reason is Reason.RUN:
-            self._claims.look_again()
-
     def _why(self, host: str, run: str) -> str:
         """Why its settings are not restored yet."""
         if self._ledger.is_active(run):
@@ -279,7 +264,6 @@ class HostSettings:
         if self._failures.get((host, run)) != why:
             self._failures[host, run] = why
             log.warning("%s: what run %s set is not put back yet: %s", host, run, why)
-        self._claims.look_again()
 
     def _emit_restored(self, run: str, host: str, back: Back, took_s: float) -> None:
         self._emit(
@@ -296,11 +280,11 @@ class HostSettings:
         )
 
 
-def _read(host: str, what: str, reply: Reply, kind: type[T]) -> T:
-    """The data of a reply `done`; raises the error of any other outcome."""
+def _done(host: str, what: str, reply: Reply, answer: T | None) -> T:
+    """The answer of a reply `done`; raises the error of any other outcome."""
+    if answer is not None:
+        return answer
     match reply.outcome:
-        case "done":
-            return msgspec.convert(reply.data, kind)  # the gateway has checked it
         case "refused":
             raise RefusedError(f"{host}: {what}: {reply.why}")
         case "expired":

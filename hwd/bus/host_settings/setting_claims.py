@@ -14,8 +14,7 @@ Key = tuple[str, str]
 
 
 class SettingClaims:
-    """One claim for each host and run. `why(host, run)` says in words why the settings are not restored yet; call
-    `look_again` when that may have changed.
+    """One claim for each host and run. `why(host, run)` says in words why the settings are not restored yet.
 
     A port is claimed when a command that may have set it was sent, or when the host's birth names it.
     """
@@ -24,6 +23,7 @@ class SettingClaims:
         self._ledger = ledger
         self._clock = clock
         self._why = why
+        ledger.report_why(Reason.SETTINGS, self._why_held)
         self._asked: dict[Key, set[str]] = {}
         self._in_birth: dict[Key, set[str]] = {}
         self._done: set[Key] = set()  # an older birth may still name them
@@ -37,11 +37,6 @@ class SettingClaims:
 
     def get(self, id: str) -> Claim | None:
         return self._ledger.get(Reason.SETTINGS, id)
-
-    def look_again(self) -> None:
-        """Update why the settings are not restored yet."""
-        for key in self.keys:
-            self._set(key)
 
     def begin(self, host: str, run: str, port: str) -> None:
         """Claim a port before its command is sent. Raises RefusedError where somebody else has the port."""
@@ -96,13 +91,17 @@ class SettingClaims:
                 self._kicked.add(key)
                 self._set(key)
 
+    def _why_held(self, claim: Claim) -> str:
+        run = str(claim.run)
+        return self._why(claim.id.removeprefix(_id(("", run))), run)
+
     def _ports(self, key: Key) -> frozenset[str]:
         in_birth = self._in_birth.get(key, set()) if key not in self._done else set()
         return frozenset(self._asked.get(key, set()) | in_birth)
 
     def _set(self, key: Key) -> None:
         """Create, replace or release the claim of a host and a run."""
-        (host, run), ports = key, self._ports(key)
+        (_, run), ports = key, self._ports(key)
         if not ports or (key in self._kicked and key not in self._busy):
             self._ledger.release(Reason.SETTINGS, _id(key))
             return
@@ -113,7 +112,6 @@ class SettingClaims:
                 owner=holder_of(run),
                 ports=ports,
                 run=run,
-                why=self._why(host, run),
             )
         )
 

@@ -15,7 +15,7 @@ from hwd.ports.claim import Claim
 from hwd.ports.delegation import Delegation, DelegationState
 from hwd.ports.ledger import Ledger
 from hwd.ports.rules import Reason
-from hwd_agents.wire import Birth, SwitchNote
+from hwd_agents.wire import Birth, Delegate, SwitchNote, SwitchState, TakeBack
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Sink
 from hwd_drivers.core.emitter import Emitter
@@ -29,8 +29,10 @@ AGAIN_S: Final = 5.0
 
 log = logging.getLogger(__name__)
 
-OnAnswer = Callable[[str, Mapping[str, Any], int], None]
-"""`on_answer(host, switches, at_ns)`: the state of its switches in an answer of its agent, and the agent's time."""
+OnAnswer = Callable[[str, str, Mapping[str, SwitchState], int], None]
+"""`on_answer(host, boot, switches, at_ns)`: the state of its switches in an answer of a boot of its agent, and the
+agent's time.
+"""
 
 
 class DelegationStore(Protocol):
@@ -219,17 +221,16 @@ class Delegations:
                 grants[name] = epoch
         if not grants and self._answered.get(host) == view.boot:
             return
-        reply = await self._gateway.command(host, "delegate", {"grants": grants}, within_s=WITHIN_S)
-        if reply.outcome != "done":
+        reply, answer = await self._gateway.command(host, Delegate(grants=grants), within_s=WITHIN_S)
+        if answer is None:
             raise FailedError(f"{host}: delegate: {reply.outcome}: {reply.why}")
-        refused = reply.data.get("refused", {})
         for name in grants:
-            if name in refused:  # it knows a later epoch, which its next birth contains
+            if name in answer.refused:  # it knows a later epoch, which its next birth contains
                 self._leases[name] = replace(self._leases[name], boot="")
-                raise FailedError(f"{name}: host {host} does not take epoch {grants[name]}: {refused[name]}")
+                raise FailedError(f"{name}: host {host} does not take epoch {grants[name]}: {answer.refused[name]}")
             self._emit(LeaseDelegated(**_of(self._leases[name])))
         self._answered[host] = view.boot
-        self._on_answer(host, reply.data.get("switches", {}), reply.at_ns)
+        self._on_answer(host, reply.boot, answer.switches, reply.at_ns)
 
     async def _owed(self, host: str, birth: Birth, name: str, note: SwitchNote) -> int | None:
         """The epoch to grant; None where the agent has it, or where its lease was taken back (it is informed)."""
@@ -275,8 +276,8 @@ class Delegations:
             await self._take_back(host, name, note.last_epoch, why)
 
     async def _take_back(self, host: str, switch: str, epoch: int, why: str) -> None:
-        arguments = {"switch": switch, "epoch": epoch, "why": why}
-        reply = await self._gateway.command(host, "take-back", arguments, within_s=WITHIN_S)
+        asked = TakeBack(switch=switch, epoch=epoch, why=why)
+        reply, _ = await self._gateway.command(host, asked, within_s=WITHIN_S)
         if reply.outcome != "done":
             raise FailedError(f"{host}: take-back {switch}: {reply.outcome}: {reply.why}")
 

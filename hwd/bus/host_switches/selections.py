@@ -26,9 +26,10 @@ from hwd.model.documents.reconfigurations import (
 )
 from hwd.model.instant import InstantName, Origin
 from hwd.model.link import RoutedLink
+from hwd.model.nic_port import NicPortId
 from hwd.model.plan import PlannedLink
 from hwd.model.state import Observed
-from hwd.model.testbed import NicPortId, Testbed
+from hwd.model.testbed import Testbed
 from hwd.timeline.build import build_timeline
 from hwd.timeline.port_observation import state_of
 from hwd_agents.wire import Selected, SwitchSet
@@ -118,7 +119,7 @@ class Selections:
 
     def __call__(self, document: Document) -> None:
         event = document.fact
-        if not self._owned or not isinstance(event, HostEvent):
+        if not isinstance(event, HostEvent):
             return
         if event.port is not None:
             self._events.append(event)

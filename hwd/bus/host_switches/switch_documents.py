@@ -5,14 +5,15 @@ While the agent of a host is down, the state of its switches is unknown.
 
 import logging
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import msgspec
 
-from hwd.model.documents.hosts import HostBirth, HostDown, HostEvent
+from hwd.model.documents.hosts import HostDown, HostEvent
 from hwd.model.documents.switches import SwitchUnknown
 from hwd.model.testbed import Testbed
-from hwd_agents.wire import (
+from hwd_agents.wire import SwitchState
+from hwd_agents.wire.events import (
     SwitchCommandData,
     SwitchDownData,
     SwitchOverrideData,
@@ -65,13 +66,13 @@ class HostSwitches:
     host that does not own the switch, is ignored.
     """
 
-    TAKES: ClassVar = (HostEvent, HostBirth, HostDown)
+    TAKES: ClassVar = (HostEvent, HostDown)
 
     def __init__(self, testbed: Testbed, *, clock: Clock, sink: Sink) -> None:
         self._owners = {name: one.owner for name, one in testbed.switches.items() if one.owner is not None}
         self._send = Emitter(clock, sink)
-        self._boots: dict[str, str] = {}
-        self._answered_ns: dict[str, int] = {}
+        self._answered: dict[str, tuple[str, int]] = {}
+        """By host: the boot of its last answer, and the time of the answer on the clock of that boot."""
         self._carried: dict[str, tuple[CrossconnectReading, ...]] = {}
 
     def crossconnects(self) -> Mapping[str, tuple[CrossconnectReading, ...]]:
@@ -80,29 +81,34 @@ class HostSwitches:
 
     def __call__(self, document: Document) -> None:
         match document.fact:
-            case HostBirth(host=host, boot=boot):
-                if self._boots.get(host) != boot:
-                    self._answered_ns.pop(host, None)  # the new boot may have another clock
-                self._boots[host] = boot
             case HostDown(host=host, cause=cause):
                 self._lose(host, cause)
             case HostEvent(host=host, type="switch", past=False) as event:
-                old = event.agent_ns < self._answered_ns.get(host, event.agent_ns)
-                self._take(host, event.data, old=old)
+                boot, answered_ns = self._answered.get(host, ("", 0))
+                self._take(host, event.data, old=event.boot == boot and event.agent_ns < answered_ns)
 
-    def take_answer(self, host: str, switches: Mapping[str, Any], at_ns: int) -> None:
-        """Take the state of a host's switches from an answer of its agent at `at_ns` of that agent's clock."""
-        self._answered_ns[host] = at_ns
+    def take_answer(self, host: str, boot: str, switches: Mapping[str, SwitchState], at_ns: int) -> None:
+        """Take the state of a host's switches from an answer of its agent at `at_ns` of the clock of that boot."""
+        self._answered[host] = boot, at_ns
         for name, note in switches.items():
             if self._owners.get(name) != host:
                 continue
-            if not note["up"]:
-                self._emit(SwitchDown(switch=name, cause=note["cause"], host=host))
+            if not note.up:
+                self._emit(SwitchDown(switch=name, cause=note.cause, host=host))
                 continue
-            identity = {key: note[key] for key in ("vendor", "model", "serial", "firmware")}
-            self._emit(SwitchUp(switch=name, **identity, down_s=0.0, host=host))
+            self._emit(
+                SwitchUp(
+                    switch=name,
+                    vendor=note.vendor,
+                    model=note.model,
+                    serial=note.serial,
+                    firmware=note.firmware,
+                    down_s=0.0,
+                    host=host,
+                )
+            )
             try:
-                read = msgspec.convert(note["crossconnects"] or [], list[CrossconnectReport])
+                read = msgspec.convert(note.crossconnects or [], list[CrossconnectReport], from_attributes=True)
             except msgspec.ValidationError as error:  # its agent may be of another version
                 log.warning("%s: what its host tells of it makes no sense: %s", name, reason_of(error))
                 continue

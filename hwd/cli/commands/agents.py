@@ -11,6 +11,7 @@ from hwd.cli.output import Output, Styled
 
 if TYPE_CHECKING:
     from hwd.config.run_files.places import DaemonPlace
+    from hwd.model.answers import Status
     from hwd.model.testbed import Host, Testbed
     from hwd.rollout.broker import Brokers
     from hwd.rollout.findings import Light
@@ -156,7 +157,7 @@ def doctor(
             output.say(f"{diagnosis.host}  ", _light(finding.light), f"  {finding.subject}: {first}")
             for line in more:
                 output.say(f"          {line}")
-    output.data({"hosts": [diagnosis.to_data() for diagnosis in diagnoses]})
+    output.data({"hosts": diagnoses})
     if any(diagnosis.ill for diagnosis in diagnoses):
         raise typer.Exit(1)
 
@@ -166,7 +167,7 @@ def _light(light: "Light") -> Styled:
     return Styled(f"{light.value:6}", colours[light.value])
 
 
-def _daemon_status(daemon: "DaemonPlace | None") -> "dict[str, Any] | None":
+def _daemon_status(daemon: "DaemonPlace | None") -> "Status | None":
     """The status of the testbed's daemon; None where none answers."""
     from hwd.client import Client
     from hwd_drivers.core.errors import LinkError
@@ -175,7 +176,7 @@ def _daemon_status(daemon: "DaemonPlace | None") -> "dict[str, Any] | None":
         return None
     try:
         with Client.find(daemon.http) as hwd:
-            return dict(hwd.status())
+            return hwd.status()
     except LinkError:
         return None
 
@@ -230,7 +231,7 @@ def _go(
         output.block(str(report))
     if error is not None:
         output.note(f"hwd: {error.title}: {error}")
-    output.data({"hosts": [report.to_data() for report in reports]})
+    output.data({"hosts": reports})
     if error is not None:
         raise typer.Exit(error.exit_status)
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
 
@@ -18,6 +18,9 @@ from hwd_drivers.switching.moves import ApplyMode
 
 if TYPE_CHECKING:
     from hwd.client import Client
+    from hwd.client.wanted import Wanted
+    from hwd.model.answers import ReconfigurationStatus
+    from hwd.model.documents.plans import PlanComposite, PlanSummary
 
 HASH = re.compile("[0-9a-f]{12}")
 
@@ -62,9 +65,16 @@ def plan(
 
     output = Output(json=json)
     with Client.find(url) as hwd:
-        made = hwd.plan(**_wanted(what, mode, lease, None if no_ready else ready_within, confirm_within))
+        wanted = wanted_of(
+            what,
+            mode=mode,
+            lease=lease,
+            ready_within_s=None if no_ready else ready_within,
+            confirm_within_s=confirm_within,
+        )
+        made = hwd.plan(**wanted)
     show_plan(output, made)
-    output.say(f"Apply it with: hwd apply {made['hash']}")
+    output.say(f"Apply it with: hwd apply {made.hash}")
     output.data(made)
 
 
@@ -88,14 +98,21 @@ def apply(
 
     output = Output(json=json)
     with Client.find(url) as hwd:
-        if len(what) == 1 and HASH.fullmatch(what[0]):
+        wanted = wanted_of(
+            what,
+            mode=mode,
+            lease=lease,
+            ready_within_s=None if no_ready else ready_within,
+            confirm_within_s=confirm_within,
+        )
+        if HASH.fullmatch(wanted.get("what", "")):
             result = _drive(hwd, output, what[0], partial(hwd.apply_hash, what[0]))
         elif yes or not output.on_terminal:
-            wanted = _wanted(what, mode, lease, None if no_ready else ready_within, confirm_within)
             result = _drive(hwd, output, " ".join(what), partial(hwd.apply, **wanted))
-            show_plan(output, result["plan"])
+            if result.plan is not None:
+                show_plan(output, result.plan)
         else:
-            made = hwd.plan(**_wanted(what, mode, lease, None if no_ready else ready_within, confirm_within))
+            made = hwd.plan(**wanted)
             show_plan(output, made)
             if not made.empty and not _ask("Apply it?"):
                 output.note("nothing was touched")
@@ -126,7 +143,7 @@ def rollback(reconfiguration: Reconfiguration = None, url: Url = None, json: Jso
         result = hwd.roll_back(reconfiguration)
     _say_how_it_is(output, result)
     output.data(result)
-    if result["outcome"] == "failed":
+    if result.outcome == "failed":
         raise typer.Exit(1)
 
 
@@ -143,86 +160,78 @@ def give_up(
     output = Output(json=json)
     with Client.find(url) as hwd:
         end = hwd.give_up(reconfiguration, by=me())
-    output.say(f"reconfiguration {end['reconfiguration']} ({end['what']}) given up; it was open: {end['why']}")
-    for line in end["left"]:
+    output.say(f"reconfiguration {end.reconfiguration} ({end.what}) given up; it was open: {end.why}")
+    for line in end.left:
         output.say(f"left as it is: {line}")
     output.data(end)
 
 
-def show_plan(output: Output, plan: dict[str, Any]) -> None:
+def show_plan(output: Output, plan: "PlanSummary") -> None:
     """Show what moves, what goes dark, and the expected time."""
-    output.say(f"plan {plan['hash']}: {plan['what']} ({plan['mode']})")
-    for composite in plan.get("composites", ()):
+    output.say(f"plan {plan.hash}: {plan.what} ({plan.mode})")
+    for composite in plan.composites:
         for line in composite_lines(composite):
             output.say(line)
-    for move in plan["moves"]:
-        if plan.get("composites") and not (move["remove"] or move["add"]):
+    for move in plan.moves:
+        if plan.composites and not (move.remove or move.add):
             continue  # a composite has many elements, and most do not change
-        changes = [*(f"-{one}" for one in move["remove"]), *(f"+{one}" for one in move["add"])]
-        output.say(f"  {move['switch']}: {' '.join(changes) or 'nothing to do'} ({len(move['keep'])} kept)")
+        changes = [*(f"-{one}" for one in move.remove), *(f"+{one}" for one in move.add)]
+        output.say(f"  {move.switch}: {' '.join(changes) or 'nothing to do'} ({len(move.keep)} kept)")
     rows = [
         (
-            f"  {link['link']}",
-            "stays" if link["kept"] else "moves",
-            _most(link, "loss_db_max", "{:.1f} dB"),
-            _least(link, "margin_db", "{:+.1f} dB"),
+            f"  {link.link}",
+            "stays" if link.kept else "moves",
+            _figure(max, [one.loss_db_max for one in link.circuits], "{:.1f} dB"),
+            _figure(min, [one.margin_db for one in link.circuits], "{:+.1f} dB"),
         )
-        for link in plan["links"]
+        for link in plan.links
     ]
     if rows:
         output.table(("  link", "", "loss at most", "margin"), rows)
-    if plan["dark"]:
-        output.say(f"  goes dark: {', '.join(plan['dark'])}")
-    for warning in plan["warnings"]:
+    if plan.dark:
+        output.say(f"  goes dark: {', '.join(plan.dark)}")
+    for warning in plan.warnings:
         output.say(f"  warning: {warning}")
-    if plan["empty"]:
+    if plan.empty:
         output.say("  the switches are as wanted; nothing moves")
     else:
-        output.say(f"  expected: {seconds(plan['expected_s'])} ({plan['expected_from']})")
+        output.say(f"  expected: {seconds(plan.expected_s)} ({plan.expected_from})")
 
 
-def composite_lines(composite: dict[str, Any]) -> list[str]:
+def composite_lines(composite: "PlanComposite") -> list[str]:
     """The moves of a composite, and the elements that each crossconnect uses."""
-    changes = [*(f"-{one}" for one in composite["remove"]), *(f"+{one}" for one in composite["add"])]
-    moves, least = composite["moves"], composite["moves_at_least"]
+    changes = [*(f"-{one}" for one in composite.remove), *(f"+{one}" for one in composite.add)]
+    moves, least = composite.moves, composite.moves_at_least
     proof = "" if moves == least else f", at least {least} must"
-    dark = composite.get("darkened", 0)
+    dark = composite.darkened
     does = f"{plural(moves, 'element move')}{proof}" if moves or not dark else ""
     if dark:
         does += f"{', ' if does else ''}{plural(dark, 'element')} go{'es' if dark == 1 else ''} dark"
-    head = f"  {composite['composite']}: {' '.join(changes) or 'nothing to do'} ({len(composite['keep'])} kept), {does}"
-    return [head, *(f"    {one} through {' '.join(elements)}" for one, elements in composite["through"].items())]
+    head = f"  {composite.composite}: {' '.join(changes) or 'nothing to do'} ({len(composite.keep)} kept), {does}"
+    return [head, *(f"    {one} through {' '.join(elements)}" for one, elements in composite.through.items())]
 
 
-def wanted_of(what: list[str]) -> dict[str, Any]:
-    """The words of WHAT as the client takes them: a file is read here, and the name of a playbook is a ConfigError."""
-    text = " ".join(what)
+def wanted_of(words: list[str], **wanted: "Unpack[Wanted]") -> "Wanted":
+    """What `Client.plan` and `Client.apply` take, with the words of WHAT. A file is read here; the name of a playbook
+    is a ConfigError.
+    """
+    text = " ".join(words)
     if not text.endswith((".yaml", ".yml")):
         from hwd.config.shipped import names_of
 
         if text in names_of("playbooks"):
             raise ConfigError(f"{text}: is a playbook, not a topology: run it with `hwd run {text}`")
-        return {"what": text}
+        return {**wanted, "what": text}
     try:
-        return {"file": (text, Path(text).read_text(encoding="utf-8"))}
+        return {**wanted, "file": (text, Path(text).read_text(encoding="utf-8"))}
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise ConfigError(f"{text}: cannot be read: {reason}") from error
 
 
-def _wanted(
-    what: list[str],
-    mode: ApplyMode,
-    lease: str | None,
-    ready_within_s: float | None,
-    confirm_within_s: float | None,
-) -> dict[str, Any]:
-    """What `Client.plan` and `Client.apply` take."""
-    limits = {"ready_within_s": ready_within_s, "confirm_within_s": confirm_within_s}
-    return {**wanted_of(what), "mode": mode, "lease": lease, **limits}
-
-
-def _drive(hwd: "Client", output: Output, words: str, apply: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+def _drive(
+    hwd: "Client", output: Output, words: str, apply: "Callable[..., ReconfigurationStatus]"
+) -> "ReconfigurationStatus":
     id = RandomIds().token(length=8)
     if output.on_terminal:
         output.note(f"applying {words}; Ctrl-C rolls back")
@@ -237,22 +246,20 @@ def _drive(hwd: "Client", output: Output, words: str, apply: Callable[..., dict[
         raise
 
 
-def _say_how_it_is(output: Output, result: dict[str, Any]) -> None:
-    how = result["outcome"] or result["state"]
-    why = f": {result['why']}" if result["why"] else ""
-    output.say(f"{result['reconfiguration']} ({result['what']}) ", coloured(how), why)
-    if result["confirm_in_s"] is not None and result["outcome"] is None:
-        output.say(
-            f"It is rolled back in {seconds(result['confirm_in_s'])}, unless: hwd confirm {result['reconfiguration']}"
-        )
-    elif result["outcome"] == "failed":
+def _say_how_it_is(output: Output, result: "ReconfigurationStatus") -> None:
+    how = result.outcome or result.state
+    why = f": {result.why}" if result.why else ""
+    output.say(f"{result.reconfiguration} ({result.what}) ", coloured(how), why)
+    if result.confirm_in_s is not None and result.outcome is None:
+        output.say(f"It is rolled back in {seconds(result.confirm_in_s)}, unless: hwd confirm {result.reconfiguration}")
+    elif result.outcome == "failed":
         output.say(
             f"It stays open, and is tried again until it succeeds; "
-            f"`hwd give-up {result['reconfiguration']}` leaves it as it is"
+            f"`hwd give-up {result.reconfiguration}` leaves it as it is"
         )
-    elif result["outcome"] == "confirmed" and result["links"]:
-        waiting = len(result["not_ready"])
-        output.say(f"{plural(len(result['links']), 'link')}, {len(result['links']) - waiting} seen ready")
+    elif result.outcome == "confirmed" and result.links:
+        waiting = len(result.not_ready)
+        output.say(f"{plural(len(result.links), 'link')}, {len(result.links) - waiting} seen ready")
 
 
 def _ask(question: str) -> bool:
@@ -262,11 +269,5 @@ def _ask(question: str) -> bool:
         raise KeyboardInterrupt from None
 
 
-def _most(link: dict[str, Any], key: str, form: str) -> str:
-    values = [circuit[key] for circuit in link["circuits"]]
-    return form.format(max(values)) if values else ""
-
-
-def _least(link: dict[str, Any], key: str, form: str) -> str:
-    values = [circuit[key] for circuit in link["circuits"]]
-    return form.format(min(values)) if values else ""
+def _figure(worst: Callable[[list[float]], float], values: list[float], form: str) -> str:
+    return form.format(worst(values)) if values else ""

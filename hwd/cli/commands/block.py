@@ -1,7 +1,7 @@
 """`hwd block` and `hwd unblock`: fibre ends that a switch blocks, whatever crossconnect they are in."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,6 +9,9 @@ from hwd.cli.commands.leases import me
 from hwd.cli.options import Json, Lease, Url
 from hwd.cli.output import Output
 from hwd_drivers.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from hwd.model.answers import HeldEnds
 
 Ends = Annotated[
     list[str],
@@ -45,10 +48,10 @@ def unblock(ends: Ends, why: Why = "", lease: Lease = None, url: Url = None, jso
     show(output, done)
 
 
-def show(output: Output, done: Sequence[dict[str, Any]]) -> None:
+def show(output: Output, done: "Sequence[HeldEnds]") -> None:
     for one in done:
-        dark = ", ".join(one["blocked"]) or "none"
-        output.say(f"{one['switch']}: {', '.join(one['ends'])} {one['to']}; held dark now: {dark}")
+        dark = ", ".join(one.blocked) or "none"
+        output.say(f"{one.switch}: {', '.join(one.ends)} {one.to}; held dark now: {dark}")
     output.data(done)
 
 

@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hwd.cli.output import Output
 from hwd.cli.recorded_runs import recorded, run_reports
@@ -21,6 +20,7 @@ from hwd.client import Client
 from hwd.client.run_follower import state_in
 from hwd.config.run_files.places import daemon_of, rack_of, records_path
 from hwd.config.shipped import shipped
+from hwd.model.answers import AcceptedRun
 from hwd.model.documents.runs import RunStep
 from hwd.report import RunReport, html, stage_table, stage_text, waterfall
 from hwd.report.figures.waterfall import typical
@@ -108,7 +108,7 @@ async def _real(folder: Path, output: Output, up: asyncio.Event) -> tuple[str, s
                 threads.close()
             place = rack_of("opus-testbed", environment)
             kernel = place is not None and all(host["kernel"] for host in place.hosts.values())
-    return started["run"], "real kernel interfaces" if kernel else "simulated: this machine gives no network namespaces"
+    return started.run, "real kernel interfaces" if kernel else "simulated: this machine gives no network namespaces"
 
 
 async def _virtual(folder: Path, output: Output, up: asyncio.Event) -> str:
@@ -141,9 +141,9 @@ async def _virtual(folder: Path, output: Output, up: asyncio.Event) -> str:
     return run
 
 
-def _follow(hwd: Client, started: dict[str, Any], output: Output) -> None:
-    run = started["run"]
-    with hwd.events(after=started["after"], kinds=["run."]) as events:
+def _follow(hwd: Client, started: AcceptedRun, output: Output) -> None:
+    run = started.run
+    with hwd.events(after=started.after, kinds=["run."]) as events:
         for event in events:
             status = hwd.run_state(run) if event.document is None else state_in(event, run)
             if status is not None and status.state.ended:
@@ -201,7 +201,7 @@ async def _up(processes: list[_Process], environment: dict[str, str]) -> Client:
                 if place is not None and rack_of("opus-testbed", environment) is not None:
                     hwd = Client.find(place.http, environment)
                     status = hwd.status()
-                    if all(one["up"] for one in status["switches"]) and all(one["clock"] for one in status["hosts"]):
+                    if all(one.up for one in status.switches) and all(one.aligned for one in status.hosts):
                         return hwd
                     hwd.close()
                 await asyncio.sleep(POLL_S)

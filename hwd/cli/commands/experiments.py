@@ -9,8 +9,8 @@ import typer
 from hwd.cli import completion as completing
 from hwd.cli.commands.leases import me
 from hwd.cli.options import Data, Json, RunId, Url
-from hwd.cli.output import Output, coloured, plural
-from hwd.cli.recorded_runs import recorded, started_at, took
+from hwd.cli.output import Output, coloured, plural, seconds
+from hwd.cli.recorded_runs import recorded, started_at
 from hwd_drivers.core.errors import ConfigError
 
 TIMES = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M")
@@ -68,9 +68,9 @@ def run_(
     file, text = _playbook(playbook, parameters)
     with Client.find(url) as hwd:
         started = hwd.start_run(text=text, file=file, parameters=parameters, due_wall_ns=due_wall_ns)
-        output.note(f"run {started['run']}: {started['playbook']}, {plural(started['steps'], 'step')}")
+        output.note(f"run {started.run}: {started.playbook}, {plural(started.steps, 'step')}")
         if detach:
-            output.say(f"run {started['run']} {started['state']}. See: hwd queue, hwd runs")
+            output.say(f"run {started.run} {started.state}. See: hwd queue, hwd runs")
             output.data(started)
             return
         end = follow(hwd, output, started)
@@ -91,7 +91,7 @@ def abort(run: RunId, url: Url = None, json: Json = False) -> None:
     output = Output(json=json)
     with Client.find(url) as hwd:
         end = hwd.abort(run, by=me())
-    output.say(f"run {end['run']} ", coloured(end["outcome"]), f" {end['why']}; switches: {end['safe_state']}")
+    output.say(f"run {end.run} ", coloured(end.outcome), f" {end.why}; switches: {end.safe_state}")
     output.data(end)
 
 
@@ -157,13 +157,13 @@ def runs(
         states, waiting = _live(url)
     rows = [
         (
-            run["id"],
-            run["playbook"],
-            run["testbed"],
-            started_at(run["started_wall_ns"], virtual=run["virtual_time"]),
-            took(run),
-            states.get(run["id"]) or run.get("state") or run["outcome"] or "under way",
-            run["why"],
+            run.id,
+            run.playbook,
+            run.testbed,
+            started_at(run.started_wall_ns, virtual=run.virtual_time),
+            seconds(run.seconds),
+            states.get(run.id) or run.state or run.outcome or "under way",
+            run.why,
         )
         for run in found
     ]
@@ -185,11 +185,11 @@ def _live(url: str | None) -> tuple[dict[str, str], int]:
     with Client.find(url) as hwd:
         status = hwd.status()
     states = {}
-    for run in status["runs"]:
-        step = f" {run['step']}/{run['steps']}" if run["step"] is not None else ""
-        stage = f" ({run['stage']})" if run["stage"] else ""
-        states[run["run"]] = f"{run['state']}{step}{stage}"
-    return states, len(status["queue"])
+    for run in status.runs:
+        step = f" {run.step}/{run.steps}" if run.step is not None else ""
+        stage = f" ({run.stage})" if run.stage else ""
+        states[run.run] = f"{run.state}{step}{stage}"
+    return states, len(status.queue)
 
 
 def _due(at: str | None, in_: str | None) -> int | None:

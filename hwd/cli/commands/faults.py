@@ -52,12 +52,12 @@ def fault(
             output.say(str(one))
         if not present:
             output.note(f"{rack.testbed}: no fault is set")
-        output.data([one.to_data() for one in present])
+        output.data(present)
         return
     wanted = parse_words(words, rack.hosts)
     ask(control, wanted)
     output.say(f"{rack.testbed}: {wanted}")
-    output.data(wanted.to_data())
+    output.data(wanted)
 
 
 def parse_words(words: Sequence[str], hosts: Collection[str]) -> Any:
@@ -104,7 +104,7 @@ def _testbed_of_daemon(url: str | None) -> str | None:
     if url is None and not os.environ.get("HWD_URL"):
         return None
     with Client.find(url) as hwd:
-        return str(hwd.status()["testbed"])
+        return hwd.status().testbed
 
 
 def _find_rack(testbed: str | None, words: Sequence[str]) -> Any:

@@ -2,14 +2,17 @@
 
 import getpass
 import socket
-from collections.abc import Mapping, Sequence
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hwd.cli import completion as completing
 from hwd.cli.options import Json, Url
 from hwd.cli.output import Output, plural, seconds
+
+if TYPE_CHECKING:
+    from hwd.model.answers import HeldLease
 
 SHOWN = 6
 """Ports named in a row of the list; all of them are in the JSON."""
@@ -50,7 +53,7 @@ def take(
     output = Output(json=json)
     with Client.find(url) as hwd:
         lease = hwd.take_lease(holder=holder or me(), ports=ports, for_s=for_s)
-    output.say(f"lease {lease['lease']} on {plural(len(lease['ports']), 'port')} for {seconds(lease['left_s'])}")
+    output.say(f"lease {lease.id} on {plural(len(lease.ports), 'port')} for {seconds(lease.left_s)}")
     output.data(lease)
 
 
@@ -74,7 +77,7 @@ def renew(lease: LeaseId, for_s: For = 600.0, url: Url = None, json: Json = Fals
     output = Output(json=json)
     with Client.find(url) as hwd:
         renewed = hwd.renew_lease(lease, for_s=for_s)
-    output.say(f"lease {renewed['lease']} lasts another {seconds(renewed['left_s'])}")
+    output.say(f"lease {renewed.id} lasts another {seconds(renewed.left_s)}")
     output.data(renewed)
 
 
@@ -86,7 +89,7 @@ def release(lease: LeaseId, url: Url = None, json: Json = False) -> None:
     output = Output(json=json)
     with Client.find(url) as hwd:
         released = hwd.release_lease(lease)
-    output.say(f"lease {released['lease']} released")
+    output.say(f"lease {released.id} released")
     output.data(released)
 
 
@@ -101,9 +104,9 @@ def kick(lease: LeaseId, url: Url = None, json: Json = False) -> None:
     output = Output(json=json)
     with Client.find(url) as hwd:
         kicked = hwd.kick_lease(lease, by=me())
-    output.say(f"lease {kicked['lease']} of {kicked['holder']} revoked")
-    if why := kicked.get("why"):
-        output.note(str(why))
+    output.say(f"lease {kicked.id} of {kicked.holder} revoked")
+    if kicked.why:
+        output.note(kicked.why)
     output.data(kicked)
 
 
@@ -121,23 +124,22 @@ def grant(
     output = Output(json=json)
     with Client.find(url) as hwd:
         granted = hwd.grant_lease(switch, by=me())
-    if granted["told"]:
-        output.say(f"{granted['holder']} may set {granted['lease']} again, epoch {granted['epoch']}")
+    if granted.told:
+        output.say(f"{granted.holder} may set {granted.id} again, epoch {granted.epoch}")
     else:
-        output.say(f"{granted['holder']} may set {granted['lease']} again as soon as its agent is connected")
+        output.say(f"{granted.holder} may set {granted.id} again as soon as its agent is connected")
     output.data(granted)
 
 
-def show_leases(output: Output, leases: Sequence[Mapping[str, object]]) -> None:
+def show_leases(output: Output, leases: "Sequence[HeldLease]") -> None:
     if not leases:
         output.say("no leases")
         return
     rows = []
     for lease in leases:
-        ports = lease["ports"]
-        assert isinstance(ports, list)
+        ports = lease.ports
         named = ", ".join(ports[:SHOWN]) + (f" and {len(ports) - SHOWN} more" if len(ports) > SHOWN else "")
-        left_s = lease["left_s"]
-        left = seconds(left_s) if isinstance(left_s, int | float) else f"{lease['state']}, epoch {lease['epoch']}"
-        rows.append((lease["lease"], lease["holder"], left, named))
+        left_s = lease.expires_in_s
+        left = f"{lease.state}, epoch {lease.epoch}" if left_s is None else seconds(left_s)
+        rows.append((lease.id, lease.holder, left, named))
     output.table(("lease", "holder", "left", "ports"), rows)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hwd.cli.options import Data, Json, RunId, Url
-from hwd.cli.output import Output, coloured, plural, size
-from hwd.cli.recorded_runs import recorded, run_reports, short, started_at, took
+from hwd.cli.output import Output, coloured, plural, seconds, size
+from hwd.cli.recorded_runs import recorded, run_reports, short, started_at
 from hwd.cli.run_steps import folded, steps_of, switches_left
 from hwd.cli.write_target import STANDARD, busy, counted, standard
 from hwd_drivers.core.errors import ConfigError
@@ -59,21 +59,21 @@ def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> 
     output = Output(json=json)
     with recorded(url, data) as source:
         found = source.run(run)
-        documents = source.run_documents(found["id"])
-        [loaded] = run_reports(source, [found["id"]])
-    outcome = coloured(found["outcome"] or "under way")
-    output.say(f"run {found['id']} ", outcome, f": {found['why']}" if found["why"] else "")
-    output.say(f"playbook {found['playbook']} on testbed {found['testbed']}, hwd {found['version']}")
+        documents = source.run_documents(found.id)
+        [loaded] = run_reports(source, [found.id])
+    outcome = coloured(found.outcome or "under way")
+    output.say(f"run {found.id} ", outcome, f": {found.why}" if found.why else "")
+    output.say(f"playbook {found.playbook} on testbed {found.testbed}, hwd {found.version}")
     output.say(
-        f"started {started_at(found['started_wall_ns'], virtual=found['virtual_time'])}, "
-        f"took {took(found) or 'until now'}"
+        f"started {started_at(found.started_wall_ns, virtual=found.virtual_time)}, "
+        f"took {seconds(found.seconds) or 'until now'}"
     )
-    if found["parameters"]:
-        output.say(f"parameters {', '.join(f'{key}={value}' for key, value in found['parameters'].items())}")
-    switches = switches_left(found["safe_state"] or ("unknown" if found["outcome"] == "crashed" else None), documents)
+    if found.parameters:
+        output.say(f"parameters {', '.join(f'{key}={value}' for key, value in found.parameters.items())}")
+    switches = switches_left(found.safe_state or ("unknown" if found.outcome == "crashed" else None), documents)
     if switches:
         output.say(f"switches {switches}")
-    steps = steps_of(documents, ended=found["outcome"] is not None)
+    steps = steps_of(documents, ended=found.outcome is not None)
     if steps:
         output.say()
         output.table(("step", "what", "state", ""), folded(steps))
@@ -95,17 +95,15 @@ def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> 
         output.say(
             f"{plural(explained, 'fall')} of links that the run caused by setting NIC ports; `hwd report` lists each"
         )
-    for overrun in loaded.guard.overruns:
-        output.say(overrun)
-    for step in loaded.clock_steps:
-        output.say(step)
+    for remark in loaded.remarks:
+        output.say(remark)
     if loaded.events_lost:
         output.say(f"{plural(loaded.events_lost, 'event')} of agents were lost")
     output.data(
         {
             **short(found),
-            "parameters": found["parameters"],
-            "inventory": found["inventory"],
+            "parameters": found.parameters,
+            "inventory": found.inventory,
             "switches": switches,
             "steps": [{"step": one.number, "what": one.what, "state": one.state} for one in steps],
             "timelines": [timeline.to_data() for timeline in loaded.timelines],
@@ -250,7 +248,6 @@ def export(
 ) -> None:
     """Export a run for other programs: all its documents, a table of its stages, or a trace for ui.perfetto.dev."""
     from hwd.report import export as exports
-    from hwd.report.run_report import run_of
 
     output = Output(json=json)
     if kind not in FORMATS:
@@ -262,7 +259,7 @@ def export(
     others = {"jsonl": exports.jsonl, "perfetto": exports.perfetto}
     rows = None
     with recorded(url, data) as source:
-        found = run_of(source.run(run))
+        found = source.run(run)
         path = Path(file or f"{found.id}.{FORMATS[kind]}")
         documents = counted(source.stream(found.id), output, f"{path}")
         with standard(binary=kind in BINARY) if file == STANDARD else output_file(path) as to:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,7 +14,10 @@ from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from hwd.model.answers import CompositeStatus, HostStatus, LeftOpen, LinkStatus, SwitchStatus
+    from hwd.model.documents.hosts import HostPort
     from hwd.model.rc_recovery import RcRecovery
+    from hwd.model.run import RunProgress
     from hwd.model.stage import Stage
     from hwd.model.timeline import Timeline
 
@@ -38,57 +41,57 @@ def status(url: Url = None, json: Json = False) -> None:
     output = Output(json=json)
     with Client.find(url) as hwd:
         now = hwd.status()
-    bus = "connected" if now["bus"]["connected"] else "not connected"
-    output.say(f"testbed {now['testbed']}, hwd {now['version']}, broker {now['bus']['address']} ", coloured(bus))
+    bus = "connected" if now.bus.connected else "not connected"
+    output.say(f"testbed {now.testbed}, hwd {now.version}, broker {now.bus.address} ", coloured(bus))
     output.say()
-    output.table(("switch", "state", "what", "crossconnects"), [switch_row(switch) for switch in now["switches"]])
-    for switch in now["switches"]:
+    output.table(("switch", "state", "what", "crossconnects"), [switch_row(switch) for switch in now.switches])
+    for switch in now.switches:
         for parts in overrun_lines(switch):
             output.say(*parts)
         if restart := restart_line(switch):
             output.say(restart)
-    if composites := now.get("composites"):
+    if now.composites:
         output.say()
-        output.table(("composite", "state", "crossconnects"), [composite_row(one) for one in composites])
+        output.table(("composite", "state", "crossconnects"), [composite_row(one) for one in now.composites])
     output.say()
-    connected = bool(now["bus"]["connected"])
-    rows = [host_row(host, connected=connected) for host in now["hosts"]]
+    connected = now.bus.connected
+    rows = [host_row(host, connected=connected) for host in now.hosts]
     output.table(("host", "state", "clock", "ports with carrier"), rows)
-    for host in now["hosts"]:
+    for host in now.hosts:
         for line in (*skew_lines(host), *port_lines(host), *spool_lines(host), *trouble_lines(host)):
             output.say(line)
     output.say()
-    if now["links"]:
-        output.table(("link", "state"), [link_row(link) for link in now["links"]])
+    if now.lit:
+        output.table(("link", "state"), [link_row(link) for link in now.lit])
     else:
-        output.say(no_links(now["switches"]))
+        output.say(no_links(now.switches))
     output.say()
-    show_leases(output, now["leases"])
-    for one in now["reconfigurations"]:
-        left = "" if one["confirm_in_s"] is None else f", rolled back in {seconds(one['confirm_in_s'])}"
-        output.say(f"reconfiguration {one['reconfiguration']} ({one['what']}) ", coloured(one["state"]), left)
-    for one in now["open"]:
-        output.say(left_open(one))
-    for one in now["held"]:
-        output.say(one["why"])
-    for run in now["runs"]:
+    show_leases(output, now.leases)
+    for one in now.reconfigurations:
+        left = "" if one.confirm_in_s is None else f", rolled back in {seconds(one.confirm_in_s)}"
+        output.say(f"reconfiguration {one.reconfiguration} ({one.what}) ", coloured(one.state), left)
+    for interrupted in now.open:
+        output.say(left_open(interrupted))
+    for hold in now.held:
+        output.say(hold.why)
+    for run in now.runs:
         output.say(run_line(run))
-    if now["queue"]:
-        output.say(f"{plural(len(now['queue']), 'run')} in the queue: hwd queue")
-    if not now["journal"]["writable"]:
-        output.say(coloured("failed"), f": {now['journal']['why']}")
-    if not now["records"]["writable"]:
-        output.say("records ", coloured("failed"), f": {now['records']['why']}")
+    if now.queue:
+        output.say(f"{plural(len(now.queue), 'run')} in the queue: hwd queue")
+    if not now.journal.writable:
+        output.say(coloured("failed"), f": {now.journal.why}")
+    if not now.records.writable:
+        output.say("records ", coloured("failed"), f": {now.records.why}")
     output.data(now)
 
 
-def run_line(run: dict[str, Any]) -> str:
+def run_line(run: "RunProgress") -> str:
     """`run k3v9 (smoke): 2 of 5 steps, wait until ready (waiting), about 40 s to go`."""
-    stage = f" ({run['stage']})" if run["stage"] else ""
-    reason = pause_reason(run["run"], run["state"], waits_for=run["waits_for"], by=run["by"])
-    what = reason or f"{run['what'] or 'about to begin'}{stage}"
-    left = f", about {seconds(run['expected_s'])} to go" if run["expected_s"] else ""
-    return f"run {run['run']} ({run['playbook']}): {run['done']} of {plural(run['total'], 'step')}, {what}{left}"
+    stage = f" ({run.stage})" if run.stage else ""
+    reason = pause_reason(run.run, run.state, waits_for=run.waits_for, by=run.by)
+    what = reason or f"{run.what or 'about to begin'}{stage}"
+    left = f", about {seconds(run.expected_s)} to go" if run.expected_s else ""
+    return f"run {run.run} ({run.playbook}): {run.done} of {plural(run.total, 'step')}, {what}{left}"
 
 
 def watch(
@@ -186,164 +189,164 @@ def _stage(stage: "Stage | None") -> str:
     return str(stage.knowledge) if stage.seconds is None else seconds(stage.seconds)
 
 
-def switch_row(switch: dict[str, Any]) -> tuple[object, ...]:
+def switch_row(switch: "SwitchStatus") -> tuple[object, ...]:
     """A switch in the table of `hwd status`."""
-    if switch["up"] is None:
-        return switch["switch"], "unknown", f"{_owned(switch)}; {switch['cause']}", ""
-    if not switch["up"]:
+    if switch.up is None:
+        return switch.switch, "unknown", f"{_owned(switch)}; {switch.cause}", ""
+    if not switch.up:
         return (
-            switch["switch"],
+            switch.switch,
             "down",
-            f"{_owned(switch)}; {switch['cause']}" if switch["owner"] else switch["cause"],
+            f"{_owned(switch)}; {switch.cause}" if switch.owner else switch.cause,
             "",
         )
     states: dict[str, int] = {}
-    for crossconnect in switch["crossconnects"] or ():
-        states[crossconnect["state"]] = states.get(crossconnect["state"], 0) + 1
+    for crossconnect in switch.readings:
+        states[crossconnect.state] = states.get(crossconnect.state, 0) + 1
     counted = (
         ", ".join(f"{count}" if state == "unstated" else f"{count} {state}" for state, count in sorted(states.items()))
         or "none"
     )
-    if dark := switch["blocked"]:
+    if dark := switch.blocked:
         more = f" and {len(dark) - SHOWN_ENDS} more" if len(dark) > SHOWN_ENDS else ""
         counted += f"; {', '.join(dark[:SHOWN_ENDS])}{more} held dark"
-    what = f"{switch['vendor']} {switch['model']} {switch['serial']}"
-    if switch["owner"]:
+    what = f"{switch.vendor} {switch.model} {switch.serial}"
+    if switch.owner:
         what, counted = (
             f"{_owned(switch)}; {what}",
-            ", ".join(one["id"] for one in switch["crossconnects"] or ()) or "none",
+            ", ".join(switch.crossconnects) or "none",
         )
-    return switch["switch"], "up", what, counted
+    return switch.switch, "up", what, counted
 
 
-def _owned(switch: dict[str, Any]) -> str:
+def _owned(switch: "SwitchStatus") -> str:
     """`host h0, epoch 7`: the host that sets it."""
-    lease = switch.get("lease")
+    lease = switch.lease
     if lease is None:
-        return f"host {switch['owner']}, no lease yet"
-    revoked = ", taken back" if lease["state"] == "taken-back" else ""
-    return f"host {switch['owner']}, epoch {lease['epoch']}{revoked}"
+        return f"host {switch.owner}, no lease yet"
+    revoked = ", taken back" if lease.state == "taken-back" else ""
+    return f"host {switch.owner}, epoch {lease.epoch}{revoked}"
 
 
-def composite_row(composite: dict[str, Any]) -> tuple[object, ...]:
+def composite_row(composite: "CompositeStatus") -> tuple[object, ...]:
     """A composite in the table of `hwd status`: what its elements join."""
-    away = composite["away"]
-    there = [one["id"] for one in composite["crossconnects"]]
-    return composite["composite"], f"{_many(away)} down" if away else "up", _many(there) or "none"
+    away = composite.away
+    return composite.composite, f"{_many(away)} down" if away else "up", _many(composite.crossconnects) or "none"
 
 
-def link_row(link: dict[str, Any]) -> tuple[object, ...]:
+def link_row(link: "LinkStatus") -> tuple[object, ...]:
     """A link in the table of `hwd status`: its light is unknown while a switch on its path is down."""
-    away = link.get("away", ())
-    return link["link"], f"{CARRIER[link['carrier']]}{f', {_many(away)} {_is(away)} down' if away else ''}"
+    away = link.away
+    return link.link, f"{CARRIER[link.carrier]}{f', {_many(away)} {_is(away)} down' if away else ''}"
 
 
-def no_links(switches: list[dict[str, Any]]) -> str:
+def no_links(switches: "Sequence[SwitchStatus]") -> str:
     """The text for no links, or for none known, where switches are down that were never read."""
-    unread = [switch["switch"] for switch in switches if switch["up"] is False and not switch["crossconnects"]]
+    unread = [switch.switch for switch in switches if switch.up is False and not switch.readings]
     return f"no links known, {_many(unread)} {_is(unread)} down" if unread else "no links"
 
 
-def overrun_lines(switch: dict[str, Any]) -> list[tuple[str | Styled, ...]]:
+def overrun_lines(switch: "SwitchStatus") -> list[tuple[str | Styled, ...]]:
     """Crossconnects of other clients that our changes removed since the daemon started, newest last."""
     return [
         (
-            f"{switch['switch']} ",
+            f"{switch.switch} ",
             coloured("overrun"),
-            f" at {_time_of_day(one['wall_ns'])}: {', '.join(one['lost'])} of another client was lost to "
-            f"reconfiguration {one['reconfiguration']}; "
-            f"it was made in the {seconds(one['window_s'])} between our read and our write",
+            f" at {_time_of_day(one.wall_ns)}: {', '.join(one.lost)} of another client was lost to "
+            f"reconfiguration {one.reconfiguration}; "
+            f"it was made in the {seconds(one.window_s)} between our read and our write",
         )
-        for one in switch["overruns"]
+        for one in switch.overruns
     ]
 
 
-def restart_line(switch: dict[str, Any]) -> str:
+def restart_line(switch: "SwitchStatus") -> str:
     """The restart of a switch, until its lost crossconnects have been made again or replaced; else empty."""
-    restart = switch.get("restart")
-    if restart is None or not (gone := restart.get("missing")):
+    restart = switch.restart
+    if restart is None or not (gone := restart.missing):
         return ""
-    how = "has restarted" if restart["sign"] == "uptime" else "seems to have restarted"
-    back = "" if switch["owner"] or len(gone) > SHOWN_ENDS else f"; hwd apply {switch['switch']}:{','.join(gone)}"
+    how = "has restarted" if restart.sign == "uptime" else "seems to have restarted"
+    back = "" if switch.owner or len(gone) > SHOWN_ENDS else f"; hwd apply {switch.switch}:{','.join(gone)}"
     return (
-        f"{switch['switch']} {how} at {_time_of_day(restart['wall_ns'])}, "
-        f"no contact for {seconds(restart['unheard_s'])} before. "
+        f"{switch.switch} {how} at {_time_of_day(restart.wall_ns)}, "
+        f"no contact for {seconds(restart.unheard_s)} before. "
         f"It lost {_many(gone)}; the daemon does not restore crossconnects{back}"
     )
 
 
-def left_open(one: dict[str, Any]) -> str:
+def left_open(one: "LeftOpen") -> str:
     """An open reconfiguration of the journal: its run, what keeps it open, and what will end it."""
-    run = f" of run {one['run']}" if one["run"] else ""
-    ports = plural(len(one["ports"]), "port")
-    if one["goes"] == "nowhere":
-        held = f"; {ports} held" if one["ports"] else ""  # without ports it holds every switch, and the reason says so
-        return f"{one['reconfiguration']} ({one['what']}){run} {coloured('held')}: {one['why']}{held}"
-    tried = "" if one.get("tried_wall_ns") is None else f" (last tried at {_time_of_day(one['tried_wall_ns'])})"
-    name = f"reconfiguration {one['reconfiguration']} ({one['what']}){run}"
-    return f"{name} open: {one['why']}{tried}; goes {one['goes']} by itself when that is over; {ports} held"
+    run = f" of run {one.run}" if one.run else ""
+    ports = plural(len(one.ports), "port")
+    if one.is_held:
+        held = f"; {ports} held" if one.ports else ""  # without ports it holds every switch, and the reason says so
+        return f"{one.reconfiguration} ({one.what}){run} {coloured('held')}: {one.why}{held}"
+    tried = "" if one.tried_wall_ns is None else f" (last tried at {_time_of_day(one.tried_wall_ns)})"
+    name = f"reconfiguration {one.reconfiguration} ({one.what}){run}"
+    return f"{name} open: {one.why}{tried}; goes {one.goes} by itself when that is over; {ports} held"
 
 
-def host_row(host: dict[str, Any], *, connected: bool) -> tuple[object, ...]:
+def host_row(host: "HostStatus", *, connected: bool) -> tuple[object, ...]:
     """A host in the table of `hwd status`. `connected`: whether there is a broker; without it hosts are unknown."""
-    if not host["up"]:
-        heard_ns = host["heard_wall_ns"]
-        why = host["cause"] if heard_ns is None else f"not heard since {_time_of_day(heard_ns)}: {host['cause']}"
-        return host["host"], "down" if connected else "unknown", why, "unknown"
-    clock = host["clock"]
-    aligned = "" if clock is None else f"{clock['offset_ns'] / 1e9:+.6f} s ± {clock['error_ns'] / 1e3:.0f} µs"
-    if clock is not None and (step := clock.get("step")) is not None:
-        aligned += f", stepped {plural(clock['steps'], 'time')}, last by {step['by_ns'] / 1e9:+.3f} s"
-    carriers = [port.get("carrier") for port in host["ports"].values()]
+    if not host.up:
+        heard_ns = host.heard_wall_ns
+        why = host.cause if heard_ns is None else f"not heard since {_time_of_day(heard_ns)}: {host.cause}"
+        return host.host, "down" if connected else "unknown", why, "unknown"
+    clock = host.clock
+    aligned = "" if clock is None else f"{clock.offset_ns / 1e9:+.6f} s ± {clock.error_ns / 1e3:.0f} µs"
+    if clock is not None and (step := clock.step) is not None:
+        aligned += f", stepped {plural(clock.steps, 'time')}, last by {step.by_ns / 1e9:+.3f} s"
+    carriers = [port.carrier for port in host.ports.values()]
     unknown = f", {carriers.count(None)} unknown" if None in carriers else ""
-    return host["host"], "up", aligned, f"{carriers.count(True)} of {len(carriers)}{unknown}"
+    return host.host, "up", aligned, f"{carriers.count(True)} of {len(carriers)}{unknown}"
 
 
-def skew_lines(host: dict[str, Any]) -> list[str]:
+def skew_lines(host: "HostStatus") -> list[str]:
     """Problems with the version of its agent."""
-    skew = host.get("skew")
-    return [f"{host['host']}: {skew}"] if skew else []
+    return [f"{host.name}: {host.skew}"] if host.skew else []
 
 
-def port_lines(host: dict[str, Any]) -> list[str]:
+def port_lines(host: "HostStatus") -> list[str]:
     """Ports without their interface: its present name, where the agent knows it, and the remedy."""
     return [
-        f"{host['host']}.{name}: "
-        f"{port['sources'].get('link', {}).get('why_not') or 'there is no interface ' + port['interface']}"
-        for name, port in host["ports"].items()
-        if host["up"] and not port["present"]
+        f"{host.name}.{name}: {_why_away(port) or f'there is no interface {port.interface}'}"
+        for name, port in host.ports.items()
+        if host.up and not port.present
     ]
 
 
-def trouble_lines(host: dict[str, Any]) -> list[str]:
+def trouble_lines(host: "HostStatus") -> list[str]:
     """Tasks of the daemon for this host that fail by a bug."""
-    why = host.get("trouble")
-    return (
-        [f"{host['host']}: what the daemon does for it failed: {why}. The log of the daemon has the trace"]
-        if why
-        else []
-    )
+    if not host.trouble:
+        return []
+    return [f"{host.name}: what the daemon does for it failed: {host.trouble}. The log of the daemon has the trace"]
 
 
-def spool_lines(host: dict[str, Any]) -> list[str]:
+def spool_lines(host: "HostStatus") -> list[str]:
     """Problems of its agent's spool and job socket, other agents with the host's name, and events lost
     since the daemon started.
     """
-    trouble = (host.get("spool") or {}).get("trouble")
-    lines = [f"{host['host']}: spool: {trouble}"] if trouble else []
-    if rival := host.get("rival"):
+    trouble = "" if host.spool is None else host.spool.trouble
+    lines = [f"{host.host}: spool: {trouble}"] if trouble else []
+    if rival := host.rival:
         lines.append(
-            f"{host['host']}: another agent, boot {rival}, has the name of this host; "
+            f"{host.host}: another agent, boot {rival}, has the name of this host; "
             "it is ignored while this one answers. Stop one of them"
         )
-    if why := host.get("selection"):
-        lines.append(f"{host['host']}: jobs cannot set its switches: {why}")
-    if lost := host.get("lost"):
+    if why := host.selection:
+        lines.append(f"{host.host}: jobs cannot set its switches: {why}")
+    if lost := host.lost:
         lines.append(
-            f"{host['host']}: {plural(lost, 'event')} lost, or flaps not observed one by one: "
+            f"{host.host}: {plural(lost, 'event')} lost, or flaps not observed one by one: "
             "hwd watch --kind host.lost --after 0"
         )
     return lines
+
+
+def _why_away(port: "HostPort") -> str:
+    """Why its agent does not find its interface, where that is known."""
+    link = port.sources.get("link")
+    return "" if link is None else link.why_not
 
 
 def _time_of_day(wall_ns: int) -> str:

@@ -1,7 +1,7 @@
 """Reads the steps that contain no other steps: each becomes a value, or problems with their places."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from hwd.config.playbook.effort import Effort
@@ -23,14 +23,17 @@ from hwd.config.playbook.steps import (
     WaitStep,
 )
 from hwd.config.testbed.topology_file import read_topology
-from hwd.config.testbed.wanted_state import ARROW, WantedState, is_file, parse_what
+from hwd.config.testbed.wanted_state import ARROW, is_file, parse_what
 from hwd.config.yaml.file_problem import Where, nearest
 from hwd.config.yaml.tree import Node, Reading
 from hwd.config.yaml.validate import validate
 from hwd.fabric.fabric import Fabric
 from hwd.model.action import parse_actions, parse_settings
-from hwd.model.fault import check_fault, parse_fault
+from hwd.model.bodies import PlanBody
+from hwd.model.fault import parse_fault
+from hwd.model.fault_check import check_fault
 from hwd.model.instant import InstantName
+from hwd.model.request import Request, WantedState
 from hwd.model.testbed import Testbed
 from hwd.ports.testbed_ports import all_ports, leasable
 from hwd.topology.generate import GENERATORS
@@ -116,10 +119,8 @@ class LeafReader:
         what = _what(entry, where, part.reading) if entry else None
         if entry is None or what is None:
             return ()
-        meant = self._meaning(what, where, part)
-        apply = ApplyStep(what=what, mode=entry.mode)
-        if meant is not None:
-            apply = replace(apply, wanted=meant[0], ports=meant[1])
+        wanted, ports = self._meaning(what, where, part) or (WantedState(name=what), frozenset())
+        apply = ApplyStep(request=Request(wanted=wanted, body=PlanBody(what=what, mode=entry.mode)), ports=ports)
         if entry.ready_within_s is None:
             return (apply,)
         return (apply, WaitStep(until=InstantName.READY, within_s=entry.ready_within_s))

@@ -5,10 +5,10 @@ none in common.
 from collections.abc import Iterable
 
 from hwd.config.playbook.steps import ApplyStep, FaultStep, HostStep, LeaseStep, Step, below
-from hwd.config.testbed.wanted_state import WantedState
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.state import crossconnect_ports
 from hwd.model.fault import Fault
+from hwd.model.request import WantedState
 from hwd.ports.testbed_ports import all_ports, ports_of
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.switching.moves import ApplyMode
@@ -23,7 +23,7 @@ def claimed(steps: Iterable[Step], everything: frozenset[str]) -> frozenset[str]
         match step:
             case LeaseStep(ports=named):
                 ports |= everything if named == "all" else frozenset(named)
-            case ApplyStep(mode=ApplyMode.OVERWRITE):
+            case ApplyStep(request=request) if request.body.mode is ApplyMode.OVERWRITE:
                 ports |= everything
             case ApplyStep(ports=needed):
                 ports |= needed

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from hwd.config.playbook.expression import Expression, Scalar, Value, as_text
-from hwd.config.testbed.wanted_state import WantedState
 from hwd.model.action import Action
 from hwd.model.fault import Fault
 from hwd.model.instant import InstantName
-from hwd_drivers.switching.moves import ApplyMode
+from hwd.model.request import Request
 
 Everything = Literal["all"]
 
@@ -30,19 +29,17 @@ class LeaseStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyStep:
-    """Apply `what`.
+    """Apply what is requested, under the lease that is in force then.
 
-    `wanted` is its meaning on the testbed, None where the playbook was read without one. `ports` are those that it
-    certainly needs; crossconnects that collide with it may add more.
+    Where the playbook was read without a testbed, `request` has only the text. `ports` are those that it certainly
+    needs; crossconnects that collide with it may add more.
     """
 
-    what: str
-    mode: ApplyMode
-    wanted: WantedState | None = None
+    request: Request
     ports: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
-        return f"apply {self.what}"
+        return f"apply {self.request.body.what}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,8 +20,9 @@ from hwd.config.testbed.testbed_schema import (
 from hwd.config.yaml.file_problem import Where, nearest
 from hwd.config.yaml.tree import Node
 from hwd.config.yaml.validate import matches, validate
+from hwd.model.nic_port import NicPortId
 from hwd.model.ssh import SshPlace
-from hwd.model.testbed import Host, HostTwin, Module, NicPort, NicPortId
+from hwd.model.testbed import Host, HostTwin, Module, NicPort
 from hwd_drivers.core.errors import ConfigError
 
 TOPIC_OF_RUNS = "runs"

@@ -11,7 +11,8 @@ from hwd.config.yaml.file_problem import Problem, nearest, refuse
 from hwd.config.yaml.tree import Reading, parse_tree, read_tree
 from hwd.config.yaml.validate import validate
 from hwd.model.link import Link, Topology
-from hwd.model.testbed import NicPortId, Testbed
+from hwd.model.nic_port import NicPortId
+from hwd.model.testbed import Testbed
 from hwd_drivers.core.errors import ConfigError
 
 PROBLEMS_MAX = 100

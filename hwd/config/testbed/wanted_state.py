@@ -14,12 +14,13 @@ The text is never the name of a file here: programs that may read a file send it
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from hwd.config.testbed.ends import ports_in
 from hwd.config.yaml.file_problem import nearest
 from hwd.model.link import Link, SwitchCrossconnect, SwitchEnd
-from hwd.model.testbed import NicPortId, Testbed
+from hwd.model.nic_port import NicPortId
+from hwd.model.request import WantedState
+from hwd.model.testbed import Testbed
 from hwd.topology.generate import GENERATORS, generate
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import Crossconnect, PortSide
@@ -29,20 +30,6 @@ NONE = "none"
 ARROW = "<->"
 
 _PAIRS = re.compile(r"[A-Za-z][A-Za-z0-9_-]*:")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WantedState:
-    """Links, or crossconnects where the text names these. `name` is the text.
-
-    Switches in `emptied`, and ends in `freed`, shall have no other crossconnects.
-    """
-
-    name: str
-    links: tuple[Link, ...] = ()
-    crossconnects: tuple[SwitchCrossconnect, ...] = ()
-    emptied: tuple[str, ...] = ()
-    freed: tuple[SwitchEnd, ...] = ()
 
 
 def parse_what(text: str, testbed: Testbed) -> WantedState:
@@ -117,23 +104,19 @@ def _pairs_and_freed(text: str, testbed: Testbed) -> tuple[tuple[SwitchCrossconn
     found: list[SwitchCrossconnect] = []
     freed: list[SwitchEnd] = []
     used: dict[tuple[str, PortSide], str] = {}
-    ends_of: dict[str, dict[PortSide, None]] = {}
     switch = ""
     for item in re.split(r"[,\s]+", text):
         named, colon, pair = item.rpartition(":")
         switch = named if colon else switch
-        if switch not in testbed.askable:
+        if (known := testbed.ends.get(switch)) is None:
             raise ConfigError(
                 f"{item}: {switch!r} is no switch of testbed {testbed.name}; {nearest(switch, testbed.askable)}"
             )
-        if switch not in ends_of:
-            ends_of[switch] = dict.fromkeys(testbed.ends_of(switch))
-        known = ends_of[switch]
         for crossconnect, theirs in _written_out(pair):
             words = f"{theirs[0]}-{NONE}" if crossconnect is None else str(crossconnect)
             for end in theirs:
                 if end not in known:
-                    ends = [*known]
+                    ends = testbed.ends_of(switch)
                     raise ConfigError(
                         f"{switch}:{words}: {switch} has no {end}; its ends go from {ends[0]} to {ends[-1]}"
                     )

@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from hwd_agents.wire import DATA
+from hwd_agents.wire import HeldSetting, Inventory, PortNote, WallClock
+from hwd_agents.wire.events import DATA
 from hwd_drivers.core.documents import Fact
 
 
@@ -16,19 +17,25 @@ class HostFact(Fact, frozen=True, kw_only=True):
     host: str
 
 
+class HostPort(PortNote, frozen=True, kw_only=True):
+    """A NIC port as its agent described it. `rdma`: whether its RDMA port is active; None where that is unknown."""
+
+    rdma: bool | None
+
+
 class HostBirth(HostFact, frozen=True, kw_only=True):
     """An agent described its host. All but the ports is empty from an agent of an older version.
 
-    `ports`: {name: {interface, present, carrier, rdma, sources: {name: {sees, origin}}}}.
+    `settings`: those that runs have changed and that were not put back yet.
     """
 
     KIND: ClassVar = "host.birth"
     boot: str
     version: str
-    ports: dict[str, dict[str, Any]]
-    inventory: dict[str, Any] | UnsetType = UNSET
-    settings: list[Any] | UnsetType = UNSET
-    wall_clock: dict[str, Any] | UnsetType | None = UNSET
+    ports: dict[str, HostPort]
+    inventory: Inventory | UnsetType = UNSET
+    settings: list[HeldSetting] | UnsetType = UNSET
+    wall_clock: WallClock | UnsetType | None = UNSET
 
 
 class HostUp(HostFact, frozen=True, kw_only=True):
@@ -52,8 +59,8 @@ class HostEvent(HostFact, frozen=True, kw_only=True):
     `past`: it is of an earlier boot of the agent and arrived late; it says nothing of the present. `stamps`: the times
     of a selection: {requested_ns, answered_ns, error_ns, switches: {switch: {commanded_ns, acknowledged_ns}}}.
 
-    In memory `data` is a value of `hwd_agents.wire`, such as CarrierData. It is a mapping where this version does not
-    define the type, or cannot read the data.
+    In memory `data` is a value of `hwd_agents.wire.events`, such as CarrierData. It is a mapping where this version
+    does not define the type, or cannot read the data.
     """
 
     KIND: ClassVar = "host.event"

@@ -1,4 +1,4 @@
-"""What the daemon tells of plans and reconfigurations. With `source` local, a host has set its own switches."""
+"""What the daemon tells of reconfigurations. With `source` local, a host has set its own switches."""
 
 from typing import Any, ClassVar
 
@@ -6,15 +6,6 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from hwd_drivers.core.documents import Fact
-
-
-class PlanMade(Fact, frozen=True, kw_only=True):
-    """`plan`: the whole plan as JSON."""
-
-    KIND: ClassVar = "plan.made"
-    plan: dict[str, Any]
-    what: str
-    hash: str
 
 
 class ReconfigurationFact(Fact, frozen=True, kw_only=True):

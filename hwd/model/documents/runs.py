@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 from msgspec import UNSET, UnsetType
 
+from hwd.model.fault import Fault
 from hwd_drivers.core.documents import Fact
 
 
@@ -74,10 +75,10 @@ class RunHost(RunFact, frozen=True, kw_only=True):
 
 
 class RunFault(RunFact, frozen=True, kw_only=True):
-    """`fault`: as it was injected; {"fault": "clear"} when the run ended."""
+    """`fault`: as it was injected; `clear` when the run ended."""
 
     KIND: ClassVar = "run.fault"
-    fault: dict[str, Any]
+    fault: Fault
 
 
 class RunAssert(RunFact, frozen=True, kw_only=True):

@@ -1,15 +1,18 @@
 """JSON lines: the run on the first line, then every document as it was recorded."""
 
-import dataclasses
 import json
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
+import msgspec
+from msgspec import UNSET
+from msgspec.structs import replace
+
 from hwd.model.kinds import read_document
-from hwd.records import Run
-from hwd.report.run_report import run_of
+from hwd.model.recorded_run import Run
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ConfigError, ProtocolError
+from hwd_drivers.core.reason import reason_of
 
 RUN_KIND = "run"
 """Kind of the first line; it is not a kind of documents."""
@@ -17,7 +20,7 @@ RUN_KIND = "run"
 
 def jsonl(run: Run, documents: Iterable[Document], to: BinaryIO) -> None:
     """Write the whole run. A document of another version that this one can read has the fields of this version."""
-    to.write(_line({"kind": RUN_KIND, "run": dataclasses.asdict(run)}))
+    to.write(_line({"kind": RUN_KIND, "run": msgspec.to_builtins(replace(run, state=UNSET))}))
     for document in documents:
         to.write(_line(document.to_data()))
 
@@ -33,9 +36,15 @@ def read_jsonl(lines: Iterable[str | bytes]) -> tuple[Run, Iterator[Document]]:
     numbered = enumerate(lines, start=1)
     first = next(numbered, None)
     head = _read(*first) if first is not None else {}
-    if head.get("kind") != RUN_KIND or not isinstance(head.get("run"), dict):
+    if head.get("kind") != RUN_KIND:
         raise ConfigError("line 1: is no run. `hwd export RUN --as jsonl` writes such files")
-    return run_of(head["run"]), (_document(number, _read(number, line)) for number, line in numbered)
+    try:
+        run = msgspec.convert(head.get("run"), Run)
+    except msgspec.ValidationError as error:
+        raise ConfigError(
+            f"line 1: is no run: {reason_of(error)}. `hwd export RUN --as jsonl` writes such files"
+        ) from error
+    return run, (_document(number, _read(number, line)) for number, line in numbered)
 
 
 def _read(number: int, line: str | bytes) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from enum import StrEnum
 
 from hwd.model.instant import Instant, InstantName, Knowledge
 from hwd.model.link import Link
+from hwd.model.recorded_run import Run
 from hwd.model.timeline import SwitchCommand
-from hwd.records import Run
 from hwd.report.export.columns import Value
 from hwd.report.reconfigurations import RecordedReconfiguration, recorded_reconfigurations
 from hwd.report.switch_commands import Commanded, commanded

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable
 from typing import Any, BinaryIO
 
-from hwd.records import Run
+from hwd.model.recorded_run import Run
 from hwd.report.export.columns import COLUMNS, Value
 from hwd.report.export.rows import Row, rows
 from hwd.report.optional_import import import_optional

@@ -10,9 +10,9 @@ from hwd.model.documents.hosts import ClockAligned, HostEvent
 from hwd.model.documents.reconfigurations import ReconfigurationFact
 from hwd.model.documents.runs import RunStep
 from hwd.model.instant import Instant, InstantName, Knowledge
+from hwd.model.nic_port import NicPortId
+from hwd.model.recorded_run import Run
 from hwd.model.run import RunStatus
-from hwd.model.testbed import NicPortId
-from hwd.records import Run
 from hwd.report.export.tracks import Notes, Tracks, id_of
 from hwd.report.figures.bars import bars
 from hwd.report.reconfigurations import Reassembly, RecordedReconfiguration

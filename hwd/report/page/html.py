@@ -229,8 +229,7 @@ def _trouble(reports: Sequence[RunReport]) -> Iterator[str]:
     found: list[str] = []
     for report in reports:
         found += report.steps_failed
-        found += report.guard.overruns
-        found += report.clock_steps
+        found += report.remarks
         found += [
             f"{ending.reconfiguration} {ending.outcome}: {ending.why}"
             for ending in report.endings

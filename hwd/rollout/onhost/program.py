@@ -2,7 +2,7 @@
 nothing else (`hwd.rollout.host_program`).
 
 Each line of its output is a JSON object: `{"step": ...}` for progress, at last `{"done": ...}` or `{"failed": words}`.
-`layout` is `Layout.to_data`.
+`layout` has the fields of `Layout`.
 
 | verb | does |
 |---|---|

@@ -23,9 +23,9 @@ from hwd.model.fault import (
     SwitchFault,
     Unplug,
     Weak,
-    check_fault,
 )
-from hwd.model.testbed import NicPortId
+from hwd.model.fault_check import check_fault
+from hwd.model.nic_port import NicPortId
 from hwd.twin.faults.active_faults import ActiveFaults
 from hwd.twin.faults.switch_faults import is_over, set_switch_fault
 from hwd.twin.nic import Nic

@@ -4,7 +4,8 @@ from hwd_agents.bus.memory import MemoryBroker, MemoryBus
 from hwd_agents.bus.protocol import Will
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.ids import Draws
-from hwd_drivers.twins.virtual_time import NodeKilled, Nodes, VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.twins.nodes import NodeKilled, Nodes
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
 
 
 def clock() -> Clock:

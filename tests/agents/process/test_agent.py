@@ -24,7 +24,8 @@ from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.core.errors import LinkError
 from hwd_drivers.core.ids import Draws, SeededIds
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
-from hwd_drivers.twins.virtual_time import NodeKilled, Nodes, VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.twins.nodes import NodeKilled, Nodes
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
 
 LATENCY_S = 0.0001
 MS = 1_000_000

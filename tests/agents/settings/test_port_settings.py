@@ -11,9 +11,10 @@ from hwd_agents.settings.port_settings import Settings
 from hwd_agents.settings.setting_journal import JournalSetting, SettingJournal
 from hwd_agents.sources.setting_source import Setting, holds, parse_setting, restored, subject
 from hwd_drivers.core.clock import SystemClock
-from hwd_drivers.core.disk import FileDisk, MemoryDisk, decode_frames, encode_frame
+from hwd_drivers.core.disk import FileDisk, MemoryDisk
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import FailedError, LinkError, RefusedError
+from hwd_drivers.core.frames import decode_frames, encode_frame
 from hwd_drivers.twins.virtual_time import run_virtual
 
 from ..conftest import Stage, stage

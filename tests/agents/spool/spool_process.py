@@ -65,7 +65,7 @@ def _live(path: Path, boot: str, writer: int, draw: random.Random) -> None:
     """Until it is killed."""
     clock = SystemClock()
     spool = Spool(FileDisk(path), boot=boot, clock=clock, limit_bytes=LIMIT_BYTES)
-    for earlier in spool.boots[:-1]:
+    for earlier in [*spool.events][:-1]:
         while batch := spool.batch(earlier, after=0):
             spool.ack(earlier, batch[-1].seq)
     draw.seed(boot)

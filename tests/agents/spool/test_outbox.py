@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from hwd_agents.spool.lost_events import Stored
-from hwd_agents.spool.outbox import DISK_AGAIN_S, PATIENCE_FIRST_S, WINDOW_EVENTS, Outbox
+from hwd_agents.spool.outbox import DISK_AGAIN_S, IN_FLIGHT, PATIENCE_FIRST_S, WINDOW_EVENTS, Outbox
 from hwd_agents.spool.spool import Spool
-from hwd_agents.wire import EVENTS_MAX, Ack
+from hwd_agents.wire import EVENTS_MAX, TEXT_MOST, Ack, Event
+from hwd_agents.wire.events import PutBackData
 from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.core.errors import LinkError
 from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
@@ -18,11 +19,15 @@ from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtua
 class Desk:
     """An outbox of boot `b1`, and a bus that takes what it publishes while `up`, or else fails."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, earlier: int = 0) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         self.disk = MemoryDisk()
         self.clock = VirtualClock(loop, wall_start_ns=0)
+        before = Spool(self.disk, boot="b0", clock=self.clock, limit_bytes=1 << 20)
+        for number in range(earlier):
+            before.add(event(number))
+        before.close()
         self.spool = Spool(self.disk, boot="b1", clock=self.clock, limit_bytes=1 << 20)
         self.up = True
         self.failing = False
@@ -57,9 +62,13 @@ class Desk:
             raise LinkError("the broker went")
 
 
+def event(number: int) -> Event:
+    return Event(seq=0, at_ns=number, earliest_ns=0, kind="carrier", port="eth0", source="link", origin="twin", data={})
+
+
 @asynccontextmanager
-async def desk() -> AsyncIterator[Desk]:
-    one = Desk()
+async def desk(*, earlier: int = 0) -> AsyncIterator[Desk]:
+    one = Desk(earlier=earlier)
     task = asyncio.create_task(one.outbox.run())
     await asyncio.sleep(0.01)
     yield one
@@ -98,6 +107,59 @@ def test_many_at_once_go_in_few_messages_and_each_once() -> None:
             await asyncio.sleep(1)
             assert one.sequences() == list(range(1, 1001))
             assert [len(events) for _, events in one.taken] == [EVENTS_MAX] * 3 + [1000 - 3 * EVENTS_MAX]
+
+    run_virtual(main())
+
+
+def test_events_that_come_while_all_messages_are_on_the_way_are_on_the_disk_at_once_and_sent_behind_them() -> None:
+    async def main() -> None:
+        async with desk() as one:
+            one.latency_s = 1.0
+            for number in range(1, 11):
+                one.emit()
+                await asyncio.sleep(0.01)
+                assert one.spool.oldest_seq == 1
+                assert len(one.spool.batch("b1", after=0)) == number
+            assert one.sequences() == list(range(1, IN_FLIGHT + 1))
+            await asyncio.sleep(1.5)
+            assert one.sequences() == list(range(1, 11))
+
+    run_virtual(main())
+
+
+def test_the_events_of_an_earlier_boot_are_sent_before_those_of_this_one() -> None:
+    async def main() -> None:
+        async with desk(earlier=EVENTS_MAX + 1) as one:
+            one.emit(2)
+            await asyncio.sleep(1)
+            assert [(boot, len(events)) for boot, events in one.taken] == [("b0", EVENTS_MAX), ("b0", 1), ("b1", 2)]
+
+    run_virtual(main())
+
+
+def test_a_boot_whose_window_is_full_does_not_stop_another_and_goes_on_with_its_acknowledgement() -> None:
+    async def main() -> None:
+        async with desk(earlier=WINDOW_EVENTS + 1) as one:
+            one.emit(2)
+            await asyncio.sleep(1)
+            assert (len(one.sequences("b0")), one.sequences("b1")) == (WINDOW_EVENTS, [1, 2])
+            assert one.ack(1, boot="b0")
+            await asyncio.sleep(1)
+            assert one.sequences("b0") == list(range(1, WINDOW_EVENTS + 2))
+
+    run_virtual(main())
+
+
+def test_a_text_of_an_event_that_is_too_long_is_cut_and_its_event_sent() -> None:
+    async def main() -> None:
+        async with desk() as one:
+            data = PutBackData(run="r1", setting="mtu", state="x" * (TEXT_MOST + 1))
+            one.outbox.emit("put-back", "eth0", earliest_ns=1, at_ns=1, source="limits", origin="twin", data=data)
+            await asyncio.sleep(0.1)
+            (stored,) = one.spool.batch("b1", after=0)
+            assert len(stored.event.data["state"]) <= TEXT_MOST
+            assert stored.event.data["state"].endswith(f"... ({TEXT_MOST + 1} characters)")
+            assert one.sequences() == [1]
 
     run_virtual(main())
 

@@ -56,7 +56,7 @@ class Life:
         await asyncio.sleep(0.1)
         await stop(self.task)
         self.spool.flush()
-        return [stored.event for boot in self.spool.boots for stored in self.spool.batch(boot, after=0)]
+        return [stored.event for boot in self.spool.events for stored in self.spool.batch(boot, after=0)]
 
 
 def check(told: Sequence[Event], stamps: dict[tuple[str, int], int], end_ns: int) -> dict[str, int]:

@@ -4,12 +4,15 @@ import asyncio
 import socket
 from typing import Any
 
+import pytest
+
 from hwd_agents.process.config import PortConfig
-from hwd_agents.sources.kernel.port_counters import KernelCounters
+from hwd_agents.sources.kernel.port_counters import KernelCounters, PortCounters
 from hwd_agents.sources.kernel.sockets import HostSockets
 from hwd_agents.watchers.counter_watcher import CounterWatcher
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.offload import InlineOffload
+from hwd_drivers.twins.virtual_time import run_virtual
 
 from ..conftest import Ear
 
@@ -45,3 +48,51 @@ async def test_counters_that_moved_are_told_and_a_missing_port_is_said_so() -> N
     assert isinstance(second.data["tcp_retransmissions"], int)
     assert watcher.why_not("up") == ""
     assert "cannot read the counters of nic9: No such device" in watcher.why_not("away")
+
+
+class Counters:
+    """A CounterSource whose interface `odd` counts what `wrong` says, and `well` as a kernel does."""
+
+    def __init__(self, *, again: int | None = 7, **wrong: int) -> None:
+        self.again = again
+        self.wrong = wrong
+        self.count = 0
+
+    async def read_counters(self, interface: str) -> PortCounters:
+        self.count += 1
+        fields = dict.fromkeys(PortCounters.__struct_fields__, self.count)
+        return PortCounters(**(fields | self.wrong if interface == "odd" else fields))
+
+    async def read_retransmissions(self) -> int | None:
+        return self.again
+
+
+async def events_of(source: Counters) -> tuple[Ear, CounterWatcher]:
+    """What a watcher of both interfaces reports in a second, in which it reads each many times."""
+    ear = Ear()
+    ports = {"odd": PortConfig(interface="odd"), "well": PortConfig(interface="well")}
+    watcher = CounterWatcher(ports, source, SystemClock(), ear, every_s=0.1, origin="measured")
+    with pytest.raises(TimeoutError):  # nothing else ends it
+        async with asyncio.timeout(1):
+            await watcher.run()
+    return ear, watcher
+
+
+@pytest.mark.parametrize("count", [-1, 1 << 64])
+def test_a_count_that_no_counter_has_ends_no_watcher_and_is_said_of_its_port_alone(count: int) -> None:
+    ear, watcher = run_virtual(events_of(source := Counters(tx_bytes=count)))
+    assert {event.port for event in ear.told} == {"well"}
+    assert len(ear.told) > 5
+    assert watcher.why_not("odd") == "tx_bytes is no counter of 64 bits"
+    source.wrong = {"tx_bytes": (1 << 64) - 1, "rx_bytes": 0}
+    ear, watcher = run_virtual(events_of(source))
+    assert {event.port for event in ear.told} == {"odd", "well"}
+    assert watcher.why_not("odd") == ""
+
+
+@pytest.mark.parametrize("again", [-1, 1 << 64])
+def test_retransmissions_that_no_counter_has_cost_no_other_counter(again: int) -> None:
+    ear, watcher = run_virtual(events_of(Counters(again=again)))
+    assert {event.port for event in ear.told} == {"odd", "well"}
+    assert all(event.data["tcp_retransmissions"] is None for event in ear.told)
+    assert watcher.why_not("retransmissions") == f"{again} retransmissions are no counter of 64 bits"

@@ -7,7 +7,7 @@ import pytest
 
 from hwd_agents.process.config import SamplingConfig
 from hwd_agents.watchers.module_monitors import moved as has_moved
-from hwd_agents.wire import MonitorData
+from hwd_agents.wire.events import MonitorData
 from hwd_drivers.twins.virtual_time import run_virtual
 
 from ..conftest import stage

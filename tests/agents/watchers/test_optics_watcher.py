@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hwd_agents.process.config import ModuleTiming, PortConfig, SamplingConfig
 from hwd_agents.watchers.optics_watcher import OpticsWatcher
-from hwd_agents.wire import MonitorData
+from hwd_agents.wire.events import MonitorData
 from hwd_drivers.twins.virtual_time import run_virtual
 
 from ..conftest import LATENCY_NS, MS, Ear, Stage, Told, stage, stop

@@ -5,6 +5,20 @@ from typing import Any, Final
 
 import msgspec
 
+from hwd_agents.wire import (
+    Arguments,
+    Delegate,
+    HoldSettings,
+    Observe,
+    Peer,
+    PutBack,
+    Refresh,
+    Resend,
+    SetPort,
+    Settle,
+    TakeBack,
+)
+
 from .golden import NOTE, SWITCH
 
 COUNTERS: Final = "rx_bytes tx_bytes rx_packets tx_packets rx_errors tx_errors rx_dropped tx_dropped rx_pause tx_pause"
@@ -109,3 +123,19 @@ ANSWERS: Final[Mapping[str, Mapping[str, Any]]] = {
     "delegate": {"switches": {"sel0": STANDS}, "refused": {"sel1": "not here"}},
     "take-back": {"switches": {"sel0": STANDS}, "refused": {}},
 }
+ARGUMENTS: Final[tuple[Arguments[Any], ...]] = (
+    Observe(
+        reconfiguration="r1",
+        peers=[Peer(port="h0.eth0", peer="h1.eth0", peer_ip="10.1.0.2", peer_probe_port=4000, kept=False)],
+        for_s=60.0,
+    ),
+    Settle(reconfiguration="r1"),
+    Resend(boot="b1", from_seq=1, upto_seq=2),
+    Refresh(),
+    SetPort(run="k3v9", port="h0.eth0", setting="mtu", value=1500),
+    HoldSettings(run="k3v9", for_s=60.0),
+    PutBack(run="k3v9"),
+    Delegate(grants={"sel0": 1}),
+    TakeBack(switch="sel0", epoch=1, why="it was kicked"),
+)
+"""One command of each kind."""

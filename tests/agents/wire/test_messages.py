@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from hwd_agents.switches.request import Request
-from hwd_agents.wire import ANSWERS, DATA, TEXT_MOST, Birth, Events, Message, checked_answer, clipped, decode, encode
+from hwd_agents.wire import TEXT_MOST, Arguments, Birth, Events, Message, clipped, decode, encode
+from hwd_agents.wire.events import DATA
 from hwd_drivers.core.errors import ProtocolError
 
 from . import samples
@@ -30,7 +31,8 @@ def test_bytes_of_each_message_stay(message: Message, golden: bytes) -> None:
 
 def test_there_is_a_sample_of_every_kind_of_event_and_of_every_answer() -> None:
     assert {kind for kind, _ in samples.EVENTS} == DATA.keys()
-    assert samples.ANSWERS.keys() == ANSWERS.keys()
+    assert [one.VERB for one in samples.ARGUMENTS] == [*samples.ANSWERS]
+    assert {type(one) for one in samples.ARGUMENTS} == {*Arguments.__subclasses__()}
 
 
 @pytest.mark.parametrize(("kind", "data"), samples.EVENTS)
@@ -88,14 +90,15 @@ def test_event_of_a_kind_that_nobody_knows_keeps_none_of_its_data_and_holds_noth
     assert heard == ["event 1 of kind novelty: this version does not know it, and leaves its data out"]
 
 
-@pytest.mark.parametrize(("verb", "data"), [*samples.ANSWERS.items()])
-def test_data_of_an_answer_is_checked(verb: str, data: Mapping[str, Any]) -> None:
+@pytest.mark.parametrize("asked", samples.ARGUMENTS, ids=lambda asked: asked.VERB)
+def test_data_of_an_answer_is_checked(asked: Arguments[Any]) -> None:
     wrong: Any
-    assert checked_answer(verb, {**data, "novel": {}}) == data
+    data = samples.ANSWERS[asked.VERB]
+    assert msgspec.to_builtins(asked.answer({**data, "novel": {}})) == data
     for field in data:
         for wrong in ([[]], {"a": {"b": [[]]}}, "x" * 9000):
             with pytest.raises(ProtocolError, match="cannot be read"):
-                checked_answer(verb, {**data, field: wrong})
+                asked.answer({**data, field: wrong})
 
 
 def changed(path: str, value: Any) -> bytes:

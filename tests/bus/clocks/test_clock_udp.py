@@ -127,7 +127,7 @@ async def test_clocks_are_aligned_within_a_bound_that_holds_by_stamps_of_the_ker
             await one.ask()
         truth_is_within(one, most_ns=2 * MS)
         assert one.garbage == []
-        assert one.exchange.steps == 0
+        assert one.exchange.aligner.steps == 0
 
 
 async def test_a_process_that_gets_no_turn_makes_the_bound_no_wider() -> None:
@@ -150,7 +150,7 @@ async def test_an_answer_that_was_tampered_with_is_dropped_and_counted() -> None
         middle.back = lambda answer: [answer[:40] + bytes([answer[40] ^ 1]) + answer[41:]]
         one.udp.ask(one.exchange)
         assert "without the key" in await one.noted()
-        assert one.exchange.steps == 0
+        assert one.exchange.aligner.steps == 0
         truth_is_within(one, most_ns=20 * MS)
 
 
@@ -169,7 +169,7 @@ async def test_an_answer_to_an_earlier_request_tells_nothing_of_a_later_one() ->
         one.udp.ask(one.exchange)
         middle.say(middle.answers[0])
         assert "late or repeated" in await one.noted()
-        assert one.exchange.steps == 0
+        assert one.exchange.aligner.steps == 0
 
 
 async def test_a_request_without_the_key_is_not_answered_and_counted() -> None:

@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +14,8 @@ from hwd.bus.gateway import Gateway
 from hwd.bus.host_settings.run_settings import AGAIN_S, HOLD_S, RENEW_S, HostSettings
 from hwd.model.action import Action
 from hwd.model.kinds import read_document
-from hwd.model.testbed import NicPortId, Setting, Testbed
+from hwd.model.nic_port import NicPortId
+from hwd.model.testbed import Setting, Testbed
 from hwd.ports.claim import Claim, holder_of
 from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction, Reason
@@ -27,7 +29,7 @@ from hwd_agents.process.seams import Seams, Storage
 from hwd_agents.sources.twin.hostwire_server import HostWireServer
 from hwd_agents.sources.twin.played import PlayedHost
 from hwd_agents.sources.twin.twin_sources import TwinSources
-from hwd_agents.wire import Command, Reply, decode, encode
+from hwd_agents.wire import Command, HeldSetting, Reply, decode, encode
 from hwd_drivers.core.clock import ShiftedClock
 from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.core.documents import Document, Json
@@ -35,7 +37,8 @@ from hwd_drivers.core.errors import FailedError, HwdError, LinkError, ProtocolEr
 from hwd_drivers.core.ids import Draws, SeededIds
 from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
-from hwd_drivers.twins.virtual_time import Nodes, VirtualClock, VirtualLoop, run_virtual
+from hwd_drivers.twins.nodes import Nodes
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
 
 HOSTS = ("h0", "h1")
 TESTBED = Testbed(
@@ -178,8 +181,6 @@ class Lab:
 
     def _take(self, document: Document) -> None:
         assert read_document(document.to_data()) == document
-        if isinstance(document.fact, HostSettings.TAKES):
-            self.settings(document)
         self.documents.append(document)
         self._told.set()
 
@@ -207,7 +208,7 @@ def test_run_sets_and_puts_back() -> None:
             assert await lab.settings.do("r1", mtu(host, 4200)) == {"before": 1500, "after": 4200}
         await lab.until(lambda: lab.held("h0") == lab.held("h1") == ["r1"])
         held = {"run": "r1", "port": "eth0", "setting": "mtu", "value": 4200, "before": 1500}
-        assert lab.gateway.hosts()["h0"].to_data()["settings"] == [held]
+        assert lab.gateway.hosts()["h0"].status({}, skew="").settings == [msgspec.convert(held, HeldSetting)]
         assert [one.fact.to_data()["settings"] for one in lab.documents if one.kind == "host.birth"][-1] == [held]
         await asyncio.sleep(60)
         assert [lab.mtu(host) for host in HOSTS] == [4200, 4200], "it is under way"

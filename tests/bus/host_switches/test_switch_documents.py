@@ -5,7 +5,8 @@ from typing import Any
 
 from hwd.bus.host_switches.switch_documents import HostSwitches
 from hwd.daemon.installed_drivers import load
-from hwd.model.documents.hosts import HostBirth, HostEvent
+from hwd.model.documents.hosts import HostEvent
+from hwd_agents.wire import Delegate, SwitchState
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Document, Fact
 
@@ -22,6 +23,13 @@ fibres:
 """
 
 
+def answered(crossconnect: str, state: str) -> SwitchState:
+    """A switch with one crossconnect, as its agent answers it."""
+    note = {"driver": "osw", "model": "m", "ports": [], "up": True, "vendor": "v", "serial": "s", "firmware": "f"}
+    data = {"switches": {"sw": {**note, "crossconnects": [{"id": crossconnect, "state": state}]}}}
+    return Delegate().answer(data).switches["sw"]
+
+
 class Reports:
     """The switches of h0, by the reports of its agent."""
 
@@ -32,13 +40,10 @@ class Reports:
         self.documents: list[Document] = []
         self.switches = HostSwitches(load(path).require(), clock=self.clock, sink=self.documents.append)
 
-    def birth(self) -> None:
-        self._say(HostBirth(host="h0", boot="b1", version="0", ports={}))
-
-    def event(self, agent_ns: int, data: dict[str, Any]) -> None:
+    def event(self, agent_ns: int, data: dict[str, Any], *, boot: str = "b1") -> None:
         event = HostEvent(
             host="h0",
-            boot="b1",
+            boot=boot,
             seq=1,
             type="switch",
             port=None,
@@ -55,16 +60,13 @@ class Reports:
     def _say(self, fact: Fact) -> None:
         self.switches(Document(at_ns=0, wall_ns=0, fact=fact))
 
-    def read(self, agent_ns: int, crossconnect: str) -> None:
+    def read(self, agent_ns: int, crossconnect: str, *, boot: str = "b1") -> None:
         read = {"what": "read", "switch": "tx0", "crossconnects": [{"id": crossconnect, "state": "unstated"}]}
         data = {**read, "added": [], "removed": [], "ours": True}
-        self.event(agent_ns, data)
+        self.event(agent_ns, data, boot=boot)
 
     def answer(self, at_ns: int, crossconnect: str) -> None:
-        note = {"up": True, "vendor": "v", "model": "m", "serial": "s", "firmware": "f"}
-        self.switches.take_answer(
-            "h0", {"tx0": {**note, "crossconnects": [{"id": crossconnect, "state": "unstated"}]}}, at_ns
-        )
+        self.switches.take_answer("h0", "b1", {"tx0": answered(crossconnect, "unstated")}, at_ns)
 
     @property
     def carried(self) -> list[str]:
@@ -73,7 +75,6 @@ class Reports:
 
 def test_what_lay_in_the_spool_does_not_undo_what_the_agent_has_answered_since(tmp_path: Path) -> None:
     reports = Reports(tmp_path)
-    reports.birth()
     reports.answer(1_000, "in-3")
     reports.read(500, "in-2")  # set while the daemon was away
     assert reports.carried == ["in-3"]
@@ -81,9 +82,15 @@ def test_what_lay_in_the_spool_does_not_undo_what_the_agent_has_answered_since(t
     assert reports.carried == ["in-4"]
 
 
+def test_an_answer_of_one_boot_hides_nothing_of_the_next_whose_clock_may_be_behind(tmp_path: Path) -> None:
+    reports = Reports(tmp_path)
+    reports.answer(1_000, "in-3")
+    reports.read(500, "in-2", boot="b2")
+    assert reports.carried == ["in-2"]
+
+
 def test_a_command_that_lay_in_the_spool_is_emitted_all_the_same(tmp_path: Path) -> None:
     reports = Reports(tmp_path)
-    reports.birth()
     reports.answer(1_000, "in-3")
     command = {"verb": "change", "outcome": "done", "seconds": 0.01, "code": "", "text": ""}
     data = {"what": "command", "switch": "tx0", **command}
@@ -93,10 +100,7 @@ def test_a_command_that_lay_in_the_spool_is_emitted_all_the_same(tmp_path: Path)
 
 def test_an_answer_with_a_state_that_this_version_does_not_know_hides_no_other_switch(tmp_path: Path) -> None:
     reports = Reports(tmp_path)
-    reports.birth()
-    note = {"up": True, "vendor": "v", "model": "m", "serial": "s", "firmware": "f"}
-    strange = {**note, "crossconnects": [{"id": "in-2", "state": "of-a-later-version"}]}
-    known = {**note, "crossconnects": [{"id": "in-3", "state": "unstated"}]}
-    reports.switches.take_answer("h0", {"rx0": strange, "tx0": known}, 1_000)
+    strange, known = answered("in-2", "of-a-later-version"), answered("in-3", "unstated")
+    reports.switches.take_answer("h0", "b1", {"rx0": strange, "tx0": known}, 1_000)
     assert reports.carried == ["in-3"]
     assert "rx0" not in reports.switches.crossconnects()

@@ -1,12 +1,13 @@
 """`hwd block` and `hwd unblock`: their words, and what they say."""
 
 import json
-from typing import Any
 
+import msgspec
 import pytest
 
 from hwd.cli.commands.block import parse_words, show
 from hwd.cli.output import Output
+from hwd.model.answers import HeldEnds
 from hwd_drivers.core.errors import ConfigError
 
 
@@ -28,7 +29,7 @@ DONE = [
 
 
 def test_what_is_held_dark_since_is_said_for_each_switch(capsys: pytest.CaptureFixture[str]) -> None:
-    done: list[dict[str, Any]] = DONE
+    done = msgspec.convert(DONE, list[HeldEnds])
     show(Output(json=False), done)
     said = capsys.readouterr().out
     assert said == "ocs1: 3A, 4A force-blocked; held dark now: 1A, 3A, 4A\nocs2: 1B normal; held dark now: none\n"

@@ -14,13 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from hwd.cli.output import size
 from hwd.config.run_files.places import records_path
 from hwd.model.documents.daemon import DaemonRecovered
 from hwd.model.documents.runs import RunStep
 from hwd.model.kinds import read_fact
-from hwd.records import Records, RunOutcome
+from hwd.model.recorded_run import RunOutcome
+from hwd.records import Records
 from hwd.report.export import read_jsonl
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.offload import InlineOffload
@@ -48,10 +50,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
                 for one in documents
                 if (data := one.fact.to_data())
             ]
-            await records.start_run(dataclasses.replace(run, id=id))
+            await records.start_run(replace(run, id=id))
             await records.add_documents(own, run=id)
-        await records.start_run(dataclasses.replace(run, id=EMPTY))
-        await records.start_run(dataclasses.replace(run, id=REAL, virtual_time=False))
+        await records.start_run(replace(run, id=EMPTY))
+        await records.start_run(replace(run, id=REAL, virtual_time=False))
         records.close()
 
     asyncio.run(fill())
@@ -284,7 +286,7 @@ def test_crashed_run_says_which_step_did_not_end_and_that_its_switches_were_brou
         await records.open()
         with RECORDED.open("rb") as lines:
             run, _ = read_jsonl(lines)
-        crashed = dataclasses.replace(run, id=FIRST, outcome=RunOutcome.CRASHED, safe_state=None)
+        crashed = replace(run, id=FIRST, outcome=RunOutcome.CRASHED, safe_state=None)
         await records.start_run(crashed)
         step = RunStep(run=FIRST, step=1, what="apply ring", state="started", done=0, total=1, expected_s=None)
         back = DaemonRecovered(run=FIRST, reconfiguration="r1", outcome="rolled-back", why="")

@@ -191,8 +191,7 @@ def test_included_steps_have_their_own_parameters(read: Read, tmp_path: Path) ->
     assert isinstance(repeat, RepeatStep)
     assert isinstance(apply, ApplyStep)
     assert (repeat.times, str(repeat.steps[0]), dwell) == (3, "note x", DwellStep(for_s=1))
-    assert apply.wanted is not None
-    assert list(map(str, apply.wanted.links)) == ["h0.eth0<->h3.eth0"]
+    assert list(map(str, apply.request.wanted.links)) == ["h0.eth0<->h3.eth0"]
 
 
 def test_bundled_playbook_stands_by_itself(read: Read, tmp_path: Path, opus: Testbed) -> None:

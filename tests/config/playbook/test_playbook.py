@@ -58,7 +58,7 @@ def test_timeline_playbook_alternates_two_topologies(opus: Testbed) -> None:
     ]
     assert playbook.total_steps == 13
     assert (playbook.report.by, playbook.report.compare_with) == (("topology", "stage"), "opus-testbed")
-    ring, pairs = (step.wanted for step in repeat.steps if isinstance(step, ApplyStep))
+    ring, pairs = (step.request.wanted for step in repeat.steps if isinstance(step, ApplyStep))
     assert ring is not None
     assert pairs is not None
     assert not set(ring.links) & set(pairs.links)
@@ -78,10 +78,9 @@ def test_steps_become_values(read: Read) -> None:
     assert isinstance(apply, ApplyStep)
     assert isinstance(wait, WaitStep)
     assert isinstance(pairs, ApplyStep)
-    assert (apply.what, apply.mode) == ("ring hosts=h0,h1 rail=0", ApplyMode.OVERWRITE)
+    assert (apply.request.body.what, apply.request.body.mode) == ("ring hosts=h0,h1 rail=0", ApplyMode.OVERWRITE)
     assert (wait.until, wait.within_s) == ("ready", 5.0)
-    assert pairs.wanted is not None
-    assert list(map(str, pairs.wanted.crossconnects)) == ["ocs1:1A-2B", "ocs1:2A-1B"]
+    assert list(map(str, pairs.request.wanted.crossconnects)) == ["ocs1:1A-2B", "ocs1:2A-1B"]
 
 
 @pytest.mark.parametrize(
@@ -95,8 +94,7 @@ def test_steps_become_values(read: Read) -> None:
 def test_links_are_applied_by_their_nic_ports(read: Read, what: str) -> None:
     (apply, _) = read(HEAD + f"\n  - apply: {{{what}, ready_within_s: 5}}\n").require().steps
     assert isinstance(apply, ApplyStep)
-    assert apply.wanted is not None
-    assert list(map(str, apply.wanted.links)) == ["h0.eth0<->h2.eth0", "h1.eth1<->h3.eth1"]
+    assert list(map(str, apply.request.wanted.links)) == ["h0.eth0<->h2.eth0", "h1.eth1<->h3.eth1"]
     assert {"h0.eth0", "h2.eth0", "ocs1.1"} <= apply.ports
 
 
@@ -230,8 +228,7 @@ def test_topology_file_is_looked_for_beside_the_playbook(read: Read, tmp_path: P
     (tmp_path / "mine.yaml").write_text("topology: mine\nlinks: [h0.eth0 <-> h3.eth0]\n")
     (apply,) = read(HEAD + "  - apply: {topology: mine.yaml}\n").require().steps
     assert isinstance(apply, ApplyStep)
-    assert apply.wanted is not None
-    assert list(map(str, apply.wanted.links)) == ["h0.eth0<->h3.eth0"]
+    assert list(map(str, apply.request.wanted.links)) == ["h0.eth0<->h3.eth0"]
 
 
 def test_playbook_without_a_testbed_is_checked_for_its_shape_only() -> None:

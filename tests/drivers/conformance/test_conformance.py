@@ -105,6 +105,14 @@ class Patient(Wrong):
         return await self.switch.read_crossconnects(deadline_s=deadline_s + 1)
 
 
+class Busy(Wrong):
+    """Begins its exchange later than it was asked, as on a busy machine."""
+
+    async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]:
+        await asyncio.sleep(0.004)
+        return await self.switch.read_crossconnects(deadline_s=deadline_s)
+
+
 class Empty(Wrong):
     """Takes a lost connection for a switch without crossconnects."""
 
@@ -267,6 +275,7 @@ def wrapped(bench: Bench, wrong: type[Wrong]) -> Bench:
         (Undying, conformance.check_close_is_repeatable, Way.WHOLE),
         (Undying, conformance.check_reboot, Way.WHOLE),
         (Forgetful, conformance.check_reports_before, Way.WHOLE),
+        (Patient, conformance.check_deadline, Way.WHOLE),
         (Patient, conformance.check_deadline, Way.SLOW),
         (Empty, conformance.check_reset_fails_every_waiter, Way.WHOLE),
         (Empty, conformance.check_half_an_answer, Way.WHOLE),
@@ -287,6 +296,10 @@ def test_an_element_without_a_state_is_found() -> None:
 @pytest.mark.parametrize("check", conformance.CHECKS, ids=lambda check: check.__name__)
 def test_a_driver_in_a_wrapper_that_is_right_passes(check: Check) -> None:
     run(check, Way.WHOLE, Wrong)
+
+
+def test_a_limit_is_what_was_left_when_the_exchange_began() -> None:
+    run(conformance.check_deadline, Way.WHOLE, Busy)
 
 
 def test_a_twin_that_ignores_a_fault_is_found() -> None:

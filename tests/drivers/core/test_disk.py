@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwd_drivers.core.disk import FRAME_LIMIT_BYTES, Disk, FileDisk, MemoryDisk, decode_frames, encode_frame
+from hwd_drivers.core.disk import Disk, FileDisk, MemoryDisk
+from hwd_drivers.core.frames import decode_frames, encode_frame
 from hwd_drivers.core.offload import ThreadOffload
 
 payload_lists = st.lists(st.binary(max_size=40), max_size=6)
@@ -161,55 +162,6 @@ def test_crash_at_any_byte_leaves_whole_frames_in_order(payloads: list[bytes], s
     assert len(frames.payloads) >= min(synced, len(payloads))
 
 
-@given(payload_lists)
-def test_frames_round_trip(payloads: list[bytes]) -> None:
-    data = b"".join(map(encode_frame, payloads))
-    frames = decode_frames(data)
-    assert (list(frames.payloads), frames.good_bytes, frames.torn) == (payloads, len(data), False)
-
-
-@given(payloads=payload_lists, cut=st.integers(0, 400))
-def test_truncated_tail_yields_only_whole_frames(payloads: list[bytes], cut: int) -> None:
-    whole = b"".join(map(encode_frame, payloads))
-    data = whole[:cut]
-    frames = decode_frames(data)
-    assert list(frames.payloads) == payloads[: len(frames.payloads)]
-    assert frames.good_bytes == sum(len(encode_frame(payload)) for payload in frames.payloads)
-    assert frames.torn == (frames.good_bytes != len(data))
-
-
-@given(payloads=payload_lists, tail=st.binary(min_size=1, max_size=60), overwritten=st.integers(0, 400))
-def test_damaged_tail_never_yields_a_wrong_payload(payloads: list[bytes], tail: bytes, overwritten: int) -> None:
-    whole = b"".join(map(encode_frame, payloads))
-    at = max(0, len(whole) - overwritten)
-    frames = decode_frames(whole[:at] + tail + whole[at + len(tail) :])
-    assert list(frames.payloads) == payloads[: len(frames.payloads)]
-
-
-@given(payloads=payload_lists, zeros=st.integers(1, 200))
-def test_tail_of_zeros_is_torn_and_not_a_row_of_empty_frames(payloads: list[bytes], zeros: int) -> None:
-    data = b"".join(map(encode_frame, payloads))
-    frames = decode_frames(data + bytes(zeros))
-    assert (list(frames.payloads), frames.good_bytes, frames.torn) == (payloads, len(data), True)
-
-
-def test_single_flipped_bit_is_always_found() -> None:
-    good = encode_frame(b"first")
-    frame = encode_frame(b"commit plan 7")
-    for bit in range(len(frame) * 8):
-        damaged = bytearray(frame)
-        damaged[bit // 8] ^= 1 << bit % 8
-        frames = decode_frames(good + bytes(damaged))
-        assert (frames.payloads, frames.good_bytes, frames.torn) == ((b"first",), len(good), True)
-
-
-def test_frame_over_the_limit_is_refused_and_its_length_is_not_believed() -> None:
-    with pytest.raises(ValueError, match="over the limit of 16777216 bytes"):
-        encode_frame(bytes(FRAME_LIMIT_BYTES + 1))
-    whole = encode_frame(bytes(FRAME_LIMIT_BYTES))
-    assert not decode_frames(whole).torn
-
-
 class file_size_limit:  # noqa: N801 - used as a statement
     """The kernel writes a file only up to so many bytes, then fails: what a full disk does, without one."""
 
@@ -224,31 +176,6 @@ class file_size_limit:  # noqa: N801 - used as a statement
     def __exit__(self, *error: object) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, self._before)
         signal.signal(signal.SIGXFSZ, self._handler)
-
-
-@given(st.lists(st.binary(max_size=30), min_size=1, max_size=8), st.data())
-def test_reading_that_resumes_loses_only_the_frames_that_were_hurt(tails: list[bytes], data: st.DataObject) -> None:
-    payloads = [b"mark" + tail for tail in tails]
-    frames = [encode_frame(payload) for payload in payloads]
-    hurt = data.draw(st.integers(0, len(frames) - 1))
-    at = data.draw(st.integers(0, len(frames[hurt]) - 1))
-    broken = bytearray(frames[hurt])
-    broken[at] ^= data.draw(st.integers(1, 255))
-    found = decode_frames(b"".join([*frames[:hurt], bytes(broken), *frames[hurt + 1 :]]), resume=b"mark")
-    assert found.good_bytes == sum(map(len, frames[:hurt]))
-    unfinished = sum(map(len, frames)) - found.end_bytes
-    if at < 4:  # a damaged length is found out
-        assert (list(found.payloads), found.damaged_bytes, unfinished) == (payloads, 4, 0)
-    else:
-        assert list(found.payloads) == payloads[:hurt] + payloads[hurt + 1 :]
-        assert found.damaged_bytes + unfinished == len(broken)
-
-
-@pytest.mark.parametrize("cut", [1, 7, 8, 11])
-def test_an_unfinished_frame_is_not_damage(cut: int) -> None:
-    whole = encode_frame(b"mark one")
-    found = decode_frames(whole + encode_frame(b"mark two")[:cut], resume=b"mark")
-    assert (found.payloads, found.damaged_bytes, found.end_bytes) == ((b"mark one",), 0, len(whole))
 
 
 async def test_a_sync_in_another_thread_while_the_file_is_replaced_is_of_one_of_both(tmp_path: Path) -> None:
@@ -330,15 +257,3 @@ def test_copy_set_aside_is_private_and_never_written_again(tmp_path: Path) -> No
     assert [Path(name).read_bytes() for name in names] == [b"damaged"] * 2
     assert {Path(name).stat().st_mode & 0o777 for name in names} == {0o600}
     assert not (tmp_path / "elsewhere").exists()
-
-
-@pytest.mark.parametrize("number", [0, 1, 2])
-@pytest.mark.parametrize("bit", range(32))
-def test_frame_with_a_damaged_length_is_read_and_does_not_count_as_torn(number: int, bit: int) -> None:
-    payloads = [b"mark one", b"mark number two", b"mark three"]
-    frames = [bytearray(encode_frame(payload)) for payload in payloads]
-    frames[number][bit // 8] ^= 1 << bit % 8
-    found = decode_frames(b"".join(frames), resume=b"mark")
-    assert found.payloads == tuple(payloads)
-    assert found.damaged_bytes == 4
-    assert found.end_bytes == sum(map(len, frames)), "nothing of it is unfinished"

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 from hwd_drivers.transports.memory import Cut, MemoryNet
-from hwd_drivers.twins.virtual_time import Nodes, run_virtual
+from hwd_drivers.twins.nodes import Nodes
+from hwd_drivers.twins.virtual_time import run_virtual
 
 
 class Recorder(asyncio.Protocol):

@@ -49,7 +49,7 @@ def test_each_element_is_in_its_first_state_at_first_and_tuned() -> None:
 
 def test_state_moves_as_a_whole_and_others_stay() -> None:
     optics = mirror()
-    assert optics.set_state("2", 1, 0).optical_s == (0.008, 0.008)
+    assert optics.set_states({"2": 1}, 0).optical_s == (0.008, 0.008)
     assert ids(optics) == ["1A-1B tuned", "2A-5B tuning", "3A-4B tuning"]
     assert optics.set_states({"1": 3, "2": 1}, 1).optical_s == (), "nothing is made"
     assert optics.states == {"1": 3, "2": 1}

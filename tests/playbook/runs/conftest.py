@@ -1,10 +1,10 @@
 """Two hosts on one switch and two on another, with a daemon that queues runs, in virtual time."""
 
-import json
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import pytest
 
 from hwd.daemon.installed_drivers import load
@@ -55,11 +55,13 @@ class Lab:
         text = "\n".join(["playbook: test", "steps:", *(f"  - {step}" for step in steps)])
         due_ns = None if due_in_s is None else self.world.clock.wall_ns() + round(due_in_s * 1e9)
         starting = self.service.start_run(text=text, file="test.yaml", parameters={}, due_wall_ns=due_ns)
-        return str((await self.in_daemon(starting))["run"])
+        return str((await self.in_daemon(starting)).run)
 
     async def state(self, run: str) -> dict[str, Any]:
         """As it goes over HTTP."""
-        state: dict[str, Any] = json.loads(json.dumps(await self.in_daemon(self.service.run_state(run))))
+        state: dict[str, Any] = msgspec.json.decode(
+            msgspec.json.encode(await self.in_daemon(self.service.run_state(run)))
+        )
         return state
 
     async def ended(self, run: str) -> dict[str, Any]:

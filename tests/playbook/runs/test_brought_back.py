@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from hwd.cli.run_steps import NOT_ENDED, steps_of, switches_left
-from hwd.client.document_list import document_of
-from hwd.daemon.daemon import RECALLED_MOST
+from hwd.model.bodies import ReconfigurationBody
 from hwd.model.documents.daemon import DaemonRecovered
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
+from hwd.model.kinds import read_document
 from hwd.model.timeline import Timeline
 from hwd.reconfigure import journal_file
+from hwd.reconfigure.history import READ_MOST
 from hwd.records.journal_id import MemoryJournalId
 from hwd.records.records import Records
 from hwd.sim.world import DAEMON
@@ -35,7 +36,7 @@ def test_crashed_run_knows_that_its_switches_were_brought_back(in_lab: InLab) ->
         assert (recovered.outcome, recovered.run) == ("rolled-back", run)
 
         async def of_run() -> list[Document]:
-            return [document_of(one) async for one in await lab.service.run_documents(run)]
+            return [read_document(one) async for one in await lab.service.run_documents(run)]
 
         documents = await lab.in_daemon(of_run())
         assert switches_left("unknown", documents).startswith("unknown at its end; brought back at ")
@@ -44,7 +45,7 @@ def test_crashed_run_knows_that_its_switches_were_brought_back(in_lab: InLab) ->
             state = await lab.state(run)
             assert (state["state"], state["safe_state"], state["rolled_back"]) == ("crashed", "before-apply", True)
             row = await lab.in_daemon(lab.service.run(run))
-            assert (row["outcome"], row["safe_state"]) == ("crashed", "before-apply")
+            assert (row.outcome, row.safe_state) == ("crashed", "before-apply")
             assert switches_left("before-apply", documents).startswith("unknown at its end; brought back at ")
             await lab.next_life()
             await lab.world.settled()
@@ -85,7 +86,7 @@ def test_crashed_run_that_had_confirmed_all_is_as_applied(in_lab: InLab) -> None
             state = await lab.state(run)
             assert (state["state"], state["safe_state"], state["rolled_back"]) == ("crashed", "as-applied", False)
             row = await lab.in_daemon(lab.service.run(run))
-            assert (row["outcome"], row["safe_state"]) == ("crashed", "as-applied")
+            assert (row.outcome, row.safe_state) == ("crashed", "as-applied")
         assert lab.emitted(DaemonRecovered) == []
 
     in_lab(test)
@@ -103,7 +104,7 @@ def test_run_whose_confirm_the_journal_takes_after_its_end_is_as_applied(in_lab:
         assert [one.outcome for one in lab.emitted(ReconfigurationEnded)] == ["confirmed"]
         for _ in range(2):  # and after another start
             assert (await lab.state(run))["safe_state"] == "as-applied"
-            assert (await lab.in_daemon(lab.service.run(run)))["safe_state"] == "as-applied"
+            assert (await lab.in_daemon(lab.service.run(run))).safe_state == "as-applied"
             await lab.next_life()
             await lab.world.settled()
 
@@ -139,8 +140,8 @@ def test_daemon_that_starts_again_expects_what_was_measured_before(in_lab: InLab
         await lab.ended(await lab.start("apply: {pairs: 'ocs1:none'}"))
 
         async def expected() -> tuple[object, object]:
-            plan = await lab.service.plan(lab.service.request(FIRST.strip("'")))
-            return plan["expected_s"], plan["expected_from"]
+            plan = await lab.service.plan(ReconfigurationBody(what=FIRST.strip("'")))
+            return plan.expected_s, plan.expected_from
 
         before = await lab.in_daemon(expected())
         assert before[1] == "median of the last 2 turnarounds"
@@ -160,7 +161,7 @@ def test_daemon_that_starts_again_looks_at_a_bounded_number_of_timelines(in_lab:
             wall_ns=0,
             fact=Timeline(reconfiguration="long ago", run=None, what="", commands=[], ends=[], links=[], breaches=[]),
         )
-        for more, came_from in ((200, "median of the last 1 turnarounds"), (RECALLED_MOST, "switching time that")):
+        for more, came_from in ((200, "median of the last 1 turnarounds"), (READ_MOST, "switching time that")):
             lab.world.kill(DAEMON)
             records = Records(f"sqlite:///{tmp_path / 'records.db'}", InlineOffload())
             await records.open()
@@ -168,8 +169,8 @@ def test_daemon_that_starts_again_looks_at_a_bounded_number_of_timelines(in_lab:
             records.close()
             lab.world.start_daemon()
             await lab.world.settled()
-            plan = await lab.in_daemon(lab.service.plan(lab.service.request(FIRST.strip("'"))))
-            assert str(plan["expected_from"]).startswith(came_from)
+            plan = await lab.in_daemon(lab.service.plan(ReconfigurationBody(what=FIRST.strip("'"))))
+            assert plan.expected_from.startswith(came_from)
 
     in_lab(test)
 
@@ -177,8 +178,8 @@ def test_daemon_that_starts_again_looks_at_a_bounded_number_of_timelines(in_lab:
 def test_daemon_that_starts_again_knows_what_became_of_a_reconfiguration(in_lab: InLab) -> None:
     async def test(lab: Lab) -> None:
         async def apply() -> str:
-            applied = await lab.service.apply(lab.service.request(FIRST.strip("'"), confirm_within_s=60))
-            return str(applied["reconfiguration"])
+            applied = await lab.service.apply(ReconfigurationBody(what=FIRST.strip("'"), confirm_within_s=60))
+            return str(applied.reconfiguration)
 
         id = await lab.in_daemon(apply())
         await lab.next_life()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from hwd.daemon.installed_drivers import load
 from hwd.model.documents.runs import RunEnded
+from hwd.model.recorded_run import Run, RunOutcome
 from hwd.model.run import RunState, RunStatus
 from hwd.playbook.execution import record_end
 from hwd.playbook.run_record import ended_fact
@@ -12,7 +13,6 @@ from hwd.playbook.runner import RunEnd
 from hwd.playbook.safe_state import SafeState
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import Records
-from hwd.records.run import Run, RunOutcome
 from hwd.sim.world import World
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.offload import InlineOffload

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from hwd.model.bodies import ReconfigurationBody
 from hwd.model.documents.reconfigurations import ReconfigurationEnded
 from hwd.model.documents.runs import RunHost, RunStarted
-from hwd.model.testbed import NicPortId
+from hwd.model.nic_port import NicPortId
 from hwd.sim.world import DAEMON
 from hwd.twin.nic import What
 from hwd_agents.sources.setting_source import Setting
@@ -71,12 +72,12 @@ def test_run_waits_for_what_the_one_before_left_set(in_lab: InLab) -> None:
         (waits_for,) = (await lab.state(second))["waits_for"]
         assert waits_for.startswith(why)
         (held,) = lab.service.held()
-        assert (held["run"], held["ports"], held["hold"]) == (first, ["h0.eth0"], f"settings-{first}-h0")
-        assert str(held["why"]).startswith(why)
+        assert (held.run, held.ports, held.hold) == (first, ["h0.eth0"], f"settings-{first}-h0")
+        assert str(held.why).startswith(why)
         with pytest.raises(RefusedError, match=why):
             await lab.service.take_lease(holder="ada", ports=["all"], for_s=60)
         with pytest.raises(RefusedError, match=why):
-            await lab.in_daemon(lab.service.apply(lab.service.request("pairs hosts=h0,h1")))
+            await lab.in_daemon(lab.service.apply(ReconfigurationBody(what="pairs hosts=h0,h1")))
         assert (await lab.state(third))["waits_for"] == [f"run {second}"]
         lab.world.start_agent("h0")
         await until(lab, RunStarted, run=second)
@@ -101,7 +102,7 @@ def test_port_that_a_run_without_a_lease_has_set_cannot_be_leased(in_lab: InLab)
         ):
             await lab.service.take_lease(holder="ada", ports=["h0.eth0"], for_s=60)
         assert (await lab.ended(run))["state"] == "succeeded"
-        assert (await lab.service.take_lease(holder="ada", ports=["h0.eth0"], for_s=60))["holder"] == "ada"
+        assert (await lab.service.take_lease(holder="ada", ports=["h0.eth0"], for_s=60)).holder == "ada"
         assert not is_set(lab)
 
     in_lab(test)
@@ -138,7 +139,7 @@ def test_kicked_hold_lets_others_on_and_is_put_back_after_them(in_lab: InLab) ->
         first = await left_behind(lab)
         second = await lab.start(*ALL[:2], "wait: {for_s: 120}")
         kicked = await lab.service.release_lease(f"settings-{first}-h0", kick=True)
-        assert (kicked["holder"], kicked["ports"]) == (f"settings of run {first}", ["h0.eth0"])
+        assert (kicked.holder, kicked.ports) == (f"settings of run {first}", ["h0.eth0"])
         await until(lab, RunStarted, run=second)
         await asyncio.sleep(60.0)
         lab.world.start_agent("h0")

@@ -39,14 +39,14 @@ def test_killed_daemon_brings_the_switches_back_and_owes_the_end_of_its_run(in_l
         end = await lab.state(run)
         assert (end["state"], end["safe_state"]) == ("crashed", "unknown")
         ready = lab.service.ready()
-        assert not ready["ready"]
-        assert f"cannot end run {run}: disk is full" in str(ready["why"])
-        assert not lab.service.status()["records"]["writable"]  # type: ignore[call-overload, index]
+        assert not ready.ready
+        assert f"cannot end run {run}: disk is full" in str(ready.why)
+        assert not lab.service.status().records.writable
 
         run_sql(tmp_path / "records.db", "DROP TRIGGER no")
         service = await lab.world.settled()
         (row,) = await lab.in_daemon(service.runs())
-        assert (row["id"], row["outcome"], row["why"]) == (run, "crashed", "the daemon ended under it")
+        assert (row.id, row.outcome, row.why) == (run, "crashed", "the daemon ended under it")
 
     in_lab(test)
 
@@ -64,7 +64,7 @@ def test_queued_run_that_means_nothing_any_more_keeps_no_daemon_from_starting(in
         run_sql(tmp_path / "records.db", "DROP TRIGGER no")
         await lab.next_life()
         await asyncio.sleep(10.0)
-        assert [row["outcome"] for row in await lab.in_daemon(lab.service.runs())] == ["failed"]
+        assert [row.outcome for row in await lab.in_daemon(lab.service.runs())] == ["failed"]
         assert lab.service.queue() == []
 
     in_lab(test)

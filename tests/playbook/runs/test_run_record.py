@@ -4,9 +4,9 @@ import asyncio
 from typing import Any
 
 from hwd.model.kinds import UnreadFact
+from hwd.model.recorded_run import Run, RunOutcome
 from hwd.model.run import RunState
 from hwd.playbook.run_record import status_of
-from hwd.records.run import Run, RunOutcome
 
 from ..runs.conftest import InLab, Lab
 
@@ -15,7 +15,7 @@ async def inventory(lab: Lab, *steps: str) -> dict[str, dict[str, Any]]:
     """Of the hosts, as a run of these steps has it in the records."""
     run = await lab.start(*steps)
     await lab.ended(run)
-    found = (await lab.in_daemon(lab.service.run(run)))["inventory"]
+    found = (await lab.in_daemon(lab.service.run(run))).inventory
     return {host["host"]: host["inventory"] for host in found["hosts"]}
 
 

@@ -28,7 +28,7 @@ WORDS = {"run", "playbook", "state", "step", "steps", "what", "stage", "fault_cl
 def test_runs_with_ports_in_common_start_one_after_the_other(in_lab: InLab) -> None:
     async def test(lab: Lab) -> None:
         first, second, third = [await lab.start(*ALL) for _ in range(3)]
-        assert [one["run"] for one in lab.service.queue()] == [second, third]
+        assert [one.run for one in lab.service.queue()] == [second, third]
         waits = [(await lab.state(run))["waits_for"] for run in (second, third)]
         assert waits == [[f"run {first}"], [f"run {first}", f"run {second}"]]
         assert [(await lab.ended(run))["state"] for run in (first, second, third)] == ["succeeded"] * 3
@@ -95,14 +95,14 @@ def test_aborted_run_says_by_whom_and_a_queued_one_is_just_taken_out(in_lab: InL
     async def test(lab: Lab) -> None:
         first, second, third = [await lab.start(*ALL) for _ in range(3)]
         out = await lab.in_daemon(lab.service.abort_run(second, by="ada"))
-        assert (out["outcome"], out["why"]) == ("aborted", "by ada, before it began")
-        assert [one["run"] for one in lab.service.queue()] == [third]
+        assert (out.outcome, out.why) == ("aborted", "by ada, before it began")
+        assert [one.run for one in lab.service.queue()] == [third]
         await lab.in_daemon(lab.service.abort_run(first, by="bob"))
         ends = [await lab.ended(run) for run in (first, second, third)]
         assert [end["state"] for end in ends] == ["aborted", "aborted", "succeeded"]
         assert [end["by"] for end in ends] == ["bob", "ada", None]
         assert ends[1]["started_wall_ns"] is None
-        assert [run["outcome"] for run in await lab.service.runs() if run["id"] == second] == ["aborted"]
+        assert [run.outcome for run in await lab.service.runs() if run.id == second] == ["aborted"]
 
     in_lab(test)
 
@@ -111,7 +111,7 @@ def test_paused_run_stands_between_two_steps_until_it_is_resumed(in_lab: InLab) 
     async def test(lab: Lab) -> None:
         run = await lab.start("lease: {ports: all, for_s: 30}", *ON_FIRST, "wait: {for_s: 5}")
         await asyncio.sleep(0.01)
-        assert lab.service.pause_run(run, by="ada")["state"] == "running"
+        assert lab.service.pause_run(run, by="ada").state == "running"
         await asyncio.sleep(70.0)
         paused = await lab.state(run)
         assert (paused["state"], paused["by"], paused["stage"]) == ("paused", "ada", None)
@@ -189,9 +189,9 @@ def test_queue_and_due_times_survive_a_daemon_that_is_killed(in_lab: InLab) -> N
         crashed = await lab.state(first)
         assert (crashed["state"], crashed["safe_state"]) == ("crashed", "unknown")
         assert crashed["step"] is not None, "how far it came is known"
-        assert late in [one["run"] for one in service.queue()]
+        assert late in [one.run for one in service.queue()]
         assert [(await lab.ended(run))["state"] for run in (second, late)] == ["succeeded"] * 2
-        rows = {run["id"]: run["state"] for run in await lab.in_daemon(lab.service.runs())}
+        rows = {run.id: run.state for run in await lab.in_daemon(lab.service.runs())}
         assert rows == {first: "crashed", second: "succeeded", late: "succeeded"}
         (recovered,) = lab.emitted(DaemonRecovered)
         facts = [type(one.fact) for one in lab.world.documents]
@@ -260,7 +260,7 @@ def test_queued_run_has_a_state_and_no_record_yet(in_lab: InLab) -> None:
         waits = await lab.start(*ALL)
         with pytest.raises(UnknownError, match="is in the queue"):
             await lab.in_daemon(lab.service.run(waits))
-        assert waits not in [run["id"] for run in await lab.in_daemon(lab.service.runs())]
+        assert waits not in [run.id for run in await lab.in_daemon(lab.service.runs())]
 
     in_lab(test)
 
@@ -318,7 +318,7 @@ def test_fault_that_the_rack_does_not_clear_is_said_to_stay_and_is_cleared_when_
         assert (
             f"faults of twins: not undone: run {end['run']}: not all faults of twins are cleared: {error}" in end["why"]
         )
-        assert {"fault": "clear"} not in [one.fault for one in lab.emitted(RunFault)]
+        assert Clear() not in [one.fault for one in lab.emitted(RunFault)]
         await asyncio.sleep(30)
         assert slow_s(lab) == [0.5, 0.0]
         rack.failing.clear()
@@ -392,7 +392,7 @@ def test_queue_has_a_length_and_names_a_few_of_those_before(in_lab: InLab) -> No
         assert last == [f"run {run}" for run in (first, *waiting[: NAMED - 1])] + [f"{QUEUED_MAX - NAMED} more"]
         with pytest.raises(RefusedError, match=f"{QUEUED_MAX} runs wait already"):
             await lab.start(*ALL)
-        assert [one["run"] for one in lab.service.queue()] == waiting
+        assert [one.run for one in lab.service.queue()] == waiting
         await lab.in_daemon(lab.service.abort_run(waiting[0], by="ada"))
         await lab.start(*ALL)
         assert len(lab.service.queue()) == QUEUED_MAX

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from hwd.model.kinds import read_fact
-from hwd.records import Run
+from hwd.model.recorded_run import Run
 from hwd.report.export import read_jsonl
 from hwd_drivers.core.documents import Document
 

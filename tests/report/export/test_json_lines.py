@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from hwd.model.kinds import KINDS, UnreadFact
-from hwd.records import Run
+from hwd.model.recorded_run import Run
+from hwd.model.run import RunState
 from hwd.report.export import jsonl, read_jsonl
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ConfigError
@@ -65,11 +67,21 @@ def test_half_a_surrogate_pair_is_written_as_its_escape() -> None:
     assert read_jsonl([to.getvalue()])[0] == run
 
 
+def test_the_state_of_a_run_in_an_answer_is_not_written() -> None:
+    run = Run(id="r", playbook="p", testbed="t", version="0", started_wall_ns=1)
+    with_state, without = io.BytesIO(), io.BytesIO()
+    jsonl(replace(run, state=RunState.RUNNING), (), with_state)
+    jsonl(run, (), without)
+    assert with_state.getvalue() == without.getvalue()
+
+
 @pytest.mark.parametrize(
     ("lines", "why"),
     [
         ([], "line 1: is no run"),
         (['{"kind": "run.started"}'], "line 1: is no run"),
+        (['{"kind": "run"}'], "line 1: is no run"),
+        (['{"kind": "run", "run": {"id": 7}}'], "line 1: is no run: id: expected str, got int"),
         (["{"], "line 1: is no JSON"),
         (["[]"], "line 1: is no JSON object"),
     ],

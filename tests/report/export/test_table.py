@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationStarted
 from hwd.model.instant import Instant, InstantName
+from hwd.model.recorded_run import Run
 from hwd.model.timeline import Timeline
-from hwd.records import Run
 from hwd.report.export import COLUMNS, csv, parquet, rows
 from hwd.timeline import StageName
 from hwd_drivers.core.documents import Document, Fact

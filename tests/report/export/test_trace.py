@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import BuiltinClock, Trace, TrackEvent
 
 from hwd.model.documents.reconfigurations import ReconfigurationFact
+from hwd.model.recorded_run import Run
 from hwd.model.timeline import Timeline
-from hwd.records import Run
 from hwd.report.export import perfetto
 from hwd.report.export.trace import SLACK_NS
 from hwd_drivers.core.documents import Document

@@ -20,7 +20,8 @@ from hwd.model.documents.reconfigurations import (
 )
 from hwd.model.documents.runs import RunStarted, RunStep
 from hwd.model.instant import Origin
-from hwd.records import RecordingSink, Records, Run, RunOutcome
+from hwd.model.recorded_run import Run, RunOutcome
+from hwd.records import RecordingSink, Records
 from hwd.report import RunReport, html, load, typical
 from hwd.report.conditions import RunTimings
 from hwd.report.switch_commands import Commanded

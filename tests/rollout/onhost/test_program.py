@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ class Place:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.layout = Layout(prefix=str(folder / "host"), unit="").to_data()
+        self.layout = asdict(Layout(prefix=str(folder / "host"), unit=""))
         self.root = Path(self.layout["root"])
         self.config = Path(self.layout["config"])
         self.state = Path(self.layout["state"])

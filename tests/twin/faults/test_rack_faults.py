@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from hwd.model.fault import parse_fault
-from hwd.model.testbed import NicPortId, Testbed
+from hwd.model.nic_port import NicPortId
+from hwd.model.testbed import Testbed
 from hwd.twin.faults.rack_faults import RackFaults
 from hwd.twin.nic import What
 from hwd.twin.rack import TwinRack

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from pyroute2.netlink import NETLINK_GENERIC
 
-from hwd_agents.wire import LinkStateData
+from hwd_agents.wire.events import LinkStateData
 from hwd_drivers.core.errors import LinkError, RefusedError
 from hwd_drivers.core.offload import Offload
 

@@ -1,1 +1,1 @@
-"""DiCon switches: a folder for each of their protocols."""
+"""DiCon switches: MXS-9100 matrices and MEMS 1xN modules, a folder for each protocol."""

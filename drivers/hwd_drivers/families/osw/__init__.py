@@ -1,1 +1,1 @@
-"""Controllers of many 1xN selectors that speak `<OSW_OUT_..>`."""
+"""Lfiber LF-OSW: controllers of many 1xN selectors that speak `<OSW_OUT_..>`."""

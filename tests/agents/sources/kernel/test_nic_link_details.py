@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hwd.twin.kernel import Crossbar, Keeper
 from hwd_agents.sources.kernel.nic_link_details import KernelLinkDetails, detail_words, why_words
-from hwd_agents.wire import LinkStateData
+from hwd_agents.wire.events import LinkStateData
 from hwd_drivers.core.errors import LinkError, RefusedError
 from hwd_drivers.core.offload import InlineOffload
 

@@ -130,7 +130,7 @@ async def test_each_change_is_reported_or_counted_once_when_agents_are_killed_an
     spool = (await look(keeper, tmp_path, "last")).spool
     told = [
         stored.event
-        for boot in spool.boots
+        for boot in spool.events
         for after in range(0, len(made), EVENTS_MAX)
         for stored in spool.batch(boot, after=after)
     ]

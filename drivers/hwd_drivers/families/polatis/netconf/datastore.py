@@ -1,24 +1,22 @@
-"""Datastore: the data of a Polatis unit in its YANG modules: reading, and the effect of an edit-config."""
+"""Datastore: the data of a Polatis unit in its YANG modules, and the effect of an edit-config."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
-from xml.etree.ElementTree import Element, SubElement
+from xml.etree.ElementTree import Element
 
-from hwd_drivers.core.values import AttenuationMode
 from hwd_drivers.families.polatis.attenuators import LEVELLED
 from hwd_drivers.families.polatis.groups import GROUPS_LIMIT, Group
 from hwd_drivers.families.polatis.netconf import xml
+from hwd_drivers.families.polatis.netconf.containers import Containers, port_entry
 from hwd_drivers.families.polatis.netconf.messages import BASE
 from hwd_drivers.families.polatis.netconf.old_ports import OldPorts
-from hwd_drivers.families.polatis.netconf.protocol import OPSW, PLTS, VOA_MODES, to_level
+from hwd_drivers.families.polatis.netconf.protocol import OPSW, VOA_MODES, to_level
 from hwd_drivers.families.polatis.netconf.refusals import refusal_of, refuse
 from hwd_drivers.families.polatis.numbering import UnitError, Wrong
-from hwd_drivers.families.polatis.settings import AlarmMode, AlarmType, Edge, FlapState, VoaSetting
-from hwd_drivers.families.polatis.unit import BootMode, PortState, Unit
+from hwd_drivers.families.polatis.settings import AlarmMode, AlarmType, Edge, VoaSetting
+from hwd_drivers.families.polatis.unit import BootMode, Unit
 
 OPERATIONS: Final = frozenset({"merge", "replace", "create", "delete", "remove", "none"})
-STATUSES: Final = {PortState.ENABLED: "ENABLED", PortState.DISABLED: "DISABLED", PortState.FAILED: "FAILED"}
-SHUTTERS: Final = {FlapState.IDLE: "SHUTTER_IDLE", FlapState.SET: "SHUTTER_SET", FlapState.ACTIVE: "SHUTTER_ACTIVE"}
 STARTUP_MODES: Final = {"MODE_VOLATILE": BootMode.DARK, "MODE_PRESERVE": BootMode.RESTORE}
 
 DEFAULTS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -44,32 +42,10 @@ class Datastore:
         self._unit = unit
         self._entry = unit.options.netconf_list
         self._peers: dict[int, str] = {}
-        self._old_ports = OldPorts(unit, self._peers)
-        self._configuration: dict[str, Callable[[], Element]] = {
-            "cross-connects": self._crossconnects,
-            "ports": lambda: self._old_ports.read(state=False),
-            "system-config": self._system_config,
-        }
-        self._state = self._configuration | {
-            "product-information": self._product,
-            "ports": lambda: self._old_ports.read(state=True),
-            "shutter-status": self._shutter_status,
-        }
-        self._setters: dict[str, Callable[[int, Element], Callable[[], None]]] = {"ports": self._old_ports.setter}
+        old_ports = OldPorts(unit, self._peers)
+        self._containers = Containers(unit, self._peers, old_ports)
+        self._setters: dict[str, Callable[[int, Element], Callable[[], None]]] = {"ports": old_ports.setter}
         if not self.old:
-            self._configuration |= {
-                "port-config": lambda: self._port_config(state=False),
-                "opm-config": self._opm_config,
-                "opm-alarm-config": self._opm_alarm_config,
-                "voa": self._voa,
-                "groups": lambda: self._groups(state=False),
-            }
-            self._state |= self._configuration | {
-                "ports": self._state["ports"],
-                "port-config": lambda: self._port_config(state=True),
-                "opm-power": self._opm_power,
-                "groups": lambda: self._groups(state=True),
-            }
             self._setters |= {
                 "port-config": self._set_label,
                 "opm-config": self._set_monitor,
@@ -80,13 +56,11 @@ class Datastore:
     @property
     def old(self) -> bool:
         """Whether its modules are older than 2017-08-04, without later containers and rpcs."""
-        return self._entry == "pairs"
+        return self._containers.old
 
     def read(self, names: frozenset[str] | None, *, state: bool) -> list[Element]:
         """The containers of these names, all for None; with `state` also state data. Empty ones are left out."""
-        makers = self._state if state else self._configuration
-        made = [make() for name, make in makers.items() if names is None or name in names]
-        return [each for each in made if len(each) or each.text]
+        return self._containers.read(names, state=state)
 
     def edit(self, config: Element, default: str) -> float:
         """Do the edits of `config`, all or none; returns the seconds until the answer. Raises RefusedRpc."""
@@ -303,109 +277,6 @@ class Datastore:
 
         return do
 
-    # --- reading
-
-    def _crossconnects(self) -> Element:
-        container = Element(f"{{{OPSW}}}cross-connects")
-        for ingress, egress in sorted(self._unit.pairs()):
-            pair = SubElement(container, f"{{{OPSW}}}{self._entry}")
-            xml.leaf(pair, "ingress", ingress)
-            xml.leaf(pair, "egress", egress)
-        return container
-
-    def _port_config(self, *, state: bool) -> Element:
-        unit = self._unit
-        container = Element(f"{{{OPSW}}}port-config")
-        for port in range(1, unit.numbering.total + 1):
-            entry = _entry(container, port)
-            if state:
-                xml.leaf(entry, "status", STATUSES[unit.state(port)])
-            xml.leaf(entry, "label", unit.labels.get(port, ""))
-            xml.leaf(entry, "peer-port", self._peers.get(port, ""))
-        return container
-
-    def _opm_power(self) -> Element:
-        container = Element(f"{{{OPSW}}}opm-power")
-        dark_dbm = self._unit.options.dark_dbm
-        ports = sorted(self._unit.monitors.ports)
-        for port, dbm in self._unit.powers(ports) if ports else ():
-            xml.leaf(_entry(container, port), "power", f"{dark_dbm if dbm is None else dbm:.2f}")
-        return container
-
-    def _opm_config(self) -> Element:
-        container = Element(f"{{{OPSW}}}opm-config")
-        for port in sorted(self._unit.monitors.ports):
-            config = self._unit.monitors.config(port)
-            entry = _entry(container, port)
-            xml.leaf(entry, "wavelength", f"{config.wavelength_nm:.2f}")
-            xml.leaf(entry, "offset", f"{config.offset_db:.2f}")
-            xml.leaf(entry, "averaging-time", config.averaging_code)
-        return container
-
-    def _opm_alarm_config(self) -> Element:
-        container = Element(f"{{{OPSW}}}opm-alarm-config")
-        for port in sorted(self._unit.monitors.ports):
-            loss = self._unit.alarms.threshold(port, AlarmType.LOS)
-            degraded = self._unit.alarms.threshold(port, AlarmType.DEGRADED)
-            entry = _entry(container, port)
-            enabled = loss.mode is not AlarmMode.OFF
-            xml.leaf(entry, "mode", "POWER_ALARM_ENABLED" if enabled else "POWER_ALARM_DISABLED")
-            xml.leaf(entry, "signal-low-threshold", f"{loss.low_dbm:.2f}")
-            xml.leaf(entry, "signal-degrade-threshold", f"{degraded.low_dbm:.2f}")
-            xml.leaf(entry, "signal-high-threshold", f"{loss.high_dbm:.2f}")
-            xml.leaf(entry, "alarm-clear-holdoff", f"{loss.clears_after_s:.0f}")
-        return container
-
-    def _voa(self) -> Element:
-        container = Element(f"{{{OPSW}}}voa")
-        for port in sorted(self._unit.voas.ports):
-            setting = self._unit.voas.setting(port)
-            entry = _entry(container, port)
-            xml.leaf(entry, "atten-mode", VOA_MODES[setting.mode])
-            if setting.level is not None:
-                xml.leaf(entry, "atten-level", f"{to_level(setting.mode, setting.level):.2f}")
-            relative = setting.mode is AttenuationMode.RELATIVE
-            in_use = (setting.reference or self._unit.peer(port) or 0) if relative else 0
-            xml.leaf(entry, "reference-port", in_use)
-        return container
-
-    def _groups(self, *, state: bool) -> Element:
-        container = Element(f"{{{OPSW}}}groups")
-        connected = self._unit.groups.connected() if state else {}
-        for group in self._unit.groups.all():
-            entry = SubElement(container, f"{{{OPSW}}}group")
-            xml.leaf(entry, "group-name", group.name)
-            for port in group.ingress:
-                xml.leaf(entry, "ingress", port)
-            for port in group.egress:
-                xml.leaf(entry, "egress", port)
-            if state:
-                xml.leaf(entry, "connected-group", connected.get(group.name, ""))
-        return container
-
-    def _system_config(self) -> Element:
-        container = Element(f"{{{OPSW}}}system-config")
-        mode = "MODE_VOLATILE" if self._unit.boot is BootMode.DARK else "MODE_PRESERVE"
-        SubElement(container, f"{{{PLTS}}}startup-mode").text = mode
-        return container
-
-    def _product(self) -> Element:
-        product = self._unit.product
-        container = Element(f"{{{OPSW}}}product-information")
-        xml.leaf(container, "manufacturer", product.vendor)
-        xml.leaf(container, "serial-number", product.serial)
-        xml.leaf(container, "model-name", product.code)
-        xml.leaf(container, "software-version", product.firmware)
-        return container
-
-    def _shutter_status(self) -> Element:
-        container = Element(f"{{{PLTS}}}shutter-status")
-        for port in sorted(self._unit.flapping.programmes):
-            entry = SubElement(container, f"{{{PLTS}}}port")
-            xml.leaf(entry, "port-id", port)
-            xml.leaf(entry, "status", SHUTTERS[self._unit.flapping.state(port)])
-        return container
-
 
 def _word(parent: Element, name: str) -> str:
     word = xml.text(xml.child(parent, name))
@@ -425,14 +296,8 @@ def _group(entry: Element, before: Group) -> Group:
     return Group(name=before.name, ingress=tuple(lists["ingress"]), egress=tuple(lists["egress"]))
 
 
-def _entry(container: Element, port: int) -> Element:
-    entry = SubElement(container, f"{{{OPSW}}}port")
-    xml.leaf(entry, "port-id", port)
-    return entry
-
-
 def _defaults(container: str, port: int) -> Element:
-    made = _entry(Element(f"{{{OPSW}}}{container}"), port)
+    made = port_entry(Element(f"{{{OPSW}}}{container}"), port)
     for name, value in DEFAULTS[container].items():
         xml.leaf(made, name, value)
     return made

@@ -5,7 +5,7 @@ import functools
 import itertools
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -81,7 +81,6 @@ class PolatisSwitch:
         self._far = {end.port: number for number, end in self._ends.items() if end.side is Side.B}
         self._patch = functools.lru_cache(maxsize=KEPT_READINGS)(self._make_patch)
         self._patches = functools.lru_cache(maxsize=KEPT_ANSWERS)(self._make_patches)
-        self._known: dict[str, tuple[int, int]] = {}
         self._words = ShutterWords(context.name, options.shutter_words)
 
     @classmethod
@@ -143,7 +142,7 @@ class PolatisSwitch:
 
     async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]:
         answered = await self._ask(ask.RetrievePatch(), deadline_s=deadline_s)
-        return self._client.read("RTRV-PATCH", answered.messages[0], self._read_patches).readings
+        return self._client.read("RTRV-PATCH", answered.messages[0], self._read_patches)
 
     async def change_crossconnects(
         self,
@@ -179,7 +178,8 @@ class PolatisSwitch:
                 self._client.done(f"{verb} {', '.join(map(str, pairs))}", answer)
         before = None
         if looks and answered.messages[0].code is Completion.COMPLD:
-            before = self._client.read("RTRV-PATCH", answered.messages[0], self._read_patches).crossconnects
+            found = self._client.read("RTRV-PATCH", answered.messages[0], self._read_patches)
+            before = tuple([reading.crossconnect for reading in found])
         return Exchange(
             commanded_ns=answered.sent_ns,
             acknowledged_ns=answered.received_ns,
@@ -270,17 +270,12 @@ class PolatisSwitch:
     ) -> Answered[Answer]:
         return await self._client.ask(*map(protocol.to_command, requests), deadline_s=deadline_s, on_sent=on_sent)
 
-    def _read_patches(self, answer: Answer) -> "_Patches":
+    def _read_patches(self, answer: Answer) -> tuple[CrossconnectReading, ...]:
         return self._patches(answer.lines)
 
-    def _make_patches(self, lines: tuple[str, ...]) -> "_Patches":
+    def _make_patches(self, lines: tuple[str, ...]) -> tuple[CrossconnectReading, ...]:
         """Readings in the order of their ports."""
-        found = [self._patch(line) for line in lines]
-        found.sort(key=_first)
-        return _Patches(
-            readings=tuple([reading for _, reading in found]),
-            crossconnects=tuple([reading.crossconnect for _, reading in found]),
-        )
+        return tuple([reading for _, reading in sorted(map(self._patch, lines), key=_first)])
 
     def _shutter_words(self, answer: Answer, ends: Sequence[PortSide]) -> Mapping[int, str]:
         words = self._client.read(
@@ -299,15 +294,8 @@ class PolatisSwitch:
         return Attenuation(end=end, mode=setting.mode, level=setting.level, reference=reference)
 
     def _numbers(self, pairs: Sequence[Crossconnect]) -> tuple[tuple[int, int], ...]:
-        """The unit's numbers of both ends of each pair, cached."""
-        known = self._known
-        try:
-            return tuple([known[str(pair)] for pair in pairs])
-        except KeyError:
-            if len(known) > KEPT_READINGS:
-                known.clear()
-            known.update((str(pair), (self._number(pair.a), self._number(pair.b))) for pair in pairs)
-            return tuple([known[str(pair)] for pair in pairs])
+        """The unit's numbers of both ends of each pair."""
+        return tuple([(self._number(pair.a), self._number(pair.b)) for pair in pairs])
 
     def _number(self, end: PortSide) -> int:
         number = (self._far if end.side is Side.B else self._near).get(end.port)
@@ -325,14 +313,6 @@ class PolatisSwitch:
         except ConfigError as error:
             raise ProtocolError(f"RTRV-PATCH: the switch reports {one},{other}: {error}") from error
         return min(one, other), CrossconnectReading(crossconnect=pair)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Patches:
-    """The content of an answer to RTRV-PATCH."""
-
-    readings: tuple[CrossconnectReading, ...]
-    crossconnects: tuple[Crossconnect, ...]
 
 
 _first: Final = operator.itemgetter(0)

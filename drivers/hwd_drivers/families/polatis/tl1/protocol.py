@@ -91,8 +91,6 @@ def from_command(command: Command) -> Request:
     raise DenyError("IICM")
 
 
-_TEXTS: Final = tuple(map(str, range(1024)))
-"""Most cached texts of numbers; a change has hundreds."""
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _LIST = re.compile(r"[0-9]{1,9}(?:&[0-9]{1,9})*")
 _DECIMAL = re.compile(r"\(?([+-]?[0-9]{1,6}(?:\.[0-9]{1,9})?)\)?")
@@ -309,10 +307,7 @@ def _maybe(value: float | None) -> str | None:
 
 def _list(ports: Iterable[int]) -> str:
     """Ports of a change one by one: a range of one list may not be one in the other, and this form was seen most."""
-    try:
-        return "&".join([_TEXTS[port] for port in ports])
-    except IndexError:
-        return "&".join(map(str, ports))
+    return "&".join(map(str, ports))
 
 
 def _ports(aid: str) -> tuple[int, ...]:

@@ -1,0 +1,32 @@
+"""What the calls `plan` and `apply` take, and the body that is sent for it."""
+
+from typing import Any, TypedDict, TypeVar
+
+from hwd.model.bodies import File, PlanBody
+
+BodyT = TypeVar("BodyT", bound=PlanBody)
+
+
+class Wanted(TypedDict, total=False):
+    """The fields of `PlanBody`, with the defaults that it has."""
+
+    what: str
+    """As on the command line: `ring hosts=h0,h1`."""
+    file: tuple[str, str] | None
+    """Name and text of a topology file, in place of `what`."""
+    mode: str
+    """safe, update or overwrite, as a text or as `ApplyMode`."""
+    lease: str | None
+    ready_within_s: float | None
+    """None: do not wait until the links are ready."""
+    confirm_within_s: float | None
+    """None: it is confirmed as soon as it is ready."""
+
+
+def body_of(kind: type[BodyT], wanted: Wanted, **more: Any) -> BodyT:
+    """The body of a call. Only the daemon checks its values."""
+    fields: dict[str, Any] = {**wanted, **more}
+    if (file := wanted.get("file")) is not None:
+        name, text = file
+        fields["file"] = File(name=name, text=text)
+    return kind(**fields)

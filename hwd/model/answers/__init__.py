@@ -1,0 +1,42 @@
+"""Answers of the HTTP API: what the daemon encodes and the client decodes, one type for each."""
+
+from hwd.model.answers.answer import Answer
+from hwd.model.answers.documents import DocumentJson, DocumentList
+from hwd.model.answers.faults import FaultConfirmation
+from hwd.model.answers.hosts import ClockStepReport, HostClock, HostSpool, HostStatus
+from hwd.model.answers.leases import HeldLease, HeldSettings, SwitchLease
+from hwd.model.answers.problem import Problem
+from hwd.model.answers.reconfigurations import LeftOpen, ReconfigurationStatus
+from hwd.model.answers.runs import AbortedRun, AcceptedRun
+from hwd.model.answers.status import BusStatus, Liveness, Readiness, Status, StorageStatus
+from hwd.model.answers.switches import CompositeStatus, HeldEnds, LinkStatus, OverrunReport, RestartReport, SwitchStatus
+
+__all__ = [
+    "AbortedRun",
+    "AcceptedRun",
+    "Answer",
+    "BusStatus",
+    "ClockStepReport",
+    "CompositeStatus",
+    "DocumentJson",
+    "DocumentList",
+    "FaultConfirmation",
+    "HeldEnds",
+    "HeldLease",
+    "HeldSettings",
+    "HostClock",
+    "HostSpool",
+    "HostStatus",
+    "LeftOpen",
+    "LinkStatus",
+    "Liveness",
+    "OverrunReport",
+    "Problem",
+    "Readiness",
+    "ReconfigurationStatus",
+    "RestartReport",
+    "Status",
+    "StorageStatus",
+    "SwitchLease",
+    "SwitchStatus",
+]

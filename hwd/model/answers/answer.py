@@ -1,0 +1,25 @@
+"""Answer: an object of an answer. An attribute has the name of its JSON field, where its docstring names no other."""
+
+from html import escape
+
+import msgspec
+from typing_extensions import override
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """A value with one line of text, and a display for notebooks.
+
+    A field of a newer daemon is ignored. A field that is UNSET is left out of the JSON.
+    """
+
+    @override
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self}>"
+
+    @override
+    def __str__(self) -> str:
+        data = msgspec.to_builtins(self)
+        return ", ".join(f"{key}={value}" for key, value in data.items() if isinstance(value, str | int | float))
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(str(self))}</p>"

@@ -1,0 +1,62 @@
+"""Leases, and settings of ended runs that are still in force, in the answers of the API."""
+
+import math
+
+from msgspec import UNSET, UnsetType, field
+from typing_extensions import override
+
+from hwd.model.answers.answer import Answer
+
+
+class SwitchLease(Answer, frozen=True, kw_only=True):
+    """The lease under which a host drives its switch; see `hwd.ports.delegation`."""
+
+    host: str
+    epoch: int
+    state: str
+    why: str = ""
+
+
+class HeldLease(Answer, frozen=True, kw_only=True):
+    """A lease of ports (`kind` claim), or of a switch that is delegated to its host (`kind` delegated).
+
+    `expires_in_s` is `left_s` in the JSON, None for a delegated switch: its lease lasts until it is revoked. `host`,
+    `epoch`, `state` and `why` are those of a delegated switch. `told`: whether its agent knows of the change.
+    """
+
+    lease: str
+    kind: str | UnsetType = UNSET
+    holder: str
+    ports: list[str]
+    expires_in_s: float | None = field(name="left_s")
+    host: str | UnsetType = UNSET
+    epoch: int | UnsetType = UNSET
+    state: str | UnsetType = UNSET
+    why: str | UnsetType = UNSET
+    told: bool | UnsetType = UNSET
+
+    @property
+    def id(self) -> str:
+        return self.lease
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until it expires. Infinite for the lease of a switch that belongs to a host: that one lasts until it
+        is revoked.
+        """
+        return math.inf if self.expires_in_s is None else self.expires_in_s
+
+    @override
+    def __str__(self) -> str:
+        if self.kind == "delegated":
+            return f"lease {self.id} of {self.holder}, epoch {self.epoch}, {self.state}"
+        return f"lease {self.id} of {self.holder} on {len(self.ports)} ports, {self.left_s:.0f} s left"
+
+
+class HeldSettings(Answer, frozen=True, kw_only=True):
+    """Settings of an ended run that are still in force; a kick of the hold frees the ports."""
+
+    hold: str
+    run: str
+    ports: list[str]
+    why: str

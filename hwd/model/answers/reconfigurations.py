@@ -1,0 +1,73 @@
+"""Reconfigurations in the answers of the API."""
+
+from typing import Literal
+
+from msgspec import UNSET, UnsetType, field
+from typing_extensions import override
+
+from hwd.model.answers.answer import Answer
+from hwd.model.documents.plans import PlanSummary
+
+
+class ReconfigurationStatus(Answer, frozen=True, kw_only=True):
+    """A reconfiguration: its outcome, or its progress.
+
+    `outcome` is None while it is under way or awaits a confirm. `not_ready`: links that were not measured ready within
+    the time allowed. `confirm_in_s`: seconds until it is rolled back, where it awaits a confirm. `applied` is `plan`
+    in the JSON, only of an answer to an apply.
+    """
+
+    reconfiguration: str
+    run: str | None
+    what: str
+    hash: str
+    lease: str | None
+    state: str
+    outcome: str | None
+    why: str
+    confirm_in_s: float | None
+    links: list[str]
+    not_ready: list[str]
+    applied: PlanSummary | UnsetType = field(name="plan", default=UNSET)
+
+    @property
+    def id(self) -> str:
+        return self.reconfiguration
+
+    @property
+    def plan(self) -> PlanSummary | None:
+        """What was applied; None where the answer is not that of an apply."""
+        return None if self.applied is UNSET else self.applied
+
+    @override
+    def __str__(self) -> str:
+        why = f": {self.why}" if self.why else ""
+        return f"{self.id} ({self.what}) {self.outcome or self.state}{why}, {len(self.links)} links"
+
+
+class LeftOpen(Answer, frozen=True, kw_only=True):
+    """A reconfiguration that a crash or a failure cut off, and that is not undone yet.
+
+    `why`: the obstacle; `tried_wall_ns`: the end of the last try, None before the first. `ports` are held until it is
+    closed. `goes`: nowhere where a damaged journal does not tell whether it had ended, and an operator has to decide.
+    """
+
+    reconfiguration: str
+    run: str | None
+    what: str
+    why: str
+    tried_wall_ns: int | None
+    goes: Literal["back", "nowhere"]
+    ports: list[str]
+
+    @property
+    def id(self) -> str:
+        return self.reconfiguration
+
+    @property
+    def is_held(self) -> bool:
+        return self.goes == "nowhere"
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.id} ({self.what}) left open: {self.why}, {len(self.ports)} ports held"

@@ -1,0 +1,100 @@
+"""Status: everything of one screen."""
+
+from msgspec import field
+from typing_extensions import override
+
+from hwd.model.answers.answer import Answer
+from hwd.model.answers.hosts import HostStatus
+from hwd.model.answers.leases import HeldLease, HeldSettings
+from hwd.model.answers.reconfigurations import LeftOpen, ReconfigurationStatus
+from hwd.model.answers.switches import CompositeStatus, LinkStatus, SwitchStatus
+from hwd.model.html_table import table
+from hwd.model.run import RunProgress, RunStatus
+
+
+class BusStatus(Answer, frozen=True, kw_only=True):
+    """The broker, and whether the daemon is connected to it."""
+
+    address: str
+    connected: bool
+
+
+class StorageStatus(Answer, frozen=True, kw_only=True):
+    """Whether records or journal can be written, and why not."""
+
+    writable: bool
+    why: str | None
+
+
+class Liveness(Answer, frozen=True, kw_only=True):
+    """The process runs and its event loop answers."""
+
+    alive: bool
+
+
+class Readiness(Answer, frozen=True, kw_only=True):
+    """Whether the daemon is ready, and what is not."""
+
+    ready: bool
+    why: list[str]
+
+
+class Status(Answer, frozen=True, kw_only=True):
+    """What `hwd status` shows: switches, hosts, links, leases, runs and reconfigurations.
+
+    `lit` is `links` in the JSON: the links that crossconnects make now. `reconfigurations`: those under way. `open`:
+    interrupted ones; the daemon rolls each back as soon as nothing prevents it. `held`: settings of ended runs.
+    """
+
+    testbed: str
+    version: str
+    bus: BusStatus
+    records: StorageStatus
+    journal: StorageStatus
+    switches: list[SwitchStatus]
+    composites: list[CompositeStatus] = field(default_factory=list)
+    hosts: list[HostStatus]
+    lit: list[LinkStatus] = field(name="links")
+    leases: list[HeldLease]
+    held: list[HeldSettings]
+    reconfigurations: list[ReconfigurationStatus]
+    open: list[LeftOpen]
+    runs: list[RunProgress]
+    queue: list[RunStatus]
+
+    @property
+    def links(self) -> dict[str, bool | None]:
+        """Links that are lit, with whether both ends have carrier."""
+        return {one.link: one.carrier for one in self.lit}
+
+    @property
+    def settled(self) -> bool:
+        """True where switches, agents and broker are connected, clocks are aligned, and no reconfiguration or run is
+        under way or unfinished.
+        """
+        there = all(switch.up is not False for switch in self.switches) and all(
+            host.up and host.aligned for host in self.hosts
+        )
+        unfinished = self.runs or self.reconfigurations or self.open or self.held
+        return there and self.bus.connected and not unfinished
+
+    @override
+    def __str__(self) -> str:
+        switches = f"{sum(bool(one.up) for one in self.switches)} of {len(self.switches)} switches up"
+        hosts = f"{sum(one.up for one in self.hosts)} of {len(self.hosts)} hosts up"
+        under_way = len(self.runs) + len(self.reconfigurations)
+        counts = f"{len(self.links)} links, {len(self.leases)} leases, {under_way} under way"
+        left = f", {len(self.open)} left open" if self.open else ""
+        return f"testbed {self.testbed}: {switches}, {hosts}, {counts}{left}"
+
+    @override
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, str, str]] = [("switch", one.name, str(one)) for one in self.switches]
+        rows += [("composite", one.name, str(one)) for one in self.composites]
+        rows += [("host", one.name, str(one)) for one in self.hosts]
+        carrier = {True: "carrier", False: "no carrier", None: "unknown"}
+        rows += [("link", link, carrier[up]) for link, up in self.links.items()]
+        rows += [("lease", one.id, str(one)) for one in self.leases]
+        rows += [("reconfiguration", one.id, str(one)) for one in self.reconfigurations]
+        rows += [("reconfiguration", one.id, str(one)) for one in self.open]
+        return table(("", "", "is"), rows, caption=str(self))

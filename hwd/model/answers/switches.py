@@ -1,0 +1,125 @@
+"""Switches, composites and links in the answers of the API."""
+
+from collections.abc import Sequence
+
+from msgspec import field
+from typing_extensions import override
+
+from hwd.model.answers.answer import Answer
+from hwd.model.answers.leases import SwitchLease
+from hwd_drivers.devices.facts import CrossconnectReport
+
+
+class OverrunReport(Answer, frozen=True, kw_only=True):
+    """See SwitchOverrun."""
+
+    wall_ns: int
+    reconfiguration: str
+    lost: list[str]
+    window_s: float
+
+
+class RestartReport(Answer, frozen=True, kw_only=True):
+    """See SwitchRestarted. `missing`: crossconnects that it took, until they or others are made at their ends."""
+
+    wall_ns: int
+    sign: str
+    lost: list[str]
+    uptime_s: float | None
+    unheard_s: float
+    missing: list[str]
+
+
+class HeldEnds(Answer, frozen=True, kw_only=True):
+    """Fibre ends of a switch that an override holds dark (`to` force-blocked), or releases (normal).
+
+    `blocked`: all ends that the switch holds dark since.
+    """
+
+    switch: str
+    ends: list[str]
+    to: str
+    blocked: list[str]
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.switch}: {', '.join(self.ends)} {self.to}, {len(self.blocked)} ends held dark"
+
+
+class SwitchStatus(Answer, frozen=True, kw_only=True):
+    """One switch as it was reported last; `up` false says that this may be old.
+
+    `up` is None for a switch of a host whose state is unknown. `owner`: that host; None for a switch of the daemon.
+    `readings` is `crossconnects` in the JSON. `blocked`: ends that an override holds dark. `lease`: of the host that
+    drives it.
+    """
+
+    switch: str
+    owner: str | None
+    up: bool | None
+    cause: str
+    vendor: str | None = None
+    model: str | None = None
+    serial: str | None = None
+    firmware: str | None = None
+    readings: list[CrossconnectReport] = field(name="crossconnects", default_factory=list)
+    power_dbm: dict[str, float | None] = field(default_factory=dict)
+    blocked: list[str] = field(default_factory=list)
+    overruns: list[OverrunReport] = field(default_factory=list)
+    restart: RestartReport | None = None
+    lease: SwitchLease | None = None
+
+    @property
+    def name(self) -> str:
+        return self.switch
+
+    @property
+    def crossconnects(self) -> tuple[str, ...]:
+        """Ids such as `1A-2B`, as the switch last reported them."""
+        return _ids(self.readings)
+
+    @override
+    def __str__(self) -> str:
+        state = f"down: {self.cause}" if self.up is False else "up" if self.up else f"unknown: {self.cause}"
+        dark = f", {', '.join(self.blocked)} held dark" if self.blocked else ""
+        return f"{self.name} {state}, {len(self.readings)} crossconnects{dark}"
+
+
+class CompositeStatus(Answer, frozen=True, kw_only=True):
+    """A composite switch: the crossconnects that its elements make together, `crossconnects` in the JSON.
+
+    `switches`: those of its elements; `away`: those of them that are down.
+    """
+
+    composite: str
+    switches: list[str]
+    away: list[str]
+    readings: list[CrossconnectReport] = field(name="crossconnects")
+
+    @property
+    def name(self) -> str:
+        return self.composite
+
+    @property
+    def crossconnects(self) -> tuple[str, ...]:
+        return _ids(self.readings)
+
+    @override
+    def __str__(self) -> str:
+        state = f"{', '.join(self.away)} down" if self.away else "up"
+        return f"{self.name} {state}, {len(self.readings)} crossconnects"
+
+
+class LinkStatus(Answer, frozen=True, kw_only=True):
+    """A link that crossconnects make now. `carrier`: both ends have it.
+
+    `away`: switches on its way that are down. Nobody knows then whether there is light, and `carrier` is None.
+    """
+
+    link: str
+    carrier: bool | None
+    away: list[str] = field(default_factory=list)
+
+
+def _ids(readings: Sequence[CrossconnectReport]) -> tuple[str, ...]:
+    return tuple(one.id for one in readings)

@@ -1,0 +1,101 @@
+"""The JSON of a plan: what the document `plan.made`, the HTTP API and `hwd plan --json` have of it."""
+
+from typing import ClassVar
+
+import msgspec
+from typing_extensions import override
+
+from hwd.model.html_table import table
+from hwd_drivers.core.documents import Fact
+from hwd_drivers.switching.moves import ApplyMode
+
+
+class PlanMoves(msgspec.Struct, frozen=True, kw_only=True):
+    """The moves of one switch: crossconnects such as `1A-2B`."""
+
+    switch: str
+    remove: list[str]
+    add: list[str]
+    keep: list[str]
+
+
+class PlanComposite(msgspec.Struct, frozen=True, kw_only=True):
+    """The moves of one composite, in its own crossconnects.
+
+    `through`: the crossconnects of elements that each wanted one uses, such as `x1:1A-2B`. `moves`: elements that
+    change for it; that number is minimal where it equals `moves_at_least`. `darkened`: other elements that lose what
+    they join.
+    """
+
+    composite: str
+    remove: list[str]
+    add: list[str]
+    keep: list[str]
+    through: dict[str, list[str]]
+    moves: int
+    moves_at_least: int
+    darkened: int = 0
+
+
+class PlanCircuit(msgspec.Struct, frozen=True, kw_only=True, rename={"source": "from", "target": "to"}):
+    """One one-way light path. `margin_db`: received minus needed power of the weakest lane."""
+
+    source: str
+    target: str
+    through: list[str]
+    loss_db_typical: float
+    loss_db_max: float
+    margin_db: float
+
+
+class PlanLink(msgspec.Struct, frozen=True, kw_only=True):
+    """A wanted link. `kept`: none of its crossconnects moves."""
+
+    link: str
+    kept: bool
+    circuits: list[PlanCircuit]
+
+
+class PlanSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """What moves, what goes dark, where the light goes.
+
+    `empty`: nothing moves. `dark`: links that lose their light and are not wanted. `expected_s`: from command to ready;
+    `expected_from` says how that is known. `ready_within_s` null: ready is not asked for. `confirm_within_s` null:
+    confirmed as soon as ready.
+    """
+
+    hash: str
+    what: str
+    mode: ApplyMode
+    empty: bool
+    moves: list[PlanMoves]
+    composites: list[PlanComposite] = []
+    links: list[PlanLink]
+    dark: list[str]
+    expected_s: float
+    expected_from: str
+    warnings: list[str]
+    lease: str | None
+    crash_rule: str
+    ready_within_s: float | None
+    confirm_within_s: float | None
+
+    @override
+    def __str__(self) -> str:
+        moved = sum(not link.kept for link in self.links)
+        does = "nothing moves" if self.empty else f"{moved} links move, {len(self.dark)} go dark"
+        return f"plan {self.hash} ({self.what}): {does}"
+
+    def _repr_html_(self) -> str:
+        moves = [(move.switch, " ".join(move.remove), " ".join(move.add)) for move in self.moves]
+        links = [(link.link, "stays" if link.kept else "moves") for link in self.links]
+        return table(("switch", "removes", "adds"), moves, caption=str(self)) + table(("link", ""), links)
+
+
+class PlanMade(Fact, frozen=True, kw_only=True):
+    """A plan was made, and nothing was touched. `hash` applies it."""
+
+    KIND: ClassVar = "plan.made"
+    plan: PlanSummary
+    what: str
+    hash: str

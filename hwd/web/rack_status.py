@@ -1,0 +1,137 @@
+"""The state of the rack as callers see it: switches, hosts, what is not ready, and the inventory of a run's record."""
+
+import msgspec
+from msgspec.structs import replace
+
+from hwd.bus.birth_data import inventory_data
+from hwd.bus.gateway import Gateway
+from hwd.bus.host_switches.delegations import Delegations
+from hwd.bus.host_view import HostView
+from hwd.bus.skew import skew
+from hwd.model.answers import (
+    BusStatus,
+    CompositeStatus,
+    HostStatus,
+    LinkStatus,
+    Readiness,
+    StorageStatus,
+    SwitchLease,
+    SwitchStatus,
+)
+from hwd.model.testbed import Testbed
+from hwd.ports.delegation import Delegation
+from hwd.reconfigure.reconfigurer import Reconfigurer
+from hwd.records.recorder import RecordingSink
+from hwd.web.linkboard import Linkboard
+from hwd.web.switchboard import Switchboard
+from hwd_drivers.core.documents import Json
+
+
+class RackStatus:
+    """Made from documents and from what the parts of the daemon know now; it asks no device.
+
+    `version`, `commit`: of this program.
+    """
+
+    def __init__(
+        self,
+        *,
+        testbed: Testbed,
+        version: str,
+        commit: str,
+        switches: Switchboard,
+        links: Linkboard,
+        gateway: Gateway,
+        delegations: Delegations,
+        reconfigurer: Reconfigurer,
+        recorder: RecordingSink,
+    ) -> None:
+        self.testbed = testbed
+        self.version = version
+        self._commit = commit
+        self._switches = switches
+        self._links = links
+        self._gateway = gateway
+        self._delegations = delegations
+        self._reconfigurer = reconfigurer
+        self._recorder = recorder
+
+    def bus(self) -> BusStatus:
+        return BusStatus(address=self._gateway.address, connected=self._gateway.connected)
+
+    def records(self) -> StorageStatus:
+        failure = self._recorder.failure
+        return StorageStatus(writable=failure is None, why=None if failure is None else str(failure))
+
+    def journal(self) -> StorageStatus:
+        trouble = self._reconfigurer.journal_trouble
+        return StorageStatus(writable=not trouble, why=trouble or None)
+
+    def composites(self) -> list[CompositeStatus]:
+        return self._links.composites()
+
+    def links(self) -> list[LinkStatus]:
+        """That have light from end to end."""
+        return self._links.links()
+
+    def ready(self) -> Readiness:
+        """Ready means: our switches answer, the broker is connected, records and journal can be written, and no entry
+        of a damaged journal waits for a decision.
+        """
+        why = [] if self._gateway.connected else [f"broker {self._gateway.address} is not connected"]
+        why += [
+            f"switch {switch.switch} is down: {switch.cause}"
+            for switch in self._switches.reports()
+            if switch.up is False and switch.owner is None
+        ]
+        if self._recorder.failure is not None:
+            why.append(str(self._recorder.failure))
+        if trouble := self._reconfigurer.journal_trouble:
+            why.append(trouble)
+        why += [f"{one.reconfiguration} ({one.what}): {one.why}" for one in self._reconfigurer.left_open if one.is_held]
+        return Readiness(ready=not why, why=why)
+
+    def is_settled(self) -> bool:
+        """Whether all is ready, agents are connected, their clocks aligned, and no reconfiguration is left open."""
+        hosts = self._gateway.hosts().values()
+        there = all(view.up and view.alignment is not None for view in hosts)
+        return there and self.ready().ready and not self._reconfigurer.left_open
+
+    def switches(self) -> list[SwitchStatus]:
+        """All switches, each with the lease of the host that drives it."""
+        leases = {lease.switch: delegated(lease) for lease in self._delegations.all()}
+        return [replace(one, lease=leases.get(one.switch)) for one in self._switches.reports()]
+
+    def blocked(self, switch: str) -> list[str]:
+        """The ends of a switch that overrides hold dark, as it was reported last."""
+        return next(one.blocked for one in self._switches.reports() if one.switch == switch)
+
+    def hosts(self) -> list[HostStatus]:
+        return [*map(self._host, self.testbed.hosts)]
+
+    def inventory(self) -> dict[str, Json]:
+        """Models, serials and versions that the devices report now, for the record of a run."""
+        births = {name: view.birth for name, view in self._gateway.hosts().items()}
+        return {
+            "switches": msgspec.to_builtins(self.switches()),
+            "hosts": [
+                {
+                    **msgspec.to_builtins(host),
+                    "inventory": inventory_data(birth) if (birth := births.get(host.name)) else None,
+                }
+                for host in self.hosts()
+            ],
+            "version": self.version,
+            "commit": self._commit,
+        }
+
+    def _host(self, name: str) -> HostStatus:
+        view = self._gateway.hosts().get(name)
+        if view is None:
+            view = HostView(host=name)
+        apart = "" if view.birth is None else skew(self.version, view.birth.version)
+        return view.status(self._links.ports(name), skew=apart)
+
+
+def delegated(lease: Delegation) -> SwitchLease:
+    return SwitchLease(host=lease.host, epoch=lease.epoch, state=lease.state, why=lease.why)
