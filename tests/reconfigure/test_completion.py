@@ -11,6 +11,7 @@ import pytest
 from hwd.model.documents.daemon import DaemonRecovered, JournalDamaged, JournalGivenUp, JournalRefused
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted, ReconfigurationState
 from hwd.model.timeline import Timeline
+from hwd.reconfigure.journal_recovery import AGAIN_S
 from hwd.reconfigure.reconfiguration import Reconfiguration, State
 from hwd.records.journal_id import MemoryJournalId
 from hwd.sim.world import agent_node
@@ -399,13 +400,13 @@ def test_journal_that_cannot_be_written_at_the_start_is_told_and_tried_again_by_
         assert await lab.world.journal_id.read() is None
 
         disk.refusal = None
-        await asyncio.sleep(5.0)  # virtual
+        await asyncio.sleep(2 * AGAIN_S)  # virtual
         assert lab.service.status().journal.writable
         assert await lab.world.journal_id.read() is not None
         lab.world.kill("daemon")
         lab.world.journal_disk = MemoryDisk()
         lab.world.start_daemon()
-        await asyncio.sleep(5.0)  # virtual
+        await asyncio.sleep(AGAIN_S)  # virtual; such a daemon does not become ready
         assert lab.emitted(JournalDamaged), "one that is gone is missed"
 
     run_lab(test)

@@ -3,6 +3,7 @@
 Usage: `python spool_process.py FILE SEED LIVES`; prints what was found after each, one line of JSON per process.
 
 A process writes events in random batches, acknowledges some, and reports each step through a pipe before and after it.
+Some kill themselves just before or just after an acknowledgement, since a kill from outside rarely falls there.
 """
 
 import contextlib
@@ -23,6 +24,8 @@ from hwd_drivers.core.ids import Draws
 
 LIMIT_BYTES: Final = 4 * LIMIT_LEAST_BYTES
 """Small: it is written anew some times a life."""
+DIE_SHARE: Final = 0.02
+"""Of the times just before an acknowledgement, and just after."""
 REPORT: Final = struct.Struct("=qq")  # flushed up to here; acknowledged up to here, or about to be where negative
 
 
@@ -78,9 +81,16 @@ def _live(path: Path, boot: str, writer: int, draw: random.Random) -> None:
         if draw.random() < 0.3:
             upto = draw.randint(acked, seq)
             os.write(writer, REPORT.pack(seq, -upto))
+            _perhaps_die(draw)
             spool.ack(boot, upto)
+            _perhaps_die(draw)
             acked = max(acked, upto)
             os.write(writer, REPORT.pack(seq, acked))
+
+
+def _perhaps_die(draw: random.Random) -> None:
+    if draw.random() < DIE_SHARE:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _event(seq: int, size: int) -> Event:
