@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+import msgspec
 from msgspec.structs import asdict
 from typing_extensions import override
 
@@ -159,7 +160,7 @@ class Stages(tuple[StageRow, ...]):
 
     def rows(self) -> list[dict[str, object]]:
         """Rows of plain values, as `pandas.DataFrame` takes them."""
-        return [dict(row.to_data()) for row in self]
+        return [msgspec.to_builtins(row) for row in self]
 
     @override
     def __str__(self) -> str:
@@ -247,13 +248,13 @@ class RunComparison:
 
     @override
     def __repr__(self) -> str:
-        runs = f"{self.comparison.first.run.id} and {self.comparison.second.run.id}"
+        runs = " and ".join(self.comparison.runs)
         return f"<comparison of {runs}, {len(self.comparison.rows)} stages>"
 
     def _repr_html_(self) -> str:
         from hwd.report.page.comparison_html import comparison_html
 
-        key = f"c-{self.comparison.first.run.id}-{self.comparison.second.run.id}"
+        key = "-".join(["c", *self.comparison.runs])
         return "".join(comparison_html(self.comparison, key=key))
 
 
@@ -266,14 +267,13 @@ def _cells(link: LinkTimeline) -> tuple[str, ...]:
 
 
 def _stage_cells(row: StageRow) -> tuple[object, ...]:
-    one = row.statistics
     return (
-        " · ".join(one.group),
-        one.stage,
-        one.n,
-        duration(one.median_s),
-        duration(one.max_s),
-        bound(one.error_s),
+        " · ".join(row.group),
+        row.stage,
+        row.n,
+        duration(row.median_s),
+        duration(row.max_s),
+        bound(row.error_s),
         row.origin,
-        "; ".join(map(str, row.beside)),
+        "; ".join(row.papers),
     )

@@ -1,7 +1,9 @@
 """Comparison of two runs: the difference of each stage, with an interval, and a drawing of it."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
+from msgspec.structs import asdict
 
 from hwd.model.instant import Origin
 from hwd.model.recorded_run import Run
@@ -12,7 +14,6 @@ from hwd.report.run_report import RunReport
 from hwd.report.stages import SEED
 from hwd.timeline import Difference, Sample, StageName, difference, samples
 from hwd.timeline.difference import NEGLIGIBLE, RECONFIGURATIONS_NEEDED
-from hwd_drivers.core.documents import Json
 
 NOTE = (
     "difference of the medians, second minus first, "
@@ -24,58 +25,29 @@ _MARGIN, _ROW, _SHIFT = 16.0, 24.0, 66.0
 _Scale = Callable[[float], float]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparisonRow:
+class ComparisonRow(Difference, frozen=True, kw_only=True):
     """One stage that both runs have. `topology`: with the sweep values, where there are any; empty where the runs have
     none in common, and all links are taken together. `origins`: the weakest of each run.
     """
 
     topology: str
     stage: StageName
-    difference: Difference
     origins: tuple[Origin | None, Origin | None]
 
     def __str__(self) -> str:
-        one = self.difference
-        first, second = one.median_s
-        return f"{self.stage} {duration(first)} -> {duration(second)}: {shift(one)}, delta {delta(one)}"
-
-    def to_data(self) -> dict[str, Json]:
-        """As JSON; times in seconds, null where there are too few reconfigurations for an interval."""
-        one = self.difference
-        return {
-            "topology": self.topology,
-            "stage": str(self.stage),
-            "n": list(one.n),
-            "reconfigurations": list(one.reconfigurations),
-            "median_s": list(one.median_s),
-            "shift_s": one.shift_s,
-            "shift_within_s": None if one.shift_within_s is None else list(one.shift_within_s),
-            "relative": one.relative,
-            "delta": one.delta,
-            "delta_within": None if one.delta_within is None else list(one.delta_within),
-            "size": str(one.size),
-            "excludes_zero": one.excludes_zero,
-            "origins": [None if origin is None else str(origin) for origin in self.origins],
-        }
+        first, second = self.median_s
+        return f"{self.stage} {duration(first)} -> {duration(second)}: {shift(self)}, delta {delta(self)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """`remarks`: differences that make the two hard to compare."""
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """Two runs, the second against the first; times in seconds. `remarks`: differences that make the two hard to
+    compare.
+    """
 
-    first: RunReport
-    second: RunReport
-    rows: tuple[ComparisonRow, ...]
+    runs: tuple[str, str]
+    note: str = NOTE
     remarks: tuple[str, ...]
-
-    def to_data(self) -> dict[str, Json]:
-        return {
-            "runs": [self.first.run.id, self.second.run.id],
-            "note": NOTE,
-            "remarks": list(self.remarks),
-            "rows": [row.to_data() for row in self.rows],
-        }
+    rows: tuple[ComparisonRow, ...]
 
 
 def compare(first: RunReport, second: RunReport, *, seed: int = SEED) -> Comparison:
@@ -103,12 +75,12 @@ def compare(first: RunReport, second: RunReport, *, seed: int = SEED) -> Compari
         remarks.append("the runs have no topology in common: all their links are taken together")
         sides = [("", [one for part in a.values() for one in part], [one for part in b.values() for one in part])]
     rows = tuple(row for side in sides for row in _rows(*side, seed=seed))
-    few = min([min(row.difference.reconfigurations) for row in rows], default=RECONFIGURATIONS_NEEDED)
+    few = min([min(row.reconfigurations) for row in rows], default=RECONFIGURATIONS_NEEDED)
     if few < RECONFIGURATIONS_NEEDED:
         remarks.append(
             f"no interval where a run has fewer than {RECONFIGURATIONS_NEEDED} reconfigurations of a topology"
         )
-    return Comparison(first=first, second=second, rows=rows, remarks=tuple(remarks))
+    return Comparison(runs=(first.run.id, second.run.id), rows=rows, remarks=tuple(remarks))
 
 
 def shift(one: Difference) -> str:
@@ -145,7 +117,7 @@ def comparison_drawing(comparison: Comparison, *, width: float) -> Drawing:
     shift next to it.
     """
     marks: list[Mark] = [text(_MARGIN, 26, "Two runs compared", kind="title")]
-    first, second = comparison.first.run.id, comparison.second.run.id
+    first, second = comparison.runs
     note = (
         f"Cliff's delta of {second} against {first}: to the right {second} is slower, to the left faster · "
         "line: 95 % interval · ring: no interval "
@@ -185,16 +157,15 @@ def comparison_drawing(comparison: Comparison, *, width: float) -> Drawing:
 
 
 def _forest(row: ComparisonRow, y: float, x: _Scale, width: float) -> Iterator[Mark]:
-    one = row.difference
-    colour = GROUP_COLOURS[7] if not one.excludes_zero else GROUP_COLOURS[1] if one.delta > 0 else GROUP_COLOURS[0]
+    colour = GROUP_COLOURS[7] if not row.excludes_zero else GROUP_COLOURS[1] if row.delta > 0 else GROUP_COLOURS[0]
     yield text(_MARGIN, y + 4, str(row.stage))
-    if one.delta_within is not None:
-        low, high = (x(share) for share in one.delta_within)
+    if row.delta_within is not None:
+        low, high = (x(share) for share in row.delta_within)
         yield polyline([(low, y), (high, y)], colour=colour)
         for edge in (low, high):
             yield polyline([(edge, y - 4), (edge, y + 4)], colour=colour)
-    yield Dot(x=x(one.delta), y=y, radius=4, colour=colour, hollow=one.delta_within is None, title=str(row))
-    yield text(width - _MARGIN, y + 4, signed(one.shift_s), kind="soft num", anchor="end", title=shift(one))
+    yield Dot(x=x(row.delta), y=y, radius=4, colour=colour, hollow=row.delta_within is None, title=str(row))
+    yield text(width - _MARGIN, y + 4, signed(row.shift_s), kind="soft num", anchor="end", title=shift(row))
 
 
 def _sweeps(report: RunReport) -> set[str]:
@@ -216,7 +187,8 @@ def _rows(topology: str, first: Sequence[Sample], second: Sequence[Sample], *, s
     for name in StageName:
         a, b = ([one for one in side if one.stage.name is name] for side in (first, second))
         if (found := difference(a, b, stage=name, seed=seed)) is not None:
-            yield ComparisonRow(topology=topology, stage=name, difference=found, origins=(_origin(a), _origin(b)))
+            origins = (_origin(a), _origin(b))
+            yield ComparisonRow(**asdict(found), topology=topology, stage=name, origins=origins)
 
 
 def _origin(taken: Sequence[Sample]) -> Origin | None:

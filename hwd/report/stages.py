@@ -1,7 +1,8 @@
 """The table of stages: our figures, their origins, and the papers' figures."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+
+from msgspec.structs import asdict
 
 from hwd.model.instant import Origin
 from hwd.report.conditions import Conditions
@@ -10,10 +11,12 @@ from hwd.report.papers import PaperFigure, figures, of_stage
 from hwd.report.quantity import stated
 from hwd.report.run_report import RunReport
 from hwd.timeline import StageStatistics, summarise
-from hwd_drivers.core.documents import Json
 
 SEED = 20270110
 """Of the bootstrap: the same record gives the same report."""
+
+FITTED = "[fitted to it]"
+"""Behind a figure of a paper to which the timing of the twin was fitted."""
 
 ORIGIN_WORDS = {
     Origin.MEASURED: "measured on hardware",
@@ -23,44 +26,15 @@ ORIGIN_WORDS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
-    """A paper's figure for a row. `fitted`: the twin's timing was fitted to it, so that agreement shows nothing about
-    the rack.
+class StageRow(StageStatistics, frozen=True, kw_only=True):
+    """One stage of one group, with the papers' figures for it.
+
+    `origin` is fitted where the twin's timing was fitted to one of those figures, so that agreement shows nothing about
+    the rack; the figure says so. `time`: `virtual time` or `real time`.
     """
 
-    figure: PaperFigure
-    fitted: bool
-
-    def __str__(self) -> str:
-        value = stated(self.figure.low_s, self.figure.high_s)
-        words = [f"{self.figure.paper} {self.figure.where}: {self.figure.statistic} {value}"]
-        words += [f"({text})" for text in (self.figure.condition, self.figure.remark) if text]
-        return " ".join(words) + (" [fitted to it]" if self.fitted else "")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageRow:
-    """One stage of one group, with the papers' figures for it."""
-
-    statistics: StageStatistics
-    beside: tuple[Beside, ...]
-
-    @property
-    def origin(self) -> Origin | None:
-        """The weakest origin of the values; fitted where the twin's timing was fitted to one of the papers' figures of
-        this row.
-        """
-        return Origin.FITTED if any(one.fitted for one in self.beside) else self.statistics.origin
-
-    @property
-    def time(self) -> str:
-        return "virtual time" if self.statistics.virtual_time else "real time"
-
-    def to_data(self) -> dict[str, Json]:
-        """As JSON; times in seconds, null where there are not enough values."""
-        statistics: dict[str, Json] = asdict(self.statistics)
-        return {**statistics, "origin": self.origin, "time": self.time, "papers": [str(one) for one in self.beside]}
+    time: str
+    papers: tuple[str, ...]
 
 
 def stage_table(
@@ -80,5 +54,15 @@ def stage_table(
 def _row(statistics: StageStatistics, under: Conditions, compare_with: str | None) -> StageRow:
     chosen = of_stage(figures(under, compare_with=compare_with), statistics.stage)
     drawn = statistics.origin not in (None, Origin.MEASURED)
-    beside = [Beside(figure=one, fitted=drawn and not under.timings.isdisjoint(one.drawn_by)) for one in chosen]
-    return StageRow(statistics=statistics, beside=tuple(beside))
+    fitted = [drawn and not under.timings.isdisjoint(one.drawn_by) for one in chosen]
+    return StageRow(
+        **asdict(statistics) | {"origin": Origin.FITTED if any(fitted) else statistics.origin},
+        time="virtual time" if statistics.virtual_time else "real time",
+        papers=tuple(_words(figure, fitted=made) for figure, made in zip(chosen, fitted, strict=True)),
+    )
+
+
+def _words(figure: PaperFigure, *, fitted: bool) -> str:
+    words = [f"{figure.paper} {figure.where}: {figure.statistic} {stated(figure.low_s, figure.high_s)}"]
+    words += [f"({text})" for text in (figure.condition, figure.remark) if text]
+    return " ".join(words) + (f" {FITTED}" if fitted else "")

@@ -17,9 +17,9 @@ def stage_text(rows: Sequence[StageRow]) -> str:
     lines: list[str | None] = []
     heading = ""
     for row in rows:
-        if heading != (heading := f"{' · '.join(row.statistics.group) or 'all'} ({row.time})"):
+        if heading != (heading := f"{' · '.join(row.group) or 'all'} ({row.time})"):
             lines.append(heading)
-        lines += [None] * (1 + max(0, len(row.beside) - 1))
+        lines += [None] * (1 + max(0, len(row.papers) - 1))
         cells += _cells(row)
     widths = [max(len(line[column]) for line in (HEADINGS, *cells)) for column in range(len(HEADINGS))]
     out = [_line(HEADINGS, widths), _line(tuple("-" * width for width in widths), widths)]
@@ -54,22 +54,21 @@ def _pairs_line(cells: tuple[str, ...], widths: list[int]) -> str:
 
 
 def _cells(row: StageRow) -> Iterable[tuple[str, ...]]:
-    one = row.statistics
-    missing = [f"{count} {word}" for count, word in ((one.unknown, "unknown"), (one.never_left, "never left")) if count]
+    missing = [f"{count} {word}" for count, word in ((row.unknown, "unknown"), (row.never_left, "never left")) if count]
     first = (
-        f"  {one.stage}",
-        str(one.n) + (f" (+ {', '.join(missing)})" if missing else ""),
-        duration(one.median_s),
-        interval(one.median_low_s, one.median_high_s),
-        duration(one.p99_s),
-        duration(one.max_s),
-        bound(one.error_s),
+        f"  {row.stage}",
+        str(row.n) + (f" (+ {', '.join(missing)})" if missing else ""),
+        duration(row.median_s),
+        interval(row.median_low_s, row.median_high_s),
+        duration(row.p99_s),
+        duration(row.max_s),
+        bound(row.error_s),
         str(row.origin or ""),
     )
-    beside = [str(figure) for figure in row.beside] or [""]
-    yield (*first, beside[0])
-    for more in beside[1:]:
-        yield (*("" for _ in first), more)
+    figure, *more = row.papers or [""]
+    yield (*first, figure)
+    for figure in more:
+        yield (*("" for _ in first), figure)
 
 
 def _line(cells: tuple[str, ...], widths: list[int]) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
+import msgspec
 import numpy as np
 
 from hwd.model.stage import StageName
@@ -68,14 +69,14 @@ class Values:
         return len(set(self.reconfiguration))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """The second side minus the first.
 
     `shift_s`: difference of the medians. `delta`: Cliff's, the probability that a value of the second side is larger
     than one of the first minus that of the opposite, from -1 to 1. Their 95 % intervals are a bootstrap over whole
     reconfigurations, since links of one are not independent; for either limit each value is at that of its own bounds
-    that lies furthest out. None where a side has fewer than `RECONFIGURATIONS_NEEDED`.
+    that lies furthest out. None where a side has fewer than `RECONFIGURATIONS_NEEDED`. `relative`: the shift as a share
+    of the first median; None where that is zero. `excludes_zero`: whether the interval of the shift excludes 0.
     """
 
     n: tuple[int, int]
@@ -83,22 +84,11 @@ class Difference:
     median_s: tuple[float, float]
     shift_s: float
     shift_within_s: tuple[float, float] | None
+    relative: float | None
     delta: float
     delta_within: tuple[float, float] | None
-
-    @property
-    def relative(self) -> float | None:
-        """The shift as a share of the first median; None where that is zero."""
-        return self.shift_s / self.median_s[0] if self.median_s[0] else None
-
-    @property
-    def size(self) -> Size:
-        return Size.of(self.delta)
-
-    @property
-    def excludes_zero(self) -> bool | None:
-        """Whether the interval of the shift excludes 0; None where there is no interval."""
-        return None if self.shift_within_s is None else not self.shift_within_s[0] <= 0 <= self.shift_within_s[1]
+    size: Size
+    excludes_zero: bool | None
 
 
 def difference(
@@ -114,15 +104,20 @@ def difference(
     if min(a.reconfigurations, b.reconfigurations) >= RECONFIGURATIONS_NEEDED:
         shift_within_s, delta_within = _intervals(a, b, seed ^ zlib.crc32(stage.encode()), resamples)
     medians_s = float(np.median(a.best_s)), float(np.median(b.best_s))
+    shift_s = medians_s[1] - medians_s[0]
     once = np.ones((1, len(a.best_s))), np.ones((1, len(b.best_s)))
+    delta = float(_deltas(a.best_s, b.best_s, *once)[0])
     return Difference(
         n=(len(a.best_s), len(b.best_s)),
         reconfigurations=(a.reconfigurations, b.reconfigurations),
         median_s=medians_s,
-        shift_s=medians_s[1] - medians_s[0],
+        shift_s=shift_s,
         shift_within_s=shift_within_s,
-        delta=float(_deltas(a.best_s, b.best_s, *once)[0]),
+        relative=shift_s / medians_s[0] if medians_s[0] else None,
+        delta=delta,
         delta_within=delta_within,
+        size=Size.of(delta),
+        excludes_zero=None if shift_within_s is None else not shift_within_s[0] <= 0 <= shift_within_s[1],
     )
 
 

@@ -4,6 +4,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from hwd.model.instant import Knowledge, Origin
@@ -36,8 +37,7 @@ class Sample:
     measurement: tuple[str, int, int] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageStatistics:
+class StageStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """One row: a stage of one group in one kind of time. Figures are None where `n` values are too few for them.
 
     `measured` counts measurements: fewer than `n` where links share some; `reconfigurations` counts their sources.

@@ -62,7 +62,7 @@ def test_the_result_of_a_run_has_its_stages_beside_the_papers(lab: Lab) -> None:
     result = lab.run("smoke")
     assert [one.what for one in result.timelines] == ["pairs", "ring"]
     stages = result.stages(by=(), compare_with="opus-testbed")
-    assert {row.statistics.stage for row in stages} == set(StageName)
+    assert {row.stage for row in stages} == set(StageName)
     assert {row["stage"] for row in stages.rows()} == set(StageName)
     assert "opus " in str(stages)
     assert "opus " in stages._repr_html_()

@@ -35,12 +35,17 @@ def negotiated(make_run: MakeRun, make_timeline: MakeTimeline) -> RunReport:
     )
 
 
+def condition(figure: str) -> str:
+    """The first words in brackets."""
+    return figure.partition("(")[2].partition(")")[0]
+
+
 def firmware(report: RunReport) -> dict[tuple[str, ...], tuple[float, list[str]]]:
     rows = stage_table([report], by=split_by([report], None), compare_with=compared_with([report]))
     return {
-        row.statistics.group: (row.statistics.median_s or 0.0, [one.figure.condition for one in row.beside])
+        row.group: (row.median_s or 0.0, [*map(condition, row.papers)])
         for row in rows
-        if row.statistics.stage is StageName.FIRMWARE
+        if row.stage is StageName.FIRMWARE
     }
 
 
@@ -92,7 +97,7 @@ def test_comparison_sets_like_beside_like(negotiated: RunReport) -> None:
     other = dataclasses.replace(negotiated, run=replace(negotiated.run, id="other"))
     rows = [row for row in compare(negotiated, other).rows if row.stage is StageName.FIRMWARE]
     assert [row.topology for row in rows] == ["pairs · negotiates=on", "pairs · negotiates=off"]
-    assert [row.difference.shift_s for row in rows] == [0, 0]
+    assert [row.shift_s for row in rows] == [0, 0]
 
 
 def test_runs_that_differ_by_the_one_value_that_each_sweeps_are_compared_by_topology(
@@ -111,7 +116,7 @@ def test_runs_that_differ_by_the_one_value_that_each_sweeps_are_compared_by_topo
     found = compare(on, off)
     firmware = [row for row in found.rows if row.stage is StageName.FIRMWARE]
     assert [row.topology for row in firmware] == ["ring", "pairs"]
-    assert all(row.difference.shift_s < -2.5 and row.difference.excludes_zero for row in firmware)
+    assert all(row.shift_s < -2.5 and row.excludes_zero for row in firmware)
     assert "the sweep values differ: negotiates=on and negotiates=off" in found.remarks
 
 
@@ -122,7 +127,7 @@ def test_page_tells_a_total_for_each_value_and_no_mixture(negotiated: RunReport)
 
 
 def test_links_can_be_split_by(make_run: MakeRun) -> None:
-    groups = {row.statistics.group for row in stage_table([make_run(repeats=2)], by=(Cut.LINK, Cut.STAGE))}
+    groups = {row.group for row in stage_table([make_run(repeats=2)], by=(Cut.LINK, Cut.STAGE))}
     assert ("h0.eth0<->h1.eth2",) in groups
     assert len(groups) == 4
 

@@ -18,7 +18,7 @@ GOLDEN = Path(__file__).with_name("stage_table.txt")
 
 
 def row(rows: tuple[StageRow, ...], stage: StageName) -> StageRow:
-    (found,) = [one for one in rows if one.statistics.stage is stage]
+    (found,) = [one for one in rows if one.stage is stage]
     return found
 
 
@@ -38,17 +38,16 @@ def test_text_for_the_terminal(make_run: MakeRun) -> None:
 def test_row_beside_the_figure_that_its_timing_was_made_from_is_fitted(make_run: MakeRun) -> None:
     rows = stage_table([make_run()], by=())
     carrier = row(rows, StageName.CARRIER)
-    assert carrier.statistics.origin is Origin.TWIN
     assert carrier.origin is Origin.FITTED
-    assert all(beside.fitted for beside in carrier.beside)
-    assert "fitted to it" in str(carrier.beside[0])
+    assert carrier.papers
+    assert all(figure.endswith("[fitted to it]") for figure in carrier.papers)
 
 
 def test_nothing_measured_on_hardware_is_called_fitted(make_run: MakeRun, make_timeline: MakeTimeline) -> None:
     report = make_run(timelines=(as_measured(make_timeline()),))
     rows = stage_table([report, dataclasses.replace(report, lab=RunTimings())], by=())
     assert {one.origin for one in rows} == {Origin.MEASURED}
-    assert not any(beside.fitted for one in rows for beside in one.beside)
+    assert not any("fitted to it" in figure for one in rows for figure in one.papers)
 
 
 def test_word_reproduced_is_only_ever_denied(make_run: MakeRun) -> None:
@@ -58,13 +57,13 @@ def test_word_reproduced_is_only_ever_denied(make_run: MakeRun) -> None:
 
 def test_real_and_virtual_time_have_rows_of_their_own(make_run: MakeRun) -> None:
     rows = stage_table([make_run(), make_run("b", virtual_time=True)], by=())
-    firmware = [one for one in rows if one.statistics.stage is StageName.FIRMWARE]
-    assert [(one.time, one.statistics.n) for one in firmware] == [("real time", 12), ("virtual time", 12)]
+    firmware = [one for one in rows if one.stage is StageName.FIRMWARE]
+    assert [(one.time, one.n) for one in firmware] == [("real time", 12), ("virtual time", 12)]
 
 
 def test_table_is_split_by_what_is_asked_for(make_run: MakeRun) -> None:
     runs = [make_run("a", repeats=2), make_run("b", repeats=2)]
-    assert {one.statistics.group for one in stage_table(runs, by=("run", "topology", "stage"))} == {
+    assert {one.group for one in stage_table(runs, by=("run", "topology", "stage"))} == {
         ("a", "ring"), ("a", "pairs"), ("b", "ring"), ("b", "pairs"),
     }  # fmt: skip
 
@@ -73,7 +72,7 @@ def test_stage_that_nobody_saw_has_a_row_without_figures(make_run: MakeRun, make
     blind = make_timeline(hide=frozenset((f"h{host}.eth{port}", "firmware") for host in range(4) for port in range(4)))
     rows = stage_table([make_run(timelines=(blind,))])
     firmware = row(rows, StageName.FIRMWARE)
-    assert (firmware.statistics.n, firmware.statistics.unknown) == (0, 4)
+    assert (firmware.n, firmware.unknown) == (0, 4)
     assert firmware.origin is None
-    assert not any(beside.fitted for beside in firmware.beside)
+    assert not any("fitted to it" in figure for figure in firmware.papers)
     assert "0 (+ 4 unknown)" in stage_text(rows)

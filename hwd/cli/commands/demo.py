@@ -60,7 +60,7 @@ def main(*, report: Path, json: bool) -> int:
     output.say()
     output.say(f"report: {report.absolute()} (open it in a browser){alone}")
     output.note(f"demo: {took_s:.0f} s")
-    output.data({"report": str(report.absolute()), "hosts": place, "stages": [row.to_data() for row in rows]})
+    output.data({"report": str(report.absolute()), "hosts": place, "stages": rows})
     return 0 if all(one.run.outcome == "succeeded" for one in reports) else 1
 
 

@@ -199,7 +199,7 @@ def compare(
     if len(loaded) == 1:
         raise ConfigError(f"{first}, {second}: both are run {loaded[0].run.id}. Name two runs; `hwd runs` lists them")
     found = compared(*loaded)
-    output.say(f"run {found.second.run.id} against run {found.first.run.id}: {NOTE}")
+    output.say(f"run {found.runs[1]} against run {found.runs[0]}: {NOTE}")
     for remark in found.remarks:
         output.say(f"note: {remark}")
     topology = None
@@ -210,11 +210,11 @@ def compare(
             rows = [
                 (
                     str(one.stage),
-                    "/".join(map(str, one.difference.n)),
-                    *(duration(seconds) for seconds in one.difference.median_s),
-                    shift(one.difference),
-                    delta(one.difference),
-                    verdict(one.difference),
+                    "/".join(map(str, one.n)),
+                    *(duration(seconds) for seconds in one.median_s),
+                    shift(one),
+                    delta(one),
+                    verdict(one),
                     "/".join(str(origin or "") for origin in one.origins),
                 )
                 for one in found.rows
@@ -232,7 +232,7 @@ def compare(
             output.table(headings, rows)
     if not found.rows:
         output.say("no stage was seen in both")
-    output.data(found.to_data())
+    output.data(found)
 
 
 def export(

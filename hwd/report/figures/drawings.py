@@ -45,7 +45,7 @@ def drawings(
     for comparison in comparisons:
         if comparison.rows:
             several = len(comparisons) > 1
-            yield named(comparison_drawing(comparison, width=width), comparison.second.run.id if several else "")
+            yield named(comparison_drawing(comparison, width=width), comparison.runs[1] if several else "")
 
 
 def named(drawing: Drawing, more: str) -> Drawing:

@@ -12,7 +12,7 @@ WIDTH = 900.0
 
 def comparison_html(comparison: Comparison, *, key: str) -> Iterator[str]:
     """`key` makes the ids of its drawing unique."""
-    first, second = (escape(one.run.id) for one in (comparison.first, comparison.second))
+    first, second = map(escape, comparison.runs)
     yield f"<h2>Run {second} against run {first}</h2>"
     if comparison.remarks:
         yield f'<ul class="breaches">{"".join(f"<li>{escape(one)}</li>" for one in comparison.remarks)}</ul>'
@@ -34,14 +34,13 @@ def comparison_html(comparison: Comparison, *, key: str) -> Iterator[str]:
 
 
 def _row(row: ComparisonRow) -> str:
-    one = row.difference
     cells = "".join(
-        f'<td class="num">{one.n[side]}</td><td class="num">{duration(one.median_s[side])}{_mark(row, side)}</td>'
+        f'<td class="num">{row.n[side]}</td><td class="num">{duration(row.median_s[side])}{_mark(row, side)}</td>'
         for side in (0, 1)
     )
     return (
-        f'<tr><th scope="row">{row.stage}</th>{cells}<td>{escape(shift(one))}</td><td>{escape(delta(one))}</td>'
-        f"<td>{verdict(one)}</td></tr>"
+        f'<tr><th scope="row">{row.stage}</th>{cells}<td>{escape(shift(row))}</td><td>{escape(delta(row))}</td>'
+        f"<td>{verdict(row)}</td></tr>"
     )
 
 

@@ -17,7 +17,7 @@ from hwd.report.page.pairs_html import pairs_html
 from hwd.report.quantity import bound, duration, interval
 from hwd.report.rc_recovery import recovery_html, recovery_rows
 from hwd.report.run_report import RunReport
-from hwd.report.stages import ORIGIN_WORDS, StageRow, stage_table
+from hwd.report.stages import FITTED, ORIGIN_WORDS, StageRow, stage_table
 from hwd.timeline import StageName
 
 WATERFALLS_MAX = 12
@@ -101,21 +101,14 @@ def _facts(reports: Sequence[RunReport]) -> Iterator[str]:
 
 def _totals(reports: Sequence[RunReport]) -> tuple[str, int]:
     """The median of each sweep value; the shortest and the longest where there are more than two."""
-    rows = [
-        row
-        for row in stage_table(reports, by=(Cut.SWEEP,))
-        if row.statistics.stage is StageName.TURNAROUND and row.statistics.n
-    ]
-    told = [
-        (row.statistics.median_s or 0.0, [*row.statistics.group, *([row.time] if _times_differ(reports) else [])])
-        for row in rows
-    ]
+    rows = [row for row in stage_table(reports, by=(Cut.SWEEP,)) if row.stage is StageName.TURNAROUND and row.n]
+    told = [(row.median_s or 0.0, [*row.group, *([row.time] if _times_differ(reports) else [])]) for row in rows]
     if len(told) > 2:
         told = [(min(told)[0], []), (max(told)[0], [])]
         words = " to ".join(duration(median_s) for median_s, _ in told)
     else:
         words = " / ".join(duration(median_s) + (f" ({', '.join(which)})" if which else "") for median_s, which in told)
-    return words or "unknown", sum(row.statistics.n for row in rows)
+    return words or "unknown", sum(row.n for row in rows)
 
 
 def _times_differ(reports: Sequence[RunReport]) -> bool:
@@ -169,37 +162,35 @@ def _stages(rows: Sequence[StageRow]) -> Iterator[str]:
     yield '<th scope="col">origin</th><th scope="col">the papers</th></tr></thead><tbody>'
     group = ""
     for row in rows:
-        if group != (group := f"{' · '.join(row.statistics.group) or 'all'} · {row.time}"):
+        if group != (group := f"{' · '.join(row.group) or 'all'} · {row.time}"):
             yield f'<tr class="group"><th scope="rowgroup" colspan="11">{escape(group)}</th></tr>'
         yield _stage(row)
     yield "</tbody></table></div>"
 
 
 def _stage(row: StageRow) -> str:
-    one = row.statistics
     counts = [
-        (one.measured if one.measured < one.n else 0, "measured apart"),
-        (one.unknown, "unknown"),
-        (one.never_left, "never left"),
+        (row.measured if row.measured < row.n else 0, "measured apart"),
+        (row.unknown, "unknown"),
+        (row.never_left, "never left"),
     ]
     missing = [f"{count} {word}" for count, word in counts if count]
     more = f'<br><span class="soft">{", ".join(missing)}</span>' if missing else ""
     mark = f'<span class="mark {row.origin}">{row.origin}</span>' if row.origin else ""
     figures_s = (
-        duration(one.median_s),
-        interval(one.median_low_s, one.median_high_s),
-        duration(one.mean_s),
-        duration(one.p95_s),
-        duration(one.p99_s),
-        duration(one.max_s),
-        bound(one.error_s),
+        duration(row.median_s),
+        interval(row.median_low_s, row.median_high_s),
+        duration(row.mean_s),
+        duration(row.p95_s),
+        duration(row.p99_s),
+        duration(row.max_s),
+        bound(row.error_s),
     )
     cells = "".join(f'<td class="num">{figure}</td>' for figure in figures_s)
-    beside = "<br>".join(escape(str(figure)) for figure in row.beside).replace(
-        "[fitted to it]", '<span class="fitted">fitted to it</span>'
-    )
-    first = f'<th scope="row">{one.stage}</th><td class="num">{one.n}{more}</td>'
-    return f"<tr>{first}{cells}<td>{mark}</td><td>{beside}</td></tr>"
+    mark_fitted = f'<span class="fitted">{FITTED.strip("[]")}</span>'
+    papers = "<br>".join(map(escape, row.papers)).replace(escape(FITTED), mark_fitted)
+    first = f'<th scope="row">{row.stage}</th><td class="num">{row.n}{more}</td>'
+    return f"<tr>{first}{cells}<td>{mark}</td><td>{papers}</td></tr>"
 
 
 def _figure(heading: str, drawing: Drawing | None) -> Iterator[str]:
