@@ -25,7 +25,7 @@ def _is_value(kind: object) -> bool:
     """A struct of the wire; values of other packages are text in a message, such as a crossconnect."""
     if not isinstance(kind, type) or kind.__name__.startswith("_") or not kind.__module__.startswith(wire.__name__):
         return False
-    return issubclass(kind, msgspec.Struct) and not issubclass(kind, wire.Message)
+    return issubclass(kind, msgspec.Struct) and not issubclass(kind, wire.Message) and bool(kind.__struct_fields__)
 
 
 def _section(kind: Any) -> str:

@@ -1,6 +1,5 @@
-"""The parts of a birth (the MQTT message in which an agent describes its host) as the data of documents."""
+"""What the daemon reads out of a birth, the MQTT message in which an agent describes its host."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -10,20 +9,9 @@ from hwd_agents.wire import Birth, SpoolNote, WallClock
 from hwd_drivers.core.documents import Json
 
 
-def ports_data(birth: Birth) -> Mapping[str, dict[str, Json]]:
-    data: dict[str, dict[str, Json]] = msgspec.to_builtins(birth.ports)
-    return data
-
-
 def inventory_data(birth: Birth) -> dict[str, Any]:
     """Kernel, machine, modules, NICs and their states, as far as the agent reports them."""
     data: dict[str, Json] = msgspec.to_builtins(birth.inventory)
-    return data
-
-
-def settings_data(birth: Birth) -> list[Any]:
-    """Settings of ports that runs have changed and that were not put back yet."""
-    data: list[Any] = msgspec.to_builtins(birth.settings)
     return data
 
 

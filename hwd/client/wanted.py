@@ -24,7 +24,11 @@ class Wanted(TypedDict, total=False):
 
 
 def body_of(kind: type[BodyT], wanted: Wanted, **more: Any) -> BodyT:
-    """The body of a call. Only the daemon checks its values."""
+    """The body of a call. Only the daemon checks its values. Raises TypeError for a name that `Wanted` has not."""
+    if unknown := sorted(wanted.keys() - Wanted.__annotations__.keys()):
+        raise TypeError(
+            f"unexpected keyword argument: {', '.join(unknown)}. There are {', '.join(Wanted.__annotations__)}"
+        )
     fields: dict[str, Any] = {**wanted, **more}
     if (file := wanted.get("file")) is not None:
         name, text = file

@@ -226,9 +226,9 @@ class Daemon:
             clock=clock,
         )
 
-        sink.subscribe(history, outcomes, switchboard, linkboard)
+        sink.subscribe(history, outcomes, switchboard, linkboard, delegations)  # an agent may claim what no host owns
         if has_host_switches:
-            sink.subscribe(host_switches, delegations, selections)
+            sink.subscribe(host_switches, selections)
         sink.subscribe(reconfigurer, recovery, runs.recovery, board, topics)
         self._tasks: dict[str, Callable[[], Coroutine[None, None, None]]] = {
             **{f"{name}/supervisor": supervisor.run for name, supervisor in driven.items()},

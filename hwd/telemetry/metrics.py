@@ -232,7 +232,8 @@ class Metrics(Collector):
     def _take_timeline(self, timeline: Timeline, wall_s: float) -> None:
         for link in timeline.links:
             ready = {one.knowledge for one in link.instants if one.name is InstantName.READY}
-            self._links.timed(link.link, ready=bool(ready) and ready <= READY)
+            # a timeline of another version may have no instant `ready`: then its link does not count as ready
+            self._links.timed(link.link, ready=bool(ready) and ready.issubset(READY))
             for stage in link.stages:
                 if stage.seconds is not None:
                     self._stage_seconds.observe(stage.seconds, stage.name, by=_by(timeline), wall_s=wall_s)

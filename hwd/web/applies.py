@@ -52,8 +52,8 @@ class Applies:
     async def apply(self, body: ReconfigurationBody) -> ReconfigurationStatus:
         """Drive, read back, wait for ready links where asked, then confirm or start the confirm timer.
 
-        A hash is that of one of the last `PLANS_KEPT` plans;
-        refused when the switches differ by now.
+        `body.hash`: that of one of the last `PLANS_KEPT` plans, in place of what is wanted; refused when the switches
+        differ by now from what the plan was made for.
 
         It goes on when its caller goes away. `roll_back` and `close` stop it, into the state before it.
         """

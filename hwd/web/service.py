@@ -1,4 +1,4 @@
-"""The service of the daemon: one method for each call of the HTTP API, JSON in and out, without HTTP."""
+"""The service of the daemon: one method for each call of the HTTP API, bodies in and answers out, without HTTP."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence

@@ -1,10 +1,13 @@
 from html import escape
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 
+from hwd.client.wanted import Wanted, body_of
 from hwd.model.answers import HeldLease, LeftOpen, ReconfigurationStatus, Status, SwitchStatus
+from hwd.model.bodies import ReconfigurationBody
+from hwd.model.documents.daemon import JournalGivenUp
 from hwd.model.documents.plans import PlanSummary
 from hwd.model.recorded_run import Run, RunSummary
 from hwd.testing.lab import Lab
@@ -55,9 +58,21 @@ def test_a_run_says_how_long_it_took_when_it_has_ended() -> None:
     assert "within_s=3" in ended._repr_html_()
 
 
+def test_what_was_given_up_says_how_its_switches_stand() -> None:
+    one = JournalGivenUp(reconfiguration="r1", run=None, what="ring", why="x", by="ada", left=["ocs1: 1A-4B failed"])
+    assert (one.id, str(one)) == ("r1", "r1 (ring) given up: ocs1: 1A-4B failed")
+    assert one._repr_html_() == "<p>r1 (ring) given up: ocs1: 1A-4B failed</p>"
+
+
+def test_a_word_that_a_call_does_not_know_is_refused_with_those_that_it_has() -> None:
+    with pytest.raises(TypeError, match=r"unexpected keyword argument: hash\. There are what, file, mode"):
+        body_of(ReconfigurationBody, cast(Wanted, {"hash": "a" * 12}))
+
+
 def test_what_the_daemon_answers_reads_as_one_line(lab: Lab) -> None:
     plan = lab.client.plan(what="ring rail=0", lease=lab.lease.id)
     assert isinstance(plan, PlanSummary)
+    assert repr(plan) == f"<PlanSummary {plan}>"
     assert str(plan) == f"plan {plan.hash} (ring rail=0): 2 links move, 0 go dark"
     applied = lab.client.apply_hash(plan.hash)
     assert isinstance(applied, ReconfigurationStatus)

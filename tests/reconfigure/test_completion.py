@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from hwd.model.answers import StorageStatus
 from hwd.model.documents.daemon import DaemonRecovered, JournalDamaged, JournalGivenUp, JournalRefused
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted, ReconfigurationState
 from hwd.model.timeline import Timeline
@@ -305,7 +306,7 @@ def test_confirm_that_the_journal_refuses_stands_unconfirmed_until_it_is_taken_a
         since_s = loop.time()
         await lab.until(ReconfigurationEnded, outcome="confirmed")
         assert loop.time() - since_s <= 5.0
-        assert lab.service.status().journal.writable
+        assert lab.service.status().journal == StorageStatus(writable=True, why=None)
         assert lab.service.ready().ready
         lab.world.kill("daemon")
         lab.world.start_daemon()
@@ -401,7 +402,7 @@ def test_journal_that_cannot_be_written_at_the_start_is_told_and_tried_again_by_
 
         disk.refusal = None
         await asyncio.sleep(2 * AGAIN_S)  # virtual
-        assert lab.service.status().journal.writable
+        assert lab.service.status().journal == StorageStatus(writable=True, why=None)
         assert await lab.world.journal_id.read() is not None
         lab.world.kill("daemon")
         lab.world.journal_disk = MemoryDisk()

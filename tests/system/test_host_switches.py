@@ -15,7 +15,7 @@ from hwd.daemon.installed_drivers import load
 from hwd.model.bodies import PlanBody
 from hwd.records.records import Records
 from hwd.sim.world import DAEMON, World, agent_node, select_address
-from hwd_agents.process.config import AgentConfig
+from hwd_agents.process.config import AgentConfig, SwitchConfig
 from hwd_agents.spool.syncer import SpoolSync
 from hwd_agents.switches.intents import Intents
 from hwd_agents.switches.select_socket import PENDING_MOST
@@ -694,3 +694,35 @@ def test_a_host_that_claims_what_is_not_its_own_is_refused_in_words(tmp_path: Pa
         assert (await job.ask({"set": {"tx1": "in-1", "rx1": "in-1"}}))["outcome"] == "up"
 
     play(tmp_path, act, world=Misled)
+
+
+class Forgotten(World):
+    """Its agents have switches of their own, and the testbed names no owner."""
+
+    @override
+    def _config(self, host: str) -> AgentConfig:
+        config = super()._config(host)
+        number = host[1:]
+        own = {
+            f"{side}{number}": SwitchConfig(driver="osw", model="osw", size="1x4", address="mem:x", ports=["eth0"])
+            for side in ("tx", "rx")
+        }
+        return msgspec.structs.replace(config, switches=own)
+
+
+def test_a_host_whose_switches_have_no_owner_in_the_testbed_is_refused_in_words(tmp_path: Path) -> None:
+    text = TESTBED.replace("owner: h0, ", "").replace("owner: h1, ", "")
+    path = tmp_path / "testbed.yaml"
+    path.write_text(text)
+
+    async def main() -> None:
+        testbed = load(path).require()
+        async with Forgotten(testbed, text, seed=1, records_url=f"sqlite:///{tmp_path}/records.db") as world:
+            one = Scene(world, "")
+            await world.settled()
+            answer = await (await one.job("h1")).ask({"set": {"tx1": "in-2"}})
+            assert "the daemon drives it, by the testbed file. Write owner: h1 there" in answer["why"]
+            refused = {(each["host"], each["switch"]) for each in one.told("switch.refused")}
+            assert refused == {("h0", "tx0"), ("h0", "rx0"), ("h1", "tx1"), ("h1", "rx1")}
+
+    run_virtual(main())

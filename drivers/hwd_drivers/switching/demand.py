@@ -54,7 +54,8 @@ def moves_of(demand: SwitchDemand, capabilities: Capabilities, readings: Sequenc
         add = demand.wanted - good
         remove = _colliding(demand, before, add, demand.wanted & good)
     if demand.mode is ApplyMode.SAFE:
-        used = [one for one in remove if one not in add and _is_judged(demand, one, capabilities.elements)]
+        named = demand.freed.union(end for one in demand.by_name for end in one.ends)
+        used = [one for one in remove if one not in add and _is_judged(demand, one, capabilities.elements, named)]
         _refuse_used(demand, used, add)
     if demand.whole and not capabilities.elements:
         remove = [one for one in before if one not in demand.wanted or one not in good]
@@ -87,11 +88,12 @@ def _lasting(
     return tuple(sorted(changed & possible, key=Crossconnect.sort_key))
 
 
-def _is_judged(demand: SwitchDemand, one: Crossconnect, elements: Sequence[Element]) -> bool:
+def _is_judged(
+    demand: SwitchDemand, one: Crossconnect, elements: Sequence[Element], named_ends: frozenset[PortSide]
+) -> bool:
     """Whether `safe` protects a crossconnect: one of its ends was named, or its element, which can be dark or lit."""
     element = next((element for element in elements if one in element.crossconnects), None)
     if element is None:
-        named_ends = demand.freed.union(end for other in demand.by_name for end in other.ends)
         return demand.emptied or not named_ends.isdisjoint(one.ends)
     ends = {end for other in element.crossconnects for end in other.ends}
     named = demand.emptied or demand.by_name & element.crossconnects or demand.freed & ends

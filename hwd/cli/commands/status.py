@@ -291,14 +291,14 @@ def host_row(host: "HostStatus", *, connected: bool) -> tuple[object, ...]:
     if not host.up:
         heard_ns = host.heard_wall_ns
         why = host.cause if heard_ns is None else f"not heard since {_time_of_day(heard_ns)}: {host.cause}"
-        return host.host, "down" if connected else "unknown", why, "unknown"
+        return host.name, "down" if connected else "unknown", why, "unknown"
     clock = host.clock
     aligned = "" if clock is None else f"{clock.offset_ns / 1e9:+.6f} s ± {clock.error_ns / 1e3:.0f} µs"
     if clock is not None and (step := clock.step) is not None:
         aligned += f", stepped {plural(clock.steps, 'time')}, last by {step.by_ns / 1e9:+.3f} s"
     carriers = [port.carrier for port in host.ports.values()]
     unknown = f", {carriers.count(None)} unknown" if None in carriers else ""
-    return host.host, "up", aligned, f"{carriers.count(True)} of {len(carriers)}{unknown}"
+    return host.name, "up", aligned, f"{carriers.count(True)} of {len(carriers)}{unknown}"
 
 
 def skew_lines(host: "HostStatus") -> list[str]:
@@ -327,17 +327,17 @@ def spool_lines(host: "HostStatus") -> list[str]:
     since the daemon started.
     """
     trouble = "" if host.spool is None else host.spool.trouble
-    lines = [f"{host.host}: spool: {trouble}"] if trouble else []
+    lines = [f"{host.name}: spool: {trouble}"] if trouble else []
     if rival := host.rival:
         lines.append(
-            f"{host.host}: another agent, boot {rival}, has the name of this host; "
+            f"{host.name}: another agent, boot {rival}, has the name of this host; "
             "it is ignored while this one answers. Stop one of them"
         )
     if why := host.selection:
-        lines.append(f"{host.host}: jobs cannot set its switches: {why}")
+        lines.append(f"{host.name}: jobs cannot set its switches: {why}")
     if lost := host.lost:
         lines.append(
-            f"{host.host}: {plural(lost, 'event')} lost, or flaps not observed one by one: "
+            f"{host.name}: {plural(lost, 'event')} lost, or flaps not observed one by one: "
             "hwd watch --kind host.lost --after 0"
         )
     return lines

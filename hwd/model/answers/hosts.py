@@ -9,7 +9,7 @@ from hwd_agents.wire import HeldSetting, WallClock
 
 
 class ClockStepReport(Answer, frozen=True, kw_only=True):
-    """See `hwd.timeline.clock_step`."""
+    """A step of the clock of a host: by how much, with its bound, and between which two times of the daemon's clock."""
 
     by_ns: int
     error_ns: int
@@ -18,7 +18,7 @@ class ClockStepReport(Answer, frozen=True, kw_only=True):
 
 
 class HostClock(Answer, frozen=True, kw_only=True):
-    """The clock of a host against the daemon's, see `hwd.timeline.alignment`, and how it is measured.
+    """The clock of a host against the daemon's, and how it is measured.
 
     `via`: how the last requests were sent, or null. `steps`: of its clock in this boot; `step`: the last of them.
     """

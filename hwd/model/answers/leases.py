@@ -9,7 +9,9 @@ from hwd.model.answers.answer import Answer
 
 
 class SwitchLease(Answer, frozen=True, kw_only=True):
-    """The lease under which a host drives its switch; see `hwd.ports.delegation`."""
+    """The lease under which a host drives its switch. `epoch`: counts the grants; an agent refuses commands of an older
+    one. `why`: why it is not granted, or empty.
+    """
 
     host: str
     epoch: int

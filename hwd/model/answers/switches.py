@@ -11,7 +11,9 @@ from hwd_drivers.devices.facts import CrossconnectReport
 
 
 class OverrunReport(Answer, frozen=True, kw_only=True):
-    """See SwitchOverrun."""
+    """An overrun. `lost`: crossconnects of another client that it made between the daemon's read and its write, which
+    are `window_s` apart, and that the write removed.
+    """
 
     wall_ns: int
     reconfiguration: str
@@ -20,7 +22,10 @@ class OverrunReport(Answer, frozen=True, kw_only=True):
 
 
 class RestartReport(Answer, frozen=True, kw_only=True):
-    """See SwitchRestarted. `missing`: crossconnects that it took, until they or others are made at their ends."""
+    """A restart of a switch between two sessions. `sign`: `uptime` where the switch reports it, `at-rest` where it has
+    none of its crossconnects, which is likely a restart. `lost`: the crossconnects that it had. `unheard_s`: since it
+    was last read. `missing`: those of `lost` whose ends are still free.
+    """
 
     wall_ns: int
     sign: str

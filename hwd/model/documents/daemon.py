@@ -1,6 +1,9 @@
 """What the daemon tells of itself: its process, its limits, its journal, its broker."""
 
+from html import escape
 from typing import ClassVar
+
+from typing_extensions import override
 
 from hwd_drivers.core.documents import Fact
 
@@ -65,6 +68,17 @@ class JournalGivenUp(Fact, frozen=True, kw_only=True):
     why: str
     by: str
     left: list[str]
+
+    @property
+    def id(self) -> str:
+        return self.reconfiguration
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.id} ({self.what}) given up: {'; '.join(self.left)}"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(str(self))}</p>"
 
 
 class JournalRefused(Fact, frozen=True, kw_only=True):

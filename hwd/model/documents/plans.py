@@ -86,6 +86,10 @@ class PlanSummary(msgspec.Struct, frozen=True, kw_only=True):
         does = "nothing moves" if self.empty else f"{moved} links move, {len(self.dark)} go dark"
         return f"plan {self.hash} ({self.what}): {does}"
 
+    @override
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self}>"
+
     def _repr_html_(self) -> str:
         moves = [(move.switch, " ".join(move.remove), " ".join(move.add)) for move in self.moves]
         links = [(link.link, "stays" if link.kept else "moves") for link in self.links]

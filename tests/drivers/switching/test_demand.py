@@ -1,5 +1,7 @@
 """From a demand and a report to moves: what is in the way goes, all else stays, and elements come to whole states."""
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from hwd_drivers.core.values import Capabilities, Crossconnect, CrossconnectRead
 from hwd_drivers.devices import registry
 from hwd_drivers.devices.elements import Elements
 from hwd_drivers.switching.demand import SwitchDemand, moves_of
-from hwd_drivers.switching.moves import SwitchMoves
+from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 
 SELECTOR = registry.find("osw").capabilities("osw", "1x4")
 ARRAY = registry.find("osw").capabilities("osw", "2x4")
@@ -102,3 +104,28 @@ def test_what_cannot_be_is_refused_in_words(capabilities: Capabilities, wanted: 
     with pytest.raises(RefusedError) as raised:
         moves(capabilities, [], wanted)
     assert str(raised.value) == words
+
+
+class Counted(frozenset[Crossconnect]):
+    """Counts how often all of it is read."""
+
+    reads = 0
+
+    def __iter__(self) -> Iterator[Crossconnect]:
+        self.reads += 1
+        return super().__iter__()
+
+
+def test_a_safe_demand_reads_what_was_named_once_however_much_collides() -> None:
+    readings = [
+        CrossconnectReading(crossconnect=Crossconnect.parse(f"{port}A-{port + 8}B"), state=CrossconnectState.TUNED)
+        for port in range(1, 9)
+    ]
+    wanted = Counted(Crossconnect.parse(f"{port}A-{17 - port}B") for port in range(1, 9))
+    demand = SwitchDemand(switch="ocs1", wanted=wanted, by_name=wanted, mode=ApplyMode.SAFE)
+    with pytest.raises(RefusedError):
+        moves_of(demand, MATRIX, readings)
+    reads, wanted.reads = wanted.reads, 0
+    with pytest.raises(RefusedError):
+        moves_of(demand, MATRIX, readings[:1])
+    assert reads == wanted.reads
