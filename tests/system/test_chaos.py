@@ -134,9 +134,7 @@ async def test_no_spooled_event_is_lost_and_every_unseen_flap_counted(lab: Lab, 
             f"{host}.{port}": changes - before[host][port] for host in HOSTS for port, changes in now[host].items()
         }
         assert {port: truth[port] for port in kernel} == kernel, "the kernel counted as many as the rack made"
-        events = await lab.documents("host.event")
-        unlike = missing(chaos.spooled, events)
-        assert not unlike, f"{len(unlike)} of {len(chaos.spooled)} spooled events: {unlike[:5]}"
+        events = await all_as_spooled(lab, chaos.spooled)
         unseen = sum(event["data"].get("unseen", 0) for event in events)
         lost = await lab.documents("host.lost")
         assert sum(each["count"] for each in lost) == unseen, lost
@@ -175,6 +173,22 @@ async def all_recorded(lab: Lab) -> dict[str, int]:
     for boot, seqs in numbers.items():
         assert seqs == list(range(1, len(seqs) + 1)), f"events of {boot}: {seqs}"
     return truth
+
+
+async def all_as_spooled(lab: Lab, spooled: Spooled) -> list[dict[str, Any]]:
+    """Wait until all that was in a spool is recorded: samples of light may come after the last carrier change."""
+    unlike: list[str] = []
+
+    async def look() -> list[dict[str, Any]] | None:
+        events = await lab.documents("host.event")
+        unlike[:] = missing(spooled, events)
+        return None if unlike else events
+
+    try:
+        return await lab.found("all spooled events are recorded", look, SETTLES_WITHIN_S)
+    except AssertionError as error:
+        error.add_note(f"{len(unlike)} of {len(spooled)} spooled events: {unlike[:5]}")
+        raise
 
 
 def carrier_changes(events: list[dict[str, Any]]) -> dict[str, int]:
