@@ -16,6 +16,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
+import vl_convert
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -94,6 +95,12 @@ def _namespaces_missing() -> str:
     except FileNotFoundError as error:
         return str(error)
     return "" if tried.returncode == 0 else tried.stderr.strip()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def vega_runtime() -> None:
+    """The runtime of vl-convert has two sockets from its first chart on, until the process ends."""
+    vl_convert.vegalite_to_svg({"mark": "point", "data": {"values": []}})
 
 
 @pytest.fixture(autouse=True)

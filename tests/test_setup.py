@@ -84,7 +84,7 @@ def test_what_the_demo_runs_imports_no_package_of_an_extra() -> None:
         "hwd.sim.__main__",
         "hwd_agents.process.serve",
     ]
-    parts += ["hwd_drivers.families.polatis.models", "hwd.report.page.html", "hwd.report.figures.svg"]
+    parts += ["hwd_drivers.families.polatis.models", "hwd.report.page.html", "hwd.report.figures.render"]
     script = f"import sys, {', '.join(parts)}; print(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     owners = packages_distributions()

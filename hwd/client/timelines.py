@@ -16,7 +16,6 @@ from hwd.model.documents.runs import RunStarted
 from hwd.model.html_table import table
 from hwd.model.recorded_run import Run
 from hwd.report.comparison import Comparison
-from hwd.report.figures.waterfall import waterfall
 from hwd.report.quantity import bound, duration
 from hwd.report.run_report import RunReport, of_documents
 from hwd.report.stages import StageRow
@@ -105,7 +104,9 @@ class MeasuredTimeline(Timeline, frozen=True, kw_only=True):
 
     def _repr_html_(self) -> str:
         """The waterfall, as an SVG inside the page."""
-        return waterfall(self, virtual_time=self.virtual_time, key=f"t-{self.reconfiguration}")
+        from hwd.report.figures.waterfall import waterfall
+
+        return waterfall(self, virtual_time=self.virtual_time)
 
 
 class Timelines(tuple[MeasuredTimeline, ...]):
@@ -252,10 +253,9 @@ class RunComparison:
         return f"<comparison of {runs}, {len(self.comparison.rows)} stages>"
 
     def _repr_html_(self) -> str:
-        from hwd.report.page.comparison_html import comparison_html
+        from hwd.report.page.html import comparison_html
 
-        key = "-".join(["c", *self.comparison.runs])
-        return "".join(comparison_html(self.comparison, key=key))
+        return comparison_html(self.comparison)
 
 
 def _cells(link: LinkTimeline) -> tuple[str, ...]:

@@ -1,28 +1,24 @@
-"""Comparison of two runs: the difference of each stage, with an interval, and a drawing of it."""
+"""Comparison of two runs: the difference of each stage, with an interval."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 from msgspec.structs import asdict
 
 from hwd.model.instant import Origin
 from hwd.model.recorded_run import Run
-from hwd.report.figures.drawing import GROUP_COLOURS, Dot, Drawing, Mark, cut, line, polyline, rect, text, wrapped
 from hwd.report.grouping import swept
 from hwd.report.quantity import MISSING, duration
 from hwd.report.run_report import RunReport
 from hwd.report.stages import SEED
 from hwd.timeline import Difference, Sample, StageName, difference, samples
-from hwd.timeline.difference import NEGLIGIBLE, RECONFIGURATIONS_NEEDED
+from hwd.timeline.difference import RECONFIGURATIONS_NEEDED
 
 NOTE = (
     "difference of the medians, second minus first, "
     "with a 95 % interval (bootstrap over reconfigurations, each value at the bound that widens it); "
     "Cliff's delta from -1 to 1: how much more often the second is longer than shorter"
 )
-_MARGIN, _ROW, _SHIFT = 16.0, 24.0, 66.0
-
-_Scale = Callable[[float], float]
 
 
 class ComparisonRow(Difference, frozen=True, kw_only=True):
@@ -110,62 +106,6 @@ def verdict(one: Difference) -> str:
         case True:
             return "longer" if one.shift_s > 0 else "shorter"
     return "no difference shown"
-
-
-def comparison_drawing(comparison: Comparison, *, width: float) -> Drawing:
-    """Cliff's delta of each stage with its interval, so that short and long stages share one scale; the
-    shift next to it.
-    """
-    marks: list[Mark] = [text(_MARGIN, 26, "Two runs compared", kind="title")]
-    first, second = comparison.runs
-    note = (
-        f"Cliff's delta of {second} against {first}: to the right {second} is slower, to the left faster · "
-        "line: 95 % interval · ring: no interval "
-        "· shade: negligible · right: difference of the medians"
-    )
-    y = 26.0
-    for part in wrapped(note, width - 2 * _MARGIN):
-        y += 16
-        marks.append(text(_MARGIN, y, part, kind="soft"))
-    left, right = _MARGIN + 76, width - _MARGIN - _SHIFT
-
-    def x(share: float) -> float:
-        return left + (right - left) * (share + 1) / 2
-
-    top = y = y + 14
-    topology = None
-    for row in comparison.rows:
-        if row.topology != topology:
-            topology = row.topology
-            y += 20
-            marks.append(text(_MARGIN, y - 2, cut(topology or "all links", width - 2 * _MARGIN), kind="head"))
-        marks += _forest(row, y + _ROW / 2, x, width)
-        y += _ROW
-    ground: list[Mark] = [rect(x(-NEGLIGIBLE), top + 4, x(NEGLIGIBLE) - x(-NEGLIGIBLE), y - top - 4, kind="stripe")]
-    for share in (-1.0, -0.5, 0.0, 0.5, 1.0):
-        ground.append(line(x(share), top + 4, x(share), y, kind="axis" if share == 0 else "grid"))
-        told = f"{share:+g}" if share else "0"
-        marks.append(text(x(share), y + 16, told, kind="soft num", anchor="middle"))
-    return Drawing(
-        name="comparison",
-        width=width,
-        height=y + 28,
-        title=f"Run {second} against run {first}",
-        description="; ".join(map(str, comparison.rows)),
-        marks=(*ground, *marks),
-    )
-
-
-def _forest(row: ComparisonRow, y: float, x: _Scale, width: float) -> Iterator[Mark]:
-    colour = GROUP_COLOURS[7] if not row.excludes_zero else GROUP_COLOURS[1] if row.delta > 0 else GROUP_COLOURS[0]
-    yield text(_MARGIN, y + 4, str(row.stage))
-    if row.delta_within is not None:
-        low, high = (x(share) for share in row.delta_within)
-        yield polyline([(low, y), (high, y)], colour=colour)
-        for edge in (low, high):
-            yield polyline([(edge, y - 4), (edge, y + 4)], colour=colour)
-    yield Dot(x=x(row.delta), y=y, radius=4, colour=colour, hollow=row.delta_within is None, title=str(row))
-    yield text(width - _MARGIN, y + 4, signed(row.shift_s), kind="soft num", anchor="end", title=shift(row))
 
 
 def _sweeps(report: RunReport) -> set[str]:

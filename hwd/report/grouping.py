@@ -1,17 +1,21 @@
 """Groups of a report's figures: by sweep values, topology, link, run or testbed."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from pydantic import ValidationError
 
 from hwd.config.playbook.playbook_schema import Cut, ReportEntry
 from hwd.report.conditions import Conditions, plain
+from hwd.report.quantity import duration
 from hwd.report.run_report import RunReport
 from hwd.timeline import Sample, Timeline, samples
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import ConfigError
 
+DWELLS_APART = 10
+"""Times that the shortest long dwell is longer than the longest short one."""
 USUAL = (Cut.TOPOLOGY, Cut.SWEEP)
 """The groups where a playbook has none."""
 
@@ -63,14 +67,17 @@ def compared_with(reports: Sequence[RunReport]) -> str | None:
 
 
 def group_samples(reports: Sequence[RunReport], by: Sequence[str]) -> GroupedSamples:
-    """All samples of links that moved, grouped by `by`; stages are always separate, and so are virtual and real time.
+    """All samples of links that moved, grouped by `by`; stages are always separate, and so are virtual and real time,
+    and short and long dwells where a run has both.
     Raises ConfigError as `parts_of`.
     """
     parts = parts_of(by)
     taken: list[Sample] = []
     conditions: dict[tuple[str, ...], Conditions] = {}
     for report in reports:
+        between_s = two_dwells(report.timelines)
         for timeline in report.timelines:
+            dwells_s = {str(link.link): link.dwell_s for link in timeline.links}
             words = {
                 Cut.TOPOLOGY: timeline.what,
                 Cut.SWEEP: swept(timeline.sweep),
@@ -81,6 +88,8 @@ def group_samples(reports: Sequence[RunReport], by: Sequence[str]) -> GroupedSam
             under = report.lab.conditions(timeline) if found else Conditions()
             for sample in found:
                 group = tuple(word for part in parts if (word := {**words, Cut.LINK: sample.link}.get(part)))
+                if between_s is not None:
+                    group += (_dwell_words(dwells_s[sample.link], between_s),)
                 conditions[group] = conditions[group] | under if group in conditions else under
                 taken.append(replace(sample, group=group))
     return GroupedSamples(samples=tuple(taken), conditions=conditions)
@@ -93,6 +102,26 @@ def by_sweep(timelines: Sequence[Timeline]) -> Iterator[tuple[str, tuple[Timelin
         found.setdefault(swept(timeline.sweep), []).append(timeline)
     for words, of_words in found.items():
         yield words, tuple(of_words)
+
+
+def two_dwells(timelines: Iterable[Timeline]) -> tuple[float, float] | None:
+    """The longest of the short dwells and the shortest of the long ones, in seconds, where a run has both: neighbours
+    that differ tenfold. The durations of short and of long dwells are two humps, and no median lies in either. None
+    where its dwells are alike.
+    """
+    found = sorted(
+        link.dwell_s for timeline in timelines for link in timeline.links if link.dwell_s and not link.kept
+    )  # fmt: skip
+    gaps = [(after_s / before_s, before_s, after_s) for before_s, after_s in pairwise(found)]
+    ratio, before_s, after_s = max(gaps, default=(0.0, 0.0, 0.0))
+    return (before_s, after_s) if ratio >= DWELLS_APART else None
+
+
+def _dwell_words(dwell_s: float | None, between_s: tuple[float, float]) -> str:
+    if not dwell_s:
+        return "dwell unknown"
+    low_s, high_s = between_s
+    return f"dwell up to {duration(low_s)}" if dwell_s <= low_s else f"dwell from {duration(high_s)}"
 
 
 def _section(report: RunReport) -> ReportEntry:

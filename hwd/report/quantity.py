@@ -40,6 +40,18 @@ def interval(low_s: float | None, high_s: float | None) -> str:
     return f"{number} to {high}" if high.endswith(f" {unit}") else f"{low} to {high}"
 
 
+def is_resolved(seconds: float, error_s: float | None) -> bool:
+    """Whether a duration is known to be longer than nothing: its bound is not larger than itself."""
+    return error_s is None or error_s <= seconds
+
+
+def resolved(seconds: float | None, error_s: float | None) -> str:
+    """The duration, or `not resolved (± 0.3 ms)` where its bound is larger than itself: it may be nothing."""
+    if seconds is None or is_resolved(seconds, error_s):
+        return duration(seconds)
+    return f"not resolved ({bound(error_s)})"
+
+
 def bound(seconds: float | None) -> str:
     """`± 0.2 ms`."""
     return MISSING if seconds is None else f"± {duration(seconds)}"

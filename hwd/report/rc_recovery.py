@@ -1,6 +1,6 @@
 """Recovery of reliable connections, as a figure of its own beside the table of stages."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -10,7 +10,18 @@ from hwd.model.instant import Origin
 from hwd.report.quantity import bound, duration
 from hwd.timeline import RcOutcome, RcRecovery, Timeline
 
-_HEADINGS = ("ACK timeout", "retries", "n", "completed", "re-made", "failed", "median", "max", "error", "origin")
+RECOVERY_HEADINGS = (
+    "ACK timeout",
+    "retries",
+    "n",
+    "completed",
+    "re-made",
+    "failed",
+    "median",
+    "max",
+    "error",
+    "origin",
+)
 _KEPT = {RcOutcome.COMPLETED, RcOutcome.RE_MADE}
 
 
@@ -43,32 +54,17 @@ def recovery_rows(timelines: Iterable[Timeline]) -> tuple[RecoveryRow, ...]:
 
 def recovery_text(rows: Sequence[RecoveryRow]) -> str:
     """Lines without colour."""
-    cells = [_cells(row) for row in rows]
-    widths = [max(len(line[column]) for line in (_HEADINGS, *cells)) for column in range(len(_HEADINGS))]
-    lines = [_HEADINGS, tuple("-" * width for width in widths), *cells]
+    cells = [recovery_cells(row) for row in rows]
+    widths = [
+        max(len(line[column]) for line in (RECOVERY_HEADINGS, *cells)) for column in range(len(RECOVERY_HEADINGS))
+    ]
+    lines = [RECOVERY_HEADINGS, tuple("-" * width for width in widths), *cells]
     padded = ("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
     return "rc recovery: carrier to the first send of the dark that got through\n" + "\n".join(padded) + "\n"
 
 
-def recovery_html(rows: Sequence[RecoveryRow]) -> Iterator[str]:
-    """A part of a page; nothing where there is nothing."""
-    if not rows:
-        return
-    yield (
-        '<h2>RC recovery</h2><div class="scroll"><table><caption>From the carrier of an end until the first send that '
-        "was posted in the dark on a reliable connection succeeded, or until a new queue pair was made. It is no part "
-        "of ready, and is to be read together with the ACK timeout.</caption><thead><tr>"
-    )
-    yield "".join(f'<th scope="col" class="num">{heading}</th>' for heading in _HEADINGS)
-    yield "</tr></thead><tbody>"
-    for row in rows:
-        *figures, origin = _cells(row)
-        cells = "".join(f'<td class="num">{figure}</td>' for figure in figures)
-        yield f'<tr>{cells}<td><span class="mark {origin}">{origin}</span></td></tr>'
-    yield "</tbody></table></div>"
-
-
-def _cells(row: RecoveryRow) -> tuple[str, ...]:
+def recovery_cells(row: RecoveryRow) -> tuple[str, ...]:
+    """A text for each of `RECOVERYRECOVERY_HEADINGS`."""
     return (
         duration(row.ack_timeout_s),
         str(row.retries),

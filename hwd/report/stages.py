@@ -1,4 +1,4 @@
-"""The table of stages: our figures, their origins, and the papers' figures."""
+"""The tables of stages and of switch commands: our figures, their origins, and the papers' figures."""
 
 from collections.abc import Sequence
 
@@ -10,6 +10,7 @@ from hwd.report.grouping import USUAL, group_samples
 from hwd.report.papers import PaperFigure, figures, of_stage
 from hwd.report.quantity import stated
 from hwd.report.run_report import RunReport
+from hwd.report.switch_commands import PairsRow, pairs_table
 from hwd.timeline import StageStatistics, summarise
 
 SEED = 20270110
@@ -49,6 +50,13 @@ def stage_table(
     """
     taken = group_samples(reports, by)
     return tuple(_row(row, taken.conditions[row.group], compare_with) for row in summarise(taken.samples, seed=seed))
+
+
+def pairs_rows(reports: Sequence[RunReport]) -> tuple[PairsRow, ...]:
+    """Control times of the commands of all runs, by how many pairs a command made."""
+    return pairs_table(
+        ((command, report.run.virtual_time) for report in reports for command in report.commands), seed=SEED
+    )
 
 
 def _row(statistics: StageStatistics, under: Conditions, compare_with: str | None) -> StageRow:

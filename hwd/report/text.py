@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from hwd.report.quantity import bound, duration, interval
+from hwd.report.quantity import bound, duration, interval, resolved
 from hwd.report.stages import ORIGIN_WORDS, StageRow
 from hwd.report.switch_commands import PairsRow
 
@@ -34,7 +34,7 @@ def pairs_text(rows: Sequence[PairsRow]) -> str:
         (
             str(row.pairs),
             str(row.n),
-            duration(row.mean_s),
+            resolved(row.mean_s, row.error_s),
             interval(*(row.mean_within_s or (None, None))),
             duration(row.p99_s),
             duration(row.max_s),
@@ -58,7 +58,7 @@ def _cells(row: StageRow) -> Iterable[tuple[str, ...]]:
     first = (
         f"  {row.stage}",
         str(row.n) + (f" (+ {', '.join(missing)})" if missing else ""),
-        duration(row.median_s),
+        resolved(row.median_s, row.error_s),
         interval(row.median_low_s, row.median_high_s),
         duration(row.p99_s),
         duration(row.max_s),

@@ -14,7 +14,6 @@ import msgspec
 
 from hwd.model.recorded_run import Run, RunOutcome
 from hwd.report.export import jsonl
-from hwd.report.page.html import html
 from hwd.report.run_report import of_documents
 from hwd.testing.lab import Lab
 from hwd.testing.process import tail
@@ -34,7 +33,7 @@ def keep(lab: Lab, top: Path, why: str) -> str:
     folder.mkdir(parents=True)
     _write(folder / "status.json", lambda: json.dumps(msgspec.to_builtins(lab.status()), indent=2))
     _write(folder / "documents.jsonl", lambda: _documents(lab, why))
-    _write(folder / "report.html", lambda: html([of_documents(*_run(lab, why))]))
+    _write(folder / "report.html", lambda: _report(lab, why))
     if lab.running.testbed is not None:
         shutil.copy(lab.running.testbed, folder / "testbed.yaml")
     for log in lab.running.logs:
@@ -55,6 +54,12 @@ def _write(path: Path, make: Callable[[], str]) -> None:
     except HwdError as error:
         text = f"cannot be read: {error.title}: {error}\n"
     write_file(path, text)
+
+
+def _report(lab: Lab, why: str) -> str:
+    from hwd.report.page.html import html  # a third of a second, for a test that failed only
+
+    return html([of_documents(*_run(lab, why))])
 
 
 def _documents(lab: Lab, why: str) -> str:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from hwd.report import RunReport, html
+from hwd.report import RunReport
+from hwd.report.page.html import html
 
 MakeRun = Callable[..., RunReport]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

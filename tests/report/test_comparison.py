@@ -8,9 +8,10 @@ from xml.etree import ElementTree
 import msgspec
 from msgspec.structs import replace
 
-from hwd.report import RunReport, compare, html
-from hwd.report.comparison import comparison_drawing
-from hwd.report.figures.svg import svg
+from hwd.report import RunReport, compare
+from hwd.report.figures.comparison import comparison_figure
+from hwd.report.figures.render import specification, svg
+from hwd.report.page.html import html
 from hwd.timeline import StageName, Timeline
 
 MakeRun = Callable[..., RunReport]
@@ -91,10 +92,10 @@ def test_page_of_two_runs_has_the_comparison_with_its_origins(make_run: MakeRun)
     assert "against run" not in html([make_run("a")])
 
 
-def test_drawing_has_a_row_for_each_stage_and_survives_hostile_ids(make_run: MakeRun) -> None:
+def test_figure_has_a_row_for_each_stage_and_survives_hostile_ids(make_run: MakeRun) -> None:
     found = compare(make_run("<a&\x00", repeats=14), make_run('"b>\ud800', repeats=14))
+    figure = comparison_figure(found)
     for width in (900.0, 411.0):
-        root = ElementTree.fromstring(svg(comparison_drawing(found, width=width)))
-        circles = [one for one in root.iter() if one.tag.endswith("circle")]
-        assert len(circles) == len(found.rows)
-        assert all(0 <= float(one.get("cx", "-1")) <= width for one in circles)
+        ElementTree.fromstring(svg(figure, width))
+    drawn = [row for values in specification(figure, 900)["datasets"].values() for row in values if "delta" in row]
+    assert {(row["stage"], row["delta"]) for row in drawn} == {(row.stage, row.delta) for row in found.rows}

@@ -1,6 +1,7 @@
 """What figures are split by, and what stands beside each part."""
 
 import dataclasses
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,11 +11,11 @@ from msgspec.structs import replace
 
 from hwd.config.playbook.playbook import load_playbook
 from hwd.config.playbook.playbook_schema import Cut
-from hwd.report import RunReport, compare, html, stage_table
+from hwd.report import RunReport, compare, stage_table
 from hwd.report.conditions import Conditions, RunTimings
-from hwd.report.figures.drawing import Text
-from hwd.report.figures.drawings import distributions, drawings
-from hwd.report.grouping import compared_with, group_samples, split_by, swept
+from hwd.report.figures.figures import all_figures, distributions, typical_figures
+from hwd.report.grouping import compared_with, group_samples, split_by, swept, two_dwells
+from hwd.report.page.html import html
 from hwd.timeline import StageName, Timeline
 from hwd_drivers.core.errors import ConfigError
 
@@ -78,8 +79,8 @@ def test_on_hardware_the_settings_say_which_figure_is_meant(negotiated: RunRepor
     assert [len(beside) for _, beside in found.values()] == [3, 3], "nobody knows which"
 
 
-def test_swept_values_are_apart_in_drawings_too(negotiated: RunReport) -> None:
-    drawn = drawings([negotiated], by=(Cut.SWEEP,), compare_with="opus", comparisons=(), width=864)
+def test_swept_values_are_apart_in_figures_too(negotiated: RunReport) -> None:
+    drawn = all_figures([negotiated], by=(Cut.SWEEP,), compare_with="opus", comparisons=())
     names = [one.name for one in drawn]
     for of_each in ("links-by-stage", "links-by-repeat"):
         assert [name for name in names if name.startswith(of_each)] == [
@@ -88,9 +89,8 @@ def test_swept_values_are_apart_in_drawings_too(negotiated: RunReport) -> None:
     assert len([name for name in names if "negotiates" in name]) == 6, "and a waterfall of each"
     curves = distributions([negotiated], (Cut.SWEEP,), "opus")
     assert curves is not None
-    texts = [mark.title for mark in curves.marks if isinstance(mark, Text)]
-    assert any("negotiates=on" in text for text in texts)
-    assert any("negotiates=off" in text for text in texts)
+    assert "negotiates=on" in curves.description
+    assert "negotiates=off" in curves.description
 
 
 def test_comparison_sets_like_beside_like(negotiated: RunReport) -> None:
@@ -121,9 +121,51 @@ def test_runs_that_differ_by_the_one_value_that_each_sweeps_are_compared_by_topo
 
 
 def test_page_tells_a_total_for_each_value_and_no_mixture(negotiated: RunReport) -> None:
-    page = html([negotiated])
-    assert "(negotiates=on) / 3" in page
-    assert "(negotiates=off)</b>" in page
+    facts = dict(re.findall(r"<b>([^<]*)</b><span>from command to first transfer, ([^<]*)</span>", html([negotiated])))
+    assert sorted(facts.values()) == ["median of 12 links, negotiates=off", "median of 12 links, negotiates=on"]
+    by_words = {words.rpartition("=")[2]: float(value.removesuffix(" s")) for value, words in facts.items()}
+    assert 3 < by_words["off"] < 4 < 6 < by_words["on"] < 7
+
+
+def test_runs_compared_have_a_total_each(make_run: MakeRun) -> None:
+    page = html([make_run("a"), make_run("b", virtual_time=True)])
+    assert len(re.findall(r"<span>from command to first transfer, median of 12 links, [ab]</span>", page)) == 2
+
+
+def test_short_and_long_dwells_have_rows_and_totals_of_their_own(
+    make_run: MakeRun, make_timeline: MakeTimeline
+) -> None:
+    def dwelt(seed: int, dwell_s: float | None) -> Timeline:
+        timeline = make_timeline(seed)
+        links = [msgspec.structs.replace(link, dwell_s=dwell_s) for link in timeline.links]
+        return msgspec.structs.replace(timeline, links=links)
+
+    times_s = (None, 5.0, 6.0, 300.0, 310.0)
+    report = make_run(timelines=tuple(dwelt(seed, dwell_s) for seed, dwell_s in enumerate(times_s)))
+    assert two_dwells(report.timelines) == (6.0, 300.0)
+    groups = {row.group for row in stage_table([report], by=(Cut.TOPOLOGY,))}
+    short, long = "dwell up to 6.000 s", "dwell from 300.0 s"
+    assert groups == {("ring", "dwell unknown"), ("ring", short), ("ring", long)}
+    page = html([report])
+    assert "short dwells (up to 6.000 s) and long ones (from 300.0 s) have rows of their own" in page
+    assert len(re.findall(r"<span>from command to first transfer, [^<]*dwell", page)) == 3
+    alike = make_run(timelines=tuple(dwelt(seed, dwell_s) for seed, dwell_s in enumerate((5.0, 20.0, 45.0))))
+    assert two_dwells(alike.timelines) is None
+
+
+def test_typical_waterfalls_show_one_topology_and_name_their_runs(
+    make_run: MakeRun, make_timeline: MakeTimeline
+) -> None:
+    first = make_run("a", timelines=(make_timeline(1, what="ring"), make_timeline(2, what="pairs", links=6)))
+    second = make_run("b", timelines=(make_timeline(3, what="ring"),))
+    found = [*typical_figures([first, second])]
+    assert [caption for _, caption in found] == ["run a, reconfiguration r1", "run b, reconfiguration r3"]
+    assert all(figure.title.endswith(": ring") for figure, _ in found)
+
+
+def test_a_topology_that_moved_nothing_is_said_to_have_stayed(make_run: MakeRun, make_timeline: MakeTimeline) -> None:
+    page = html([make_run(timelines=(make_timeline(1), make_timeline(2, what="pairs", links=0, kept=3)))])
+    assert "stayed, as it was there before: pairs." in page
 
 
 def test_links_can_be_split_by(make_run: MakeRun) -> None:

@@ -1,9 +1,13 @@
 """The table of recoveries."""
 
+from collections.abc import Callable
+
 from msgspec import UNSET
 
 from hwd.model.instant import Origin
-from hwd.report.rc_recovery import recovery_html, recovery_rows, recovery_text
+from hwd.report import RunReport
+from hwd.report.page.html import html
+from hwd.report.rc_recovery import recovery_rows, recovery_text
 from hwd.timeline import EndTimeline, RcOutcome, RcRecovery, Timeline
 
 LINK = "h0.eth0<->h1.eth0"
@@ -54,10 +58,9 @@ def test_ends_that_are_set_alike_share_a_row() -> None:
 
 def test_without_one_there_is_no_table() -> None:
     assert recovery_rows([timeline(None)]) == ()
-    assert list(recovery_html(())) == []
 
 
-def test_a_page_has_the_same_figures() -> None:
-    page = "".join(recovery_html(recovery_rows([timeline(recovery(RcOutcome.COMPLETED, 60))])))
+def test_a_page_has_the_same_figures(make_run: Callable[..., RunReport]) -> None:
+    page = html([make_run(timelines=(timeline(recovery(RcOutcome.COMPLETED, 60)),))])
     assert '<td class="num">67.1 ms</td><td class="num">7</td>' in page
     assert '<td class="num">60.0 ms</td>' in page

@@ -8,9 +8,8 @@ import pytest
 
 from hwd.model.instant import Origin
 from hwd.report.conditions import Conditions
-from hwd.report.figures.control_by_pairs import by_pairs_drawing, of_pairs
-from hwd.report.figures.drawing import Dot
-from hwd.report.figures.svg import svg
+from hwd.report.figures.control_by_pairs import by_pairs_figure, of_pairs
+from hwd.report.figures.render import specification, svg
 from hwd.report.papers import FIGURES, figures
 from hwd.report.switch_commands import Commanded, PairsRow, pairs_table
 
@@ -97,11 +96,11 @@ def test_mfabrics_figure_stands_beside_with_mean_and_p99_for_each_number_of_pair
         (16, "mean", 0.04675),
         (16, "p99", 0.068),
     ]
-    drawing = by_pairs_drawing(table(command(2, 0.05)), papers=beside, fitted=False)
-    dots = [mark for mark in drawing.marks if isinstance(mark, Dot) and mark.title.startswith("mfabric")]
-    assert len(dots) == 6
-    by_x = sorted(dots, key=lambda one: one.x)
-    assert by_x[0].x == by_x[1].x < by_x[2].x < by_x[4].x
+    figure = by_pairs_figure(table(command(2, 0.05)), papers=beside, fitted=False)
+    rows = [row for values in specification(figure, 660)["datasets"].values() for row in values]
+    drawn = [(row["pairs"], row["seconds"] / 1e3) for row in rows if row["words"].startswith("mfabric")]
+    wanted = sorted((one.pairs or 0, one.high_s) for one in beside)
+    assert sorted(drawn) == [(pairs, pytest.approx(high_s)) for pairs, high_s in wanted]
 
 
 @pytest.mark.parametrize(
@@ -109,9 +108,9 @@ def test_mfabrics_figure_stands_beside_with_mean_and_p99_for_each_number_of_pair
 )
 def test_fitted_is_said_and_never_called_reproduced(fitted: bool, words: str) -> None:
     papers = figures(Conditions(timings=frozenset({"polatis-mfabric"})))
-    drawing = by_pairs_drawing(table(command(1, 0.04, origin=Origin.FITTED)), papers=papers, fitted=fitted)
+    figure = by_pairs_figure(table(command(1, 0.04, origin=Origin.FITTED)), papers=papers, fitted=fitted)
     told = " ".join(
-        "".join(one.itertext()) for one in ElementTree.fromstring(svg(drawing)).iter() if one.tag.endswith("text")
+        "".join(one.itertext()) for one in ElementTree.fromstring(svg(figure, 660)).iter() if one.tag.endswith("text")
     )
     assert words in told
     assert len(re.findall("reproduced", told)) == (1 if fitted else 0)

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from hwd.model.documents.reconfigurations import ReconfigurationCommanded
 from hwd.model.documents.switches import SwitchOverrun
 from hwd.model.recorded_run import Run
-from hwd.report import RunReport, html
+from hwd.report import RunReport
+from hwd.report.page.html import html
 from hwd.report.run_report import of_documents
 from hwd_drivers.core.documents import Document
 

@@ -22,8 +22,9 @@ from hwd.config.run_files.places import daemon_of, rack_of, records_path
 from hwd.config.shipped import shipped
 from hwd.model.answers import AcceptedRun
 from hwd.model.documents.runs import RunStep
-from hwd.report import RunReport, html, stage_table, stage_text, waterfall
-from hwd.report.figures.waterfall import typical
+from hwd.report import RunReport, stage_table, stage_text
+from hwd.report.figures.waterfall import typical, waterfall
+from hwd.report.page.html import html
 from hwd_drivers.core.errors import FailedError, LinkError
 from hwd_drivers.core.offload import ThreadOffload
 from hwd_drivers.core.output_file import write_file
@@ -47,7 +48,7 @@ def main(*, report: Path, json: bool) -> int:
         real, place, virtual, took_s = asyncio.run(_runs(folder, output))
         reports = [*_load(folder / "data", real), *_load(folder / "virtual", virtual)]
     first = typical(reports[0].timelines)
-    write_file(report, html(reports, by=("stage",)))
+    write_file(report, html(reports, by=("stage",), comparisons=()))  # two repeats have no verdict
     alone = ""
     if first is not None and report.is_file():  # a pipe or a device gets no neighbour
         drawing = report.with_name(f"{report.stem}.svg" if report.suffix != ".svg" else f"{report.stem}-waterfall.svg")

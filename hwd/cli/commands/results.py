@@ -16,7 +16,7 @@ from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.output_file import output_file, write_file
 
 if TYPE_CHECKING:
-    from hwd.report.figures.drawing import Drawing
+    from hwd.report.figures.figure import Figure
 
 Runs = Annotated[list[str], typer.Argument(metavar="RUN...", help="Ids, or the beginnings of them.")]
 
@@ -27,7 +27,7 @@ LATER = frozenset({"bluesky", "bundle"})
 
 
 class Column(StrEnum):
-    """The width of a drawing on paper."""
+    """The width of a figure on paper."""
 
     SINGLE = "single"
     """One of two columns."""
@@ -36,7 +36,7 @@ class Column(StrEnum):
 
     @property
     def inches(self) -> float:
-        from hwd.report.figures.drawing import DOUBLE_IN, SINGLE_IN
+        from hwd.report.figures.figure import DOUBLE_IN, SINGLE_IN
 
         return SINGLE_IN if self is Column.SINGLE else DOUBLE_IN
 
@@ -50,10 +50,9 @@ def add_to(program: typer.Typer) -> None:
 
 def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> None:
     """One run: its outcome, its steps, and the durations of its stages."""
-    from hwd.report.figures.drawings import pairs_rows
     from hwd.report.grouping import compared_with, split_by
     from hwd.report.rc_recovery import recovery_rows, recovery_text
-    from hwd.report.stages import stage_table
+    from hwd.report.stages import pairs_rows, stage_table
     from hwd.report.text import pairs_text, stage_text
 
     output = Output(json=json)
@@ -120,10 +119,10 @@ def report(
         "report.html"
     ),
     svg: Annotated[
-        Path | None, typer.Option("--svg", metavar="DIR", help="Write each drawing there, in the size of a paper.")
+        Path | None, typer.Option("--svg", metavar="DIR", help="Write each figure there, in the size of a paper.")
     ] = None,
     pdf: Annotated[
-        Path | None, typer.Option("--pdf", metavar="FILE", help="Write all drawings there, a page each.")
+        Path | None, typer.Option("--pdf", metavar="FILE", help="Write all figures there, a page each.")
     ] = None,
     column: Annotated[
         Column, typer.Option("--column", help="How wide on paper: one column (3.33 in) or both (7 in).")
@@ -141,10 +140,9 @@ def report(
     json: Json = False,
 ) -> None:
     """Report stages, waterfalls, distributions, pairs, links and comparisons of runs: one page, and
-    drawings for a paper.
+    figures for a paper.
     """
-    from hwd.report.figures.drawing import PAPER_WIDTHS
-    from hwd.report.figures.drawings import drawings
+    from hwd.report.figures.figures import all_figures
     from hwd.report.grouping import compared_with, split_by
     from hwd.report.page.html import all_compared, html
 
@@ -161,15 +159,7 @@ def report(
         page = html(loaded, by=split, compare_with=compare_with, comparisons=comparisons)
         write_file(file, page)
         if svg is not None or pdf is not None:
-            drawn = list(
-                drawings(
-                    loaded,
-                    by=split,
-                    compare_with=compare_with,
-                    comparisons=comparisons,
-                    width=PAPER_WIDTHS[column.inches],
-                )
-            )
+            drawn = [*all_figures(loaded, by=split, compare_with=compare_with, comparisons=comparisons)]
             if svg is not None:
                 written += _svg_files(svg, drawn, column.inches)
             if pdf is not None:
@@ -284,8 +274,9 @@ def _check_paper(name: str | None) -> None:
         raise ConfigError(f"--compare-with {name}: no figures of it are known. There are those of {', '.join(papers)}")
 
 
-def _svg_files(folder: Path, drawn: "Sequence[Drawing]", width_in: float) -> list[Path]:
-    from hwd.report.figures.svg import svg
+def _svg_files(folder: Path, drawn: "Sequence[Figure]", width_in: float) -> list[Path]:
+    from hwd.report.figures.figure import PAPER_WIDTHS
+    from hwd.report.figures.render import svg
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -293,15 +284,16 @@ def _svg_files(folder: Path, drawn: "Sequence[Drawing]", width_in: float) -> lis
         raise ConfigError(f"{folder}: cannot be made: {error.strerror}") from error
     paths = [folder / f"{one.name}.svg" for one in drawn]
     for path, one in zip(paths, drawn, strict=True):
-        write_file(path, svg(one, width_in=width_in))
+        write_file(path, svg(one, PAPER_WIDTHS[width_in], width_in=width_in))
     return paths
 
 
-def _pdf_file(path: Path, drawn: "Sequence[Drawing]", width_in: float, *, title: str) -> Path:
-    from hwd.report.figures.pdf import pdf
+def _pdf_file(path: Path, drawn: "Sequence[Figure]", width_in: float, *, title: str) -> Path:
+    from hwd.report.figures.figure import PAPER_WIDTHS
+    from hwd.report.figures.render import pdf
 
     if not drawn:
         raise ConfigError(f"{path}: there is nothing to draw: no link moved")
     with output_file(path) as to:
-        pdf(drawn, to, width_in=width_in, title=title)
+        pdf(drawn, to, width=PAPER_WIDTHS[width_in], width_in=width_in, title=title)
     return path

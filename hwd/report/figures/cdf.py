@@ -1,157 +1,175 @@
-"""Cumulative distributions of the stages: a small plot for each stage, a curve with its band for each group, the
-papers' figures as dashed lines.
+"""Cumulative distributions of the stages: a panel for each stage, a curve with its band for each group, the papers'
+figures as dashed lines. More than three groups have a panel each.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
-from hwd.report.figures.drawing import (
-    CHARACTER,
+import altair as alt
+
+from hwd.report.figures.figure import (
     GROUP_COLOURS,
-    SCREEN_WIDTH,
-    Drawing,
-    Mark,
+    MARGIN,
+    Chart,
+    Datasets,
+    Figure,
+    Row,
     cut,
-    line,
-    polygon,
-    polyline,
-    rect,
-    text,
-    tick_labels,
-    ticks,
-    wrapped,
+    heading,
+    in_rows,
+    layered,
+    unit_of,
+    zoom,
 )
-from hwd.report.figures.svg import svg
 from hwd.report.papers import PaperFigure, Statistic, of_stage
-from hwd.report.quantity import stated
+from hwd.report.quantity import duration, interval, stated
 from hwd.timeline import Distribution, Sample, StageName, distribution
 
-_CELL = 274.0
-"""About the width of a plot with its axis."""
-_PLOT_HEIGHT, _CELL_HEIGHT = 118.0, 196.0
-_MARGIN, _LEFT, _ABOVE = 16.0, 38.0, 38.0
+STEPS_MAX = 500
+"""Steps drawn of a curve; each stands where it is, and those between them are left out."""
+TOGETHER_MAX = 3
+"""Bands in one panel; more hide each other."""
+_TITLE = "Share of links within a time"
 _NOTE = (
     "shade: 95 % band (DKW over reconfigurations, from six on) around the bounds of all values · "
     "in brackets: reconfigurations · dashed: a paper's figure"
 )
+_PANEL = 276.0
+"""About the width of a panel with its axis."""
+_LEFT, _HEIGHT, _GAP = 44, 118, 18
 
-_Scale = Callable[[float], float]
 Group = tuple[tuple[str, ...], bool]
 """The group of a curve: its words, and whether its time was virtual."""
 
 
-def cdf(taken: Sequence[Sample], *, papers: Sequence[PaperFigure] = (), key: str = "cdf") -> str:
-    """A whole SVG document; `key` makes its ids unique."""
-    return svg(cdf_drawing(taken, papers=papers), key=key)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plot:
+    """One panel: a stage with the distributions of some groups, on a scale that all panels of the stage share."""
+
+    name: str
+    title: str
+    curves: Mapping[Group, Distribution]
+    papers: tuple[PaperFigure, ...]
+    low_s: float
+    high_s: float
 
 
-def cdf_drawing(taken: Sequence[Sample], *, papers: Sequence[PaperFigure] = (), width: float = SCREEN_WIDTH) -> Drawing:
+def cdf_figure(taken: Sequence[Sample], *, papers: Sequence[PaperFigure] = ()) -> Figure | None:
     """Curves of the most likely values; the true distribution lies in the band. A stage without a value is not drawn,
-    but named.
+    but named. None where no stage has one.
     """
-    groups: dict[Group, None] = {(sample.group, sample.virtual_time): None for sample in taken}
-    colours = {group: GROUP_COLOURS[index % len(GROUP_COLOURS)] for index, group in enumerate(groups)}
+    groups = [*dict.fromkeys((sample.group, sample.virtual_time) for sample in taken)]
     found: dict[StageName, dict[Group, Distribution]] = {}
     for name in StageName:
         for group in groups:
             of_group = [one for one in taken if one.stage.name is name and (one.group, one.virtual_time) == group]
             if (curve := distribution(of_group)) is not None:
                 found.setdefault(name, {})[group] = curve
-    columns = max(2, round((width - 2 * _MARGIN) / _CELL))
-    across = (width - 2 * _MARGIN) / columns
-    marks, head = _legend(colours, width)
-    for index, (name, curves) in enumerate(found.items()):
-        left = _MARGIN + (index % columns) * across + _LEFT
-        top = head + (index // columns) * _CELL_HEIGHT + _ABOVE
-        marks += _plot(name, curves, colours, of_stage(papers, name), left, top, across - _LEFT - 18)
+    if not found:
+        return None
+    plots = [plot for name, curves in found.items() for plot in _plots(name, curves, groups, of_stage(papers, name))]
     empty = [str(name) for name in StageName if name not in found]
-    foot = head + -(-len(found) // columns) * _CELL_HEIGHT
-    if empty:
-        marks.append(text(_MARGIN, foot + 8, f"never seen: {', '.join(empty)}", kind="soft"))
-    return Drawing(
+    notes = [_NOTE] + ([f"never seen: {', '.join(empty)}"] if empty else [])
+    return Figure(
         name="distributions",
-        width=width,
-        height=foot + (22 if empty else 4),
         title="Cumulative distribution of each stage",
         description="; ".join(
-            f"{name}: {sum(len(curve.best_s) for curve in curves.values())} values" for name, curves in found.items()
+            f"{name}, {_words(group)}: {_count(curve)}, {interval(curve.best_s[0], curve.best_s[-1])}"
+            for name, curves in found.items()
+            for group, curve in curves.items()
         ),
-        marks=tuple(marks),
+        chart=partial(_chart, plots, groups, notes),
     )
 
 
-def _legend(colours: dict[Group, str], width: float) -> tuple[list[Mark], float]:
-    """The legend, and the y at which the plots begin."""
-    marks: list[Mark] = [text(_MARGIN, 26, "Share of links within a time", kind="title")]
-    y = 26.0
-    if width > 900:
-        marks.append(text(width - _MARGIN, 26, _NOTE, kind="soft", anchor="end"))
-    else:
-        for part in wrapped(_NOTE, width - 2 * _MARGIN):
-            y += 16
-            marks.append(text(_MARGIN, y, part, kind="soft"))
-    columns = 3 if width > 900 else 2 if width > 600 else 1
-    across = (width - 2 * _MARGIN) / columns
-    for index, ((words, virtual), colour) in enumerate(colours.items()):
-        x, below = _MARGIN + (index % columns) * across, y + 24 + 18 * (index // columns)
-        marks.append(rect(x, below - 8, 16, 4, fill=colour, radius=2))
-        name = " · ".join(words) or "all"
-        time = f", {'virtual' if virtual else 'real'} time"
-        marks.append(text(x + 22, below - 2, cut(name, across - 40 - len(time) * CHARACTER) + time, title=name))
-    return marks, y + 8 + 18 * -(-len(colours) // columns)
+def _plots(
+    name: StageName, curves: Mapping[Group, Distribution], groups: Sequence[Group], papers: Sequence[PaperFigure]
+) -> Iterator[_Plot]:
+    drawn = tuple(figure for figure in papers if figure.statistic is not Statistic.UP_TO)
+    low_s, high_s = _range([*curves.values()], drawn)
+    if len(groups) <= TOGETHER_MAX:
+        yield _Plot(name=name, title=name, curves=curves, papers=drawn, low_s=low_s, high_s=high_s)
+        return
+    for index, (group, curve) in enumerate(curves.items()):
+        title = f"{name} · {_words(group)}"
+        of_group = {group: curve}
+        yield _Plot(name=f"{name}_{index}", title=title, curves=of_group, papers=drawn, low_s=low_s, high_s=high_s)
 
 
-def _plot(
-    name: StageName,
-    curves: dict[Group, Distribution],
-    colours: dict[Group, str],
-    papers: Sequence[PaperFigure],
-    left: float,
-    top: float,
-    width: float,
-) -> Iterator[Mark]:
-    shown = [figure for figure in papers if figure.statistic is not Statistic.UP_TO]
-    low_s, high_s = _range(curves.values(), shown)
+def _chart(
+    plots: Sequence[_Plot], groups: Sequence[Group], notes: Sequence[str], width: float, data: Datasets
+) -> Chart:
+    columns = max(1, round((width - 2 * MARGIN) / _PANEL))
+    if len(groups) > TOGETHER_MAX:
+        columns = min(columns, len(groups))
+    panel = (width - 2 * MARGIN - (columns - 1) * _GAP) / columns - _LEFT - 8
+    panels = [_panel(data, plot, groups, panel, width) for plot in plots]
+    return in_rows(panels, columns, _GAP, heading(_TITLE, notes, width))
 
-    def x(seconds: float) -> float:
-        return left + width * min(1.0, max(0.0, (seconds - low_s) / (high_s - low_s)))
 
-    def y(share: float) -> float:
-        return top + _PLOT_HEIGHT * (1 - share)
+def _panel(data: Datasets, plot: _Plot, groups: Sequence[Group], width: float, across: float) -> Chart:
+    factor, unit = unit_of(plot.high_s)
+    domain = [plot.low_s * factor, plot.high_s * factor]
+    x = alt.X(
+        "at:Q",
+        title=unit,
+        scale=alt.Scale(domain=domain, nice=False),
+        axis=alt.Axis(tickCount=4, titleAnchor="end", titlePadding=2),
+    )
+    shares = alt.Axis(values=[0, 0.5, 1], format="%", minExtent=_LEFT, maxExtent=_LEFT, domain=False, ticks=False)
+    share = alt.Scale(domain=[0, 1])
+    y, low = (alt.Y(f"{edge}:Q", title=None, scale=share, axis=shares) for edge in ("share", "low"))
+    names = [_words(group) for group in groups]
+    longest = max(map(len, names)) * 6.5 + 60
+    colour = alt.Color(
+        "group:N",
+        scale=alt.Scale(domain=names, range=[GROUP_COLOURS[index % len(GROUP_COLOURS)] for index in range(len(names))]),
+        legend=alt.Legend(columns=max(1, int(across / longest)), labelLimit=int(across - 80), symbolOpacity=1),
+    )
+    curves = [row for group, curve in plot.curves.items() for row in _curve(_words(group), curve, domain, factor)]
+    bands = [row for group, curve in plot.curves.items() for row in _band(_words(group), curve, domain, factor)]
+    tip = [alt.Tooltip("group:N"), alt.Tooltip("words:N", title="time"), alt.Tooltip("share:Q", format=".1%")]
+    counts: list[Row] = [
+        {"group": _words(group), "words": _count(curve)} for group, curve in plot.curves.items()
+    ]  # fmt: skip
+    layers = [
+        alt.Chart(data.rows(bands)).mark_area(opacity=0.16, interpolate="step-after", clip=True)
+        .encode(x=x, y=low, y2=alt.Y2("high:Q"), color=colour),
+        alt.Chart(data.rows(curves), name=plot.name)
+        .mark_line(interpolate="step-after", strokeWidth=1.8, clip=True)
+        .encode(x=x, y=y, color=colour, tooltip=tip)
+        .add_params(zoom(f"zoom_{plot.name}")),
+        *_papers(data, plot, x, factor),
+        *(
+            alt.Chart(data.rows([count]))
+            .mark_text(align="right", baseline="bottom", dx=-2, dy=-3 - 14 * index, clip=False)
+            .encode(x=alt.value(width), y=alt.value(_HEIGHT), text=alt.Text("words:N"), color=colour)
+            for index, count in enumerate(reversed(counts))
+        ),
+    ]  # fmt: skip
+    title = alt.TitleParams(text=cut(plot.title, width + _LEFT), fontSize=12, anchor="start", offset=6, frame="group")
+    return layered(layers, width=width, height=_HEIGHT, title=title.to_dict())
 
-    count = sum(len(one.best_s) for one in curves.values())
-    reconfigurations = sum(one.reconfigurations for one in curves.values())
-    yield text(left, top - 12, str(name), kind="head")
-    told = f"n = {count}" + (f" ({reconfigurations})" if reconfigurations < count else "")
-    if (len(told) + 1.2 * len(name)) * CHARACTER > width:
-        told = told.removeprefix("n = ")
-    yield text(left + width, top - 12, told, kind="soft num", anchor="end")
-    for share in (0.0, 0.5, 1.0):
-        yield line(left, y(share), left + width, y(share), kind="axis" if share == 0 else "grid")
-        yield text(left - 6, y(share) + 4, f"{share * 100:.0f} %", kind="soft num", anchor="end")
-    values = ticks(low_s, high_s, 5 if width > 180 else 3)
-    labels, unit = tick_labels(values)
-    for value, label in zip(values, labels, strict=True):
-        yield line(x(value), y(0), x(value), y(0) + 4, kind="axis")
-        yield text(
-            x(value), y(0) + 18, f"{label} {unit}" if value == values[-1] else label, kind="soft num", anchor="middle"
+
+def _papers(data: Datasets, plot: _Plot, x: alt.X, factor: float) -> Iterator[alt.Chart]:
+    found: list[Row] = [
+        {
+            "at": at_s * factor,
+            "words": f"{one.paper} {one.where}: {one.statistic} {stated(one.low_s, one.high_s)}",
+        }
+        for one in plot.papers
+        for at_s in dict.fromkeys((one.low_s, one.high_s))
+    ]
+    if found:
+        yield (
+            alt.Chart(data.rows(found))
+            .mark_rule(style="paper", clip=True)
+            .encode(x=x, tooltip=alt.Tooltip("words:N", title="paper"))
         )
-    for figure in shown:
-        for at_s in dict.fromkeys((figure.low_s, figure.high_s)):
-            yield line(x(at_s), y(0), x(at_s), y(1), kind="paper")
-        words = f"{figure.paper} {figure.where}: {figure.statistic} {stated(figure.low_s, figure.high_s)}"
-        yield rect(
-            x(figure.low_s) - 3,
-            y(1),
-            x(figure.high_s) - x(figure.low_s) + 6,
-            _PLOT_HEIGHT,
-            fill="transparent",
-            title=words,
-        )
-    for group, curve in curves.items():
-        yield from _curve(curve, colours[group], x, y, left + width, left)
 
 
-def _range(curves: Collection[Distribution], papers: Sequence[PaperFigure]) -> tuple[float, float]:
+def _range(curves: Sequence[Distribution], papers: Sequence[PaperFigure]) -> tuple[float, float]:
     """The range of all values and figures, and of their bounds as far as these do not compress them."""
     low_s = min([curve.best_s[0] for curve in curves] + [figure.low_s for figure in papers])
     high_s = max([curve.best_s[-1] for curve in curves] + [figure.high_s for figure in papers])
@@ -163,17 +181,42 @@ def _range(curves: Collection[Distribution], papers: Sequence[PaperFigure]) -> t
     )
 
 
-def _curve(curve: Distribution, colour: str, x: _Scale, y: _Scale, right: float, left: float) -> Iterator[Mark]:
-    """The band extends to both edges of the plot: beyond all values it is no narrower."""
-    if curve.half_width is not None:
-        high = [(left, y(min(1.0, curve.half_width)))]
-        for at_s, share in curve.high:
-            high += [(x(at_s), high[-1][1]), (x(at_s), y(share))]
-        low = [(left, y(0))]
-        for at_s, share in curve.low:
-            low += [(x(at_s), low[-1][1]), (x(at_s), y(share))]
-        yield polygon([*high, (right, high[-1][1]), (right, low[-1][1]), *reversed(low)], colour=colour)
-    steps: list[tuple[float, float]] = []
-    for index, seconds in enumerate(curve.best_s):
-        steps += [(x(seconds), y(index / len(curve.best_s))), (x(seconds), y((index + 1) / len(curve.best_s)))]
-    yield polyline(steps, colour=colour)
+def _curve(group: str, curve: Distribution, domain: Sequence[float], factor: float) -> Iterator[Row]:
+    n = len(curve.best_s)
+    yield {"group": group, "at": domain[0], "share": 0, "words": f"below {duration(curve.best_s[0])}"}
+    for index in _drawn(n):
+        seconds = curve.best_s[index]
+        yield {"group": group, "at": seconds * factor, "share": (index + 1) / n, "words": duration(seconds)}
+    yield {"group": group, "at": domain[1], "share": 1, "words": f"from {duration(curve.best_s[-1])}"}
+
+
+def _band(group: str, curve: Distribution, domain: Sequence[float], factor: float) -> Iterator[Row]:
+    """The band extends to both edges of the panel: beyond all values it is no narrower."""
+    if curve.half_width is None:
+        return
+    low, high = 0.0, min(1.0, curve.half_width)
+    yield {"group": group, "at": domain[0], "low": low, "high": high}
+    steps = sorted([(at_s, 0, share) for at_s, share in curve.low] + [(at_s, 1, share) for at_s, share in curve.high])
+    drawn = _drawn(len(steps))
+    for index, (at_s, is_high, share) in enumerate(steps):
+        low, high = (low, share) if is_high else (share, high)
+        if index not in drawn:
+            continue
+        yield {"group": group, "at": at_s * factor, "low": low, "high": high}
+    yield {"group": group, "at": domain[1], "low": low, "high": high}
+
+
+def _drawn(count: int) -> range:
+    """The steps of a curve that are drawn: all, or every so many, the last among them."""
+    every = -(-count // STEPS_MAX)
+    return range((count - 1) % every, count, every)
+
+
+def _count(curve: Distribution) -> str:
+    n = len(curve.best_s)
+    return f"n = {n}" + (f" ({curve.reconfigurations})" if curve.reconfigurations < n else "")
+
+
+def _words(group: Group) -> str:
+    words, virtual = group
+    return f"{' · '.join(words) or 'all'}, {'virtual' if virtual else 'real'} time"

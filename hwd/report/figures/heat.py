@@ -2,23 +2,35 @@
 
 import math
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from hwd.report.figures.drawing import CHARACTER, SCREEN_WIDTH, Drawing, Mark, cut, rect, text, wrapped
-from hwd.report.quantity import duration
-from hwd.timeline import LinkTimeline, StageName, Timeline
+import altair as alt
+
+from hwd.report.figures.figure import CHARACTER, MARGIN, Chart, Datasets, Figure, Row, heading, layered
+from hwd.report.quantity import bound, duration, is_resolved
+from hwd.timeline import LinkTimeline, Stage, StageName, Timeline
 
 ROWS_MAX = 64
 """Links drawn; more would not be read."""
 REPEATS_MAX = 60
-_MARGIN, _ROW, _TOP = 16.0, 22.0, 30.0
-_BLUE, _WHITE, _ORANGE = (0x2F, 0x6D, 0xB5), (0xF3, 0xF4, 0xF6), (0xD9, 0x7A, 0x00)
+_ROW = 22
+_SIGNS = "dashed: unknown · without colour: not resolved, its bound is larger than itself"
+_BLUE, _WHITE, _ORANGE = "#2f6db5", "#f3f4f6", "#d97a00"
+_DARK_FROM = -0.55
+"""The place on the scale up to which blue is so dark that white is legible on it."""
 _FULL = 1.1
 """The least ratio to the median that gets full colour: smaller differences stay pale."""
 
-Seconds = tuple[float | None, str]
-"""A cell: its value, None where it is unknown, and details."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """`seconds`: None where it is unknown. `resolved`: whether it is larger than its bound."""
+
+    seconds: float | None
+    resolved: bool
+    words: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +44,7 @@ class HeatMap:
     note: str
     rows: tuple[str, ...]
     columns: tuple[str, ...]
-    cells: tuple[tuple[Seconds | None, ...], ...]
+    cells: tuple[tuple[Cell | None, ...], ...]
     by_column: bool
     left_out: str = ""
 
@@ -44,16 +56,11 @@ def link_by_stage(timelines: Sequence[Timeline]) -> HeatMap | None:
         return None
     cells = []
     for found in [*links.values()][:ROWS_MAX]:
-        row: list[Seconds | None] = []
-        for name in StageName:
-            values = [seconds for _, link in found if (seconds := link.stage(name).seconds) is not None]
-            middle = statistics.median(values) if values else None
-            row.append((middle, f"{name} median of {len(values)} of {len(found)}: {duration(middle)}"))
-        cells.append(tuple(row))
+        cells.append(tuple(_median(name, [link.stage(name) for _, link in found]) for name in StageName))
     return HeatMap(
         name="links-by-stage",
         title="Links by stage",
-        note="median over all repeats · colour: against the median of the column · hatched: unknown",
+        note=f"median over all repeats · colour: against the median of the column · {_SIGNS}",
         rows=tuple(links)[:ROWS_MAX],
         columns=tuple(map(str, StageName)),
         cells=tuple(cells),
@@ -74,7 +81,7 @@ def link_by_repeat(timelines: Sequence[Timeline]) -> HeatMap | None:
         return None
     repeats = max(len(found) for found in links.values())
     cells = tuple(
-        tuple((one.stage(stage).seconds, f"{link}, {id}: {one.stage(stage)}") for id, one in found[:REPEATS_MAX])
+        tuple(_cell(one.stage(stage), f"{link}, {id}: {one.stage(stage)}") for id, one in found[:REPEATS_MAX])
         + (None,) * (min(repeats, REPEATS_MAX) - len(found))
         for link, found in [*links.items()][:ROWS_MAX]
     )
@@ -82,7 +89,7 @@ def link_by_repeat(timelines: Sequence[Timeline]) -> HeatMap | None:
     return HeatMap(
         name="links-by-repeat",
         title=f"Links by repeat: {stage}",
-        note="colour: against the median of all · hatched: unknown",
+        note=f"colour: against the median of all · {_SIGNS}",
         rows=tuple(links)[:ROWS_MAX],
         columns=tuple(str(index + 1) for index in range(min(repeats, REPEATS_MAX))),
         cells=cells,
@@ -91,44 +98,106 @@ def link_by_repeat(timelines: Sequence[Timeline]) -> HeatMap | None:
     )
 
 
-def heat_drawing(heat: HeatMap, *, width: float = SCREEN_WIDTH) -> Drawing:
+def heat_figure(heat: HeatMap) -> Figure:
     """Blue is faster than the median, orange slower; the value is in the cell where there is room."""
-    marks: list[Mark] = [text(_MARGIN, 26, heat.title, kind="title")]
-    y = 26.0
-    for part in wrapped(" · ".join(filter(None, (heat.note, heat.left_out))), width - 2 * _MARGIN):
-        y += 16
-        marks.append(text(_MARGIN, y, part, kind="soft"))
-    names = min(max(len(row) for row in heat.rows) * CHARACTER + 12, width * 0.4)
-    left, top = _MARGIN + names, y + _TOP
-    across = (width - _MARGIN - left) / len(heat.columns)
-    longest = max(len(one) for one in heat.columns) * CHARACTER
-    lines = 2 if heat.by_column and longest > across else 1
-    top += 14 * (lines - 1)
-    every = 1 if heat.by_column else max(1, math.ceil(longest / across))
-    for index, column in enumerate(heat.columns):
-        if index % every == 0:
-            middle, above = left + (index + 0.5) * across, 8 + 14 * ((index + 1) % lines)
-            marks.append(
-                text(middle, top - above, cut(column, lines * across), kind="soft", anchor="middle", title=column)
-            )
-    texts = [duration(cell[0]) for row in heat.cells for cell in row if cell is not None and cell[0] is not None]
-    legible = max(map(len, texts), default=0) * 5.0 < across
-    scales = _scales(heat)
-    for index, (row, cells) in enumerate(zip(heat.rows, heat.cells, strict=True)):
-        below = top + index * _ROW
-        told = cut(row.replace("<->", " ↔ "), names)
-        marks.append(text(_MARGIN, below + _ROW / 2 + 4, told, kind="num", title=row))
-        for at, cell in enumerate(cells):
-            if cell is not None:
-                marks += _cell(cell, left + at * across, below, across, scales[at], legible)
-    return Drawing(
+    return Figure(
         name=heat.name,
-        width=width,
-        height=top + len(heat.rows) * _ROW + 14,
         title=heat.title,
-        description=f"{len(heat.rows)} links, {len(heat.columns)} columns; {heat.note}",
-        marks=tuple(marks),
+        description="; ".join(
+            f"{row}: "
+            + ", ".join(
+                f"{column} {_says(cell)}" for column, cell in zip(heat.columns, cells, strict=True) if cell is not None
+            )
+            for row, cells in zip(heat.rows, heat.cells, strict=True)
+        ),
+        chart=partial(_chart, heat),
     )
+
+
+def _chart(heat: HeatMap, width: float, data: Datasets) -> Chart:
+    names = min(max(len(row) for row in heat.rows) * 6.8 + 12, width * 0.4)
+    across = (width - 2 * MARGIN - names) / len(heat.columns)
+    values = [row for row in _rows(heat) if row]
+    longest = max((len(str(row["says"])) for row in values), default=0)
+    every = 1 if heat.by_column else max(1, math.ceil(max(map(len, heat.columns)) * CHARACTER / across))
+    turned = heat.by_column and max(map(len, heat.columns)) * CHARACTER > across
+    x = alt.X(
+        "column:N",
+        title=None,
+        scale=alt.Scale(domain=[*heat.columns]),
+        axis=alt.Axis(
+            orient="top", ticks=False, domain=False, labelAngle=-50 if turned else 0, values=heat.columns[::every]
+        ),
+    )
+    y = alt.Y(
+        "link:N",
+        title=None,
+        scale=alt.Scale(domain=[_arrow(row) for row in heat.rows]),
+        axis=alt.Axis(ticks=False, domain=False, labelLimit=int(names)),
+    )
+    scale = alt.Scale(domain=[-1, 0, 1], range=[_BLUE, _WHITE, _ORANGE], clamp=True, interpolate="rgb")
+    tip = [alt.Tooltip("link:N"), alt.Tooltip("words:N", title="value")]
+    coloured = [row for row in values if row["place"] is not None]
+    plain = [row for row in values if row["place"] is None and row["known"]]
+    unknown = [row for row in values if not row["known"]]
+    layers: list[alt.Chart] = [
+        alt.Chart(data.rows(coloured))
+        .mark_rect(width=alt.RelativeBandSize(0.96), height=alt.RelativeBandSize(0.94))
+        .encode(x=x, y=y, color=alt.Color("place:Q", scale=scale, legend=None), tooltip=tip),
+        alt.Chart(data.rows(plain)).mark_rect(style="band").encode(x=x, y=y, tooltip=tip),
+        alt.Chart(data.rows(unknown))
+        .mark_rect(style="unknown", width=alt.RelativeBandSize(0.9), height=alt.RelativeBandSize(0.8))
+        .encode(x=x, y=y, tooltip=tip),
+    ]
+    if longest * 5.2 < across:
+        dark = alt.condition(f"datum.place < {_DARK_FROM}", alt.value("#ffffff"), alt.value("#1f2937"))
+        layers.append(
+            alt.Chart(data.rows(coloured))
+            .mark_text(fontSize=10)
+            .encode(x=x, y=y, text=alt.Text("says:N"), color=dark, tooltip=tip)
+        )
+        layers.append(
+            alt.Chart(data.rows(plain))
+            .mark_text(fontSize=10, style="soft")
+            .encode(x=x, y=y, text=alt.Text("says:N"), tooltip=tip)
+        )
+    notes = [" · ".join(filter(None, (heat.note, heat.left_out)))]
+    height = _ROW * len(heat.rows)
+    title = heading(heat.title, notes, width)
+    return layered(layers, width=across * len(heat.columns), height=height, title=title.to_dict())
+
+
+def _rows(heat: HeatMap) -> Iterator[Row]:
+    scales = _medians(heat)
+    for link, cells in zip(heat.rows, heat.cells, strict=True):
+        for column, cell, (middle, full) in zip(heat.columns, cells, scales, strict=True):
+            if cell is None:
+                continue
+            known = cell.seconds is not None
+            place = _place(cell.seconds, middle, full) if cell.seconds is not None and cell.resolved else None
+            yield {
+                "link": _arrow(link), "column": column, "known": known, "place": place, "says": _says(cell),
+                "words": cell.words,
+            }  # fmt: skip
+
+
+def _says(cell: Cell) -> str:
+    if cell.seconds is None:
+        return "unknown"
+    return duration(cell.seconds) if cell.resolved else "not resolved"
+
+
+def _median(name: StageName, found: Sequence[Stage]) -> Cell:
+    seen = [one for one in found if one.seconds is not None]
+    middle = statistics.median(one.seconds or 0.0 for one in seen) if seen else None
+    error_s = statistics.median(one.error_s or 0.0 for one in seen) if seen else 0.0
+    words = f"{name} median of {len(seen)} of {len(found)}: {duration(middle)}, {bound(error_s)}"
+    return Cell(seconds=middle, resolved=middle is not None and is_resolved(middle, error_s), words=words)
+
+
+def _cell(stage: Stage, words: str) -> Cell:
+    resolved = stage.seconds is not None and is_resolved(stage.seconds, stage.error_s)
+    return Cell(seconds=stage.seconds, resolved=resolved, words=words)
 
 
 def _moved(timelines: Sequence[Timeline]) -> dict[str, list[tuple[str, LinkTimeline]]]:
@@ -145,45 +214,30 @@ def _more(count: int, most: int, what: str) -> str:
     return f"{count - most} more {what} not drawn" if count > most else ""
 
 
-def _scales(heat: HeatMap) -> list[Callable[[float], float]]:
-    """For each column: from seconds to -1 (fastest) .. 1 (slowest), 0 at the median, by ratio."""
+def _arrow(link: str) -> str:
+    return link.replace("<->", " ↔ ")
+
+
+def _medians(heat: HeatMap) -> list[tuple[float, float]]:
+    """For each column the median of its resolved values, and the logarithm of the ratio that gets full colour."""
     values: list[list[float]] = [[] for _ in heat.columns]
     for row in heat.cells:
         for column, cell in zip(values, row, strict=True):
-            if cell is not None and cell[0] is not None:
-                column.append(cell[0])
+            if cell is not None and cell.seconds is not None and cell.resolved:
+                column.append(cell.seconds)
     if not heat.by_column:
         together = [one for column in values for one in column]
         values = [together for _ in values]
-    return [_scale(column) for column in values]
+    found = []
+    for column in values:
+        middle = statistics.median(column) if column else 0.0
+        ratios = [abs(math.log(value / middle)) for value in column if value > 0 and middle > 0]
+        found.append((middle, max([math.log(_FULL), *ratios])))
+    return found
 
 
-def _scale(values: Sequence[float]) -> Callable[[float], float]:
-    middle = statistics.median(values) if values else 0.0
+def _place(seconds: float, middle: float, full: float) -> float:
+    """From -1 (fastest) to 1 (slowest), 0 at the median, by ratio."""
     if middle <= 0:
-        return lambda seconds: 0.0
-    ratios = [abs(math.log(value / middle)) for value in values if value > 0]
-    full = max([math.log(_FULL), *ratios])
-    return lambda seconds: max(-1.0, min(1.0, math.log(seconds / middle) / full)) if seconds > 0 else -1.0
-
-
-def _cell(
-    cell: Seconds, x: float, y: float, width: float, scale: Callable[[float], float], legible: bool
-) -> Iterator[Mark]:
-    seconds, title = cell
-    gap = 1.0 if width > 6 else 0.3
-    if seconds is None:
-        yield rect(x + gap / 2, y + 0.5, width - gap, _ROW - 1, hatched=True, title=title)
-        return
-    place = scale(seconds)
-    yield rect(x + gap / 2, y + 0.5, width - gap, _ROW - 1, fill=_colour(place), title=title)
-    if legible:
-        kind = "cell-light num" if place < -0.55 else "cell num"
-        yield text(x + width / 2, y + _ROW / 2 + 3.5, duration(seconds), kind=kind, anchor="middle")
-
-
-def _colour(place: float) -> str:
-    towards = _ORANGE if place > 0 else _BLUE
-    share = abs(place)
-    mixed = (round(start + (end - start) * share) for start, end in zip(_WHITE, towards, strict=True))
-    return "#" + "".join(f"{part:02x}" for part in mixed)
+        return 0.0
+    return max(-1.0, min(1.0, math.log(seconds / middle) / full)) if seconds > 0 else -1.0

@@ -1,64 +1,64 @@
-"""The waterfall: one reconfiguration as a drawing, a row for each link, with three scales.
+"""The waterfall: one reconfiguration as a figure, a row for each link, with three scales.
 
-The middle of the drawing shows the whole; next to it are the switch's part right after the command and the host's part
-after the NIC's firmware, which would be too thin in the whole. Unknown parts are hatched, never left out.
+Its first panel shows the whole way; next to it are the switch's part right after the command and the host's part after
+the NIC's firmware, which would be too thin in the whole. Unknown parts are outlined, never left out.
 """
 
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+
+import altair as alt
 
 from hwd.model.instant import InstantName, Knowledge, Origin
-from hwd.report.figures.bars import CHAIN, Bar, bars
-from hwd.report.figures.drawing import (
+from hwd.report.figures.bars import CHAIN, bars
+from hwd.report.figures.figure import (
     CHARACTER,
-    SCREEN_WIDTH,
+    MARGIN,
     STAGE_COLOURS,
-    Drawing,
-    Mark,
-    cut,
-    line,
-    pair,
-    rect,
-    text,
-    tick_labels,
-    ticks,
-    wrapped,
+    Chart,
+    Datasets,
+    Figure,
+    Row,
+    heading,
+    in_rows,
+    layered,
+    moved,
+    unit_of,
+    zoom,
 )
-from hwd.report.figures.svg import svg
+from hwd.report.figures.render import svg
 from hwd.report.quantity import bound, duration
 from hwd.timeline import LinkTimeline, StageName, Timeline
 
 ROWS_MAX = 64
 """Links drawn; more would not be read. The table has them all."""
+WIDTH = 1160.0
+"""Of a waterfall that stands alone, in pixels."""
 
-_ROW, _BAR = 27.0, 13.0
-_MARGIN, _GAP = 18.0, 26.0
-_WHOLE, _ZOOM, _TOTAL = 430.0, 196.0, 92.0
-_THINNEST = 1.6
 _NS_IN_S = 1e9
-
-_STAGES = tuple(stage for _, stage in CHAIN)
+_STEP, _BAR, _ANSWER = 27, 13, 4
+_TOTAL = 78
+"""Pixels for the sum of each row."""
+_GAP = 22
+_THINNEST = 1.6
+"""Pixels of the thinnest bar."""
 _ZOOM_FROM = 430.0
-"""In a narrower drawing there is room for the whole only."""
-
-
-_NAMES = ("whole way, after the command", "switch, after the command", "host, after its NIC's firmware")
-_NAMES_FROM = 190.0
+"""In a narrower figure there is room for the whole only."""
+_STAGES = (StageName.CONTROL, *(stage for _, stage in CHAIN))
+_OF_SWITCH = (StageName.CONTROL, StageName.OPTICAL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Panel:
-    """A scale: seconds from `low_s` to `high_s` between two x."""
+class _Scale:
+    """The scale of a panel, in seconds. `since_firmware`: zero is the firmware of each link, else the command."""
 
-    left: float
-    width: float
+    name: str
+    title: str
     low_s: float
     high_s: float
-
-    def x(self, seconds: float) -> float:
-        share = (seconds - self.low_s) / (self.high_s - self.low_s)
-        return self.left + self.width * min(1.0, max(0.0, share))
+    since_firmware: bool = False
 
 
 def typical(timelines: Sequence[Timeline]) -> Timeline | None:
@@ -78,244 +78,293 @@ def typical(timelines: Sequence[Timeline]) -> Timeline | None:
     return best[(len(best) - 1) // 2][1]
 
 
-def waterfall(timeline: Timeline, *, virtual_time: bool, key: str = "waterfall") -> str:
-    """A whole SVG document, legible alone (in a README) and inside a page; `key` makes its ids unique there."""
-    return svg(waterfall_drawing(timeline, virtual_time=virtual_time), key=key)
+def waterfall(timeline: Timeline, *, virtual_time: bool) -> str:
+    """A whole SVG document, legible alone, as in a README."""
+    return svg(waterfall_figure(timeline, virtual_time=virtual_time), WIDTH)
 
 
-def waterfall_drawing(timeline: Timeline, *, virtual_time: bool, width: float | None = None) -> Drawing:
-    """`width` None: as wide as it needs. In a narrower drawing the scales shrink; where there is no room for three,
-    only the whole is drawn.
-    """
-    drawn = timeline.links[:ROWS_MAX]
-    parts = {link.link: bars(link) for link in drawn}
-    labels = max((len(str(link.link)) for link in drawn), default=10) * 6.3 + 8
-    left = _MARGIN + labels
-    moved = [link for link in drawn if parts[link.link]]
-    whole_s = (
-        max((bar.end_s + bar.error_s for found in parts.values() for bar in found if bar.stage), default=1.0) or 1.0
-    )
-    room = (_WHOLE + 2 * _ZOOM) if width is None else width - left - 2 * _GAP - _TOTAL - _MARGIN
-    zoomed = room >= _ZOOM_FROM
-    wide = room * _WHOLE / (_WHOLE + 2 * _ZOOM) if zoomed else room + 2 * _GAP
-    panels = [_Panel(left=left, width=wide, low_s=0, high_s=whole_s * 1.02)]
-    if zoomed:
-        zoom = (room - wide) / 2
-        host_s = _host_s(moved)
-        at = left + wide + _GAP
-        panels.append(_Panel(left=at, width=zoom, low_s=0, high_s=_switch_s(moved) * 1.12))
-        panels.append(_Panel(left=at + zoom + _GAP, width=zoom, low_s=-0.06 * host_s, high_s=host_s * 1.06))
-    width = panels[-1].left + panels[-1].width + _TOTAL + _MARGIN if width is None else width
-    heading, top = _heading(timeline, moved, width)
-    rest = len(timeline.links) - len(drawn)
-    floor = top + _ROW * len(drawn)
-    marks: list[Mark] = [*heading, *_stripes(len(drawn), width, top)]
-    short = zoomed and panels[1].width < _NAMES_FROM
-    names = ("whole way, after the command", "switch", "host, after firmware") if short else _NAMES
-    for panel, name in zip(panels, names, strict=False):
-        marks += _axis(panel, top, floor, name)
-    for index, link in enumerate(drawn):
-        marks += _row(link, parts[link.link], top + _ROW * index, panels, width)
-    footer, height = _footer(moved, virtual_time, floor, rest, timeline, width, zoomed)
-    return Drawing(
+def waterfall_figure(timeline: Timeline, *, virtual_time: bool) -> Figure:
+    """In a narrow figure the scales shrink; where there is no room for three, only the whole is drawn."""
+    return Figure(
         name="waterfall",
-        width=width,
-        height=height,
         title=f"Reconfiguration {timeline.reconfiguration}: {timeline.what}",
-        description=" ".join(_describe(link) for link in drawn),
-        marks=(*marks, *footer),
+        description=" ".join(_describe(link) for link in timeline.links[:ROWS_MAX]),
+        chart=partial(_chart, timeline, virtual_time),
     )
 
 
-def _switch_s(links: Sequence[LinkTimeline]) -> float:
-    """The longest time until light or answer."""
-    return max(
-        [stage.seconds for link in links for stage in link.stages if stage.name in _OF_SWITCH and stage.seconds]
-        or [1.0]
+def _chart(timeline: Timeline, virtual_time: bool, width: float, data: Datasets) -> Chart:
+    links = timeline.links[:ROWS_MAX]
+    moved = [link for link in links if not link.kept]
+    labels = max((len(str(link.link)) for link in links), default=10) * CHARACTER + 8
+    room = width - 2 * MARGIN - labels - _TOTAL
+    scales = [_whole(moved)]
+    if room - 2 * _GAP >= _ZOOM_FROM:
+        scales += [_switch(moved), _host(moved)]
+        parts = [(room - 2 * _GAP) * share for share in (0.52, 0.24, 0.24)]
+    else:
+        parts = [room]
+    panels = [
+        _panel(data, links, scale, part, across=width, labels=index == 0, totals=index == len(scales) - 1)
+        for index, (scale, part) in enumerate(zip(scales, parts, strict=True))
+    ]
+    notes = [*_heading(timeline, moved), *_origins(moved, virtual_time), *_signs(timeline, links, len(scales) > 1)]
+    title = heading(timeline.what or timeline.reconfiguration, notes, width)
+    return in_rows(panels, len(panels), _GAP, title)
+
+
+def _panel(
+    data: Datasets,
+    links: Sequence[LinkTimeline],
+    scale: _Scale,
+    width: float,
+    *,
+    across: float,
+    labels: bool,
+    totals: bool,
+) -> Chart:
+    """`across`: the width of the whole figure, which the legend may have."""
+    factor, unit = unit_of(max(abs(scale.low_s), abs(scale.high_s)))
+    domain = [scale.low_s * factor, scale.high_s * factor]
+    x = alt.X(
+        "start:Q",
+        title=f"{scale.title}, {unit}",
+        scale=alt.Scale(domain=domain, nice=False),
+        axis=alt.Axis(tickCount=max(3, int(width / 60)), titleAnchor="start", orient="top", titlePadding=8),
+    )
+    y = alt.Y(
+        "link:N",
+        title=None,
+        scale=alt.Scale(domain=[_name(link) for link in links], paddingInner=0, paddingOuter=0),
+        axis=alt.Axis(domain=False, ticks=False, grid=False, labels=labels),
+    )
+    colour = alt.Color(
+        "stage:N",
+        scale=alt.Scale(domain=_legend(links), range=[STAGE_COLOURS[stage] for stage in _STAGES]),
+        legend=alt.Legend(columns=max(2, int((across - 2 * MARGIN) / 150)), offset=10),
+    )
+    known, unknown, whiskers = _bars(links, scale, factor, thinnest=(domain[1] - domain[0]) * _THINNEST / width)
+    tip = alt.Tooltip("words:N", title="link")
+    layers: list[alt.Chart] = [
+        alt.Chart(data.rows(unknown))
+        .mark_bar(style="unknown", height=_BAR, clip=True)
+        .encode(x=x, x2=alt.X2("end:Q"), y=y, tooltip=tip),
+        alt.Chart(data.rows(known), name=scale.name)
+        .mark_bar(height=_BAR, clip=True, minBandSize=1)
+        .encode(x=x, x2=alt.X2("end:Q"), y=y, color=colour, tooltip=tip)
+        .add_params(zoom(f"zoom_{scale.name}")),
+        alt.Chart(data.rows(_answers(links, scale, factor)))
+        .mark_bar(height=_ANSWER, clip=True, yOffset=_BAR / 2 + 3)
+        .encode(x=x, x2=alt.X2("end:Q"), y=y, color=colour, tooltip=tip),
+    ]  # fmt: skip
+    if scale.name == "switch":
+        layers.append(
+            alt.Chart(data.rows(_darks(links, factor)))
+            .mark_tick(thickness=2, height=_BAR + 6, clip=True, color=STAGE_COLOURS[StageName.CONTROL])
+            .encode(x=x, y=y, tooltip=tip)
+        )
+    layers += _whiskers(data, whiskers, (domain[1] - domain[0]) * 3 / width, x, y)
+    layers.append(
+        alt.Chart(data.rows(_words(links, scale, width)))
+        .mark_text(style="soft", align="left", dx=6, clip=True)
+        .encode(x=alt.XDatum(domain[0]), y=y, text=alt.Text("says:N"), tooltip=tip)
+    )
+    if totals:
+        layers += _totals(data, links, y, width)
+    return layered(layers, width=width, height={"step": _STEP})
+
+
+def _whole(moved: Sequence[LinkTimeline]) -> _Scale:
+    ends_s = [bar.end_s + bar.error_s for link in moved for bar in bars(link) if bar.stage is not None]
+    return _Scale(
+        name="whole", title="whole way, after the command", low_s=0, high_s=(max(ends_s, default=1.0) or 1.0) * 1.02
     )
 
 
-_OF_SWITCH = (StageName.CONTROL, StageName.OPTICAL)
+def _switch(moved: Sequence[LinkTimeline]) -> _Scale:
+    """To the last light or answer."""
+    seconds = [stage.seconds for link in moved for stage in link.stages if stage.name in _OF_SWITCH and stage.seconds]
+    return _Scale(name="switch", title="switch, after the command", low_s=0, high_s=max(seconds, default=1.0) * 1.12)
 
 
-def _host_s(links: Sequence[LinkTimeline]) -> float:
-    """The longest time from the firmware to the last instant seen."""
-    lengths = []
-    for link in links:
+def _host(moved: Sequence[LinkTimeline]) -> _Scale:
+    """From the firmware to the last instant that was seen."""
+    lengths_s = []
+    for link in moved:
         start = link.instant(InstantName.FIRMWARE)
         if start.knowledge is Knowledge.SEEN:
             ends = [link.instant(name) for name in (InstantName.CARRIER, InstantName.RDMA, InstantName.READY)]
-            lengths += [(end.at_ns - start.at_ns) / _NS_IN_S for end in ends if end.knowledge is Knowledge.SEEN]
-    return max([length for length in lengths if length > 0] or [1.0])
+            lengths_s += [(end.at_ns - start.at_ns) / _NS_IN_S for end in ends if end.knowledge is Knowledge.SEEN]
+    longest_s = max([length_s for length_s in lengths_s if length_s > 0], default=1.0)
+    return _Scale(
+        name="host",
+        title="host, after its NIC's firmware",
+        low_s=-0.06 * longest_s,
+        high_s=1.06 * longest_s,
+        since_firmware=True,
+    )
 
 
-def _heading(timeline: Timeline, moved: Sequence[LinkTimeline], width: float) -> tuple[list[Mark], float]:
-    """The heading, and the y at which the rows begin."""
-    title = timeline.what or timeline.reconfiguration
+def _bars(
+    links: Sequence[LinkTimeline], scale: _Scale, factor: float, thinnest: float
+) -> tuple[list[Row], list[Row], list[Row]]:
+    """The bars of known stages, those of unknown ones, and the bound of each end. No bar is drawn thinner than
+    `thinnest`; the later ones come first, so that a thin bar lies on the long one that follows it.
+    """
+    known: list[Row] = []
+    unknown: list[Row] = []
+    ends: list[Row] = []
+    legend = dict(zip(_STAGES, _legend(links), strict=True))
+    for link in links:
+        zero_s = _zero_s(link, scale)
+        if zero_s is None:
+            continue
+        for bar in reversed(bars(link)):
+            start_s, end_s = bar.start_s - zero_s, min(bar.end_s - zero_s, scale.high_s * 2)
+            if end_s < scale.low_s or start_s > scale.high_s:
+                continue
+            start, end = start_s * factor, max(end_s * factor, start_s * factor + thinnest)
+            one: Row = {"link": _name(link), "start": start, "end": end, "words": bar.title}
+            if bar.stage is None:
+                unknown.append(one)
+                continue
+            known.append({**one, "stage": legend[bar.stage]})
+            ends.append(
+                {"link": _name(link), "least": (end_s - bar.error_s) * factor, "most": (end_s + bar.error_s) * factor}
+            )
+    return known, unknown, ends
+
+
+def _zero_s(link: LinkTimeline, scale: _Scale) -> float | None:
+    """Where the scale begins, in seconds after the command; None where that was not seen."""
+    if not scale.since_firmware:
+        return 0.0
+    return _after_command_s(link, InstantName.FIRMWARE)
+
+
+def _after_command_s(link: LinkTimeline, name: InstantName) -> float | None:
+    """None where either was not seen."""
+    instant, command = link.instant(name), link.instant(InstantName.COMMANDED)
+    if instant.knowledge is not Knowledge.SEEN or command.knowledge is not Knowledge.SEEN:
+        return None
+    return (instant.at_ns - command.at_ns) / _NS_IN_S
+
+
+def _answers(links: Sequence[LinkTimeline], scale: _Scale, factor: float) -> list[Row]:
+    """The switch's answer: a thin bar under the light's, since the two have no order."""
+    if scale.since_firmware:
+        return []
+    label = _legend(links)[0]
+    return [
+        {"link": _name(link), "start": 0, "end": control.seconds * factor, "stage": label, "words": str(control)}
+        for link in links
+        if not link.kept and (control := link.stage(StageName.CONTROL)).seconds is not None
+    ]
+
+
+def _darks(links: Sequence[LinkTimeline], factor: float) -> list[Row]:
+    found = [(link, _after_command_s(link, InstantName.DARK)) for link in links if not link.kept]
+    return [
+        {"link": _name(link), "start": at_s * factor, "words": f"dark {duration(at_s)} after the command"}
+        for link, at_s in found
+        if at_s is not None
+    ]
+
+
+def _whiskers(data: Datasets, found: Sequence[Row], visible: float, x: alt.X, y: alt.Y) -> Iterator[alt.Chart]:
+    """Those that are wide enough to be seen; `visible`: in the unit of the axis."""
+    wide = [one for one in found if float(str(one["most"])) - float(str(one["least"])) >= visible]
+    if wide:
+        base = alt.Chart(data.rows(wide)).encode(y=y)
+        at = {edge: moved(x, f"{edge}:Q") for edge in ("least", "most")}
+        yield base.mark_rule(style="whisker", clip=True).encode(x=at["least"], x2=alt.X2("most:Q"))
+        for edge in at.values():
+            yield base.mark_tick(style="whisker-end", thickness=1.2, height=7, clip=True).encode(x=edge)
+
+
+def _words(links: Sequence[LinkTimeline], scale: _Scale, width: float) -> list[Row]:
+    """What a row says in place of bars."""
+    found: list[Row] = []
+    for link in links:
+        says = why = ""
+        if link.kept:
+            says = "kept: none of its crossconnects moved" if scale.name == "whole" else ""
+        elif scale.since_firmware and (firmware := link.instant(InstantName.FIRMWARE)).knowledge is not Knowledge.SEEN:
+            says, why = f"firmware {firmware.knowledge}", firmware.why
+        elif scale.name == "whole" and not bars(link):
+            says, why = "command unknown", link.instant(InstantName.COMMANDED).why
+        if says:
+            found.append({"link": _name(link), "says": says, "words": why or says})
+    return found
+
+
+def _totals(data: Datasets, links: Sequence[LinkTimeline], y: alt.Y, width: float) -> Iterator[alt.Chart]:
+    """The turnaround of each link and its bound, right of the panel."""
+    found = [(_name(link), link.stage(StageName.TURNAROUND)) for link in links if not link.kept]
+    sums: list[Row] = [
+        {"link": name, "says": duration(one.seconds), "bound": bound(one.error_s), "words": str(one)}
+        for name, one in found
+        if one.seconds is not None
+    ]
+    missing: list[Row] = [
+        {"link": name, "says": "unknown", "words": one.why or "unknown"} for name, one in found if one.seconds is None
+    ]
+    tip = alt.Tooltip("words:N", title="sum")
+    for style, values, field, down in (
+        ("total", sums, "says", -3), ("small", sums, "bound", 8), ("soft", missing, "says", 0)
+    ):  # fmt: skip
+        if values:
+            yield (
+                alt.Chart(data.rows(values))
+                .mark_text(style=style, align="right", dx=_TOTAL - 6, dy=down, clip=False)
+                .encode(x=alt.value(width), y=y, text=alt.Text(f"{field}:N"), tooltip=tip)
+            )
+
+
+def _legend(links: Sequence[LinkTimeline]) -> list[str]:
+    """For each stage its name and its median."""
+    moved = [link for link in links if not link.kept]
+    labels = []
+    for stage in _STAGES:
+        values = [seconds for link in moved if (seconds := link.stage(stage).seconds) is not None]
+        labels.append(f"{stage} {duration(statistics.median(values)) if values else 'unknown'}")
+    return labels
+
+
+def _heading(timeline: Timeline, moved: Sequence[LinkTimeline]) -> Iterator[str]:
     totals = [total_s for link in moved if (total_s := link.stage(StageName.TURNAROUND).seconds) is not None]
     kept = sum(link.kept for link in timeline.links)
     words = f"{len(timeline.links) - kept} links moved" + (f", {kept} kept" if kept else "")
     if totals:
         words += f" · from command to first transfer {duration(statistics.median(totals))} (median)"
-    y = 30.0
-    marks: list[Mark] = [text(_MARGIN, y, cut(title, (width - 2 * _MARGIN) * 0.75), kind="title", title=title)]
-    if (len(title) * 1.34 + len(words)) * CHARACTER + 2 * _MARGIN < width:
-        marks.append(text(width - _MARGIN, y, words, kind="soft", anchor="end"))
-    else:
-        for part in wrapped(words, width - 2 * _MARGIN):
-            y += 16
-            marks.append(text(_MARGIN, y, part, kind="soft"))
-    x, y = _MARGIN, y + 29
-    for stage in (StageName.CONTROL, *_STAGES):
-        values = [seconds for link in moved if (seconds := link.stage(stage).seconds) is not None]
-        told = duration(statistics.median(values)) if values else "unknown"
-        wide = 18 + len(stage) * 7.6 + 7 + len(told) * 7.1
-        if x + wide > width - _MARGIN and x > _MARGIN:
-            x, y = _MARGIN, y + 18
-        if stage is StageName.CONTROL:
-            marks.append(rect(x, y - 5.5, 12, 4, fill=STAGE_COLOURS[stage], radius=2))
-        else:
-            marks.append(rect(x, y - 10, 12, 12, fill=STAGE_COLOURS[stage], radius=3))
-        marks.append(pair(x + 18, y, stage, told))
-        x += wide + (26 if width > SCREEN_WIDTH * 0.85 else 12)
-    return marks, y + 53
+    yield words
 
 
-def _stripes(rows: int, width: float, top: float) -> Iterator[Mark]:
-    for index in range(0, rows, 2):
-        yield rect(_MARGIN / 2, top + _ROW * index, width - _MARGIN, _ROW, kind="stripe", radius=4)
-
-
-def _axis(panel: _Panel, top: float, floor: float, name: str) -> Iterator[Mark]:
-    yield text(panel.left, top - 13, cut(name, panel.width + _GAP - 4), kind="head")
-    values = ticks(panel.low_s, panel.high_s, 7 if panel.width > 330 else 4)
-    labels, unit = tick_labels(values)
-    for value, label in zip(values, labels, strict=True):
-        x = panel.x(value)
-        yield line(x, top - 4, x, floor, kind="axis" if value == 0 else "grid")
-        last = value == values[-1]
-        yield text(x, floor + 15, f"{label} {unit}" if last else label, kind="soft num", anchor="middle")
-
-
-def _row(link: LinkTimeline, found: Sequence[Bar], y: float, panels: Sequence[_Panel], width: float) -> Iterator[Mark]:
-    """`panels`: the whole and, where there is room, the switch and the host."""
-    middle = y + _ROW / 2
-    whole = panels[0]
-    yield text(_MARGIN, middle + 4, str(link.link).replace("<->", " ↔ "), kind="num")
-    if link.kept:
-        yield text(whole.left + 6, middle + 4, cut("kept: none of its crossconnects moved", whole.width), kind="soft")
-        return
-    if not found:
-        why = link.instant(InstantName.COMMANDED).why
-        yield rect(whole.left, middle - _BAR / 2, whole.width, _BAR, hatched=True, title=why)
-        return
-    switch = panels[1] if len(panels) > 1 else whole
-    for bar in reversed(found):  # a thin bar lies on the long one that follows it
-        yield from _bar(bar, whole, middle)
-        if len(panels) > 1 and bar.start_s <= switch.high_s:
-            yield from _bar(bar, switch, middle)
-    yield from _control(link, switch, middle)
-    if len(panels) > 1:
-        yield from _dark(link, switch, middle)
-        yield from _host_bars(link, found, panels[2], middle)
-    turnaround = link.stage(StageName.TURNAROUND)
-    right = width - _MARGIN
-    if turnaround.seconds is None:
-        yield text(right, middle + 4, "unknown", kind="soft", anchor="end", title=turnaround.why)
-    else:
-        yield text(
-            right, middle + 1, duration(turnaround.seconds), kind="head num", anchor="end", title=str(turnaround)
-        )
-        yield text(right, middle + 11.5, bound(turnaround.error_s), kind="small num", anchor="end")
-
-
-def _bar(bar: Bar, panel: _Panel, middle: float) -> Iterator[Mark]:
-    left, right = panel.x(bar.start_s), panel.x(bar.end_s)
-    fill = "" if bar.stage is None else STAGE_COLOURS[bar.stage]
-    wide = max(_THINNEST, right - left)
-    yield rect(left, middle - _BAR / 2, wide, _BAR, fill=fill, hatched=bar.stage is None, title=bar.title)
-    if bar.end_s < panel.high_s:
-        yield from _whisker(panel, bar.end_s, bar.error_s, middle)
-
-
-def _whisker(panel: _Panel, at_s: float, error_s: float, middle: float) -> Iterator[Mark]:
-    """A whisker, where the bound is wide enough to be visible."""
-    left, right = panel.x(at_s - error_s), panel.x(at_s + error_s)
-    if right - left >= 3:
-        yield line(left, middle, right, middle, kind="whisker")
-        for x in (left, right):
-            yield line(x, middle - 3.5, x, middle + 3.5, kind="whisker")
-
-
-def _control(link: LinkTimeline, switch: _Panel, middle: float) -> Iterator[Mark]:
-    """The switch's answer: a thin bar under the light's, since the two have no order."""
-    control = link.stage(StageName.CONTROL)
-    if control.seconds is not None:
-        right = switch.x(control.seconds)
-        colour = STAGE_COLOURS[StageName.CONTROL]
-        yield rect(
-            switch.left, middle + _BAR / 2 + 1, right - switch.left, 4, fill=colour, title=str(control), radius=2
-        )
-
-
-def _dark(link: LinkTimeline, switch: _Panel, middle: float) -> Iterator[Mark]:
-    dark = link.instant(InstantName.DARK)
-    if dark.knowledge is Knowledge.SEEN:
-        at_s = (dark.at_ns - link.instant(InstantName.COMMANDED).at_ns) / _NS_IN_S
-        x = switch.x(at_s)
-        title = f"dark {duration(at_s)} after the command"
-        yield rect(x - 1, middle - _BAR / 2 - 3, 2, _BAR + 3, fill=STAGE_COLOURS[StageName.CONTROL], title=title)
-
-
-def _host_bars(link: LinkTimeline, bars: Sequence[Bar], host: _Panel, middle: float) -> Iterator[Mark]:
-    firmware = link.instant(InstantName.FIRMWARE)
-    if firmware.knowledge is not Knowledge.SEEN:
-        yield text(host.left + 6, middle + 4, f"firmware {firmware.knowledge}", kind="soft", title=firmware.why)
-        return
-    zero_s = (firmware.at_ns - link.instant(InstantName.COMMANDED).at_ns) / _NS_IN_S
-    for bar in reversed(bars):
-        if bar.end_s >= zero_s:
-            moved = Bar(
-                start_s=bar.start_s - zero_s,
-                end_s=bar.end_s - zero_s,
-                error_s=bar.error_s,
-                stage=bar.stage,
-                title=bar.title,
-            )
-            yield from _bar(moved, host, middle)
-
-
-def _footer(
-    moved: Sequence[LinkTimeline],
-    virtual_time: bool,
-    floor: float,
-    rest: int,
-    timeline: Timeline,
-    width: float,
-    zoomed: bool,
-) -> tuple[list[Mark], float]:
-    """The legend, and the y at which the drawing ends."""
+def _origins(moved: Sequence[LinkTimeline], virtual_time: bool) -> Iterator[str]:
+    """Where the figures come from."""
     words = []
-    for stage in (StageName.CONTROL, *_STAGES):
+    for stage in _STAGES:
         origins = sorted({str(origin) for link in moved if (origin := link.stage(stage).origin) is not None})
         if origins:
             words.append(f"{stage} {'/'.join(origins)}")
-    origins_seen = {link.stage(stage).origin for link in moved for stage in _STAGES}
-    if Origin.FITTED in origins_seen:
+    if Origin.FITTED in {link.stage(stage).origin for link in moved for stage in _STAGES}:
         words.append("fitted: drawn from a model of a paper's own figure")
     time = "virtual" if virtual_time else "real"
-    marks_told = ["grey bar under the light: the switch's answer", "hatched: unknown"]
-    if zoomed:
-        marks_told.insert(1, "grey tick: dark")
-    notes = [f"{rest} more links not drawn"] if rest else []
-    notes += [f"{len(timeline.breaches)} breaches of the order"] if timeline.breaches else []
-    told = [
-        f"{time} time · where figures come from: {', '.join(words) or 'nothing seen'}",
-        " · ".join([*marks_told, *notes]),
-    ]
-    lines = [part for one in told for part in wrapped(one, width - 2 * _MARGIN)]
-    marks: list[Mark] = [text(_MARGIN, floor + 38 + 15 * index, part, kind="soft") for index, part in enumerate(lines)]
-    return marks, floor + 38 + 15 * len(lines) - 6
+    yield f"{time} time · where figures come from: {', '.join(words) or 'nothing seen'}"
+
+
+def _signs(timeline: Timeline, drawn: Sequence[LinkTimeline], zoomed: bool) -> Iterator[str]:
+    signs = ["grey bar under the light: the switch's answer", "grey tick: dark"] if zoomed else []
+    signs.append("dashed outline: unknown")
+    if rest := len(timeline.links) - len(drawn):
+        signs.append(f"{rest} more links not drawn")
+    if timeline.breaches:
+        signs.append(f"{len(timeline.breaches)} breaches of the order")
+    yield " · ".join(signs)
+
+
+def _name(link: LinkTimeline) -> str:
+    return str(link.link).replace("<->", " ↔ ")
 
 
 def _describe(link: LinkTimeline) -> str:
@@ -325,6 +374,6 @@ def _describe(link: LinkTimeline) -> str:
         f"{stage} {duration(link.stage(stage).seconds)}"
         if link.stage(stage).seconds is not None
         else f"{stage} {link.stage(stage).knowledge}"
-        for stage in (*_STAGES, StageName.TURNAROUND)
+        for stage in (*_STAGES[1:], StageName.TURNAROUND)
     ]
     return f"{link.link}: {', '.join(parts)}."

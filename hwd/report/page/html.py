@@ -1,30 +1,159 @@
-"""The report as one HTML file: no network, no script; light and dark; legible to a screen reader and on paper."""
+"""The report as one HTML file: no network; light and dark; legible on a telephone, on paper and to a screen reader."""
 
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from importlib import resources
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
 
 from hwd.config.playbook.playbook_schema import Cut
-from hwd.report.comparison import Comparison, compare
-from hwd.report.figures.drawing import Drawing
-from hwd.report.figures.drawings import distributions, links, pairs, pairs_papers, pairs_rows
-from hwd.report.figures.svg import svg
-from hwd.report.figures.waterfall import typical, waterfall
-from hwd.report.grouping import by_sweep, split_by
-from hwd.report.page.comparison_html import comparison_html
+from hwd.report.comparison import Comparison, compare, delta, shift, verdict
+from hwd.report.figures.comparison import comparison_figure
+from hwd.report.figures.figure import SCREEN_WIDTHS, Figure, config
+from hwd.report.figures.figures import distributions, links, pairs, pairs_papers, typical_figures
+from hwd.report.figures.render import script, specifications, svg
+from hwd.report.figures.waterfall import waterfall_figure
+from hwd.report.grouping import group_samples, split_by, two_dwells
 from hwd.report.page.markup import escape
-from hwd.report.page.pairs_html import pairs_html
-from hwd.report.quantity import bound, duration, interval
-from hwd.report.rc_recovery import recovery_html, recovery_rows
+from hwd.report.quantity import bound, duration, interval, resolved, stated
+from hwd.report.rc_recovery import RECOVERY_HEADINGS, recovery_cells, recovery_rows
 from hwd.report.run_report import RunReport
-from hwd.report.stages import FITTED, ORIGIN_WORDS, StageRow, stage_table
-from hwd.timeline import StageName
+from hwd.report.stages import FITTED, ORIGIN_WORDS, SEED, StageRow, pairs_rows, stage_table
+from hwd.timeline import StageName, summarise
 
 WATERFALLS_MAX = 12
 """Reconfigurations drawn one by one; the tables and distributions have all."""
+FACTS_MAX = 6
+"""Treatments with a fact of their own at the top; more are in the table of stages only."""
 TEXT_MAX = 20_000
 """Characters shown of a file."""
 _NS_IN_S = 1e9
+_RECOVERY = (
+    "From the carrier of an end until the first send that was posted in the dark on a reliable connection succeeded, "
+    "or until a new queue pair was made. It is no part of ready, and is to be read together with the ACK timeout."
+)
+_PAIRS = (
+    "Commands that made so many crossconnects at once. The interval is that of the mean, over whole reconfigurations, "
+    "and needs 20 of them; p99 needs 100 commands."
+)
+_PAIRS_HEADINGS = ("pairs", "n", "mean", "95 % interval", "p99", "max", "bound", "origin")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Chart:
+    """A figure on the page. `words`: its figures, for those who cannot see it."""
+
+    id: str
+    title: str
+    words: str
+    caption: str
+    specifications: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """`papers`: figures to compare with, which the origin of `fitted` was made from."""
+
+    cells: Sequence[str]
+    origin: str
+    papers: Sequence[str] = ()
+    fitted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Table:
+    """The last heading is that of the origin."""
+
+    caption: str
+    headings: Sequence[str]
+    rows: Sequence[_Row]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stage:
+    """A row of the table of stages; `missing`: values that are not among the `n`."""
+
+    group: str
+    stage: str
+    n: int
+    missing: str
+    cells: Sequence[str]
+    origin: str
+    papers: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Difference:
+    """`sides`: number, median and origin of each run."""
+
+    topology: str
+    stage: str
+    sides: Sequence[tuple[int, str, str]]
+    shift: str
+    delta: str
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Compared:
+    first: str
+    second: str
+    note: str
+    remarks: Sequence[str]
+    rows: Sequence[_Difference]
+    chart: _Chart | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    id: str
+    facts: Mapping[str, object]
+    inventory: Mapping[str, object]
+    texts: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Page:
+    """All that the template has; nothing of it is HTML."""
+
+    title: str
+    origin: str
+    facts: Sequence[tuple[str, str]]
+    remarks: Sequence[str]
+    typical: Sequence[_Chart]
+    others: Sequence[tuple[str, Sequence[_Chart]]]
+    stages: Sequence[_Stage]
+    origins: Mapping[str, str]
+    distributions: _Chart | None
+    recovery: _Table | None
+    pairs: tuple[_Chart, _Table] | None
+    links: Sequence[tuple[str, Sequence[_Chart]]]
+    comparisons: Sequence[_Compared]
+    wrong: Sequence[str]
+    explained: Sequence[str]
+    unknown: Mapping[str, int]
+    runs: Sequence[_Run]
+
+
+class _Charts:
+    """Numbers the figures of a page."""
+
+    def __init__(self) -> None:
+        self._number = 0
+
+    def __call__(self, figure: Figure, caption: str = "") -> _Chart:
+        self._number += 1
+        return _Chart(
+            id=f"chart-{self._number}",
+            title=figure.title,
+            words=figure.description,
+            caption=caption,
+            specifications=specifications(figure),
+        )
 
 
 def html(
@@ -37,222 +166,250 @@ def html(
     """One page for one run or several. `by`: the groups of tables, as for `split_by`. `comparisons` None: each further
     run with the first.
     """
-    split = split_by(reports, by)
     comparisons = all_compared(reports) if comparisons is None else comparisons
-    title = f"{reports[0].run.playbook} {reports[0].run.id}" if len(reports) == 1 else f"{len(reports)} runs compared"
-    rows = stage_table(reports, by=split, compare_with=compare_with)
-    body = [
-        *_head(title, reports),
-        *_facts(reports),
-        *_waterfalls(reports),
-        *_stages(rows),
-        *_figure("Distributions", distributions(reports, split, compare_with)),
-        *recovery_html(recovery_rows([timeline for report in reports for timeline in report.timelines])),
-        *_pairs(reports, compare_with),
-        *_links(reports),
-        *(part for number, one in enumerate(comparisons) for part in comparison_html(one, key=f"c{number}")),
-        *_trouble(reports),
-        *(part for report in reports for part in _run(report)),
-    ]
-    style = resources.files("hwd.report.page").joinpath("page.css").read_text()
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{escape(title)}</title><style>\n{style}</style></head>\n<body><main>\n"
-        + "\n".join(body)
-        + "\n</main></body></html>\n"
-    )
+    look = {"widths": SCREEN_WIDTHS, "light": config(dark=False), "dark": config(dark=True)}
+    return _templates().get_template("report.html.jinja").render(
+        page=_page(reports, split_by(reports, by), compare_with, comparisons),
+        style=_text("page.css"),
+        script=_text("report.js"),
+        vega=script(),
+        looks=look,
+        fitted=FITTED,
+    )  # fmt: skip
+
+
+def comparison_html(comparison: Comparison) -> str:
+    """The comparison alone, with a picture in place of a chart: for a notebook."""
+    drawn = Markup(svg(comparison_figure(comparison), SCREEN_WIDTHS[1])) if comparison.rows else ""
+    parts: Any = _templates().get_template("parts.html.jinja").module
+    text: str = str(parts.comparison(_compared(comparison, None), drawn))
+    return text
 
 
 def all_compared(reports: Sequence[RunReport]) -> tuple[Comparison, ...]:
     return tuple(compare(reports[0], other) for other in reports[1:])
 
 
-def _head(title: str, reports: Sequence[RunReport]) -> Iterator[str]:
-    yield f"<h1>{escape(title)}</h1>"
+@cache
+def _templates() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("hwd.report.page", "."),
+        autoescape=True,
+        finalize=_finalize,
+        undefined=jinja2.StrictUndefined,
+    )
+
+
+def _finalize(value: object) -> object:
+    """Cleans the texts of strangers, beside what autoescape does."""
+    return Markup(escape(value)) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _text(name: str) -> str:
+    return resources.files("hwd.report.page").joinpath(name).read_text()
+
+
+def _page(
+    reports: Sequence[RunReport], split: Sequence[Cut], compare_with: str | None, comparisons: Sequence[Comparison]
+) -> _Page:
+    chart = _Charts()
+    first = reports[0].run
+    stages = stage_table(reports, by=split, compare_with=compare_with)
+    by_stage = distributions(reports, split, compare_with)
+    recoveries = recovery_rows([timeline for report in reports for timeline in report.timelines])
+    present = {row.origin for row in stages}
+    of_links = [(report.run.id, [chart(one) for one in links(report)]) for report in reports]
+    return _Page(
+        title=f"{first.playbook} {first.id}" if len(reports) == 1 else f"{len(reports)} runs compared",
+        origin=_origin(reports),
+        facts=[*_facts(reports)],
+        remarks=[*_remarks(reports)],
+        typical=[chart(figure, caption) for figure, caption in typical_figures(reports)],
+        others=[*_others(reports, chart)],
+        stages=[*map(_stage, stages)],
+        origins={str(origin): words for origin, words in ORIGIN_WORDS.items() if origin in present},
+        distributions=None if by_stage is None else chart(by_stage),
+        recovery=_Table(
+            caption=_RECOVERY,
+            headings=RECOVERY_HEADINGS,
+            rows=[_Row(cells=cells, origin=origin) for *cells, origin in map(recovery_cells, recoveries)],
+        )
+        if recoveries
+        else None,
+        pairs=_pairs(reports, compare_with, chart),
+        links=[(run, charts) for run, charts in of_links if charts],
+        comparisons=[
+            _compared(one, chart(comparison_figure(one)) if one.rows else None) for one in comparisons
+        ],
+        wrong=[*_wrong(reports)],
+        explained=[
+            f"{one.reconfiguration}: {text}" for report in reports for one in report.timelines for text in one.explained
+        ],
+        unknown=_unknown(reports),
+        runs=[*map(_run, reports)],
+    )  # fmt: skip
+
+
+def _origin(reports: Sequence[RunReport]) -> str:
     testbeds = ", ".join(dict.fromkeys(report.run.testbed for report in reports))
     times = " and ".join(dict.fromkeys(_time(report) for report in reports))
     first = min(reports, key=lambda report: report.run.started_wall_ns)
-    began = _date(first.run.started_wall_ns, first)
-    yield f'<p class="soft">Testbed {escape(testbeds)}, {times}, {began}. '
-    yield "Every figure comes from the recorded documents.</p>"
+    return f"Testbed {testbeds}, {times}, {_date(first.run.started_wall_ns, first)}."
 
 
-def _facts(reports: Sequence[RunReport]) -> Iterator[str]:
-    timelines = [timeline for report in reports for timeline in report.timelines]
-    total, n = _totals(reports)
+def _facts(reports: Sequence[RunReport]) -> Iterator[tuple[str, str]]:
+    """No fact has the values of two treatments: each sweep value and each run has its own."""
+    if len(reports) == 1:
+        yield str(reports[0].run.outcome or "under way"), reports[0].run.why or "outcome of the run"
+    cuts = (Cut.RUN, Cut.SWEEP) if len(reports) > 1 else (Cut.SWEEP,)
+    taken = group_samples(reports, cuts).samples
+    rows = summarise([one for one in taken if one.stage.name is StageName.TURNAROUND], seed=SEED)
+    for row in rows[:FACTS_MAX]:
+        words = ["from command to first transfer", f"median of {row.n} links", *row.group]
+        yield resolved(row.median_s, row.error_s) if row.n else "unknown", ", ".join(words)
+    if len(rows) > FACTS_MAX:
+        yield f"{len(rows) - FACTS_MAX} more", "treatments: the table of stages has each"
     endings = [ending for report in reports for ending in report.endings]
     confirmed = sum(ending.outcome == "confirmed" for ending in endings)
-    breaches = sum(len(timeline.breaches) for timeline in timelines)
-    facts = [
-        (total, f"from command to first transfer, median of {n} links"),
-        (f"{confirmed} of {len(endings)}", "reconfigurations confirmed"),
-        (str(breaches), "breaches of the order of instants"),
-        (str(sum(report.events_lost for report in reports)), "events of agents lost"),
-    ]
-    if len(reports) == 1:
-        outcome = reports[0].run.outcome
-        facts.insert(0, (str(outcome or "under way"), reports[0].run.why or "outcome of the run"))
-    yield '<div class="facts">'
-    for value, words in facts:
-        yield f'<div class="fact"><b>{escape(value)}</b><span>{escape(words)}</span></div>'
-    yield "</div>"
+    breaches = sum(len(timeline.breaches) for report in reports for timeline in report.timelines)
+    yield f"{confirmed} of {len(endings)}", "reconfigurations confirmed"
+    yield str(breaches), "breaches of the order of instants"
+    yield str(sum(report.events_lost for report in reports)), "events of agents lost"
 
 
-def _totals(reports: Sequence[RunReport]) -> tuple[str, int]:
-    """The median of each sweep value; the shortest and the longest where there are more than two."""
-    rows = [row for row in stage_table(reports, by=(Cut.SWEEP,)) if row.stage is StageName.TURNAROUND and row.n]
-    told = [(row.median_s or 0.0, [*row.group, *([row.time] if _times_differ(reports) else [])]) for row in rows]
-    if len(told) > 2:
-        told = [(min(told)[0], []), (max(told)[0], [])]
-        words = " to ".join(duration(median_s) for median_s, _ in told)
-    else:
-        words = " / ".join(duration(median_s) + (f" ({', '.join(which)})" if which else "") for median_s, which in told)
-    return words or "unknown", sum(row.n for row in rows)
-
-
-def _times_differ(reports: Sequence[RunReport]) -> bool:
-    return len({report.run.virtual_time for report in reports}) > 1
-
-
-def _waterfalls(reports: Sequence[RunReport]) -> Iterator[str]:
-    yield "<h2>A typical reconfiguration</h2>"
-    drawn = 0
-    for number, report in enumerate(reports):
-        middles = {
-            words: middle
-            for words, timelines in by_sweep(report.timelines)
-            if (middle := typical(timelines)) is not None
-        }
-        if not middles:
-            yield f"<p>Run {escape(report.run.id)} moved no link.</p>"
+def _remarks(reports: Sequence[RunReport]) -> Iterator[str]:
+    """Of runs and topologies without a waterfall."""
+    for report in reports:
+        if not any(not link.kept for timeline in report.timelines for link in timeline.links):
+            yield f"Run {report.run.id} moved no link."
             continue
-        key = f"w{number}"
-        virtual = report.run.virtual_time
-        for index, (words, middle) in enumerate([*middles.items()][:WATERFALLS_MAX]):
-            told = f"<figcaption>{escape(words)}</figcaption>" if words else ""
-            yield f"<figure>{waterfall(middle, virtual_time=virtual, key=f'{key}m{index}')}{told}</figure>"
-        shown_ids = {id(middle) for middle in middles.values()}
-        others = [timeline for timeline in report.timelines if id(timeline) not in shown_ids and timeline.links]
-        shown = others[: max(0, WATERFALLS_MAX - drawn)]
-        drawn += len(shown)
-        if shown:
-            rest = f", {len(others) - len(shown)} more not drawn" if len(shown) < len(others) else ""
-            run = escape(report.run.id)
-            yield f"<details><summary>{len(shown)} other reconfigurations of run {run}{rest}</summary>"
-            for index, timeline in enumerate(shown):
-                yield f"<figure>{waterfall(timeline, virtual_time=virtual, key=f'{key}-{index}')}</figure>"
-            yield "</details>"
+        moved = {one.what for one in report.timelines if any(not link.kept for link in one.links)}
+        stayed = dict.fromkeys(one.what for one in report.timelines if one.links and one.what not in moved)
+        if stayed:
+            yield f"Run {report.run.id}: stayed, as it was there before: {', '.join(stayed)}."
+        if (between_s := two_dwells(report.timelines)) is not None:
+            low, high = map(duration, between_s)
+            yield f"Run {report.run.id}: short dwells (up to {low}) and long ones (from {high}) have rows of their own."
 
 
-def _stages(rows: Sequence[StageRow]) -> Iterator[str]:
-    if not rows:
-        return
-    yield "<h2>Stages</h2>"
-    headings = ("median", "95 % interval", "mean", "p95", "p99", "max", "bound")
-    yield '<div class="scroll"><table><caption>'
-    present = {row.origin for row in rows}
-    words = [f"<b>{origin}</b>: {escape(told)}" for origin, told in ORIGIN_WORDS.items() if origin in present]
-    yield (
-        "; ".join(words) + ". The interval is that of the median, over whole reconfigurations, and needs six of them; "
-        "p95 needs 20 values that were measured separately, p99 needs 100; a dash: unknown.</caption>"
-    )
-    yield '<thead><tr><th scope="col">stage</th><th scope="col" class="num">n</th>'
-    yield "".join(f'<th scope="col" class="num">{heading}</th>' for heading in headings)
-    yield '<th scope="col">origin</th><th scope="col">the papers</th></tr></thead><tbody>'
-    group = ""
-    for row in rows:
-        if group != (group := f"{' · '.join(row.group) or 'all'} · {row.time}"):
-            yield f'<tr class="group"><th scope="rowgroup" colspan="11">{escape(group)}</th></tr>'
-        yield _stage(row)
-    yield "</tbody></table></div>"
+def _others(reports: Sequence[RunReport], chart: _Charts) -> Iterator[tuple[str, Sequence[_Chart]]]:
+    drawn = 0
+    for report in reports:
+        others = [timeline for timeline in report.timelines if timeline.links]
+        some = others[: max(0, WATERFALLS_MAX - drawn)]
+        drawn += len(some)
+        if some:
+            rest = f", {len(others) - len(some)} more not drawn" if len(some) < len(others) else ""
+            virtual = report.run.virtual_time
+            figures = [waterfall_figure(timeline, virtual_time=virtual) for timeline in some]
+            yield (
+                f"{len(some)} reconfigurations of run {report.run.id}, one by one{rest}",
+                [chart(figure, timeline.reconfiguration) for figure, timeline in zip(figures, some, strict=True)],
+            )
 
 
-def _stage(row: StageRow) -> str:
+def _stage(row: StageRow) -> _Stage:
     counts = [
         (row.measured if row.measured < row.n else 0, "measured apart"),
         (row.unknown, "unknown"),
         (row.never_left, "never left"),
     ]
-    missing = [f"{count} {word}" for count, word in counts if count]
-    more = f'<br><span class="soft">{", ".join(missing)}</span>' if missing else ""
-    mark = f'<span class="mark {row.origin}">{row.origin}</span>' if row.origin else ""
-    figures_s = (
-        duration(row.median_s),
-        interval(row.median_low_s, row.median_high_s),
-        duration(row.mean_s),
-        duration(row.p95_s),
-        duration(row.p99_s),
-        duration(row.max_s),
-        bound(row.error_s),
+    return _Stage(
+        group=f"{' · '.join(row.group) or 'all'} · {row.time}",
+        stage=row.stage,
+        n=row.n,
+        missing=", ".join(f"{count} {word}" for count, word in counts if count),
+        cells=(
+            resolved(row.median_s, row.error_s),
+            interval(row.median_low_s, row.median_high_s),
+            resolved(row.mean_s, row.error_s),
+            duration(row.p95_s),
+            duration(row.p99_s),
+            duration(row.max_s),
+            bound(row.error_s),
+        ),
+        origin=str(row.origin or ""),
+        papers=row.papers,
     )
-    cells = "".join(f'<td class="num">{figure}</td>' for figure in figures_s)
-    mark_fitted = f'<span class="fitted">{FITTED.strip("[]")}</span>'
-    papers = "<br>".join(map(escape, row.papers)).replace(escape(FITTED), mark_fitted)
-    first = f'<th scope="row">{row.stage}</th><td class="num">{row.n}{more}</td>'
-    return f"<tr>{first}{cells}<td>{mark}</td><td>{papers}</td></tr>"
 
 
-def _figure(heading: str, drawing: Drawing | None) -> Iterator[str]:
-    if drawing is not None:
-        yield f"<h2>{heading}</h2><figure>{svg(drawing)}</figure>"
+def _pairs(reports: Sequence[RunReport], compare_with: str | None, chart: _Charts) -> tuple[_Chart, _Table] | None:
+    figure = pairs(reports, compare_with)
+    if figure is None:
+        return None
+    papers, fitted = pairs_papers(reports, compare_with)
+    rows = [
+        _Row(
+            cells=(
+                f"{row.pairs}, {'virtual' if row.virtual_time else 'real'} time",
+                str(row.n),
+                resolved(row.mean_s, row.error_s),
+                interval(*(row.mean_within_s or (None, None))),
+                duration(row.p99_s),
+                duration(row.max_s),
+                bound(row.error_s),
+            ),
+            origin=row.origin,
+            papers=[
+                f"{one.paper} {one.where}: {one.statistic} {stated(one.low_s, one.high_s)}"
+                for one in papers
+                if one.pairs == row.pairs
+            ],
+            fitted=fitted,
+        )
+        for row in pairs_rows(reports)
+    ]
+    return chart(figure), _Table(caption=_PAIRS, headings=_PAIRS_HEADINGS, rows=rows)
 
 
-def _pairs(reports: Sequence[RunReport], compare_with: str | None) -> Iterator[str]:
-    if (drawing := pairs(reports, compare_with)) is not None:
-        papers, fitted = pairs_papers(reports, compare_with)
-        yield from pairs_html(drawing, pairs_rows(reports), papers, fitted=fitted)
+def _compared(comparison: Comparison, chart: _Chart | None) -> _Compared:
+    first, second = comparison.runs
+    rows = [
+        _Difference(
+            topology=row.topology or "all links",
+            stage=row.stage,
+            sides=[
+                (n, duration(median_s), str(origin or ""))
+                for n, median_s, origin in zip(row.n, row.median_s, row.origins, strict=True)
+            ],
+            shift=shift(row),
+            delta=delta(row),
+            verdict=verdict(row),
+        )
+        for row in comparison.rows
+    ]
+    return _Compared(
+        first=first, second=second, note=comparison.note, remarks=comparison.remarks, rows=rows, chart=chart
+    )
 
 
-def _links(reports: Sequence[RunReport]) -> Iterator[str]:
-    drawn = [(report, number, one) for number, report in enumerate(reports) for one in links(report)]
-    if drawn:
-        yield "<h2>Links</h2>"
-    headed = -1
-    for report, number, one in drawn:
-        if len(reports) > 1 and headed != (headed := number):
-            yield f"<h3>Run {escape(report.run.id)}</h3>"
-        yield f"<figure>{svg(one, key=f'{one.name}-{number}')}</figure>"
-
-
-def _trouble(reports: Sequence[RunReport]) -> Iterator[str]:
+def _wrong(reports: Sequence[RunReport]) -> Iterator[str]:
     """Failures and losses; nothing where there are none."""
-    found: list[str] = []
     for report in reports:
-        found += report.steps_failed
-        found += report.remarks
-        found += [
-            f"{ending.reconfiguration} {ending.outcome}: {ending.why}"
-            for ending in report.endings
-            if ending.outcome != "confirmed"
-        ]
-        found += [f"{one.reconfiguration}: {text}" for one in report.timelines for text in one.breaches]
-    unknown: dict[str, int] = {}
+        yield from report.steps_failed
+        yield from report.remarks
+        for ending in report.endings:
+            if ending.outcome != "confirmed":
+                yield f"{ending.reconfiguration} {ending.outcome}: {ending.why}"
+        for one in report.timelines:
+            yield from (f"{one.reconfiguration}: {text}" for text in one.breaches)
+
+
+def _unknown(reports: Sequence[RunReport]) -> Mapping[str, int]:
+    """How often each instant is unknown, and why."""
+    found: dict[str, int] = {}
     for report in reports:
         for timeline in report.timelines:
             for link in timeline.links:
                 for instant in link.instants:
                     if instant.knowledge == "unknown":
                         words = f"{link.link}: {instant.name} unknown, {instant.why}"
-                        unknown[words] = unknown.get(words, 0) + 1
-    if found:
-        items = "".join(f"<li>{escape(text)}</li>" for text in found)
-        yield f'<h2>What went wrong</h2><ul class="breaches">{items}</ul>'
-    explained = [
-        f"{one.reconfiguration}: {text}" for report in reports for one in report.timelines for text in one.explained
-    ]
-    if explained:
-        items = "".join(f"<li>{escape(text)}</li>" for text in explained)
-        yield f"<details><summary>What runs took down themselves ({len(explained)})</summary><ul>{items}</ul></details>"
-    if unknown:
-        items = "".join(f"<li>{escape(text)} ({count} times)</li>" for text, count in unknown.items())
-        yield f"<details><summary>What is not known ({len(unknown)})</summary>"
-        yield f'<ul class="breaches">{items}</ul></details>'
+                        found[words] = found.get(words, 0) + 1
+    return found
 
 
-def _run(report: RunReport) -> Iterator[str]:
+def _run(report: RunReport) -> _Run:
     run = report.run
-    yield f"<h2>Run {escape(run.id)}</h2>"
     ended = "under way" if run.ended_wall_ns is None else _date(run.ended_wall_ns, report)
     lasted = None if run.ended_wall_ns is None else (run.ended_wall_ns - run.started_wall_ns) / _NS_IN_S
     facts: dict[str, object] = {
@@ -267,27 +424,17 @@ def _run(report: RunReport) -> Iterator[str]:
         "twins' timings": ", ".join(sorted(report.lab.named)) or "none: hardware",
         "parameters": dict(run.parameters) or "none",
     }
-    yield _nested(facts)
-    if run.inventory:
-        yield f"<details><summary>Inventory</summary>{_nested(run.inventory)}</details>"
-    for name, text in (("Playbook", run.playbook_text), ("Testbed", run.testbed_text)):
-        if text:
-            cut = "" if len(text) <= TEXT_MAX else f"\n... {len(text) - TEXT_MAX} more characters"
-            yield f"<details><summary>{name}, as it was</summary><pre>{escape(text[:TEXT_MAX])}{cut}</pre></details>"
+    files = (("Playbook", run.playbook_text), ("Testbed", run.testbed_text))
+    return _Run(
+        id=run.id,
+        facts=facts,
+        inventory=run.inventory,
+        texts=[(name, _cut(text)) for name, text in files if text],
+    )
 
 
-def _nested(value: object) -> str:
-    match value:
-        case Mapping():
-            items = "".join(f"<dt>{escape(str(key))}</dt><dd>{_nested(part)}</dd>" for key, part in value.items())
-            return f"<dl>{items}</dl>"
-        case list() | tuple():
-            return ", ".join(map(_nested, value)) if value else "none"
-        case None:
-            return '<span class="soft">unknown</span>'
-        case bool():
-            return "yes" if value else "no"
-    return escape(str(value))
+def _cut(text: str) -> str:
+    return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}\n... {len(text) - TEXT_MAX} more characters"
 
 
 def _time(report: RunReport) -> str:

@@ -1,9 +1,10 @@
 """Heat maps of links."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from hwd.report.figures.drawing import Rect, Text
-from hwd.report.figures.heat import REPEATS_MAX, HeatMap, heat_drawing, link_by_repeat, link_by_stage
+from hwd.report.figures.heat import REPEATS_MAX, Cell, HeatMap, heat_figure, link_by_repeat, link_by_stage
+from hwd.report.figures.render import svg
 from hwd.timeline import StageName, Timeline
 
 MakeTimeline = Callable[..., Timeline]
@@ -17,7 +18,7 @@ def test_cell_is_the_median_over_all_repeats(make_timeline: MakeTimeline) -> Non
     values = sorted(one.links[0].stage(StageName.FIRMWARE).seconds or 0 for one in timelines)
     cell = heat.cells[heat.rows.index(str(timelines[0].links[0].link))][heat.columns.index("firmware")]
     assert cell is not None
-    assert cell[0] == values[2]
+    assert cell.seconds == values[2]
 
 
 def test_repeats_are_columns_and_a_link_that_moved_less_often_ends_earlier(make_timeline: MakeTimeline) -> None:
@@ -28,13 +29,20 @@ def test_repeats_are_columns_and_a_link_that_moved_less_often_ends_earlier(make_
     assert heat.title.endswith("turnaround")
 
 
-def test_what_is_unknown_is_hatched(make_timeline: MakeTimeline) -> None:
-    blind = make_timeline(hide=frozenset({("h0.eth0", "rdma")}))
-    heat = link_by_stage([blind])
+def test_what_is_unknown_is_outlined(make_timeline: MakeTimeline, marks_of: Callable[..., Any]) -> None:
+    heat = link_by_stage([make_timeline(hide=frozenset({("h0.eth0", "rdma")}))])
     assert heat is not None
-    hatched = [mark for mark in heat_drawing(heat).marks if isinstance(mark, Rect) and mark.hatched]
-    assert len(hatched) == 1
-    assert "rdma median of 0 of 1" in hatched[0].title
+    ((_, unknown),) = marks_of(heat_figure(heat), style="unknown")
+    assert [(row["column"], row["words"].split(":")[0]) for row in unknown] == [("rdma", "rdma median of 0 of 1")]
+
+
+def test_a_value_below_its_bound_has_no_colour_and_is_called_not_resolved(marks_of: Callable[..., Any]) -> None:
+    heat = made([Cell(seconds=-0.001, resolved=False, words="x")], [Cell(seconds=1.0, resolved=True, words="y")])
+    layers = marks_of(heat_figure(heat))
+    coloured = [row for layer, found in layers if "color" in layer["encoding"] for row in found]
+    assert {row["words"] for row in coloured} == {"y"}
+    ((_, plain),) = [(layer, found) for layer, found in layers if layer["mark"].get("style") == "band"]
+    assert [row["says"] for row in plain] == ["not resolved"]
 
 
 def test_way_that_nobody_measured_to_its_end_is_shown_as_far_as_it_was(make_timeline: MakeTimeline) -> None:
@@ -50,33 +58,32 @@ def test_no_link_moved_is_no_map(make_timeline: MakeTimeline) -> None:
     assert link_by_repeat([still]) is None
 
 
-def test_slower_is_orange_faster_blue_and_close_ones_are_pale() -> None:
-    heat = HeatMap(
-        name="x",
-        title="x",
-        note="",
-        rows=("a", "b", "c", "d"),
-        columns=("one", "two"),
-        by_column=True,
-        cells=(
-            ((1.0, "slow"), (1.0, "")),
-            ((0.25, "fast"), (1.0, "")),
-            ((0.5, "middle"), (1.02, "close")),
-            ((0.5, ""), (1.0, "")),
-        ),
+def made(*cells: Sequence[Cell | None]) -> HeatMap:
+    """One row for each list."""
+    columns = tuple(f"c{index}" for index in range(len(cells[0])))
+    rows = tuple(f"r{index}" for index in range(len(cells)))
+    return HeatMap(
+        name="x", title="x", note="", rows=rows, columns=columns, cells=tuple(map(tuple, cells)), by_column=True
     )
-    fills = {mark.title: mark.fill for mark in heat_drawing(heat).marks if isinstance(mark, Rect) and mark.title}
-    red, blue = (int(fills["slow"][at : at + 2], 16) for at in (1, 5))
-    assert red > blue + 100
-    red, blue = (int(fills["fast"][at : at + 2], 16) for at in (1, 5))
-    assert blue > red + 100
-    assert min(int(fills["close"][at : at + 2], 16) for at in (1, 3, 5)) > 0xB0
 
 
-def test_many_repeats_are_cut_and_counted_and_small_cells_have_no_text(make_timeline: MakeTimeline) -> None:
+def test_slower_is_above_the_median_faster_below_and_close_ones_are_pale(marks_of: Callable[..., Any]) -> None:
+    values = {"slow": 1.0, "fast": 0.25, "middle": 0.5, "close": 0.51, "other": 0.5}
+    heat = made(*([Cell(seconds=seconds, resolved=True, words=words)] for words, seconds in values.items()))
+    layer, found = next(one for one in marks_of(heat_figure(heat)) if one[0]["mark"]["type"] == "rect")
+    places = {row["words"]: row["place"] for row in found}
+    assert places["slow"] == -places["fast"] == 1
+    assert places["middle"] == 0
+    assert 0 < places["close"] < 0.1
+    assert layer["encoding"]["color"]["scale"]["range"][0] == "#2f6db5", "faster is blue"
+
+
+def test_many_repeats_are_cut_and_counted_and_small_cells_have_no_text(
+    make_timeline: MakeTimeline, marks_of: Callable[..., Any], texts_of: Callable[[str], list[str]]
+) -> None:
     heat = link_by_repeat([make_timeline(1, links=1)] * (REPEATS_MAX + 3))
     assert heat is not None
-    drawing = heat_drawing(heat, width=411)
-    told = [span[0] for mark in drawing.marks if isinstance(mark, Text) for span in mark.spans]
-    assert "3 more repeats not drawn" in " ".join(told)
-    assert not any(words.endswith(" s") for words in told)
+    figure = heat_figure(heat)
+    assert heat.left_out == "3 more repeats not drawn"
+    assert heat.left_out in " ".join(texts_of(svg(figure, 1160)))
+    assert not any(layer["mark"]["type"] == "text" for layer, _ in marks_of(figure, 411))

@@ -1,0 +1,106 @@
+"""Two runs compared: Cliff's delta of each stage with its interval, so that short and long stages share one scale."""
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import groupby
+
+import altair as alt
+
+from hwd.report.comparison import Comparison, ComparisonRow, delta, shift, signed, verdict
+from hwd.report.figures.figure import (
+    CHARACTER,
+    GROUP_COLOURS,
+    MARGIN,
+    Chart,
+    Datasets,
+    Figure,
+    Row,
+    heading,
+    in_rows,
+    layered,
+    moved,
+)
+from hwd.timeline.difference import NEGLIGIBLE
+
+_STEP, _SHIFT, _GAP = 24, 72, 18
+_TITLE = "Two runs compared"
+_FASTER, _NEITHER, _SLOWER = "shorter", "no difference shown", "longer"
+
+
+def comparison_figure(comparison: Comparison) -> Figure:
+    """A row for each stage, a panel for each topology; the difference of the medians to the right."""
+    first, second = comparison.runs
+    return Figure(
+        name="comparison",
+        title=f"Run {second} against run {first}",
+        description="; ".join(map(str, comparison.rows)),
+        chart=partial(_chart, comparison),
+    )
+
+
+def _chart(comparison: Comparison, width: float, data: Datasets) -> Chart:
+    first, second = comparison.runs
+    note = (
+        f"Cliff's delta of {second} against {first}: to the right {second} is slower, to the left faster · "
+        "line: 95 % interval · ring: no interval · shade: negligible · right: difference of the medians"
+    )
+    panels: list[Chart] = [
+        _panel(data, topology, tuple(found), width)
+        for topology, found in groupby(comparison.rows, key=lambda row: row.topology)
+    ]
+    return in_rows(panels, 1, _GAP, heading(_TITLE, [note], width))
+
+
+def _panel(data: Datasets, topology: str, found: tuple[ComparisonRow, ...], width: float) -> Chart:
+    left = max(len(str(row.stage)) for row in found) * CHARACTER + 12
+    plot = width - 2 * MARGIN - left - _SHIFT
+    x = alt.X(
+        "low:Q",
+        title=None,
+        scale=alt.Scale(domain=[-1, 1]),
+        axis=alt.Axis(values=[-1, -0.5, 0, 0.5, 1], format="+~g"),
+    )
+    y = alt.Y(
+        "stage:N",
+        title=None,
+        scale=alt.Scale(domain=[str(row.stage) for row in found]),
+        axis=alt.Axis(domain=False, ticks=False, minExtent=int(left), maxExtent=int(left)),
+    )
+    colour = alt.Color(
+        "verdict:N",
+        scale=alt.Scale(
+            domain=[_FASTER, _NEITHER, _SLOWER], range=[GROUP_COLOURS[0], GROUP_COLOURS[7], GROUP_COLOURS[1]]
+        ),
+        legend=alt.Legend(symbolType="circle", columns=max(1, int(plot / 130))),
+    )
+    tip = alt.Tooltip("words:N", title="difference")
+    values = [*_rows(found)]
+    known = [row for row in values if row["most"] is not None]
+    unsure = [row for row in values if row["most"] is None]
+    shade: list[Row] = [{"low": -NEGLIGIBLE, "most": NEGLIGIBLE}]
+    layers = [
+        alt.Chart(data.rows(shade)).mark_rect(style="band").encode(x=x, x2=alt.X2("most:Q")),
+        alt.Chart(data.rows([{"low": 0}])).mark_rule(style="zero").encode(x=x),
+        alt.Chart(data.rows(known))
+        .mark_rule(strokeWidth=2)
+        .encode(x=x, x2=alt.X2("most:Q"), y=y, color=colour, tooltip=tip),
+        alt.Chart(data.rows(known))
+        .mark_point(filled=True, size=60, opacity=1)
+        .encode(x=moved(x, "delta:Q"), y=y, color=colour, tooltip=tip),
+        alt.Chart(data.rows(unsure)).mark_point(size=60).encode(x=moved(x, "delta:Q"), y=y, color=colour, tooltip=tip),
+        alt.Chart(data.rows(values))
+        .mark_text(style="soft", align="right", dx=_SHIFT - 4)
+        .encode(x=alt.value(plot), y=y, text=alt.Text("shift:N"), tooltip=tip),
+    ]
+    title = alt.TitleParams(text=topology or "all links", fontSize=12, anchor="start", offset=6)
+    return layered(layers, width=plot, height={"step": _STEP}, title=title.to_dict())
+
+
+def _rows(found: tuple[ComparisonRow, ...]) -> Iterator[Row]:
+    for row in found:
+        low, most = row.delta_within or (None, None)
+        words = verdict(row) if row.delta_within is not None else _NEITHER
+        yield {
+            "stage": str(row.stage), "delta": row.delta, "low": low, "most": most, "verdict": words,
+            "shift": signed(row.shift_s), "words": f"{shift(row)}, delta {delta(row)}",
+        }  # fmt: skip

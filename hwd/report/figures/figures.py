@@ -1,0 +1,99 @@
+"""All figures of a report: for the page, the SVG files and the PDF."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from hwd.report.comparison import Comparison
+from hwd.report.conditions import Conditions
+from hwd.report.figures.cdf import cdf_figure
+from hwd.report.figures.comparison import comparison_figure
+from hwd.report.figures.control_by_pairs import by_pairs_figure, of_pairs
+from hwd.report.figures.figure import Figure, named
+from hwd.report.figures.heat import heat_figure, link_by_repeat, link_by_stage
+from hwd.report.figures.waterfall import typical, waterfall_figure
+from hwd.report.grouping import by_sweep, group_samples
+from hwd.report.papers import PaperFigure, figures
+from hwd.report.run_report import RunReport
+from hwd.report.stages import pairs_rows
+from hwd.timeline import LinkTimeline, Timeline
+
+
+def all_figures(
+    reports: Sequence[RunReport],
+    *,
+    by: Sequence[str],
+    compare_with: str | None,
+    comparisons: Sequence[Comparison],
+) -> Iterator[Figure]:
+    """For paper: one waterfall for each run and sweep value, the distributions, pairs, links, comparisons. Names are
+    unique over several runs.
+    """
+    many = len(reports) > 1
+    yield from (figure for figure, _ in typical_figures(reports))
+    for one in (distributions(reports, by, compare_with), pairs(reports, compare_with)):
+        if one is not None:
+            yield one
+    for report in reports:
+        for drawn in links(report):
+            yield named(drawn, report.run.id if many else "")
+    for comparison in comparisons:
+        if comparison.rows:
+            several = len(comparisons) > 1
+            yield named(comparison_figure(comparison), comparison.runs[1] if several else "")
+
+
+def typical_figures(reports: Sequence[RunReport]) -> Iterator[tuple[Figure, str]]:
+    """A typical waterfall of each run and sweep value, and what it is: its run, its sweep value.
+
+    All show the same topology, where there is one that all have moved: the one of most links.
+    """
+    many = len(reports) > 1
+    parts = [(report, words, found) for report in reports for words, found in by_sweep(report.timelines)]
+    moved = [{one.what: len(_moved(one)) for one in found if _moved(one)} for _, _, found in parts]
+    shared = set[str]().union(*moved).intersection(*(found for found in moved if found))
+    most = max(sorted(shared), key=lambda what: max(found.get(what, 0) for found in moved), default=None)
+    for report, words, found in parts:
+        middle = typical([one for one in found if most is None or one.what == most])
+        if middle is not None:
+            drawn = waterfall_figure(middle, virtual_time=report.run.virtual_time)
+            caption = ", ".join(
+                filter(None, (f"run {report.run.id}", words, f"reconfiguration {middle.reconfiguration}"))
+            )
+            yield named(named(drawn, words), report.run.id if many else ""), caption
+
+
+def _moved(timeline: Timeline) -> list[LinkTimeline]:
+    return [link for link in timeline.links if not link.kept]
+
+
+def distributions(reports: Sequence[RunReport], by: Sequence[str], compare_with: str | None) -> Figure | None:
+    taken = group_samples(reports, by)
+    papers = figures(taken.all_conditions, compare_with=compare_with)
+    return cdf_figure(taken.samples, papers=papers)
+
+
+def pairs(reports: Sequence[RunReport], compare_with: str | None) -> Figure | None:
+    """mFabric's figure is added where the run is compared with it. None where there is nothing to compare: one number
+    of pairs, and no figure.
+    """
+    rows = pairs_rows(reports)
+    papers, fitted = pairs_papers(reports, compare_with)
+    if not rows or (not papers and len({row.pairs for row in rows}) == 1):
+        return None
+    return by_pairs_figure(rows, papers=papers, fitted=fitted)
+
+
+def pairs_papers(reports: Sequence[RunReport], compare_with: str | None) -> tuple[tuple[PaperFigure, ...], bool]:
+    """The figures to compare with, and whether the switches of one of the runs draw from them."""
+    timings = frozenset[str]().union(*(report.lab.named for report in reports))
+    papers = of_pairs(figures(Conditions(timings=timings), compare_with=compare_with))
+    return papers, any(not timings.isdisjoint(one.drawn_by) for one in papers)
+
+
+def links(report: RunReport) -> Iterator[Figure]:
+    """One figure for each sweep value."""
+    for words, timelines in by_sweep(report.timelines):
+        for heat in (link_by_stage(timelines), link_by_repeat(timelines)):
+            if heat is not None:
+                titled = replace(heat, title=f"{heat.title} · {words}") if words else heat
+                yield named(heat_figure(titled), words)

@@ -1,0 +1,203 @@
+"""Figures as SVG and PDF files: their size, their text, strangers' characters; the PDF is read by another library."""
+
+import io
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+from xml.etree import ElementTree
+
+import altair as alt
+import jsonschema  # type: ignore[import-untyped]
+import pypdf
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hwd.report import RunReport, compare
+from hwd.report.figures.figure import (
+    DOUBLE_IN,
+    PAPER_WIDTHS,
+    SCREEN_WIDTHS,
+    SINGLE_IN,
+    Chart,
+    Datasets,
+    Figure,
+    cut,
+    heading,
+    layered,
+    named,
+    wrapped,
+)
+from hwd.report.figures.figures import all_figures
+from hwd.report.figures.render import pdf, script, specification, specifications, svg
+
+MakeRun = Callable[..., RunReport]
+
+
+def all_of(reports: Sequence[RunReport]) -> list[Figure]:
+    comparisons = [compare(reports[0], one) for one in reports[1:]]
+    return [*all_figures(reports, by=("run", "topology"), compare_with="mfabric", comparisons=comparisons)]
+
+
+def written(figures: Sequence[Figure], width_in: float) -> pypdf.PdfReader:
+    to = io.BytesIO()
+    pdf(figures, to, width=PAPER_WIDTHS[width_in], width_in=width_in, title="runs")
+    return pypdf.PdfReader(io.BytesIO(to.getvalue()))
+
+
+def of_words(words: str) -> Figure:
+    def chart(width: float, data: Datasets) -> Chart:
+        title = heading(words, [words], width)
+        mark = alt.Chart(data.rows([{"words": words}])).mark_text().encode(text=alt.Text("words:N"))
+        return layered([mark], title=title.to_dict())
+
+    return Figure(name="x", title=words, description=words, chart=chart)
+
+
+@settings(max_examples=25)
+@given(st.text())
+def test_any_text_stays_a_text(words: str) -> None:
+    root = ElementTree.fromstring(svg(of_words(words), 300))
+    tags = {part.tag.rpartition("}")[2] for part in root.iter()}
+    assert tags <= {"svg", "title", "desc", "g", "rect", "path", "text", "defs", "clipPath", "tspan"}
+
+
+@pytest.mark.parametrize("words", ["<b>&\"'主\t±", "\x00\x1b\ud800\ufffe", "${alert(1)}", "{{1}}"])
+def test_strangers_characters_do_not_break_it(words: str) -> None:
+    root = ElementTree.fromstring(svg(of_words(words), 300))
+    (desc,) = [part.text for part in root if part.tag.endswith("}desc")]
+    replaced = re.sub("[\x00\x1b\ud800\ufffe]", "\N{REPLACEMENT CHARACTER}", words)
+    assert desc == replaced
+
+
+def test_a_paper_figure_has_its_width(make_run: MakeRun) -> None:
+    for one in all_of([make_run()]):
+        root = ElementTree.fromstring(svg(one, PAPER_WIDTHS[DOUBLE_IN], width_in=DOUBLE_IN))
+        assert root.get("width") == "7in"
+
+
+@pytest.mark.parametrize("width", [*PAPER_WIDTHS.values(), *SCREEN_WIDTHS])
+def test_a_figure_is_about_as_wide_as_was_asked_for(make_run: MakeRun, width: float) -> None:
+    for one in all_of([make_run("a"), make_run("b")]):
+        found = float(ElementTree.fromstring(svg(one, width)).get("width", "0"))
+        assert found <= width * 1.08 + 4, one.name
+        assert one.name == "by-pairs" or found > width * 0.85, one.name
+
+
+def test_names_of_files_are_plain_and_tell_runs_apart(make_run: MakeRun) -> None:
+    names = [one.name for one in all_of([make_run("a/../b"), make_run("c")])]
+    assert len(names) == len(set(names))
+    assert "waterfall-a_.._b" in names
+    assert named(of_words("x"), "").name == "x"
+
+
+def test_every_figure_has_its_numbers_in_words(make_run: MakeRun) -> None:
+    for one in all_of([make_run("a"), make_run("b")]):
+        assert re.search(r"\d", one.description), one.name
+
+
+def test_each_figure_is_a_page_as_wide_as_the_column_with_its_fonts_embedded(make_run: MakeRun) -> None:
+    for width_in in (SINGLE_IN, DOUBLE_IN):
+        figures = all_of([make_run("a"), make_run("b")])
+        read = written(figures, width_in)
+        assert len(read.pages) == len(figures) >= 7
+        for page in read.pages:
+            assert float(page.mediabox.width) == pytest.approx(width_in * 72)
+            used = fonts(page)
+            assert used
+            for font in used:
+                assert is_embedded(font), font["/BaseFont"]
+
+
+def test_text_is_readable_on_paper(make_run: MakeRun) -> None:
+    for width_in in PAPER_WIDTHS:
+        read = written(all_of([make_run("a")]), width_in)
+        for page in read.pages:
+            sizes: list[float] = []
+
+            def visit(words: str, matrix: Any, at: Any, font: Any, size: float, sizes: Any = sizes) -> None:
+                if words.strip():
+                    sizes.append(abs(size * matrix[0] * at[0]))
+
+            page.extract_text(visitor_text=visit)
+            assert sizes
+            assert min(sizes) > 4, "points; the smallest are the bounds under the sums"
+
+
+def test_the_outline_names_the_figures_and_text_can_be_searched(make_run: MakeRun) -> None:
+    figures = all_of([make_run("a")])
+    read = written(figures, DOUBLE_IN)
+    assert [str(getattr(entry, "title", "")) for entry in read.outline] == [one.title for one in figures]
+    words = re.sub(r"\s+", " ", read.pages[0].extract_text())
+    assert "fitted" in words
+    assert "firmware" in words
+
+
+def test_the_same_figures_give_the_same_bytes_as_svg_and_the_same_text_as_pdf(make_run: MakeRun) -> None:
+    figures = all_of([make_run("a")])
+    once, again = (written(figures, SINGLE_IN) for _ in range(2))
+    assert [page.extract_text() for page in once.pages] == [page.extract_text() for page in again.pages]
+    assert [svg(one, 864) for one in figures] == [svg(one, 864) for one in all_of([make_run("a")])]
+
+
+def test_a_page_has_the_data_of_all_widths_once(make_run: MakeRun) -> None:
+    for one in all_of([make_run("a"), make_run("b")]):
+        wide, *narrow = specifications(one)
+        assert wide["datasets"]
+        assert all("datasets" not in other for other in narrow)
+        for other in (wide, *narrow):
+            assert names_of_data(other) <= set(wide["datasets"])
+
+
+def test_specifications_are_vega_lite_by_its_schema(make_run: MakeRun) -> None:
+    for one in all_of([make_run("a"), make_run("b")]):
+        for width in SCREEN_WIDTHS:
+            alt.Chart.from_dict(specification(one, width))
+    with pytest.raises(jsonschema.ValidationError):
+        alt.Chart.from_dict(specification(of_words("x"), 300) | {"layer": "x"})
+
+
+def test_the_script_of_a_page_defines_vega_embed_and_asks_for_nothing_else() -> None:
+    text = script()
+    assert "vegaEmbed" in text
+    assert len(text) < 1_000_000
+    assert "import(" not in text
+
+
+@given(st.text(alphabet="ab ", max_size=60), st.floats(20, 400))
+def test_lines_fit_and_lose_no_word(words: str, width: float) -> None:
+    lines = wrapped(words, width)
+    assert " ".join(lines).split() == words.split()
+    assert all(len(one) * 6 <= width or " " not in one for one in lines)
+    assert len(cut(words, width)) <= max(1, width / 6)
+
+
+def names_of_data(node: Any) -> set[str]:
+    match node:
+        case {"data": {"name": str(name)}, **rest}:
+            return {name} | names_of_data(rest)
+        case dict():
+            return set[str]().union(*map(names_of_data, node.values()))
+        case list():
+            return set[str]().union(*map(names_of_data, node))
+    return set()
+
+
+def fonts(page: Any) -> list[Any]:
+    """Of the page and of the forms in it."""
+    found = [*resources(page["/Resources"])]
+    return [font.get_object() for one in found for font in one.get("/Font", {}).values()]
+
+
+def resources(of: Any) -> list[Any]:
+    of = of.get_object()
+    found = [of]
+    for form in of.get("/XObject", {}).values():
+        if "/Resources" in (form := form.get_object()):
+            found += resources(form["/Resources"])
+    return found
+
+
+def is_embedded(font: Any) -> bool:
+    of = font["/DescendantFonts"][0].get_object() if "/DescendantFonts" in font else font
+    return bool({"/FontFile", "/FontFile2", "/FontFile3"} & set(of["/FontDescriptor"].get_object()))

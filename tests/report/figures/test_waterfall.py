@@ -1,0 +1,164 @@
+"""The waterfall: its data are those of the timeline, at each width."""
+
+from collections.abc import Callable
+from typing import Any
+from xml.etree import ElementTree
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hwd.model.documents.hosts import HostEvent
+from hwd.model.documents.reconfigurations import (
+    ReconfigurationCommanded,
+    ReconfigurationStarted,
+    StartedLink,
+    StartedMove,
+)
+from hwd.model.instant import InstantName, Origin
+from hwd.model.kinds import read_fact
+from hwd.report.figures.cdf import cdf_figure
+from hwd.report.figures.render import specification
+from hwd.report.figures.waterfall import ROWS_MAX, waterfall, waterfall_figure
+from hwd.report.quantity import duration
+from hwd.timeline import LinkTimeline, StageName, Timeline, build_timeline, samples
+
+MakeTimeline = Callable[..., Timeline]
+
+
+def after_command_s(link: LinkTimeline, name: InstantName) -> float:
+    return (link.instant(name).at_ns - link.instant(InstantName.COMMANDED).at_ns) / 1e9
+
+
+def test_bars_of_the_whole_way_end_at_the_instants_of_the_timeline(
+    make_timeline: MakeTimeline, marks_of: Callable[..., Any]
+) -> None:
+    timeline = make_timeline(links=3)
+    figure = waterfall_figure(timeline, virtual_time=False)
+    (whole,) = [found for layer, found in marks_of(figure) if layer.get("name") == "whole"]
+    for link in timeline.links:
+        of_link = [row for row in whole if row["link"] == str(link.link).replace("<->", " ↔ ")]
+        ends = {row["stage"].split()[0]: row["end"] for row in of_link}
+        for name, stage in ((InstantName.LIGHT, "optical"), (InstantName.FIRMWARE, "firmware")):
+            assert ends[stage] == pytest.approx(after_command_s(link, name))
+        assert max(ends.values()) == pytest.approx(after_command_s(link, InstantName.READY), rel=5e-3)
+
+
+def test_the_switch_and_the_host_have_scales_of_their_own(
+    make_timeline: MakeTimeline, marks_of: Callable[..., Any]
+) -> None:
+    timeline = make_timeline(links=1)
+    (link,) = timeline.links
+    named = {layer["name"]: found for layer, found in marks_of(waterfall_figure(timeline, virtual_time=False))
+             if "name" in layer}  # fmt: skip
+    assert set(named) == {"whole", "switch", "host"}
+    light_ms = after_command_s(link, InstantName.LIGHT) * 1e3
+    assert [row["end"] for row in named["switch"] if row["stage"].startswith("optical")] == [pytest.approx(light_ms)]
+    rdma_s = after_command_s(link, InstantName.RDMA) - after_command_s(link, InstantName.FIRMWARE)
+    assert [row["end"] for row in named["host"] if row["stage"].startswith("rdma")] == [pytest.approx(rdma_s * 1e3)]
+
+
+def test_a_narrow_figure_has_the_whole_way_only_and_all_sums(
+    make_timeline: MakeTimeline, marks_of: Callable[..., Any]
+) -> None:
+    timeline = make_timeline(links=4)
+    narrow = marks_of(waterfall_figure(timeline, virtual_time=False), 336)
+    assert {layer["name"] for layer, _ in narrow if "name" in layer} == {"whole"}
+    (sums,) = [found for layer, found in narrow if layer["mark"].get("style") == "total"]
+    assert [row["says"] for row in sums] == [
+        duration(link.stage(StageName.TURNAROUND).seconds) for link in timeline.links
+    ]
+
+
+def test_it_says_every_turnaround_and_what_is_unknown(
+    make_timeline: MakeTimeline, texts_of: Callable[[str], list[str]]
+) -> None:
+    timeline = make_timeline(links=2, hide=frozenset({("h1.eth0", "ready")}))
+    words = texts_of(waterfall(timeline, virtual_time=True))
+    assert "unknown" in words, "the second link has no turnaround"
+    assert any("virtual time" in word for word in words)
+    assert "fitted: drawn from a model of a paper's own figure" in " ".join(words)
+
+
+def test_unknown_is_outlined_and_known_is_not(make_timeline: MakeTimeline, marks_of: Callable[..., Any]) -> None:
+    known = marks_of(waterfall_figure(make_timeline(), virtual_time=False), style="unknown")
+    assert [found for _, found in known] == [[], [], []]
+    blind = make_timeline(links=1, hide=frozenset({("h0.eth0", "firmware")}))
+    (whole, *_) = marks_of(waterfall_figure(blind, virtual_time=False), style="unknown")
+    assert [row["words"].split(";")[0] for row in whole[1]] == [
+        "firmware unknown: h0.eth0: the agent of h0 did not say what it watched"
+    ]
+
+
+def test_it_is_described_for_those_who_do_not_see_it(make_timeline: MakeTimeline) -> None:
+    svg = ElementTree.fromstring(waterfall(make_timeline(links=2, kept=1), virtual_time=False))
+    description = next(part.text or "" for part in svg if part.tag.endswith("}desc"))
+    assert "h0.eth0<->h1.eth2: optical" in description
+    assert description.endswith("kept.")
+    assert svg.get("role") == "img"
+
+
+def test_many_links_are_cut_and_counted(make_timeline: MakeTimeline, texts_of: Callable[[str], list[str]]) -> None:
+    link = make_timeline().links[0]
+    links = [msgspec.structs.replace(link, link=f"h{number}.eth0<->h{number}.eth1") for number in range(ROWS_MAX + 5)]
+    many = Timeline(reconfiguration="r", run=None, what="x", commands=[], ends=[], links=links, breaches=[])
+    assert any("5 more links not drawn" in word for word in texts_of(waterfall(many, virtual_time=False)))
+
+
+KINDS = st.sampled_from(["dark", "light", "firmware", "carrier", "rdma", "ready"])
+STATES = {"carrier": "carrier", "firmware": "up", "rdma": "active"}
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["h0", "h1"]), KINDS, st.booleans(), st.integers(-(10**6), 10**11), st.integers(0, 10**9)
+        ),
+        max_size=14,
+    ),
+    st.sampled_from([None, 0, 10**6, 10**10]),
+    st.booleans(),
+)
+def test_no_story_breaks_the_figure(
+    seen: list[tuple[str, str, bool, int, int]], answered_ns: int | None, commanded: bool
+) -> None:
+    events = [
+        HostEvent(
+            host=host,
+            boot="b",
+            seq=seq,
+            type=kind,
+            port="eth0",
+            earliest_ns=at - error,
+            latest_ns=at + error,
+            best_ns=at,
+            agent_ns=0,
+            origin="twin",
+            source="s<&>",
+            data={STATES.get(kind, "x"): up, "lanes": [], "reconfiguration": "r", "peer": "p"},
+        )
+        for seq, (host, kind, up, at, error) in enumerate(seen)
+    ]
+    command = ReconfigurationCommanded(
+        reconfiguration="r", switch="ocs1", commanded_ns=0, acknowledged_ns=answered_ns, commands=1
+    )
+    timeline = build_timeline(
+        started=ReconfigurationStarted(
+            reconfiguration="r",
+            run=None,
+            hash="0",
+            what="<&>\"'",
+            links=[StartedLink(link="h0.eth0<->h1.eth0", kept=False)],
+            moves=[StartedMove(switch="ocs1", remove=[], add=["1A-2B"])],
+        ),
+        commanded=[command] if commanded else [],
+        events=events,
+        sampled={},
+        switch_origins={"ocs1": Origin.TWIN},
+    )
+    for width in (1160, 336):
+        assert specification(waterfall_figure(timeline, virtual_time=True), width)["vconcat"]
+        if (figure := cdf_figure(samples([timeline], virtual_time=True))) is not None:
+            assert specification(figure, width)["vconcat"]
+    assert read_fact("timeline", msgspec.json.encode(timeline)) == timeline
