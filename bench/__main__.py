@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from bench.agents import clock, event, idle, light, sync
 from bench.broker import MosquittoMissingError
-from bench.daemon import fleet, intake, memory, render, size, startup, status
+from bench.daemon import fleet, intake, memory, render, report, size, startup, status
 from bench.measure import Bar
 from bench.progress import Progress
 from bench.switches import apply, change, composites, controllers, selection, twins
@@ -46,6 +46,7 @@ MEASURES: Mapping[str, Measure] = {
     "startup": startup.measure,
     "status": status.measure,
     "size": size.measure,
+    "report": report.measure,
 }
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -69,3 +70,19 @@ async def in_shell(environment: Mapping[str, str], *command: str) -> None:
     await asyncio.to_thread(
         subprocess.run, command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True
     )
+
+
+async def peak_mb(environment: Mapping[str, str], *command: str) -> float:
+    """Run a command to its end; returns the largest memory that it had resident, in MB. Raises CalledProcessError."""
+
+    def run() -> float:
+        process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )  # fmt: skip
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise subprocess.CalledProcessError(process.returncode, command)
+        return used.ru_maxrss / 1024
+
+    return await asyncio.to_thread(run)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-PAGE = 2000
-"""Documents read at a time: some megabytes."""
+PAGE = 32
+"""Documents read at a time: some megabytes, since the timeline of a large rack alone is half a megabyte."""
 
 
 class Recorded(Protocol):
@@ -36,8 +36,8 @@ class Recorded(Protocol):
 
     def run_documents(self, id: str) -> list[Document]: ...
 
-    def stream(self, id: str) -> Iterator[Document]:
-        """The same documents one by one, for callers that do not need all at once."""
+    def stream(self, id: str, kinds: Sequence[str] = ()) -> Iterator[Document]:
+        """The same documents one by one, for callers that do not need all at once. `kinds`: no others are needed."""
         ...
 
 
@@ -60,12 +60,14 @@ def recorded(url: str | None, data: str | None) -> Generator[Recorded, None, Non
     yield _Directory(path)
 
 
-def run_reports(source: Recorded, ids: Sequence[str]) -> "tuple[RunReport, ...]":
-    """The data of reports; a run that is named twice counts once."""
-    from hwd.report.run_report import of_documents
+def run_reports(source: Recorded, ids: Sequence[str], *, observations: bool = False) -> "tuple[RunReport, ...]":
+    """The data of reports; a run that is named twice counts once. `observations`: as for `of_documents`."""
+    from hwd.report.run_report import kinds_of, of_documents
 
     runs = {run.id: run for run in map(source.run, ids)}
-    return tuple(of_documents(run, source.stream(id)) for id, run in runs.items())
+    return tuple(
+        of_documents(run, source.stream(id, kinds_of(run)), observations=observations) for id, run in runs.items()
+    )
 
 
 def short(run: Run) -> dict[str, Any]:
@@ -102,7 +104,7 @@ class _Daemon:
     def run_documents(self, id: str) -> list[Document]:
         return self._hwd.run_documents(id)
 
-    def stream(self, id: str) -> Iterator[Document]:
+    def stream(self, id: str, kinds: Sequence[str] = ()) -> Iterator[Document]:
         """The answer contains all of them."""
         return iter(self.run_documents(id))
 
@@ -132,7 +134,7 @@ class _Directory:
 
         return self._read(read)
 
-    def stream(self, id: str) -> Iterator[Document]:
+    def stream(self, id: str, kinds: Sequence[str] = ()) -> Iterator[Document]:
         """Read a page at a time."""
         from hwd.records.records import Records
         from hwd_drivers.core.offload import InlineOffload
@@ -143,7 +145,7 @@ class _Directory:
             runner.run(records.open())
             try:
                 run = runner.run(records.run(id))
-                while page := runner.run(records.documents(run=run.id, after=after, limit=PAGE)):
+                while page := runner.run(records.documents(run=run.id, kinds=kinds, after=after, limit=PAGE)):
                     after = page[-1].id
                     yield from (stored.document for stored in page)
             finally:

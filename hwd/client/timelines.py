@@ -16,9 +16,9 @@ from hwd.model.documents.runs import RunStarted
 from hwd.model.html_table import table
 from hwd.model.recorded_run import Run
 from hwd.report.comparison import Comparison
-from hwd.report.quantity import bound, duration
+from hwd.report.quantity import bound, duration, resolved
 from hwd.report.run_report import RunReport, of_documents
-from hwd.report.stages import StageRow
+from hwd.report.stages import StageRow, stage_figures
 from hwd.report.text import stage_text
 from hwd.timeline import LinkTimeline, StageName, Timeline
 from hwd_drivers.core.documents import Document
@@ -262,18 +262,20 @@ def _cells(link: LinkTimeline) -> tuple[str, ...]:
     stages = [link.stage(name) for name in StageName]
     return (
         f"{link.link}{' (kept)' if link.kept else ''}",
-        *(duration(stage.seconds) if stage.seconds is not None else str(stage.knowledge) for stage in stages),
+        *(
+            str(stage.knowledge) if stage.seconds is None else resolved(stage.seconds, stage.error_s)
+            for stage in stages
+        ),
     )
 
 
 def _stage_cells(row: StageRow) -> tuple[object, ...]:
+    figures = stage_figures(row)
     return (
         " · ".join(row.group),
         row.stage,
         row.n,
-        duration(row.median_s),
-        duration(row.max_s),
-        bound(row.error_s),
+        *(figures[name] for name in ("median", "max", "bound")),
         row.origin,
         "; ".join(row.papers),
     )

@@ -64,7 +64,7 @@ _NOT_SEEN: Final[Any] = UNSET
 """A field that only an instant that was seen has: it is not in the JSON, and no figure can be made from it."""
 
 
-class Instant(msgspec.Struct, frozen=True, kw_only=True):
+class Instant(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One instant of one subject, on the daemon's monotonic clock (ns): make it by `seen`, `unknown` or `never_left`.
 
     `best_ns` is the most likely time within the bounds, where the source knows a better one than the middle: a notice

@@ -7,6 +7,8 @@ import msgspec
 
 from hwd.model.instant import Instant, InstantName, Knowledge, Origin
 
+_NS_IN_S = 1e9
+
 
 class StageName(StrEnum):
     """The stages, in the order of a report."""
@@ -29,7 +31,7 @@ class StageName(StrEnum):
     """From the switch's answer to the kernel's carrier: mFabric's NIC activation."""
 
 
-class Stage(msgspec.Struct, frozen=True, kw_only=True):
+class Stage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One stage of one link. `seconds` is None unless `knowledge` is seen; `why` then says what is missing.
 
     `error_s` is the sum of the bounds of both ends. `why` of a seen stage is a remark, such as an unusual start.
@@ -66,3 +68,10 @@ def limits(name: StageName, instants: Mapping[InstantName, Instant]) -> tuple[In
     if name is StageName.READY and start.knowledge is not Knowledge.SEEN:
         start = instants[InstantName.CARRIER]
     return start, end
+
+
+def within_s(start: Instant, end: Instant) -> tuple[float, float] | None:
+    """The shortest and the longest possible duration, by the bounds of its instants; None where it was not seen."""
+    if Knowledge.SEEN is not start.knowledge or Knowledge.SEEN is not end.knowledge:
+        return None
+    return (end.earliest_ns - start.latest_ns) / _NS_IN_S, (end.latest_ns - start.earliest_ns) / _NS_IN_S

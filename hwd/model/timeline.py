@@ -7,12 +7,10 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from hwd.model.documents.reconfigurations import ReconfigurationFact
-from hwd.model.instant import Instant, InstantName, Knowledge
+from hwd.model.instant import Instant, InstantName
 from hwd.model.rc_recovery import RcRecovery
-from hwd.model.stage import Stage, StageName, limits
+from hwd.model.stage import Stage, StageName, limits, within_s
 from hwd_drivers.core.errors import BugError
-
-_NS_IN_S = 1e9
 
 END_INSTANTS = (
     InstantName.DARK,
@@ -86,10 +84,7 @@ class LinkTimeline(msgspec.Struct, frozen=True, kw_only=True):
         """The shortest and the longest possible duration of a stage, by the bounds of its instants; None where it was
         not seen.
         """
-        start, end = self.limits(name)
-        if Knowledge.SEEN is not start.knowledge or Knowledge.SEEN is not end.knowledge:
-            return None
-        return (end.earliest_ns - start.latest_ns) / _NS_IN_S, (end.latest_ns - start.earliest_ns) / _NS_IN_S
+        return within_s(*self.limits(name))
 
 
 class Timeline(ReconfigurationFact, frozen=True, kw_only=True):

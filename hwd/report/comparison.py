@@ -7,8 +7,8 @@ from msgspec.structs import asdict
 
 from hwd.model.instant import Origin
 from hwd.model.recorded_run import Run
-from hwd.report.grouping import swept
-from hwd.report.quantity import MISSING, duration
+from hwd.report.grouping import by_dwell_words, swept
+from hwd.report.quantity import MISSING, bound, duration, is_resolved, resolved
 from hwd.report.run_report import RunReport
 from hwd.report.stages import SEED
 from hwd.timeline import Difference, Sample, StageName, difference, samples
@@ -31,8 +31,7 @@ class ComparisonRow(Difference, frozen=True, kw_only=True):
     origins: tuple[Origin | None, Origin | None]
 
     def __str__(self) -> str:
-        first, second = self.median_s
-        return f"{self.stage} {duration(first)} -> {duration(second)}: {shift(self)}, delta {delta(self)}"
+        return f"{self.stage} {' -> '.join(medians(self))}: {shift(self)}, delta {delta(self)}"
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,16 +46,16 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare(first: RunReport, second: RunReport, *, seed: int = SEED) -> Comparison:
-    """Compare each topology that both ran, and each sweep value; where they have none in common, all their links
-    together.
+    """Compare each topology that both ran, each sweep value, and the dwells between which durations differ; where they
+    have no topology in common, all their links together.
 
     Runs with different sweep variables, and one value of each, are compared by topology: that value is the question.
     """
-    apart = _sweeps(first) == _sweeps(second) or max(len(_sweeps(first)), len(_sweeps(second))) > 1
-    a, b = (_by_topology(report, swept_apart=apart) for report in (first, second))
+    swept_apart = _sweeps(first) == _sweeps(second) or max(len(_sweeps(first)), len(_sweeps(second))) > 1
+    a, b = (_by_topology(report, swept_apart=swept_apart) for report in (first, second))
     shared = [topology for topology in a if topology in b]
     remarks = [*_remarks(first, second)]
-    if not apart:
+    if not swept_apart:
         told = [", ".join(sorted(_sweeps(report))) or "nothing" for report in (first, second)]
         remarks.append(f"the sweep values differ: {' and '.join(told)}")
     if shared:
@@ -70,7 +69,13 @@ def compare(first: RunReport, second: RunReport, *, seed: int = SEED) -> Compari
     else:
         remarks.append("the runs have no topology in common: all their links are taken together")
         sides = [("", [one for part in a.values() for one in part], [one for part in b.values() for one in part])]
-    rows = tuple(row for side in sides for row in _rows(*side, seed=seed))
+    apart = [part for side in sides for part in _by_dwell(*side)]
+    remarks += [
+        f"{words or 'all links'}: durations differ by dwell, not alike in both runs: all dwells are taken together"
+        for words, *both in apart
+        if any(len(by_dwell_words(side)) > 1 for side in both)
+    ]
+    rows = tuple(row for part in apart for row in _rows(*part, seed=seed))
     few = min([min(row.reconfigurations) for row in rows], default=RECONFIGURATIONS_NEEDED)
     if few < RECONFIGURATIONS_NEEDED:
         remarks.append(
@@ -79,16 +84,32 @@ def compare(first: RunReport, second: RunReport, *, seed: int = SEED) -> Compari
     return Comparison(runs=(first.run.id, second.run.id), rows=rows, remarks=tuple(remarks))
 
 
+def medians(one: Difference) -> tuple[str, str]:
+    """Of both sides."""
+    first, second = map(resolved, one.median_s, one.error_s)
+    return first, second
+
+
+def is_shift_resolved(one: Difference) -> bool:
+    """Whether it is larger than the bounds of both sides, or its interval, which has these in it, excludes 0."""
+    return bool(one.excludes_zero) or abs(one.shift_s) >= sum(one.error_s)
+
+
 def shift(one: Difference) -> str:
-    """`-3.07 s (-3.12 s to -3.01 s), -49 %`."""
+    """`-3.07 s (-3.12 s to -3.01 s), -49 %`; `not resolved (± 16 ms)` where it is smaller than the bounds."""
+    if not is_shift_resolved(one):
+        return f"not resolved ({bound(sum(one.error_s))})"
     words = signed(one.shift_s)
     if one.shift_within_s is not None:
         words += f" ({signed(one.shift_within_s[0])} to {signed(one.shift_within_s[1])})"
-    return words if one.relative is None else f"{words}, {one.relative * 100:+.3g} %"
+    known = one.relative is not None and is_resolved(one.median_s[0], one.error_s[0])
+    return f"{words}, {one.relative * 100:+.3g} %" if known and one.relative is not None else words
 
 
 def delta(one: Difference) -> str:
     """`-1.00 (-1.00 to -0.98), large`."""
+    if one.delta_within is None and not is_shift_resolved(one):
+        return MISSING
     words = f"{one.delta:+.2f}"
     if one.delta_within is not None:
         words += f" ({one.delta_within[0]:+.2f} to {one.delta_within[1]:+.2f})"
@@ -121,6 +142,19 @@ def _by_topology(report: RunReport, *, swept_apart: bool) -> dict[str, list[Samp
             words = swept(timeline.sweep) if swept_apart else ""
             found.setdefault(f"{timeline.what} · {words}" if words else timeline.what, []).extend(taken)
     return found
+
+
+def _by_dwell(
+    topology: str, first: Sequence[Sample], second: Sequence[Sample]
+) -> Iterator[tuple[str, Sequence[Sample], Sequence[Sample]]]:
+    """Short dwells with short ones, long with long, where both runs have them."""
+    a, b = by_dwell_words(first), by_dwell_words(second)
+    if len(a) != len(b):
+        yield topology, first, second
+        return
+    for of_first, of_second in zip(a, b, strict=True):
+        words = of_first if of_first == of_second else f"{of_first} and {of_second.removeprefix('dwell ')}"
+        yield " · ".join(filter(None, (topology, words))), a[of_first], b[of_second]
 
 
 def _rows(topology: str, first: Sequence[Sample], second: Sequence[Sample], *, seed: int) -> Iterator[ComparisonRow]:

@@ -1,21 +1,20 @@
 """Groups of a report's figures: by sweep values, topology, link, run or testbed."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from hwd.config.playbook.playbook_schema import Cut, ReportEntry
 from hwd.report.conditions import Conditions, plain
-from hwd.report.quantity import duration
+from hwd.report.quantity import interval
 from hwd.report.run_report import RunReport
 from hwd.timeline import Sample, Timeline, samples
+from hwd.timeline.dwell import by_dwell
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import ConfigError
 
-DWELLS_APART = 10
-"""Times that the shortest long dwell is longer than the longest short one."""
 USUAL = (Cut.TOPOLOGY, Cut.SWEEP)
 """The groups where a playbook has none."""
 
@@ -68,31 +67,72 @@ def compared_with(reports: Sequence[RunReport]) -> str | None:
 
 def group_samples(reports: Sequence[RunReport], by: Sequence[str]) -> GroupedSamples:
     """All samples of links that moved, grouped by `by`; stages are always separate, and so are virtual and real time,
-    and short and long dwells where a run has both.
+    and the dwells of a group between which its durations differ.
     Raises ConfigError as `parts_of`.
     """
     parts = parts_of(by)
-    taken: list[Sample] = []
-    conditions: dict[tuple[str, ...], Conditions] = {}
+    groups: dict[tuple[tuple[str, ...], bool], list[Sample]] = {}
+    conditions: dict[str, Conditions] = {}
     for report in reports:
-        between_s = two_dwells(report.timelines)
         for timeline in report.timelines:
-            dwells_s = {str(link.link): link.dwell_s for link in timeline.links}
-            words = {
-                Cut.TOPOLOGY: timeline.what,
-                Cut.SWEEP: swept(timeline.sweep),
-                Cut.RUN: report.run.id,
-                Cut.TESTBED: report.run.testbed,
-            }
-            found = samples([timeline], virtual_time=report.run.virtual_time)
-            under = report.lab.conditions(timeline) if found else Conditions()
-            for sample in found:
-                group = tuple(word for part in parts if (word := {**words, Cut.LINK: sample.link}.get(part)))
-                if between_s is not None:
-                    group += (_dwell_words(dwells_s[sample.link], between_s),)
-                conditions[group] = conditions[group] | under if group in conditions else under
-                taken.append(replace(sample, group=group))
-    return GroupedSamples(samples=tuple(taken), conditions=conditions)
+            for sample in _grouped(report, timeline, parts):
+                groups.setdefault((sample.group, sample.virtual_time), []).append(sample)
+                if timeline.reconfiguration not in conditions:
+                    conditions[timeline.reconfiguration] = report.lab.conditions(timeline)
+    taken: list[Sample] = []
+    under: dict[tuple[str, ...], Conditions] = {}
+    for group, virtual_time in [*groups]:
+        for dwell, members in by_dwell_words(groups.pop((group, virtual_time))).items():
+            taken += [replace(one, group=(*group, dwell)) for one in members] if dwell else members
+    for part, reconfiguration in dict.fromkeys((one.group, one.reconfiguration) for one in taken):
+        under[part] = under.get(part, Conditions()) | conditions[reconfiguration]
+    return GroupedSamples(samples=tuple(taken), conditions=under)
+
+
+def _grouped(report: RunReport, timeline: Timeline, parts: Sequence[Cut]) -> Iterator[Sample]:
+    words = {
+        Cut.TOPOLOGY: timeline.what,
+        Cut.SWEEP: swept(timeline.sweep),
+        Cut.RUN: report.run.id,
+        Cut.TESTBED: report.run.testbed,
+    }
+    for one in [replace(timeline, links=[link]) for link in timeline.links] if Cut.LINK in parts else [timeline]:
+        if Cut.LINK in parts:
+            words[Cut.LINK] = one.links[0].link
+        group = [words[part] for part in parts if words.get(part)]
+        yield from samples([one], virtual_time=report.run.virtual_time, group=group)
+
+
+def by_dwell_words(taken: Sequence[Sample]) -> dict[str, list[Sample]]:
+    """The samples of each range of dwells, the shortest first; all under an empty text where durations do not differ by
+    it.
+    """
+    classes = by_dwell(taken)
+    parts: dict[int, list[Sample]] = {}
+    for one in taken:
+        parts.setdefault(classes[one.reconfiguration, one.link], []).append(one)
+    return {_dwell(parts[number]) if len(parts) > 1 else "": parts[number] for number in sorted(parts)}
+
+
+def _dwell(taken: Sequence[Sample]) -> str:
+    dwells_s = [one.dwell_s for one in taken if one.dwell_s is not None]
+    return f"dwell {interval(min(dwells_s), max(dwells_s))}" if dwells_s else "dwell unknown"
+
+
+def notes(report: RunReport) -> Iterator[str]:
+    """What a reader of the tables and figures of a run must know, a sentence each."""
+    links = [(timeline.what, link) for timeline in report.timelines for link in timeline.links]
+    moved = {what for what, link in links if not link.kept}
+    if not moved:
+        yield f"run {report.run.id} moved no link"
+    elif stayed := dict.fromkeys(what for what, _ in links if what not in moved):
+        yield f"run {report.run.id}: stayed, as it was there before: {', '.join(stayed)}"
+    dwells = by_dwell_words(samples(report.timelines, virtual_time=report.run.virtual_time))
+    if len(dwells) > 1:
+        yield (
+            f"run {report.run.id}: durations differ by dwell, the time since the link's last reconfiguration, "
+            f"and are not pooled: {', '.join(words.removeprefix('dwell ') for words in dwells)}"
+        )
 
 
 def by_sweep(timelines: Sequence[Timeline]) -> Iterator[tuple[str, tuple[Timeline, ...]]]:
@@ -102,26 +142,6 @@ def by_sweep(timelines: Sequence[Timeline]) -> Iterator[tuple[str, tuple[Timelin
         found.setdefault(swept(timeline.sweep), []).append(timeline)
     for words, of_words in found.items():
         yield words, tuple(of_words)
-
-
-def two_dwells(timelines: Iterable[Timeline]) -> tuple[float, float] | None:
-    """The longest of the short dwells and the shortest of the long ones, in seconds, where a run has both: neighbours
-    that differ tenfold. The durations of short and of long dwells are two humps, and no median lies in either. None
-    where its dwells are alike.
-    """
-    found = sorted(
-        link.dwell_s for timeline in timelines for link in timeline.links if link.dwell_s and not link.kept
-    )  # fmt: skip
-    gaps = [(after_s / before_s, before_s, after_s) for before_s, after_s in pairwise(found)]
-    ratio, before_s, after_s = max(gaps, default=(0.0, 0.0, 0.0))
-    return (before_s, after_s) if ratio >= DWELLS_APART else None
-
-
-def _dwell_words(dwell_s: float | None, between_s: tuple[float, float]) -> str:
-    if not dwell_s:
-        return "dwell unknown"
-    low_s, high_s = between_s
-    return f"dwell up to {duration(low_s)}" if dwell_s <= low_s else f"dwell from {duration(high_s)}"
 
 
 def _section(report: RunReport) -> ReportEntry:

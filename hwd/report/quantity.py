@@ -52,6 +52,11 @@ def resolved(seconds: float | None, error_s: float | None) -> str:
     return f"not resolved ({bound(error_s)})"
 
 
+def only_resolved(seconds: float | None, error_s: float | None) -> str:
+    """The duration, or a dash where its bound is larger than itself: for a figure beside one that says so."""
+    return duration(seconds) if seconds is not None and is_resolved(seconds, error_s) else MISSING
+
+
 def bound(seconds: float | None) -> str:
     """`± 0.2 ms`."""
     return MISSING if seconds is None else f"± {duration(seconds)}"

@@ -19,7 +19,7 @@ RECOVERY_HEADINGS = (
     "failed",
     "median",
     "max",
-    "error",
+    "bound",
     "origin",
 )
 _KEPT = {RcOutcome.COMPLETED, RcOutcome.RE_MADE}

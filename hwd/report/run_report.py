@@ -2,18 +2,24 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from sys import intern
+from typing import Any
+
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from hwd.model.documents.hosts import ClockStepped, HostEvent, HostLost
 from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationEnded, ReconfigurationStarted
 from hwd.model.documents.runs import RunStep
 from hwd.model.documents.switches import SwitchOverrun
+from hwd.model.instant import Instant, Knowledge
 from hwd.model.recorded_run import Run, RunOutcome
 from hwd.records import Records
 from hwd.report.conditions import RunTimings
 from hwd.report.reconfigurations import Reassembly, RecordedReconfiguration
 from hwd.report.switch_commands import Commanded, commanded
 from hwd.report.write_windows import WriteWindows
-from hwd.timeline import Timeline
+from hwd.timeline import Stage, Timeline
 from hwd.timeline.clock_step import ClockStep
 from hwd_drivers.core.documents import Document
 
@@ -29,7 +35,8 @@ _FACTS = (
 )
 _BROKEN_OFF_FACTS = (HostEvent,)
 """They are only needed for a reconfiguration without a timeline, and are most of the documents of a run."""
-_PAGE = 1000
+PAGE = 32
+"""Documents read at a time: the timeline of a large rack alone is half a megabyte."""
 BROKEN_OFF = "broken off"
 """Outcome of a reconfiguration whose end was not recorded."""
 
@@ -74,32 +81,40 @@ async def load(records: Records, ids: Iterable[str]) -> tuple[RunReport, ...]:
     return tuple([await _load(records, id) for id in ids])
 
 
+def kinds_of(run: Run) -> tuple[str, ...]:
+    """The kinds of documents that its report is made from."""
+    facts = _FACTS if run.outcome is RunOutcome.SUCCEEDED else (*_FACTS, *_BROKEN_OFF_FACTS)
+    return tuple(fact.KIND for fact in facts)
+
+
 async def _load(records: Records, id: str) -> RunReport:
     run = await records.run(id)
-    facts = _FACTS if run.outcome is RunOutcome.SUCCEEDED else (*_FACTS, *_BROKEN_OFF_FACTS)
-    kinds = [fact.KIND for fact in facts]
     gathering = _Gathering(run)
     after = 0
-    while page := await records.documents(run=run.id, kinds=kinds, after=after, limit=_PAGE):
+    while page := await records.documents(run=run.id, kinds=kinds_of(run), after=after, limit=PAGE):
         after = page[-1].id
         for stored in page:
             gathering.take(stored.document)
     return gathering.report()
 
 
-def of_documents(run: Run, documents: Iterable[Document]) -> RunReport:
+def of_documents(run: Run, documents: Iterable[Document], *, observations: bool = True) -> RunReport:
     """Make it from the documents of a run, oldest first, from any source; kinds that a report does not need
     are ignored.
+
+    `observations` False: timelines without what each end saw, which tables and figures do not need and which is most of
+    a long run.
     """
-    gathering = _Gathering(run)
+    gathering = _Gathering(run, observations=observations)
     for document in documents:
         gathering.take(document)
     return gathering.report()
 
 
 class _Gathering:
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, *, observations: bool = True) -> None:
         self._run = run
+        self._observations = observations
         self._reassembly = Reassembly(run)
         self._timelines: list[Timeline] = []
         self._endings: list[Ending] = []
@@ -146,7 +161,7 @@ class _Gathering:
 
     def _add(self, one: RecordedReconfiguration) -> None:
         if one.timeline.commands or one.timeline.links:
-            self._timelines.append(one.timeline)
+            self._timelines.append(one.timeline if self._observations else _without_observations(one.timeline))
         self._commands += commanded(one)
         ending = Ending(
             reconfiguration=one.timeline.reconfiguration,
@@ -155,3 +170,23 @@ class _Gathering:
             seconds=one.seconds,
         )
         self._endings.append(ending)
+
+
+def _without_observations(timeline: Timeline) -> Timeline:
+    """Of the ends only the recovery of reliable connections is left; links that were commanded together share it."""
+    ends = [replace(end, instants=(), observations=()) for end in timeline.ends if end.rc is not UNSET]
+    once: dict[Instant | Stage, Any] = {}
+    links = [
+        replace(
+            link,
+            instants=tuple(once.setdefault(one, one) for one in map(_with_one_source, link.instants)),
+            stages=tuple(once.setdefault(stage, stage) for stage in link.stages),
+        )
+        for link in timeline.links
+    ]
+    return replace(timeline, ends=ends, links=links)
+
+
+def _with_one_source(instant: Instant) -> Instant:
+    """The same text of a source in all instants that have it."""
+    return replace(instant, source=intern(instant.source)) if instant.knowledge is Knowledge.SEEN else instant

@@ -8,7 +8,7 @@ from hwd.model.instant import Origin
 from hwd.report.conditions import Conditions
 from hwd.report.grouping import USUAL, group_samples
 from hwd.report.papers import PaperFigure, figures, of_stage
-from hwd.report.quantity import stated
+from hwd.report.quantity import MISSING, bound, interval, is_resolved, only_resolved, resolved, stated
 from hwd.report.run_report import RunReport
 from hwd.report.switch_commands import PairsRow, pairs_table
 from hwd.timeline import StageStatistics, summarise
@@ -57,6 +57,32 @@ def pairs_rows(reports: Sequence[RunReport]) -> tuple[PairsRow, ...]:
     return pairs_table(
         ((command, report.run.virtual_time) for report in reports for command in report.commands), seed=SEED
     )
+
+
+def stage_figures(row: StageRow) -> dict[str, str]:
+    """The figures of a row for people, by their headings. Where the median is not resolved, there is no interval."""
+    known = row.median_s is not None and is_resolved(row.median_s, row.error_s)
+    return {
+        "median": resolved(row.median_s, row.error_s),
+        "95 % interval": interval(row.median_low_s, row.median_high_s) if known else MISSING,
+        "mean": only_resolved(row.mean_s, row.error_s),
+        "p95": only_resolved(row.p95_s, row.error_s),
+        "p99": only_resolved(row.p99_s, row.error_s),
+        "max": only_resolved(row.max_s, row.error_s),
+        "bound": bound(row.error_s),
+    }
+
+
+def pairs_figures(row: PairsRow) -> dict[str, str]:
+    """Likewise, of a row of control times by pairs."""
+    known = is_resolved(row.mean_s, row.error_s)
+    return {
+        "mean": resolved(row.mean_s, row.error_s),
+        "95 % interval": interval(*row.mean_within_s) if known and row.mean_within_s is not None else MISSING,
+        "p99": only_resolved(row.p99_s, row.error_s),
+        "max": only_resolved(row.max_s, row.error_s),
+        "bound": bound(row.error_s),
+    }
 
 
 def _row(statistics: StageStatistics, under: Conditions, compare_with: str | None) -> StageRow:

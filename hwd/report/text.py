@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 
-from hwd.report.quantity import bound, duration, interval, resolved
-from hwd.report.stages import ORIGIN_WORDS, StageRow
+from hwd.report.stages import ORIGIN_WORDS, StageRow, pairs_figures, stage_figures
 from hwd.report.switch_commands import PairsRow
 
-HEADINGS = ("stage", "n", "median", "95 % interval", "p99", "max", "error", "origin", "papers")
-PAIRS_HEADINGS = ("pairs", "n", "mean", "95 % interval", "p99", "max", "error", "origin")
+_FIGURES = ("median", "95 % interval", "p99", "max", "bound")
+HEADINGS = ("stage", "n", *_FIGURES, "origin", "papers")
+PAIRS_HEADINGS = ("pairs", "n", "mean", "95 % interval", "p99", "max", "bound", "origin")
 _RIGHT = frozenset({1, 2, 4, 5, 6})
 
 
@@ -34,11 +34,7 @@ def pairs_text(rows: Sequence[PairsRow]) -> str:
         (
             str(row.pairs),
             str(row.n),
-            resolved(row.mean_s, row.error_s),
-            interval(*(row.mean_within_s or (None, None))),
-            duration(row.p99_s),
-            duration(row.max_s),
-            bound(row.error_s),
+            *pairs_figures(row).values(),
             f"{row.origin}, {'virtual' if row.virtual_time else 'real'} time",
         )
         for row in rows
@@ -55,14 +51,11 @@ def _pairs_line(cells: tuple[str, ...], widths: list[int]) -> str:
 
 def _cells(row: StageRow) -> Iterable[tuple[str, ...]]:
     missing = [f"{count} {word}" for count, word in ((row.unknown, "unknown"), (row.never_left, "never left")) if count]
+    figures = stage_figures(row)
     first = (
         f"  {row.stage}",
         str(row.n) + (f" (+ {', '.join(missing)})" if missing else ""),
-        resolved(row.median_s, row.error_s),
-        interval(row.median_low_s, row.median_high_s),
-        duration(row.p99_s),
-        duration(row.max_s),
-        bound(row.error_s),
+        *(figures[name] for name in _FIGURES),
         str(row.origin or ""),
     )
     figure, *more = row.papers or [""]

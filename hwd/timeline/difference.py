@@ -68,20 +68,27 @@ class Values:
     def reconfigurations(self) -> int:
         return len(set(self.reconfiguration))
 
+    @property
+    def error_s(self) -> float:
+        """The median of the values' own bounds."""
+        return float(np.median(np.maximum(self.best_s - self.least_s, self.most_s - self.best_s)))
+
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """The second side minus the first.
 
-    `shift_s`: difference of the medians. `delta`: Cliff's, the probability that a value of the second side is larger
-    than one of the first minus that of the opposite, from -1 to 1. Their 95 % intervals are a bootstrap over whole
-    reconfigurations, since links of one are not independent; for either limit each value is at that of its own bounds
-    that lies furthest out. None where a side has fewer than `RECONFIGURATIONS_NEEDED`. `relative`: the shift as a share
-    of the first median; None where that is zero. `excludes_zero`: whether the interval of the shift excludes 0.
+    `error_s`: of each side the median of its values' own bounds. `shift_s`: difference of the medians. `delta`:
+    Cliff's, the probability that a value of the second side is larger than one of the first minus that of the opposite,
+    from -1 to 1. Their 95 % intervals are a bootstrap over whole reconfigurations, since links of one are not
+    independent; for either limit each value is at that of its own bounds that lies furthest out. None where a side has
+    fewer than `RECONFIGURATIONS_NEEDED`. `relative`: the shift as a share of the first median; None where that is zero.
+    `excludes_zero`: whether the interval of the shift excludes 0.
     """
 
     n: tuple[int, int]
     reconfigurations: tuple[int, int]
     median_s: tuple[float, float]
+    error_s: tuple[float, float]
     shift_s: float
     shift_within_s: tuple[float, float] | None
     relative: float | None
@@ -105,12 +112,12 @@ def difference(
         shift_within_s, delta_within = _intervals(a, b, seed ^ zlib.crc32(stage.encode()), resamples)
     medians_s = float(np.median(a.best_s)), float(np.median(b.best_s))
     shift_s = medians_s[1] - medians_s[0]
-    once = np.ones((1, len(a.best_s))), np.ones((1, len(b.best_s)))
-    delta = float(_deltas(a.best_s, b.best_s, *once)[0])
+    delta = cliffs_delta(a.best_s, b.best_s)
     return Difference(
         n=(len(a.best_s), len(b.best_s)),
         reconfigurations=(a.reconfigurations, b.reconfigurations),
         median_s=medians_s,
+        error_s=(a.error_s, b.error_s),
         shift_s=shift_s,
         shift_within_s=shift_within_s,
         relative=shift_s / medians_s[0] if medians_s[0] else None,
@@ -119,6 +126,11 @@ def difference(
         size=Size.of(delta),
         excludes_zero=None if shift_within_s is None else not shift_within_s[0] <= 0 <= shift_within_s[1],
     )
+
+
+def cliffs_delta(first: Floats, second: Floats) -> float:
+    """How much more often a value of the second is larger than one of the first than smaller, from -1 to 1."""
+    return float(_deltas(first, second, np.ones((1, len(first))), np.ones((1, len(second))))[0])
 
 
 def _intervals(a: Values, b: Values, seed: int, resamples: int) -> tuple[tuple[float, float], tuple[float, float]]:

@@ -16,6 +16,8 @@ Floats = NDArray[np.float64]
 
 _DRAWN_AT_ONCE = 1 << 20
 """Values drawn in one step: limits the memory to some 10 MB."""
+_WINDOW_USUAL = 8192
+"""Values around the middle that the medians of resamples hardly ever leave."""
 CONFIDENCE = 0.95
 CLUSTERS_NEEDED = 6
 """For any interval. With fewer independent values even their whole range does not contain the median with 95 % (1 - 2 /
@@ -41,10 +43,30 @@ def median_interval(
     """
     if (count := len(set(clusters))) < CLUSTERS_NEEDED:
         return None
-    medians = [
-        weighted_medians(values, draw(clusters, generator, rows)) for rows in in_parts(resamples, of=len(values))
-    ]
+    number, order = np.asarray(clusters), np.argsort(values, kind="stable")
+    ascending, number = values[order], number[order]
+    parts = in_parts(resamples, of=count + min(len(values), _WINDOW_USUAL))
+    medians = [_medians(ascending, number, _drawn(count, generator, rows)) for rows in parts]
     return percentiles(np.concatenate(medians), clusters=count)
+
+
+def _medians(ascending: Floats, number: NDArray[np.int64], drawn: Floats) -> Floats:
+    """The median of each resample. `number`: the cluster of each value; `drawn`: how often each resample has it.
+
+    Medians of resamples lie close together: only values around the middle are counted one by one.
+    """
+    count, n = drawn.shape[1], len(ascending)
+    half = drawn @ np.bincount(number, minlength=count)[:, None] / 2
+    reach = 64
+    while True:
+        window = slice(max(0, n // 2 - reach), n // 2 + reach)
+        below = drawn @ np.bincount(number[: window.start], minlength=count)[:, None]
+        upto = below + np.cumsum(drawn[:, number[window]], axis=1)
+        if reach >= n or ((below < half) & (upto[:, -1:] > half)).all():
+            low, high = np.argmax(upto >= half, axis=1), np.argmax(upto > half, axis=1)
+            found: Floats = (ascending[window][low] + ascending[window][high]) / 2
+            return found
+        reach *= 4
 
 
 def mean_interval(
@@ -53,11 +75,9 @@ def mean_interval(
     """The same of the mean of all values. None below `CLUSTERS_NEEDED_BY_MEAN`."""
     if (count := len(set(clusters))) < CLUSTERS_NEEDED_BY_MEAN:
         return None
-    means = []
-    for rows in in_parts(resamples, of=len(values)):
-        weights = draw(clusters, generator, rows)
-        means.append(weights @ values / weights.sum(axis=1))
-    return percentiles(np.concatenate(means), clusters=count)
+    sums, sizes = np.bincount(clusters, values), np.bincount(clusters)
+    drawn = [_drawn(count, generator, rows) for rows in in_parts(resamples, of=count)]
+    return percentiles(np.concatenate([one @ sums / (one @ sizes) for one in drawn]), clusters=count)
 
 
 def percentiles(found: Floats, *, clusters: int) -> tuple[float, float]:
@@ -97,9 +117,12 @@ def in_parts(resamples: int, *, of: int) -> Iterator[int]:
 def draw(clusters: Sequence[int], generator: np.random.Generator, rows: int) -> Floats:
     """How often each value is in each resample: a row for each."""
     number = np.asarray(clusters)
-    count = int(number.max()) + 1
-    drawn: Floats = generator.multinomial(count, np.full(count, 1 / count), size=rows)[:, number].astype(np.float64)
-    return drawn
+    return _drawn(int(number.max()) + 1, generator, rows)[:, number]
+
+
+def _drawn(count: int, generator: np.random.Generator, rows: int) -> Floats:
+    """How often each cluster is in each resample."""
+    return generator.multinomial(count, np.full(count, 1 / count), size=rows).astype(np.float64)
 
 
 def weighted_medians(values: Floats, weights: Floats) -> Floats:

@@ -2,13 +2,12 @@
 
 import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 
-from hwd.model.instant import Knowledge, Origin
-from hwd.model.stage import Stage, StageName
+from hwd.model.instant import Instant, Knowledge, Origin
+from hwd.model.stage import Stage, StageName, limits, within_s
 from hwd.model.timeline import Timeline
 from hwd.timeline.resampling import median_interval, numbered
 
@@ -18,14 +17,13 @@ P95_NEEDS = 20
 """With fewer measurements there is no 95th percentile."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class Sample(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One stage of one link in one reconfiguration. `group` is what a table is split by: the topology, the run, or
     both.
 
-    Links of one reconfiguration are not independent of each other: whole reconfigurations are. `within_s`: the shortest
-    and the longest possible duration. `measurement`: what it was read from; links that wait for one answer of a switch
-    share one, which is one value measured once. None: its own.
+    Links of one reconfiguration are not independent of each other: whole reconfigurations are. `limits`: the instants
+    between which it lies; None: its value is exact. `dwell_s`: since the link's last reconfiguration; None where that
+    is unknown.
     """
 
     group: tuple[str, ...]
@@ -33,8 +31,23 @@ class Sample:
     virtual_time: bool
     reconfiguration: str
     link: str = ""
-    within_s: tuple[float, float] | None = None
-    measurement: tuple[str, int, int] | None = None
+    limits: tuple[Instant, Instant] | None = None
+    dwell_s: float | None = None
+
+    @property
+    def within_s(self) -> tuple[float, float] | None:
+        """The shortest and the longest possible duration."""
+        return None if self.limits is None else within_s(*self.limits)
+
+    @property
+    def measurement(self) -> tuple[str, int, int] | None:
+        """What it was read from; links that wait for one answer of a switch share one, which is one value measured
+        once. None: its own, as each link has an end of its own in all other stages.
+        """
+        if self.limits is None or self.stage.name is not StageName.CONTROL:
+            return None
+        start, end = self.limits
+        return self.reconfiguration, start.at_ns, end.at_ns
 
 
 class StageStatistics(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,22 +80,26 @@ class StageStatistics(msgspec.Struct, frozen=True, kw_only=True):
 
 def samples(timelines: Iterable[Timeline], *, virtual_time: bool, group: Sequence[str] | None = None) -> list[Sample]:
     """All stages of all links that moved. `group` None: the topology's name."""
-    return [
-        Sample(
-            group=(timeline.what,) if group is None else tuple(group),
-            stage=stage,
-            virtual_time=virtual_time,
-            reconfiguration=timeline.reconfiguration,
-            link=str(link.link),
-            within_s=link.within_s(stage.name),
-            measurement=(timeline.reconfiguration, start.at_ns, end.at_ns),
-        )
-        for timeline in timelines
-        for link in timeline.links
-        if not link.kept
-        for stage in link.stages
-        for start, end in [link.limits(stage.name)]
-    ]
+    found = []
+    for timeline in timelines:
+        words = (timeline.what,) if group is None else tuple(group)
+        for link in timeline.links:
+            if link.kept:
+                continue
+            instants = {instant.name: instant for instant in link.instants}
+            for stage in link.stages:
+                found.append(
+                    Sample(
+                        group=words,
+                        stage=stage,
+                        virtual_time=virtual_time,
+                        reconfiguration=timeline.reconfiguration,
+                        link=link.link,
+                        limits=limits(stage.name, instants),
+                        dwell_s=link.dwell_s,
+                    )
+                )
+    return found
 
 
 def measurements(taken: Iterable[Sample]) -> tuple[int, ...]:

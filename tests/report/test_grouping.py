@@ -13,8 +13,9 @@ from hwd.config.playbook.playbook import load_playbook
 from hwd.config.playbook.playbook_schema import Cut
 from hwd.report import RunReport, compare, stage_table
 from hwd.report.conditions import Conditions, RunTimings
-from hwd.report.figures.figures import all_figures, distributions, typical_figures
-from hwd.report.grouping import compared_with, group_samples, split_by, swept, two_dwells
+from hwd.report.figures.figures import all_figures, distributions, links, typical_figures
+from hwd.report.figures.render import specification
+from hwd.report.grouping import compared_with, group_samples, notes, split_by, swept
 from hwd.report.page.html import html
 from hwd.timeline import StageName, Timeline
 from hwd_drivers.core.errors import ConfigError
@@ -122,35 +123,76 @@ def test_runs_that_differ_by_the_one_value_that_each_sweeps_are_compared_by_topo
 
 def test_page_tells_a_total_for_each_value_and_no_mixture(negotiated: RunReport) -> None:
     facts = dict(re.findall(r"<b>([^<]*)</b><span>from command to first transfer, ([^<]*)</span>", html([negotiated])))
-    assert sorted(facts.values()) == ["median of 12 links, negotiates=off", "median of 12 links, negotiates=on"]
-    by_words = {words.rpartition("=")[2]: float(value.removesuffix(" s")) for value, words in facts.items()}
+    assert sorted(facts.values()) == [
+        "median of 12 links, negotiates=off, pairs",
+        "median of 12 links, negotiates=on, pairs",
+    ]
+    by_words = {
+        words.partition("=")[2].partition(",")[0]: float(value.removesuffix(" s")) for value, words in facts.items()
+    }
     assert 3 < by_words["off"] < 4 < 6 < by_words["on"] < 7
 
 
 def test_runs_compared_have_a_total_each(make_run: MakeRun) -> None:
     page = html([make_run("a"), make_run("b", virtual_time=True)])
-    assert len(re.findall(r"<span>from command to first transfer, median of 12 links, [ab]</span>", page)) == 2
+    found = re.findall(r"<span>from command to first transfer, median of (\d+) links, ([ab], \w+)</span>", page)
+    assert sorted(found) == [("4", "a, pairs"), ("4", "b, pairs"), ("8", "a, ring"), ("8", "b, ring")]
 
 
-def test_short_and_long_dwells_have_rows_and_totals_of_their_own(
-    make_run: MakeRun, make_timeline: MakeTimeline
+@pytest.fixture
+def dwelt(make_timeline: MakeTimeline) -> Callable[..., Timeline]:
+    """A reconfiguration after a dwell; after a short one the NICs took twice as long."""
+
+    def made(seed: int, dwell_s: float | None, *, slow: bool = False, what: str = "ring") -> Timeline:
+        timeline = make_timeline(seed, what=what, autoneg=None if slow else False)
+        return replace(timeline, links=[replace(link, dwell_s=dwell_s) for link in timeline.links])
+
+    return made
+
+
+def test_dwells_between_which_durations_differ_have_rows_totals_and_maps_of_their_own(
+    make_run: MakeRun, dwelt: Callable[..., Timeline]
 ) -> None:
-    def dwelt(seed: int, dwell_s: float | None) -> Timeline:
-        timeline = make_timeline(seed)
-        links = [msgspec.structs.replace(link, dwell_s=dwell_s) for link in timeline.links]
-        return msgspec.structs.replace(timeline, links=links)
-
-    times_s = (None, 5.0, 6.0, 300.0, 310.0)
-    report = make_run(timelines=tuple(dwelt(seed, dwell_s) for seed, dwell_s in enumerate(times_s)))
-    assert two_dwells(report.timelines) == (6.0, 300.0)
+    timelines = (dwelt(0, None), dwelt(1, 3.5, slow=True), dwelt(2, 5.5), dwelt(3, 3.4, slow=True), dwelt(4, 5.6))
+    report = make_run(timelines=timelines)
     groups = {row.group for row in stage_table([report], by=(Cut.TOPOLOGY,))}
-    short, long = "dwell up to 6.000 s", "dwell from 300.0 s"
-    assert groups == {("ring", "dwell unknown"), ("ring", short), ("ring", long)}
+    short, long, unknown = "dwell 3.400 to 3.500 s", "dwell 5.500 to 5.600 s", "dwell unknown"
+    assert groups == {("ring", short), ("ring", long), ("ring", unknown)}
+    turnarounds = {
+        row.group[1]: row.median_s or 0
+        for row in stage_table([report], by=(Cut.TOPOLOGY,))
+        if row.stage is StageName.TURNAROUND
+    }
+    assert 6 < turnarounds[short] < 7
+    assert 3 < turnarounds[long] < 4
     page = html([report])
-    assert "short dwells (up to 6.000 s) and long ones (from 300.0 s) have rows of their own" in page
+    assert "are not pooled: 3.400 to 3.500 s, 5.500 to 5.600 s, unknown" in page
     assert len(re.findall(r"<span>from command to first transfer, [^<]*dwell", page)) == 3
-    alike = make_run(timelines=tuple(dwelt(seed, dwell_s) for seed, dwell_s in enumerate((5.0, 20.0, 45.0))))
-    assert two_dwells(alike.timelines) is None
+    maps = [one.title for one in links(report)]
+    assert maps == [f"Links by stage · {words}" for words in (short, long, unknown)] + ["Links by repeat: turnaround"]
+
+
+def test_dwells_with_like_durations_are_pooled(make_run: MakeRun, dwelt: Callable[..., Timeline]) -> None:
+    report = make_run(timelines=tuple(dwelt(seed, dwell_s) for seed, dwell_s in enumerate((None, 5.0, 20.0, 450.0))))
+    assert {row.group for row in stage_table([report], by=(Cut.TOPOLOGY,))} == {("ring",)}
+    assert [*notes(report)] == []
+
+
+def test_topologies_that_are_told_apart_need_no_dwell(make_run: MakeRun, dwelt: Callable[..., Timeline]) -> None:
+    timelines = [dwelt(1, 3.5, slow=True), dwelt(2, 5.5, what="pairs"), dwelt(3, 3.4, slow=True)]
+    report = make_run(timelines=tuple(timelines))
+    assert {row.group for row in stage_table([report], by=(Cut.TOPOLOGY,))} == {("ring",), ("pairs",)}
+    assert len({row.group for row in stage_table([report], by=())}) == 2
+
+
+def test_short_dwells_are_compared_with_short_ones(make_run: MakeRun, dwelt: Callable[..., Timeline]) -> None:
+    first = make_run("a", timelines=tuple(dwelt(n, (3.5, 5.5)[n % 2], slow=not n % 2) for n in range(12)))
+    second = make_run("b", timelines=tuple(dwelt(n, (3.6, 5.5)[n % 2], slow=not n % 2) for n in range(12)))
+    rows = [row for row in compare(first, second).rows if row.stage is StageName.TURNAROUND]
+    assert [row.topology for row in rows] == ["ring · dwell 3.500 s and 3.600 s", "ring · dwell 5.500 s"]
+    assert [row.shift_s for row in rows] == [0, 0]
+    alone = make_run("c", timelines=tuple(dwelt(n, 5.5) for n in range(6)))
+    assert any("not alike in both runs" in remark for remark in compare(first, alone).remarks)
 
 
 def test_typical_waterfalls_show_one_topology_and_name_their_runs(
@@ -159,8 +201,13 @@ def test_typical_waterfalls_show_one_topology_and_name_their_runs(
     first = make_run("a", timelines=(make_timeline(1, what="ring"), make_timeline(2, what="pairs", links=6)))
     second = make_run("b", timelines=(make_timeline(3, what="ring"),))
     found = [*typical_figures([first, second])]
-    assert [caption for _, caption in found] == ["run a, reconfiguration r1", "run b, reconfiguration r3"]
-    assert all(figure.title.endswith(": ring") for figure, _ in found)
+    assert all(figure.title.endswith(": ring") for figure in found)
+    charts = [specification(figure, 1160) for figure in found]
+    named = [chart["title"]["subtitle"][0] for chart in charts]
+    assert named == ["run 20270110-a1b2, reconfiguration r1, dwell unknown",
+                     "run 20270110-a1b2, reconfiguration r3, dwell unknown"]  # fmt: skip
+    ends = [panel["layer"][0]["encoding"]["x"]["scale"] for chart in charts for panel in chart["vconcat"][0]["hconcat"]]
+    assert ends[:3] == ends[3:], "what is compared by eye has one scale"
 
 
 def test_a_topology_that_moved_nothing_is_said_to_have_stayed(make_run: MakeRun, make_timeline: MakeTimeline) -> None:

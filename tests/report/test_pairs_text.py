@@ -15,7 +15,7 @@ def row(pairs: int, n: int, mean_s: float, p99_s: float | None) -> PairsRow:
 def test_each_number_of_pairs_has_a_line_under_its_headings() -> None:
     assert pairs_text([row(1, 100, 0.04, 0.06), row(16, 5, 0.05, None)]).splitlines() == [
         "control by pairs of a command",
-        "pairs    n     mean    95 % interval      p99      max     error  origin",
+        "pairs    n     mean    95 % interval      p99      max     bound  origin",
         "-----  ---  -------  ---------------  -------  -------  --------  -------------------",
         "    1  100  40.0 ms  36.0 to 44.0 ms  60.0 ms  80.0 ms  ± 100 µs  measured, real time",
         "   16    5  50.0 ms  45.0 to 55.0 ms        \N{EN DASH}   100 ms  ± 100 µs  measured, real time",

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwd.model.instant import Knowledge, Origin
+from hwd.model.instant import Instant, InstantName, Knowledge, Origin
 from hwd.timeline import Difference, Sample, Stage, StageName, difference
 from hwd.timeline.difference import RECONFIGURATIONS_NEEDED, Size
 
@@ -16,12 +16,18 @@ STAGE = StageName.FIRMWARE
 
 def sample(seconds: float, reconfiguration: int = 0, *, error_s: float = 0.0) -> Sample:
     stage = Stage(name=STAGE, knowledge=Knowledge.SEEN, seconds=seconds, error_s=error_s, origin=Origin.TWIN)
+    limits = (
+        Instant.seen(InstantName.COMMANDED, earliest_ns=0, latest_ns=0),
+        Instant.seen(
+            InstantName.LIGHT, earliest_ns=round((seconds - error_s) * 1e9), latest_ns=round((seconds + error_s) * 1e9)
+        ),
+    )
     return Sample(
         group=("ring",),
         stage=stage,
         virtual_time=False,
         reconfiguration=f"r{reconfiguration}",
-        within_s=(seconds - error_s, seconds + error_s),
+        limits=limits,
     )
 
 

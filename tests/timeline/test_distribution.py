@@ -8,7 +8,7 @@ from statistics import NormalDist
 
 import pytest
 
-from hwd.model.instant import Knowledge, Origin
+from hwd.model.instant import Instant, InstantName, Knowledge, Origin
 from hwd.timeline import Distribution, Sample, Stage, StageName, distribution
 
 
@@ -16,9 +16,14 @@ def sample(seconds: float, *, reconfiguration: int, error_s: float = 0.0) -> Sam
     stage = Stage(
         name=StageName.OPTICAL, knowledge=Knowledge.SEEN, seconds=seconds, error_s=error_s, origin=Origin.TWIN
     )
-    within_s = (seconds - error_s, seconds + error_s)
+    limits = (
+        Instant.seen(InstantName.COMMANDED, earliest_ns=0, latest_ns=0),
+        Instant.seen(
+            InstantName.LIGHT, earliest_ns=round((seconds - error_s) * 1e9), latest_ns=round((seconds + error_s) * 1e9)
+        ),
+    )
     return Sample(
-        group=("ring",), stage=stage, virtual_time=False, within_s=within_s, reconfiguration=f"r{reconfiguration}"
+        group=("ring",), stage=stage, virtual_time=False, limits=limits, reconfiguration=f"r{reconfiguration}"
     )
 
 

@@ -50,7 +50,7 @@ def add_to(program: typer.Typer) -> None:
 
 def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> None:
     """One run: its outcome, its steps, and the durations of its stages."""
-    from hwd.report.grouping import compared_with, split_by
+    from hwd.report.grouping import compared_with, notes, split_by
     from hwd.report.rc_recovery import recovery_rows, recovery_text
     from hwd.report.stages import pairs_rows, stage_table
     from hwd.report.text import pairs_text, stage_text
@@ -59,7 +59,7 @@ def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> 
     with recorded(url, data) as source:
         found = source.run(run)
         documents = source.run_documents(found.id)
-        [loaded] = run_reports(source, [found.id])
+        [loaded] = run_reports(source, [found.id], observations=True)
     outcome = coloured(found.outcome or "under way")
     output.say(f"run {found.id} ", outcome, f": {found.why}" if found.why else "")
     output.say(f"playbook {found.playbook} on testbed {found.testbed}, hwd {found.version}")
@@ -77,6 +77,8 @@ def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> 
         output.say()
         output.table(("step", "what", "state", ""), folded(steps))
     rows = stage_table([loaded], by=split_by([loaded], None), compare_with=compared_with([loaded]))
+    for note in notes(loaded):
+        output.say(note)
     if rows:
         output.say()
         output.block(stage_text(rows).rstrip())
@@ -179,9 +181,8 @@ def compare(
     json: Json = False,
 ) -> None:
     """Compare two runs stage by stage: the difference with its interval, and the size of the effect."""
-    from hwd.report.comparison import NOTE, delta, shift, verdict
+    from hwd.report.comparison import NOTE, delta, medians, shift, verdict
     from hwd.report.comparison import compare as compared
-    from hwd.report.quantity import duration
 
     output = Output(json=json)
     with recorded(url, data) as source, busy(output, "reading"):
@@ -201,7 +202,7 @@ def compare(
                 (
                     str(one.stage),
                     "/".join(map(str, one.n)),
-                    *(duration(seconds) for seconds in one.median_s),
+                    *medians(one),
                     shift(one),
                     delta(one),
                     verdict(one),

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from hwd.model.instant import InstantName, Knowledge
-from hwd.report.quantity import bound, duration
+from hwd.report.quantity import bound, resolved
 from hwd.timeline import LinkTimeline, StageName
 
 _NS_IN_S = 1e9
@@ -39,7 +39,7 @@ def bars(link: LinkTimeline) -> list[Bar]:
     if commanded.knowledge is not Knowledge.SEEN:
         return []
     found: list[Bar] = []
-    at_s = 0.0
+    at_s, at_error_ns = 0.0, commanded.error_ns
     unknown: list[str] = []
     for name, stage in CHAIN:
         instant = link.instant(name)
@@ -49,17 +49,18 @@ def bars(link: LinkTimeline) -> list[Bar]:
             continue
         end_s = max(at_s, (instant.at_ns - commanded.at_ns) / _NS_IN_S)
         error_s = (instant.error_ns + commanded.error_ns) / _NS_IN_S
-        told = f"{stage} {duration(end_s - at_s)}, {instant.name} {bound(error_s)} ({instant.origin}, {instant.source})"
+        length = resolved(end_s - at_s, (instant.error_ns + at_error_ns) / _NS_IN_S)
+        known = f"{stage} {length}, {instant.name} {bound(error_s)} ({instant.origin}, {instant.source})"
         found.append(
             Bar(
                 start_s=at_s,
                 end_s=end_s,
                 error_s=error_s,
                 stage=None if unknown else stage,
-                title="; ".join([*unknown, told]),
+                title="; ".join([*unknown, known]),
             )
         )
-        at_s, unknown = end_s, []
+        at_s, at_error_ns, unknown = end_s, instant.error_ns, []
     if unknown:
         found.append(Bar(start_s=at_s, end_s=float("inf"), error_s=0, stage=None, title="; ".join(unknown)))
     return found

@@ -2,6 +2,7 @@
 figures as dashed lines. More than three groups have a panel each.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +18,7 @@ from hwd.report.figures.figure import (
     Row,
     cut,
     heading,
+    in_lines,
     in_rows,
     layered,
     unit_of,
@@ -35,8 +37,8 @@ _NOTE = (
     "shade: 95 % band (DKW over reconfigurations, from six on) around the bounds of all values · "
     "in brackets: reconfigurations · dashed: a paper's figure"
 )
-_PANEL = 276.0
-"""About the width of a panel with its axis."""
+_PANEL, _NARROWEST = 276.0, 190.0
+"""About the width of a panel with its axis; of the narrowest where groups have a panel each."""
 _LEFT, _HEIGHT, _GAP = 44, 118, 18
 
 Group = tuple[tuple[str, ...], bool]
@@ -45,14 +47,21 @@ Group = tuple[tuple[str, ...], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plot:
-    """One panel: a stage with the distributions of some groups, on a scale that all panels of the stage share."""
+    """One panel: a stage with the distributions of some groups, on a scale that all panels of the stage share.
+
+    `alone`: it shows one group, which its title names by number. `domain`: of the times, in `unit`, as those
+    of all rows are.
+    """
 
     name: str
     title: str
-    curves: Mapping[Group, Distribution]
-    papers: tuple[PaperFigure, ...]
-    low_s: float
-    high_s: float
+    alone: bool
+    unit: str
+    domain: tuple[float, float]
+    curves: Sequence[Row]
+    bands: Sequence[Row]
+    counts: Sequence[Row]
+    papers: Sequence[Row]
 
 
 def cdf_figure(taken: Sequence[Sample], *, papers: Sequence[PaperFigure] = ()) -> Figure | None:
@@ -68,7 +77,7 @@ def cdf_figure(taken: Sequence[Sample], *, papers: Sequence[PaperFigure] = ()) -
                 found.setdefault(name, {})[group] = curve
     if not found:
         return None
-    plots = [plot for name, curves in found.items() for plot in _plots(name, curves, groups, of_stage(papers, name))]
+    rows = [[*_plots(name, curves, groups, of_stage(papers, name))] for name, curves in found.items()]
     empty = [str(name) for name in StageName if name not in found]
     notes = [_NOTE] + ([f"never seen: {', '.join(empty)}"] if empty else [])
     return Figure(
@@ -79,94 +88,99 @@ def cdf_figure(taken: Sequence[Sample], *, papers: Sequence[PaperFigure] = ()) -
             for name, curves in found.items()
             for group, curve in curves.items()
         ),
-        chart=partial(_chart, plots, groups, notes),
+        chart=partial(_chart, rows, groups, notes),
     )
 
 
 def _plots(
-    name: StageName, curves: Mapping[Group, Distribution], groups: Sequence[Group], papers: Sequence[PaperFigure]
+    stage: StageName, curves: Mapping[Group, Distribution], groups: Sequence[Group], papers: Sequence[PaperFigure]
 ) -> Iterator[_Plot]:
-    drawn = tuple(figure for figure in papers if figure.statistic is not Statistic.UP_TO)
+    """One of all groups, or one of each where there are many."""
+    drawn = [figure for figure in papers if figure.statistic is not Statistic.UP_TO]
     low_s, high_s = _range([*curves.values()], drawn)
-    if len(groups) <= TOGETHER_MAX:
-        yield _Plot(name=name, title=name, curves=curves, papers=drawn, low_s=low_s, high_s=high_s)
-        return
-    for index, (group, curve) in enumerate(curves.items()):
-        title = f"{name} · {_words(group)}"
-        of_group = {group: curve}
-        yield _Plot(name=f"{name}_{index}", title=title, curves=of_group, papers=drawn, low_s=low_s, high_s=high_s)
+    factor, unit = unit_of(high_s)
+    domain = (low_s * factor, high_s * factor)
+    names = dict(zip(groups, _names(groups), strict=True))
+    named = [(names[group], curve) for group, curve in curves.items()]
+    alone = len(groups) > TOGETHER_MAX
+    numbers = [groups.index(group) + 1 for group in curves]
+    for number, part in zip(numbers, [[one] for one in named], strict=True) if alone else [(0, named)]:
+        yield _Plot(
+            name=f"{stage}_{number}" if alone else stage,
+            title=f"{stage} · {number}" if alone else stage,
+            alone=alone,
+            unit=unit,
+            domain=domain,
+            curves=[row for name, curve in part for row in _curve(name, curve, domain, factor)],
+            bands=[row for name, curve in part for row in _band(name, curve, domain, factor)],
+            counts=[{"group": name, "words": _count(curve)} for name, curve in part],
+            papers=[
+                {
+                    "at": at_s * factor,
+                    "words": f"{one.paper} {one.where}: {one.statistic} {stated(one.low_s, one.high_s)}",
+                }
+                for one in drawn
+                for at_s in dict.fromkeys((one.low_s, one.high_s))
+            ],
+        )
 
 
 def _chart(
-    plots: Sequence[_Plot], groups: Sequence[Group], notes: Sequence[str], width: float, data: Datasets
+    plots: Sequence[Sequence[_Plot]], groups: Sequence[Group], notes: Sequence[str], width: float, data: Datasets
 ) -> Chart:
-    columns = max(1, round((width - 2 * MARGIN) / _PANEL))
-    if len(groups) > TOGETHER_MAX:
-        columns = min(columns, len(groups))
-    panel = (width - 2 * MARGIN - (columns - 1) * _GAP) / columns - _LEFT - 8
-    panels = [_panel(data, plot, groups, panel, width) for plot in plots]
-    return in_rows(panels, columns, _GAP, heading(_TITLE, notes, width))
+    """All stages in rows; where each group has a panel of its own, each stage has rows of its own."""
+    across = width - 2 * MARGIN
+    columns = max(1, round(across / _PANEL))
+    alone = len(groups) > TOGETHER_MAX
+    if alone:
+        columns = min(max(1, int(across / _NARROWEST)), len(groups))
+        columns = math.ceil(len(groups) / math.ceil(len(groups) / columns))
+    panel = (across - (columns - 1) * _GAP) / columns - _LEFT - 8
+    rows = [[_panel(data, plot, groups, panel, width) for plot in of_stage] for of_stage in plots]
+    if not alone:
+        rows = [[one for row in rows for one in row]]
+    lines = [line for row in rows for line in in_lines(row, columns)]
+    return in_rows(lines, _GAP, heading(_TITLE, notes, width))
 
 
 def _panel(data: Datasets, plot: _Plot, groups: Sequence[Group], width: float, across: float) -> Chart:
-    factor, unit = unit_of(plot.high_s)
-    domain = [plot.low_s * factor, plot.high_s * factor]
     x = alt.X(
         "at:Q",
-        title=unit,
-        scale=alt.Scale(domain=domain, nice=False),
+        title=plot.unit,
+        scale=alt.Scale(domain=[*plot.domain], nice=False),
         axis=alt.Axis(tickCount=4, titleAnchor="end", titlePadding=2),
     )
     shares = alt.Axis(values=[0, 0.5, 1], format="%", minExtent=_LEFT, maxExtent=_LEFT, domain=False, ticks=False)
     share = alt.Scale(domain=[0, 1])
     y, low = (alt.Y(f"{edge}:Q", title=None, scale=share, axis=shares) for edge in ("share", "low"))
-    names = [_words(group) for group in groups]
+    names = _names(groups)
     longest = max(map(len, names)) * 6.5 + 60
     colour = alt.Color(
         "group:N",
         scale=alt.Scale(domain=names, range=[GROUP_COLOURS[index % len(GROUP_COLOURS)] for index in range(len(names))]),
         legend=alt.Legend(columns=max(1, int(across / longest)), labelLimit=int(across - 80), symbolOpacity=1),
     )
-    curves = [row for group, curve in plot.curves.items() for row in _curve(_words(group), curve, domain, factor)]
-    bands = [row for group, curve in plot.curves.items() for row in _band(_words(group), curve, domain, factor)]
     tip = [alt.Tooltip("group:N"), alt.Tooltip("words:N", title="time"), alt.Tooltip("share:Q", format=".1%")]
-    counts: list[Row] = [
-        {"group": _words(group), "words": _count(curve)} for group, curve in plot.curves.items()
-    ]  # fmt: skip
+    below = 0 if plot.alone else _HEIGHT  # alone in the line of the title, else where curves are seldom
     layers = [
-        alt.Chart(data.rows(bands)).mark_area(opacity=0.16, interpolate="step-after", clip=True)
+        alt.Chart(data.rows(plot.bands)).mark_area(opacity=0.16, interpolate="step-after", clip=True)
         .encode(x=x, y=low, y2=alt.Y2("high:Q"), color=colour),
-        alt.Chart(data.rows(curves), name=plot.name)
+        alt.Chart(data.rows(plot.curves), name=plot.name)
         .mark_line(interpolate="step-after", strokeWidth=1.8, clip=True)
         .encode(x=x, y=y, color=colour, tooltip=tip)
         .add_params(zoom(f"zoom_{plot.name}")),
-        *_papers(data, plot, x, factor),
+        alt.Chart(data.rows(plot.papers))
+        .mark_rule(style="paper", clip=True)
+        .encode(x=x, tooltip=alt.Tooltip("words:N", title="paper")),
         *(
             alt.Chart(data.rows([count]))
             .mark_text(align="right", baseline="bottom", dx=-2, dy=-3 - 14 * index, clip=False)
-            .encode(x=alt.value(width), y=alt.value(_HEIGHT), text=alt.Text("words:N"), color=colour)
-            for index, count in enumerate(reversed(counts))
+            .encode(x=alt.value(width), y=alt.value(below), text=alt.Text("words:N"), color=colour)
+            for index, count in enumerate(reversed(plot.counts))
         ),
     ]  # fmt: skip
     title = alt.TitleParams(text=cut(plot.title, width + _LEFT), fontSize=12, anchor="start", offset=6, frame="group")
     return layered(layers, width=width, height=_HEIGHT, title=title.to_dict())
-
-
-def _papers(data: Datasets, plot: _Plot, x: alt.X, factor: float) -> Iterator[alt.Chart]:
-    found: list[Row] = [
-        {
-            "at": at_s * factor,
-            "words": f"{one.paper} {one.where}: {one.statistic} {stated(one.low_s, one.high_s)}",
-        }
-        for one in plot.papers
-        for at_s in dict.fromkeys((one.low_s, one.high_s))
-    ]
-    if found:
-        yield (
-            alt.Chart(data.rows(found))
-            .mark_rule(style="paper", clip=True)
-            .encode(x=x, tooltip=alt.Tooltip("words:N", title="paper"))
-        )
 
 
 def _range(curves: Sequence[Distribution], papers: Sequence[PaperFigure]) -> tuple[float, float]:
@@ -175,8 +189,9 @@ def _range(curves: Sequence[Distribution], papers: Sequence[PaperFigure]) -> tup
     high_s = max([curve.best_s[-1] for curve in curves] + [figure.high_s for figure in papers])
     span_s = (high_s - low_s) or abs(high_s) * 0.05 or 1e-6
     least_s, most_s = min(curve.least_s[0] for curve in curves), max(curve.most_s[-1] for curve in curves)
+    below_s = low_s - max(0.05 * span_s, min(0.5 * span_s, low_s - least_s))
     return (
-        low_s - max(0.05 * span_s, min(0.5 * span_s, low_s - least_s)),
+        below_s if low_s < 0 else max(0.0, below_s),  # no duration is negative, but for a breach of the order
         high_s + max(0.05 * span_s, min(0.5 * span_s, most_s - high_s)),
     )
 
@@ -214,7 +229,14 @@ def _drawn(count: int) -> range:
 
 def _count(curve: Distribution) -> str:
     n = len(curve.best_s)
-    return f"n = {n}" + (f" ({curve.reconfigurations})" if curve.reconfigurations < n else "")
+    words = f"n = {n}" + (f" ({curve.reconfigurations})" if curve.reconfigurations < n else "")
+    return words if curve.least_s[n // 2] >= 0 else f"{words}, not resolved"
+
+
+def _names(groups: Sequence[Group]) -> list[str]:
+    """With a number where each has panels of its own, so that colour is not the only sign."""
+    words = map(_words, groups)
+    return [f"{number}: {one}" for number, one in enumerate(words, start=1)] if len(groups) > TOGETHER_MAX else [*words]
 
 
 def _words(group: Group) -> str:

@@ -16,6 +16,7 @@ from hwd.report.figures.figure import (
     Figure,
     Row,
     heading,
+    in_lines,
     in_rows,
     layered,
     moved,
@@ -48,7 +49,7 @@ def _chart(comparison: Comparison, width: float, data: Datasets) -> Chart:
         _panel(data, topology, tuple(found), width)
         for topology, found in groupby(comparison.rows, key=lambda row: row.topology)
     ]
-    return in_rows(panels, 1, _GAP, heading(_TITLE, [note], width))
+    return in_rows(in_lines(panels, 1), _GAP, heading(_TITLE, [note], width))
 
 
 def _panel(data: Datasets, topology: str, found: tuple[ComparisonRow, ...], width: float) -> Chart:

@@ -93,11 +93,16 @@ def layered(layers: Sequence[alt.Chart], **more: Any) -> Chart:
     return {"layer": [{key: part for key, part in one.items() if key not in _OF_THE_WHOLE} for one in marks], **more}
 
 
-def in_rows(panels: Sequence[Chart], columns: int, gap: int, title: alt.TitleParams) -> Chart:
-    """Panels side by side, so many in each row; they share their colours."""
-    lines = [{"hconcat": panels[at : at + columns], "spacing": gap} for at in range(0, len(panels), columns)]
+def in_rows(rows: Sequence[Sequence[Chart]], gap: int, title: alt.TitleParams) -> Chart:
+    """Panels in rows; they share their colours."""
+    lines = [{"hconcat": [*row], "spacing": gap} for row in rows]
     shared = {"scale": {"color": "shared"}, "legend": {"color": "shared"}}
     return {"vconcat": lines, "spacing": gap, "title": title.to_dict(), "resolve": shared}
+
+
+def in_lines(panels: Sequence[Chart], columns: int) -> list[Sequence[Chart]]:
+    """So many panels in each row."""
+    return [panels[at : at + columns] for at in range(0, len(panels), columns)]
 
 
 def zoom(name: str, *, y: bool = False) -> alt.Parameter:

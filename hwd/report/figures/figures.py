@@ -11,11 +11,11 @@ from hwd.report.figures.control_by_pairs import by_pairs_figure, of_pairs
 from hwd.report.figures.figure import Figure, named
 from hwd.report.figures.heat import heat_figure, link_by_repeat, link_by_stage
 from hwd.report.figures.waterfall import typical, waterfall_figure
-from hwd.report.grouping import by_sweep, group_samples
+from hwd.report.grouping import by_dwell_words, by_sweep, group_samples
 from hwd.report.papers import PaperFigure, figures
 from hwd.report.run_report import RunReport
 from hwd.report.stages import pairs_rows
-from hwd.timeline import LinkTimeline, Timeline
+from hwd.timeline import LinkTimeline, Timeline, samples
 
 
 def all_figures(
@@ -29,7 +29,7 @@ def all_figures(
     unique over several runs.
     """
     many = len(reports) > 1
-    yield from (figure for figure, _ in typical_figures(reports))
+    yield from typical_figures(reports)
     for one in (distributions(reports, by, compare_with), pairs(reports, compare_with)):
         if one is not None:
             yield one
@@ -42,8 +42,8 @@ def all_figures(
             yield named(comparison_figure(comparison), comparison.runs[1] if several else "")
 
 
-def typical_figures(reports: Sequence[RunReport]) -> Iterator[tuple[Figure, str]]:
-    """A typical waterfall of each run and sweep value, and what it is: its run, its sweep value.
+def typical_figures(reports: Sequence[RunReport]) -> Iterator[Figure]:
+    """A typical waterfall of each run and sweep value, on the same scales.
 
     All show the same topology, where there is one that all have moved: the one of most links.
     """
@@ -52,14 +52,15 @@ def typical_figures(reports: Sequence[RunReport]) -> Iterator[tuple[Figure, str]
     moved = [{one.what: len(_moved(one)) for one in found if _moved(one)} for _, _, found in parts]
     shared = set[str]().union(*moved).intersection(*(found for found in moved if found))
     most = max(sorted(shared), key=lambda what: max(found.get(what, 0) for found in moved), default=None)
-    for report, words, found in parts:
-        middle = typical([one for one in found if most is None or one.what == most])
-        if middle is not None:
-            drawn = waterfall_figure(middle, virtual_time=report.run.virtual_time)
-            caption = ", ".join(
-                filter(None, (f"run {report.run.id}", words, f"reconfiguration {middle.reconfiguration}"))
-            )
-            yield named(named(drawn, words), report.run.id if many else ""), caption
+    middles = [
+        (report, words, middle)
+        for report, words, found in parts
+        if (middle := typical([one for one in found if most is None or one.what == most])) is not None
+    ]
+    for report, words, middle in middles:
+        beside = [other for _, _, other in middles]
+        drawn = waterfall_figure(middle, virtual_time=report.run.virtual_time, beside=beside)
+        yield named(named(drawn, words), report.run.id if many else "")
 
 
 def _moved(timeline: Timeline) -> list[LinkTimeline]:
@@ -91,9 +92,15 @@ def pairs_papers(reports: Sequence[RunReport], compare_with: str | None) -> tupl
 
 
 def links(report: RunReport) -> Iterator[Figure]:
-    """One figure for each sweep value."""
+    """Of each sweep value: links by stage, for each range of dwells between which durations differ, and by repeat."""
     for words, timelines in by_sweep(report.timelines):
-        for heat in (link_by_stage(timelines), link_by_repeat(timelines)):
+        taken = samples(timelines, virtual_time=report.run.virtual_time)
+        heats = [
+            (dwell, link_by_stage(timelines, {(one.reconfiguration, one.link) for one in of_dwell}))
+            for dwell, of_dwell in by_dwell_words(taken).items()
+        ]
+        for dwell, heat in (*heats, ("", link_by_repeat(timelines))):
             if heat is not None:
-                titled = replace(heat, title=f"{heat.title} · {words}") if words else heat
-                yield named(heat_figure(titled), words)
+                part = " · ".join(filter(None, (words, dwell)))
+                titled = replace(heat, title=f"{heat.title} · {part}") if part else heat
+                yield named(heat_figure(titled), part)

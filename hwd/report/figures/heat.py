@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,6 +11,7 @@ import altair as alt
 from hwd.report.figures.figure import CHARACTER, MARGIN, Chart, Datasets, Figure, Row, heading, layered
 from hwd.report.quantity import bound, duration, is_resolved
 from hwd.timeline import LinkTimeline, Stage, StageName, Timeline
+from hwd.timeline.dwell import Moved
 
 ROWS_MAX = 64
 """Links drawn; more would not be read."""
@@ -49,9 +50,11 @@ class HeatMap:
     left_out: str = ""
 
 
-def link_by_stage(timelines: Sequence[Timeline]) -> HeatMap | None:
-    """The median over all repeats, for each link and stage. None where no link moved."""
-    links = _moved(timelines)
+def link_by_stage(timelines: Sequence[Timeline], only: Container[Moved] | None = None) -> HeatMap | None:
+    """The median over all repeats, for each link and stage. `only`: these reconfigurations of links, since a median of
+    short and of long dwells may be that of neither. None where no link moved.
+    """
+    links = _moved(timelines, only)
     if not links:
         return None
     cells = []
@@ -200,12 +203,14 @@ def _cell(stage: Stage, words: str) -> Cell:
     return Cell(seconds=stage.seconds, resolved=resolved, words=words)
 
 
-def _moved(timelines: Sequence[Timeline]) -> dict[str, list[tuple[str, LinkTimeline]]]:
+def _moved(
+    timelines: Sequence[Timeline], only: Container[Moved] | None = None
+) -> dict[str, list[tuple[str, LinkTimeline]]]:
     """The timelines of each link, by its name, with the id of the reconfiguration."""
     links: dict[str, list[tuple[str, LinkTimeline]]] = {}
     for timeline in timelines:
         for link in timeline.links:
-            if not link.kept:
+            if not link.kept and (only is None or (timeline.reconfiguration, link.link) in only):
                 links.setdefault(str(link.link), []).append((timeline.reconfiguration, link))
     return dict(sorted(links.items()))
 

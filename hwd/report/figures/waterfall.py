@@ -29,7 +29,8 @@ from hwd.report.figures.figure import (
     zoom,
 )
 from hwd.report.figures.render import svg
-from hwd.report.quantity import bound, duration
+from hwd.report.grouping import swept
+from hwd.report.quantity import bound, duration, is_resolved, resolved
 from hwd.timeline import LinkTimeline, StageName, Timeline
 
 ROWS_MAX = 64
@@ -83,24 +84,27 @@ def waterfall(timeline: Timeline, *, virtual_time: bool) -> str:
     return svg(waterfall_figure(timeline, virtual_time=virtual_time), WIDTH)
 
 
-def waterfall_figure(timeline: Timeline, *, virtual_time: bool) -> Figure:
-    """In a narrow figure the scales shrink; where there is no room for three, only the whole is drawn."""
+def waterfall_figure(timeline: Timeline, *, virtual_time: bool, beside: Sequence[Timeline] = ()) -> Figure:
+    """In a narrow figure the scales shrink; where there is no room for three, only the whole is drawn. `beside`: the
+    timelines that it is compared with, so that all have the same scales.
+    """
     return Figure(
         name="waterfall",
         title=f"Reconfiguration {timeline.reconfiguration}: {timeline.what}",
         description=" ".join(_describe(link) for link in timeline.links[:ROWS_MAX]),
-        chart=partial(_chart, timeline, virtual_time),
+        chart=partial(_chart, timeline, [timeline, *beside], virtual_time),
     )
 
 
-def _chart(timeline: Timeline, virtual_time: bool, width: float, data: Datasets) -> Chart:
+def _chart(timeline: Timeline, compared: Sequence[Timeline], virtual_time: bool, width: float, data: Datasets) -> Chart:
     links = timeline.links[:ROWS_MAX]
     moved = [link for link in links if not link.kept]
-    labels = max((len(str(link.link)) for link in links), default=10) * CHARACTER + 8
+    scaled = [link for one in compared for link in one.links[:ROWS_MAX] if not link.kept]
+    labels = max((len(str(link.link)) for link in links), default=10) * CHARACTER + 16
     room = width - 2 * MARGIN - labels - _TOTAL
-    scales = [_whole(moved)]
+    scales = [_whole(scaled)]
     if room - 2 * _GAP >= _ZOOM_FROM:
-        scales += [_switch(moved), _host(moved)]
+        scales += [_switch(scaled), _host(scaled)]
         parts = [(room - 2 * _GAP) * share for share in (0.52, 0.24, 0.24)]
     else:
         parts = [room]
@@ -110,7 +114,7 @@ def _chart(timeline: Timeline, virtual_time: bool, width: float, data: Datasets)
     ]
     notes = [*_heading(timeline, moved), *_origins(moved, virtual_time), *_signs(timeline, links, len(scales) > 1)]
     title = heading(timeline.what or timeline.reconfiguration, notes, width)
-    return in_rows(panels, len(panels), _GAP, title)
+    return in_rows([panels], _GAP, title)
 
 
 def _panel(
@@ -130,18 +134,21 @@ def _panel(
         "start:Q",
         title=f"{scale.title}, {unit}",
         scale=alt.Scale(domain=domain, nice=False),
-        axis=alt.Axis(tickCount=max(3, int(width / 60)), titleAnchor="start", orient="top", titlePadding=8),
-    )
+        axis=alt.Axis(tickCount=max(3, int(width / 60)), titleAnchor="start", orient="top", titlePadding=8,
+                      titleFontWeight=600),
+    )  # fmt: skip
     y = alt.Y(
         "link:N",
         title=None,
         scale=alt.Scale(domain=[_name(link) for link in links], paddingInner=0, paddingOuter=0),
-        axis=alt.Axis(domain=False, ticks=False, grid=False, labels=labels),
+        axis=alt.Axis(domain=False, ticks=False, grid=False, labels=labels, labelPadding=8),
     )
+    names = _legend(links)
+    column = max(map(len, names)) * CHARACTER + 26
     colour = alt.Color(
         "stage:N",
-        scale=alt.Scale(domain=_legend(links), range=[STAGE_COLOURS[stage] for stage in _STAGES]),
-        legend=alt.Legend(columns=max(2, int((across - 2 * MARGIN) / 150)), offset=10),
+        scale=alt.Scale(domain=names, range=[STAGE_COLOURS[stage] for stage in _STAGES]),
+        legend=alt.Legend(columns=max(2, int((across - 2 * MARGIN) / column)), columnPadding=10, offset=10),
     )
     known, unknown, whiskers = _bars(links, scale, factor, thinnest=(domain[1] - domain[0]) * _THINNEST / width)
     tip = alt.Tooltip("words:N", title="link")
@@ -177,14 +184,14 @@ def _panel(
 def _whole(moved: Sequence[LinkTimeline]) -> _Scale:
     ends_s = [bar.end_s + bar.error_s for link in moved for bar in bars(link) if bar.stage is not None]
     return _Scale(
-        name="whole", title="whole way, after the command", low_s=0, high_s=(max(ends_s, default=1.0) or 1.0) * 1.02
+        name="whole", title="whole way, after command", low_s=0, high_s=(max(ends_s, default=1.0) or 1.0) * 1.02
     )
 
 
 def _switch(moved: Sequence[LinkTimeline]) -> _Scale:
     """To the last light or answer."""
     seconds = [stage.seconds for link in moved for stage in link.stages if stage.name in _OF_SWITCH and stage.seconds]
-    return _Scale(name="switch", title="switch, after the command", low_s=0, high_s=max(seconds, default=1.0) * 1.12)
+    return _Scale(name="switch", title="switch, after command", low_s=0, high_s=max(seconds, default=1.0) * 1.12)
 
 
 def _host(moved: Sequence[LinkTimeline]) -> _Scale:
@@ -198,7 +205,7 @@ def _host(moved: Sequence[LinkTimeline]) -> _Scale:
     longest_s = max([length_s for length_s in lengths_s if length_s > 0], default=1.0)
     return _Scale(
         name="host",
-        title="host, after its NIC's firmware",
+        title="host, after NIC firmware",
         low_s=-0.06 * longest_s,
         high_s=1.06 * longest_s,
         since_firmware=True,
@@ -323,15 +330,29 @@ def _totals(data: Datasets, links: Sequence[LinkTimeline], y: alt.Y, width: floa
 
 def _legend(links: Sequence[LinkTimeline]) -> list[str]:
     """For each stage its name and its median."""
-    moved = [link for link in links if not link.kept]
     labels = []
     for stage in _STAGES:
-        values = [seconds for link in moved if (seconds := link.stage(stage).seconds) is not None]
-        labels.append(f"{stage} {duration(statistics.median(values)) if values else 'unknown'}")
+        seen = [one for link in links if not link.kept and (one := link.stage(stage)).seconds is not None]
+        middle_s = statistics.median(one.seconds or 0.0 for one in seen) if seen else None
+        known = middle_s is not None and is_resolved(middle_s, statistics.median(one.error_s or 0.0 for one in seen))
+        labels.append(f"{stage} {duration(middle_s) if known else 'unresolved' if seen else 'unknown'}")
     return labels
 
 
 def _heading(timeline: Timeline, moved: Sequence[LinkTimeline]) -> Iterator[str]:
+    """What it is of, and its total."""
+    dwells_s = [link.dwell_s for link in moved if link.dwell_s is not None]
+    yield ", ".join(
+        filter(
+            None,
+            (
+                f"run {timeline.run}" if timeline.run else "",
+                swept(timeline.sweep),
+                f"reconfiguration {timeline.reconfiguration}",
+                f"dwell {duration(statistics.median(dwells_s))}" if dwells_s else "dwell unknown",
+            ),
+        )
+    )
     totals = [total_s for link in moved if (total_s := link.stage(StageName.TURNAROUND).seconds) is not None]
     kept = sum(link.kept for link in timeline.links)
     words = f"{len(timeline.links) - kept} links moved" + (f", {kept} kept" if kept else "")
@@ -371,7 +392,7 @@ def _describe(link: LinkTimeline) -> str:
     if link.kept:
         return f"{link.link}: kept."
     parts = [
-        f"{stage} {duration(link.stage(stage).seconds)}"
+        f"{stage} {resolved(link.stage(stage).seconds, link.stage(stage).error_s)}"
         if link.stage(stage).seconds is not None
         else f"{stage} {link.stage(stage).knowledge}"
         for stage in (*_STAGES[1:], StageName.TURNAROUND)

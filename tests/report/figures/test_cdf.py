@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from hwd.report.conditions import Conditions
 from hwd.report.figures.cdf import STEPS_MAX, TOGETHER_MAX, cdf_figure
@@ -58,7 +59,7 @@ def test_each_group_has_a_curve_with_its_number_of_values_and_the_papers_are_the
     assert {row["group"] for row in firmware} == {"ring, real time", "pairs, real time"}
     counts = [found for layer, found in marks_of(figure) if layer["mark"]["type"] == "text"]
     assert len(counts) == 2 * len(StageName)
-    assert {row["words"] for found in counts for row in found} == {"n = 4 (1)"}
+    assert {row["words"] for found in counts for row in found} == {"n = 4 (1)", "n = 4 (1), not resolved"}
     drawn = [row["words"] for _, found in marks_of(figure, style="paper") for row in found]
     assert "opus 5.1: about 6 s" in drawn
 
@@ -72,6 +73,26 @@ def test_more_than_three_groups_have_a_panel_each_on_one_scale(
     assert len(layers) == TOGETHER_MAX + 1
     assert all(len({row["group"] for row in found}) == 1 for _, found in layers)
     assert len({tuple(layer["encoding"]["x"]["scale"]["domain"]) for layer, _ in layers}) == 1
+    rows = specification(figure, 1160)["vconcat"]
+    titles = [[panel["title"]["text"] for panel in row["hconcat"]] for row in rows]
+    assert titles[2] == ["firmware · 1", "firmware · 2", "firmware · 3", "firmware · 4"], "a stage has a row"
+    assert layers[0][1][0]["group"] == "1: w0, real time", "colour is not the only sign"
+
+
+def test_no_axis_of_durations_begins_below_zero(make_timeline: MakeTimeline, marks_of: Callable[..., Any]) -> None:
+    wide = [
+        replace(one, limits=(start, replace(end, earliest_ns=end.earliest_ns - 9 * 10**9)))
+        for seed in range(8)
+        for one in samples([make_timeline(seed)], virtual_time=False)
+        if one.stage.seconds is not None and one.limits is not None
+        for start, end in [one.limits]
+    ]
+    figure = cdf_figure(wide)
+    assert figure is not None
+    starts = [layer["encoding"]["x"]["scale"]["domain"][0] for layer, _ in marks_of(figure) if "name" in layer]
+    assert len(starts) == len(StageName)
+    assert min(starts) >= 0
+    assert 0 in starts
 
 
 def test_the_band_holds_the_curve_and_is_there_from_six_reconfigurations_on(
