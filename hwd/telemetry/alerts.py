@@ -5,6 +5,7 @@ alerts.in_force()           # the worst first
 """
 
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -110,7 +111,8 @@ class Alerts:
         self._under_way: set[str] = set()
         self._ended_ns: int | None = None
         """When a reconfiguration ended last."""
-        self._links = Links(_Dark(self))
+        self._dark = _Dark()
+        self._links = Links(self._dark)
 
     def in_force(self) -> list[Alert]:
         now_ns = self._clock.monotonic_ns()
@@ -189,13 +191,13 @@ class Alerts:
 
     def _take_host(self, fact: HostFact) -> None:
         host = fact.host
-        self._links.take(fact)
+        self._take_links(fact)
         match fact:
             case HostUp():
                 self._hold("AgentDown", host, "", False)
             case HostBirth(ports=ports):
                 self._hold("AgentDown", host, "", False)
-                self._forget_ports(host)
+                self._keep_ports(host, ports)
                 for name in [name for name in self._changes.get(host, {}) if name not in ports]:
                     del self._changes[host][name]
                     self._flaps.pop((host, name), None)
@@ -206,7 +208,7 @@ class Alerts:
             case HostDown(cause=cause):
                 self._hold("AgentDown", host, f"its agent is away: {cause}", True)
                 self._hold("ClockErrorLarge", host, "", False)
-                self._forget_ports(host)
+                self._keep_ports(host, ())
             case HostTrouble(task=task, why=why):
                 failing = self._failing.setdefault(host, {})
                 failing.pop(task, None)
@@ -225,7 +227,7 @@ class Alerts:
                 self._note("ClockStepped", host, f"its clock was stepped by {by_ns / 1e9:+.3f} s")
 
     def _take_event(self, event: HostEvent) -> None:
-        self._links.take(event)
+        self._take_links(event)
         host, name = event.host, event.port or ""
         if (port := self._ports.get(host, {}).get(name)) is None:
             return
@@ -241,7 +243,7 @@ class Alerts:
 
     def _take_reconfiguration(self, fact: ReconfigurationFact) -> None:
         id = fact.reconfiguration
-        self._links.take(fact)
+        self._take_links(fact)
         match fact:
             case ReconfigurationState(state=state):
                 self._under_way.add(id)
@@ -255,8 +257,11 @@ class Alerts:
 
     # --- conditions
 
-    def hold_link(self, link: str, *, dark: bool) -> None:
-        self._hold("LinkNotReady", link, "is wanted, and an end of it has no carrier", dark)
+    def _take_links(self, fact: Fact) -> None:
+        self._links.take(fact)
+        for link in self._dark.changed():
+            dark = self._dark.value(link) == 0
+            self._hold("LinkNotReady", link, "is wanted, and an end of it has no carrier", dark)
 
     def _hold(self, name: str, subject: str, summary: str, holds: bool) -> None:
         """A state lasts, or is over."""
@@ -283,8 +288,10 @@ class Alerts:
     def _counts(self, key: Key, one: _Condition, now_ns: int) -> bool:
         return now_ns - one.last_ns <= (RULES[key[0]].within_s or 0.0) * 1e9
 
-    def _forget_ports(self, host: str) -> None:
-        for name in self._ports.pop(host, {}):
+    def _keep_ports(self, host: str, names: Collection[str]) -> None:
+        """Forget its other ports."""
+        for name in [name for name in self._ports.get(host, {}) if name not in names]:
+            del self._ports[host][name]
             self._hold("RdmaDown", f"{host}.{name}", "", False)
 
     def _judge_rdma(self, host: str, name: str) -> None:
@@ -321,19 +328,24 @@ class Alerts:
 
 
 class _Dark:
-    """The gauge of `Links` for which 0 is a condition of an alert."""
+    """The gauge of `Links`: 0 is dark. What one document drops and sets again has not changed in between."""
 
-    def __init__(self, alerts: Alerts) -> None:
-        self._alerts = alerts
+    def __init__(self) -> None:
         self._values: dict[str, float] = {}
+        self._changed: dict[str, None] = {}
+
+    def changed(self) -> list[str]:
+        """The links that were set or dropped since the last call."""
+        changed, self._changed = [*self._changed], {}
+        return changed
 
     def set(self, value: float, link: str, /) -> None:
         self._values[link] = value
-        self._alerts.hold_link(link, dark=value == 0)
+        self._changed[link] = None
 
     def drop(self, link: str, /) -> None:
         self._values.pop(link, None)
-        self._alerts.hold_link(link, dark=False)
+        self._changed[link] = None
 
     def value(self, link: str, /) -> float | None:
         return self._values.get(link)

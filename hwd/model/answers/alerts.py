@@ -15,7 +15,7 @@ class Alert(Answer, frozen=True, kw_only=True):
     """An alert of `dashboards/prometheus/alerts.yml` that is in force by what the daemon knows.
 
     `subject`: the switch, host, port, link, run or limit that it is about. `since_wall_ns`: when its condition began,
-    or when its last event came; it is in force from the end of its hold time on.
+    from which its hold time counts, or when the first of its recent events came.
     """
 
     name: str
