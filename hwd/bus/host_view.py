@@ -56,7 +56,7 @@ class HostView:
             rival=None if agent.rival is None else agent.rival.birth.boot,
         )
 
-    def status(self, ports: Mapping[str, HostPort], *, since_wall_ns: int | None, skew: str) -> HostStatus:
+    def status(self, ports: Mapping[str, HostPort], *, since_wall_ns: int | None = None, skew: str) -> HostStatus:
         """With the present state of its ports, and since when it is up or down; `skew`: why its version does not fit
         the daemon's.
         """
