@@ -56,8 +56,10 @@ class HostView:
             rival=None if agent.rival is None else agent.rival.birth.boot,
         )
 
-    def status(self, ports: Mapping[str, HostPort], *, skew: str) -> HostStatus:
-        """With the present state of its ports; `skew`: why its version does not fit the daemon's."""
+    def status(self, ports: Mapping[str, HostPort], *, since_wall_ns: int | None = None, skew: str) -> HostStatus:
+        """With the present state of its ports, and since when it is up or down; `skew`: why its version does not fit
+        the daemon's.
+        """
         birth = self.birth
         clock = None
         if self.exchange is not None and self.alignment is not None:
@@ -66,6 +68,7 @@ class HostView:
             host=self.host,
             up=self.up,
             cause=self.cause,
+            since_wall_ns=since_wall_ns,
             heard_wall_ns=self.heard_wall_ns,
             boot=self.boot,
             version=None if birth is None else birth.version,

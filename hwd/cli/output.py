@@ -13,8 +13,8 @@ import typer
 from hwd_drivers.core.printable import printable
 
 GOOD = frozenset({"up", "connected", "succeeded", "confirmed", "tuned", "ready", "done"})
-BAD = frozenset({"down", "not connected", "failed", "crashed", "unknown", "overrun"})
-MIDDLING = frozenset({"aborted", "rolled-back", "tuning", "awaiting-confirm", "rolling-back", "blocked"})
+BAD = frozenset({"down", "not connected", "failed", "crashed", "unknown", "overrun", "critical", "little"})
+MIDDLING = frozenset({"aborted", "rolled-back", "tuning", "awaiting-confirm", "rolling-back", "blocked", "warning"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

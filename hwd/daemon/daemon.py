@@ -18,6 +18,7 @@ from hwd.bus.host_switches.selections import Selections
 from hwd.bus.host_switches.switch_documents import HostSwitches
 from hwd.bus.runtopics import RunTopics
 from hwd.daemon.agents import GatewayAgents
+from hwd.daemon.disk_space import SpaceWatch
 from hwd.daemon.driven_switches import origins, supervisors
 from hwd.daemon.fanout import Fanout
 from hwd.daemon.lag import LagWatch
@@ -42,8 +43,11 @@ from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.reconfigure.switches import Switches
 from hwd.records.recorder import RecordingSink
 from hwd.telemetry import Budget, Metrics
+from hwd.telemetry.alerts import Alerts
 from hwd.timeline.alignment import Alignment
 from hwd.web.applies import Applies
+from hwd.web.changeboard import Changeboard
+from hwd.web.daemonboard import Daemonboard
 from hwd.web.hub import Hub
 from hwd.web.linkboard import Linkboard
 from hwd.web.rack_status import RackStatus
@@ -86,6 +90,7 @@ class Daemon:
         self._process = process
         self._rack = rack
         self._records = storage.records
+        self._space = storage.space
         self._recorder = RecordingSink(storage.records)
         self._sink = Fanout([self._recorder, self.metrics, self.hub, *sinks])
         self._emit = Emitter(machine.clock, self._sink)
@@ -107,7 +112,9 @@ class Daemon:
         driven = supervisors(testbed, self._rack.open_switch, machine=machine, sink=sink)
         switches = Switches(driven, clock, origins(testbed))
         switchboard = Switchboard(testbed.switches, switches.cause)
-        linkboard = Linkboard(fabric, switchboard.reports)
+        linkboard = Linkboard(fabric, switchboard.reports, switchboard.made_wall_ns)
+        changeboard, daemonboard, alerts = Changeboard(testbed.switches), Daemonboard(), Alerts(clock)
+        await changeboard.load(records)
 
         alignments = await records.alignments.read(machine.clock_name)
         self._gateway = gateway = Gateway(
@@ -175,6 +182,9 @@ class Daemon:
             commit=str(self._process.commit),
             switches=switchboard,
             links=linkboard,
+            changes=changeboard,
+            alerts=alerts,
+            own=daemonboard,
             gateway=gateway,
             delegations=delegations,
             reconfigurer=reconfigurer,
@@ -226,7 +236,8 @@ class Daemon:
             clock=clock,
         )
 
-        sink.subscribe(history, outcomes, switchboard, linkboard, delegations)  # an agent may claim what no host owns
+        sink.subscribe(history, outcomes, switchboard, linkboard, changeboard, daemonboard, alerts)
+        sink.subscribe(delegations)  # an agent may claim what no host owns
         if has_host_switches:
             sink.subscribe(host_switches, selections)
         sink.subscribe(reconfigurer, recovery, runs.recovery, board, topics)
@@ -245,6 +256,9 @@ class Daemon:
             "loop/lag": LagWatch(self._emit).run,
             "limits/tell": partial(self._limits.run, sink),
         }
+        if self._space is not None:
+            watch = SpaceWatch(self._process.data_dir, self._space, machine.offload, self._emit)
+            self._tasks["disk/space"] = watch.run
         await runs.open()
 
     async def run(self) -> None:

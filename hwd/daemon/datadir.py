@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from hwd.daemon.disk_space import Space
 from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.core.private_files import FILE_MODE, FOLDER_MODE, make_private
 
@@ -57,6 +58,11 @@ class DataDirectory:
         if changed:
             log.info("%s: others of this machine could read %s: now only this user can", self.path, ", ".join(changed))
         return self
+
+    def space(self) -> Space:
+        """Of its file system, now. Raises OSError."""
+        found = os.statvfs(self.path)
+        return Space(free_bytes=found.f_bavail * found.f_frsize, total_bytes=found.f_blocks * found.f_frsize)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

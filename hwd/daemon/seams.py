@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from hwd.daemon.commit import Commit
+from hwd.daemon.disk_space import ReadSpace
 from hwd.daemon.switch_opener import OpenSwitch
 from hwd.playbook.twin_faults import SetFault
 from hwd.records.journal_id import KnownJournal
@@ -28,12 +29,15 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
-    """Records and journal. `journal_id`: which journal belongs to the records; by default they say it themselves."""
+    """Records and journal. `journal_id`: which journal belongs to the records; by default they say it themselves.
+    `space`: of the file system that has both; None where none has.
+    """
 
     records: Records
     journal: Disk
     journal_sync: bool = True
     journal_id: KnownJournal | None = None
+    space: ReadSpace | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -134,6 +134,7 @@ async def serve(options: ServeOptions, environment: Mapping[str, str] = os.envir
                     f"sqlite:///{records_path(data.path.absolute())}", offload, reserve=Reserve(data.path / "reserve")
                 ),
                 journal=journal,
+                space=data.space,
             ),
             rack=RackAccess(
                 bus=MqttBus(mqtt_url, f"hwd-{testbed.name}-{ids.token(length=6)}", clock, draws),

@@ -23,6 +23,7 @@ FACTS: Final[Mapping[str, tuple[type[Fact], ...]]] = {
         daemon.DaemonStarted,
         daemon.DaemonStopped,
         daemon.DaemonLag,
+        daemon.DaemonDisk,
         daemon.LimitReached,
         daemon.JournalOpen,
         daemon.JournalGivenUp,

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from msgspec import UNSET
+
 from hwd.model.documents.hosts import HostEvent
 from hwd.model.documents.reconfigurations import (
     ReconfigurationCommanded,
@@ -116,6 +118,8 @@ class Reconfiguration:
     """The sweep of its run: the present value of each parameter."""
     settings: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
     """Settings that runs have made on the NIC ports at its ends, by port."""
+    lease_holder: str | None = None
+    """Who holds the lease of its plan; None without one."""
     state: State = State.PLANNED
     outcome: Outcome | None = None
     why: str = ""
@@ -177,6 +181,8 @@ class Reconfiguration:
                 StartedMove(switch=move.switch, remove=[*map(str, move.remove)], add=[*map(str, move.add)])
                 for move in self.plan.moves
             ],
+            lease=self.plan.lease,
+            holder=UNSET if self.lease_holder is None else self.lease_holder,
         )
 
     @property

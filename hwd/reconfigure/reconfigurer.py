@@ -329,6 +329,7 @@ class Reconfigurer:
                 f"the plan now is {plan.hash}. Look at it and apply that"
             )
         self._claim(id, routed, run=run, relies_on=routed.ports | relied_ports(plan), changes=plan.touches)
+        lease = None if plan.lease is None else self._ledger.get(Reason.LEASE, plan.lease)
         reconfiguration = Reconfiguration(
             id=id,
             plan=plan,
@@ -338,6 +339,7 @@ class Reconfigurer:
             ports_of_others=theirs,
             sweep=dict(sweep),
             settings=self._host_settings.in_force({str(end) for link in plan.links for end in link.routed.link.ends}),
+            lease_holder=None if lease is None else lease.owner,
         )
         self._under_way[id] = reconfiguration
         if run is not None:

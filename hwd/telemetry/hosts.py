@@ -19,21 +19,19 @@ from hwd.model.documents.hosts import (
     HostUp,
 )
 from hwd.telemetry.clocks import Clocks
-from hwd.telemetry.links import Links
 from hwd.telemetry.optics import Optics
 from hwd.telemetry.port_counters import PortCounters
 from hwd.telemetry.series import Series
-from hwd_agents.wire.events import CarrierData, CounterData, InterfaceData, LightData, MonitorData, RdmaData, ReadyData
+from hwd_agents.wire.events import CarrierData, CounterData, InterfaceData, LightData, MonitorData, RdmaData
 
 SELECTION_OUTCOMES = ("up", "not-up", "failed", "unknown")
 """Of `hwd_agents.switches.request.Selected`, but for `refused`: a refused selection changes nothing."""
 
 
 class Hosts:
-    """Takes all documents whose subject is a host, or the clock of one. `links` hears of carriers and transfers."""
+    """Takes all documents whose subject is a host, or the clock of one."""
 
-    def __init__(self, *, hosts: int, ports: int, lanes: int, links: Links) -> None:
-        self._links = links
+    def __init__(self, *, hosts: int, ports: int, lanes: int) -> None:
         self._interfaces: dict[tuple[str, str], str] = {}
         self._failing: dict[str, set[str]] = {}
         """By host, the tasks of the daemon that fail."""
@@ -87,7 +85,6 @@ class Hosts:
                 self._agent_up.set(1, host)
             case HostDown():
                 self._agent_up.set(0, host)
-                self._links.away(host)
                 self._port_counters.drop(host)
                 self._clocks.away(host)
                 self._optics.away(host)
@@ -128,7 +125,6 @@ class Hosts:
                 for series in (self._carrier, self._carrier_changes, self._rdma):
                     series.drop(host, device)
                 self._optics.gone(host, device)
-                self._links.carrier(f"{host}.{port}", False)
             case MonitorData() as monitors:
                 self._optics.take(host, device, monitors)
             case LightData(lanes=lanes):
@@ -137,14 +133,11 @@ class Hosts:
                 self._rdma.set(active, host, device)
             case CounterData() as counters:
                 self._port_counters.take(host, device, counters)
-            case ReadyData():
-                self._links.transferred(f"{host}.{port}")
 
     def _take_ports(self, birth: HostBirth) -> None:
         host = birth.host
         for series in (self._carrier, self._carrier_changes, self._rdma):
             series.drop(host)
-        self._links.away(host)
         for port, note in birth.ports.items():
             self._interfaces[host, port] = note.interface or port
             self._take_carrier(host, port, note.carrier, note.carrier_changes)
@@ -157,6 +150,5 @@ class Hosts:
         device = self._interfaces.get((host, port), port)
         if carrier is not None:
             self._carrier.set(carrier, host, device)
-            self._links.carrier(f"{host}.{port}", carrier)
         if changes is not UNSET and changes is not None:
             self._carrier_changes.set(changes, host, device)

@@ -2,8 +2,27 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from hwd.telemetry.series import Series
+from hwd.model.documents.hosts import HostBirth, HostDown, HostEvent
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
+from hwd.model.instant import InstantName, Knowledge
+from hwd.model.timeline import Timeline
+from hwd_agents.wire.events import CarrierData, InterfaceData, ReadyData
+from hwd_drivers.core.documents import Fact
+
+READY = frozenset({Knowledge.SEEN, Knowledge.NEVER_LEFT})
+"""What a timeline knows of `ready` where its link is ready."""
+
+
+class ReadyGauge(Protocol):
+    """A value by link: a `Series`, or what else wants to know."""
+
+    def set(self, value: float, link: str, /) -> None: ...
+
+    def drop(self, link: str, /) -> None: ...
+
+    def value(self, link: str, /) -> float | None: ...
 
 
 @dataclass(slots=True)
@@ -22,7 +41,7 @@ class Links:
     A link whose crossconnects were removed has no series either: it is no longer wanted.
     """
 
-    def __init__(self, ready: Series) -> None:
+    def __init__(self, ready: ReadyGauge) -> None:
         self._ready = ready
         self._of_end: dict[str, str] = {}
         self._of_crossconnect: dict[str, str] = {}
@@ -30,6 +49,35 @@ class Links:
         self._transferred: set[str] = set()
         self._lit: dict[str, bool] = {}
         self._changes: dict[str, _Change] = {}
+
+    def take(self, fact: Fact) -> None:
+        """Take a document of a host or of a reconfiguration; all others change nothing."""
+        match fact:
+            case HostEvent(past=False, host=host, port=str(port), data=data):
+                match data:
+                    case CarrierData(carrier=lit):
+                        self.carrier(f"{host}.{port}", lit)
+                    case InterfaceData(present=False):
+                        self.carrier(f"{host}.{port}", False)
+                    case ReadyData():
+                        self.transferred(f"{host}.{port}")
+            case HostBirth(host=host, ports=ports):
+                self.away(host)
+                for port, note in ports.items():
+                    if note.carrier is not None:
+                        self.carrier(f"{host}.{port}", note.carrier)
+            case HostDown(host=host):
+                self.away(host)
+            case ReconfigurationStarted(reconfiguration=id, links=links, moves=moves):
+                removed = [f"{move.switch}:{one}" for move in moves for one in move.remove]
+                self.begin(id, [(one.link, one.kept, one.crossconnects or ()) for one in links], removed)
+            case ReconfigurationEnded(reconfiguration=id, outcome=outcome):
+                self.end(id, outcome)
+            case Timeline(links=timed):
+                for timed_link in timed:
+                    ready = {one.knowledge for one in timed_link.instants if one.name is InstantName.READY}
+                    # a timeline of another version may have no instant `ready`: then its link is not ready
+                    self.timed(timed_link.link, ready=bool(ready) and ready.issubset(READY))
 
     # --- what reconfigurations do
 

@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 from hwd.model.documents.daemon import (
     BusDown,
     BusUp,
+    DaemonDisk,
     DaemonLag,
     DaemonRecovered,
     DaemonStarted,
@@ -29,11 +30,9 @@ from hwd.model.documents.reconfigurations import (
     ReconfigurationCommanded,
     ReconfigurationEnded,
     ReconfigurationFact,
-    ReconfigurationStarted,
     ReconfigurationState,
 )
 from hwd.model.documents.runs import RunEnded
-from hwd.model.instant import InstantName, Knowledge
 from hwd.model.limit import Limit
 from hwd.model.run import RunState, RunStatus
 from hwd.model.stage import StageName
@@ -56,8 +55,6 @@ RECONFIGURATION_STATES = (
 RUN_OUTCOMES = tuple(state for state in RunState if state.ended)
 RUN_STATES = tuple(state for state in RunState if not state.ended)
 """Closed sets: a counter of one of them begins at 0, else its first increase would be none to Prometheus."""
-READY = frozenset({Knowledge.SEEN, Knowledge.NEVER_LEFT})
-"""What a timeline knows of `ready` where its link is ready."""
 _NS_IN_S = 1e9
 
 
@@ -124,6 +121,7 @@ class Metrics(Collector):
             limit=RUNS_SHOWN,
         )
         self._lag = Series("hwd_event_loop_lag_seconds", "Longest that a timer of ours waited lately", limit=1)
+        self._free = Series("hwd_data_free_bytes", "What the daemon may still write for records and journal", limit=1)
         self._limits = Series(
             "hwd_limit_reached_total",
             "How often something from outside reached a limit, and was refused",
@@ -146,7 +144,7 @@ class Metrics(Collector):
         )
         self._switches = Switches(switches=budget.switches, ends=budget.ends)
         self._links = Links(self._link_ready)
-        self._hosts = Hosts(hosts=budget.hosts, ports=budget.ports, lanes=budget.lanes, links=self._links)
+        self._hosts = Hosts(hosts=budget.hosts, ports=budget.ports, lanes=budget.lanes)
         own = (value for value in vars(self).values() if isinstance(value, Series | Buckets))
         self._all = (*own, *self._switches, *self._hosts)
         self._begin()
@@ -180,10 +178,12 @@ class Metrics(Collector):
         match document.fact:
             case HostEvent() as event:  # thousands a second
                 self._hosts.take_event(event)
+                self._links.take(event)
             case SwitchFact() as fact:
                 self._switches.take(fact)
             case HostFact() as fact:
                 self._hosts.take(fact)
+                self._links.take(fact)
             case LeaseFact() as fact:
                 self._take_lease(fact)
             case ReconfigurationFact() as fact:
@@ -213,17 +213,14 @@ class Metrics(Collector):
 
     def _take_reconfiguration(self, fact: ReconfigurationFact, wall_s: float) -> None:
         id = fact.reconfiguration
+        self._links.take(fact)
         match fact:
-            case ReconfigurationStarted(links=links, moves=moves):
-                removed = [f"{move.switch}:{one}" for move in moves for one in move.remove]
-                self._links.begin(id, [(one.link, one.kept, one.crossconnects or ()) for one in links], removed)
             case ReconfigurationCommanded(switch=switch, window_s=window_s) if window_s is not None:
                 self._switches.unguarded(switch, window_s)
             case ReconfigurationState(state=state):
                 _move(self._under_way, self._states, id, state)
             case ReconfigurationEnded(outcome=outcome, seconds=seconds):
                 _move(self._under_way, self._states, id, None)
-                self._links.end(id, outcome)
                 self._reconfigurations.add(1, outcome)
                 self._reconfiguration_seconds.observe(seconds, by=_by(fact), wall_s=wall_s)
             case Timeline():
@@ -231,9 +228,6 @@ class Metrics(Collector):
 
     def _take_timeline(self, timeline: Timeline, wall_s: float) -> None:
         for link in timeline.links:
-            ready = {one.knowledge for one in link.instants if one.name is InstantName.READY}
-            # a timeline of another version may have no instant `ready`: then its link does not count as ready
-            self._links.timed(link.link, ready=bool(ready) and ready.issubset(READY))
             for stage in link.stages:
                 if stage.seconds is not None:
                     self._stage_seconds.observe(stage.seconds, stage.name, by=_by(timeline), wall_s=wall_s)
@@ -264,6 +258,10 @@ class Metrics(Collector):
                 self._build_info.set(1, version)
             case DaemonLag(seconds=seconds):
                 self._lag.set(seconds)
+            case DaemonDisk(free_bytes=int(free_bytes)):
+                self._free.set(free_bytes)
+            case DaemonDisk():
+                self._free.drop()
             case LimitReached(limit=limit, count=count):
                 self._limits.add(count, limit)
             case DaemonRecovered(reconfiguration=id, outcome=outcome):

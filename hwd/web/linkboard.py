@@ -1,14 +1,16 @@
 """Light and carrier of links and hosts, from documents, for the status screen."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import ClassVar
 
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from hwd.fabric.fabric import Fabric
 from hwd.model.answers import CompositeStatus, LinkStatus, SwitchStatus
-from hwd.model.documents.hosts import HostBirth, HostDown, HostEvent, HostPort
-from hwd.model.link import Link
+from hwd.model.documents.hosts import HostBirth, HostDown, HostEvent, HostPort, HostUp
+from hwd.model.link import RoutedLink
 from hwd.model.nic_port import NicPortId
 from hwd_agents.wire.events import CarrierData, InterfaceData, RdmaData
 from hwd_drivers.core.documents import Document
@@ -16,29 +18,68 @@ from hwd_drivers.core.values import Crossconnect, CrossconnectReading, natural_k
 from hwd_drivers.devices.facts import CrossconnectReport
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Carrier:
+    """A carrier that is known, or was when its agent was lost. `changes`: the kernel's count of its changes then."""
+
+    boot: str
+    carrier: bool | None
+    changes: int | None
+    since_wall_ns: int | None
+
+
 class Linkboard:
-    """A `Sink`. A carrier is None until the agent of its host reports it, and again while that agent is away."""
+    """A `Sink`. A carrier is None until the agent of its host reports it, and again while that agent is away.
 
-    TAKES: ClassVar = (HostBirth, HostDown, HostEvent)
+    The beginning of a carrier is the time of its event. One that was there when the agent connected has none, unless
+    the same boot of the agent reported it before and the kernel has counted no change of it since.
 
-    def __init__(self, fabric: Fabric, switches: Callable[[], list[SwitchStatus]]) -> None:
+    `made_wall_ns(switch, crossconnect)`: when a present crossconnect was made, None where nobody saw that.
+    """
+
+    TAKES: ClassVar = (HostBirth, HostUp, HostDown, HostEvent)
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        switches: Callable[[], list[SwitchStatus]],
+        made_wall_ns: Callable[[str, str], int | None] = lambda switch, crossconnect: None,
+    ) -> None:
         self._fabric = fabric
         self._switches = switches
+        self._made_wall_ns = made_wall_ns
         self._ports: dict[str, dict[str, HostPort]] = {}
+        self._carriers: dict[str, dict[str, _Carrier]] = {}
+        self._hosts_since_wall_ns: dict[str, int] = {}
+        self._lost_wall_ns: dict[str, dict[str, int]] = {}
+        """By host and port: when a known carrier became unknown, as its agent was lost."""
 
     def __call__(self, document: Document) -> None:
         match document.fact:
-            case HostBirth(host=host, ports=ports):
-                self._ports[host] = dict(ports)
+            case HostUp(host=host):
+                self._hosts_since_wall_ns[host] = document.wall_ns
+            case HostBirth() as birth:
+                self._ports[birth.host] = dict(birth.ports)
+                self._born(birth)
             case HostDown(host=host):
                 ports = self._ports.get(host, {})
                 self._ports[host] = {
                     name: replace(port, carrier=None, carrier_changes=None, rdma=None) for name, port in ports.items()
                 }
-            case HostEvent(past=False, host=host, port=str(name), data=data):
+                self._hosts_since_wall_ns[host] = document.wall_ns
+                known = (name for name, port in ports.items() if port.carrier is not None)
+                self._lost_wall_ns.setdefault(host, {}).update(dict.fromkeys(known, document.wall_ns))
+            case HostEvent(past=False, host=host, port=str(name), data=data) as event:
                 ports = self._ports.get(host, {})
                 if name in ports:
                     ports[name] = _after(ports[name], data)
+                    if isinstance(data, CarrierData | InterfaceData):
+                        at_wall_ns = document.wall_ns - (document.at_ns - event.best_ns)
+                        self._changed(event, data, ports[name].carrier, at_wall_ns)
+
+    def since_wall_ns(self, host: str) -> int | None:
+        """When its agent connected, or disconnected; None where that was not seen."""
+        return self._hosts_since_wall_ns.get(host)
 
     def ports(self, host: str) -> dict[str, HostPort]:
         """Ports of a host by name, from the birth and the events of its agent."""
@@ -52,8 +93,10 @@ class Linkboard:
         links: list[LinkStatus] = []
         for routed in self._fabric.routed_of(state):
             away = sorted(down.intersection(one.switch for one in routed.crossconnects), key=natural_key)
-            carrier = None if away else self._carrier(routed.link)
-            links.append(LinkStatus(link=str(routed), carrier=carrier, away=away))
+            ends = [self._end(end) for end in routed.link.ends]
+            carrier = None if away or None in ends else all(ends)
+            since = self._since(routed, [one for one in switches if one.switch in away], carrier)
+            links.append(LinkStatus(link=str(routed), carrier=carrier, away=away, since_wall_ns=since))
         return links
 
     def composites(self) -> list[CompositeStatus]:
@@ -72,9 +115,61 @@ class Linkboard:
             for name, composite in self._fabric.composites.items()
         ]
 
-    def _carrier(self, link: Link) -> bool | None:
-        ends = [self._end(end) for end in link.ends]
-        return None if None in ends else all(ends)
+    def _born(self, birth: HostBirth) -> None:
+        before = self._carriers.get(birth.host, {})
+        carriers: dict[str, _Carrier] = {}
+        for name, port in birth.ports.items():
+            found = before.get(name)
+            if port.carrier is None:
+                if found is not None:  # as it was when it was last known: it may be found unchanged
+                    carriers[name] = found
+                continue
+            same = found is not None and (found.boot, found.carrier) == (birth.boot, port.carrier)
+            counted = found is not None and found.changes is not None and found.changes == port.carrier_changes
+            carriers[name] = _Carrier(
+                boot=birth.boot,
+                carrier=port.carrier,
+                changes=port.carrier_changes,
+                since_wall_ns=found.since_wall_ns if found is not None and same and counted else None,
+            )
+        self._carriers[birth.host] = carriers
+
+    def _changed(self, event: HostEvent, data: CarrierData | InterfaceData, carrier: bool | None, at: int) -> None:
+        carriers = self._carriers.setdefault(event.host, {})
+        found = carriers.get(str(event.port))
+        changes: int | UnsetType | None = UNSET
+        if isinstance(data, CarrierData):
+            changes = data.carrier_changes
+        elif carrier is None or (found is not None and found.carrier is carrier):
+            return  # an interface that came, without a carrier
+        if changes is UNSET:
+            changes = None
+        if found is not None and found.carrier is carrier and found.changes == changes and changes is not None:
+            return  # said again
+        carriers[str(event.port)] = _Carrier(boot=event.boot, carrier=carrier, changes=changes, since_wall_ns=at)
+
+    def _since(self, routed: RoutedLink, away: list[SwitchStatus], carrier: bool | None) -> int | None:
+        """Since when a link is as it is: since it is lit, or the change of an end or a switch that came after that.
+
+        None where the change of an end or a switch was not seen. A crossconnect whose making was not seen does not
+        count: a carrier follows its light.
+        """
+        lit_ns = [
+            since_ns
+            for one in routed.crossconnects
+            if (since_ns := self._made_wall_ns(one.switch, str(one.crossconnect))) is not None
+        ]
+        if away:
+            began = _all_seen(one.since_wall_ns for one in away)
+            return None if began is None else max([min(began), *lit_ns])
+        if carrier is None:
+            unknown = [end for end in routed.link.ends if self._end(end) is None]
+            began = _all_seen(self._lost_wall_ns.get(end.host, {}).get(end.port) for end in unknown)
+            return None if began is None else max([min(began), *lit_ns])
+        found = [self._carriers.get(end.host, {}).get(end.port) for end in routed.link.ends]
+        as_it_is = [one for one in found if one is None or one.carrier is carrier]
+        began = _all_seen(None if one is None else one.since_wall_ns for one in as_it_is)
+        return None if began is None else max([max(began) if carrier else min(began), *lit_ns])
 
     def _end(self, end: NicPortId) -> bool | None:
         port = self._ports.get(end.host, {}).get(end.port)
@@ -96,3 +191,10 @@ def _after(port: HostPort, data: object) -> HostPort:
 
 def _readings(switch: SwitchStatus) -> list[CrossconnectReading]:
     return [CrossconnectReading(crossconnect=Crossconnect.parse(one.id), state=one.state) for one in switch.readings]
+
+
+def _all_seen(times: Iterable[int | None]) -> list[int] | None:
+    """The times, or None where one of them is not known."""
+    found = [*times]
+    seen = [one for one in found if one is not None]
+    return seen if seen and len(seen) == len(found) else None

@@ -9,8 +9,10 @@ from hwd.bus.host_switches.delegations import Delegations
 from hwd.bus.host_view import HostView
 from hwd.bus.skew import skew
 from hwd.model.answers import (
+    Alert,
     BusStatus,
     CompositeStatus,
+    DiskSpace,
     HostStatus,
     LinkStatus,
     Readiness,
@@ -22,6 +24,9 @@ from hwd.model.testbed import Testbed
 from hwd.ports.delegation import Delegation
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.records.recorder import RecordingSink
+from hwd.telemetry.alerts import Alerts
+from hwd.web.changeboard import Changeboard
+from hwd.web.daemonboard import Daemonboard
 from hwd.web.linkboard import Linkboard
 from hwd.web.switchboard import Switchboard
 from hwd_drivers.core.documents import Json
@@ -41,6 +46,9 @@ class RackStatus:
         commit: str,
         switches: Switchboard,
         links: Linkboard,
+        changes: Changeboard,
+        alerts: Alerts,
+        own: Daemonboard,
         gateway: Gateway,
         delegations: Delegations,
         reconfigurer: Reconfigurer,
@@ -51,13 +59,28 @@ class RackStatus:
         self._commit = commit
         self._switches = switches
         self._links = links
+        self._changes = changes
+        self._alerts = alerts
+        self._own = own
         self._gateway = gateway
         self._delegations = delegations
         self._reconfigurer = reconfigurer
         self._recorder = recorder
 
     def bus(self) -> BusStatus:
-        return BusStatus(address=self._gateway.address, connected=self._gateway.connected)
+        return BusStatus(
+            address=self._gateway.address,
+            connected=self._gateway.connected,
+            since_wall_ns=self._own.bus_since_wall_ns,
+        )
+
+    def alerts(self) -> list[Alert]:
+        """Those in force, the worst first."""
+        return self._alerts.in_force()
+
+    def disk(self) -> DiskSpace | None:
+        """Of the data folder, as it was read last."""
+        return self._own.disk
 
     def records(self) -> StorageStatus:
         failure = self._recorder.failure
@@ -98,9 +121,12 @@ class RackStatus:
         return there and self.ready().ready and not self._reconfigurer.left_open
 
     def switches(self) -> list[SwitchStatus]:
-        """All switches, each with the lease of the host that drives it."""
+        """All switches, each with the lease of the host that drives it, and its last change."""
         leases = {lease.switch: delegated(lease) for lease in self._delegations.all()}
-        return [replace(one, lease=leases.get(one.switch)) for one in self._switches.reports()]
+        return [
+            replace(one, lease=leases.get(one.switch), last_change=self._changes.last(one.switch))
+            for one in self._switches.reports()
+        ]
 
     def blocked(self, switch: str) -> list[str]:
         """The ends of a switch that overrides hold dark, as it was reported last."""
@@ -130,7 +156,7 @@ class RackStatus:
         if view is None:
             view = HostView(host=name)
         apart = "" if view.birth is None else skew(self.version, view.birth.version)
-        return view.status(self._links.ports(name), skew=apart)
+        return view.status(self._links.ports(name), since_wall_ns=self._links.since_wall_ns(name), skew=apart)
 
 
 def delegated(lease: Delegation) -> SwitchLease:

@@ -84,7 +84,10 @@ class Service:
         return Status(
             testbed=self.testbed.name,
             version=self._rack.version,
+            wall_ns=self._clock.wall_ns(),
+            alerts=self._rack.alerts(),
             bus=self._rack.bus(),
+            disk=self._rack.disk(),
             records=self._rack.records(),
             journal=self._rack.journal(),
             switches=self.switches(),

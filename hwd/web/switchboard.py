@@ -43,6 +43,10 @@ class Switchboard:
     ) -> None:
         self._cause = cause
         self._reports = {name: _at_first(name, switch.owner) for name, switch in switches.items()}
+        self._made_wall_ns: dict[str, dict[str, int]] = {}
+        """By switch and crossconnect: when it was first read, of those that came within a session."""
+        self._begins: set[str] = set()
+        """Switches whose session has begun and was not read yet: what they add came at an unknown time."""
 
     def reports(self) -> list[SwitchStatus]:
         """In the order of the testbed file; for an unreachable one with the present cause."""
@@ -51,10 +55,31 @@ class Switchboard:
             for name, one in self._reports.items()
         ]
 
+    def made_wall_ns(self, switch: str, crossconnect: str) -> int | None:
+        """When a present crossconnect was made, None where that was not seen: it was there when the session began."""
+        return self._made_wall_ns.get(switch, {}).get(crossconnect)
+
     def __call__(self, document: Document) -> None:
         fact = document.fact
-        if isinstance(fact, SwitchFact) and (before := self._reports.get(fact.switch)) is not None:
-            self._reports[fact.switch] = _after(before, fact, document.wall_ns)
+        if not isinstance(fact, SwitchFact) or (before := self._reports.get(fact.switch)) is None:
+            return
+        after = _after(before, fact, document.wall_ns)
+        if after.up is not before.up:
+            after = replace(after, since_wall_ns=document.wall_ns)
+        self._reports[fact.switch] = after
+        match fact:
+            case SwitchUp(switch=switch):
+                self._begins.add(switch)
+            case SwitchRead():
+                self._note_made(fact, document.wall_ns)
+
+    def _note_made(self, read: SwitchRead, wall_ns: int) -> None:
+        before, there = self._made_wall_ns.get(read.switch, {}), {one.id for one in read.crossconnects}
+        made = {one: since_ns for one, since_ns in before.items() if one in there and one not in read.added}
+        if read.switch not in self._begins:
+            made |= dict.fromkeys(read.added, wall_ns)
+        self._begins.discard(read.switch)
+        self._made_wall_ns[read.switch] = made
 
 
 def _at_first(name: str, owner: str | None) -> SwitchStatus:

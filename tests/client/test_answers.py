@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from hwd.client.wanted import Wanted, body_of
-from hwd.model.answers import HeldLease, LeftOpen, ReconfigurationStatus, Status, SwitchStatus
+from hwd.model.answers import Alert, HeldLease, LeftOpen, ReconfigurationStatus, Status, SwitchStatus
 from hwd.model.bodies import ReconfigurationBody
 from hwd.model.documents.daemon import JournalGivenUp
 from hwd.model.documents.plans import PlanSummary
@@ -89,6 +89,14 @@ def test_what_the_daemon_answers_reads_as_one_line(lab: Lab) -> None:
     assert isinstance(status.leases[0], HeldLease)
     assert status.leases[0].holder.endswith("test_what_the_daemon_answers_reads_as_one_line")
     assert all(one in status._repr_html_() for one in ("ocs1", "h1", *map(escape, applied.links)))
+    (changed,) = [one.last_change for one in status.switches]
+    assert changed is not None
+    assert changed.by == f"lease {lab.lease.id} of {lab.lease.holder}"
+    alert = Alert(name="SwitchDown", severity="critical", subject="ocs1", since_wall_ns=1, summary="has no session")
+    alarmed = msgspec.structs.replace(status, alerts=[alert])
+    assert str(alarmed).endswith("0 under way, 1 alerts")
+    assert "critical, ocs1: has no session" in alarmed._repr_html_()
+    assert escape(str(changed)) in alarmed._repr_html_()
     assert "h0.eth0&lt;-&gt;h1.eth1" in plan._repr_html_()
 
 

@@ -206,6 +206,10 @@ def test_lease_of_another_refuses_by_name(run_lab: RunLab) -> None:
         assert lab.light() == EMPTY
         await lab.service.apply(lab.request(STRAIGHT, lease=str(lease.lease)))
         assert same(lab.light(), STRAIGHT)
+        (switch,) = lab.service.status().switches
+        assert switch.last_change is not None
+        assert switch.last_change.by == f"lease {lease.lease} of ada"
+        assert switch.last_change.outcome == "confirmed"
 
     run_lab(test)
 

@@ -1,6 +1,7 @@
 """The status screen's view of links: the last reports of switches, and what is unknown while one is down."""
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from hwd.daemon.installed_drivers import load
 from hwd.fabric.fabric import Fabric
 from hwd.model.answers import LinkStatus
-from hwd.model.documents.hosts import HostBirth, HostDown, HostEvent, HostPort
+from hwd.model.documents.hosts import HostBirth, HostDown, HostEvent, HostPort, HostUp
 from hwd.web.linkboard import Linkboard
 from hwd.web.switchboard import Switchboard
 from hwd_agents.wire.events import CarrierData, InterfaceData, RdmaData
@@ -25,39 +26,58 @@ PORT = HostPort(
 )
 
 
+WALL_NS = 1_700_000_000_000_000_000
+
+
 class Boards:
     """Both boards of one testbed, told the same."""
 
     def __init__(self) -> None:
         self.switches = Switchboard(TESTBED.switches)
-        self.links = Linkboard(Fabric(TESTBED), self.switches.reports)
+        self.links = Linkboard(Fabric(TESTBED), self.switches.reports, self.switches.made_wall_ns)
+        self.now_ns = 0
 
     def tell(self, fact: Fact) -> None:
-        document = Document(at_ns=0, wall_ns=0, fact=fact)
+        document = Document(at_ns=self.now_ns, wall_ns=WALL_NS + self.now_ns, fact=fact)
         self.switches(document)
         self.links(document)
 
     def read(self, *pairs: str) -> None:
         told = [CrossconnectReport(id=pair, state=CrossconnectState.TUNED) for pair in pairs]
-        self.tell(SwitchRead(switch="ocs1", crossconnects=told, added=[*pairs], removed=[], ours=True))
+        before = self.switches.reports()[0].crossconnects
+        added, removed = [one for one in pairs if one not in before], [one for one in before if one not in pairs]
+        self.tell(SwitchRead(switch="ocs1", crossconnects=told, added=added, removed=removed, ours=True))
 
     def port(self) -> tuple[object, ...]:
         """Whether h1.eth0 is present, has a carrier, and its RDMA port is active."""
         port = self.links.ports("h1")["eth0"]
         return port.present, port.carrier, port.rdma
 
-    def event(self, data: msgspec.Struct, *, boot: str = "b", past: bool = False) -> None:
-        """At h1.eth0."""
+    def carriers(self, *hosts: str, boot: str = "b", **port: Any) -> None:
+        """A birth of each host, with both of its ports."""
+        for host in hosts or ("h0", "h1"):
+            ports = dict.fromkeys(("eth0", "eth1"), msgspec.structs.replace(PORT, **port))
+            self.tell(HostBirth(host=host, boot=boot, version="", ports=ports))
+
+    def since(self) -> int | None:
+        """Of the first link, in nanoseconds of `now_ns`."""
+        since_ns = self.links.links()[0].since_wall_ns
+        return None if since_ns is None else since_ns - WALL_NS
+
+    def event(
+        self, data: msgspec.Struct, *, host: str = "h1", boot: str = "b", past: bool = False, at_ns: int = 0
+    ) -> None:
+        """At eth0 of h1."""
         self.tell(
             HostEvent(
-                host="h1",
+                host=host,
                 boot=boot,
                 seq=1,
                 type="",
                 port="eth0",
-                earliest_ns=0,
-                latest_ns=0,
-                best_ns=0,
+                earliest_ns=at_ns,
+                latest_ns=at_ns,
+                best_ns=at_ns,
                 agent_ns=0,
                 origin="twin",
                 source="link",
@@ -85,7 +105,9 @@ def test_links_of_a_switch_that_is_up_have_the_carrier_of_their_ends(boards: Boa
 
 def test_links_of_a_switch_that_is_down_stay_and_are_unknown(boards: Boards) -> None:
     boards.tell(SwitchDown(switch="ocs1", cause="reset by peer"))
-    assert boards.links.links() == [LinkStatus(link=link, carrier=None, away=["ocs1"]) for link in LINKS]
+    assert boards.links.links() == [
+        LinkStatus(link=link, carrier=None, away=["ocs1"], since_wall_ns=WALL_NS) for link in LINKS
+    ]
 
 
 def test_a_switch_that_came_back_empty_has_no_links(boards: Boards) -> None:
@@ -116,3 +138,125 @@ def test_port_whose_interface_is_gone_has_no_carrier(boards: Boards) -> None:
 def test_carrier_is_unknown_while_the_agent_is_away(boards: Boards) -> None:
     boards.tell(HostDown(host="h1", boot="b", cause="will"))
     assert [one.carrier for one in boards.links.links()] == [None, None]
+
+
+@pytest.fixture
+def dark() -> Boards:
+    """A switch without crossconnects, and two hosts whose ports have no carrier."""
+    boards = Boards()
+    for host in ("h0", "h1"):
+        boards.tell(HostUp(host=host, boot="b"))
+    boards.carriers(carrier=False, carrier_changes=4)
+    boards.tell(UP)
+    boards.read()
+    return boards
+
+
+def make(boards: Boards, at_ns: int) -> None:
+    """The first link, seen at that time."""
+    boards.now_ns = at_ns
+    boards.read("1A-3B", "3A-1B")
+
+
+def come_up(boards: Boards, *, h0_ns: int, h1_ns: int, seen_ns: int, changes: int = 5) -> None:
+    """Carrier at both ends, by events that the daemon receives later."""
+    boards.now_ns = seen_ns
+    boards.event(CarrierData(carrier=True, carrier_changes=changes), host="h0", at_ns=h0_ns)
+    boards.event(CarrierData(carrier=True, carrier_changes=changes), host="h1", at_ns=h1_ns)
+
+
+def test_link_is_up_since_the_later_carrier_of_its_ends(dark: Boards) -> None:
+    make(dark, 10)
+    assert dark.since() is None, "its carriers were down when the agents connected"
+    come_up(dark, h0_ns=30, h1_ns=20, seen_ns=99)
+    assert dark.since() == 30
+    dark.event(CarrierData(carrier=False, carrier_changes=6), at_ns=60)
+    assert dark.since() == 60
+    dark.event(CarrierData(carrier=False, carrier_changes=6), host="h0", at_ns=61)
+    assert dark.since() == 60, "the first end that fell took it down"
+
+
+def test_event_that_says_the_same_again_is_no_change(dark: Boards) -> None:
+    make(dark, 10)
+    come_up(dark, h0_ns=20, h1_ns=21, seen_ns=22)
+    dark.event(CarrierData(carrier=True, carrier_changes=5), at_ns=40)
+    assert dark.since() == 21
+    dark.event(CarrierData(carrier=True, carrier_changes=7), at_ns=50)
+    assert dark.since() == 50, "the kernel has counted a flap that nobody saw"
+
+
+def test_link_whose_carriers_never_fell_is_up_since_it_was_made(dark: Boards) -> None:
+    come_up(dark, h0_ns=5, h1_ns=6, seen_ns=7)
+    make(dark, 10)
+    assert dark.since() == 10
+
+
+def test_carrier_that_was_there_when_the_agent_connected_has_no_beginning(boards: Boards) -> None:
+    assert boards.since() is None
+    boards.event(CarrierData(carrier=False, carrier_changes=1), at_ns=20)
+    assert boards.since() == 20
+
+
+def test_carrier_that_an_absent_agent_finds_unchanged_has_its_beginning_again(dark: Boards) -> None:
+    make(dark, 10)
+    come_up(dark, h0_ns=20, h1_ns=21, seen_ns=22)
+    dark.now_ns = 40
+    for host in ("h0", "h1"):
+        dark.tell(HostDown(host=host, boot="b", cause="the broker is not connected"))
+    assert dark.since() == 40, "unknown since then"
+    dark.now_ns = 50
+    dark.carriers(carrier=None, carrier_changes=None)
+    assert dark.since() == 40
+    dark.carriers(carrier=True, carrier_changes=5)
+    assert dark.since() == 21
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        {"carrier": True, "carrier_changes": 7},
+        {"carrier": True, "carrier_changes": None},
+        {"carrier": True, "carrier_changes": 5, "boot": "c"},
+    ],
+    ids=["counted", "not counted", "another boot"],
+)
+def test_carrier_that_may_have_changed_meanwhile_has_no_beginning(dark: Boards, now: dict[str, Any]) -> None:
+    make(dark, 10)
+    come_up(dark, h0_ns=20, h1_ns=21, seen_ns=22)
+    for host in ("h0", "h1"):
+        dark.tell(HostDown(host=host, boot="b", cause="will"))
+    dark.carriers(**now)
+    assert dark.links.links()[0].carrier is True
+    assert dark.since() is None
+
+
+def test_interface_that_is_gone_takes_its_link_down_at_that_time(dark: Boards) -> None:
+    make(dark, 10)
+    come_up(dark, h0_ns=20, h1_ns=21, seen_ns=22)
+    dark.event(InterfaceData(present=False), at_ns=30)
+    assert dark.since() == 30
+    dark.event(InterfaceData(present=True), at_ns=40)
+    assert dark.since() == 30
+
+
+def test_link_is_unknown_since_the_first_switch_on_its_way_went_down(dark: Boards) -> None:
+    make(dark, 10)
+    come_up(dark, h0_ns=20, h1_ns=21, seen_ns=22)
+    dark.now_ns = 60
+    dark.tell(SwitchDown(switch="ocs1", cause="reset by peer"))
+    assert dark.since() == 60
+    dark.now_ns = 70
+    dark.tell(UP)
+    dark.read("1A-3B", "3A-1B")
+    assert dark.since() == 21
+
+
+def test_host_has_the_time_when_its_agent_came_or_went() -> None:
+    boards = Boards()
+    assert boards.links.since_wall_ns("h0") is None
+    boards.tell(HostUp(host="h0", boot="b"))
+    assert boards.links.since_wall_ns("h0") == WALL_NS
+    boards.now_ns = 5
+    boards.tell(HostDown(host="h0", boot="b", cause="will"))
+    assert boards.links.since_wall_ns("h0") == WALL_NS + 5
+    assert boards.links.since_wall_ns("h1") is None

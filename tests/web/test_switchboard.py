@@ -37,9 +37,9 @@ def board(**owners: str) -> Switchboard:
     return Switchboard({name: replace(like, name=name, owner=owners.get(name)) for name in ("ocs2", "ocs1")})
 
 
-def tell(switchboard: Switchboard, fact: Fact) -> SwitchStatus:
+def tell(switchboard: Switchboard, fact: Fact, wall_ns: int = 0) -> SwitchStatus:
     """The report of ocs1 after it."""
-    switchboard(Document(at_ns=0, wall_ns=0, fact=fact))
+    switchboard(Document(at_ns=0, wall_ns=wall_ns, fact=fact))
     return switchboard.reports()[1]
 
 
@@ -156,4 +156,45 @@ def test_report_has_all_its_fields_in_json() -> None:
         "overruns": [],
         "restart": None,
         "lease": None,
+        "since_wall_ns": 0,
+        "last_change": None,
     }
+
+
+def test_state_of_a_switch_has_the_time_when_it_began() -> None:
+    switches = board(ocs1="h0")
+    assert switches.reports()[1].since_wall_ns is None, "nobody saw it begin"
+    unknown = SwitchUnknown(switch="ocs1", cause="host h0 is away", host="h0")
+    times = []
+    for wall_ns, fact in enumerate((unknown, UP, UP, READ, SwitchDown(switch="ocs1", cause="no line"), unknown, UP), 1):
+        times.append(tell(switches, fact, wall_ns).since_wall_ns)
+    assert times == [None, 2, 2, 2, 5, 6, 7]
+
+
+def test_switch_without_a_session_from_the_start_has_no_time() -> None:
+    switches = board()
+    assert tell(switches, SwitchDown(switch="ocs1", cause="refused"), 1).since_wall_ns is None
+    assert tell(switches, UP, 2).since_wall_ns == 2
+
+
+def read(*ids: str, added: tuple[str, ...] = ()) -> SwitchRead:
+    found = [CrossconnectReport(id=one, state=TUNED) for one in ids]
+    return SwitchRead(switch="ocs1", crossconnects=found, added=[*added], removed=[], ours=True)
+
+
+def test_crossconnect_has_the_time_when_it_was_made_where_that_was_seen() -> None:
+    switches = board()
+    tell(switches, UP, 1)
+    tell(switches, read("1A-2B"), 2)
+    tell(switches, read("1A-2B", "3A-4B", added=("3A-4B",)), 3)
+    assert switches.made_wall_ns("ocs1", "1A-2B") is None, "it was there before"
+    assert switches.made_wall_ns("ocs1", "3A-4B") == 3
+    assert switches.made_wall_ns("ocs2", "3A-4B") is None
+    tell(switches, SwitchDown(switch="ocs1", cause="reset"), 4)
+    tell(switches, UP, 5)
+    tell(switches, read("3A-4B", "5A-6B", added=("5A-6B",)), 6)
+    assert switches.made_wall_ns("ocs1", "3A-4B") == 3, "it stayed"
+    assert switches.made_wall_ns("ocs1", "5A-6B") is None, "it came while nobody looked"
+    tell(switches, read("5A-6B"), 7)
+    tell(switches, read("3A-4B", "5A-6B", added=("3A-4B",)), 8)
+    assert switches.made_wall_ns("ocs1", "3A-4B") == 8

@@ -10,6 +10,7 @@ from hwd.cli.commands.leases import show_leases
 from hwd.cli.options import Json, JsonLines, Url
 from hwd.cli.output import Output, Styled, coloured, plural, seconds, words
 from hwd.cli.run_steps import pause_reason
+from hwd.cli.status_lines import alert_lines, change_lines, disk_line, since
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ConfigError
 
@@ -25,7 +26,7 @@ SHOWN_STAGES = ("control", "optical", "firmware", "carrier", "rdma", "ready", "t
 SHOWN_ENDS = 6
 """Names in one line; all of them are in the JSON."""
 CARRIER = {True: "up", False: "down", None: "unknown"}
-QUIET = ("host.event", "switch.power", "clock.aligned", "switch.read", "daemon.lag", "run.state")
+QUIET = ("host.event", "switch.power", "clock.aligned", "switch.read", "daemon.lag", "daemon.disk", "run.state")
 """Kinds that come by the hundred; `hwd watch --all` shows them."""
 
 
@@ -42,9 +43,17 @@ def status(url: Url = None, json: Json = False) -> None:
     with Client.find(url) as hwd:
         now = hwd.status()
     bus = "connected" if now.bus.connected else "not connected"
-    output.say(f"testbed {now.testbed}, hwd {now.version}, broker {now.bus.address} ", coloured(bus))
+    at = now.wall_ns
+    began = f" since {since(now.bus.since_wall_ns, at)}" if now.bus.since_wall_ns is not None else ""
+    output.say(f"testbed {now.testbed}, hwd {now.version}, broker {now.bus.address} ", coloured(bus), began)
+    for parts in (*alert_lines(now.alerts, at), disk_line(now.disk, at)):
+        if parts:
+            output.say(*parts)
     output.say()
-    output.table(("switch", "state", "what", "crossconnects"), [switch_row(switch) for switch in now.switches])
+    rows = [(*switch_row(switch), since(switch.since_wall_ns, at)) for switch in now.switches]
+    output.table(("switch", "state", "what", "crossconnects", "since"), rows)
+    for line in change_lines(now.switches, at):
+        output.say(line)
     for switch in now.switches:
         for parts in overrun_lines(switch):
             output.say(*parts)
@@ -55,14 +64,14 @@ def status(url: Url = None, json: Json = False) -> None:
         output.table(("composite", "state", "crossconnects"), [composite_row(one) for one in now.composites])
     output.say()
     connected = now.bus.connected
-    rows = [host_row(host, connected=connected) for host in now.hosts]
-    output.table(("host", "state", "clock", "ports with carrier"), rows)
+    rows = [(*host_row(host, connected=connected), since(host.since_wall_ns, at)) for host in now.hosts]
+    output.table(("host", "state", "clock", "ports with carrier", "since"), rows)
     for host in now.hosts:
         for line in (*skew_lines(host), *port_lines(host), *spool_lines(host), *trouble_lines(host)):
             output.say(line)
     output.say()
     if now.lit:
-        output.table(("link", "state"), [link_row(link) for link in now.lit])
+        output.table(("link", "state", "since"), [(*link_row(link), since(link.since_wall_ns, at)) for link in now.lit])
     else:
         output.say(no_links(now.switches))
     output.say()

@@ -1,6 +1,8 @@
 """Answers of the HTTP API: what the daemon encodes and the client decodes, one type for each."""
 
+from hwd.model.answers.alerts import Alert, DiskSpace
 from hwd.model.answers.answer import Answer
+from hwd.model.answers.changes import SwitchChange
 from hwd.model.answers.documents import DocumentJson, DocumentList
 from hwd.model.answers.faults import FaultConfirmation
 from hwd.model.answers.hosts import ClockStepReport, HostClock, HostSpool, HostStatus
@@ -14,10 +16,12 @@ from hwd.model.answers.switches import CompositeStatus, HeldEnds, LinkStatus, Ov
 __all__ = [
     "AbortedRun",
     "AcceptedRun",
+    "Alert",
     "Answer",
     "BusStatus",
     "ClockStepReport",
     "CompositeStatus",
+    "DiskSpace",
     "DocumentJson",
     "DocumentList",
     "FaultConfirmation",
@@ -37,6 +41,7 @@ __all__ = [
     "RestartReport",
     "Status",
     "StorageStatus",
+    "SwitchChange",
     "SwitchLease",
     "SwitchStatus",
 ]

@@ -48,7 +48,8 @@ class HostSpool(Answer, frozen=True, kw_only=True):
 class HostStatus(Answer, frozen=True, kw_only=True):
     """A host, as its agent reports it.
 
-    `cause`: why it is not up. `heard_wall_ns`: when its last message came. `boot`, `version`, `wall_clock` and `spool`
+    `cause`: why it is not up. `since_wall_ns`: since when its agent is connected or disconnected, None where the daemon
+    did not see that begin. `heard_wall_ns`: when its last message came. `boot`, `version`, `wall_clock` and `spool`
     are None until the agent first connects, `clock` until its clock is aligned. `settings`: those that runs have
     changed and that were not put back yet. `lost`: events that are gone, since the daemon started. `rival`: another
     boot that claims to be this host. `trouble`: the work of the daemon that fails for this host. `selection`: why jobs
@@ -59,6 +60,7 @@ class HostStatus(Answer, frozen=True, kw_only=True):
     host: str
     up: bool
     cause: str
+    since_wall_ns: int | None = None
     heard_wall_ns: int | None = None
     boot: str | None = None
     version: str | None = None

@@ -3,20 +3,26 @@
 from msgspec import field
 from typing_extensions import override
 
+from hwd.model.answers.alerts import Alert, DiskSpace
 from hwd.model.answers.answer import Answer
+from hwd.model.answers.changes import SwitchChange
 from hwd.model.answers.hosts import HostStatus
 from hwd.model.answers.leases import HeldLease, HeldSettings
 from hwd.model.answers.reconfigurations import LeftOpen, ReconfigurationStatus
 from hwd.model.answers.switches import CompositeStatus, LinkStatus, SwitchStatus
 from hwd.model.html_table import table
+from hwd.model.local_time import local_time
 from hwd.model.run import RunProgress, RunStatus
 
 
 class BusStatus(Answer, frozen=True, kw_only=True):
-    """The broker, and whether the daemon is connected to it."""
+    """The broker, and whether the daemon is connected to it. `since_wall_ns`: since when it is, or is not; None until
+    the first attempt to connect has ended.
+    """
 
     address: str
     connected: bool
+    since_wall_ns: int | None = None
 
 
 class StorageStatus(Answer, frozen=True, kw_only=True):
@@ -44,11 +50,16 @@ class Status(Answer, frozen=True, kw_only=True):
 
     `lit` is `links` in the JSON: the links that crossconnects make now. `reconfigurations`: those under way. `open`:
     interrupted ones; the daemon rolls each back as soon as nothing prevents it. `held`: settings of ended runs.
+    `wall_ns`: the daemon's unix time of this answer. `alerts`: those in force, the worst first. `disk`: of the data
+    folder; None where the daemon has no disk, or has not read it yet.
     """
 
     testbed: str
     version: str
+    wall_ns: int | None = None
+    alerts: list[Alert] = field(default_factory=list)
     bus: BusStatus
+    disk: DiskSpace | None = None
     records: StorageStatus
     journal: StorageStatus
     switches: list[SwitchStatus]
@@ -85,16 +96,29 @@ class Status(Answer, frozen=True, kw_only=True):
         under_way = len(self.runs) + len(self.reconfigurations)
         counts = f"{len(self.links)} links, {len(self.leases)} leases, {under_way} under way"
         left = f", {len(self.open)} left open" if self.open else ""
-        return f"testbed {self.testbed}: {switches}, {hosts}, {counts}{left}"
+        alerts = f", {len(self.alerts)} alerts" if self.alerts else ""
+        return f"testbed {self.testbed}: {switches}, {hosts}, {counts}{left}{alerts}"
 
     @override
     def _repr_html_(self) -> str:
-        rows: list[tuple[str, str, str]] = [("switch", one.name, str(one)) for one in self.switches]
-        rows += [("composite", one.name, str(one)) for one in self.composites]
-        rows += [("host", one.name, str(one)) for one in self.hosts]
         carrier = {True: "carrier", False: "no carrier", None: "unknown"}
-        rows += [("link", link, carrier[up]) for link, up in self.links.items()]
-        rows += [("lease", one.id, str(one)) for one in self.leases]
-        rows += [("reconfiguration", one.id, str(one)) for one in self.reconfigurations]
-        rows += [("reconfiguration", one.id, str(one)) for one in self.open]
-        return table(("", "", "is"), rows, caption=str(self))
+        since = self._since
+        rows = [("alert", one.name, f"{one.severity}, {one.subject}: {one.summary}", since(one)) for one in self.alerts]
+        rows += [("switch", one.name, str(one), since(one)) for one in self.switches]
+        rows += [("composite", one.name, str(one), "") for one in self.composites]
+        rows += [("host", one.name, str(one), since(one)) for one in self.hosts]
+        rows += [("link", one.link, carrier[one.carrier], since(one)) for one in self.lit]
+        rows += [("lease", one.id, str(one), "") for one in self.leases]
+        rows += [("reconfiguration", one.id, str(one), "") for one in self.reconfigurations]
+        rows += [("reconfiguration", one.id, str(one), "") for one in self.open]
+        changed = [one for one in self.switches if one.last_change is not None]
+        rows += [("last change", one.name, str(one.last_change), self._at(one.last_change)) for one in changed]
+        if self.disk is not None:
+            rows.append(("disk", "", str(self.disk), ""))
+        return table(("", "", "is", "since"), rows, caption=str(self))
+
+    def _since(self, one: "Alert | SwitchStatus | HostStatus | LinkStatus") -> str:
+        return "" if one.since_wall_ns is None else local_time(one.since_wall_ns, now_wall_ns=self.wall_ns)
+
+    def _at(self, change: SwitchChange | None) -> str:
+        return "" if change is None else local_time(change.wall_ns, now_wall_ns=self.wall_ns)

@@ -6,6 +6,7 @@ from msgspec import field
 from typing_extensions import override
 
 from hwd.model.answers.answer import Answer
+from hwd.model.answers.changes import SwitchChange
 from hwd.model.answers.leases import SwitchLease
 from hwd_drivers.devices.facts import CrossconnectReport
 
@@ -56,13 +57,15 @@ class SwitchStatus(Answer, frozen=True, kw_only=True):
 
     `up` is None for a switch of a host whose state is unknown. `owner`: that host; None for a switch of the daemon.
     `readings` is `crossconnects` in the JSON. `blocked`: ends that an override holds dark. `lease`: of the host that
-    drives it.
+    drives it. `since_wall_ns`: when the daemon saw the present state of `up` begin, None where it did not.
+    `last_change`: of its crossconnects; None where none is known or recorded lately.
     """
 
     switch: str
     owner: str | None
     up: bool | None
     cause: str
+    since_wall_ns: int | None = None
     vendor: str | None = None
     model: str | None = None
     serial: str | None = None
@@ -73,6 +76,7 @@ class SwitchStatus(Answer, frozen=True, kw_only=True):
     overruns: list[OverrunReport] = field(default_factory=list)
     restart: RestartReport | None = None
     lease: SwitchLease | None = None
+    last_change: SwitchChange | None = None
 
     @property
     def name(self) -> str:
@@ -119,11 +123,14 @@ class LinkStatus(Answer, frozen=True, kw_only=True):
     """A link that crossconnects make now. `carrier`: both ends have it.
 
     `away`: switches on its way that are down. Nobody knows then whether there is light, and `carrier` is None.
+    `since_wall_ns`: since when `carrier` is so, by the events of its ends and the reads of its switches; None where the
+    daemon did not see it begin, such as a carrier that was there when the agent connected.
     """
 
     link: str
     carrier: bool | None
     away: list[str] = field(default_factory=list)
+    since_wall_ns: int | None = None
 
 
 def _ids(readings: Sequence[CrossconnectReport]) -> tuple[str, ...]:

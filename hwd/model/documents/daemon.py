@@ -32,6 +32,19 @@ class DaemonLag(Fact, frozen=True, kw_only=True):
     seconds: float
 
 
+class DaemonDisk(Fact, frozen=True, kw_only=True):
+    """The file system of the data folder, with records and journal: what this user may still write, and its size.
+
+    Both are None where it could not be read, and `why` says why.
+    """
+
+    KIND: ClassVar = "daemon.disk"
+    path: str
+    free_bytes: int | None
+    total_bytes: int | None
+    why: str
+
+
 class LimitReached(Fact, frozen=True, kw_only=True):
     """`limit`: of `hwd.model.limit`. `count`: since the previous document. `detail`: of the latest time."""
 

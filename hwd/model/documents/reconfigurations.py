@@ -34,7 +34,8 @@ class StartedMove(msgspec.Struct, frozen=True, kw_only=True):
 class ReconfigurationStarted(ReconfigurationFact, frozen=True, kw_only=True):
     """The first command is next.
 
-    `sweep`: {variable: value} of its run; `settings`: {NIC port: {setting: value}} that runs have in force.
+    `sweep`: {variable: value} of its run; `settings`: {NIC port: {setting: value}} that runs have in force. `lease`:
+    the one under which it was asked for, None without one; `holder`: of that lease.
     """
 
     KIND: ClassVar = "reconfiguration.started"
@@ -45,6 +46,8 @@ class ReconfigurationStarted(ReconfigurationFact, frozen=True, kw_only=True):
     settings: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
     links: list[StartedLink]
     moves: list[StartedMove]
+    lease: str | UnsetType | None = UNSET
+    holder: str | UnsetType = UNSET
     source: str | UnsetType = UNSET
     host: str | UnsetType = UNSET
     epochs: dict[str, int] | UnsetType = UNSET

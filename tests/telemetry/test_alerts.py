@@ -1,0 +1,448 @@
+"""Alerts in force, by documents and time."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pytest
+
+from hwd.model.answers import Alert
+from hwd.model.documents.daemon import (
+    BusDown,
+    BusUp,
+    DaemonDisk,
+    DaemonLag,
+    DaemonRecovered,
+    JournalGivenUp,
+    JournalOpen,
+    JournalRefused,
+    JournalWritten,
+    LimitReached,
+)
+from hwd.model.documents.hosts import (
+    ClockAligned,
+    ClockStepped,
+    HostBirth,
+    HostDown,
+    HostEvent,
+    HostGarbage,
+    HostLost,
+    HostTrouble,
+    HostUp,
+)
+from hwd.model.documents.reconfigurations import (
+    ReconfigurationEnded,
+    ReconfigurationStarted,
+    ReconfigurationState,
+    StartedLink,
+)
+from hwd.model.documents.runs import RunEnded
+from hwd.model.documents.switches import SwitchOverrun, SwitchUnknown
+from hwd.model.run import RunState, RunStatus
+from hwd.telemetry.alert_rules import RULES
+from hwd.telemetry.alerts import PAST_MOST, Alerts
+from hwd_agents.wire.events import CarrierData, InterfaceData, RdmaData
+from hwd_drivers.core.documents import Document, Fact
+from hwd_drivers.devices.facts import SwitchCommand, SwitchDown, SwitchRead, SwitchRestarted, SwitchUp
+
+from .conftest import port_state
+
+WALL_NS = 1_700_000_000_000_000_000
+LINK = "h0.eth0<->h1.eth0"
+
+
+class Time:
+    """A clock that is set by hand, in seconds."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def monotonic_ns(self) -> int:
+        return round(self.now_s * 1e9)
+
+    def wall_ns(self) -> int:
+        return WALL_NS + self.monotonic_ns()
+
+    def kernel_bounds_ns(self, stamp_ns: int) -> tuple[int, int]:
+        return stamp_ns, stamp_ns
+
+    def from_kernel_ns(self, stamp_ns: int) -> int:
+        return stamp_ns
+
+
+class Rack:
+    """Alerts, and documents at a time that moves on."""
+
+    def __init__(self) -> None:
+        self.time = Time()
+        self.alerts = Alerts(self.time)
+
+    def tell(self, *facts: Fact, after_s: float = 0.0) -> None:
+        self.time.now_s += after_s
+        for fact in facts:
+            self.alerts(Document(at_ns=self.time.monotonic_ns(), wall_ns=self.time.wall_ns(), fact=fact))
+
+    def after(self, seconds: float) -> list[Alert]:
+        self.time.now_s += seconds
+        return self.alerts.in_force()
+
+    def names(self, after_s: float = 0.0) -> list[str]:
+        return [one.name for one in self.after(after_s)]
+
+
+@pytest.fixture
+def rack() -> Rack:
+    return Rack()
+
+
+def event(data: msgspec.Struct, *, host: str = "h0", past: bool = False) -> HostEvent:
+    stamps: dict[str, Any] = {"earliest_ns": 0, "best_ns": 0, "latest_ns": 0, "agent_ns": 0}
+    where: dict[str, Any] = {"host": host, "boot": "b", "seq": 1, "type": "", "port": "eth0"}
+    return HostEvent(**where, **stamps, origin="kernel", source="netlink", past=past, data=data)
+
+
+def birth(host: str = "h0", **port: Any) -> HostBirth:
+    return HostBirth(host=host, boot="b", version="1", ports={"eth0": port_state(**port)})
+
+
+def aligned(error_ns: int) -> ClockAligned:
+    rest: dict[str, Any] = {"offset_ns": 0, "drift_ppm": 0.0, "agent_ns": 0, "samples": 9, "round_trip_ns": 1}
+    return ClockAligned(host="h0", boot="b", error_ns=error_ns, **rest)
+
+
+def disk(free_bytes: int | None) -> DaemonDisk:
+    return DaemonDisk(path="/data", free_bytes=free_bytes, total_bytes=None if free_bytes is None else 10**10, why="")
+
+
+def journal_open(*, held: bool) -> JournalOpen:
+    return JournalOpen(reconfiguration="r1", run=None, what="pairs", why="ocs1 is down", held=held)
+
+
+def run(state: RunState) -> RunStatus:
+    return RunStatus(run="k3v9", playbook="soak", state=state, steps=3, queued_wall_ns=0, by="ada")
+
+
+def ended(outcome: str) -> ReconfigurationEnded:
+    return ReconfigurationEnded(reconfiguration="r1", run=None, outcome=outcome, why="not ready", seconds=2.0)
+
+
+UP = SwitchUp(switch="ocs1", vendor="", model="", serial="", firmware="", down_s=0.0)
+RECOVERED = DaemonRecovered(reconfiguration="r1", run=None, outcome="rolled-back", why="")
+GIVEN_UP = JournalGivenUp(reconfiguration="r1", run=None, what="pairs", why="", by="ada", left=[])
+STARTED = ReconfigurationStarted(
+    reconfiguration="r1",
+    run=None,
+    hash="",
+    what="pairs",
+    links=[StartedLink(link=LINK, kept=False, crossconnects=["ocs1:1A-2B"])],
+    moves=[],
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """Documents that make an alert about a state, and those that end it."""
+
+    name: str
+    subject: str
+    begin: tuple[Fact, ...]
+    end: tuple[Fact, ...]
+    says: str
+
+
+STATES = (
+    State(
+        name="BusDisconnected",
+        subject="mqtt://b",
+        begin=(BusDown(address="mqtt://b", cause="refused"),),
+        end=(BusUp(address="mqtt://b"),),
+        says="the daemon has no broker: refused",
+    ),
+    State(
+        name="JournalOpen",
+        subject="r1",
+        begin=(journal_open(held=False),),
+        end=(RECOVERED,),
+        says="pairs was cut off and is not undone: ocs1 is down",
+    ),
+    State(
+        name="JournalHeld",
+        subject="r1",
+        begin=(journal_open(held=True),),
+        end=(GIVEN_UP,),
+        says="pairs waits for a decision: ocs1 is down",
+    ),
+    State(
+        name="JournalUnwritten",
+        subject="r1",
+        begin=(JournalRefused(reconfiguration="r1", outcome="confirmed", why="No space left"),),
+        end=(JournalWritten(reconfiguration="r1", outcome="confirmed"),),
+        says="the journal does not take that it is confirmed: No space left",
+    ),
+    State(
+        name="DiskSpaceLow",
+        subject="/data",
+        begin=(disk(999_000_000),),
+        end=(disk(1_000_000_000),),
+        says="999 MB are left for records and journal",
+    ),
+    State(
+        name="EventLoopLag",
+        subject="the daemon",
+        begin=(DaemonLag(seconds=0.3),),
+        end=(DaemonLag(seconds=0.1),),
+        says="timers are late by up to 300 ms",
+    ),
+    State(
+        name="SwitchDown",
+        subject="ocs1",
+        begin=(SwitchDown(switch="ocs1", cause="refused"),),
+        end=(UP,),
+        says="has no session: refused",
+    ),
+    State(
+        name="SwitchDown",
+        subject="ocs1",
+        begin=(SwitchDown(switch="ocs1", cause="refused"),),
+        end=(SwitchUnknown(switch="ocs1", cause="its host is away", host="h0"),),
+        says="has no session: refused",
+    ),
+    State(
+        name="AgentDown",
+        subject="h0",
+        begin=(HostDown(host="h0", boot="b", cause="will"),),
+        end=(HostUp(host="h0", boot="b"),),
+        says="its agent is away: will",
+    ),
+    State(
+        name="HostTrouble",
+        subject="h0",
+        begin=(HostTrouble(host="h0", task="clock", why="KeyError"), HostTrouble(host="h0", task="x", why="")),
+        end=(HostTrouble(host="h0", task="clock", why=""),),
+        says="clock fails: KeyError",
+    ),
+    State(
+        name="ClockErrorLarge",
+        subject="h0",
+        begin=(aligned(2_000_000),),
+        end=(aligned(1_000_000),),
+        says="its clock is known to 2.0 ms",
+    ),
+    State(
+        name="RdmaDown",
+        subject="h0.eth0",
+        begin=(birth(carrier=True, rdma=None), event(RdmaData(active=False))),
+        end=(event(CarrierData(carrier=False)),),
+        says="has a carrier, and its RDMA port is not active",
+    ),
+    State(
+        name="RdmaDown",
+        subject="h0.eth0",
+        begin=(birth(carrier=True, rdma=False),),
+        end=(event(InterfaceData(present=False)),),
+        says="has a carrier, and its RDMA port is not active",
+    ),
+    State(
+        name="LinkNotReady",
+        subject=LINK,
+        begin=(birth(carrier=False), birth("h1", carrier=True), STARTED),
+        end=(event(CarrierData(carrier=True)),),
+        says="is wanted, and an end of it has no carrier",
+    ),
+    State(
+        name="ReconfigurationStands",
+        subject="r1",
+        begin=(ReconfigurationState(reconfiguration="r1", state="awaiting-confirm"),),
+        end=(ended("confirmed"),),
+        says="is under way: awaiting-confirm",
+    ),
+    State(
+        name="RunPaused",
+        subject="k3v9",
+        begin=(run(RunState.PAUSED),),
+        end=(run(RunState.RUNNING),),
+        says="is paused by ada",
+    ),
+)
+
+READ = SwitchRead(switch="ocs1", crossconnects=[], added=["1A-2B"], removed=["3A-4B"], ours=False)
+DENIED = SwitchCommand(switch="ocs1", verb="connect", outcome="denied", seconds=0.1, code="", text="SROF")
+EVENTS: dict[str, tuple[Fact, str, str]] = {
+    "LimitReached": (
+        LimitReached(limit="http-body", count=1, detail="9 MB"),
+        "http-body",
+        "what came in was refused: 9 MB",
+    ),
+    "SwitchCommandsFail": (DENIED, "ocs1", "connect denied: SROF"),
+    "SwitchRestarted": (
+        SwitchRestarted(switch="ocs1", sign="at-rest", lost=["1A-2B"], uptime_s=None, unheard_s=2.0),
+        "ocs1",
+        "has restarted and lost 1A-2B",
+    ),
+    "SwitchChangedBehindOurBack": (READ, "ocs1", "somebody else changed +1A-2B -3A-4B"),
+    "SwitchOverrun": (
+        SwitchOverrun(switch="ocs1", reconfiguration="r1", lost=["1A-7B"], window_s=0.1),
+        "ocs1",
+        "1A-7B of another client was lost to reconfiguration r1",
+    ),
+    "EventsLost": (HostLost(host="h0", boot="b", count=3, why="full"), "h0", "3 events were lost: full"),
+    "ClockStepped": (
+        ClockStepped(host="h0", boot="b", by_ns=-(10**9), error_ns=1, earliest_ns=0, latest_ns=1),
+        "h0",
+        "its clock was stepped by -1.000 s",
+    ),
+    "MessagesGarbled": (
+        HostGarbage(host="h0", topic="hwd/x", why="not JSON", count=1),
+        "h0",
+        "a message on hwd/x could not be used: not JSON",
+    ),
+    "ReconfigurationRolledBack": (ended("rolled-back"), "r1", "went back: not ready"),
+    "RunFailed": (
+        RunEnded(run="k3v9", outcome="crashed", why="the daemon ended", safe_state=None),
+        "k3v9",
+        "crashed: the daemon ended",
+    ),
+}
+
+
+def test_there_is_a_case_for_each_rule() -> None:
+    assert {one.name for one in STATES} | EVENTS.keys() | {"CarrierFlaps"} == RULES.keys()
+
+
+@pytest.mark.parametrize("case", STATES, ids=lambda case: case.name)
+def test_state_is_in_force_after_its_hold_time_until_it_is_over(rack: Rack, case: State) -> None:
+    hold_s = RULES[case.name].for_s
+    rack.tell(*case.begin, after_s=5.0)
+    assert case.name not in rack.names(hold_s - 1.0)
+    rack.tell(case.begin[-1])  # it is told again, and has lasted since the first time
+    (found,) = [one for one in rack.after(1.0) if one.name == case.name]
+    assert (found.subject, found.summary, found.severity) == (case.subject, case.says, RULES[case.name].severity)
+    assert found.since_wall_ns == WALL_NS + 5_000_000_000
+    rack.tell(*case.end)
+    assert case.name not in rack.names(hold_s)
+    rack.tell(*case.begin, after_s=1.0)
+    assert case.name not in rack.names(hold_s - 1.0), "the second time begins anew"
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_event_is_in_force_at_once_and_for_its_window_after_the_last(rack: Rack, name: str) -> None:
+    fact, subject, says = EVENTS[name]
+    within_s = RULES[name].within_s
+    assert within_s is not None
+    rack.tell(fact, after_s=5.0)
+    (found,) = rack.after(0.0)
+    assert (found.name, found.subject, found.summary) == (name, subject, says)
+    assert found.severity == RULES[name].severity
+    rack.tell(fact, after_s=within_s - 1.0)
+    (later,) = rack.after(within_s)
+    assert later.since_wall_ns == found.since_wall_ns == WALL_NS + 5_000_000_000
+    assert rack.names(1.0) == []
+    rack.tell(fact)
+    assert rack.after(0.0)[0].since_wall_ns == rack.time.wall_ns(), "another one, after a quiet time"
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        msgspec.structs.replace(READ, ours=True),
+        msgspec.structs.replace(DENIED, outcome="done"),
+        ended("confirmed"),
+        RunEnded(run="k3v9", outcome="succeeded", why="", safe_state=None),
+        RunEnded(run="k3v9", outcome="aborted", why="by ada", safe_state=None),
+        disk(None),
+        birth(carrier=False, rdma=False),
+        birth(carrier=True, rdma=None),
+        HostLost(host="h0", boot="b", count=0, why=""),
+    ],
+    ids=lambda fact: type(fact).__name__,
+)
+def test_what_is_well_or_unknown_is_no_alert(rack: Rack, fact: Fact) -> None:
+    rack.tell(fact)
+    assert rack.names(1.0) == rack.names(3600.0) == []
+
+
+def test_held_entry_of_the_journal_that_needs_no_decision_any_more_is_only_open(rack: Rack) -> None:
+    rack.tell(journal_open(held=True))
+    assert rack.names(15.0) == ["JournalHeld", "JournalOpen"]
+    rack.tell(journal_open(held=False))
+    assert rack.names() == ["JournalOpen"]
+
+
+def test_nothing_of_a_host_is_in_force_but_that_its_agent_is_away(rack: Rack) -> None:
+    rack.tell(birth(carrier=True, rdma=False), birth("h1", carrier=False), STARTED, aligned(2_000_000))
+    rack.tell(ReconfigurationEnded(reconfiguration="r1", run=None, outcome="confirmed", why="", seconds=1.0))
+    assert sorted(rack.names(300.0)) == ["ClockErrorLarge", "LinkNotReady", "RdmaDown"]
+    rack.tell(HostDown(host="h0", boot="b", cause="will"), HostDown(host="h1", boot="b", cause="will"))
+    assert rack.names() == []
+    assert rack.names(60.0) == ["AgentDown", "AgentDown"]
+
+
+def test_birth_that_says_the_same_does_not_begin_anew(rack: Rack) -> None:
+    told = birth(carrier=True, rdma=False), birth("h1", carrier=False)
+    rack.tell(*told, STARTED)
+    rack.tell(*told, after_s=59.0)
+    assert sorted(rack.names(1.0)) == ["LinkNotReady", "RdmaDown"]
+
+
+def test_late_events_of_an_earlier_boot_say_nothing_of_the_present(rack: Rack) -> None:
+    rack.tell(birth(carrier=True, rdma=True), event(RdmaData(active=False), past=True))
+    assert rack.names(60.0) == []
+
+
+def flap(rack: Rack, *counts: int) -> None:
+    for count in counts:
+        rack.tell(event(CarrierData(carrier=bool(count % 2), carrier_changes=count)), after_s=10.0)
+
+
+def test_carrier_that_changed_more_than_twice_within_five_minutes_flaps(rack: Rack) -> None:
+    rack.tell(birth(carrier=True, carrier_changes=7))
+    flap(rack, 8, 9)
+    assert rack.names() == []
+    flap(rack, 10)
+    (found,) = rack.after(0.0)
+    assert (found.name, found.subject, found.since_wall_ns) == ("CarrierFlaps", "h0.eth0", rack.time.wall_ns())
+    assert found.summary == "its carrier changed more than 2 times in 5 minutes"
+    assert rack.names(280.0) == ["CarrierFlaps"]
+    assert rack.names(1.0) == []
+
+
+def test_flaps_that_the_kernel_only_counted_are_flaps(rack: Rack) -> None:
+    rack.tell(birth(carrier=True, carrier_changes=7))
+    flap(rack, 11)
+    assert rack.names() == ["CarrierFlaps"]
+    rack.tell(HostBirth(host="h0", boot="b", version="1", ports={}))
+    assert rack.names() == [], "the port is gone"
+    rack.tell(birth(carrier=True, carrier_changes=3))
+    assert rack.names() == [], "a count that began anew says nothing"
+
+
+def test_carriers_that_a_reconfiguration_moves_do_not_flap(rack: Rack) -> None:
+    rack.tell(birth(carrier=True, carrier_changes=7), ReconfigurationState(reconfiguration="r1", state="driving"))
+    flap(rack, 8, 9, 10)
+    assert rack.names() == []
+    rack.tell(ended("confirmed"))
+    assert rack.names(270.0) == []
+    flap(rack, 11, 12, 13)
+    assert rack.names() == []
+    assert rack.names(1.0) == ["CarrierFlaps"], "five minutes after the last one ended"
+
+
+def test_worst_is_the_first(rack: Rack) -> None:
+    rack.tell(ended("rolled-back"), DENIED)
+    rack.tell(SwitchDown(switch="ocs2", cause=""), SwitchDown(switch="ocs1", cause=""), after_s=1.0)
+    named = [(one.name, one.subject) for one in rack.after(30.0)]
+    assert named == [
+        ("SwitchDown", "ocs1"),
+        ("SwitchDown", "ocs2"),
+        ("SwitchCommandsFail", "ocs1"),
+        ("ReconfigurationRolledBack", "r1"),
+    ]
+
+
+def test_events_that_count_no_more_are_not_remembered(rack: Rack) -> None:
+    for number in range(PAST_MOST):
+        rack.tell(RunEnded(run=f"k{number}", outcome="failed", why="", safe_state=None))
+    assert len(rack.after(600.0)) == PAST_MOST
+    rack.tell(RunEnded(run="last", outcome="failed", why="", safe_state=None), after_s=1.0)
+    assert [one.subject for one in rack.after(0.0)] == ["last"]
+    assert len(rack.alerts._events) == 1
