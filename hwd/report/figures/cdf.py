@@ -25,7 +25,7 @@ from hwd.report.figures.figure import (
     zoom,
 )
 from hwd.report.papers import PaperFigure, Statistic, of_stage
-from hwd.report.quantity import duration, interval, stated
+from hwd.report.quantity import duration, stated
 from hwd.timeline import Distribution, Sample, StageName, distribution
 
 STEPS_MAX = 500
@@ -84,7 +84,7 @@ def cdf_figure(taken: Sequence[Sample], *, papers: Sequence[PaperFigure] = ()) -
         name="distributions",
         title="Cumulative distribution of each stage",
         description="; ".join(
-            f"{name}, {_words(group)}: {_count(curve)}, {interval(curve.best_s[0], curve.best_s[-1])}"
+            f"{name}, {_words(group)}: {_count(curve)}, {_time(curve.best_s[0])} to {_time(curve.best_s[-1])}"
             for name, curves in found.items()
             for group, curve in curves.items()
         ),
@@ -184,25 +184,26 @@ def _panel(data: Datasets, plot: _Plot, groups: Sequence[Group], width: float, a
 
 
 def _range(curves: Sequence[Distribution], papers: Sequence[PaperFigure]) -> tuple[float, float]:
-    """The range of all values and figures, and of their bounds as far as these do not compress them."""
-    low_s = min([curve.best_s[0] for curve in curves] + [figure.low_s for figure in papers])
-    high_s = max([curve.best_s[-1] for curve in curves] + [figure.high_s for figure in papers])
+    """The range of all values and figures, and of their bounds as far as these do not compress them. It never begins
+    below zero: a value there is not resolved, and no duration is negative.
+    """
+    low_s = min([max(0.0, curve.best_s[0]) for curve in curves] + [figure.low_s for figure in papers])
+    high_s = max([max(0.0, curve.best_s[-1]) for curve in curves] + [figure.high_s for figure in papers])
     span_s = (high_s - low_s) or abs(high_s) * 0.05 or 1e-6
     least_s, most_s = min(curve.least_s[0] for curve in curves), max(curve.most_s[-1] for curve in curves)
-    below_s = low_s - max(0.05 * span_s, min(0.5 * span_s, low_s - least_s))
     return (
-        below_s if low_s < 0 else max(0.0, below_s),  # no duration is negative, but for a breach of the order
+        max(0.0, low_s - max(0.05 * span_s, min(0.5 * span_s, low_s - least_s))),
         high_s + max(0.05 * span_s, min(0.5 * span_s, most_s - high_s)),
     )
 
 
 def _curve(group: str, curve: Distribution, domain: Sequence[float], factor: float) -> Iterator[Row]:
     n = len(curve.best_s)
-    yield {"group": group, "at": domain[0], "share": 0, "words": f"below {duration(curve.best_s[0])}"}
+    yield {"group": group, "at": domain[0], "share": 0, "words": _time(curve.best_s[0])}
     for index in _drawn(n):
         seconds = curve.best_s[index]
-        yield {"group": group, "at": seconds * factor, "share": (index + 1) / n, "words": duration(seconds)}
-    yield {"group": group, "at": domain[1], "share": 1, "words": f"from {duration(curve.best_s[-1])}"}
+        yield {"group": group, "at": seconds * factor, "share": (index + 1) / n, "words": _time(seconds)}
+    yield {"group": group, "at": domain[1], "share": 1, "words": _time(curve.best_s[-1])}
 
 
 def _band(group: str, curve: Distribution, domain: Sequence[float], factor: float) -> Iterator[Row]:
@@ -225,6 +226,10 @@ def _drawn(count: int) -> range:
     """The steps of a curve that are drawn: all, or every so many, the last among them."""
     every = -(-count // STEPS_MAX)
     return range((count - 1) % every, count, every)
+
+
+def _time(seconds: float) -> str:
+    return duration(seconds) if seconds > 0 else "not resolved"
 
 
 def _count(curve: Distribution) -> str:

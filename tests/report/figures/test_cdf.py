@@ -81,7 +81,11 @@ def test_more_than_three_groups_have_a_panel_each_on_one_scale(
 
 def test_no_axis_of_durations_begins_below_zero(make_timeline: MakeTimeline, marks_of: Callable[..., Any]) -> None:
     wide = [
-        replace(one, limits=(start, replace(end, earliest_ns=end.earliest_ns - 9 * 10**9)))
+        replace(
+            one,
+            limits=(start, replace(end, earliest_ns=end.earliest_ns - 9 * 10**9)),
+            stage=replace(one.stage, seconds=one.stage.seconds - 0.1),
+        )
         for seed in range(8)
         for one in samples([make_timeline(seed)], virtual_time=False)
         if one.stage.seconds is not None and one.limits is not None
@@ -93,6 +97,8 @@ def test_no_axis_of_durations_begins_below_zero(make_timeline: MakeTimeline, mar
     assert len(starts) == len(StageName)
     assert min(starts) >= 0
     assert 0 in starts
+    words = {row["words"] for layer, found in marks_of(figure) if layer.get("name") == "carrier" for row in found}
+    assert words == {"not resolved"}
 
 
 def test_the_band_holds_the_curve_and_is_there_from_six_reconfigurations_on(

@@ -1,8 +1,10 @@
 """Figures as SVG and PDF files: their size, their text, strangers' characters; the PDF is read by another library."""
 
 import io
+import math
 import re
 from collections.abc import Callable, Sequence
+from itertools import combinations, pairwise
 from typing import Any
 from xml.etree import ElementTree
 
@@ -14,11 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hwd.report import RunReport, compare
+from hwd.report.figures.bars import CHAIN
+from hwd.report.figures.cdf import TOGETHER_MAX
 from hwd.report.figures.figure import (
     DOUBLE_IN,
+    GROUP_COLOURS,
     PAPER_WIDTHS,
     SCREEN_WIDTHS,
     SINGLE_IN,
+    STAGE_COLOURS,
     Chart,
     Datasets,
     Figure,
@@ -30,6 +36,7 @@ from hwd.report.figures.figure import (
 )
 from hwd.report.figures.figures import all_figures
 from hwd.report.figures.render import pdf, script, specification, specifications, svg
+from hwd.timeline import StageName
 
 MakeRun = Callable[..., RunReport]
 
@@ -201,3 +208,34 @@ def resources(of: Any) -> list[Any]:
 def is_embedded(font: Any) -> bool:
     of = font["/DescendantFonts"][0].get_object() if "/DescendantFonts" in font else font
     return bool({"/FontFile", "/FontFile2", "/FontFile3"} & set(of["/FontDescriptor"].get_object()))
+
+
+BLINDNESS = {
+    "protanopia": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+    "deuteranopia": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.01182, 0.04294, 0.968881)),
+    "tritanopia": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.3039)),
+    "none": ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)),
+}
+"""Linear RGB as it is seen: Machado, Oliveira and Fernandes (IEEE TVCG 15, 2009), severity 1."""
+
+
+def lightness_and_hue(colour: str, sight: tuple[tuple[float, ...], ...]) -> tuple[float, ...]:
+    """CIE L*a*b* (D65) of a colour as it is seen."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    seen = [min(1.0, max(0.0, sum(a * b for a, b in zip(row, linear, strict=True)))) for row in sight]
+    to_xyz = ((0.4124, 0.3576, 0.1805), (0.2126, 0.7152, 0.0722), (0.0193, 0.1192, 0.9505))
+    white = (0.9505, 1.0, 1.089)
+    xyz = [sum(a * b for a, b in zip(row, seen, strict=True)) / limit for row, limit in zip(to_xyz, white, strict=True)]
+    x, y, z = [value ** (1 / 3) if value > 0.008856 else 7.787 * value + 16 / 116 for value in xyz]
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+@pytest.mark.parametrize("sight", BLINDNESS)
+def test_colours_that_touch_are_told_apart_by_every_sight(sight: str) -> None:
+    stages = [STAGE_COLOURS[stage] for _, stage in CHAIN]
+    touching = [*pairwise(stages), (stages[0], STAGE_COLOURS[StageName.CONTROL])]
+    touching += [*combinations(GROUP_COLOURS[:TOGETHER_MAX], 2)]
+    for first, second in touching:
+        seen = [lightness_and_hue(colour, BLINDNESS[sight]) for colour in (first, second)]
+        assert math.dist(*seen) > 15, (first, second)
