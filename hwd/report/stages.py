@@ -53,9 +53,16 @@ def stage_table(
 
 
 def pairs_rows(reports: Sequence[RunReport]) -> tuple[PairsRow, ...]:
-    """Control times of the commands of all runs, by how many pairs a command made."""
-    return pairs_table(
-        ((command, report.run.virtual_time) for report in reports for command in report.commands), seed=SEED
+    """Control times of the commands of each run, by how many pairs a command made."""
+    many = len(reports) > 1
+    return tuple(
+        row
+        for report in reports
+        for row in pairs_table(
+            ((command, report.run.virtual_time) for command in report.commands),
+            seed=SEED,
+            run=report.run.id if many else "",
+        )
     )
 
 

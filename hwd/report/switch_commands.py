@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -33,10 +33,13 @@ class Commanded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairsRow:
-    """Commands that made so many pairs. The interval of the mean is 95 % (bootstrap over whole reconfigurations; None
-    below 20); p99 is None below 100 commands.
+    """Commands that made so many pairs. `run`: empty where there is no other beside it.
+
+    The interval of the mean is 95 % (bootstrap over whole reconfigurations; None below 20); p99 is None below 100
+    commands.
     """
 
+    run: str = ""
     virtual_time: bool
     pairs: int
     n: int
@@ -46,6 +49,11 @@ class PairsRow:
     max_s: float
     error_s: float
     origin: Origin
+
+    @property
+    def group(self) -> str:
+        """`k3v9, real time`: never mixed with another."""
+        return f"{f'{self.run}, ' if self.run else ''}{'virtual' if self.virtual_time else 'real'} time"
 
 
 def commanded(one: RecordedReconfiguration) -> tuple[Commanded, ...]:
@@ -68,7 +76,9 @@ def commanded(one: RecordedReconfiguration) -> tuple[Commanded, ...]:
     return tuple(found)
 
 
-def pairs_table(taken: Iterable[tuple[Commanded, bool]], *, seed: int, resamples: int = 2000) -> tuple[PairsRow, ...]:
+def pairs_table(
+    taken: Iterable[tuple[Commanded, bool]], *, seed: int, resamples: int = 2000, run: str = ""
+) -> tuple[PairsRow, ...]:
     """A row for each number of pairs in each kind of time; the bool of each command says whether its time was virtual.
 
     Only reconfigurations with a single command count: several commands take the time of several. A command that only
@@ -78,7 +88,7 @@ def pairs_table(taken: Iterable[tuple[Commanded, bool]], *, seed: int, resamples
     for command, virtual_time in taken:
         if command.control_s is not None and command.commands == 1 and command.pairs:
             cells.setdefault((virtual_time, command.pairs), []).append(command)
-    return tuple(_row(*key, cells[key], seed, resamples) for key in sorted(cells))
+    return tuple(replace(_row(*key, cells[key], seed, resamples), run=run) for key in sorted(cells))
 
 
 def _row(virtual_time: bool, pairs: int, cell: Sequence[Commanded], seed: int, resamples: int) -> PairsRow:

@@ -35,7 +35,7 @@ def pairs_text(rows: Sequence[PairsRow]) -> str:
             str(row.pairs),
             str(row.n),
             *pairs_figures(row).values(),
-            f"{row.origin}, {'virtual' if row.virtual_time else 'real'} time",
+            f"{row.origin}, {row.group}",
         )
         for row in rows
     ]

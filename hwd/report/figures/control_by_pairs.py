@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import cycle, islice
 
 import altair as alt
 
@@ -63,10 +64,10 @@ def _chart(
         scale=alt.Scale(domain=[0, high_s * factor], nice=False),
         axis=alt.Axis(minExtent=_LEFT, tickCount=5, domain=False),
     )
-    times = [f"{'virtual' if virtual else 'real'} time" for virtual in dict.fromkeys(row.virtual_time for row in found)]
+    groups = [*dict.fromkeys(row.group for row in found)]
     colour = alt.Color(
-        "time:N",
-        scale=alt.Scale(domain=times, range=[GROUP_COLOURS["virtual" in time] for time in times]),
+        "group:N",
+        scale=alt.Scale(domain=groups, range=[*islice(cycle(GROUP_COLOURS), len(groups))]),
         legend=alt.Legend(symbolType="circle"),
     )
     tip = alt.Tooltip("words:N", title="control")
@@ -96,8 +97,7 @@ def _chart(
 
 
 def _point(row: PairsRow, seconds: float) -> dict[str, object]:
-    time = f"{'virtual' if row.virtual_time else 'real'} time"
-    return {"pairs": row.pairs, "seconds": seconds, "time": time, "words": _describe(row)}
+    return {"pairs": row.pairs, "seconds": seconds, "group": row.group, "words": _describe(row)}
 
 
 def _papers(data: Datasets, figures: Sequence[PaperFigure], factor: float, x: alt.X, y: alt.Y) -> Iterator[alt.Chart]:
@@ -129,8 +129,7 @@ def _note(rows: Sequence[PairsRow], beside: bool, fitted: bool) -> str:
 
 
 def _describe(row: PairsRow) -> str:
-    time = "virtual" if row.virtual_time else "real"
-    words = f"{row.pairs} pairs, {time} time: mean {duration(row.mean_s)}"
+    words = f"{row.pairs} pairs, {row.group}: mean {duration(row.mean_s)}"
     if row.mean_within_s is not None:
         words += f" ({interval(*row.mean_within_s)})"
     return f"{words}, p99 {duration(row.p99_s)}, n = {row.n} ({row.origin})"

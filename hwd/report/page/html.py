@@ -89,7 +89,7 @@ def html(
         stages=stages,
         origins={row.origin for row in stages},
         distributions=None if curves is None else chart(curves),
-        recoveries=recovery_rows([timeline for report in reports for timeline in report.timelines]),
+        recoveries=[(report.run.id, recovery_rows(report.timelines)) for report in reports],
         by_pairs=None if by_pairs is None else chart(by_pairs),
         pairs=pairs_rows(reports),
         papers=papers,
