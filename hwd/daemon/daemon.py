@@ -158,6 +158,7 @@ class Daemon:
             planner=BackgroundPlanner(planner, machine.offload),
             switches=switches,
             agents=GatewayAgents(gateway),
+            hangs=linkboard,
             journal=self._journal,
             ledger=ledger,
             clock=clock,

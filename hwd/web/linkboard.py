@@ -5,11 +5,14 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 
+from hwd.fabric.diagnosis import Diagnosis, Transfers
 from hwd.fabric.fabric import Fabric
 from hwd.model.answers import CompositeStatus, LinkStatus, SwitchStatus
-from hwd.model.documents.hosts import HostBirth, HostDown, HostEvent, HostPort
-from hwd.model.link import Link
+from hwd.model.documents.hosts import HostBirth, HostDown, HostEvent, HostFact, HostPort
+from hwd.model.hang import Hang
+from hwd.model.link import Link, RoutedLink
 from hwd.model.nic_port import NicPortId
+from hwd.web.port_states import PortStates
 from hwd_agents.wire.events import CarrierData, InterfaceData, RdmaData
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, natural_key
@@ -25,8 +28,11 @@ class Linkboard:
         self._fabric = fabric
         self._switches = switches
         self._ports: dict[str, dict[str, HostPort]] = {}
+        self._states = PortStates()
 
     def __call__(self, document: Document) -> None:
+        if isinstance(document.fact, HostFact):
+            self._states.take(document.fact)
         match document.fact:
             case HostBirth(host=host, ports=ports):
                 self._ports[host] = dict(ports)
@@ -53,8 +59,27 @@ class Linkboard:
         for routed in self._fabric.routed_of(state):
             away = sorted(down.intersection(one.switch for one in routed.crossconnects), key=natural_key)
             carrier = None if away else self._carrier(routed.link)
-            links.append(LinkStatus(link=str(routed), carrier=carrier, away=away))
+            hang = None if away else self.hang(routed)
+            links.append(LinkStatus(link=str(routed), carrier=carrier, away=away, hang=hang))
         return links
+
+    def hang(
+        self, routed: RoutedLink, *, transfers: Transfers | None = None, with_monitors: bool = True
+    ) -> Hang | None:
+        """Where a link hangs now, None where it is up or nothing of it is known.
+
+        `with_monitors`: switches are asked for their powers in turns of some seconds; False leaves out what may be
+        older than the link.
+        """
+        switches = {one.switch: one for one in self._switches()}
+        if not with_monitors:
+            switches = {name: replace(one, power_dbm={}) for name, one in switches.items()}
+        ends = {
+            end: self._states.end(end.host, end.port, self._ports.get(end.host, {}).get(end.port))
+            for end in routed.link.ends
+        }
+        testbed = self._fabric.testbed
+        return Diagnosis(routed, ends, testbed=testbed, switches=switches, transfers=transfers).hang
 
     def composites(self) -> list[CompositeStatus]:
         """All composites, with what their elements make."""

@@ -7,6 +7,7 @@ from typing_extensions import override
 
 from hwd.model.answers.answer import Answer
 from hwd.model.answers.leases import SwitchLease
+from hwd.model.hang import Hang
 from hwd_drivers.devices.facts import CrossconnectReport
 
 
@@ -119,11 +120,13 @@ class LinkStatus(Answer, frozen=True, kw_only=True):
     """A link that crossconnects make now. `carrier`: both ends have it.
 
     `away`: switches on its way that are down. Nobody knows then whether there is light, and `carrier` is None.
+    `hang`: the stage that it does not get past; None where it is up, and where nothing of it is known.
     """
 
     link: str
     carrier: bool | None
     away: list[str] = field(default_factory=list)
+    hang: Hang | None = None
 
 
 def _ids(readings: Sequence[CrossconnectReport]) -> tuple[str, ...]:
