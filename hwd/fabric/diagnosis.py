@@ -90,6 +90,8 @@ class Diagnosis:
         lost = {end: found for end in dark if (found := self._first(lost_light, end)) is not None}
         if not lost:
             return None
+        if not all(one.doubtful for one in lost.values()):
+            lost = {end: one for end, one in lost.items() if not one.doubtful}
         powers = tuple(power for end in self._link.ends if end in lost for power in lost[end].powers)
         certain = any(one.certain for one in lost.values())
         for end, state in self._ends.items():

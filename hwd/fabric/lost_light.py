@@ -40,13 +40,15 @@ class LightAt:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostLight:
     """`why`, and the powers on the way that are known. `near`: the NIC port on whose fibre it is lost; None for a place
-    behind a switch. `certain`: a switch says by itself that it does not pass this light.
+    behind a switch. `certain`: a switch says by itself that it does not pass this light. `doubtful`: the module says
+    that it lost the light, and measured light on all lanes when it did: a short loss, or a late measurement.
     """
 
     why: str
     powers: tuple[Power, ...]
     near: str | None = None
     certain: bool = False
+    doubtful: bool = False
 
 
 class Judge(Protocol):
@@ -84,6 +86,9 @@ def lost_light(
         first = lit[-1] if lit else None
         if point is points[-1] and (weak := _weak(point, first, module)):
             return LostLight(why=f"{weak}{_excess(lit)}", powers=powers)
+        if point is points[-1] and point.power is not None and None not in point.power.dbm:
+            why = f"{point.at} reports loss of signal, and measured light when it did"
+            return LostLight(why=why, powers=powers, doubtful=True)
         return _between(first or points[0], point, points, powers, known=first is not None)
     return None
 

@@ -234,6 +234,15 @@ def test_module_that_cannot_be_read_and_sends_nothing_is_named_with_the_reason(f
     assert "ocs1 reports 1A-5B as failed" in words(hang(fabric, out, UNLIT, failed)), "what is certain goes first"
 
 
+def test_loss_of_signal_with_light_on_all_lanes_is_doubtful_and_comes_last(fabric: Fabric) -> None:
+    """A latched flag outlives the loss, and a measurement may be late."""
+    flagged = replace(DOWN, light=replace(UP.light, lit=False))
+    said = "reports loss of signal, and measured light when it did"
+    assert words(hang(fabric, flagged, UP)) == f"hangs at h0.eth0, optical: h0.eth0.rx {said}"
+    found = hang(fabric, flagged, UNLIT, switches(dark=("ocs1.1A", "ocs1.5B", "ocs2.3B")))
+    assert words(found) == "hangs at h1.eth0, optical: light is lost between h0.eth0.tx and ocs1.1A"
+
+
 def test_light_below_the_sensitivity_is_no_light_that_is_there(fabric: Fabric) -> None:
     weak = replace(DOWN, light=replace(UP.light, received_dbm=(-9.0, -12.3, -9.5, -10.0)))
     found = hang(fabric, DOWN, weak)
