@@ -84,7 +84,8 @@ class Readiness:
         hangs = {hang.link: hang for hang in reconfiguration.hangs}
         links = reconfiguration.not_ready
         late = ", ".join(self._link_text(link, hangs.get(str(link))) for link in links[:NAMED])
-        late += f" and {len(links) - NAMED} more links" if len(links) > NAMED else ""
+        if (more := len(links) - NAMED) > 0:
+            late += f" and {more} more {'link' if more == 1 else 'links'}"
         if given_up_after_s is None:
             why = f"not ready within {within_s:g} s: {late}"
         else:

@@ -50,7 +50,7 @@ def _at_end(end: EndTimeline) -> Hang | None:
     for stage, name in _STAGES[max(known, default=-1) + 1 :]:
         why = end.instant(name).why
         if why.startswith(_WATCHED):
-            found = why if name == stage else f"{name} {why}"
+            found = why if name.value == stage.value else f"{name} {why}"
             return Hang(link=end.link, end=end.end, stage=stage, why="; ".join([found, *unseen]))
         unseen.append(f"{name} unknown: {why}")
     return None

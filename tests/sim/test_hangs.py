@@ -16,6 +16,7 @@ from hwd.model.documents.reconfigurations import ReconfigurationEnded
 from hwd.model.fault import parse_fault
 from hwd.model.hang import Hang
 from hwd.model.testbed import Strand, Testbed
+from hwd.reconfigure import readiness
 from hwd.sim.world import World, agent_node
 from hwd_drivers.core.errors import NotReadyError
 from hwd_drivers.core.values import Crossconnect
@@ -32,11 +33,13 @@ async def ready(world: World) -> None:
     await service.apply(msgspec.convert({"what": STRAIGHT, "ready_within_s": 30}, ReconfigurationBody))
 
 
-async def not_ready(world: World, what: str) -> tuple[str, Sequence[Hang]]:
+async def not_ready(world: World, what: str, *, within_s: float = 15) -> tuple[str, Sequence[Hang]]:
     """What an apply says, and what its document has."""
     assert world.daemon is not None
     with pytest.raises(NotReadyError) as raised:
-        await world.daemon.service.apply(msgspec.convert({"what": what, "ready_within_s": 15}, ReconfigurationBody))
+        await world.daemon.service.apply(
+            msgspec.convert({"what": what, "ready_within_s": within_s}, ReconfigurationBody)
+        )
     (end,) = [one.fact for one in world.documents if isinstance(one.fact, ReconfigurationEnded) and one.fact.why]
     assert isinstance(end.hangs, list)
     return str(raised.value), end.hangs
@@ -163,6 +166,38 @@ def test_apply_says_where_its_links_hang(fault: Fault, said: str) -> None:
             why, hangs = await not_ready(world, CROSSED)
             assert f"not ready within 15 s: h0.eth0<->h1.eth1 ({hangs[0].words}). " in why
             assert [str(hang) for hang in hangs] == [f"h0.eth0<->h1.eth1 hangs {said}"]
+
+    run_virtual(main(), seed=7)
+
+
+def test_powers_that_may_be_older_than_the_link_are_left_out() -> None:
+    """Before the switch moved, 3B was lit and 4B carried another light; it is asked every 5 s."""
+
+    async def main() -> None:
+        async with World(TESTBED, EXAMPLE.read_text(), seed=7) as world:
+            await ready(world)
+            world.faults.set(parse_fault({"port": "h0.eth0", "fault": "cut", "strand": "tx"}))
+            _, hangs = await not_ready(world, CROSSED, within_s=2)
+            (hang,) = [one for one in hangs if one.link == "h0.eth0<->h1.eth1"]
+            assert hang.words == (
+                f"hangs at h1.eth1, optical: light is lost between h0.eth0.tx and h1.eth1.rx; {H0_HAS_LIGHT} "
+                f"({H0_SENDS}, h1.eth1.rx dark)"
+            )
+
+    run_virtual(main(), seed=7)
+
+
+def test_links_beyond_the_first_few_are_a_number_and_stand_in_the_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readiness, "NAMED", 1)
+
+    async def main() -> None:
+        async with World(TESTBED, EXAMPLE.read_text(), seed=7) as world:
+            await ready(world)
+            for port in ("h0.eth0", "h0.eth1"):
+                world.faults.set(parse_fault({"port": port, "fault": "unplug"}))
+            why, hangs = await not_ready(world, CROSSED)
+            assert f"not ready within 15 s: {hangs[0].link} ({hangs[0].words}) and 1 more link. " in why
+            assert [one.end for one in hangs] == ["h0.eth0", "h0.eth1"]
 
     run_virtual(main(), seed=7)
 

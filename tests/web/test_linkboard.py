@@ -135,7 +135,7 @@ def test_light_firmware_and_powers_follow_the_birth_and_the_events_of_an_agent(b
     monitors = MonitorData(
         rx_power_dbm=[1.0, 1.2, 1.4, 1.6], tx_power_dbm=[2.0] * 4, bias_ma=[60.0] * 4, temperature_c=35.0
     )
-    states = {"light": True, "firmware": False, "carrier": False, "rdma": False}
+    states: dict[str, bool | None] = {"light": True, "firmware": False, "carrier": False, "rdma": False}
     inventory = Inventory(states={"eth0": states}, monitors={"eth0": monitors})
     down = msgspec.structs.replace(PORT, carrier=False)
     boards.tell(HostBirth(host="h1", boot="b", version="", ports={"eth0": down, "eth1": PORT}, inventory=inventory))
