@@ -25,10 +25,11 @@ testbed: hand-made
 switches:
   ocs1: {driver: calient-tl1, model: calient-s160, address: "127.0.0.1:1"}
   ocs2: {driver: polatis-tl1, model: polatis-6000, size: 16x16, address: "127.0.0.1:2"}
+  ocs3: {driver: polatis-tl1, model: polatis-6000, size: "8", address: "127.0.0.1:3"}
 passives: {att: {kind: attenuator, loss_db: 1.5}}
 hosts:
-  h0: {nics: {eth0: {module: 100g-lr4}, eth1: {module: 100g-psm4}}}
-  h1: {nics: {eth0: {module: 100g-lr4}, eth1: {module: 100g-psm4}}}
+  h0: {nics: {eth0: {module: 100g-lr4}, eth1: {module: 100g-psm4}, eth2: {module: 100g-lr4}}}
+  h1: {nics: {eth0: {module: 100g-lr4}, eth1: {module: 100g-psm4}, eth2: {module: 100g-lr4}}}
 fibres:
   - {from: h0.eth0.tx, to: ocs1.1A, loss_db: 0.4}
   - {from: ocs1.1B, to: h0.eth0.rx}
@@ -44,6 +45,10 @@ fibres:
   - h1.eth1/2 <-> ocs2.14
   - h1.eth1/3 <-> ocs2.15
   - h1.eth1/4 <-> ocs2.16
+  - {from: h0.eth2.tx, to: ocs3.1}
+  - {from: ocs3.2, to: h0.eth2.rx}
+  - {from: h1.eth2.tx, to: ocs3.3}
+  - {from: ocs3.4, to: h1.eth2.rx}
 """
 H0, H1 = NicPortId(host="h0", port="eth0"), NicPortId(host="h1", port="eth0")
 LINK = "h0.eth0<->h1.eth0"
@@ -354,4 +359,25 @@ def test_lane_of_its_own_fibre_is_named(fabric: Fabric) -> None:
     assert str(found) == (
         "h0.eth1<->h1.eth1 hangs at h1.eth1, optical: light is lost between ocs2.15B and h1.eth1/3.rx; h0.eth1 has "
         "light, and the remote fault keeps it down (h0.eth1/3.tx 1.0 dBm, ocs2.15B -1.0 dBm, h1.eth1/3.rx dark)"
+    )
+
+
+def test_monitor_of_leaving_light_says_nothing_of_light_that_enters(fabric: Fabric) -> None:
+    """A unit without sides: 1 is dark, as nothing leaves there."""
+    routed = fabric.route(Link.parse("h0.eth2<->h1.eth2"))
+    h0, h1 = routed.link.ends
+    rack = {
+        "ocs3": SwitchStatus(
+            switch="ocs3",
+            owner=None,
+            up=True,
+            cause="",
+            readings=[CrossconnectReport(id=pair, state=CrossconnectState.TUNED) for pair in ("1-4", "2-3")],
+            power_dbm={"1": None, "2": 4.0, "3": None, "4": 4.0},
+        )
+    }
+    found = Diagnosis(routed, {h0: DOWN, h1: UNLIT}, testbed=fabric.testbed, switches=rack).hang
+    assert str(found) == (
+        "h0.eth2<->h1.eth2 hangs at h1.eth2, optical: light is lost between ocs3.4 and h1.eth2.rx; h0.eth2 has light, "
+        "and the remote fault keeps it down (h0.eth2.tx 1.0 dBm a lane, ocs3.4 4.0 dBm, h1.eth2.rx dark)"
     )
