@@ -27,6 +27,8 @@ from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.planner import BackgroundPlanner, Planner
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.reconfigure.switches import Switches
+from hwd.web.linkboard import Linkboard
+from hwd.web.switchboard import Switchboard
 from hwd_agents.wire import Arguments
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.disk import FileDisk
@@ -118,11 +120,12 @@ async def applying(testbed: Testbed, address: str, folder: Path, *, sync: bool) 
     )
     disk = FileDisk(folder / "journal")
     offload = ThreadOffload(1)
-    history = History(testbed)
+    history, fabric = History(testbed), Fabric(testbed)
     reconfigurer = Reconfigurer(
-        planner=BackgroundPlanner(Planner(testbed, Fabric(testbed), history.expect), offload),
+        planner=BackgroundPlanner(Planner(testbed, fabric, history.expect), offload),
         switches=Switches({"ocs1": supervisor}, clock, {"ocs1": Origin.TWIN}),
         agents=SilentAgents(),
+        hangs=Linkboard(fabric, Switchboard(testbed.switches).reports),
         journal=Journal(disk, sync=sync),
         ledger=Ledger(),
         clock=clock,

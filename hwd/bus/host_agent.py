@@ -147,7 +147,7 @@ class HostAgent:
 
     def _take(self, birth: Birth, now_s: float, *, retained: bool) -> bool:
         if retained:
-            birth = _without_carrier(birth)
+            birth = _without_states(birth)
         new = birth.boot != self.boot
         if new:
             self.end("a new boot took its place")
@@ -202,11 +202,16 @@ class HostAgent:
         else:
             self._carrier_events[event.port] = event
 
-    def refresh(self, ports: Mapping[str, PortNote], rdma: Mapping[str, bool | None], at_ns: int) -> None:
-        """Take the state of its ports and RDMA devices at `at_ns` of its clock; later carrier events override it."""
+    def refresh(
+        self, ports: Mapping[str, PortNote], states: Mapping[str, Mapping[str, bool | None]], at_ns: int
+    ) -> None:
+        """Take its ports and their states by instant at `at_ns` of its clock; later carrier events override them."""
         if self.birth is None:
             return
-        self._rdma = dict(rdma)
+        self._rdma = {port: of_port.get("rdma") for port, of_port in states.items()}
+        inventory = msgspec.structs.replace(
+            self.birth.inventory, states={port: dict(of_port) for port, of_port in states.items()}
+        )
         now = {
             port: _after(note, event)
             if (event := self._carrier_events.get(port)) is not None and event.at_ns > at_ns
@@ -214,7 +219,7 @@ class HostAgent:
             for port, note in ports.items()
         }
         self.stale = False
-        self._set_birth(msgspec.structs.replace(self.birth, ports=now))
+        self._set_birth(msgspec.structs.replace(self.birth, ports=now, inventory=inventory))
 
     @property
     def why_down(self) -> str:
@@ -250,7 +255,7 @@ class HostAgent:
 
     def _set_down(self, cause: str) -> None:
         if self.birth is not None:
-            self.birth = _without_carrier(self.birth)
+            self.birth = _without_states(self.birth)
             self._emitted = _content(self.birth)
         self.stale = True
         self._rdma.clear()
@@ -311,11 +316,13 @@ def _content(birth: Birth) -> tuple[object, ...]:
     return birth.boot, birth.version, birth.ports, birth.inventory, birth.settings, wall_clock(birth)
 
 
-def _without_carrier(birth: Birth) -> Birth:
+def _without_states(birth: Birth) -> Birth:
+    """Without the states of its ports, which may be old."""
     ports = {
         port: msgspec.structs.replace(note, carrier=None, carrier_changes=None) for port, note in birth.ports.items()
     }
-    return msgspec.structs.replace(birth, ports=ports)
+    inventory = msgspec.structs.replace(birth.inventory, states=None)
+    return msgspec.structs.replace(birth, ports=ports, inventory=inventory)
 
 
 def _after(note: PortNote, event: Event) -> PortNote:

@@ -61,8 +61,7 @@ class Refresher:
         finally:
             self._asking.discard(host.name)
         if host.boot == boot and host.up:
-            rdma = {port: states.get("rdma") for port, states in answer.states.items()}
-            host.refresh(answer.ports, rdma, answer.at_ns)
+            host.refresh(answer.ports, answer.states, answer.at_ns)
             self._warned.discard(host.name)
 
     def _warn(self, host: HostAgent, why: str) -> None:

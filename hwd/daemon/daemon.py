@@ -165,6 +165,7 @@ class Daemon:
             planner=BackgroundPlanner(planner, machine.offload),
             switches=switches,
             agents=GatewayAgents(gateway),
+            hangs=linkboard,
             journal=self._journal,
             ledger=ledger,
             clock=clock,

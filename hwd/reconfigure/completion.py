@@ -4,6 +4,8 @@ import asyncio
 import logging
 from collections.abc import Coroutine, MutableMapping, Sequence
 
+from msgspec import UNSET
+
 from hwd.model.documents.reconfigurations import ReconfigurationEnded
 from hwd.model.timeline import Timeline
 from hwd.ports.ledger import Ledger
@@ -222,6 +224,7 @@ class Completion:
                     why=why,
                     seconds=(self._clock.monotonic_ns() - reconfiguration.started_ns) / 1e9,
                     remarks=[*reconfiguration.remarks],
+                    hangs=[*reconfiguration.hangs] or UNSET,
                 )
             )
 

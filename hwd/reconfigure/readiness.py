@@ -6,15 +6,19 @@ become ready, or nobody would report it.
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
 
+from hwd.fabric.diagnosis import Transfers
 from hwd.model.documents.hosts import HostEvent
-from hwd.model.link import Link
+from hwd.model.hang import Hang
+from hwd.model.link import Link, RoutedLink
+from hwd.model.nic_port import NicPortId
 from hwd.model.plan import PlannedLink
 from hwd.model.state import Observed
 from hwd.reconfigure.agent_watch import AgentWatch
 from hwd.reconfigure.reconfiguration import Outcome, Reconfiguration
 from hwd.reconfigure.switches import Switches
-from hwd_agents.wire.events import CarrierData, LightData
+from hwd_agents.wire.events import CarrierData, LightData, WrongPeerData
 from hwd_drivers.core.errors import NotReadyError, NotRolledBackError
 from hwd_drivers.core.values import CrossconnectState
 from hwd_drivers.switching.moves import SwitchMoves
@@ -26,20 +30,31 @@ AGENTS_AWAY_S = 5.0
 INTERFACE_AWAY_S = 5.0
 """An interface that its driver makes anew, as after a reset of its firmware, is back by then."""
 LOOK_S = 0.25
+MONITORS_S = 6.0
+"""Switches are asked for their powers every 5 s: earlier, a reading may be older than the link."""
 
 DARKENED = {CrossconnectState.FAILED: "as failed", CrossconnectState.BLOCKED: "as held dark"}
 """States in which a crossconnect carries no light, as text."""
 
 NAMED = 8
-"""The most ports that are named, those that fell first; the rest is a number."""
+"""The most links, and ports where something fell, that are named; the rest is a number."""
+
+
+class Hangs(Protocol):
+    """What is known of the present state of links."""
+
+    def hang(self, routed: RoutedLink, *, transfers: Transfers | None, with_monitors: bool) -> Hang | None:
+        """Where a link hangs now. `with_monitors`: with the powers that switches were last asked for."""
+        ...
 
 
 class Readiness:
     """Waits for the links of reconfigurations on one testbed."""
 
-    def __init__(self, switches: Switches, agent_watch: AgentWatch) -> None:
+    def __init__(self, switches: Switches, agent_watch: AgentWatch, hangs: Hangs) -> None:
         self._switches = switches
         self._agent_watch = agent_watch
+        self._hangs = hangs
 
     async def wait(self, reconfiguration: Reconfiguration, *, within_s: float) -> str | None:
         """Until all links are ready or somebody ends the reconfiguration; returns why they are not ready, else None."""
@@ -60,12 +75,17 @@ class Readiness:
         if is_ready:
             return None
         given_up_after_s = loop.time() - since_s if is_given_up else None
+        reconfiguration.hangs = self._found(reconfiguration, waited_s=loop.time() - since_s)
         return self._why_not_ready(reconfiguration, within_s=within_s, given_up_after_s=given_up_after_s)
 
     def _why_not_ready(
         self, reconfiguration: Reconfiguration, *, within_s: float, given_up_after_s: float | None
     ) -> str:
-        late = ", ".join(map(self._link_text, reconfiguration.not_ready))
+        hangs = {hang.link: hang for hang in reconfiguration.hangs}
+        links = reconfiguration.not_ready
+        late = ", ".join(self._link_text(link, hangs.get(str(link))) for link in links[:NAMED])
+        if (more := len(links) - NAMED) > 0:
+            late += f" and {more} more {'link' if more == 1 else 'links'}"
         if given_up_after_s is None:
             why = f"not ready within {within_s:g} s: {late}"
         else:
@@ -76,10 +96,21 @@ class Readiness:
             why += f". Meanwhile: {'; '.join(between)}"
         return why
 
-    def _link_text(self, link: Link) -> str:
-        """A link, with its ends that have no interface: `h0.eth0<->h1.eth0 (h0.eth0: there is no interface eth0)`."""
+    def _found(self, reconfiguration: Reconfiguration, *, waited_s: float) -> tuple[Hang, ...]:
+        """Where the links hang that are not ready, as far as that is known."""
+        transfers = Transfers(ready=reconfiguration.ready, wrong_peers=_wrong_peers(reconfiguration))
+        late = [one.routed for one in reconfiguration.plan.links if one.routed.link in reconfiguration.not_ready]
+        with_monitors = waited_s >= MONITORS_S
+        hangs = (self._hangs.hang(one, transfers=transfers, with_monitors=with_monitors) for one in late)
+        return tuple(hang for hang in hangs if hang is not None)
+
+    def _link_text(self, link: Link, hang: Hang | None) -> str:
+        """A link with its ends that have no interface, `h0.eth0<->h1.eth0 (h0.eth0: there is no interface eth0)`, else
+        with where it hangs.
+        """
         missing = "; ".join(f"{end}: {why}" for end, why in self._agent_watch.missing(link).items())
-        return f"{link} ({missing})" if missing else str(link)
+        why = missing or (hang.words if hang is not None else "")
+        return f"{link} ({why})" if why else str(link)
 
     def _interruptions(self, reconfiguration: Reconfiguration) -> list[str]:
         """Absences, fallen light and lost crossconnects since the start, as text."""
@@ -176,6 +207,17 @@ def _gone(observed: Observed, moves: Iterable[SwitchMoves]) -> Iterator[str]:
                 found.setdefault(how, []).append(str(one))
         for how, ones in found.items():
             yield f"{move.switch} reports {', '.join(ones)} {how}"
+
+
+def _wrong_peers(reconfiguration: Reconfiguration) -> dict[NicPortId, str]:
+    """By end: which port answered its probe in place of the peer."""
+    return {
+        NicPortId(host=event.host, port=event.port): f"the peer is {data.found}, and should be {data.expected}"
+        for event in reconfiguration.events
+        if event.port is not None
+        and isinstance(data := event.data, WrongPeerData)
+        and data.reconfiguration == reconfiguration.id
+    }
 
 
 def _port(event: HostEvent) -> str:

@@ -14,6 +14,7 @@ from hwd.model.documents.reconfigurations import (
     ReconfigurationState,
     StartedMove,
 )
+from hwd.model.hang import Hang
 from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.plan import Plan
@@ -141,6 +142,8 @@ class Reconfiguration:
 
     What such a change took from other clients is unknown.
     """
+    hangs: tuple[Hang, ...] = ()
+    """Where its links hung that were not ready in time, as far as that was known."""
     absences: Absences = field(default_factory=Absences)
     """When its switches could not be reached."""
     timeline: Timeline | None = None
@@ -188,6 +191,11 @@ class Reconfiguration:
     @property
     def not_ready(self) -> tuple[Link, ...]:
         return tuple(link for link in self.links if not self._ready.issuperset(link.ends))
+
+    @property
+    def ready(self) -> frozenset[NicPortId]:
+        """Ends whose own transfers succeeded."""
+        return frozenset(self._ready)
 
     def see(self, event: HostEvent) -> None:
         """Take one event at an end of its links."""

@@ -28,7 +28,7 @@ from hwd.reconfigure.drive import Drive, Overrides
 from hwd.reconfigure.history import HostSettings, Outcomes
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.planner import BackgroundPlanner, Planned, relied_ports
-from hwd.reconfigure.readiness import Readiness, not_ready_error
+from hwd.reconfigure.readiness import Hangs, Readiness, not_ready_error
 from hwd.reconfigure.reconfiguration import Emitter, Outcome, Reconfiguration, State
 from hwd.reconfigure.route import Routed
 from hwd.reconfigure.switches import Look, Switches, same_fault
@@ -64,6 +64,7 @@ class Reconfigurer:
         planner: BackgroundPlanner,
         switches: Switches,
         agents: Agents,
+        hangs: Hangs,
         journal: Journal,
         ledger: Ledger,
         outcomes: Outcomes,
@@ -86,7 +87,7 @@ class Reconfigurer:
             journal=journal, switches=switches, ledger=ledger, clock=clock, emit=self._emitter
         )
         agent_watch = AgentWatch(agents)
-        self._readiness = Readiness(switches, agent_watch)
+        self._readiness = Readiness(switches, agent_watch, hangs)
         self._drive = Drive(switches=switches, agent_watch=agent_watch, recovery=self._recovery, emitter=self._emitter)
         self._completion = Completion(
             under_way=self._under_way,

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from msgspec import UNSET
+
 from hwd.model.documents.hosts import ClockStepped, HostEvent
 from hwd.model.documents.reconfigurations import (
     ReconfigurationCommanded,
@@ -11,11 +13,13 @@ from hwd.model.documents.reconfigurations import (
     ReconfigurationStarted,
     ReconfigurationState,
 )
+from hwd.model.hang import Hang
 from hwd.model.instant import Origin
 from hwd.model.recorded_run import Run
 from hwd.report.conditions import plain
 from hwd.timeline import Timeline, build_timeline
 from hwd.timeline.clock_step import ClockStep
+from hwd.timeline.hang import hangs
 from hwd_drivers.core.documents import Document
 from hwd_drivers.twins.timing import SWITCH_TIMINGS
 
@@ -27,7 +31,8 @@ class RecordedReconfiguration:
     `whole`: its timeline was recorded. Else the run broke off in it, and `timeline` is made of what was recorded until
     then, in which a missing event means nothing. `made` and `removed`: crossconnects by switch. `switches`: of each
     link, by its text. `outcome` None: its end was not recorded. Unix time is the daemon's monotonic time plus
-    `wall_offset_ns`. `states`: when it entered which.
+    `wall_offset_ns`. `states`: when it entered which. `hangs`: where its links hung when the wait
+    for them ended, as far as that is known.
     """
 
     timeline: Timeline
@@ -42,6 +47,7 @@ class RecordedReconfiguration:
     why: str
     seconds: float | None
     states: tuple[tuple[int, str], ...]
+    hangs: tuple[Hang, ...] = ()
 
 
 @dataclass(slots=True)
@@ -113,6 +119,7 @@ class Reassembly:
             why="" if ended is None else ended.why,
             seconds=None if ended is None else ended.seconds,
             states=tuple(one.states),
+            hangs=_hangs(one, ended),
         )
 
     def _broken_off(self, one: _Open, started: ReconfigurationStarted) -> Timeline:
@@ -124,6 +131,18 @@ class Reassembly:
             clock_steps=one.clock_steps,
             switch_origins=_switch_origins(self._run),
         )
+
+
+def _hangs(one: _Open, ended: ReconfigurationEnded | None) -> tuple[Hang, ...]:
+    """What was found when the links were not ready in time; else, where they were waited for in vain, what their
+    instants say.
+    """
+    if ended is None:
+        return ()
+    if ended.hangs is not UNSET:
+        return tuple(ended.hangs)
+    waited = any(state == "waiting" for _, state in one.states)
+    return tuple(hangs(one.timeline)) if one.timeline and waited and ended.outcome != "confirmed" else ()
 
 
 def _take(one: _Open, fact: ReconfigurationFact, *, at_ns: int) -> None:

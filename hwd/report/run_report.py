@@ -12,6 +12,7 @@ from hwd.model.documents.hosts import ClockStepped, HostEvent, HostLost
 from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationEnded, ReconfigurationStarted
 from hwd.model.documents.runs import RunStep
 from hwd.model.documents.switches import SwitchOverrun
+from hwd.model.hang import Hang
 from hwd.model.instant import Instant, Knowledge
 from hwd.model.recorded_run import Run, RunOutcome
 from hwd.records import Records
@@ -43,12 +44,18 @@ BROKEN_OFF = "broken off"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How one reconfiguration ended."""
+    """How one reconfiguration ended. `hangs`: where its links hung when the wait for them ended."""
 
     reconfiguration: str
     outcome: str
     why: str
     seconds: float | None
+    hangs: tuple[Hang, ...] = ()
+
+    @property
+    def more_hangs(self) -> tuple[Hang, ...]:
+        """Those that `why` does not state."""
+        return tuple(hang for hang in self.hangs if hang.words not in self.why)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +175,7 @@ class _Gathering:
             outcome=one.outcome or BROKEN_OFF,
             why=one.why if one.outcome else "its end is not recorded",
             seconds=one.seconds,
+            hangs=one.hangs,
         )
         self._endings.append(ending)
 

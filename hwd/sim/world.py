@@ -51,7 +51,10 @@ BUS_LATENCY_S = (0.000_08, 0.000_3)
 
 
 class World:
-    """Owns all nodes of one simulated rack. `documents`: all documents of the daemon, in order."""
+    """Owns all nodes of one simulated rack. `documents`: all documents of the daemon, in order.
+
+    `patched`: the rack as it is really patched, where that differs from the testbed file.
+    """
 
     def __init__(
         self,
@@ -63,6 +66,7 @@ class World:
         version: str = "sim",
         start_wall_ns: int = START_WALL_NS,
         sinks: Sequence[Sink] = (),
+        patched: Testbed | None = None,
     ) -> None:
         loop = asyncio.get_running_loop()
         if not isinstance(loop, VirtualLoop):
@@ -89,7 +93,11 @@ class World:
         self._starts: dict[str, int] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self.rack = TwinRack(
-            testbed, dialer=self._dialer(RACK), clock=self.clock, ids=self._ids(RACK), places=lambda name: f"mem:{name}"
+            patched or testbed,
+            dialer=self._dialer(RACK),
+            clock=self.clock,
+            ids=self._ids(RACK),
+            places=lambda name: f"mem:{name}",
         )
         self.faults = RackFaults(self.rack, kill_agent=self._replace_agent)
         self.set_fault: SetFault = self._set_fault

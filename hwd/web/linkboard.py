@@ -7,11 +7,14 @@ from typing import ClassVar
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
+from hwd.fabric.diagnosis import Diagnosis, Transfers
 from hwd.fabric.fabric import Fabric
 from hwd.model.answers import CompositeStatus, LinkStatus, SwitchStatus
-from hwd.model.documents.hosts import HostBirth, HostDown, HostEvent, HostPort, HostUp
+from hwd.model.documents.hosts import HostBirth, HostDown, HostEvent, HostFact, HostPort, HostUp
+from hwd.model.hang import Hang
 from hwd.model.link import RoutedLink
 from hwd.model.nic_port import NicPortId
+from hwd.web.port_states import PortStates
 from hwd_agents.wire.events import CarrierData, InterfaceData, RdmaData
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, natural_key
@@ -53,8 +56,11 @@ class Linkboard:
         self._hosts_since_wall_ns: dict[str, int] = {}
         self._lost_wall_ns: dict[str, dict[str, int]] = {}
         """By host and port: when a known carrier became unknown, as its agent was lost."""
+        self._states = PortStates()
 
     def __call__(self, document: Document) -> None:
+        if isinstance(document.fact, HostFact):
+            self._states.take(document.fact)
         match document.fact:
             case HostUp(host=host):
                 self._hosts_since_wall_ns[host] = document.wall_ns
@@ -96,8 +102,27 @@ class Linkboard:
             ends = [self._end(end) for end in routed.link.ends]
             carrier = None if away or None in ends else all(ends)
             since = self._since(routed, [one for one in switches if one.switch in away], carrier)
-            links.append(LinkStatus(link=str(routed), carrier=carrier, away=away, since_wall_ns=since))
+            hang = None if away else self.hang(routed)
+            links.append(LinkStatus(link=str(routed), carrier=carrier, away=away, since_wall_ns=since, hang=hang))
         return links
+
+    def hang(
+        self, routed: RoutedLink, *, transfers: Transfers | None = None, with_monitors: bool = True
+    ) -> Hang | None:
+        """Where a link hangs now, None where it is up or nothing of it is known.
+
+        `with_monitors`: switches are asked for their powers in turns of some seconds; False leaves out what may be
+        older than the link.
+        """
+        switches = {one.switch: one for one in self._switches()}
+        if not with_monitors:
+            switches = {name: replace(one, power_dbm={}) for name, one in switches.items()}
+        ends = {
+            end: self._states.end(end.host, end.port, self._ports.get(end.host, {}).get(end.port))
+            for end in routed.link.ends
+        }
+        testbed = self._fabric.testbed
+        return Diagnosis(routed, ends, testbed=testbed, switches=switches, transfers=transfers).hang
 
     def composites(self) -> list[CompositeStatus]:
         """All composites, with what their elements make."""

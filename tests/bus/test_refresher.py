@@ -223,10 +223,12 @@ def test_rdma_devices_are_as_they_are_now_too() -> None:
         peer = world.peer()
         peer.rdma = True
         await asyncio.sleep(2)
-        assert [birth["ports"]["eth0"]["rdma"] for birth in world.of("host.birth")] == [None]
+        assert [birth["ports"]["eth0"]["rdma"] for birth in world.of("host.birth")] == [None, True]
         peer.rdma = False
         world.broker.cut("daemon")
-        await world.until("host.birth", 2)
-        assert world.of("host.birth")[-1]["ports"]["eth0"]["rdma"] is False
+        await world.until("host.birth", 3)
+        last = world.of("host.birth")[-1]
+        assert last["ports"]["eth0"]["rdma"] is False
+        assert last["inventory"]["states"]["eth0"]["rdma"] is False, "not what the birth said"
 
     play(scenario)

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from hwd.cli.commands.status import (
+    hang_lines,
     host_row,
     left_open,
     link_row,
@@ -260,6 +261,32 @@ def test_what_stays_open_says_whose_it_is_and_that_it_goes_by_itself() -> None:
 )
 def test_a_link_says_which_switch_on_its_way_is_down(link: dict[str, Any], said: str) -> None:
     assert link_row(msgspec.convert({"link": "h0.eth0<->h1.eth0", **link}, LinkStatus)) == ("h0.eth0<->h1.eth0", said)
+
+
+def test_links_that_hang_have_a_line_each_with_the_powers_that_are_known() -> None:
+    hang = {
+        "link": "h0.eth0<->h1.eth0",
+        "end": "h1.eth0",
+        "stage": "optical",
+        "why": "light is lost inside ocs1, in 1A-3B",
+        "powers": [
+            {"at": "h0.eth0.tx", "dbm": [1.04, -2.0, None], "by_lane": True},
+            {"at": "ocs1.1A", "dbm": [-2.1]},
+            {"at": "ocs1.3B", "dbm": [None]},
+            {"at": "h1.eth0.rx", "dbm": [0.0, 0.04, 0.0], "by_lane": True},
+        ],
+    }
+    links = msgspec.convert(
+        [
+            {"link": "h0.eth0<->h1.eth0", "carrier": False, "hang": hang},
+            {"link": "h0.eth1<->h1.eth1", "carrier": True},
+        ],
+        list[LinkStatus],
+    )
+    assert hang_lines(links) == [
+        "h0.eth0<->h1.eth0 hangs at h1.eth0, optical: light is lost inside ocs1, in 1A-3B (h0.eth0.tx -2.0 to 1.0 dBm "
+        "a lane, dark on lane 3, ocs1.1A -2.1 dBm, ocs1.3B dark, h1.eth0.rx 0.0 dBm a lane)"
+    ]
 
 
 @pytest.mark.parametrize(

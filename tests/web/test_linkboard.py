@@ -12,7 +12,16 @@ from hwd.model.answers import LinkStatus
 from hwd.model.documents.hosts import HostBirth, HostDown, HostEvent, HostPort, HostUp
 from hwd.web.linkboard import Linkboard
 from hwd.web.switchboard import Switchboard
-from hwd_agents.wire.events import CarrierData, InterfaceData, RdmaData
+from hwd_agents.wire import Inventory
+from hwd_agents.wire.events import (
+    CarrierData,
+    FirmwareData,
+    InterfaceData,
+    LightData,
+    LinkStateData,
+    MonitorData,
+    RdmaData,
+)
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.values import CrossconnectState
 from hwd_drivers.devices.facts import CrossconnectReport, SwitchDown, SwitchRead, SwitchUp
@@ -65,15 +74,22 @@ class Boards:
         return None if since_ns is None else since_ns - WALL_NS
 
     def event(
-        self, data: msgspec.Struct, *, host: str = "h1", boot: str = "b", past: bool = False, at_ns: int = 0
+        self,
+        data: msgspec.Struct,
+        *,
+        kind: str = "",
+        host: str = "h1",
+        boot: str = "b",
+        past: bool = False,
+        at_ns: int = 0,
     ) -> None:
-        """At eth0 of h1."""
+        """At eth0 of a host."""
         self.tell(
             HostEvent(
                 host=host,
                 boot=boot,
                 seq=1,
-                type="",
+                type=kind,
                 port="eth0",
                 earliest_ns=at_ns,
                 latest_ns=at_ns,
@@ -260,3 +276,67 @@ def test_host_has_the_time_when_its_agent_came_or_went() -> None:
     boards.tell(HostDown(host="h0", boot="b", cause="will"))
     assert boards.links.since_wall_ns("h0") == WALL_NS + 5
     assert boards.links.since_wall_ns("h1") is None
+
+
+def hangs(boards: Boards) -> list[str | None]:
+    return [None if one.hang is None else str(one.hang) for one in boards.links.links()]
+
+
+def test_light_firmware_and_powers_follow_the_birth_and_the_events_of_an_agent(boards: Boards) -> None:
+    monitors = MonitorData(
+        rx_power_dbm=[1.0, 1.2, 1.4, 1.6], tx_power_dbm=[2.0] * 4, bias_ma=[60.0] * 4, temperature_c=35.0
+    )
+    states: dict[str, bool | None] = {"light": True, "firmware": False, "carrier": False, "rdma": False}
+    inventory = Inventory(states={"eth0": states}, monitors={"eth0": monitors})
+    down = msgspec.structs.replace(PORT, carrier=False)
+    boards.tell(HostBirth(host="h1", boot="b", version="", ports={"eth0": down, "eth1": PORT}, inventory=inventory))
+    link = "h0.eth0<->h1.eth0"
+    light = "the PHY is down; light is there (h1.eth0.rx 1.0 to 1.6 dBm a lane)"
+    assert hangs(boards) == [f"{link} hangs at h1.eth0, firmware: {light}", None]
+    boards.event(LinkStateData(
+        up=False, why_down="autoneg", detail="no partner detected", downs=None, autoneg=None, speed_mbps=None, fec=None
+    ))  # fmt: skip
+    said = light.replace(" (", "; h1.eth0 says: autoneg, no partner detected (")
+    assert hangs(boards)[0] == f"{link} hangs at h1.eth0, firmware: {said}"
+    boards.event(FirmwareData(up=True))
+    assert hangs(boards)[0] == (
+        f"{link} hangs at h1.eth0, carrier: carrier at h0.eth0 only; h1.eth0 says: autoneg, no partner detected "
+        "(h1.eth0.rx 1.0 to 1.6 dBm a lane)"
+    )
+    boards.event(LightData(lanes=[1.0, None, 1.4, 1.6]), kind="dark")
+    assert hangs(boards)[0] == (
+        f"{link} hangs at h1.eth0, optical: no light at h1.eth0.rx, and nothing is known of it before "
+        "(h1.eth0.rx 1.0 to 1.6 dBm a lane, dark on lane 2)"
+    )
+    boards.event(CarrierData(carrier=True))
+    assert hangs(boards)[0] == (
+        f"{link} hangs at h1.eth0, rdma: carrier is there, the RDMA port of h1.eth0 is not active"
+    )
+    boards.event(RdmaData(active=True))
+    assert hangs(boards)[0] is None, "an end with carrier has passed all before"
+
+
+def test_nothing_is_known_of_the_light_of_a_host_whose_agent_is_away(boards: Boards) -> None:
+    boards.event(CarrierData(carrier=False))
+    boards.event(LightData(lanes=[None] * 4), kind="dark")
+    assert hangs(boards)[0] is not None
+    boards.tell(HostDown(host="h1", boot="b", cause="will"))
+    assert hangs(boards) == [None, None]
+    boards.tell(
+        HostBirth(host="h1", boot="b", version="", ports={"eth0": msgspec.structs.replace(PORT, carrier=False)})
+    )
+    assert hangs(boards)[0] == (
+        "h0.eth0<->h1.eth0 hangs at h1.eth0, carrier: carrier at h0.eth0 only; "
+        "light at h1.eth0 is unknown: nothing was heard of it; firmware at h1.eth0 is unknown: nothing was heard of it"
+    )
+
+
+def test_interface_that_is_gone_is_named(boards: Boards) -> None:
+    boards.event(InterfaceData(present=False))
+    assert hangs(boards)[0] == "h0.eth0<->h1.eth0 hangs at h1.eth0, carrier: there is no interface enp1s0"
+
+
+def test_link_over_a_switch_that_is_away_hangs_nowhere(boards: Boards) -> None:
+    boards.event(CarrierData(carrier=False))
+    boards.tell(SwitchDown(switch="ocs1", cause="reset by peer"))
+    assert hangs(boards) == [None, None]

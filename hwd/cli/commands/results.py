@@ -98,6 +98,9 @@ def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> 
         )
     for remark in loaded.remarks:
         output.say(remark)
+    for ending in loaded.endings:
+        for hang in ending.hangs:
+            output.say(f"{ending.reconfiguration} {ending.outcome}: {hang}")
     if loaded.events_lost:
         output.say(f"{plural(loaded.events_lost, 'event')} of agents were lost")
     output.data(
@@ -111,6 +114,7 @@ def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> 
             "events_lost": loaded.events_lost,
             "overruns": loaded.guard.overruns,
             "clock_steps": [*loaded.clock_steps],
+            "hangs": {ending.reconfiguration: ending.hangs for ending in loaded.endings if ending.hangs},
         }
     )
 

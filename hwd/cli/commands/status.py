@@ -72,6 +72,8 @@ def status(url: Url = None, json: Json = False) -> None:
     output.say()
     if now.lit:
         output.table(("link", "state", "since"), [(*link_row(link), since(link.since_wall_ns, at)) for link in now.lit])
+        for line in hang_lines(now.lit):
+            output.say(line)
     else:
         output.say(no_links(now.switches))
     output.say()
@@ -247,6 +249,11 @@ def link_row(link: "LinkStatus") -> tuple[object, ...]:
     """A link in the table of `hwd status`: its light is unknown while a switch on its path is down."""
     away = link.away
     return link.link, f"{CARRIER[link.carrier]}{f', {_many(away)} {_is(away)} down' if away else ''}"
+
+
+def hang_lines(links: "Sequence[LinkStatus]") -> list[str]:
+    """Where the links that are not up hang, one line each."""
+    return [str(link.hang) for link in links if link.hang is not None]
 
 
 def no_links(switches: "Sequence[SwitchStatus]") -> str:

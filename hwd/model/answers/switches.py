@@ -8,6 +8,7 @@ from typing_extensions import override
 from hwd.model.answers.answer import Answer
 from hwd.model.answers.changes import SwitchChange
 from hwd.model.answers.leases import SwitchLease
+from hwd.model.hang import Hang
 from hwd_drivers.devices.facts import CrossconnectReport
 
 
@@ -125,12 +126,14 @@ class LinkStatus(Answer, frozen=True, kw_only=True):
     `away`: switches on its way that are down. Nobody knows then whether there is light, and `carrier` is None.
     `since_wall_ns`: since when `carrier` is so, by the events of its ends and the reads of its switches; None where the
     daemon did not see it begin, such as a carrier that was there when the agent connected.
+    `hang`: the stage that it does not get past; None where it is up, and where nothing of it is known.
     """
 
     link: str
     carrier: bool | None
     away: list[str] = field(default_factory=list)
     since_wall_ns: int | None = None
+    hang: Hang | None = None
 
 
 def _ids(readings: Sequence[CrossconnectReport]) -> tuple[str, ...]:

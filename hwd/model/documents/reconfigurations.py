@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from hwd.model.hang import Hang
 from hwd_drivers.core.documents import Fact
 
 
@@ -78,7 +79,7 @@ class ReconfigurationState(ReconfigurationFact, frozen=True, kw_only=True):
 
 
 class ReconfigurationEnded(ReconfigurationFact, frozen=True, kw_only=True):
-    """`outcome`: confirmed, rolled-back, failed."""
+    """`outcome`: confirmed, rolled-back, failed. `hangs`: where its links hung when the wait for them ended."""
 
     KIND: ClassVar = "reconfiguration.ended"
     run: str | None
@@ -87,5 +88,6 @@ class ReconfigurationEnded(ReconfigurationFact, frozen=True, kw_only=True):
     why: str
     seconds: float
     remarks: list[str] | UnsetType = UNSET
+    hangs: list[Hang] | UnsetType = UNSET
     source: str | UnsetType = UNSET
     host: str | UnsetType = UNSET

@@ -191,6 +191,7 @@ def _wrong(reports: Sequence[RunReport]) -> Iterator[str]:
         for ending in report.endings:
             if ending.outcome != "confirmed":
                 yield f"{ending.reconfiguration} {ending.outcome}: {ending.why}"
+            yield from (f"{ending.reconfiguration}: {hang}" for hang in ending.more_hangs)
         for one in report.timelines:
             yield from (f"{one.reconfiguration}: {text}" for text in one.breaches)
 

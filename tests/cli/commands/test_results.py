@@ -10,21 +10,28 @@ import pty
 import stat
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from hwd.cli.output import size
 from hwd.config.run_files.places import records_path
 from hwd.model.documents.daemon import DaemonRecovered
+from hwd.model.documents.reconfigurations import ReconfigurationEnded
 from hwd.model.documents.runs import RunStep
+from hwd.model.hang import Hang
+from hwd.model.instant import Instant
 from hwd.model.kinds import read_fact
 from hwd.model.recorded_run import RunOutcome
+from hwd.model.stage import StageName
+from hwd.model.timeline import Timeline
 from hwd.records import Records
 from hwd.report.export import read_jsonl
-from hwd_drivers.core.documents import Document
+from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.offload import InlineOffload
 
 RECORDED = Path(__file__).parents[2] / "report" / "export" / "run.jsonl"
@@ -301,3 +308,56 @@ def test_crashed_run_says_which_step_did_not_end_and_that_its_switches_were_brou
     assert any(line.split() == ["1", "apply", "ring", "not", "ended"] for line in said.out.splitlines())
     found = hwd("show", FIRST, "--data", str(tmp_path), "--json").json
     assert found["steps"] == [{"step": 1, "what": "apply ring", "state": "not ended"}]
+
+
+@pytest.mark.parametrize("recorded", [True, False], ids=["found when it was not ready", "by its instants"])
+def test_links_of_a_reconfiguration_that_was_not_ready_hang_somewhere(hwd: Any, tmp_path: Path, recorded: bool) -> None:
+    """The second of the run, rolled back: its timeline lacks the firmware of one end, and all that follows."""
+    link, end = "h0.eth0<->h1.eth1", "h1.eth1"
+    hang = Hang(link=link, end=end, stage=StageName.FIRMWARE, why="the PHY is down; light is there")
+
+    def changed(fact: Fact) -> Fact:
+        match fact:
+            case ReconfigurationEnded(reconfiguration="8eop46tj"):
+                found = [hang] if recorded else UNSET
+                return replace(fact, outcome="rolled-back", why="somebody wanted it", hangs=found)
+            case Timeline(reconfiguration="8eop46tj"):
+                links = [
+                    replace(one, instants=_unseen(one.instants, "")) if one.link == link else one for one in fact.links
+                ]
+                ends = [
+                    replace(one, instants=_unseen(one.instants, "no event reports it (9 samples)"))
+                    if (one.link, one.end) == (link, end)
+                    else one
+                    for one in fact.ends
+                ]
+                return replace(fact, links=links, ends=ends)
+        return fact
+
+    async def fill() -> None:
+        records = Records(f"sqlite:///{records_path(tmp_path)}", InlineOffload())
+        await records.open()
+        with RECORDED.open("rb") as lines:
+            run, found = read_jsonl(lines)
+            documents = [dataclasses.replace(one, fact=changed(one.fact)) for one in found]
+        await records.start_run(replace(run, id=FIRST, outcome=RunOutcome.FAILED))
+        await records.add_documents(documents, run=FIRST)
+        records.close()
+
+    asyncio.run(fill())
+    why = "the PHY is down; light is there" if recorded else "no event reports it (9 samples)"
+    said = hwd("show", FIRST, "--data", str(tmp_path))
+    assert said.status == 0, said.err
+    line = f"8eop46tj rolled-back: {link} hangs at {end}, firmware: {why}"
+    assert [one for one in said.out.splitlines() if "hangs" in one] == [line]
+    data = hwd("show", FIRST, "--data", str(tmp_path), "--json").json
+    assert data["hangs"] == {"8eop46tj": [{"link": link, "end": end, "stage": "firmware", "why": why, "powers": []}]}
+    page = tmp_path / "report.html"
+    assert hwd("report", FIRST, "--data", str(tmp_path), "-o", str(page)).status == 0
+    assert f"hangs at {end}, firmware: {why}" in page.read_text()
+
+
+def _unseen(instants: Sequence[Instant], why: str) -> tuple[Instant, ...]:
+    """The firmware and all after it were not seen."""
+    later = ("firmware", "carrier", "rdma", "ready")
+    return tuple(Instant.unknown(one.name, why) if one.name in later else one for one in instants)

@@ -1,0 +1,261 @@
+"""What is said of a link that does not come up: one planted cause each, in the status and by an apply that waits."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from hwd.cli.commands.status import hang_lines
+from hwd.daemon.installed_drivers import load
+from hwd.model.bodies import ReconfigurationBody
+from hwd.model.documents.hosts import HostDown
+from hwd.model.documents.reconfigurations import ReconfigurationEnded
+from hwd.model.fault import parse_fault
+from hwd.model.hang import Hang
+from hwd.model.testbed import Strand, Testbed
+from hwd.reconfigure import readiness
+from hwd.sim.world import World, agent_node
+from hwd_drivers.core.errors import NotReadyError
+from hwd_drivers.core.values import Crossconnect
+from hwd_drivers.twins.virtual_time import run_virtual
+
+from .conftest import CROSSED, EXAMPLE, STRAIGHT
+
+TESTBED = load(EXAMPLE).require()
+Fault = dict[str, Any]
+
+
+async def ready(world: World) -> None:
+    service = await world.settled()
+    await service.apply(msgspec.convert({"what": STRAIGHT, "ready_within_s": 30}, ReconfigurationBody))
+
+
+async def not_ready(world: World, what: str, *, within_s: float = 15) -> tuple[str, Sequence[Hang]]:
+    """What an apply says, and what its document has."""
+    assert world.daemon is not None
+    with pytest.raises(NotReadyError) as raised:
+        await world.daemon.service.apply(
+            msgspec.convert({"what": what, "ready_within_s": within_s}, ReconfigurationBody)
+        )
+    (end,) = [one.fact for one in world.documents if isinstance(one.fact, ReconfigurationEnded) and one.fact.why]
+    assert isinstance(end.hangs, list)
+    return str(raised.value), end.hangs
+
+
+def status_lines(world: World) -> list[str]:
+    assert world.daemon is not None
+    return hang_lines(world.daemon.service.status().lit)
+
+
+H0_HAS_LIGHT = "h0.eth0 has light, and the remote fault keeps it down"
+H0_SENDS, H1_SENDS = "h0.eth0.tx 1.6 to 3.4 dBm a lane", "h1.eth0.tx 1.8 to 3.4 dBm a lane"
+TOO_WEAK = (
+    "at h1.eth0, firmware: the light at ocs1.3B leaves about -10.8 dBm a lane for h1.eth0.rx; the receiver needs "
+    "-10.6 dBm; 13.5 dB are lost between h0.eth0.tx and ocs1.3B, at most 2.7 dB are stated; "
+    f"{H0_HAS_LIGHT} ({H0_SENDS}, ocs1.3B -4.7 dBm)"
+)
+BOTH_LOST = (
+    "at h0.eth0, optical: light is lost between ocs1.1B and h0.eth0.rx; light is lost between h0.eth0.tx and ocs1.3B. "
+    f"Are its two fibres in, and not swapped? ({H1_SENDS}, ocs1.1B 7.2 dBm, h0.eth0.rx dark, "
+    f"{H0_SENDS}, ocs1.3B dark, h1.eth0.rx dark)"
+)
+LOST_BEFORE_3B = (
+    f"at h1.eth0, optical: light is lost between h0.eth0.tx and ocs1.3B; {H0_HAS_LIGHT} "
+    f"({H0_SENDS}, ocs1.3B dark, h1.eth0.rx dark)"
+)
+STATUS: dict[str, tuple[Fault, str]] = {
+    "module out": (
+        {"port": "h0.eth0", "fault": "unplug"},
+        "at h0.eth0, optical: its module cannot be read: there is no module in it (ocs1.3B dark, h1.eth0.rx dark)",
+    ),
+    "fibre of the transmitter cut": ({"port": "h0.eth0", "fault": "cut", "strand": "tx"}, LOST_BEFORE_3B),
+    "fibre of the receiver cut": (
+        {"port": "h0.eth0", "fault": "cut", "strand": "rx"},
+        "at h0.eth0, optical: light is lost between ocs1.1B and h0.eth0.rx; h1.eth0 has light, and the remote fault "
+        f"keeps it down ({H1_SENDS}, ocs1.1B 7.2 dBm, h0.eth0.rx dark)",
+    ),
+    "both fibres cut": ({"port": "h0.eth0", "fault": "cut"}, BOTH_LOST),
+    "PHY stuck": (
+        {"port": "h0.eth0", "fault": "stuck-phy"},
+        "at both ends, firmware: the PHY is up at neither end; light is there "
+        "(h0.eth0.rx 0.6 to 2.1 dBm a lane, h1.eth0.rx 0.1 to 1.9 dBm a lane)",
+    ),
+    "laser weak, no light": (
+        {"port": "h0.eth0", "fault": "weak", "loss_db": 16},
+        "at h1.eth0, optical: the light at h1.eth0.rx is below loss of signal (-13 dBm); 17.5 dB are lost between "
+        f"h0.eth0.tx and ocs1.3B, at most 2.7 dB are stated; {H0_HAS_LIGHT} "
+        f"({H0_SENDS}, ocs1.3B -8.7 dBm, h1.eth0.rx -15.9 to -14.1 dBm a lane)",
+    ),
+    "laser weak, light and no link": ({"port": "h0.eth0", "fault": "weak", "loss_db": 12}, TOO_WEAK),
+    "switch loses too much": ({"switch": "ocs1", "fault": "drift", "ends": ["1A"], "loss_db": 12}, TOO_WEAK),
+    "mirror gone": ({"switch": "ocs1", "fault": "fail", "ends": ["1A"]}, LOST_BEFORE_3B),
+}
+
+
+@pytest.mark.parametrize(("fault", "said"), STATUS.values(), ids=STATUS)
+def test_status_says_where_a_link_hangs(fault: Fault, said: str) -> None:
+    async def main() -> None:
+        async with World(TESTBED, EXAMPLE.read_text(), seed=7) as world:
+            await ready(world)
+            assert status_lines(world) == []
+            world.faults.set(parse_fault(fault))
+            await asyncio.sleep(12)
+            assert status_lines(world) == [f"h0.eth0<->h1.eth0 hangs {said}"]
+
+    run_virtual(main(), seed=7)
+
+
+def test_status_names_the_override_that_holds_a_link_dark() -> None:
+    async def main() -> None:
+        async with World(TESTBED, EXAMPLE.read_text(), seed=7) as world:
+            await ready(world)
+            assert world.daemon is not None
+            await world.daemon.service.override("ocs1", ["1A"], "force-blocked", by="ada")
+            await asyncio.sleep(12)
+            assert status_lines(world) == [
+                f"h0.eth0<->h1.eth0 hangs at h1.eth0, optical: ocs1 holds 1A dark by an override; {H0_HAS_LIGHT} "
+                f"({H0_SENDS}, ocs1.3B dark, h1.eth0.rx dark)"
+            ]
+
+    run_virtual(main(), seed=7)
+
+
+def test_nothing_is_said_while_no_agent_reports() -> None:
+    async def main() -> None:
+        async with World(TESTBED, EXAMPLE.read_text(), seed=7) as world:
+            await ready(world)
+            world.faults.set(parse_fault({"port": "h0.eth0", "fault": "stuck-phy"}))
+            await asyncio.sleep(1)
+            assert len(status_lines(world)) == 1
+            for host in ("h0", "h1"):
+                world.kill(agent_node(host))
+            await asyncio.sleep(30)
+            assert {one.fact.host for one in world.documents if isinstance(one.fact, HostDown)} == {"h0", "h1"}
+            assert status_lines(world) == []
+
+    run_virtual(main(), seed=7)
+
+
+APPLY: dict[str, tuple[Fault, str]] = {
+    "slow firmware": (
+        {"port": "h0.eth0", "fault": "slow-firmware", "seconds": 100},
+        "at h0.eth0, firmware: the PHY is down; light is there (h0.eth0.rx 0.1 to 1.0 dBm a lane)",
+    ),
+    "module out": (
+        {"port": "h0.eth0", "fault": "unplug"},
+        "at h0.eth0, optical: its module cannot be read: there is no module in it (ocs1.4B dark, h1.eth1.rx dark)",
+    ),
+    "loss too high": (
+        {"port": "h0.eth0", "fault": "weak", "loss_db": 16},
+        "at h1.eth1, optical: the light at ocs1.4B leaves about -14.7 dBm a lane for h1.eth1.rx, below loss of signal "
+        "(-13 dBm); 17.5 dB are lost between h0.eth0.tx and ocs1.4B, at most 2.7 dB are stated; "
+        f"{H0_HAS_LIGHT} ({H0_SENDS}, ocs1.4B -8.7 dBm, h1.eth1.rx dark)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("fault", "said"), APPLY.values(), ids=APPLY)
+def test_apply_says_where_its_links_hang(fault: Fault, said: str) -> None:
+    async def main() -> None:
+        async with World(TESTBED, EXAMPLE.read_text(), seed=7) as world:
+            await ready(world)
+            world.faults.set(parse_fault(fault))
+            why, hangs = await not_ready(world, CROSSED)
+            assert f"not ready within 15 s: h0.eth0<->h1.eth1 ({hangs[0].words}). " in why
+            assert [str(hang) for hang in hangs] == [f"h0.eth0<->h1.eth1 hangs {said}"]
+
+    run_virtual(main(), seed=7)
+
+
+def test_powers_that_may_be_older_than_the_link_are_left_out() -> None:
+    """Before the switch moved, 3B was lit and 4B carried another light; it is asked every 5 s."""
+
+    async def main() -> None:
+        async with World(TESTBED, EXAMPLE.read_text(), seed=7) as world:
+            await ready(world)
+            world.faults.set(parse_fault({"port": "h0.eth0", "fault": "cut", "strand": "tx"}))
+            _, hangs = await not_ready(world, CROSSED, within_s=2)
+            (hang,) = [one for one in hangs if one.link == "h0.eth0<->h1.eth1"]
+            assert hang.words == (
+                f"hangs at h1.eth1, optical: light is lost between h0.eth0.tx and h1.eth1.rx; {H0_HAS_LIGHT} "
+                f"({H0_SENDS}, h1.eth1.rx dark)"
+            )
+
+    run_virtual(main(), seed=7)
+
+
+def test_links_beyond_the_first_few_are_a_number_and_stand_in_the_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readiness, "NAMED", 1)
+
+    async def main() -> None:
+        async with World(TESTBED, EXAMPLE.read_text(), seed=7) as world:
+            await ready(world)
+            for port in ("h0.eth0", "h0.eth1"):
+                world.faults.set(parse_fault({"port": port, "fault": "unplug"}))
+            why, hangs = await not_ready(world, CROSSED)
+            assert f"not ready within 15 s: {hangs[0].link} ({hangs[0].words}) and 1 more link. " in why
+            assert [one.end for one in hangs] == ["h0.eth0", "h0.eth1"]
+
+    run_virtual(main(), seed=7)
+
+
+def test_crossconnect_that_somebody_took_while_links_were_waited_for_is_the_reason() -> None:
+    async def main() -> None:
+        async with World(TESTBED, EXAMPLE.read_text(), seed=7) as world:
+            await ready(world)
+            faults = world.rack.switches["ocs1"].faults
+            asyncio.get_running_loop().call_later(1, faults.panel, (Crossconnect.parse("1A-4B"),), ())
+            _, hangs = await not_ready(world, CROSSED)
+            assert [str(hang) for hang in hangs] == [
+                f"h0.eth0<->h1.eth1 hangs at h1.eth1, optical: ocs1 does not have 1A-4B; {H0_HAS_LIGHT} "
+                f"({H0_SENDS}, ocs1.4B dark, h1.eth1.rx dark)"
+            ]
+
+    run_virtual(main(), seed=7)
+
+
+def patched(repatch: Callable[[str], str]) -> Testbed:
+    """The testbed with the NIC ends of its strands put elsewhere, by their names."""
+    ends = {str(end): end for strand in TESTBED.strands for end in strand.ends}
+
+    def moved(strand: Strand) -> Strand:
+        one, other = (ends[repatch(str(end))] for end in strand.ends)
+        return replace(strand, ends=(one, other))
+
+    return replace(TESTBED, strands=tuple(map(moved, TESTBED.strands)))
+
+
+def duplex_swapped(end: str) -> str:
+    return {"h0.eth0.tx": "h0.eth0.rx", "h0.eth0.rx": "h0.eth0.tx"}.get(end, end)
+
+
+def ports_swapped(end: str) -> str:
+    return end.replace("h1.eth0", "h1.-").replace("h1.eth1", "h1.eth0").replace("h1.-", "h1.eth1")
+
+
+PATCHED: dict[str, tuple[Callable[[str], str], list[str]]] = {
+    "the two fibres of a port swapped": (duplex_swapped, [f"h0.eth0<->h1.eth0 hangs {BOTH_LOST}"]),
+    "the fibres of two ports swapped": (
+        ports_swapped,
+        [
+            f"{link} hangs at both ends, ready: carrier is there at both ends, and no transfer succeeded"
+            for link in ("h0.eth0<->h1.eth0", "h0.eth1<->h1.eth1")
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("repatch", "said"), PATCHED.values(), ids=PATCHED)
+def test_apply_finds_what_is_patched_otherwise_than_the_file_says(
+    repatch: Callable[[str], str], said: list[str]
+) -> None:
+    async def main() -> None:
+        async with World(TESTBED, EXAMPLE.read_text(), seed=7, patched=patched(repatch)) as world:
+            await world.settled()
+            _, hangs = await not_ready(world, STRAIGHT)
+            assert [str(hang) for hang in hangs] == said
+
+    run_virtual(main(), seed=7)
