@@ -23,6 +23,8 @@ from hwd.timeline.port_observation import Change, PortObserved
 
 _UPS = (InstantName.LIGHT, InstantName.FIRMWARE, InstantName.CARRIER, InstantName.RDMA)
 _NS_IN_MS = 1e6
+WAS_DOWN, NO_EVENT, NO_TRANSFER = "down when", "no event reports it", "no transfer succeeded"
+"""How the reason of an unknown instant begins whose state was watched, and did not come."""
 
 
 def end_timeline(link: Link, port: PortObserved, *, since_ns: int, kept: bool) -> EndTimeline:
@@ -134,7 +136,7 @@ def _unseen(name: InstantName, port: PortObserved, changes: list[Change]) -> Ins
     if own and name is InstantName.DARK:
         return Instant.unknown(name, f"{own[0].source} saw the return of the light only{lost}")
     if own:
-        return Instant.unknown(name, f"down when {own[-1].source} last saw it{lost}")
+        return Instant.unknown(name, f"{WAS_DOWN} {own[-1].source} last saw it{lost}")
     watch = port.watches.get(state)
     if watch is None:
         silence = (
@@ -145,10 +147,10 @@ def _unseen(name: InstantName, port: PortObserved, changes: list[Change]) -> Ins
         return Instant.unknown(name, f"{watch.why_not}{lost}")
     how = f"{watch.samples} samples, longest gap {watch.longest_gap_ns / _NS_IN_MS:.3f} ms"
     if state is InstantName.READY:
-        return Instant.unknown(name, f"no transfer succeeded in {watch.samples} tries{lost}")
+        return Instant.unknown(name, f"{NO_TRANSFER} in {watch.samples} tries{lost}")
     if watch.never_lost and not port.lost:
         return Instant.never_left(name, f"never away in {how}")
-    return Instant.unknown(name, f"no event reports it ({how}){lost}")
+    return Instant.unknown(name, f"{NO_EVENT} ({how}){lost}")
 
 
 def _rank(instant: Instant) -> tuple[int, int, int, str]:

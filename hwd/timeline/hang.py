@@ -7,6 +7,8 @@ from hwd.model.hang import Hang
 from hwd.model.instant import InstantName, Knowledge
 from hwd.model.stage import StageName
 from hwd.model.timeline import EndTimeline, Timeline
+from hwd.timeline.end import NO_EVENT, NO_TRANSFER, WAS_DOWN
+from hwd.timeline.port_observation import WRONG_PEER
 
 _STAGES: Final = (
     (StageName.OPTICAL, InstantName.LIGHT),
@@ -16,8 +18,10 @@ _STAGES: Final = (
     (StageName.READY, InstantName.READY),
 )
 """The stages of an end in their order, each with the instant that ends it."""
-_WATCHED: Final = ("down when ", "no event reports it", "no transfer succeeded", "the peer is ")
-"""How the reason of an unknown instant begins where its state was watched (`hwd.timeline.end`): it did not come."""
+_WATCHED: Final = (WAS_DOWN, NO_EVENT, NO_TRANSFER, WRONG_PEER)
+"""How the reason of an unknown instant begins where its state was watched: it did not come. A recorded one has no more
+than its text.
+"""
 
 
 def hangs(timeline: Timeline) -> Iterator[Hang]:

@@ -25,6 +25,8 @@ from hwd_agents.wire.events import (
     WrongPeerData,
 )
 
+WRONG_PEER = "the peer is"
+"""How the reason of a transfer begins that another port answered."""
 _READ: Final = frozenset({"carrier", "interface", "dark", "light", "firmware", "rdma", "ready", "rc-recovery"})
 """Types of events whose data a timeline needs."""
 
@@ -157,7 +159,7 @@ class Observed:
                 recovery = RcRecovery.of(event, data)
                 self._recoveries[port] = recovery.better(self._recoveries.get(port))
             case WrongPeerData(reconfiguration=self._reconfiguration, found=found, expected=expected):
-                self._wrong_peer[port] = f"the peer is {found}, and should be {expected}"
+                self._wrong_peer[port] = f"{WRONG_PEER} {found}, and should be {expected}"
 
     def _add(self, port: NicPortId, event: HostEvent, name: InstantName, up: bool, remark: str = "") -> None:
         try:
