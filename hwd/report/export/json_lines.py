@@ -20,12 +20,13 @@ RUN_KIND = "run"
 
 def jsonl(run: Run, documents: Iterable[Document], to: BinaryIO) -> None:
     """Write the whole run. A document of another version that this one can read has the fields of this version."""
-    to.write(_line({"kind": RUN_KIND, "run": msgspec.to_builtins(replace(run, state=UNSET))}))
+    to.write(json_line({"kind": RUN_KIND, "run": msgspec.to_builtins(replace(run, state=UNSET))}))
     for document in documents:
-        to.write(_line(document.to_data()))
+        to.write(json_line(document.to_data()))
 
 
-def _line(value: object) -> bytes:
+def json_line(value: object) -> bytes:
+    """One line of UTF-8, without spaces."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     # A surrogate without its partner has no UTF-8 form; JSON can escape it.
     return text.encode("utf-8", "backslashreplace") + b"\n"
