@@ -7,7 +7,7 @@ import typer
 from msgspec import to_builtins
 
 from hwd.cli.options import Json
-from hwd.cli.output import Output, coloured, plural
+from hwd.cli.output import Output, plural
 from hwd.cli.write_target import busy, counted
 
 if TYPE_CHECKING:
@@ -58,6 +58,6 @@ def _say(output: Output, bundle: Path, found: "Verification") -> None:
         output.say(f"made by {found.made_by}; another program verified it: {'; '.join(found.unlike)}")
     counts = ((found.figures, "figure"), (found.tables, "table"), (found.pages, "page"))
     equal = ", ".join(plural(count, word) for count, word in counts)
-    output.say(f"{bundle}: run {found.run}, {equal}: ", coloured("equal"))
+    output.say(f"{bundle}: run {found.run}, {equal}: equal")
     if not found.equal:
-        output.say(f"{bundle}: {plural(len(shown), 'part')} ", coloured("differ"))
+        output.say(f"{bundle}: not equal: {', '.join(shown)}")

@@ -93,7 +93,7 @@ def test_version_of_a_later_format_is_refused(plant: Plant, verified: Verified) 
 
 @pytest.mark.parametrize(
     "name",
-    ["../../etc/passwd", "/etc/passwd", "a\\b", "figures/../x", "figures/a/b", "-rf", "a\x1b[2J", ".", "", "a" * 300],
+    ["../../etc/passwd", "/etc/passwd", "a\\b", "figures/../x", "figures/a/b", "-rf", "a\x1b[2J", ".", "a" * 300],
 )
 def test_name_that_could_be_a_path_is_refused(tmp_path: Path, verified: Verified, name: str) -> None:
     path = zipped(tmp_path / "x", [("manifest.json", b"{}"), (name, b"x")])
