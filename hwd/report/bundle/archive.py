@@ -18,12 +18,12 @@ from hwd.report.bundle.manifest import (
     FORMAT,
     FORMAT_VERSION,
     MANIFEST,
-    MEMBER_BYTES_MAX,
     MEMBERS_MAX,
     RECORD,
     RECORD_BYTES_MAX,
     Manifest,
     Member,
+    bytes_max,
 )
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.printable import printable
@@ -39,6 +39,8 @@ SMALL_BYTES = 1024**2
 """A member up to here may be packed as tightly as it likes."""
 LINE_BYTES_MAX = 64 * 1024**2
 """A document of the record."""
+VALUES_MAX = 4_000_000
+"""Of a JSON member: each takes some hundred bytes of memory."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)?")
 _NAME_LENGTH_MAX = 200
 _END = b"PK\x05\x06"
@@ -156,7 +158,7 @@ def _check_members(path: Path, entries: list[zipfile.ZipInfo], size: int) -> Non
         names.add(name)
         if entry.flag_bits & _ENCRYPTED or entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ConfigError(f"{path}: {name}: is encrypted, or packed in a way that bundles are not")
-        most = RECORD_BYTES_MAX if name == RECORD else MEMBER_BYTES_MAX
+        most = bytes_max(name)
         if entry.file_size > most:
             raise ConfigError(
                 f"{path}: {name}: unpacks to {entry.file_size >> 20} MiB; at most {most >> 20} MiB may be"
@@ -206,6 +208,8 @@ def _manifest(path: Path, archive: zipfile.ZipFile) -> Manifest:
 
 
 def _parsed(data: bytes, where: str) -> Any:
+    if (values := sum(map(data.count, (b",", b"[", b"{")))) > VALUES_MAX:
+        raise ConfigError(f"{where}: has some {values} values; at most {VALUES_MAX} may be")
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:

@@ -12,8 +12,9 @@ MANIFEST, README, RECORD, PAGE = "manifest.json", "README.txt", "run.jsonl", "re
 TABLES, FIGURES = "tables/", "figures/"
 
 MEMBERS_MAX = 4096
-MEMBER_BYTES_MAX = 32 * 1024**2
-"""Of any member but the record. Parsed JSON takes some ten times that in memory."""
+MEMBER_BYTES_MAX = 64 * 1024**2
+"""Of a table or a figure: some hundred thousand samples."""
+PAGE_BYTES_MAX = 128 * 1024**2
 RECORD_BYTES_MAX = 4 * 1024**3
 """Of run.jsonl: some seven million documents."""
 LIBRARIES = ("altair", "jinja2", "msgspec", "numpy", "vl-convert-python")
@@ -67,6 +68,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     members: list[Member]
 
 
+def bytes_max(name: str) -> int:
+    """The most that a member of this name may have, uncompressed."""
+    return {RECORD: RECORD_BYTES_MAX, PAGE: PAGE_BYTES_MAX}.get(name, MEMBER_BYTES_MAX)
+
+
 def this_program(*, commit: str | None) -> Program:
     return Program(
         version=version("hwd-daemon"),
@@ -76,6 +82,6 @@ def this_program(*, commit: str | None) -> Program:
     )
 
 
-def encoded(value: object) -> bytes:
-    """A JSON document for people, too. A surrogate without its partner has no UTF-8 form; JSON can escape it."""
-    return json.dumps(value, ensure_ascii=False, indent=1).encode("utf-8", "backslashreplace") + b"\n"
+def encoded(value: object, *, indent: int | None = None) -> bytes:
+    """A JSON document. A surrogate without its partner has no UTF-8 form; JSON can escape it."""
+    return json.dumps(value, ensure_ascii=False, indent=indent).encode("utf-8", "backslashreplace") + b"\n"

@@ -10,18 +10,17 @@ from typing import IO, BinaryIO, Self
 import msgspec
 
 from hwd.model.recorded_run import Run
-from hwd.report.bundle.contents import Kind, choices_of, contents
+from hwd.report.bundle.contents import Kind, Part, choices_of, contents
 from hwd.report.bundle.manifest import (
     FORMAT,
     FORMAT_VERSION,
     MANIFEST,
-    MEMBER_BYTES_MAX,
     README,
     RECORD,
-    RECORD_BYTES_MAX,
     Manifest,
     Member,
     Program,
+    bytes_max,
     encoded,
 )
 from hwd.report.export.json_lines import as_written
@@ -82,17 +81,14 @@ class BundleWriter:
             run=self._run.id, playbook=self._run.playbook, testbed=self._run.testbed, time=time, program=self._made_by
         )
         self._add(README, "what this is, for who finds it", about.encode("utf-8", "backslashreplace"))
-        with self._member(RECORD, "the run and every document as recorded", most=RECORD_BYTES_MAX) as to:
+        with self._member(RECORD, "the run and every document as recorded") as to:
             return of_documents(self._run, as_written(self._run, documents, to))
 
     def derive(self, report: RunReport, *, by: Sequence[str] | None, compare_with: str | None) -> None:
         """Write the report and the manifest. Raises ConfigError for unknown groups."""
         choices = choices_of(report, by=by, compare_with=compare_with)
         for part in contents(report, choices):
-            text = part.kind is Kind.PAGE
-            self._add(
-                part.name, part.holds, part.value.encode("utf-8", "backslashreplace") if text else encoded(part.value)
-            )
+            self._add(part.name, part.holds, _data(part))
         manifest = Manifest(
             format=FORMAT,
             format_version=FORMAT_VERSION,
@@ -101,14 +97,15 @@ class BundleWriter:
             report=choices,
             members=self._members,
         )
-        self._zip.writestr(_entry(MANIFEST), encoded(msgspec.to_builtins(manifest)))
+        self._zip.writestr(_entry(MANIFEST), encoded(msgspec.to_builtins(manifest), indent=1))
 
     def _add(self, name: str, holds: str, data: bytes) -> None:
-        with self._member(name, holds, most=MEMBER_BYTES_MAX) as to:
+        with self._member(name, holds) as to:
             to.write(data)
 
     @contextlib.contextmanager
-    def _member(self, name: str, holds: str, *, most: int) -> Iterator["_Measured"]:
+    def _member(self, name: str, holds: str) -> Iterator["_Measured"]:
+        most = bytes_max(name)
         with self._zip.open(_entry(name), "w", force_zip64=most > zipfile.ZIP64_LIMIT) as file:
             to = _Measured(file, name=name, most=most)
             yield to
@@ -150,6 +147,18 @@ class _Measured:
             )
         self.hash.update(data)
         return self._to.write(data)
+
+
+def _data(part: Part) -> bytes:
+    """Tables are read by people, too; figures are large."""
+    match part.kind:
+        case Kind.PAGE:
+            page: str = part.value
+            return page.encode("utf-8", "backslashreplace")
+        case Kind.TABLE:
+            return encoded(part.value, indent=1)
+        case Kind.FIGURE:
+            return encoded(part.value)
 
 
 def _entry(name: str) -> zipfile.ZipInfo:

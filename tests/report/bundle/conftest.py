@@ -11,7 +11,10 @@ import pytest
 
 from hwd.model.recorded_run import Run
 from hwd.report.bundle import BundleWriter, Verification, open_bundle, recorded_report, this_program, verify
+from hwd.report.bundle.contents import Part, contents
+from hwd.report.bundle.manifest import Choices
 from hwd.report.export import read_jsonl
+from hwd.report.run_report import RunReport
 from hwd_drivers.core.documents import Document
 
 Recorded = tuple[Run, tuple[Document, ...]]
@@ -90,8 +93,27 @@ def plant(bundle: Path, tmp_path: Path) -> Plant:
     return made
 
 
+@pytest.fixture(scope="session")
+def remembered() -> Callable[[RunReport, Choices], list[Part]]:
+    """What was derived from the same records before: it takes a second each time."""
+    known: list[tuple[RunReport, Choices, list[Part]]] = []
+
+    def derived(report: RunReport, choices: Choices) -> list[Part]:
+        for one, chosen, parts in known:
+            if (one, chosen) == (report, choices):
+                return parts
+        known.append((report, choices, [*contents(report, choices)]))
+        return known[-1][2]
+
+    return derived
+
+
 @pytest.fixture
-def verified() -> Callable[[Path], Verification]:
+def verified(
+    monkeypatch: pytest.MonkeyPatch, remembered: Callable[[RunReport, Choices], list[Part]]
+) -> Callable[[Path], Verification]:
+    monkeypatch.setattr("hwd.report.bundle.verification.contents", remembered)
+
     def made(path: Path) -> Verification:
         with open_bundle(path) as archive:
             return verify(archive, recorded_report(archive, lambda documents: documents), verified_by=PROGRAM)

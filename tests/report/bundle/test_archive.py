@@ -149,8 +149,8 @@ def test_zip_bomb_is_refused_without_unpacking_it(tmp_path: Path, verified: Veri
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < 1_000_000
-    zipped(path, [("figures/x.json", bytes(33 * 1024**2))])
-    assert "unpacks to 33 MiB; at most 32 MiB may be" in refused(verified, path)
+    zipped(path, [("figures/x.json", bytes(65 * 1024**2))])
+    assert "unpacks to 65 MiB; at most 64 MiB may be" in refused(verified, path)
 
 
 def test_size_that_lies_does_not_unpack_more(tmp_path: Path, plant: Plant, verified: Verified) -> None:
@@ -231,6 +231,14 @@ def test_record_whose_documents_contradict_themselves_is_refused(
 
     assert "no report can be made of it" in planted(lambda data: data["links"][0].update(instants=[]))
     assert "run.jsonl" in planted(lambda data: data["links"][0].update(link="nonsense"))
+
+
+def test_json_of_more_values_than_a_report_has_is_refused_before_it_is_parsed(
+    plant: Plant, verified: Verified, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = plant({"tables/stages.json": b"[" + b",[]" * 20_000})
+    monkeypatch.setattr("hwd.report.bundle.archive.VALUES_MAX", 10_000)
+    assert "tables/stages.json: has some 40001 values; at most 10000 may be" in refused(verified, path)
 
 
 def test_line_without_an_end_is_refused(plant: Plant, verified: Verified, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,7 +117,7 @@ def test_members_are_not_packed_as_tightly_as_what_is_refused(bundle: Path) -> N
 def test_run_that_is_too_large_is_refused_with_another_way(
     recorded: Recorded, write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hwd.report.bundle.writer.RECORD_BYTES_MAX", 20_000)
+    monkeypatch.setattr("hwd.report.bundle.manifest.RECORD_BYTES_MAX", 20_000)
     with pytest.raises(ConfigError, match=r"run.jsonl: is over .* --as jsonl"):
         write(recorded)
 
