@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import json
+import math
 import re
 import struct
 import zipfile
@@ -41,6 +42,8 @@ LINE_BYTES_MAX = 64 * 1024**2
 """A document of the record."""
 VALUES_MAX = 4_000_000
 """Of a JSON member: each takes some hundred bytes of memory."""
+DEPTH_MAX = 64
+"""Of a JSON member; a figure has a dozen levels."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)?")
 _NAME_LENGTH_MAX = 200
 _END = b"PK\x05\x06"
@@ -117,15 +120,17 @@ def open_bundle(path: Path) -> Iterator[Archive]:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {reason_of(error)}") from error
     with file:
-        _check_end(path, file)
-        with _damage(str(path)), zipfile.ZipFile(file) as archive:
-            _check_members(path, archive.infolist(), path.stat().st_size)
+        size = _check_end(path, file)
+        with _damage(str(path)):
+            archive = zipfile.ZipFile(file)
+            _check_members(path, archive.infolist(), size)
             manifest = _manifest(path, archive)
+        with archive:
             yield Archive(path=path, manifest=manifest, zip=archive)
 
 
-def _check_end(path: Path, file: BinaryIO) -> None:
-    """The end of a zip file says how long its list of members is: a long one is refused before it is read."""
+def _check_end(path: Path, file: BinaryIO) -> int:
+    """The size of the file. Its end says how long its list of members is: a long one is refused before it is read."""
     size = file.seek(0, 2)
     if size > FILE_BYTES_MAX:
         raise ConfigError(f"{path}: is {size >> 20} MiB; a bundle is at most {FILE_BYTES_MAX >> 20} MiB. {_REMEDY}")
@@ -142,7 +147,7 @@ def _check_end(path: Path, file: BinaryIO) -> None:
         raise ConfigError(
             f"{path}: its list of members has {directory} bytes; a bundle has at most {DIRECTORY_BYTES_MAX}"
         )
-    file.seek(0)
+    return size
 
 
 def _check_members(path: Path, entries: list[zipfile.ZipInfo], size: int) -> None:
@@ -196,8 +201,8 @@ def _manifest(path: Path, archive: zipfile.ZipFile) -> Manifest:
     except msgspec.ValidationError as error:
         raise ConfigError(f"{path}: {MANIFEST}: {reason_of(error)}") from error
     listed = [member.name for member in manifest.members]
-    if twice := next((name for name in listed if listed.count(name) > 1), None):
-        raise ConfigError(f"{path}: {MANIFEST}: names {_told(twice)} twice")
+    if len(listed) > len({*listed}):
+        raise ConfigError(f"{path}: {MANIFEST}: names a member twice")
     if missing := sorted({*listed} - {*names}):
         raise ConfigError(f"{path}: {_told(missing[0])}: is in the manifest and not in the file")
     if more := sorted({*names} - {*listed, MANIFEST}):
@@ -211,9 +216,27 @@ def _parsed(data: bytes, where: str) -> Any:
     if (values := sum(map(data.count, (b",", b"[", b"{")))) > VALUES_MAX:
         raise ConfigError(f"{where}: has some {values} values; at most {VALUES_MAX} may be")
     try:
-        return json.loads(data)
+        value = json.loads(data, parse_float=_float, parse_constant=_float)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{where}: is no JSON: {_told(str(error))}") from error
+    if _deeper(value, DEPTH_MAX):
+        raise ConfigError(f"{where}: is nested deeper than {DEPTH_MAX} levels")
+    return value
+
+
+def _float(text: str) -> float:
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"{text}: no number")
+    return value
+
+
+def _deeper(value: object, levels: int) -> bool:
+    match value:
+        case dict():
+            return levels == 0 or any(_deeper(part, levels - 1) for part in value.values())
+        case list():
+            return levels == 0 or any(_deeper(part, levels - 1) for part in value)
+    return False
 
 
 def _told(text: str) -> str:

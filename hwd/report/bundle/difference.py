@@ -53,7 +53,7 @@ def equal(first: object, second: object) -> bool:
     if isinstance(first, bool) or isinstance(second, bool):
         return first is second
     if isinstance(first, float) and isinstance(second, int | float):
-        return math.isclose(first, second, rel_tol=RELATIVE, abs_tol=ABSOLUTE) or (first != first and second != second)
+        return math.isclose(first, second, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
     if isinstance(first, int) and isinstance(second, float):
         return equal(second, first)
     return type(first) is type(second) and first == second
