@@ -12,6 +12,7 @@ MODULES = {
     "apply": ("plan", "apply", "confirm", "rollback", "give-up"),
     "experiments": ("run", "abort", "pause", "resume", "queue", "runs"),
     "results": ("show", "report", "compare", "export"),
+    "verify": ("verify",),
     "leases": ("lease",),
     "block": ("block", "unblock"),
     "faults": ("fault",),

@@ -44,12 +44,12 @@ class Output:
     def data(self, value: object) -> None:
         """Print the JSON document, where --json was given."""
         if self.json:
-            typer.echo(json.dumps(value, indent=2, ensure_ascii=False, default=_plain))
+            typer.echo(_json(value, indent=2))
 
     def line(self, value: object) -> None:
         """Print one of many JSON documents, one a line."""
         if self.json:
-            typer.echo(json.dumps(value, ensure_ascii=False, default=_plain))
+            typer.echo(_json(value))
             sys.stdout.flush()
 
     def table(self, headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -132,6 +132,12 @@ def words(data: Mapping[str, Any]) -> str:
         for key, value in data.items()
         if isinstance(value, str | int | float | bool) and value != "" and not key.endswith("_ns")
     )
+
+
+def _json(value: object, indent: int | None = None) -> str:
+    """A surrogate without its partner has no UTF-8 form; JSON can escape it."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False, default=_plain)
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _plain(value: object) -> object:

@@ -1,9 +1,9 @@
 """`hwd show`, `report`, `compare`, `export`: the results of runs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
@@ -16,14 +16,31 @@ from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.output_file import output_file, write_file
 
 if TYPE_CHECKING:
+    from hwd.model.recorded_run import Run
     from hwd.report.figures.figure import Figure
+    from hwd_drivers.core.documents import Document
 
 Runs = Annotated[list[str], typer.Argument(metavar="RUN...", help="Ids, or the beginnings of them.")]
 
-FORMATS = {"jsonl": "jsonl", "csv": "csv", "parquet": "parquet", "perfetto": "pftrace"}
+FORMATS = {
+    "jsonl": "jsonl",
+    "csv": "csv",
+    "parquet": "parquet",
+    "perfetto": "pftrace",
+    "bluesky": "bluesky.jsonl",
+    "bundle": "hwd.zip",
+}
 """The extension of each format's files."""
-BINARY = frozenset({"parquet", "perfetto"})
-LATER = frozenset({"bluesky", "bundle"})
+BINARY = frozenset({"parquet", "perfetto", "bundle"})
+
+By = Annotated[
+    str | None,
+    typer.Option("--by", metavar="PARTS", help="Split by topology, sweep, link, run, testbed; commas between."),
+]
+CompareWith = Annotated[
+    str | None,
+    typer.Option("--compare-with", metavar="PAPER", help="The paper whose figures are added: opus, mfabric, acos."),
+]
 
 
 class Column(StrEnum):
@@ -133,14 +150,8 @@ def report(
     column: Annotated[
         Column, typer.Option("--column", help="How wide on paper: one column (3.33 in) or both (7 in).")
     ] = Column.DOUBLE,
-    by: Annotated[
-        str | None,
-        typer.Option("--by", metavar="PARTS", help="Split by topology, sweep, link, run, testbed; commas between."),
-    ] = None,
-    compare_with: Annotated[
-        str | None,
-        typer.Option("--compare-with", metavar="PAPER", help="The paper whose figures are added: opus, mfabric, acos."),
-    ] = None,
+    by: By = None,
+    compare_with: CompareWith = None,
     url: Url = None,
     data: Data = None,
     json: Json = False,
@@ -153,11 +164,10 @@ def report(
     from hwd.report.page.html import all_compared, html
 
     output = Output(json=json)
-    parts = None if by is None else [part.strip() for part in by.split(",") if part.strip()]
     _check_paper(compare_with)
     with recorded(url, data) as source, busy(output, "reading"):
         loaded = run_reports(source, run)
-    split = split_by(loaded, parts)
+    split = split_by(loaded, _parts(by))
     compare_with = compare_with or compared_with(loaded)
     written = [file]
     with busy(output, "drawing"):
@@ -232,26 +242,32 @@ def compare(
 
 def export(
     run: RunId,
-    kind: Annotated[str, typer.Option("--as", metavar="FORMAT", help="jsonl, csv, parquet or perfetto.")],
+    kind: Annotated[str, typer.Option("--as", metavar="FORMAT", help=f"{', '.join(FORMATS)}.")],
     file: Annotated[
         str | None,
         typer.Option("-o", "--output", metavar="FILE", help="Where to; - is standard output. Default: RUN.FORMAT."),
     ] = None,
+    by: By = None,
+    compare_with: CompareWith = None,
     url: Url = None,
     data: Data = None,
     json: Json = False,
 ) -> None:
-    """Export a run for other programs: all its documents, a table of its stages, or a trace for ui.perfetto.dev."""
+    """Export a run for other programs: all its documents, a table of its stages, a trace for ui.perfetto.dev,
+    documents for Bluesky; or a bundle that `hwd verify` checks. --by, --compare-with: of the report in a bundle.
+    """
     from hwd.report import export as exports
 
     output = Output(json=json)
     if kind not in FORMATS:
-        later = ": it is not built yet" if kind in LATER else ""
-        raise ConfigError(f"--as {kind}{later or ': not a format'}. Use one of {', '.join(FORMATS)}")
+        raise ConfigError(f"--as {kind}: not a format. Use one of {', '.join(FORMATS)}")
     if json and file == STANDARD:
         raise ConfigError("--json, -o -: both would be on standard output. Name a file")
+    if kind != "bundle" and (by is not None or compare_with is not None):
+        raise ConfigError("--by, --compare-with: only a bundle has a report. Use --as bundle, or `hwd report`")
+    _check_paper(compare_with)
     tables = {"csv": exports.csv, "parquet": exports.parquet}
-    others = {"jsonl": exports.jsonl, "perfetto": exports.perfetto}
+    others = {"jsonl": exports.jsonl, "perfetto": exports.perfetto, "bluesky": exports.bluesky}
     rows = None
     with recorded(url, data) as source:
         found = source.run(run)
@@ -260,8 +276,10 @@ def export(
         with standard(binary=kind in BINARY) if file == STANDARD else output_file(path) as to:
             if kind in tables:
                 rows = tables[kind](found, documents, to)
-            else:
+            elif kind in others:
                 others[kind](found, documents, to)
+            else:
+                _bundle(found, documents, to, output, by=_parts(by), compare_with=compare_with)
     if rows == 0:
         output.note(f"run {found.id}: the table has only its heading, as no switch was commanded and no link timed")
     if file != STANDARD:
@@ -269,6 +287,28 @@ def export(
         told = "" if rows is None else f", {plural(rows, 'row')}"
         output.say(f"{path}: run {found.id}{told}{'' if count is None else f', {size(count)}'}")
         output.data({"file": str(path.absolute()), "run": found.id, "as": kind, "bytes": count, "rows": rows})
+
+
+def _bundle(
+    run: "Run",
+    documents: "Iterable[Document]",
+    to: BinaryIO,
+    output: Output,
+    *,
+    by: list[str] | None,
+    compare_with: str | None,
+) -> None:
+    from hwd.daemon.commit import find_commit
+    from hwd.report.bundle import BundleWriter, this_program
+
+    with BundleWriter(run, to, made_by=this_program(commit=find_commit().id)) as writer:
+        loaded = writer.record(documents)
+        with busy(output, "drawing"):
+            writer.derive(loaded, by=by, compare_with=compare_with)
+
+
+def _parts(by: str | None) -> list[str] | None:
+    return None if by is None else [part.strip() for part in by.split(",") if part.strip()]
 
 
 def _check_paper(name: str | None) -> None:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any, BinaryIO
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import UNSET
@@ -18,14 +18,28 @@ RUN_KIND = "run"
 """Kind of the first line; it is not a kind of documents."""
 
 
-def jsonl(run: Run, documents: Iterable[Document], to: BinaryIO) -> None:
+class Sink(Protocol):
+    """A file, or anything else that takes bytes."""
+
+    def write(self, data: bytes, /) -> object: ...
+
+
+def jsonl(run: Run, documents: Iterable[Document], to: Sink) -> None:
     """Write the whole run. A document of another version that this one can read has the fields of this version."""
-    to.write(_line({"kind": RUN_KIND, "run": msgspec.to_builtins(replace(run, state=UNSET))}))
+    for _ in as_written(run, documents, to):
+        pass
+
+
+def as_written(run: Run, documents: Iterable[Document], to: Sink) -> Iterator[Document]:
+    """Write the whole run as the documents pass."""
+    to.write(json_line({"kind": RUN_KIND, "run": msgspec.to_builtins(replace(run, state=UNSET))}))
     for document in documents:
-        to.write(_line(document.to_data()))
+        to.write(json_line(document.to_data()))
+        yield document
 
 
-def _line(value: object) -> bytes:
+def json_line(value: object) -> bytes:
+    """One line of UTF-8, without spaces."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     # A surrogate without its partner has no UTF-8 form; JSON can escape it.
     return text.encode("utf-8", "backslashreplace") + b"\n"

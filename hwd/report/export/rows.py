@@ -31,14 +31,26 @@ def rows(run: Run, documents: Iterable[Document]) -> Iterator[Row]:
     their own order, kept links too.
     """
     for one in recorded_reconfigurations(run, documents):
-        for command, measured in zip(one.timeline.commands, commanded(one), strict=True):
-            yield _switch(run, one, command, measured)
-        sweep, settings = _json(one.timeline.sweep), one.timeline.settings
-        for link in one.timeline.links:
-            of_link = _link(run, one, link)
-            set_there = {str(end): settings[str(end)] for end in Link.parse(link.link).ends if str(end) in settings}
-            for stage in link.stages:
-                yield (*of_link, *_stage(link, stage), None, None, None, sweep, _json(set_there))
+        yield from switch_rows(run, one)
+        for of_link in link_rows(run, one):
+            yield from of_link
+
+
+def switch_rows(run: Run, one: RecordedReconfiguration) -> Iterator[Row]:
+    """A row for each switch that was commanded in one reconfiguration."""
+    for command, measured in zip(one.timeline.commands, commanded(one), strict=True):
+        yield _switch(run, one, command, measured)
+
+
+def link_rows(run: Run, one: RecordedReconfiguration) -> Iterator[tuple[Row, ...]]:
+    """The rows of each link of one reconfiguration, a row for each stage."""
+    sweep, settings = _json(one.timeline.sweep), one.timeline.settings
+    for link in one.timeline.links:
+        of_link = _link(run, one, link)
+        set_there = {str(end): settings[str(end)] for end in Link.parse(link.link).ends if str(end) in settings}
+        yield tuple(
+            (*of_link, *_stage(link, stage), None, None, None, sweep, _json(set_there)) for stage in link.stages
+        )
 
 
 def _reconfiguration(run: Run, one: RecordedReconfiguration, sent: Instant, subject: Subject) -> Row:

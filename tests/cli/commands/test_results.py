@@ -158,7 +158,15 @@ def test_run_is_not_compared_with_itself(hwd: Any, data: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "ending"), [("jsonl", "jsonl"), ("csv", "csv"), ("parquet", "parquet"), ("perfetto", "pftrace")]
+    ("kind", "ending"),
+    [
+        ("jsonl", "jsonl"),
+        ("csv", "csv"),
+        ("parquet", "parquet"),
+        ("perfetto", "pftrace"),
+        ("bluesky", "bluesky.jsonl"),
+        ("bundle", "hwd.zip"),
+    ],
 )
 def test_run_is_exported_to_a_file_of_its_name(
     hwd: Any, data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, ending: str
@@ -190,7 +198,7 @@ def test_export_goes_into_a_pipe(data: str, places: Path) -> None:
     assert len([*csv.DictReader(io.StringIO(done.stdout))]) == ROWS
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet", "perfetto"])
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet", "perfetto", "bluesky", "bundle"])
 def test_export_goes_into_a_named_pipe_and_leaves_it_a_pipe(hwd: Any, data: str, tmp_path: Path, kind: str) -> None:
     pipe, piped, file = tmp_path / "pipe", tmp_path / "piped", tmp_path / "file"
     os.mkfifo(pipe)
@@ -254,8 +262,10 @@ def test_trace_is_not_written_to_a_terminal(data: str, places: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("--as", "bluesky"), "it is not built yet. Use one of jsonl, csv, parquet, perfetto"),
-        (("--as", "excel"), "not a format. Use one of"),
+        (("--as", "excel"), "not a format. Use one of jsonl, csv, parquet, perfetto, bluesky, bundle"),
+        (("--as", "csv", "--by", "link"), "--by, --compare-with: only a bundle has a report"),
+        (("--as", "bundle", "--by", "moon"), "by moon: figures cannot be split by it"),
+        (("--as", "bundle", "--compare-with", "nature"), "--compare-with nature: no figures of it are known"),
         (("--as", "csv", "-o", "-", "--json"), "both would be on standard output"),
         (("--as", "csv", "-o", "/nowhere/x"), "/nowhere/x: cannot be written"),
     ],

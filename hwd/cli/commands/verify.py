@@ -1,0 +1,63 @@
+"""`hwd verify`: whether a bundle says what its own records say."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from msgspec import to_builtins
+
+from hwd.cli.options import Json
+from hwd.cli.output import Output, plural
+from hwd.cli.write_target import busy, counted
+
+if TYPE_CHECKING:
+    from hwd.report.bundle import Verification
+
+SHOWN_MAX = 20
+"""Differences printed of each part; --json has them all."""
+DIFFERENT = 1
+"""Exit status."""
+
+
+def add_to(program: typer.Typer) -> None:
+    program.command(epilog="Example: hwd verify k3v9.hwd.zip")(verify)
+
+
+def verify(
+    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="What `hwd export RUN --as bundle` wrote.")],
+    json: Json = False,
+) -> None:
+    """Derive every table, figure and page of a bundle from its records again, and say what differs. Exit status 1:
+    something differs; 2: no bundle, or a damaged one.
+    """
+    from hwd.daemon.commit import find_commit
+    from hwd.report.bundle import open_bundle, recorded_report, this_program
+    from hwd.report.bundle import verify as verified
+
+    output = Output(json=json)
+    with open_bundle(bundle) as archive:
+        report = recorded_report(archive, lambda documents: counted(documents, output, f"{bundle}"))
+        with busy(output, "deriving"):
+            found = verified(archive, report, verified_by=this_program(commit=find_commit().id))
+    _say(output, bundle, found)
+    output.data({"file": str(bundle.absolute()), "equal": found.equal, **to_builtins(found)})
+    if not found.equal:
+        raise typer.Exit(DIFFERENT)
+
+
+def _say(output: Output, bundle: Path, found: "Verification") -> None:
+    shown: dict[str, int] = {}
+    for one in found.differences:
+        shown[one.part] = shown.get(one.part, 0) + 1
+        if shown[one.part] <= SHOWN_MAX:
+            output.say(str(one))
+    for part, count in shown.items():
+        if count > SHOWN_MAX:
+            output.say(f"{part}: {count - SHOWN_MAX} more")
+    if found.unlike:
+        output.say(f"made by {found.made_by}; another program verified it: {'; '.join(found.unlike)}")
+    counts = ((found.figures, "figure"), (found.tables, "table"), (found.pages, "page"))
+    equal = ", ".join(plural(count, word) for count, word in counts)
+    output.say(f"{bundle}: run {found.run}, {equal}: equal")
+    if not found.equal:
+        output.say(f"{bundle}: not equal: {', '.join(shown)}")

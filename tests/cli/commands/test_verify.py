@@ -1,0 +1,161 @@
+"""`hwd verify` on bundles that `hwd export` wrote, whole, changed and damaged."""
+
+import asyncio
+import hashlib
+import json
+import os
+import pty
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hwd.cli.commands.verify import SHOWN_MAX
+from hwd.config.run_files.places import records_path
+from hwd.records import Records
+from hwd.report.export import read_jsonl
+from hwd_drivers.core.offload import InlineOffload
+
+RECORDED = Path(__file__).parents[2] / "report" / "export" / "run.jsonl"
+RUN = "kl27i377"
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory, places: Path) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+
+    async def fill() -> None:
+        records = Records(f"sqlite:///{records_path(folder)}", InlineOffload())
+        await records.open()
+        with RECORDED.open("rb") as lines:
+            run, documents = read_jsonl(lines)
+            await records.start_run(run)
+            await records.add_documents([*documents], run=run.id)
+        records.close()
+
+    asyncio.run(fill())
+    path = folder / "run.hwd.zip"
+    command = (sys.executable, "-m", "hwd.cli", "export", RUN, "--as", "bundle", "--data", str(folder), "-o", str(path))
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    return path
+
+
+@pytest.fixture
+def changed(bundle: Path, tmp_path: Path) -> Callable[[str, Callable[[Any], object]], Path]:
+    """The bundle with a table that was edited, and a manifest that agrees."""
+
+    def made(table: str, edit: Callable[[Any], object]) -> Path:
+        with zipfile.ZipFile(bundle) as found:
+            members = {name: found.read(name) for name in found.namelist()}
+        value = json.loads(members[table])
+        edit(value)
+        members[table] = json.dumps(value).encode()
+        manifest = json.loads(members["manifest.json"])
+        [listed] = [one for one in manifest["members"] if one["name"] == table]
+        listed.update(bytes=len(members[table]), sha256=hashlib.sha256(members[table]).hexdigest())
+        members["manifest.json"] = json.dumps(manifest).encode()
+        path = tmp_path / "changed.hwd.zip"
+        with zipfile.ZipFile(path, "w") as to:
+            for name, data in members.items():
+                to.writestr(name, data)
+        return path
+
+    return made
+
+
+def test_bundle_is_equal(hwd: Any, bundle: Path) -> None:
+    said = hwd("verify", str(bundle))
+    assert (said.status, said.err) == (0, "")
+    assert said.out == f"{bundle}: run {RUN}, 4 figures, 6 tables, 1 page: equal\n"
+    told = hwd("verify", str(bundle), "--json").json
+    assert (told["equal"], told["run"], told["figures"], told["differences"]) == (True, RUN, 4, [])
+    assert told["made_by"] == told["verified_by"]
+
+
+def test_what_differs_is_said_to_people_and_to_programs(hwd: Any, changed: Any) -> None:
+    path = changed("tables/stages.json", lambda table: table["rows"][0].update(median_s=0.1))
+    said = hwd("verify", str(path))
+    assert said.status == 1
+    assert said.out.splitlines() == [
+        "tables/stages: virtual time, ocs1:1A-3B,3A-1B,2A-4B,4A-2B, control: median_s: 0.1 s in the bundle, "
+        "0.194893674 s from its records",
+        f"{path}: run {RUN}, 4 figures, 5 tables, 1 page: equal",
+        f"{path}: not equal: tables/stages",
+    ]
+    said = hwd("verify", str(path), "--json")
+    assert said.status == 1
+    assert said.json["differences"] == [
+        {
+            "part": "tables/stages",
+            "at": "virtual time, ocs1:1A-3B,3A-1B,2A-4B,4A-2B, control: median_s",
+            "in_bundle": 0.1,
+            "from_records": 0.194893674,
+            "unit": "s",
+            "note": "",
+        }
+    ]
+
+
+def test_many_differences_of_a_part_are_cut_short_for_people(hwd: Any, changed: Any) -> None:
+    def edit(table: Any) -> None:
+        for row in table["rows"]:
+            row.update(n=-1, unknown=-1, max_s=-1)
+
+    path = changed("tables/stages.json", edit)
+    count = len(hwd("verify", str(path), "--json").json["differences"])
+    lines = hwd("verify", str(path)).out.splitlines()
+    assert sum(": n: -1 in" in line or ": unknown: -1" in line or ": max_s: -1" in line for line in lines) == SHOWN_MAX
+    assert f"tables/stages: {count - SHOWN_MAX} more" in lines
+
+
+def test_text_of_a_stranger_is_shown_as_text(hwd: Any, changed: Any) -> None:
+    path = changed("tables/run.json", lambda table: table["rows"][0].update(why="\x1b[2J\ud800\u202e"))
+    said = hwd("verify", str(path))
+    assert said.status == 1
+    assert "\x1b" not in said.out
+    assert "\u202e" not in said.out
+    told = hwd("verify", str(path), "--json")
+    assert told.status == 1
+    assert told.json["differences"][0]["at"] == f"{RUN}: why"
+
+
+@pytest.mark.parametrize(
+    ("damage", "why"),
+    [
+        (lambda data: data[: len(data) // 2], "is cut off: its end is missing"),
+        (lambda data: b"hello", "is no bundle. `hwd export RUN --as bundle` makes bundles"),
+    ],
+)
+def test_damaged_file_is_bad_input(
+    hwd: Any, bundle: Path, tmp_path: Path, damage: Callable[[bytes], bytes], why: str
+) -> None:
+    path = tmp_path / "x.hwd.zip"
+    path.write_bytes(damage(bundle.read_bytes()))
+    said = hwd("verify", str(path))
+    assert said.status == 2
+    assert why in said.err
+    told = hwd("verify", str(path), "--json")
+    assert told.status == 2
+    assert why in told.json["error"]["detail"]
+    assert [*tmp_path.iterdir()] == [path], "nothing is written"
+
+
+def test_terminal_sees_that_work_is_under_way(bundle: Path, places: Path) -> None:
+    ours, theirs = pty.openpty()
+    command = (sys.executable, "-m", "hwd.cli", "verify", str(bundle))
+    with subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs) as process:
+        os.close(theirs)
+        seen = b""
+        try:
+            while data := os.read(ours, 4096):
+                seen += data
+        except OSError:
+            pass  # the other end of a pseudo-terminal was closed: that is its end
+        assert process.wait(timeout=30) == 0
+    os.close(ours)
+    assert b"documents" in seen
+    assert b"deriving" in seen
