@@ -9,7 +9,12 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from hwd.model.documents.hosts import ClockStepped, HostEvent, HostLost
-from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationEnded, ReconfigurationStarted
+from hwd.model.documents.reconfigurations import (
+    ReconfigurationCommanded,
+    ReconfigurationEnded,
+    ReconfigurationStarted,
+    ReconfigurationState,
+)
 from hwd.model.documents.runs import RunStep
 from hwd.model.documents.switches import SwitchOverrun
 from hwd.model.hang import Hang
@@ -28,6 +33,7 @@ _FACTS = (
     Timeline,
     ReconfigurationStarted,
     ReconfigurationCommanded,
+    ReconfigurationState,
     ReconfigurationEnded,
     SwitchOverrun,
     HostLost,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import asdict
 
+from hwd.config.playbook.playbook_schema import Cut
 from hwd.model.instant import Origin
 from hwd.report.conditions import Conditions
 from hwd.report.grouping import USUAL, group_samples
@@ -11,7 +12,7 @@ from hwd.report.papers import PaperFigure, figures, of_stage
 from hwd.report.quantity import MISSING, bound, interval, is_resolved, only_resolved, resolved, stated
 from hwd.report.run_report import RunReport
 from hwd.report.switch_commands import PairsRow, pairs_table
-from hwd.timeline import StageStatistics, summarise
+from hwd.timeline import StageName, StageStatistics, summarise
 
 SEED = 20270110
 """Of the bootstrap: the same record gives the same report."""
@@ -50,6 +51,16 @@ def stage_table(
     """
     taken = group_samples(reports, by)
     return tuple(_row(row, taken.conditions[row.group], compare_with) for row in summarise(taken.samples, seed=seed))
+
+
+def turnaround_rows(reports: Sequence[RunReport]) -> tuple[StageStatistics, ...]:
+    """From command to first transfer: what is said first of runs, so that no row has the values of two treatments.
+    Each run, where there are several, each sweep value, topology and range of dwells has its own.
+    """
+    cuts = (Cut.RUN, Cut.SWEEP, Cut.TOPOLOGY) if len(reports) > 1 else (Cut.SWEEP, Cut.TOPOLOGY)
+    taken = group_samples(reports, cuts).samples
+    rows = summarise([one for one in taken if one.stage.name is StageName.TURNAROUND], seed=SEED)
+    return tuple(row for row in rows if row.n)
 
 
 def pairs_rows(reports: Sequence[RunReport]) -> tuple[PairsRow, ...]:

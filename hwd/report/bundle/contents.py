@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from hwd.config.playbook.playbook_schema import Cut
 from hwd.report.bundle.manifest import FIGURES, PAGE, TABLES, Choices
 from hwd.report.figures.figure import SCREEN_WIDTHS, Figure, config
 from hwd.report.figures.figures import all_figures
@@ -19,8 +18,7 @@ from hwd.report.grouping import compared_with, split_by
 from hwd.report.page.html import html
 from hwd.report.rc_recovery import recovery_rows
 from hwd.report.run_report import RunReport
-from hwd.report.stages import pairs_rows, stage_table
-from hwd.timeline import StageName
+from hwd.report.stages import pairs_rows, stage_table, turnaround_rows
 
 NAME_LENGTH_MAX = 120
 """Characters of a figure's name: sweep values may be long."""
@@ -74,9 +72,9 @@ def _tables(report: RunReport, choices: Choices) -> Iterator[Part]:
     yield _table("run", "the run as a whole: the facts at the top of the page", ("run",), [_run(report)])
     yield _table(
         "turnarounds",
-        "from command to first transfer, for each sweep value: the times at the top of the page",
-        ("time", "group", "stage"),
-        [row for row in stage_table(reports, by=(Cut.SWEEP,)) if row.stage is StageName.TURNAROUND],
+        "from command to first transfer, of each treatment, in seconds: the times at the top of the page",
+        ("virtual_time", "group"),
+        turnaround_rows(reports),
     )
     yield _table(
         "stages",

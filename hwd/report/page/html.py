@@ -11,20 +11,26 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from hwd.config.playbook.playbook_schema import Cut
 from hwd.report.comparison import Comparison, compare, delta, medians, shift, verdict
 from hwd.report.figures.comparison import comparison_figure
 from hwd.report.figures.figure import SCREEN_WIDTHS, Figure, config
 from hwd.report.figures.figures import distributions, links, pairs, pairs_papers, typical_figures
 from hwd.report.figures.render import script, specifications, svg
 from hwd.report.figures.waterfall import waterfall_figure
-from hwd.report.grouping import group_samples, notes, split_by
+from hwd.report.grouping import notes, split_by
 from hwd.report.page.markup import escape
 from hwd.report.quantity import duration, resolved, stated
 from hwd.report.rc_recovery import RECOVERY_HEADINGS, recovery_cells, recovery_rows
 from hwd.report.run_report import RunReport
-from hwd.report.stages import FITTED, ORIGIN_WORDS, SEED, pairs_figures, pairs_rows, stage_figures, stage_table
-from hwd.timeline import StageName, summarise
+from hwd.report.stages import (
+    FITTED,
+    ORIGIN_WORDS,
+    pairs_figures,
+    pairs_rows,
+    stage_figures,
+    stage_table,
+    turnaround_rows,
+)
 
 WATERFALLS_MAX = 12
 """Reconfigurations drawn one by one; the tables and distributions have all."""
@@ -148,13 +154,10 @@ def _text(name: str) -> str:
 
 
 def _facts(reports: Sequence[RunReport]) -> Iterator[tuple[str, str]]:
-    """No fact has the values of two treatments: each run, sweep value, topology and range of dwells has its own."""
+    """The outcome, the turnaround of each treatment, and what makes a reader careful."""
     if len(reports) == 1:
         yield str(reports[0].run.outcome or "under way"), reports[0].run.why or "outcome of the run"
-    cuts = (Cut.RUN, Cut.SWEEP, Cut.TOPOLOGY) if len(reports) > 1 else (Cut.SWEEP, Cut.TOPOLOGY)
-    taken = group_samples(reports, cuts).samples
-    rows = summarise([one for one in taken if one.stage.name is StageName.TURNAROUND], seed=SEED)
-    timed = [row for row in rows if row.n]
+    timed = turnaround_rows(reports)
     for row in timed[:FACTS_MAX]:
         words = ["from command to first transfer", f"median of {row.n} links", *row.group]
         yield resolved(row.median_s, row.error_s), ", ".join(words)
