@@ -34,10 +34,13 @@ IMPORT = "import altair, vl_convert, jinja2"
 
 
 async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]:
-    rounds = 2 if quick else 5
     lab = Lab(folder)
     found = []
-    for count, links, limit_s in ((SMALL, 8, SMALL_S), (LARGE // 10 if quick else LARGE, LINKS, LARGE_S)):
+    sizes = (
+        (SMALL, 8, SMALL_S, 2 if quick else 10),
+        (LARGE // 10 if quick else LARGE, LINKS, LARGE_S, 2 if quick else 4),
+    )
+    for count, links, limit_s, rounds in sizes:
         data = folder / f"of-{count}"
         data.mkdir()
         progress.say(f"report: {count} reconfigurations of {links} links, recorded")

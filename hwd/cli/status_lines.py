@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hwd.cli.output import Styled, coloured, plural, seconds
+from hwd.model.documents.daemon import DISK_EACH_S
 from hwd.model.local_time import local_time
 
 if TYPE_CHECKING:
@@ -65,10 +66,6 @@ def disk_line(disk: "DiskSpace | None", now_wall_ns: int | None) -> tuple[str | 
     elif disk.is_little:
         loud = (coloured("little"), ": ")
     old = ""
-    if now_wall_ns is not None and (age_s := (now_wall_ns - disk.read_wall_ns) / 1e9) > 2 * READ_EACH_S:
+    if now_wall_ns is not None and (age_s := (now_wall_ns - disk.read_wall_ns) / 1e9) > 2 * DISK_EACH_S:
         old = f", read {seconds(age_s)} ago"
     return "disk ", *loud, f"{disk}{old}"
-
-
-READ_EACH_S = 60.0
-"""The daemon reads the free space each minute: of an older figure the age is told."""

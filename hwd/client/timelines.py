@@ -6,6 +6,7 @@ timelines.last.turnaround_s < 8           # the slowest link; a failed assert sh
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Self
 
 import msgspec
@@ -225,16 +226,15 @@ class RunResult:
         return f"<{self.report.run}, {len(self.report.timelines)} timelines>"
 
     def _repr_html_(self) -> str:
-        """The waterfall of a typical reconfiguration, and the table of stages."""
-        from hwd.report.figures.waterfall import typical
+        """A typical waterfall of each sweep value, and the table of stages."""
+        from hwd.report.figures.figures import typical_figures
+        from hwd.report.figures.render import svg
+        from hwd.report.figures.waterfall import WIDTH
+        from hwd.report.grouping import notes
 
-        middle = typical(self.report.timelines)
-        drawn = (
-            ""
-            if middle is None
-            else MeasuredTimeline.of(middle, virtual_time=self.report.run.virtual_time)._repr_html_()
-        )
-        return f"<p>{self.report.run}</p>{drawn}{self.stages()._repr_html_()}"
+        said = "".join(f"<p>{escape(note)}</p>" for note in notes(self.report))
+        drawn = "".join(svg(figure, WIDTH) for figure in typical_figures([self.report]))
+        return f"<p>{escape(str(self.report.run))}</p>{said}{drawn}{self.stages()._repr_html_()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

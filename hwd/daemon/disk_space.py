@@ -4,13 +4,10 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hwd.model.documents.daemon import DaemonDisk
+from hwd.model.documents.daemon import DISK_EACH_S, DaemonDisk
 from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.offload import Offload
 from hwd_drivers.core.reason import reason_of
-
-PERIOD_S = 60.0
-"""Between two reads: it is time enough to see a disk fill up before it is full, and few documents in a day."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,4 +42,4 @@ class SpaceWatch:
                 self._emit(
                     DaemonDisk(path=self._path, free_bytes=space.free_bytes, total_bytes=space.total_bytes, why="")
                 )
-            await asyncio.sleep(PERIOD_S)
+            await asyncio.sleep(DISK_EACH_S)

@@ -7,18 +7,24 @@ from msgspec.structs import asdict
 
 from hwd.model.instant import Origin
 from hwd.model.recorded_run import Run
-from hwd.report.grouping import by_dwell_words, swept
+from hwd.report.grouping import by_dwell_words, dwell_of, swept
+from hwd.report.papers import origin_of
 from hwd.report.quantity import MISSING, bound, duration, is_resolved, resolved
 from hwd.report.run_report import RunReport
 from hwd.report.stages import SEED
 from hwd.timeline import Difference, Sample, StageName, difference, samples
 from hwd.timeline.difference import RECONFIGURATIONS_NEEDED
+from hwd.timeline.dwell import UNLIKE
 
 NOTE = (
     "difference of the medians, second minus first, "
     "with a 95 % interval (bootstrap over reconfigurations, each value at the bound that widens it); "
     "Cliff's delta from -1 to 1: how much more often the second is longer than shorter"
 )
+
+
+_Side = tuple[str, Sequence[Sample], Sequence[Sample]]
+"""A topology, and what both runs have of it."""
 
 
 class ComparisonRow(Difference, frozen=True, kw_only=True):
@@ -69,13 +75,13 @@ def compare(first: RunReport, second: RunReport, *, seed: int = SEED) -> Compari
     else:
         remarks.append("the runs have no topology in common: all their links are taken together")
         sides = [("", [one for part in a.values() for one in part], [one for part in b.values() for one in part])]
-    apart = [part for side in sides for part in _by_dwell(*side)]
-    remarks += [
-        f"{words or 'all links'}: durations differ by dwell, not alike in both runs: all dwells are taken together"
-        for words, *both in apart
-        if any(len(by_dwell_words(side)) > 1 for side in both)
-    ]
-    rows = tuple(row for part in apart for row in _rows(*part, seed=seed))
+    apart: list[_Side] = []
+    for topology, *both in sides:
+        parts, words = _by_dwell(topology, *both)
+        apart += parts
+        remarks += words
+    timings = (first.lab.named, second.lab.named)
+    rows = tuple(row for part in apart for row in _rows(*part, timings=timings, seed=seed))
     few = min([min(row.reconfigurations) for row in rows], default=RECONFIGURATIONS_NEEDED)
     if few < RECONFIGURATIONS_NEEDED:
         remarks.append(
@@ -144,28 +150,60 @@ def _by_topology(report: RunReport, *, swept_apart: bool) -> dict[str, list[Samp
     return found
 
 
-def _by_dwell(
-    topology: str, first: Sequence[Sample], second: Sequence[Sample]
-) -> Iterator[tuple[str, Sequence[Sample], Sequence[Sample]]]:
-    """Short dwells with short ones, long with long, where both runs have them."""
+def _by_dwell(topology: str, first: Sequence[Sample], second: Sequence[Sample]) -> tuple[list[_Side], list[str]]:
+    """Dwells of one run against like dwells of the other, where durations differ by dwell; and what to remark.
+
+    Dwells are alike where their ranges have a part in common; unknown ones are like unknown ones.
+    """
+    name = topology or "all links"
     a, b = by_dwell_words(first), by_dwell_words(second)
-    if len(a) != len(b):
-        yield topology, first, second
-        return
-    for of_first, of_second in zip(a, b, strict=True):
-        words = of_first if of_first == of_second else f"{of_first} and {of_second.removeprefix('dwell ')}"
-        yield " · ".join(filter(None, (topology, words))), a[of_first], b[of_second]
+    whole: list[_Side] = [(topology, first, second)]
+    if len(a) == len(b) == 1:
+        if _alike(first, second):
+            return whole, []
+        return whole, [f"{name}: dwells differ: {dwell_of(first)} and {dwell_of(second)}"]
+    pairs = [(one, other) for one in a for other in b if _alike(a[one], b[other])]
+    known = [pair for pair in pairs if any(sample.dwell_s is not None for sample in a[pair[0]])]
+    if not known or len(dict(pairs)) < len(pairs) or len({other for _, other in pairs}) < len(pairs):
+        return whole, [
+            f"{name}: durations fall into humps by dwell, and dwells are not alike: all are taken together: "
+            f"{', '.join(map(dwell_of, a.values()))}; and {', '.join(map(dwell_of, b.values()))}"
+        ]
+    apart: list[_Side] = []
+    for one, other in pairs:
+        dwell, their = dwell_of(a[one]), dwell_of(b[other])
+        words = dwell if dwell == their else f"{dwell} and {their.removeprefix('dwell ')}"
+        apart.append((" · ".join(filter(None, (topology, words))), a[one], b[other]))
+    alone = [(0, a[one]) for one in a if one not in {one for one, _ in pairs}]
+    alone += [(1, b[other]) for other in b if other not in {other for _, other in pairs}]
+    return apart, [f"{name}: only in the {('first', 'second')[side]} run: {dwell_of(found)}" for side, found in alone]
 
 
-def _rows(topology: str, first: Sequence[Sample], second: Sequence[Sample], *, seed: int) -> Iterator[ComparisonRow]:
+def _alike(first: Sequence[Sample], second: Sequence[Sample]) -> bool:
+    a, b = ([one.dwell_s for one in side if one.dwell_s is not None] for side in (first, second))
+    if not a or not b:
+        return not a and not b
+    return min(a) <= UNLIKE * max(b) and min(b) <= UNLIKE * max(a)
+
+
+def _rows(
+    topology: str,
+    first: Sequence[Sample],
+    second: Sequence[Sample],
+    *,
+    timings: tuple[frozenset[str], frozenset[str]],
+    seed: int,
+) -> Iterator[ComparisonRow]:
     for name in StageName:
         a, b = ([one for one in side if one.stage.name is name] for side in (first, second))
         if (found := difference(a, b, stage=name, seed=seed)) is not None:
-            origins = (_origin(a), _origin(b))
-            yield ComparisonRow(**asdict(found), topology=topology, stage=name, origins=origins)
+            of_first, of_second = (
+                origin_of(_weakest(side), name, drawn) for side, drawn in zip((a, b), timings, strict=True)
+            )
+            yield ComparisonRow(**asdict(found), topology=topology, stage=name, origins=(of_first, of_second))
 
 
-def _origin(taken: Sequence[Sample]) -> Origin | None:
+def _weakest(taken: Sequence[Sample]) -> Origin | None:
     origins = [one.stage.origin for one in taken if one.stage.origin is not None]
     return max(origins, key=list(Origin).index, default=None)
 

@@ -15,6 +15,7 @@ from hwd.timeline.dwell import by_dwell
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import ConfigError
 
+_DWELL = "dwell "
 USUAL = (Cut.TOPOLOGY, Cut.SWEEP)
 """The groups where a playbook has none."""
 
@@ -111,12 +112,13 @@ def by_dwell_words(taken: Sequence[Sample]) -> dict[str, list[Sample]]:
     parts: dict[int, list[Sample]] = {}
     for one in taken:
         parts.setdefault(classes[one.reconfiguration, one.link], []).append(one)
-    return {_dwell(parts[number]) if len(parts) > 1 else "": parts[number] for number in sorted(parts)}
+    return {dwell_of(parts[number]) if len(parts) > 1 else "": parts[number] for number in sorted(parts)}
 
 
-def _dwell(taken: Sequence[Sample]) -> str:
+def dwell_of(taken: Sequence[Sample]) -> str:
+    """`dwell 3.3 to 3.6 s`: the range of their dwells, as far as these are known."""
     dwells_s = [one.dwell_s for one in taken if one.dwell_s is not None]
-    return f"dwell {interval(min(dwells_s), max(dwells_s))}" if dwells_s else "dwell unknown"
+    return f"{_DWELL}{interval(min(dwells_s), max(dwells_s)) if dwells_s else 'unknown'}"
 
 
 def notes(report: RunReport) -> Iterator[str]:
@@ -127,12 +129,21 @@ def notes(report: RunReport) -> Iterator[str]:
         yield f"run {report.run.id} moved no link"
     elif stayed := dict.fromkeys(what for what, _ in links if what not in moved):
         yield f"run {report.run.id}: stayed, as it was there before: {', '.join(stayed)}"
-    dwells = by_dwell_words(samples(report.timelines, virtual_time=report.run.virtual_time))
-    if len(dwells) > 1:
+    for group, dwells in _humps(report).items():
         yield (
-            f"run {report.run.id}: durations differ by dwell, the time since the link's last reconfiguration, "
-            f"and are not pooled: {', '.join(words.removeprefix('dwell ') for words in dwells)}"
+            f"run {report.run.id}, {group}: durations fall into humps by dwell, the time since the link's last "
+            f"reconfiguration, and are not pooled: {', '.join(words.removeprefix('dwell ') for words in dwells)}"
         )
+
+
+def _humps(report: RunReport) -> dict[str, list[str]]:
+    """The ranges of dwells of each topology and sweep value that has several."""
+    found: dict[str, list[str]] = {}
+    for row in group_samples([report], (Cut.SWEEP, Cut.TOPOLOGY)).conditions:
+        *group, last = row or ("",)
+        if last.startswith(_DWELL):
+            found.setdefault(", ".join(group), []).append(last)
+    return found
 
 
 def by_sweep(timelines: Sequence[Timeline]) -> Iterator[tuple[str, tuple[Timeline, ...]]]:

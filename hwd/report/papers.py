@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from hwd.model.instant import Origin
 from hwd.report.conditions import Conditions
 from hwd.timeline import StageName
 
@@ -146,6 +147,12 @@ def figures(under: Conditions, *, compare_with: str | None = None) -> tuple[Pape
         for figure in chosen
         if (figure.paper, figure.stage) not in drawn or not under.timings.isdisjoint(figure.drawn_by)
     )
+
+
+def origin_of(origin: Origin | None, stage: StageName, timings: frozenset[str]) -> Origin | None:
+    """Fitted where a twin's timing among `timings` was made from a paper's figure of this stage, else the same."""
+    made = any(one.stage is stage and not timings.isdisjoint(one.drawn_by) for one in FIGURES)
+    return Origin.FITTED if made and origin not in (None, Origin.MEASURED) else origin
 
 
 def of_stage(chosen: Iterable[PaperFigure], stage: StageName) -> tuple[PaperFigure, ...]:

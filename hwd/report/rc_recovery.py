@@ -64,7 +64,7 @@ def recovery_text(rows: Sequence[RecoveryRow]) -> str:
 
 
 def recovery_cells(row: RecoveryRow) -> tuple[str, ...]:
-    """A text for each of `RECOVERYRECOVERY_HEADINGS`."""
+    """A text for each of `RECOVERY_HEADINGS`."""
     return (
         duration(row.ack_timeout_s),
         str(row.retries),

@@ -7,11 +7,11 @@ from msgspec.structs import asdict
 from hwd.config.playbook.playbook_schema import Cut
 from hwd.model.instant import Origin
 from hwd.report.conditions import Conditions
-from hwd.report.grouping import USUAL, group_samples
+from hwd.report.grouping import USUAL, group_samples, swept
 from hwd.report.papers import PaperFigure, figures, of_stage
 from hwd.report.quantity import MISSING, bound, interval, is_resolved, only_resolved, resolved, stated
 from hwd.report.run_report import RunReport
-from hwd.report.switch_commands import PairsRow, pairs_table
+from hwd.report.switch_commands import Commanded, PairsRow, pairs_table
 from hwd.timeline import StageName, StageStatistics, summarise
 
 SEED = 20270110
@@ -64,17 +64,22 @@ def turnaround_rows(reports: Sequence[RunReport]) -> tuple[StageStatistics, ...]
 
 
 def pairs_rows(reports: Sequence[RunReport]) -> tuple[PairsRow, ...]:
-    """Control times of the commands of each run, by how many pairs a command made."""
-    many = len(reports) > 1
-    return tuple(
-        row
-        for report in reports
-        for row in pairs_table(
-            ((command, report.run.virtual_time) for command in report.commands),
-            seed=SEED,
-            run=report.run.id if many else "",
-        )
-    )
+    """Control times of the commands of each run, and of each sweep value where a number of pairs was made under
+    several, by how many pairs a command made.
+    """
+    rows: list[PairsRow] = []
+    for report in reports:
+        sweeps = {one.reconfiguration: swept(one.sweep) for one in report.timelines}
+        parts: dict[str, list[Commanded]] = {}
+        for command in report.commands:
+            parts.setdefault(sweeps.get(command.reconfiguration, ""), []).append(command)
+        counts = [one for commands in parts.values() for one in {command.pairs for command in commands} if one]
+        if len(set(counts)) == len(counts):  # what was swept is the number of pairs
+            parts = {"": [*report.commands]}
+        for words, commands in parts.items():
+            of = ", ".join(filter(None, (report.run.id if len(reports) > 1 else "", words)))
+            rows += pairs_table(((command, report.run.virtual_time) for command in commands), seed=SEED, of=of)
+    return tuple(rows)
 
 
 def stage_figures(row: StageRow) -> dict[str, str]:

@@ -33,13 +33,13 @@ class Commanded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairsRow:
-    """Commands that made so many pairs. `run`: empty where there is no other beside it.
+    """Commands that made so many pairs. `of`: its run and sweep value, empty where there is no other beside it.
 
     The interval of the mean is 95 % (bootstrap over whole reconfigurations; None below 20); p99 is None below 100
     commands.
     """
 
-    run: str = ""
+    of: str = ""
     virtual_time: bool
     pairs: int
     n: int
@@ -53,7 +53,7 @@ class PairsRow:
     @property
     def group(self) -> str:
         """`k3v9, real time`: never mixed with another."""
-        return f"{f'{self.run}, ' if self.run else ''}{'virtual' if self.virtual_time else 'real'} time"
+        return f"{f'{self.of}, ' if self.of else ''}{'virtual' if self.virtual_time else 'real'} time"
 
 
 def commanded(one: RecordedReconfiguration) -> tuple[Commanded, ...]:
@@ -77,7 +77,7 @@ def commanded(one: RecordedReconfiguration) -> tuple[Commanded, ...]:
 
 
 def pairs_table(
-    taken: Iterable[tuple[Commanded, bool]], *, seed: int, resamples: int = 2000, run: str = ""
+    taken: Iterable[tuple[Commanded, bool]], *, seed: int, resamples: int = 2000, of: str = ""
 ) -> tuple[PairsRow, ...]:
     """A row for each number of pairs in each kind of time; the bool of each command says whether its time was virtual.
 
@@ -88,7 +88,7 @@ def pairs_table(
     for command, virtual_time in taken:
         if command.control_s is not None and command.commands == 1 and command.pairs:
             cells.setdefault((virtual_time, command.pairs), []).append(command)
-    return tuple(replace(_row(*key, cells[key], seed, resamples), run=run) for key in sorted(cells))
+    return tuple(replace(_row(*key, cells[key], seed, resamples), of=of) for key in sorted(cells))
 
 
 def _row(virtual_time: bool, pairs: int, cell: Sequence[Commanded], seed: int, resamples: int) -> PairsRow:

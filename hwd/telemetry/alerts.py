@@ -5,7 +5,7 @@ alerts.in_force()           # the worst first
 """
 
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -107,6 +107,8 @@ class Alerts:
         """By host and port: how many changes of the carrier the kernel has counted."""
         self._flaps: dict[Key, deque[tuple[int, int]]] = {}
         """By host and port: the times of the last changes."""
+        self._flapping_since: dict[Key, int] = {}
+        """By host and port: when there were too many."""
         self._failing: dict[str, dict[str, str]] = {}
         self._under_way: set[str] = set()
         self._ended_ns: int | None = None
@@ -164,6 +166,7 @@ class Alerts:
                 self._hold("JournalOpen", id, f"{what} was cut off and is not undone: {why}", True)
                 self._hold("JournalHeld", id, f"{what} waits for a decision: {why}", held)
             case DaemonRecovered(reconfiguration=id) | JournalGivenUp(reconfiguration=id):
+                self._ended_ns = self._now[0]  # its way back moved carriers
                 self._hold("JournalOpen", id, "", False)
                 self._hold("JournalHeld", id, "", False)
             case JournalRefused(reconfiguration=id, outcome=outcome, why=why):
@@ -307,7 +310,15 @@ class Alerts:
         more, counts[name] = changes - counts.get(name, changes), changes
         if more > 0:
             last = self._flaps.setdefault((host, name), deque(maxlen=FLAPS_MORE_THAN + 1))
+            if not self._flaps_now(last, self._now[0]):
+                self._flapping_since.pop((host, name), None)
             last.extend([self._now] * min(more, FLAPS_MORE_THAN + 1))
+            if self._flaps_now(last, self._now[0]):
+                self._flapping_since.setdefault((host, name), self._now[1])
+
+    def _flaps_now(self, times: Sequence[tuple[int, int]], now_ns: int) -> bool:
+        within_ns = (RULES[FLAPS].within_s or 0.0) * 1e9
+        return len(times) > FLAPS_MORE_THAN and now_ns - times[0][0] <= within_ns
 
     def _flapping(self, now_ns: int) -> list[Alert]:
         """Ports whose carriers came and went by themselves; none while reconfigurations may have done that."""
@@ -319,11 +330,11 @@ class Alerts:
                 name=FLAPS,
                 severity=RULES[FLAPS].severity,
                 subject=f"{host}.{name}",
-                since_wall_ns=times[-1][1],
+                since_wall_ns=self._flapping_since[host, name],
                 summary=f"its carrier changed more than {FLAPS_MORE_THAN} times in {within_ns / 60e9:.0f} minutes",
             )
             for (host, name), times in self._flaps.items()
-            if len(times) > FLAPS_MORE_THAN and now_ns - times[0][0] <= within_ns
+            if self._flaps_now(times, now_ns)
         ]
 
 

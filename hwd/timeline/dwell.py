@@ -11,16 +11,15 @@ from itertools import pairwise
 import numpy as np
 
 from hwd.model.stage import StageName
-from hwd.timeline.difference import cliffs_delta
 from hwd.timeline.resampling import Floats
 from hwd.timeline.statistics import Sample
 
-APART = 0.9
-"""Cliff's delta from which two sets of durations are two humps: 95 % of all pairs have the same order."""
 FURTHER = 1.1
-"""The least ratio of their medians: humps that lie closer mislead nobody."""
-GAP = math.log(1.2)
-"""The logarithm of the least ratio of two dwells that are neighbours and not alike."""
+"""The least ratio of the medians of two humps: those that lie closer mislead nobody."""
+EACH = 2
+"""The fewest durations of a hump."""
+UNLIKE = 1.2
+"""The least ratio of two dwells that are neighbours and not alike."""
 _STAGES = (StageName.TURNAROUND, StageName.ACTIVATION, StageName.FIRMWARE)
 """The stages that a dwell can change; the first one that was seen decides."""
 
@@ -43,17 +42,27 @@ def by_dwell(taken: Sequence[Sample]) -> Mapping[Moved, int]:
     parts = [*_parts(points)]
     lows_s = [float(part[0, 0]) for part in parts[1:]]
     unknown = np.array([seconds[moved] for moved in seconds if dwells_s[moved] is None], dtype=float)
-    alike = len(parts) == 1 and not (len(unknown) and two_humps(unknown, points[:, 1]))
+    alike = len(parts) == 1 and not (len(unknown) and two_humps(unknown, points[:, 1]) > 0)
     return {
         moved: bisect_right(lows_s, dwell_s) if dwell_s is not None else 0 if alike else len(parts)
         for moved, dwell_s in dwells_s.items()
     }
 
 
-def two_humps(first: Floats, second: Floats) -> bool:
-    """Whether a median of both together would be the duration of neither."""
-    low_s, high_s = sorted((float(np.median(first)), float(np.median(second))))
-    return high_s >= FURTHER * low_s and abs(cliffs_delta(first, second)) >= APART
+def two_humps(first: Floats, second: Floats) -> float:
+    """How clear two humps of durations are: the valley between them against the wider of them; 0 where there are none.
+
+    A hump reaches from its 5th to its 95th percentile. From 1 on a median of both together is the duration of neither.
+    Noise seldom looks so: the valley has to be wider than all that lies on either side of it.
+    """
+    if min(len(first), len(second)) < EACH:
+        return 0.0
+    low, high = sorted((first, second), key=np.median)
+    (low_start, low_end), (high_start, high_end) = (np.percentile(side, [5, 95]) for side in (low, high))
+    valley_s, width_s = high_start - low_end, max(low_end - low_start, high_end - high_start)
+    if valley_s <= 0 or valley_s < width_s or np.median(high) < FURTHER * np.median(low):
+        return 0.0
+    return float(valley_s / width_s) if width_s > 0 else math.inf
 
 
 def _durations(taken: Iterable[Sample]) -> dict[Moved, float]:
@@ -71,13 +80,10 @@ def _parts(points: Floats) -> Iterator[Floats]:
     gaps = [
         (after - before, index)
         for index, (before, after) in enumerate(pairwise(logarithms), start=1)
-        if after > before and after - before >= GAP
+        if after > before and after - before >= math.log(UNLIKE)
     ]
-    found = [
-        (abs(cliffs_delta(points[:at, 1], points[at:, 1])), gap, at)
-        for gap, at in gaps
-        if two_humps(points[:at, 1], points[at:, 1])
-    ]
+    clear = [(two_humps(points[:at, 1], points[at:, 1]), gap, at) for gap, at in gaps]
+    found = [one for one in clear if one[0] > 0]
     if not found:
         yield points
         return

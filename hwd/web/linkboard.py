@@ -38,6 +38,7 @@ class Linkboard:
     the same boot of the agent reported it before and the kernel has counted no change of it since.
 
     `made_wall_ns(switch, crossconnect)`: when a present crossconnect was made, None where nobody saw that.
+    `powers_wall_ns(switch)`: when its powers were reported last.
     """
 
     TAKES: ClassVar = (HostBirth, HostUp, HostDown, HostEvent)
@@ -47,10 +48,12 @@ class Linkboard:
         fabric: Fabric,
         switches: Callable[[], list[SwitchStatus]],
         made_wall_ns: Callable[[str, str], int | None] = lambda switch, crossconnect: None,
+        powers_wall_ns: Callable[[str], int | None] = lambda switch: None,
     ) -> None:
         self._fabric = fabric
         self._switches = switches
         self._made_wall_ns = made_wall_ns
+        self._powers_wall_ns = powers_wall_ns
         self._ports: dict[str, dict[str, HostPort]] = {}
         self._carriers: dict[str, dict[str, _Carrier]] = {}
         self._hosts_since_wall_ns: dict[str, int] = {}
@@ -112,9 +115,14 @@ class Linkboard:
         """Where a link hangs now, None where it is up or nothing of it is known.
 
         `with_monitors`: switches are asked for their powers in turns of some seconds; False leaves out what may be
-        older than the link.
+        older than the link. What is known to be older is left out in any case.
         """
         switches = {one.switch: one for one in self._switches()}
+        made_ns = [self._made_wall_ns(one.switch, str(one.crossconnect)) for one in routed.crossconnects]
+        lit_ns = max([one for one in made_ns if one is not None], default=0)
+        for name in {one.switch for one in routed.crossconnects}:
+            if (self._powers_wall_ns(name) or lit_ns) < lit_ns:
+                switches[name] = replace(switches[name], power_dbm={})
         if not with_monitors:
             switches = {name: replace(one, power_dbm={}) for name, one in switches.items()}
         ends = {

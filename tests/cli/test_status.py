@@ -20,7 +20,7 @@ from hwd.cli.commands.status import (
     spool_lines,
     switch_row,
 )
-from hwd.model.answers import HostStatus, LeftOpen, LinkStatus, SwitchStatus
+from hwd.model.answers import HostStatus, LeftOpen, LinkStatus, ReconfigurationStatus, SwitchStatus
 from hwd.model.run import RunProgress
 
 
@@ -283,10 +283,16 @@ def test_links_that_hang_have_a_line_each_with_the_powers_that_are_known() -> No
         ],
         list[LinkStatus],
     )
-    assert hang_lines(links) == [
+    assert hang_lines(links, ()) == [
         "h0.eth0<->h1.eth0 hangs at h1.eth0, optical: light is lost inside ocs1, in 1A-3B (h0.eth0.tx -2.0 to 1.0 dBm "
         "a lane, dark on lane 3, ocs1.1A -2.1 dBm, ocs1.3B dark, h1.eth0.rx 0.0 dBm a lane)"
     ]
+    applying = ReconfigurationStatus(
+        reconfiguration="r1", run=None, what="ring", hash="0", lease=None, state="waiting", outcome=None, why="",
+        confirm_in_s=None, links=["h0.eth0<->h1.eth0"], not_ready=[],
+    )  # fmt: skip
+    [line] = hang_lines(links, [applying])
+    assert line.startswith("h0.eth0<->h1.eth0 is coming up, waits at h1.eth0, optical: ")
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from hwd.daemon.datadir import DataDirectory
-from hwd.daemon.disk_space import PERIOD_S, Space, SpaceWatch
-from hwd.model.documents.daemon import DaemonDisk
+from hwd.daemon.disk_space import Space, SpaceWatch
+from hwd.model.documents.daemon import DISK_EACH_S, DaemonDisk
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.emitter import Emitter
@@ -58,9 +58,9 @@ def test_it_is_reported_at_the_start_and_each_minute_and_a_failure_says_why() ->
 
     async def main() -> None:
         task = asyncio.create_task(SpaceWatch("/data", read, InlineOffload(), Emitter(SystemClock(), keep)).run())
-        await asyncio.sleep(PERIOD_S / 2)
+        await asyncio.sleep(DISK_EACH_S / 2)
         assert len(told) == 1
-        await asyncio.sleep(2 * PERIOD_S)
+        await asyncio.sleep(2 * DISK_EACH_S)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 

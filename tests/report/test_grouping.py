@@ -124,8 +124,8 @@ def test_runs_that_differ_by_the_one_value_that_each_sweeps_are_compared_by_topo
 def test_page_tells_a_total_for_each_value_and_no_mixture(negotiated: RunReport) -> None:
     facts = dict(re.findall(r"<b>([^<]*)</b><span>from command to first transfer, ([^<]*)</span>", html([negotiated])))
     assert sorted(facts.values()) == [
-        "median of 12 links, negotiates=off, pairs",
-        "median of 12 links, negotiates=on, pairs",
+        "median of 12 in 3 reconfigurations, negotiates=off, pairs",
+        "median of 12 in 3 reconfigurations, negotiates=on, pairs",
     ]
     by_words = {
         words.partition("=")[2].partition(",")[0]: float(value.removesuffix(" s")) for value, words in facts.items()
@@ -135,7 +135,9 @@ def test_page_tells_a_total_for_each_value_and_no_mixture(negotiated: RunReport)
 
 def test_runs_compared_have_a_total_each(make_run: MakeRun) -> None:
     page = html([make_run("a"), make_run("b", virtual_time=True)])
-    found = re.findall(r"<span>from command to first transfer, median of (\d+) links, ([ab], \w+)</span>", page)
+    found = re.findall(
+        r"<span>from command to first transfer, median of (\d+) in \d reconfigurations?, ([ab], \w+)</span>", page
+    )
     assert sorted(found) == [("4", "a, pairs"), ("4", "b, pairs"), ("8", "a, ring"), ("8", "b, ring")]
 
 
@@ -166,6 +168,7 @@ def test_dwells_between_which_durations_differ_have_rows_totals_and_maps_of_thei
     assert 6 < turnarounds[short] < 7
     assert 3 < turnarounds[long] < 4
     page = html([report])
+    assert "Run 20270110-a1b2, ring: durations fall into humps by dwell" in page
     assert "are not pooled: 3.400 to 3.500 s, 5.500 to 5.600 s, unknown" in page
     assert len(re.findall(r"<span>from command to first transfer, [^<]*dwell", page)) == 3
     maps = [one.title for one in links(report)]
@@ -192,7 +195,30 @@ def test_short_dwells_are_compared_with_short_ones(make_run: MakeRun, dwelt: Cal
     assert [row.topology for row in rows] == ["ring · dwell 3.500 s and 3.600 s", "ring · dwell 5.500 s"]
     assert [row.shift_s for row in rows] == [0, 0]
     alone = make_run("c", timelines=tuple(dwelt(n, 5.5) for n in range(6)))
-    assert any("not alike in both runs" in remark for remark in compare(first, alone).remarks)
+    found = compare(first, alone)
+    assert {row.topology for row in found.rows} == {"ring · dwell 5.500 s"}
+    assert "ring: only in the first run: dwell 3.500 s" in found.remarks
+
+
+def test_unlike_dwells_are_not_compared_in_silence(make_run: MakeRun, dwelt: Callable[..., Timeline]) -> None:
+    def run(id: str, *dwells_s: float | None) -> RunReport:
+        return make_run(id, timelines=tuple(dwelt(n, dwells_s[n % len(dwells_s)]) for n in range(6)))
+
+    assert "ring: dwells differ: dwell unknown and dwell 3.600 s" in compare(run("a", None), run("b", 3.6)).remarks
+    assert "ring: dwells differ: dwell 0.700 s and dwell 3.500 s" not in compare(run("a", 3.4), run("b", 3.5)).remarks
+    far = make_run("c", timelines=tuple(dwelt(n, (1.0, 20.0)[n % 2], slow=not n % 2) for n in range(8)))
+    further = make_run("d", timelines=tuple(dwelt(n, (20.0, 200.0)[n % 2], slow=not n % 2) for n in range(8)))
+    rows = [row.topology for row in compare(far, further).rows if row.stage is StageName.TURNAROUND]
+    assert rows == ["ring · dwell 20.00 s"], "not the shortest with the shortest"
+
+
+def test_a_difference_by_the_sweep_is_not_told_as_one_by_dwell(make_run: MakeRun, make_timeline: MakeTimeline) -> None:
+    def swept_and_dwelt(seed: int, on: bool) -> Timeline:
+        timeline = make_timeline(seed, sweep={"negotiates": on}, autoneg=on)
+        return replace(timeline, links=[replace(link, dwell_s=9.0 if on else 20.0) for link in timeline.links])
+
+    report = make_run(timelines=tuple(swept_and_dwelt(seed, seed % 2 == 0) for seed in range(8)))
+    assert [*notes(report)] == []
 
 
 def test_typical_waterfalls_show_one_topology_and_name_their_runs(

@@ -122,10 +122,10 @@ def test_fitted_is_said_and_never_called_reproduced(fitted: bool, words: str) ->
 
 def test_runs_compared_have_rows_and_colours_of_their_own(make_run: Callable[..., RunReport]) -> None:
     runs = [dataclasses.replace(make_run(id), commands=(command(1, 0.04), command(4, 0.05))) for id in ("a", "b")]
-    assert [(row.run, row.pairs, row.n) for row in pairs_rows(runs)] == [
+    assert [(row.of, row.pairs, row.n) for row in pairs_rows(runs)] == [
         ("a", 1, 1), ("a", 4, 1), ("b", 1, 1), ("b", 4, 1)
     ]  # fmt: skip
-    assert {row.run for row in pairs_rows(runs[:1])} == {""}
+    assert {row.of for row in pairs_rows(runs[:1])} == {""}
     chart = specification(by_pairs_figure(pairs_rows(runs), papers=(), fitted=False), 700)
     colour = next(layer["encoding"]["color"] for layer in chart["layer"] if layer.get("name") == "by_pairs")
     assert colour["scale"]["domain"] == ["a, real time", "b, real time"]

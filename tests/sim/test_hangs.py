@@ -47,7 +47,7 @@ async def not_ready(world: World, what: str, *, within_s: float = 15) -> tuple[s
 
 def status_lines(world: World) -> list[str]:
     assert world.daemon is not None
-    return hang_lines(world.daemon.service.status().lit)
+    return hang_lines(world.daemon.service.status().lit, ())
 
 
 H0_HAS_LIGHT = "h0.eth0 has light, and the remote fault keeps it down"

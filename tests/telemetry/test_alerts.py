@@ -402,6 +402,8 @@ def test_carrier_that_changed_more_than_twice_within_five_minutes_flaps(rack: Ra
     (found,) = rack.after(0.0)
     assert (found.name, found.subject, found.since_wall_ns) == ("CarrierFlaps", "h0.eth0", rack.time.wall_ns())
     assert found.summary == "its carrier changed more than 2 times in 5 minutes"
+    flap(rack, 11)
+    assert rack.after(0.0) == [found], "it has flapped since then"
     assert rack.names(280.0) == ["CarrierFlaps"]
     assert rack.names(1.0) == []
 

@@ -24,7 +24,7 @@ from hwd_agents.wire.events import (
 )
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.values import CrossconnectState
-from hwd_drivers.devices.facts import CrossconnectReport, SwitchDown, SwitchRead, SwitchUp
+from hwd_drivers.devices.facts import CrossconnectReport, SwitchDown, SwitchPower, SwitchRead, SwitchUp
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
 TESTBED = load(EXAMPLE).require()
@@ -43,7 +43,9 @@ class Boards:
 
     def __init__(self) -> None:
         self.switches = Switchboard(TESTBED.switches)
-        self.links = Linkboard(Fabric(TESTBED), self.switches.reports, self.switches.made_wall_ns)
+        self.links = Linkboard(
+            Fabric(TESTBED), self.switches.reports, self.switches.made_wall_ns, self.switches.powers_wall_ns
+        )
         self.now_ns = 0
 
     def tell(self, fact: Fact) -> None:
@@ -340,3 +342,13 @@ def test_link_over_a_switch_that_is_away_hangs_nowhere(boards: Boards) -> None:
     boards.event(CarrierData(carrier=False))
     boards.tell(SwitchDown(switch="ocs1", cause="reset by peer"))
     assert hangs(boards) == [None, None]
+
+
+def test_power_that_is_older_than_the_link_does_not_say_that_its_light_is_lost(dark: Boards) -> None:
+    dark.now_ns = 5
+    dark.tell(SwitchPower(switch="ocs1", power_dbm={"1A": 1.0, "3B": None, "3A": 1.0, "1B": None}))
+    make(dark, 10)
+    assert not any("ocs1" in (words or "") for words in hangs(dark))
+    dark.now_ns = 15
+    dark.tell(SwitchPower(switch="ocs1", power_dbm={"1A": 1.0, "3B": None, "3A": 1.0, "1B": None}))
+    assert "light is lost inside ocs1" in (hangs(dark)[0] or "")

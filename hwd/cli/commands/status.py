@@ -15,7 +15,7 @@ from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from hwd.model.answers import CompositeStatus, HostStatus, LeftOpen, LinkStatus, SwitchStatus
+    from hwd.model.answers import CompositeStatus, HostStatus, LeftOpen, LinkStatus, ReconfigurationStatus, SwitchStatus
     from hwd.model.documents.hosts import HostPort
     from hwd.model.rc_recovery import RcRecovery
     from hwd.model.run import RunProgress
@@ -72,7 +72,7 @@ def status(url: Url = None, json: Json = False) -> None:
     output.say()
     if now.lit:
         output.table(("link", "state", "since"), [(*link_row(link), since(link.since_wall_ns, at)) for link in now.lit])
-        for line in hang_lines(now.lit):
+        for line in hang_lines(now.lit, now.reconfigurations):
             output.say(line)
     else:
         output.say(no_links(now.switches))
@@ -251,9 +251,14 @@ def link_row(link: "LinkStatus") -> tuple[object, ...]:
     return link.link, f"{CARRIER[link.carrier]}{f', {_many(away)} {_is(away)} down' if away else ''}"
 
 
-def hang_lines(links: "Sequence[LinkStatus]") -> list[str]:
-    """Where the links that are not up hang, one line each."""
-    return [str(link.hang) for link in links if link.hang is not None]
+def hang_lines(links: "Sequence[LinkStatus]", under_way: "Sequence[ReconfigurationStatus]") -> list[str]:
+    """Where the links that are not up hang, one line each. Those of a reconfiguration under way are coming up."""
+    new = {link for one in under_way for link in one.links}
+    return [
+        f"{hang.link} is coming up, {hang.words.replace('hangs at', 'waits at', 1)}" if hang.link in new else str(hang)
+        for link in links
+        if (hang := link.hang) is not None
+    ]
 
 
 def no_links(switches: "Sequence[SwitchStatus]") -> str:

@@ -49,4 +49,5 @@ class DiskSpace(Answer, frozen=True, kw_only=True):
     def __str__(self) -> str:
         if self.free_bytes is None or self.total_bytes is None:
             return f"free space of {self.path} is unknown: {self.why}"
-        return f"{self.free_bytes / 1e9:.1f} of {self.total_bytes / 1e9:.1f} GB free at {self.path}"
+        unit, size = ("MB", 1e6) if self.is_little else ("GB", 1e9)
+        return f"{self.free_bytes / size:.4g} of {self.total_bytes / size:.4g} {unit} free at {self.path}"

@@ -32,6 +32,10 @@ class DaemonLag(Fact, frozen=True, kw_only=True):
     seconds: float
 
 
+DISK_EACH_S = 60.0
+"""Between two reads of the disk: time enough to see it fill up before it is full, and few documents in a day."""
+
+
 class DaemonDisk(Fact, frozen=True, kw_only=True):
     """The file system of the data folder, with records and journal: what this user may still write, and its size.
 

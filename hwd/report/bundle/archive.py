@@ -52,7 +52,6 @@ _END_64 = b"PK\x06\x07"
 _END_64_BYTES = 20
 _HEADER_BYTES = 30
 _ENCRYPTED = 0x1
-_UNPACKED_AT_ONCE = 1024**2
 _REMEDY = "`hwd export RUN --as bundle` makes bundles"
 
 
@@ -248,4 +247,4 @@ def _damage(where: str) -> Iterator[None]:
     try:
         yield
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, struct.error, OSError) as error:
-        raise ConfigError(f"{where}: is damaged: {_told(str(error))}") from error
+        raise ConfigError(f"{where}: is damaged: {_told(reason_of(error))}") from error

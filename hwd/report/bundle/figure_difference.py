@@ -30,7 +30,10 @@ def figure_differences(part: str, first: Any, second: Mapping[str, Any]) -> Iter
         return
     ours, theirs = first["specification"], second["specification"]
     own, derived = [*_drawn(ours)], [*_drawn(theirs)]
-    sides = ({**side, "specification": _without_data(spec)} for side, spec in ((first, ours), (second, theirs)))
+    sides = (
+        {**side, "specification": _without_data({key: part for key, part in spec.items() if key != "datasets"})}
+        for side, spec in ((first, ours), (second, theirs))
+    )
     yield from value_differences(part, "", *sides)
     if len(own) != len(derived):
         return  # another number of marks: it is among the differences already
@@ -101,14 +104,14 @@ def _units(channels: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _without_data(chart: Any) -> Any:
+    """A mark's data is its dataset's name and nothing else: with inline values beside it, those would be drawn."""
     match chart:
         case dict():
             return {
                 key: "its data"
-                if key == "data" and isinstance(value, dict) and "name" in value
+                if key == "data" and isinstance(value, dict) and set(value) == {"name"}
                 else _without_data(value)
                 for key, value in chart.items()
-                if key != "datasets"
             }
         case list():
             return [_without_data(one) for one in chart]

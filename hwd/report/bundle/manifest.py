@@ -6,6 +6,8 @@ from importlib.metadata import version
 
 import msgspec
 
+from hwd.model.recorded_run import Run
+
 FORMAT, FORMAT_VERSION = "hwd-bundle", 1
 MANIFEST, README, RECORD, PAGE = "manifest.json", "README.txt", "run.jsonl", "report.html"
 """Members of every bundle; its tables and figures are in the folders below."""
@@ -85,3 +87,32 @@ def this_program(*, commit: str | None) -> Program:
 def encoded(value: object, *, indent: int | None = None) -> bytes:
     """A JSON document. A surrogate without its partner has no UTF-8 form; JSON can escape it."""
     return json.dumps(value, ensure_ascii=False, indent=indent).encode("utf-8", "backslashreplace") + b"\n"
+
+
+HOLDS = {README: "what this is, for who finds it", RECORD: "the run and every document as recorded"}
+"""What the members that are not derived hold."""
+_ABOUT = """\
+A run of hwd, with its report
+=============================
+
+Run {run}, playbook {playbook}, testbed {testbed}, {time}.
+Made by {program}.
+
+run.jsonl      the run with its playbook, testbed file and inventory on the first line, then every document that was
+               recorded, one a line, as JSON. All else was derived from it.
+report.html    the report. Opens in any browser, without a network.
+tables/        the tables of the report, as JSON, with full precision. Times are in seconds where a name ends in _s;
+               null is unknown, which is not zero.
+figures/       each figure as a Vega-Lite specification with its data, as JSON: `specification` is what
+               https://vega.github.io/editor and other programs for Vega-Lite draw.
+manifest.json  what each file holds, its size and SHA-256, the program that made it, and the choices of the report.
+
+`hwd verify FILE.hwd.zip` derives every table, every figure and the page from run.jsonl again, and says what differs.
+"""
+
+
+def about(run: Run, made_by: Program) -> bytes:
+    """The README of a bundle."""
+    time = "virtual time" if run.virtual_time else "real time"
+    text = _ABOUT.format(run=run.id, playbook=run.playbook, testbed=run.testbed, time=time, program=made_by)
+    return text.encode("utf-8", "backslashreplace")

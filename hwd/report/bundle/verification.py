@@ -17,7 +17,7 @@ from hwd.report.bundle.difference import (
     value_differences,
 )
 from hwd.report.bundle.figure_difference import figure_differences
-from hwd.report.bundle.manifest import FIGURES, MANIFEST, README, RECORD, TABLES, Program, encoded
+from hwd.report.bundle.manifest import FIGURES, HOLDS, MANIFEST, README, RECORD, TABLES, Program, about, encoded
 from hwd.report.export.json_lines import read_jsonl
 from hwd.report.grouping import parts_of
 from hwd.report.run_report import RunReport, of_documents
@@ -72,19 +72,24 @@ def verify(archive: Archive, report: RunReport, *, verified_by: Program) -> Veri
     """Raises ConfigError where a part of the bundle is damaged, or cannot be derived."""
     equal = dict.fromkeys(Kind, 0)
     differences = [*value_differences(MANIFEST, "run", archive.manifest.run, report.run.id)]
-    derived = {RECORD}
+    holds = dict(HOLDS)
     for part in _derived(archive, report):
-        derived.add(part.name)
+        holds[part.name] = part.holds
         found = [*itertools.islice(_differences(archive, part), DIFFERENCES_MAX)]
         equal[part.kind] += not found
         differences += found
     for name in archive.names:
-        if name not in derived:
+        if name not in holds:
             archive.data(name)
-            if name != README:
-                differences.append(
-                    Difference(part=_called(name), note="no figure, table or page of this name is derived")
-                )
+            differences.append(Difference(part=_called(name), note="no figure, table or page of this name is derived"))
+    for member in archive.manifest.members:
+        if (words := holds.get(member.name, member.holds)) != member.holds:
+            differences.append(
+                Difference(part=MANIFEST, at=f"what {member.name} holds", in_bundle=member.holds, from_records=words)
+            )
+    readme = archive.data(README) if README in archive.names else b""
+    if README not in archive.changed and readme != about(report.run, archive.manifest.made_by):
+        differences.append(Difference(part=README, note="is not the text that goes with this run"))
     differences += [Difference(part=name, note=words) for name, words in archive.changed.items()]
     made_by = archive.manifest.made_by
     return Verification(

@@ -14,12 +14,14 @@ from hwd.report.bundle.contents import Kind, Part, choices_of, contents
 from hwd.report.bundle.manifest import (
     FORMAT,
     FORMAT_VERSION,
+    HOLDS,
     MANIFEST,
     README,
     RECORD,
     Manifest,
     Member,
     Program,
+    about,
     bytes_max,
     encoded,
 )
@@ -31,24 +33,6 @@ from hwd_drivers.core.errors import ConfigError
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 """The earliest date that a zip file can have: the same run gives the same bytes."""
 _FILE_MODE = 0o100644
-_ABOUT = """\
-A run of hwd, with its report
-=============================
-
-Run {run}, playbook {playbook}, testbed {testbed}, {time}.
-Made by {program}.
-
-run.jsonl      the run with its playbook, testbed file and inventory on the first line, then every document that was
-               recorded, one a line, as JSON. All else was derived from it.
-report.html    the report. Opens in any browser, without a network.
-tables/        the tables of the report, as JSON, with full precision. Times are in seconds where a name ends in _s;
-               null is unknown, which is not zero.
-figures/       each figure as a Vega-Lite specification with its data, as JSON: `specification` is what
-               https://vega.github.io/editor and other programs for Vega-Lite draw.
-manifest.json  what each file holds, its size and SHA-256, the program that made it, and the choices of the report.
-
-`hwd verify FILE.hwd.zip` derives every table, every figure and the page from run.jsonl again, and says what differs.
-"""
 
 
 class BundleWriter:
@@ -76,12 +60,8 @@ class BundleWriter:
 
     def record(self, documents: Iterable[Document]) -> RunReport:
         """Write what was recorded. Raises ConfigError where it is more than a bundle can hold."""
-        time = "virtual time" if self._run.virtual_time else "real time"
-        about = _ABOUT.format(
-            run=self._run.id, playbook=self._run.playbook, testbed=self._run.testbed, time=time, program=self._made_by
-        )
-        self._add(README, "what this is, for who finds it", about.encode("utf-8", "backslashreplace"))
-        with self._member(RECORD, "the run and every document as recorded") as to:
+        self._add(README, HOLDS[README], about(self._run, self._made_by))
+        with self._member(RECORD, HOLDS[RECORD]) as to:
             return of_documents(self._run, as_written(self._run, documents, to))
 
     def derive(self, report: RunReport, *, by: Sequence[str] | None, compare_with: str | None) -> None:

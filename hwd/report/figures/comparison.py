@@ -6,7 +6,7 @@ from itertools import groupby
 
 import altair as alt
 
-from hwd.report.comparison import Comparison, ComparisonRow, delta, shift, signed, verdict
+from hwd.report.comparison import Comparison, ComparisonRow, delta, is_shift_resolved, shift, signed, verdict
 from hwd.report.figures.figure import (
     CHARACTER,
     GROUP_COLOURS,
@@ -21,11 +21,12 @@ from hwd.report.figures.figure import (
     layered,
     moved,
 )
+from hwd.report.quantity import MISSING
 from hwd.timeline.difference import NEGLIGIBLE
 
-_STEP, _SHIFT, _GAP = 24, 72, 18
+_STEP, _SHIFT, _GAP = 24, 80, 18
 _TITLE = "Two runs compared"
-_FASTER, _NEITHER, _SLOWER = "shorter", "no difference shown", "longer"
+_FASTER, _NEITHER, _SLOWER, _FEW = "shorter", "no difference shown", "longer", "too few for a verdict"
 
 
 def comparison_figure(comparison: Comparison) -> Figure:
@@ -70,14 +71,15 @@ def _panel(data: Datasets, topology: str, found: tuple[ComparisonRow, ...], widt
     colour = alt.Color(
         "verdict:N",
         scale=alt.Scale(
-            domain=[_FASTER, _NEITHER, _SLOWER], range=[GROUP_COLOURS[0], GROUP_COLOURS[7], GROUP_COLOURS[1]]
+            domain=[_FASTER, _NEITHER, _SLOWER, _FEW],
+            range=[GROUP_COLOURS[0], GROUP_COLOURS[7], GROUP_COLOURS[1], GROUP_COLOURS[4]],
         ),
         legend=alt.Legend(symbolType="circle", columns=max(1, int(plot / 130))),
     )
     tip = alt.Tooltip("words:N", title="difference")
     values = [*_rows(found)]
     known = [row for row in values if row["most"] is not None]
-    unsure = [row for row in values if row["most"] is None]
+    unsure = [row for row in values if row["most"] is None and row["delta"] is not None]
     shade: list[Row] = [{"low": -NEGLIGIBLE, "most": NEGLIGIBLE}]
     layers = [
         alt.Chart(data.rows(shade)).mark_rect(style="band").encode(x=x, x2=alt.X2("most:Q")),
@@ -100,8 +102,12 @@ def _panel(data: Datasets, topology: str, found: tuple[ComparisonRow, ...], widt
 def _rows(found: tuple[ComparisonRow, ...]) -> Iterator[Row]:
     for row in found:
         low, most = row.delta_within or (None, None)
-        words = verdict(row) if row.delta_within is not None else _NEITHER
         yield {
-            "stage": str(row.stage), "delta": row.delta, "low": low, "most": most, "verdict": words,
-            "shift": signed(row.shift_s), "words": f"{shift(row)}, delta {delta(row)}",
-        }  # fmt: skip
+            "stage": str(row.stage),
+            "delta": None if delta(row) == MISSING else row.delta,
+            "low": low,
+            "most": most,
+            "verdict": _FEW if row.excludes_zero is None else verdict(row),
+            "shift": signed(row.shift_s) if is_shift_resolved(row) else "not resolved",
+            "words": f"{shift(row)}, delta {delta(row)}",
+        }

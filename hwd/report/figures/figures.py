@@ -92,8 +92,16 @@ def pairs_papers(reports: Sequence[RunReport], compare_with: str | None) -> tupl
 
 
 def links(report: RunReport) -> Iterator[Figure]:
-    """Of each sweep value: links by stage, for each range of dwells between which durations differ, and by repeat."""
-    for words, timelines in by_sweep(report.timelines):
+    """Of each sweep value and topology: links by stage, for each range of dwells between which durations differ, and by
+    repeat.
+    """
+    parts = [
+        (words, what, [one for one in timelines if one.what == what])
+        for words, timelines in by_sweep(report.timelines)
+        for what in dict.fromkeys(one.what for one in timelines)
+    ]
+    several = len({what for _, what, _ in parts}) > 1
+    for words, what, timelines in parts:
         taken = samples(timelines, virtual_time=report.run.virtual_time)
         heats = [
             (dwell, link_by_stage(timelines, {(one.reconfiguration, one.link) for one in of_dwell}))
@@ -101,6 +109,5 @@ def links(report: RunReport) -> Iterator[Figure]:
         ]
         for dwell, heat in (*heats, ("", link_by_repeat(timelines))):
             if heat is not None:
-                part = " · ".join(filter(None, (words, dwell)))
-                titled = replace(heat, title=f"{heat.title} · {part}") if part else heat
-                yield named(heat_figure(titled), part)
+                part = " · ".join(filter(None, (words, what if several else "", dwell)))
+                yield named(heat_figure(replace(heat, title=f"{heat.title} · {part}" if part else heat.title)), part)

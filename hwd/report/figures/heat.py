@@ -9,7 +9,7 @@ from functools import partial
 import altair as alt
 
 from hwd.report.figures.figure import CHARACTER, MARGIN, Chart, Datasets, Figure, Row, heading, layered
-from hwd.report.quantity import bound, duration, is_resolved
+from hwd.report.quantity import bound, duration, is_resolved, resolved
 from hwd.timeline import LinkTimeline, Stage, StageName, Timeline
 from hwd.timeline.dwell import Moved
 
@@ -74,7 +74,7 @@ def link_by_stage(timelines: Sequence[Timeline], only: Container[Moved] | None =
 
 def link_by_repeat(timelines: Sequence[Timeline]) -> HeatMap | None:
     """One stage of each link in each reconfiguration that moved it, the first repeat first: the turnaround, or else the
-    longest stage that was seen.
+    longest stage that was seen. None where no link moved twice.
     """
     links = _moved(timelines)
     for stage in (StageName.TURNAROUND, StageName.ACTIVATION, StageName.OPTICAL, StageName.CONTROL):
@@ -83,8 +83,10 @@ def link_by_repeat(timelines: Sequence[Timeline]) -> HeatMap | None:
     else:
         return None
     repeats = max(len(found) for found in links.values())
+    if repeats == 1:
+        return None  # it is in the map by stage
     cells = tuple(
-        tuple(_cell(one.stage(stage), f"{link}, {id}: {one.stage(stage)}") for id, one in found[:REPEATS_MAX])
+        tuple(_cell(one.stage(stage), f"{link}, {id}: ") for id, one in found[:REPEATS_MAX])
         + (None,) * (min(repeats, REPEATS_MAX) - len(found))
         for link, found in [*links.items()][:ROWS_MAX]
     )
@@ -194,13 +196,16 @@ def _median(name: StageName, found: Sequence[Stage]) -> Cell:
     seen = [one for one in found if one.seconds is not None]
     middle = statistics.median(one.seconds or 0.0 for one in seen) if seen else None
     error_s = statistics.median(one.error_s or 0.0 for one in seen) if seen else 0.0
-    words = f"{name} median of {len(seen)} of {len(found)}: {duration(middle)}, {bound(error_s)}"
+    words = f"{name} median of {len(seen)} of {len(found)}: {resolved(middle, error_s)}, {bound(error_s)}"
     return Cell(seconds=middle, resolved=middle is not None and is_resolved(middle, error_s), words=words)
 
 
-def _cell(stage: Stage, words: str) -> Cell:
-    resolved = stage.seconds is not None and is_resolved(stage.seconds, stage.error_s)
-    return Cell(seconds=stage.seconds, resolved=resolved, words=words)
+def _cell(stage: Stage, of: str) -> Cell:
+    known = stage.seconds is not None and is_resolved(stage.seconds, stage.error_s)
+    says = f"{resolved(stage.seconds, stage.error_s)}, {bound(stage.error_s)}"
+    if stage.seconds is None:
+        says = f"{stage.knowledge}: {stage.why}"
+    return Cell(seconds=stage.seconds, resolved=known, words=f"{of}{stage.name} {says}")
 
 
 def _moved(

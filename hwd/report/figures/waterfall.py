@@ -30,7 +30,7 @@ from hwd.report.figures.figure import (
 )
 from hwd.report.figures.render import svg
 from hwd.report.grouping import swept
-from hwd.report.quantity import bound, duration, is_resolved, resolved
+from hwd.report.quantity import bound, duration, interval, is_resolved, resolved
 from hwd.timeline import LinkTimeline, StageName, Timeline
 
 ROWS_MAX = 64
@@ -91,14 +91,19 @@ def waterfall_figure(timeline: Timeline, *, virtual_time: bool, beside: Sequence
     return Figure(
         name="waterfall",
         title=f"Reconfiguration {timeline.reconfiguration}: {timeline.what}",
-        description=" ".join(_describe(link) for link in timeline.links[:ROWS_MAX]),
+        description=" ".join([*map(_describe, timeline.links[:ROWS_MAX]), _more(timeline)]).strip(),
         chart=partial(_chart, timeline, [timeline, *beside], virtual_time),
     )
 
 
+def _more(timeline: Timeline) -> str:
+    rest = len(timeline.links) - ROWS_MAX
+    return f"{rest} more links not drawn" if rest > 0 else ""
+
+
 def _chart(timeline: Timeline, compared: Sequence[Timeline], virtual_time: bool, width: float, data: Datasets) -> Chart:
     links = timeline.links[:ROWS_MAX]
-    moved = [link for link in links if not link.kept]
+    moved = [link for link in timeline.links if not link.kept]
     scaled = [link for one in compared for link in one.links[:ROWS_MAX] if not link.kept]
     labels = max((len(str(link.link)) for link in links), default=10) * CHARACTER + 16
     room = width - 2 * MARGIN - labels - _TOTAL
@@ -109,10 +114,10 @@ def _chart(timeline: Timeline, compared: Sequence[Timeline], virtual_time: bool,
     else:
         parts = [room]
     panels = [
-        _panel(data, links, scale, part, across=width, labels=index == 0, totals=index == len(scales) - 1)
+        _panel(data, links, moved, scale, part, across=width, labels=index == 0, totals=index == len(scales) - 1)
         for index, (scale, part) in enumerate(zip(scales, parts, strict=True))
     ]
-    notes = [*_heading(timeline, moved), *_origins(moved, virtual_time), *_signs(timeline, links, len(scales) > 1)]
+    notes = [*_heading(timeline, moved), *_origins(moved, virtual_time), *_signs(timeline, len(scales) > 1)]
     title = heading(timeline.what or timeline.reconfiguration, notes, width)
     return in_rows([panels], _GAP, title)
 
@@ -120,6 +125,7 @@ def _chart(timeline: Timeline, compared: Sequence[Timeline], virtual_time: bool,
 def _panel(
     data: Datasets,
     links: Sequence[LinkTimeline],
+    moved: Sequence[LinkTimeline],
     scale: _Scale,
     width: float,
     *,
@@ -127,7 +133,7 @@ def _panel(
     labels: bool,
     totals: bool,
 ) -> Chart:
-    """`across`: the width of the whole figure, which the legend may have."""
+    """`links`: those drawn; `moved`: all that moved; `across`: the width of the whole figure, for the legend."""
     factor, unit = unit_of(max(abs(scale.low_s), abs(scale.high_s)))
     domain = [scale.low_s * factor, scale.high_s * factor]
     x = alt.X(
@@ -143,14 +149,14 @@ def _panel(
         scale=alt.Scale(domain=[_name(link) for link in links], paddingInner=0, paddingOuter=0),
         axis=alt.Axis(domain=False, ticks=False, grid=False, labels=labels, labelPadding=8),
     )
-    names = _legend(links)
+    names = _legend(moved)
     column = max(map(len, names)) * CHARACTER + 26
     colour = alt.Color(
         "stage:N",
         scale=alt.Scale(domain=names, range=[STAGE_COLOURS[stage] for stage in _STAGES]),
         legend=alt.Legend(columns=max(2, int((across - 2 * MARGIN) / column)), columnPadding=10, offset=10),
     )
-    known, unknown, whiskers = _bars(links, scale, factor, thinnest=(domain[1] - domain[0]) * _THINNEST / width)
+    known, unknown, whiskers = _bars(links, names, scale, factor, thinnest=(domain[1] - domain[0]) * _THINNEST / width)
     tip = alt.Tooltip("words:N", title="link")
     layers: list[alt.Chart] = [
         alt.Chart(data.rows(unknown))
@@ -160,7 +166,7 @@ def _panel(
         .mark_bar(height=_BAR, clip=True, minBandSize=1)
         .encode(x=x, x2=alt.X2("end:Q"), y=y, color=colour, tooltip=tip)
         .add_params(zoom(f"zoom_{scale.name}")),
-        alt.Chart(data.rows(_answers(links, scale, factor)))
+        alt.Chart(data.rows(_answers(links, names[0], scale, factor)))
         .mark_bar(height=_ANSWER, clip=True, yOffset=_BAR / 2 + 3)
         .encode(x=x, x2=alt.X2("end:Q"), y=y, color=colour, tooltip=tip),
     ]  # fmt: skip
@@ -213,7 +219,7 @@ def _host(moved: Sequence[LinkTimeline]) -> _Scale:
 
 
 def _bars(
-    links: Sequence[LinkTimeline], scale: _Scale, factor: float, thinnest: float
+    links: Sequence[LinkTimeline], names: Sequence[str], scale: _Scale, factor: float, thinnest: float
 ) -> tuple[list[Row], list[Row], list[Row]]:
     """The bars of known stages, those of unknown ones, and the bound of each end. No bar is drawn thinner than
     `thinnest`; the later ones come first, so that a thin bar lies on the long one that follows it.
@@ -221,7 +227,7 @@ def _bars(
     known: list[Row] = []
     unknown: list[Row] = []
     ends: list[Row] = []
-    legend = dict(zip(_STAGES, _legend(links), strict=True))
+    legend = dict(zip(_STAGES, names, strict=True))
     for link in links:
         zero_s = _zero_s(link, scale)
         if zero_s is None:
@@ -257,11 +263,10 @@ def _after_command_s(link: LinkTimeline, name: InstantName) -> float | None:
     return (instant.at_ns - command.at_ns) / _NS_IN_S
 
 
-def _answers(links: Sequence[LinkTimeline], scale: _Scale, factor: float) -> list[Row]:
+def _answers(links: Sequence[LinkTimeline], label: str, scale: _Scale, factor: float) -> list[Row]:
     """The switch's answer: a thin bar under the light's, since the two have no order."""
     if scale.since_firmware:
         return []
-    label = _legend(links)[0]
     return [
         {"link": _name(link), "start": 0, "end": control.seconds * factor, "stage": label, "words": str(control)}
         for link in links
@@ -328,11 +333,11 @@ def _totals(data: Datasets, links: Sequence[LinkTimeline], y: alt.Y, width: floa
             )
 
 
-def _legend(links: Sequence[LinkTimeline]) -> list[str]:
+def _legend(moved: Sequence[LinkTimeline]) -> list[str]:
     """For each stage its name and its median."""
     labels = []
     for stage in _STAGES:
-        seen = [one for link in links if not link.kept and (one := link.stage(stage)).seconds is not None]
+        seen = [one for link in moved if (one := link.stage(stage)).seconds is not None]
         middle_s = statistics.median(one.seconds or 0.0 for one in seen) if seen else None
         known = middle_s is not None and is_resolved(middle_s, statistics.median(one.error_s or 0.0 for one in seen))
         labels.append(f"{stage} {duration(middle_s) if known else 'unresolved' if seen else 'unknown'}")
@@ -349,7 +354,7 @@ def _heading(timeline: Timeline, moved: Sequence[LinkTimeline]) -> Iterator[str]
                 f"run {timeline.run}" if timeline.run else "",
                 swept(timeline.sweep),
                 f"reconfiguration {timeline.reconfiguration}",
-                f"dwell {duration(statistics.median(dwells_s))}" if dwells_s else "dwell unknown",
+                f"dwell {interval(min(dwells_s), max(dwells_s))}" if dwells_s else "dwell unknown",
             ),
         )
     )
@@ -374,11 +379,11 @@ def _origins(moved: Sequence[LinkTimeline], virtual_time: bool) -> Iterator[str]
     yield f"{time} time · where figures come from: {', '.join(words) or 'nothing seen'}"
 
 
-def _signs(timeline: Timeline, drawn: Sequence[LinkTimeline], zoomed: bool) -> Iterator[str]:
+def _signs(timeline: Timeline, zoomed: bool) -> Iterator[str]:
     signs = ["grey bar under the light: the switch's answer", "grey tick: dark"] if zoomed else []
     signs.append("dashed outline: unknown")
-    if rest := len(timeline.links) - len(drawn):
-        signs.append(f"{rest} more links not drawn")
+    if more := _more(timeline):
+        signs.append(more)
     if timeline.breaches:
         signs.append(f"{len(timeline.breaches)} breaches of the order")
     yield " · ".join(signs)

@@ -34,8 +34,8 @@ from hwd.report.stages import (
 
 WATERFALLS_MAX = 12
 """Reconfigurations drawn one by one; the tables and distributions have all."""
-FACTS_MAX = 6
-"""Treatments with a fact of their own at the top; more are in the table of stages only."""
+FACTS_MAX = 8
+"""Treatments that have a fact each at the top. Of more, some would be as good as none."""
 LINES_MAX = 200
 """Lines in a list of what went wrong, or is not known: the rest is counted."""
 TEXT_MAX = 20_000
@@ -158,11 +158,11 @@ def _facts(reports: Sequence[RunReport]) -> Iterator[tuple[str, str]]:
     if len(reports) == 1:
         yield str(reports[0].run.outcome or "under way"), reports[0].run.why or "outcome of the run"
     timed = turnaround_rows(reports)
-    for row in timed[:FACTS_MAX]:
-        words = ["from command to first transfer", f"median of {row.n} links", *row.group]
-        yield resolved(row.median_s, row.error_s), ", ".join(words)
     if len(timed) > FACTS_MAX:
-        yield f"{len(timed) - FACTS_MAX} more", "treatments: the table of stages has each"
+        yield str(len(timed)), "treatments: the table of stages has the times of each"
+    for row in timed if len(timed) <= FACTS_MAX else ():
+        count = f"median of {row.n} in {row.reconfigurations} reconfigurations"
+        yield resolved(row.median_s, row.error_s), ", ".join(["from command to first transfer", count, *row.group])
     endings = [ending for report in reports for ending in report.endings]
     confirmed = sum(ending.outcome == "confirmed" for ending in endings)
     breaches = sum(len(timeline.breaches) for report in reports for timeline in report.timelines)

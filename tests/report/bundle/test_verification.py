@@ -11,6 +11,7 @@ import pytest
 
 from hwd.model.recorded_run import Run, RunOutcome
 from hwd.report.bundle import Verification
+from hwd.report.bundle.manifest import Program
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ConfigError
 
@@ -28,6 +29,12 @@ def edited(bundle: Path, name: str, edit: Callable[[Any], object]) -> dict[str, 
     value = json.loads(member(bundle, name))
     edit(value)
     return {name: json.dumps(value).encode()}
+
+
+def links_by_stage(bundle: Path) -> str:
+    """The first of them: there is one for each topology."""
+    with zipfile.ZipFile(bundle) as found:
+        return next(name for name in found.namelist() if "links-by-stage" in name).removesuffix(".json")
 
 
 def told(found: Verification) -> list[str]:
@@ -66,7 +73,7 @@ def test_document_that_was_changed_makes_figures_differ_and_they_are_named(
     lines[place] = json.dumps(timeline).encode()
     found = verified(plant({"run.jsonl": b"\n".join(lines)}))
     parts = {one.part for one in found.differences}
-    assert {"tables/stages", "figures/distributions", "figures/links-by-stage", "report.html"} <= parts
+    assert {"tables/stages", "figures/distributions", links_by_stage(bundle), "report.html"} <= parts
     assert "tables/pairs" not in parts
     rows = [one for one in told(found) if one.startswith("tables/stages: virtual time, ")]
     assert any(": median_s: 0." in one and one.endswith(" s from its records") for one in rows)
@@ -123,6 +130,9 @@ def test_value_of_a_figure_that_was_changed_is_named_with_panel_row_and_both_val
         (lambda figure: figure["specification"]["datasets"].clear(), "whole panel: rows: nothing in the bundle"),
         (lambda figure: figure["specification"]["datasets"].update(more=[1]), "dataset more, which no mark draws: [1]"),
         (lambda figure: figure.update(specification=7), "specification: 7 in the bundle"),
+        (lambda figure: first_mark(figure)["data"].update(values=[{"start": 0, "end": 1}]), "layer[1].data: "),
+        (lambda figure: first_mark(figure)["data"].update(url="other.json"), '"url": "other.json"'),
+        (lambda figure: first_mark(figure).update(datasets={"x": []}), ".datasets: "),
     ],
 )
 def test_all_else_of_a_figure_is_compared_too(
@@ -137,8 +147,8 @@ def test_row_of_a_figure_that_was_taken_out_is_named(bundle: Path, plant: Plant,
     def edit(figure: Any) -> None:
         max(figure["specification"]["datasets"].values(), key=len).pop(2)
 
-    found = verified(plant(edited(bundle, "figures/links-by-stage.json", edit)))
-    assert {one.part for one in found.differences} == {"figures/links-by-stage"}
+    found = verified(plant(edited(bundle, f"{links_by_stage(bundle)}.json", edit)))
+    assert {one.part for one in found.differences} == {links_by_stage(bundle)}
     assert any(": row: nothing in the bundle, " in line for line in told(found)), told(found)
 
 
@@ -250,12 +260,43 @@ def test_manifest_that_names_another_run_differs(plant: Plant, verified: Verifie
     assert line == 'manifest.json: run: "other" in the bundle, "kl27i377" from its records'
 
 
-def test_versions_of_another_program_are_said(plant: Plant, verified: Verified) -> None:
+def test_readme_and_what_the_manifest_says_of_members_are_compared(
+    bundle: Path, plant: Plant, verified: Verified
+) -> None:
+    with zipfile.ZipFile(bundle) as found:
+        readme = found.read("README.txt").decode()
+    better = readme.replace("virtual time", "real time, measured on hardware")
+    assert better != readme
+    assert told(verified(plant({"README.txt": better.encode()}))) == [
+        "README.txt: is not the text that goes with this run"
+    ]
+
+    def measured(manifest: Any) -> None:
+        manifest["members"][1]["holds"] = "measured on hardware"
+
+    [line] = told(verified(plant({}, manifest=measured)))
+    assert line.startswith('manifest.json: what run.jsonl holds: "measured on hardware" in the bundle')
+
+
+def made_by(bundle: Path) -> Any:
+    with zipfile.ZipFile(bundle) as found:
+        return json.loads(found.read("manifest.json"))["made_by"]
+
+
+def first_mark(figure: Any) -> Any:
+    return figure["specification"]["vconcat"][0]["hconcat"][0]["layer"][1]
+
+
+def test_versions_of_another_program_are_said(bundle: Path, plant: Plant, verified: Verified) -> None:
     def older(manifest: Any) -> None:
         manifest["made_by"].update(version="0.0.9", commit=None)
         manifest["made_by"]["libraries"]["numpy"] = "1.26.0"
 
-    found = verified(plant({}, manifest=older))
-    assert found.equal
+    with zipfile.ZipFile(plant({}, manifest=older)) as changed:
+        manifest = json.loads(changed.read("manifest.json"))
+        readme = changed.read("README.txt").decode()
+    before, after = (str(msgspec.convert(one, Program)) for one in (made_by(bundle), manifest["made_by"]))
+    found = verified(plant({"README.txt": readme.replace(before, after).encode()}, manifest=older))
+    assert found.equal, told(found)
     assert found.unlike[:2] == ("hwd 0.0.9 and 0.1.0", "commit unknown and f934739")
     assert found.unlike[2].startswith("numpy 1.26.0 and ")

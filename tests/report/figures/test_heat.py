@@ -46,8 +46,8 @@ def test_a_value_below_its_bound_has_no_colour_and_is_called_not_resolved(marks_
 
 
 def test_way_that_nobody_measured_to_its_end_is_shown_as_far_as_it_was(make_timeline: MakeTimeline) -> None:
-    blind = make_timeline(hide=frozenset((f"h{host}.eth{port}", "ready") for host in range(4) for port in range(4)))
-    heat = link_by_repeat([blind])
+    hidden = frozenset((f"h{host}.eth{port}", "ready") for host in range(4) for port in range(4))
+    heat = link_by_repeat([make_timeline(1, hide=hidden), make_timeline(2, hide=hidden)])
     assert heat is not None
     assert heat.title.endswith("activation")
 
@@ -87,3 +87,7 @@ def test_many_repeats_are_cut_and_counted_and_small_cells_have_no_text(
     assert heat.left_out == "3 more repeats not drawn"
     assert heat.left_out in " ".join(texts_of(svg(figure, 1160)))
     assert not any(layer["mark"]["type"] == "text" for layer, _ in marks_of(figure, 411))
+
+
+def test_one_repeat_is_no_map_by_repeat(make_timeline: MakeTimeline) -> None:
+    assert link_by_repeat([make_timeline()]) is None
