@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -72,17 +71,18 @@ async def in_shell(environment: Mapping[str, str], *command: str) -> None:
     )
 
 
+_PEAK = (
+    "import resource, subprocess, sys; subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True); "
+    "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+)
+"""A small process between: a child's peak counts from the memory of the process that started it."""
+
+
 async def peak_mb(environment: Mapping[str, str], *command: str) -> float:
     """Run a command to its end; returns the largest memory that it had resident, in MB. Raises CalledProcessError."""
-
-    def run() -> float:
-        process = subprocess.Popen(
-            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-        )  # fmt: skip
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode:
-            raise subprocess.CalledProcessError(process.returncode, command)
-        return used.ru_maxrss / 1024
-
-    return await asyncio.to_thread(run)
+    done = await asyncio.to_thread(
+        subprocess.run,
+        (sys.executable, "-c", _PEAK, *command),
+        env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True,
+    )  # fmt: skip
+    return int(done.stdout) * 1024 / 1e6

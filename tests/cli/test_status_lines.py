@@ -91,7 +91,7 @@ def test_switches_that_one_reconfiguration_changed_are_one_line_and_the_newest_i
     ("fields", "line"),
     [
         ({}, "disk 5.0 of 9.0 GB free at /data"),
-        ({"free_bytes": 999_999_999}, "disk little: 1.0 of 9.0 GB free at /data"),
+        ({"free_bytes": 999_999_999}, "disk little: 1000 of 9000 MB free at /data"),
         ({"free_bytes": None, "why": "gone"}, "disk unknown: free space of /data is unknown: gone"),
         ({"read_wall_ns": NOON_NS - 600_000_000_000}, "disk 5.0 of 9.0 GB free at /data, read 10 min ago"),
     ],

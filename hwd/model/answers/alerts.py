@@ -49,5 +49,6 @@ class DiskSpace(Answer, frozen=True, kw_only=True):
     def __str__(self) -> str:
         if self.free_bytes is None or self.total_bytes is None:
             return f"free space of {self.path} is unknown: {self.why}"
-        unit, size = ("MB", 1e6) if self.is_little else ("GB", 1e9)
-        return f"{self.free_bytes / size:.4g} of {self.total_bytes / size:.4g} {unit} free at {self.path}"
+        if self.is_little:
+            return f"{self.free_bytes / 1e6:.0f} of {self.total_bytes / 1e6:.0f} MB free at {self.path}"
+        return f"{self.free_bytes / 1e9:.1f} of {self.total_bytes / 1e9:.1f} GB free at {self.path}"
