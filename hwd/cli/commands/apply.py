@@ -64,6 +64,7 @@ def plan(
     Exit status 3 where an interlock refuses it.
     """
     from hwd.client import Client
+    from hwd.model.interlock import refusal
 
     output = Output(json=json)
     with Client.find(url) as hwd:
@@ -80,6 +81,9 @@ def plan(
     if not made.refused:
         output.say(f"Apply it with: hwd apply {made.hash}")
     output.data(made)
+    if made.refused and json:  # the plan is the one document on stdout
+        output.note(f"refused: {refusal(made.interlocks)}")
+        raise typer.Exit(RefusedError.exit_status)
     _refuse(made)
 
 

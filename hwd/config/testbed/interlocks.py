@@ -36,8 +36,9 @@ class InterlocksReader:
 
     def read(self) -> InterlockRules:
         node = self.sections.root.child("interlocks")
-        entry = validate(InterlocksEntry, node, ("interlocks",), self.sections.reading) if node else None
-        if entry is None or node is None or node.value is None:
+        if node is None or node.value is None:
+            return InterlockRules()
+        if (entry := validate(InterlocksEntry, node, ("interlocks",), self.sections.reading)) is None:
             return InterlockRules()
         pairs = dict(self._pairs(entry.forbidden_pair.pairs, ("interlocks", "forbidden-pair", "pairs")))
         wear, rate = entry.wear, entry.rate
