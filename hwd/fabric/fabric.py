@@ -23,7 +23,7 @@ from hwd.model.link import Circuit, Link, RoutedLink, SwitchCrossconnect
 from hwd.model.nic_port import NicPortId
 from hwd.model.testbed import NicPort, PortNote, PortState, Testbed
 from hwd_drivers.core.errors import BugError, ConfigError
-from hwd_drivers.core.values import Crossconnect, FibreEnd, Side
+from hwd_drivers.core.values import Crossconnect, FibreEnd, PortSide, Side
 
 REORDERINGS_MAX = 8
 """How often links are routed again with the one first that found no path; real racks need none."""
@@ -211,8 +211,8 @@ class Fabric:
         ends = reached(self._graph, crossconnects, state)
         return frozenset(self._owners[end] for end in ends if end in self._owners)
 
-    def input_powers(self, state: State) -> Mapping[FibreEnd, InputPower]:
-        """The strongest light that can enter each switch, by the end where it enters; `state` as for `lit`."""
+    def input_powers(self, state: State) -> Mapping[str, Mapping[PortSide, InputPower]]:
+        """The strongest light that can enter each switch at each end; `state` as for `lit`."""
         return self._input_powers.of(state)
 
     def of_elements(self, crossconnects: Iterable[SwitchCrossconnect]) -> frozenset[SwitchCrossconnect]:

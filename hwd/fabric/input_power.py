@@ -7,7 +7,7 @@ from hwd.fabric.graph import Graph
 from hwd.fabric.light import LightMap
 from hwd.fabric.state import State, lighting
 from hwd.model.testbed import Module
-from hwd_drivers.core.values import FibreEnd, Side, sum_dbm
+from hwd_drivers.core.values import FibreEnd, PortSide, Side, sum_dbm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +32,11 @@ class InputPowers:
         }
         self._fixed = None if any(graph.trunks.values()) else self._traced({})
 
-    def of(self, state: State) -> Mapping[FibreEnd, InputPower]:
-        """By the end at which light enters a switch, while the crossconnects are as in `state`."""
+    def of(self, state: State) -> Mapping[str, Mapping[PortSide, InputPower]]:
+        """By switch and the end at which light enters it, while the crossconnects are as in `state`."""
         return self._traced(state) if self._fixed is None else self._fixed
 
-    def _traced(self, state: State) -> Mapping[FibreEnd, InputPower]:
+    def _traced(self, state: State) -> Mapping[str, Mapping[PortSide, InputPower]]:
         switches = self._testbed.switches
         passing = {
             one: switches[one.switch].capabilities.loss_db_typical for one in lighting(state) if one.switch in switches
@@ -44,7 +44,10 @@ class InputPowers:
         found: dict[FibreEnd, list[tuple[FibreEnd, float]]] = {}
         for arrival in self._light.light(passing).arrivals:
             found.setdefault(arrival.end, []).append((arrival.source, arrival.loss_db))
-        return {end: self._sum(lights) for end, lights in found.items()}
+        powers: dict[str, dict[PortSide, InputPower]] = {}
+        for end, lights in found.items():
+            powers.setdefault(end.owner, {})[end.port_side] = self._sum(lights)
+        return powers
 
     def _sum(self, lights: list[tuple[FibreEnd, float]]) -> InputPower:
         sources = tuple(dict.fromkeys(source for source, _ in lights))

@@ -42,8 +42,7 @@ class Interlocks:
 
     def _found(self, proposal: Proposal) -> Iterator[Interlock]:
         testbed = self._testbed
-        elements = [one for one in proposal.crossconnects if one.switch in testbed.switches]
-        yield from input_power(elements, self._fabric.input_powers(proposal.after), testbed)
+        yield from input_power(proposal.crossconnects, self._fabric.input_powers(proposal.after), testbed)
         yield from self._of_light(proposal)
         yield from self._of_ports(proposal)
         yield from wear(proposal.moves, proposal.motion, testbed)

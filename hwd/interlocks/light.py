@@ -2,13 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from hwd.fabric.graph import at_switch
 from hwd.fabric.input_power import InputPower
 from hwd.fabric.loss_budget import ROUNDING_DB
 from hwd.model.interlock import Interlock, InterlockName, InterlockState
-from hwd.model.link import Circuit, RoutedLink, SwitchCrossconnect
+from hwd.model.link import Circuit, RoutedLink
 from hwd.model.testbed import Module, Testbed
-from hwd_drivers.core.values import FibreEnd
+from hwd_drivers.core.values import Crossconnect, FibreEnd, PortSide
 
 
 def loss_budget(links: Iterable[RoutedLink]) -> Iterator[Interlock]:
@@ -53,25 +52,26 @@ def overload(links: Iterable[RoutedLink], receivers: Mapping[FibreEnd, Module]) 
 
 
 def input_power(
-    crossconnects: Iterable[SwitchCrossconnect], powers: Mapping[FibreEnd, InputPower], testbed: Testbed
+    crossconnects: Mapping[str, Iterable[Crossconnect]],
+    powers: Mapping[str, Mapping[PortSide, InputPower]],
+    testbed: Testbed,
 ) -> Iterator[Interlock]:
     """For each switch whose crossconnects light enters: every end over the limit, or the end with most light."""
-    lit: dict[str, dict[FibreEnd, InputPower]] = {}
-    for one in crossconnects:
-        for end in one.crossconnect.ends:
-            if (power := powers.get(at_switch(one.switch, end))) is not None:
-                lit.setdefault(one.switch, {})[at_switch(one.switch, end)] = power
-    for name in sorted(lit):
+    for name in sorted(crossconnects.keys() & powers.keys()):
+        there = powers[name]
+        lit = {end: power for one in crossconnects[name] for end in one.ends if (power := there.get(end)) is not None}
+        if not lit:
+            continue
         limit = testbed.interlocks.input_max_dbm.get(name, testbed.switches[name].capabilities.input_max_dbm)
-        known = {end: power.power_dbm for end, power in lit[name].items() if power.power_dbm is not None}
+        known = {end: power.power_dbm for end, power in lit.items() if power.power_dbm is not None}
         over = [end for end, power in known.items() if limit is not None and power > limit + ROUNDING_DB]
-        for at in sorted(over, key=FibreEnd.sort_key):
-            sources = ", ".join(map(str, lit[name][at].sources))
+        for at in sorted(over, key=PortSide.sort_key):
+            sources = ", ".join(map(str, lit[at].sources))
             why = (
                 f"up to {known[at]:.1f} dBm of {sources} enter it, and it bears {limit:.1f} dBm. "
                 "Put an attenuator into the fibre, or use a module of less power"
             )
-            yield _input_power(at, known[at], limit, InterlockState.REFUSED, why)
+            yield _input_power(name, at, known[at], limit, InterlockState.REFUSED, why)
         if over:
             continue
         strongest = max(known, key=lambda end: (known[end], str(end)), default=None)
@@ -80,22 +80,27 @@ def input_power(
                 f"what {name} bears is not known: its model does not state it. "
                 f"Set it by `interlocks: {{input-power: {{max_dbm: {{{name}: ...}}}}}}`"
             )
-            subject = strongest or min(lit[name], key=FibreEnd.sort_key)
-            yield _input_power(subject, known.get(subject), None, InterlockState.UNKNOWN, why)
-        elif strongest is None or len(known) < len(lit[name]):
-            dark = min((end for end in lit[name] if end not in known), key=FibreEnd.sort_key)
-            why = f"how strong the light of {', '.join(map(str, lit[name][dark].sources))} is, is not known"
-            yield _input_power(dark, None, limit, InterlockState.UNKNOWN, why)
+            subject = strongest or min(lit, key=PortSide.sort_key)
+            yield _input_power(name, subject, known.get(subject), None, InterlockState.UNKNOWN, why)
+        elif strongest is None or len(known) < len(lit):
+            dark = min((end for end in lit if end not in known), key=PortSide.sort_key)
+            why = f"how strong the light of {', '.join(map(str, lit[dark].sources))} is, is not known"
+            yield _input_power(name, dark, None, limit, InterlockState.UNKNOWN, why)
         else:
-            yield _input_power(strongest, known[strongest], limit, InterlockState.HOLDS)
+            yield _input_power(name, strongest, known[strongest], limit, InterlockState.HOLDS)
 
 
 def _input_power(
-    end: FibreEnd, power_dbm: float | None, limit_dbm: float | None, state: InterlockState, why: str = ""
+    switch: str,
+    end: PortSide,
+    power_dbm: float | None,
+    limit_dbm: float | None,
+    state: InterlockState,
+    why: str = "",
 ) -> Interlock:
     return Interlock(
         name=InterlockName.INPUT_POWER,
-        subject=f"{end.owner}:{end.port_side}",
+        subject=f"{switch}:{end}",
         figure=power_dbm,
         limit=limit_dbm,
         unit="dBm",

@@ -1,20 +1,23 @@
 """Interlocks of ports: their state as the testbed file has it, and pairs that it forbids."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from hwd.fabric.graph import at_switch
 from hwd.model.interlock import Interlock, InterlockName, InterlockRules, InterlockState
-from hwd.model.link import RoutedLink, SwitchCrossconnect
+from hwd.model.link import RoutedLink
 from hwd.model.testbed import PortNote
-from hwd_drivers.core.values import FibreEnd, natural_key
+from hwd_drivers.core.values import Crossconnect, FibreEnd, natural_key
 
 
 def port_state(
-    crossconnects: Iterable[SwitchCrossconnect], set_aside: Mapping[FibreEnd, PortNote]
+    crossconnects: Mapping[str, Collection[Crossconnect]], set_aside: Mapping[FibreEnd, PortNote]
 ) -> Iterator[Interlock]:
     """One for each port that is used and set aside; one for all where none is. A port may be that of a composite."""
-    used = {at_switch(one.switch, end) for one in crossconnects for end in one.crossconnect.ends}
-    notes = {f"{note.switch}.{note.port}": note for end in used if (note := set_aside.get(end)) is not None}
+    notes: dict[str, PortNote] = {}
+    for switch in crossconnects.keys() & {end.owner for end in set_aside}:
+        for end in {end for one in crossconnects[switch] for end in one.ends}:
+            if (note := set_aside.get(at_switch(switch, end))) is not None:
+                notes[f"{note.switch}.{note.port}"] = note
     for port in sorted(notes, key=natural_key):
         yield Interlock(
             name=InterlockName.PORT_STATE,
@@ -25,11 +28,10 @@ def port_state(
             state=InterlockState.REFUSED,
             why=f"it is set aside ({notes[port]}). Use another port, or set its state to normal under `ports`",
         )
-    if not notes and used:
-        ports = {(end.owner, end.port) for end in used}
+    if not notes and (count := sum(map(len, crossconnects.values()))):
         yield Interlock(
             name=InterlockName.PORT_STATE,
-            subject=f"{len(ports)} switch ports",
+            subject=f"{count} crossconnects",
             figure=0,
             limit=0,
             unit="ports",
@@ -38,17 +40,19 @@ def port_state(
 
 
 def forbidden_pairs(
-    links: Iterable[RoutedLink], crossconnects: Iterable[SwitchCrossconnect], rules: InterlockRules
+    links: Iterable[RoutedLink], crossconnects: Mapping[str, Collection[Crossconnect]], rules: InterlockRules
 ) -> Iterator[Interlock]:
     """One for each forbidden pair that is joined; one for all where none is. None where nothing is forbidden."""
+    if not (rules.forbidden_ports or rules.forbidden_crossconnects):
+        return
     found = {
         str(link): rules.forbidden_ports[ends]
         for link in links
         if (ends := frozenset(link.link.ends)) in rules.forbidden_ports
     }
-    for one in crossconnects:
-        if (key := (one.switch, one.crossconnect)) in rules.forbidden_crossconnects:
-            found[str(one)] = rules.forbidden_crossconnects[key]
+    for (switch, one), why in rules.forbidden_crossconnects.items():
+        if one in crossconnects.get(switch, ()):
+            found[f"{switch}:{one}"] = why
     for pair in sorted(found, key=natural_key):
         yield Interlock(
             name=InterlockName.FORBIDDEN_PAIR,
@@ -59,10 +63,10 @@ def forbidden_pairs(
             state=InterlockState.REFUSED,
             why=f"the testbed file forbids it{f' ({found[pair]})' if found[pair] else ''}. Ask for another pair",
         )
-    if not found and (forbidden := len(rules.forbidden_ports) + len(rules.forbidden_crossconnects)):
+    if not found:
         yield Interlock(
             name=InterlockName.FORBIDDEN_PAIR,
-            subject=f"{forbidden} forbidden pairs",
+            subject=f"{len(rules.forbidden_ports) + len(rules.forbidden_crossconnects)} forbidden pairs",
             figure=0,
             limit=0,
             unit="pairs",

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hwd.fabric.state import State
-from hwd.model.link import RoutedLink, SwitchCrossconnect
+from hwd.model.link import RoutedLink
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.switching.moves import SwitchMoves
 
@@ -28,11 +28,11 @@ NO_MOTION: Final = Motion()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
     """`links`: the wanted ones, whether or not they move. `crossconnects`: the wanted ones, with those that come with
-    them, under the names of switches and of composites. `after`: what each switch carries then.
+    them, by switch and by composite. `after`: what each switch carries then.
     """
 
     links: tuple[RoutedLink, ...]
-    crossconnects: frozenset[SwitchCrossconnect]
+    crossconnects: Mapping[str, frozenset[Crossconnect]]
     moves: tuple[SwitchMoves, ...]
     after: State
     motion: Motion = NO_MOTION
@@ -49,9 +49,13 @@ class Proposal:
     ) -> "Proposal":
         """`composites`: what each of them shall carry, in its own crossconnects."""
         routed, moving = tuple(links), tuple(moves)
-        wanted = {one for link in routed for one in link.crossconnects}
-        for move in moving:
-            wanted.update(SwitchCrossconnect(switch=move.switch, crossconnect=one) for one in (*move.add, *move.keep))
-        for name, found in composites.items():
-            wanted.update(SwitchCrossconnect(switch=name, crossconnect=one) for one in found)
-        return cls(links=routed, crossconnects=frozenset(wanted), moves=moving, after=after, motion=motion)
+        wanted = {move.switch: frozenset(move.add).union(move.keep) for move in moving}
+        wanted |= {name: frozenset(found) for name, found in composites.items()}
+        others: dict[str, set[Crossconnect]] = {}
+        for link in routed:
+            for circuit in link.circuits:
+                for one in circuit.crossconnects:
+                    if one.switch not in wanted:  # of a host's own switch, or of links that are judged without moves
+                        others.setdefault(one.switch, set()).add(one.crossconnect)
+        wanted |= {name: frozenset(found) for name, found in others.items()}
+        return cls(links=routed, crossconnects=wanted, moves=moving, after=after, motion=motion)

@@ -50,7 +50,7 @@ class InterlockState(StrEnum):
     """The figure is over the limit: the plan is not applied."""
 
 
-_ORDER = tuple(reversed(InterlockState))
+_ORDER = {state: place for place, state in enumerate(reversed(InterlockState))}
 
 
 class Interlock(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,7 +100,7 @@ class InterlockRules:
 
 def in_order(interlocks: Iterable[Interlock]) -> tuple[Interlock, ...]:
     """Refused, overridden and unknown ones first."""
-    return tuple(sorted(interlocks, key=lambda one: _ORDER.index(one.state)))
+    return tuple(sorted(interlocks, key=lambda one: _ORDER[one.state]))
 
 
 def refused(interlocks: Iterable[Interlock]) -> tuple[Interlock, ...]:

@@ -17,7 +17,7 @@ def test_a_port_that_is_set_aside_carries_no_light(rack: Any, state: str) -> Non
 
 def test_ports_in_normal_use_hold(rack: Any) -> None:
     (one,) = rack.found(rack.plan(rack.testbed("ports: {ocs1.2: {state: normal}}")), "port-state")
-    assert (one.state, one.subject, one.figure) == ("holds", "2 switch ports", 0)
+    assert (one.state, one.subject, one.figure) == ("holds", "2 crossconnects", 0)
 
 
 def test_what_leads_over_a_port_in_maintenance_may_be_removed(rack: Any) -> None:

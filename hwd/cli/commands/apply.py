@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from hwd.model.documents.plans import PlanComposite, PlanSummary
 
 HASH = re.compile("[0-9a-f]{12}")
+SUBJECTS_NAMED = 4
+"""Subjects of unknown interlocks in one line; the JSON has all."""
 
 Reconfiguration = Annotated[
     str | None,
@@ -225,7 +227,7 @@ def interlock_lines(plan: "PlanSummary") -> list[str]:
         elif one.state is InterlockState.UNKNOWN:
             others.setdefault(f"{one.name} is unknown", []).append(one.subject)
     holding = dict.fromkeys(one.name for one in plan.interlocks if one.state is InterlockState.HOLDS)
-    found = [f"{what} for {', '.join(dict.fromkeys(subjects))}" for what, subjects in others.items()]
+    found = [f"{what} for {_few(list(dict.fromkeys(subjects)))}" for what, subjects in others.items()]
     names = [name for name in holding if not any(one.name == name and one.state != "holds" for one in plan.interlocks)]
     if names:
         found.insert(0, f"{', '.join(names)} hold{'s' if len(names) == 1 else ''}")
@@ -315,6 +317,11 @@ def _say_how_it_is(output: Output, result: "ReconfigurationStatus") -> None:
     elif result.outcome == "confirmed" and result.links:
         waiting = len(result.not_ready)
         output.say(f"{plural(len(result.links), 'link')}, {len(result.links) - waiting} seen ready")
+
+
+def _few(names: list[str]) -> str:
+    more = len(names) - SUBJECTS_NAMED
+    return ", ".join(names[:SUBJECTS_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _refuse(plan: "PlanSummary") -> None:
