@@ -24,6 +24,7 @@ from hwd.model.testbed import Testbed
 from hwd.ports.ledger import Ledger
 from hwd.reconfigure.history import History, Outcomes
 from hwd.reconfigure.journal import Journal
+from hwd.reconfigure.move_counts import MoveCounts
 from hwd.reconfigure.planner import BackgroundPlanner, Planner
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.reconfigure.switches import Switches
@@ -132,6 +133,7 @@ async def applying(testbed: Testbed, address: str, folder: Path, *, sync: bool) 
         ids=ids,
         sink=documents.append,
         outcomes=Outcomes(clock),
+        move_counts=MoveCounts(testbed, clock),
     )
     run = asyncio.create_task(supervisor.run(), name="bench:supervisor")
     try:

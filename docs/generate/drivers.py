@@ -64,6 +64,7 @@ def _also(found: Capabilities) -> str:
         "reports its state before a change": found.reports_before,
         "keeps its crossconnects without power": found.latching,
         "one way only": not found.reciprocal,
+        f"bears {found.input_max_dbm} dBm at an input": found.input_max_dbm is not None,
     }
     return ", ".join(word for word, there in words.items() if there)
 

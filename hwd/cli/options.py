@@ -51,6 +51,14 @@ ReadyWithin = Annotated[
 NoReady = Annotated[
     bool, typer.Option("--no-ready", help="Be content with what the switches report: do not wait for links.")
 ]
+Override = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--override",
+        metavar="INTERLOCK=REASON",
+        help="Do not let this interlock refuse it, where the testbed allows that; the reason is recorded. Repeatable.",
+    ),
+]
 ConfirmWithin = Annotated[
     float | None,
     typer.Option(

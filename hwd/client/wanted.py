@@ -21,6 +21,8 @@ class Wanted(TypedDict, total=False):
     """None: do not wait until the links are ready."""
     confirm_within_s: float | None
     """None: it is confirmed as soon as it is ready."""
+    overrides: dict[str, str]
+    """Interlocks that shall not refuse it, each with the reason: `{"loss-budget": "measured by hand"}`."""
 
 
 def body_of(kind: type[BodyT], wanted: Wanted, **more: Any) -> BodyT:

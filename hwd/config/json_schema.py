@@ -19,6 +19,7 @@ from hwd.config.testbed.testbed_schema import (
     CompositeEntry,
     FibreEntry,
     HostEntry,
+    InterlocksEntry,
     NicEntry,
     PacketSwitchEntry,
     PassiveEntry,
@@ -51,6 +52,7 @@ class _WholeTestbed(TestbedFile):
     hosts: dict[_Name, _WholeHost] = Field(default_factory=dict)
     fibres: list[str | FibreEntry] = Field(default_factory=list)
     ports: dict[str, PortNoteEntry] = Field(default_factory=dict)
+    interlocks: InterlocksEntry = Field(default_factory=InterlocksEntry)  # type: ignore[assignment]
 
 
 class _WholePlaybook(PlaybookFile):

@@ -38,6 +38,7 @@ from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.journal_identity import JournalIdentity
 from hwd.reconfigure.journal_recovery import JournalRecovery
 from hwd.reconfigure.leases import Leases
+from hwd.reconfigure.move_counts import MoveCounts
 from hwd.reconfigure.planner import BackgroundPlanner, Planner
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.reconfigure.switches import Switches
@@ -108,6 +109,8 @@ class Daemon:
         history, outcomes = History(testbed), Outcomes(clock)
         await history.load(records)
         await outcomes.load(records)
+        move_counts = MoveCounts(testbed, clock)
+        await move_counts.load(records)
 
         driven = supervisors(testbed, self._rack.open_switch, machine=machine, sink=sink)
         switches = Switches(driven, clock, origins(testbed))
@@ -172,6 +175,7 @@ class Daemon:
             ids=ids,
             sink=sink,
             outcomes=outcomes,
+            move_counts=move_counts,
         )
         recovery = JournalRecovery(reconfigurer, journal=self._journal, identity=self._identity, switches=switches)
 
@@ -237,7 +241,7 @@ class Daemon:
             clock=clock,
         )
 
-        sink.subscribe(history, outcomes, switchboard, linkboard, changeboard, daemonboard, alerts)
+        sink.subscribe(history, outcomes, move_counts, switchboard, linkboard, changeboard, daemonboard, alerts)
         sink.subscribe(delegations)  # an agent may claim what no host owns
         if has_host_switches:
             sink.subscribe(host_switches, selections)

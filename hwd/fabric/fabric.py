@@ -12,6 +12,7 @@ from hwd.fabric.composite import Compiled, CompositeSwitch
 from hwd.fabric.conflict import ConflictError
 from hwd.fabric.graph import Graph, Leg, at_switch
 from hwd.fabric.hops import Hops
+from hwd.fabric.input_power import InputPower, InputPowers
 from hwd.fabric.light import LightMap, Trace
 from hwd.fabric.loss_budget import fits
 from hwd.fabric.obstacle import explain
@@ -20,9 +21,9 @@ from hwd.fabric.reach import carries, reached
 from hwd.fabric.state import State, lighting
 from hwd.model.link import Circuit, Link, RoutedLink, SwitchCrossconnect
 from hwd.model.nic_port import NicPortId
-from hwd.model.testbed import NicPort, PortState, Testbed
+from hwd.model.testbed import NicPort, PortNote, PortState, Testbed
 from hwd_drivers.core.errors import BugError, ConfigError
-from hwd_drivers.core.values import Crossconnect, FibreEnd, Side
+from hwd_drivers.core.values import Crossconnect, FibreEnd, PortSide, Side
 
 REORDERINGS_MAX = 8
 """How often links are routed again with the one first that found no path; real racks need none."""
@@ -67,7 +68,10 @@ class Fabric:
         self._owners = {
             end: port.id for port in self._ports.values() for side in (Side.TX, Side.RX) for end in port.ends(side)
         }
-        self._barred = _barred(testbed)
+        self.set_aside: Mapping[FibreEnd, PortNote] = _set_aside(testbed)
+        """Ends of switches that are spare, reserved, in maintenance or failed."""
+        self._barred = {end: str(note) for end, note in self.set_aside.items()}
+        self._input_powers = InputPowers(self._graph, self._light)
 
     def optical_ports(self) -> tuple[NicPort, ...]:
         """NIC ports whose fibres all lead to optical switches, in the order of the file; those on packet switches are
@@ -76,14 +80,12 @@ class Fabric:
         return tuple(port for port in self._ports.values() if self._is_optical(port))
 
     def route(self, link: Link) -> RoutedLink:
-        """The path of one link alone. Raises ConfigError where there is none, or where its light would be too weak or
-        too strong.
-        """
+        """The path of one link alone. Raises ConfigError where there is none."""
         return self.routes([link])[0]
 
     def routes(self, links: Iterable[Link]) -> tuple[RoutedLink, ...]:
         """Paths of links that exist at once, in their order; no fibre end is used twice, each element is in one state.
-        Raises as `ways` and `routed` do.
+        Raises as `ways` does.
         """
         ways = self.ways(links)
         compiled = {name: self.composites[name].compile(demands, {}) for name, demands in self.demands(ways).items()}
@@ -95,17 +97,33 @@ class Fabric:
         beside: Mapping[str, Iterable[Crossconnect]] | None = None,
         *,
         closed: Mapping[FibreEnd, str] | None = None,
+        set_aside: bool = True,
     ) -> tuple[LinkWays, ...]:
         """Paths of links that exist at once, in their order, together with `needed` demands on composites.
 
-        `closed`: switch ends that they must not use, with the reason, besides those that the testbed file reserves.
+        `closed`: switch ends that they must not use, with the reason. Ports that the testbed file sets aside (spare,
+        in maintenance ...) are used only where nothing else leads there, for an interlock to judge; without
+        `set_aside` never.
 
         Raises ConfigError where a link has no path, RefusedError where a composite cannot meet all demands.
         """
         wanted = tuple(links)
         self._check_ports(wanted)
-        beside = beside or {}
-        barred = {**(closed or {}), **self._barred}
+        beside, closed = beside or {}, closed or {}
+        try:
+            return self._settled(wanted, beside, {**closed, **self._barred})
+        except ConfigError:
+            if not (self._barred and set_aside):
+                raise
+            try:
+                return self._settled(wanted, beside, closed)
+            except ConfigError:
+                pass  # the ports that are set aside are not the obstacle
+            raise
+
+    def _settled(
+        self, wanted: tuple[Link, ...], beside: Mapping[str, Iterable[Crossconnect]], barred: Mapping[FibreEnd, str]
+    ) -> tuple[LinkWays, ...]:
         ways = self._ordered(wanted, beside, barred, careful=False)
         try:
             self._check_composites(ways, beside)
@@ -117,13 +135,11 @@ class Fabric:
         return ways
 
     def routed(self, ways: Iterable[LinkWays], compiled: Mapping[str, Compiled]) -> tuple[RoutedLink, ...]:
-        """The same links with the elements that composites use for them. Raises ConfigError where light would be too
-        weak or too strong.
-        """
+        """The same links with the elements that composites use for them, whatever they lose."""
         return tuple(
             RoutedLink(
                 link=one.link,
-                circuits=tuple(self._within_budget(one.link, self._whole(path, compiled)) for path in one.paths),
+                circuits=tuple(self._circuit(whole.legs, whole.crossconnects) for whole in self._wholes(one, compiled)),
             )
             for one in ways
         )
@@ -195,6 +211,10 @@ class Fabric:
         ends = reached(self._graph, crossconnects, state)
         return frozenset(self._owners[end] for end in ends if end in self._owners)
 
+    def input_powers(self, state: State) -> Mapping[str, Mapping[PortSide, InputPower]]:
+        """The strongest light that can enter each switch at each end; `state` as for `lit`."""
+        return self._input_powers.of(state)
+
     def of_elements(self, crossconnects: Iterable[SwitchCrossconnect]) -> frozenset[SwitchCrossconnect]:
         """Replace crossconnects of composites by elements that could make them, whatever they make now. Raises
         RefusedError where they cannot.
@@ -260,6 +280,9 @@ class Fabric:
                 paths.append(path)
         return LinkWays(link=link, paths=tuple(paths))
 
+    def _wholes(self, ways: LinkWays, compiled: Mapping[str, Compiled]) -> tuple[Path, ...]:
+        return tuple(self._whole(path, compiled) for path in ways.paths)
+
     def _whole(self, path: Path, compiled: Mapping[str, Compiled]) -> Path:
         """The same path with the elements of composites in it."""
         legs, crossconnects = [path.legs[0]], list[SwitchCrossconnect]()
@@ -273,22 +296,6 @@ class Fabric:
             legs += [self._graph.legs[out][0] for _, out in passage.hops[:-1]]
             legs.append(after)
         return Path(legs=tuple(legs), crossconnects=tuple(crossconnects))
-
-    def _within_budget(self, link: Link, path: Path) -> Circuit:
-        circuit = self._circuit(path.legs, path.crossconnects)
-        if circuit.margin_db < 0:
-            raise ConfigError(
-                f"{link}: {circuit.source} -> {circuit.target} loses up to {circuit.loss_db_max:.1f} dB, "
-                f"{-circuit.margin_db:.1f} dB over the budget of {circuit.loss_db_max + circuit.margin_db:.1f} dB. "
-                "Take a way with fewer parts, clean or replace the fibre, or use a module of longer reach"
-            )
-        if circuit.overload_db > 0:
-            raise ConfigError(
-                f"{link}: {circuit.source} -> {circuit.target} "
-                f"can bring {circuit.overload_db:.1f} dB more than the receiver "
-                "bears. Put an attenuator into the fibre"
-            )
-        return circuit
 
     def _circuit(self, legs: tuple[Leg, ...], crossconnects: tuple[SwitchCrossconnect, ...]) -> Circuit:
         """Makers do not state the least loss: overload is computed at typical loss."""
@@ -365,18 +372,17 @@ class _NoWayError(ConfigError):
     """There is no path with what is left: another order of the links may find one."""
 
 
-def _barred(testbed: Testbed) -> dict[FibreEnd, str]:
-    """Switch ends that planned paths must not use, with the reason."""
-    barred = {}
+def _set_aside(testbed: Testbed) -> dict[FibreEnd, PortNote]:
+    """Ends of switches that are not in normal use."""
+    found = {}
     for note in testbed.port_notes:
         if note.state is PortState.NORMAL:
             continue
-        reason = f"{note.state}{f': {note.why}' if note.why else ''}{f', until {note.until}' if note.until else ''}"
         composite = testbed.composites.get(note.switch)
         for end in testbed.ends_of(note.switch):
             if end.port == note.port:
-                barred[composite.ports[end] if composite else at_switch(note.switch, end)] = reason
-    return barred
+                found[composite.ports[end] if composite else at_switch(note.switch, end)] = note
+    return found
 
 
 def _in_order(links: Iterable[Link]) -> tuple[Link, ...]:

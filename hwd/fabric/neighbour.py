@@ -46,7 +46,7 @@ def state_with_link(
 
 def _way(fabric: Fabric, link: Link, closed: dict[FibreEnd, str]) -> LinkWays | None:
     try:
-        return fabric.ways([link], closed=closed)[0]
+        return fabric.ways([link], closed=closed, set_aside=False)[0]
     except HwdError:
         return None  # that is the answer: no light reaches it
 

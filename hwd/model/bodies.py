@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
+from hwd.model.interlock import InterlockName, Reason
 from hwd_drivers.switching.moves import ApplyMode
 
 TEXT_MAX = 1_000_000
@@ -30,7 +31,10 @@ class File(Body, frozen=True, kw_only=True):
 
 
 class PlanBody(Body, frozen=True, kw_only=True):
-    """What is wanted: `what` as on the command line, or a topology `file`."""
+    """What is wanted: `what` as on the command line, or a topology `file`.
+
+    `overrides`: interlocks that shall not refuse it, each with the reason, which is recorded.
+    """
 
     what: Annotated[str, Meta(max_length=100_000)] = ""
     file: File | None = None
@@ -38,6 +42,7 @@ class PlanBody(Body, frozen=True, kw_only=True):
     lease: str | None = None
     ready_within_s: Seconds | None = None
     confirm_within_s: Seconds | None = None
+    overrides: dict[InterlockName, Reason] = field(default_factory=dict)
 
 
 class ReconfigurationBody(PlanBody, frozen=True, kw_only=True):

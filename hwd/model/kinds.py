@@ -67,6 +67,7 @@ FACTS: Final[Mapping[str, tuple[type[Fact], ...]]] = {
     ),
     "reconfigurations": (
         plans.PlanMade,
+        plans.InterlockRefused,
         reconfigurations.ReconfigurationStarted,
         reconfigurations.ReconfigurationCommanded,
         reconfigurations.ReconfigurationState,

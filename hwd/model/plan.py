@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from hwd.model.documents.plans import PlanCircuit, PlanComposite, PlanLink, PlanMoves, PlanSummary
 from hwd.model.documents.reconfigurations import StartedLink
+from hwd.model.interlock import Interlock, InterlockState
 from hwd.model.link import Link, RoutedLink, SwitchCrossconnect
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
@@ -88,7 +89,8 @@ class PlannedLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """All that is known before the first command. `hash` covers moves, state before, links and rules.
+    """All that is known before the first command. `hash` covers moves, state before, links, rules, and interlocks that
+    refuse or are overridden.
 
     `dark`: links that lose their light and are not wanted. `touches`: ports, such as `ocs1.3` and `h0.eth0`, whose
     light it changes or may change; it follows from the rest and from the known state of other switches, and is not in
@@ -110,6 +112,8 @@ class Plan:
     confirm_within_s: float | None
     composites: tuple[CompositeMoves, ...] = ()
     """What composites are asked to do. It follows from `moves`, and is not in `hash`."""
+    interlocks: tuple[Interlock, ...] = ()
+    """All that were checked, those that do not hold first."""
     crash_rule: ClassVar[str] = "roll-back"
     """After a crash the next start brings back the state that was read at the start of the apply."""
     hash: str = field(init=False, compare=False)
@@ -122,6 +126,11 @@ class Plan:
     @property
     def empty(self) -> bool:
         return all(move.is_empty for move in self.moves)
+
+    @property
+    def overridden(self) -> tuple[Interlock, ...]:
+        """Interlocks that would refuse, and were overridden."""
+        return tuple(one for one in self.interlocks if one.state is InterlockState.OVERRIDDEN)
 
     @property
     def summary(self) -> PlanSummary:
@@ -150,9 +159,15 @@ class Plan:
             crash_rule=self.crash_rule,
             ready_within_s=self.ready_within_s,
             confirm_within_s=self.confirm_within_s,
+            interlocks=[*self.interlocks],
         )
 
     def _hashed(self) -> dict[str, Any]:
+        judged = [
+            [one.name, one.subject, one.state, one.reason]
+            for one in self.interlocks
+            if one.state in (InterlockState.REFUSED, InterlockState.OVERRIDDEN)
+        ]
         return {
             "what": self.what,
             "mode": self.mode,
@@ -167,4 +182,5 @@ class Plan:
             "dark": sorted(map(str, self.dark)),
             "lease": self.lease,
             "rules": [self.crash_rule, self.ready_within_s, self.confirm_within_s],
+            **({"interlocks": judged} if judged else {}),
         }

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from hwd.model.interlock import InterlockRules
 from hwd.model.nic_port import NicPortId
 from hwd.model.ssh import SshPlace
 from hwd_drivers.core.documents import Json
@@ -237,14 +238,18 @@ class Strand:
 
 
 class PortState(StrEnum):
-    """The use of a port, as an operator sets it."""
+    """The use of a port, as an operator sets it. Light passes normal ones only: an interlock refuses the others."""
 
     NORMAL = "normal"
     """In use."""
     SPARE = "spare"
-    """Reserved: planned paths do not use it."""
+    """Free for repairs and for tests of the switch itself."""
+    RESERVED = "reserved"
+    """Set aside for a stated use."""
     MAINTENANCE = "maintenance"
-    """Out of order for a stated reason: planned paths do not use it."""
+    """Out of order until somebody has worked on it."""
+    FAILED = "failed"
+    """Broken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,6 +261,10 @@ class PortNote:
     state: PortState
     why: str = ""
     until: str | None = None
+
+    def __str__(self) -> str:
+        """`maintenance: dirty, until 2027-01-10`."""
+        return f"{self.state}{f': {self.why}' if self.why else ''}{f', until {self.until}' if self.until else ''}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,6 +283,7 @@ class Testbed:
     host_actions: tuple[Setting, ...] = ()
     """The settings of hosts that a playbook may change."""
     composites: Mapping[str, Composite] = field(default_factory=dict)
+    interlocks: InterlockRules = field(default_factory=InterlockRules)
     access_group: str | None = None
     """The group of the daemon's machine whose users may read the daemon's token."""
     ends: Mapping[str, frozenset[PortSide]] = field(init=False, repr=False, compare=False)

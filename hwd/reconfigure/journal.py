@@ -134,7 +134,13 @@ class Journal:
     def begin(self, plan: Plan, *, reconfiguration: str, run: str | None) -> None:
         """Write a begin; durable when it returns, with room for its end. On OSError drive no switch."""
         self._prepare()
-        entry = OpenEntry(reconfiguration=reconfiguration, run=run, what=plan.what, moves=plan.moves)
+        entry = OpenEntry(
+            reconfiguration=reconfiguration,
+            run=run,
+            what=plan.what,
+            moves=plan.moves,
+            overridden=tuple(map(str, plan.overridden)),
+        )
         one = Numbered(number=self._next, hash=plan.hash, entry=entry)
         frame = journal_file.begin(one)
         self._hold_room(len(frame) + journal_file.end_bytes(one))

@@ -5,6 +5,7 @@ Each payload is one JSON object. Its first key is `entry`, by which the reader f
 - `journal`: the first entry. `id`: the journal's id, also in the records; `kept`: the numbers of the entries that were
   open when it was written; `next`: the number of the first entry after those.
 - `begin`: a reconfiguration with its moves. `crash_rule` is always `roll-back`. `doubt`: why it must not be undone.
+  `overridden`: the interlocks that somebody overrode for it, with the reason, in words.
 - `lost`: a damaged journal may have had more open entries; `doubt` says why.
 - `end`: the end of the entry with the number `of`.
 
@@ -39,7 +40,8 @@ Moves = tuple[SwitchMoves, ...]
 class OpenEntry:
     """A reconfiguration that was begun and has not ended.
 
-    `doubt`: why it is not undone until an operator decides. Without `moves` it stands for entries
+    `doubt`: why it is not undone until an operator decides. `overridden`: interlocks that somebody overrode for it, and
+    why, in words. Without `moves` it stands for entries
     that a damaged journal lost, which may concern any switch.
     """
 
@@ -48,6 +50,7 @@ class OpenEntry:
     what: str
     moves: Moves
     doubt: str = ""
+    overridden: tuple[str, ...] = ()
 
     def concerns(self, switch: str) -> bool:
         return any(move.switch == switch for move in self.moves) or (bool(self.doubt) and not self.moves)
@@ -154,6 +157,7 @@ def begin(one: Numbered) -> bytes:
                 }
                 for move in entry.moves
             ],
+            **({"overridden": [*entry.overridden]} if entry.overridden else {}),
             **({"doubt": entry.doubt} if entry.doubt else {}),
         }
     )
@@ -294,6 +298,7 @@ def _open_entry(entry: dict[str, Any]) -> OpenEntry:
             for move in entry["moves"]
         ),
         doubt=entry.get("doubt", ""),
+        overridden=tuple(entry.get("overridden", ())),
     )
 
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.state import State, crossconnect_ports
+from hwd.interlocks import NO_MOTION, Interlocks, Motion, Proposal
+from hwd.model.interlock import Interlock, InterlockState
 from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.plan import Plan, PlannedLink
 from hwd.model.request import Request
@@ -26,12 +28,14 @@ Expectation = Callable[[Iterable[str], bool], tuple[float, str]]
 class Planned:
     """A plan with all that it was made from. It is applied without a second planning while that is still so.
 
-    `observed`, `blocked`: what the switches reported, and ends that overrides held dark.
+    `observed`, `blocked`: what the switches reported, and ends that overrides held dark. `motion`: how often they had
+    moved.
     """
 
     routed: Routed
     observed: Observed
     blocked: Mapping[str, frozenset[PortSide]]
+    motion: Motion
     plan: Plan
 
 
@@ -55,6 +59,7 @@ class Planner:
         self._testbed = testbed
         self._fabric = fabric
         self._expect = expect
+        self._interlocks = Interlocks(testbed, fabric)
 
     @property
     def has_composites(self) -> bool:
@@ -66,12 +71,18 @@ class Planner:
         return self._router.route(request)
 
     def plan(
-        self, wanted: Routed, observed: Observed, blocked: Mapping[str, frozenset[PortSide]] | None = None
+        self,
+        wanted: Routed,
+        observed: Observed,
+        blocked: Mapping[str, frozenset[PortSide]] | None = None,
+        motion: Motion = NO_MOTION,
     ) -> Plan:
-        """Plan from what the switches report. `blocked`: ends that overrides hold dark, by switch.
+        """Plan from what the switches report. `blocked`: ends that overrides hold dark, by switch. `motion`: how often
+        the switches have moved.
 
-        Raises ConfigError (the switches light no complete link), RefusedError (a port is in use under `safe`, or
-        demands conflict), LinkError (a switch was not read).
+        An interlock that refuses is in the plan, and who applies it raises. Raises ConfigError (the switches light no
+        complete link), RefusedError (a port is in use under `safe`, demands conflict, or an override is not allowed),
+        LinkError (a switch was not read).
         """
         request = wanted.request
         observed = {**observed, **wanted.host_readings}
@@ -107,6 +118,16 @@ class Planner:
         dark = tuple(sorted(before - after, key=str))
         planned = tuple(PlannedLink(routed=link, kept=link.crossconnects <= kept) for link in links)
         moving = [move.switch for move in moves if not move.is_empty]
+        interlocks = self._interlocks.found(
+            Proposal.of(
+                links=links,
+                moves=moves,
+                composites={name: (*one.moves.keep, *one.moves.add) for name, one in led.items()},
+                after=then,
+                motion=motion,
+            ),
+            request.body.overrides,
+        )
         waits = request.body.ready_within_s is not None  # for kept links too
         links_come = any(waits or not one.kept for one in planned)
         expected_s, expected_from = self._expect(moving, links_come) if moving else (0.0, "nothing moves")
@@ -124,11 +145,13 @@ class Planner:
                 *_held_dark(asked, moves, blocked or {}),
                 *(text for one in led.values() for text in one.warnings),
                 *self._side_effects(moves, asked, then),
+                *_needless(request, interlocks),
             ),
             lease=request.body.lease,
             ready_within_s=request.body.ready_within_s,
             confirm_within_s=request.body.confirm_within_s,
             composites=tuple(one.moves for one in led.values()),
+            interlocks=interlocks,
         )
 
     def is_current(self, routed: Routed) -> bool:
@@ -259,6 +282,14 @@ def _held_dark(
                     )
 
 
+def _needless(request: Request, interlocks: Iterable[Interlock]) -> Iterable[str]:
+    """Warnings about overrides of interlocks that do not refuse."""
+    used = {one.name for one in interlocks if one.state is InterlockState.OVERRIDDEN}
+    return (
+        f"the override of {name} is not needed: it refuses nothing" for name in request.body.overrides.keys() - used
+    )
+
+
 def moved_ports(moves: Iterable[SwitchMoves]) -> frozenset[str]:
     """Switch ports whose crossconnects change."""
     return crossconnect_ports(
@@ -308,8 +339,14 @@ class BackgroundPlanner:
             return self._planner.route(request)
         return await self._offload(self._planner.route, request)
 
-    async def plan(self, routed: Routed, observed: Observed, blocked: Mapping[str, frozenset[PortSide]]) -> Plan:
+    async def plan(
+        self,
+        routed: Routed,
+        observed: Observed,
+        blocked: Mapping[str, frozenset[PortSide]],
+        motion: Motion = NO_MOTION,
+    ) -> Plan:
         """See `Planner.plan`."""
         if not routed.composites:
-            return self._planner.plan(routed, observed, blocked)
-        return await self._offload(self._planner.plan, routed, observed, blocked)
+            return self._planner.plan(routed, observed, blocked, motion)
+        return await self._offload(self._planner.plan, routed, observed, blocked, motion)

@@ -186,6 +186,7 @@ class Reconfiguration:
             ],
             lease=self.plan.lease,
             holder=UNSET if self.lease_holder is None else self.lease_holder,
+            overridden=[*self.plan.overridden] or UNSET,
         )
 
     @property

@@ -8,14 +8,17 @@ await reconfigurer.confirm(reconfiguration)
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 from typing import ClassVar
 
 from hwd.model.answers import LeftOpen
 from hwd.model.documents.daemon import JournalGivenUp
 from hwd.model.documents.hosts import ClockAligned, ClockStepped, HostBirth, HostEvent, HostUp
-from hwd.model.documents.plans import PlanMade
+from hwd.model.documents.plans import InterlockRefused, PlanMade
 from hwd.model.documents.runs import RunHost
+from hwd.model.interlock import refusal, refused
+from hwd.model.plan import Plan
 from hwd.model.request import Request
 from hwd.model.state import Observed
 from hwd.ports.claim import Claim, holder_of
@@ -27,6 +30,7 @@ from hwd.reconfigure.crash_recovery import CrashRecovery
 from hwd.reconfigure.drive import Drive, Overrides
 from hwd.reconfigure.history import HostSettings, Outcomes
 from hwd.reconfigure.journal import Journal
+from hwd.reconfigure.move_counts import MoveCounts
 from hwd.reconfigure.planner import BackgroundPlanner, Planned, relied_ports
 from hwd.reconfigure.readiness import Hangs, Readiness, not_ready_error
 from hwd.reconfigure.reconfiguration import Emitter, Outcome, Reconfiguration, State
@@ -68,6 +72,7 @@ class Reconfigurer:
         journal: Journal,
         ledger: Ledger,
         outcomes: Outcomes,
+        move_counts: MoveCounts,
         clock: Clock,
         ids: Ids,
         sink: Sink,
@@ -76,6 +81,7 @@ class Reconfigurer:
         self._switches = switches
         self._ledger = ledger
         self._outcomes = outcomes
+        self._move_counts = move_counts
         self._clock = clock
         self._ids = ids
         self._emitter = Emitter(clock, sink)
@@ -174,13 +180,14 @@ class Reconfigurer:
         return id in self._under_way or self._recovery.has(id) or self.became(id) is not None
 
     async def plan(self, request: Request) -> Planned:
-        """Read the switches and plan; emits `plan.made`."""
+        """Read the switches and plan; emits `plan.made`, and `interlock.refused` where the plan has such."""
         routed = await self._planner.route(request)
         planned = await self._planned(routed, await self._switches.read_unmoved(routed.switches))
         plan = planned.plan
         asker, now = Asker(lease=plan.lease), self._clock.wall_ns()
         self._ledger.check(asker, plan.touches, PortAction.CHANGE, now_wall_ns=now)
         self._emitter(PlanMade(plan=plan.summary, what=plan.what, hash=plan.hash))
+        self._report_refusals(plan, run=None)
         return planned
 
     # --- the way
@@ -199,9 +206,9 @@ class Reconfigurer:
 
         `planned`: what `plan` made of the request; nothing else is applied. `id`: by default a new one. `sweep`: the
         parameter values of the sweep of `run`.
-        Before any switch moves it raises RefusedError (lease, port in use by another one, or the switches differ from
-        what `planned` was made for), LinkError and ConfigError; after the switches were rolled back FailedError and
-        LinkError.
+        Before any switch moves it raises RefusedError (lease, port in use by another one, an interlock, or the switches
+        differ from what `planned` was made for), LinkError and ConfigError; after the switches were rolled back
+        FailedError and LinkError. No interlock is asked on the way back.
         """
         self.write_ends()
         if planned is not None and self._planner.is_current(planned.routed):
@@ -326,9 +333,12 @@ class Reconfigurer:
         plan = (await self._planned(routed, look, planned)).plan
         if planned is not None and plan.hash != planned.plan.hash:
             raise RefusedError(
-                f"plan {planned.plan.hash}: the switches differ from what it was made for; "
+                f"plan {planned.plan.hash}: {_difference(planned.plan, plan)}; "
                 f"the plan now is {plan.hash}. Look at it and apply that"
             )
+        if why := refusal(plan.interlocks):
+            self._report_refusals(plan, run=run)
+            raise RefusedError(why)
         self._claim(id, routed, run=run, relies_on=routed.ports | relied_ports(plan), changes=plan.touches)
         lease = None if plan.lease is None else self._ledger.get(Reason.LEASE, plan.lease)
         reconfiguration = Reconfiguration(
@@ -349,11 +359,32 @@ class Reconfigurer:
 
     async def _planned(self, routed: Routed, look: Look, before: Planned | None = None) -> Planned:
         """Plan, unless a plan was made before from the same."""
-        blocked = self._switches.blocked(routed.switches)
-        if before is not None and (before.routed, before.observed, before.blocked) == (routed, look.observed, blocked):
+        blocked, motion = self._switches.blocked(routed.switches), self._move_counts.of(routed.switches)
+        planned_from = (routed, look.observed, blocked, motion)
+        if before is not None and (before.routed, before.observed, before.blocked, before.motion) == planned_from:
             return before
-        plan = await self._planner.plan(routed, look.observed, blocked)
-        return Planned(routed=routed, observed=look.observed, blocked=blocked, plan=plan)
+        plan = await self._planner.plan(*planned_from)
+        return Planned(routed=routed, observed=look.observed, blocked=blocked, motion=motion, plan=plan)
+
+    def _report_refusals(self, plan: Plan, *, run: str | None) -> None:
+        """One document for each interlock that refuses."""
+        found = refused(plan.interlocks)
+        subjects = Counter(one.name for one in found)
+        for one in {one.name: one for one in reversed(found)}.values():
+            self._emitter(
+                InterlockRefused(
+                    interlock=one.name,
+                    subject=one.subject,
+                    figure=one.figure,
+                    limit=one.limit,
+                    unit=one.unit,
+                    why=one.why,
+                    subjects=subjects[one.name],
+                    what=plan.what,
+                    hash=plan.hash,
+                    run=run,
+                )
+            )
 
     def _claim(
         self,
@@ -390,3 +421,10 @@ class Reconfigurer:
         """Ports that other reconfigurations in progress change or rely on."""
         others = (claim for claim in self._ledger.all(Reason.RECONFIGURATION) if claim.id != id)
         return frozenset(port for claim in others for port in claim.ports | claim.relies_on)
+
+
+def _difference(planned: Plan, now: Plan) -> str:
+    """Why the hash of a plan has changed."""
+    if [(move.switch, move.before) for move in planned.moves] == [(move.switch, move.before) for move in now.moves]:
+        return "its interlocks find something else now"
+    return "the switches differ from what it was made for"

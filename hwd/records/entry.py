@@ -7,11 +7,12 @@ import msgspec
 from hwd.model.documents.hosts import ClockAligned, HostEvent
 from hwd.model.kinds import UnreadFact, read_fact
 from hwd_drivers.core.documents import Document
+from hwd_drivers.devices.facts import SwitchCommand
 
 
 class Entry(NamedTuple):
     """A document to be recorded, its fact already encoded. `boot`: host and boot of the agent that it came from; `seq`:
-    of its event.
+    of its event. `moved`: switches and elements that it says have moved.
 
     A tuple, made in a third of the time of a frozen dataclass: there is one for every document.
     """
@@ -23,6 +24,7 @@ class Entry(NamedTuple):
     data: str
     boot: tuple[str, str] | None = None
     seq: int = 0
+    moved: tuple[tuple[str, str], ...] = ()
 
     def document(self) -> Document:
         return Document(at_ns=self.at_ns, wall_ns=self.wall_ns, fact=read_fact(self.kind, self.data))
@@ -39,4 +41,5 @@ def entry(document: Document, *, run: str | None) -> Entry:
         data=msgspec.json.encode(fact.fields if isinstance(fact, UnreadFact) else fact).decode(),
         boot=(fact.host, fact.boot) if isinstance(fact, HostEvent | ClockAligned) else None,
         seq=fact.seq if isinstance(fact, HostEvent) else 0,
+        moved=tuple((fact.switch, one) for one in fact.moved or ()) if isinstance(fact, SwitchCommand) else (),
     )

@@ -17,6 +17,7 @@ from hwd.records.entry import Entry, entry
 from hwd.records.fact_reader import FactReader
 from hwd.records.journal_id import JournalId
 from hwd.records.lease_table import LeaseTable
+from hwd.records.move_table import MoveTable, add_moves
 from hwd.records.queue_table import QueueTable
 from hwd.records.reserve import Reserve
 from hwd.records.store import Store, insert_rows
@@ -81,6 +82,7 @@ class Records:
         self.journal = JournalId(self._access)
         self.queue = QueueTable(self._access)
         self.leases = LeaseTable(self._access)
+        self.moves = MoveTable(self._access)
         self.twin_faults = TwinFaultTable(self._access)
         self.delegations = DelegationTable(self._access)
         self.unfinished_selections = UnfinishedSelections(self._access, self._read_fact)
@@ -290,6 +292,7 @@ class Records:
                 _replace(
                     connection, alignments, {"host": host, "boot": name}, {"wall_ns": one.wall_ns, "data": one.data}
                 )
+            add_moves(connection, (moved for one in entries for moved in one.moved))
             self._prune(connection, sum(one.run is None for one in entries))
             self._prune_seen(connection, held.keys())
         if self._reserve is not None:

@@ -2,7 +2,7 @@
 
 import sqlalchemy as sa
 
-VERSION = 4
+VERSION = 5
 """Incremented with every change of a table. A file of a newer version is refused, an older one is upgraded
 by `UPGRADES`.
 """
@@ -11,6 +11,7 @@ UPGRADES: dict[int, tuple[str, ...]] = {
     1: (),
     2: (),
     3: ("ALTER TABLE seen ADD COLUMN wall_ns BIGINT NOT NULL DEFAULT 0",),
+    4: (),
 }
 """SQL that turns version n into n + 1. New tables need none: missing tables are created."""
 
@@ -120,3 +121,12 @@ delegations = sa.Table(
     sa.Column("why", sa.Text, nullable=False),
 )
 """The last delegation of each switch that its host drives."""
+
+moves = sa.Table(
+    "moves",
+    metadata,
+    sa.Column("switch", sa.Text, primary_key=True),
+    sa.Column("element", sa.Text, primary_key=True),
+    sa.Column("moves", sa.BigInteger, nullable=False),
+)
+"""How often each element of a switch has moved by commands of hwd."""

@@ -26,6 +26,7 @@ from hwd.model.documents.daemon import (
 )
 from hwd.model.documents.hosts import HostEvent, HostFact
 from hwd.model.documents.leases import LeaseFact, LeaseReleased, LeaseTakenBack
+from hwd.model.documents.plans import InterlockRefused
 from hwd.model.documents.reconfigurations import (
     ReconfigurationCommanded,
     ReconfigurationEnded,
@@ -33,6 +34,7 @@ from hwd.model.documents.reconfigurations import (
     ReconfigurationState,
 )
 from hwd.model.documents.runs import RunEnded
+from hwd.model.interlock import InterlockName
 from hwd.model.limit import Limit
 from hwd.model.run import RunState, RunStatus
 from hwd.model.stage import StageName
@@ -102,6 +104,13 @@ class Metrics(Collector):
             "Reconfigurations that were undone after they were cut off",
             "outcome",
             limit=len(RECONFIGURATION_OUTCOMES),
+            counter=True,
+        )
+        self._interlock_refusals = Series(
+            "hwd_interlock_refusals_total",
+            "Plans, and applies of them, that an interlock refused",
+            "interlock",
+            limit=len(InterlockName),
             counter=True,
         )
         self._link_ready = Series(
@@ -204,6 +213,8 @@ class Metrics(Collector):
             self._runs.add(0, outcome)
         for limit in Limit:
             self._limits.add(0, limit)
+        for interlock in InterlockName:
+            self._interlock_refusals.add(0, interlock)
         self._lease_count.set(0)
         self._count_journal()
         for state in RECONFIGURATION_STATES:
@@ -262,6 +273,8 @@ class Metrics(Collector):
                 self._free.set(free_bytes)
             case DaemonDisk():
                 self._free.drop()
+            case InterlockRefused(interlock=interlock):
+                self._interlock_refusals.add(1, interlock)
             case LimitReached(limit=limit, count=count):
                 self._limits.add(count, limit)
             case DaemonRecovered(reconfiguration=id, outcome=outcome):

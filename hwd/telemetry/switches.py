@@ -45,6 +45,13 @@ class Switches:
             limit=switches * VERBS * len(COMMAND_OUTCOMES),
             counter=True,
         )
+        self._moves = Series(
+            "hwd_switch_moves_total",
+            "Moves of the elements of a switch, or of its mirrors, by commands of hwd",
+            "switch",
+            limit=switches,
+            counter=True,
+        )
         self._foreign = Series(
             "hwd_switch_foreign_changes_total",
             "Changes of crossconnects that we had not asked for",
@@ -97,6 +104,7 @@ class Switches:
         match fact:
             case SwitchUp():
                 self._switch_up.set(1, switch)
+                self._moves.add(0, switch)
                 self._foreign.add(0, switch)
                 self._overruns.add(0, switch)
                 self._restarts.add(0, switch)
@@ -127,8 +135,9 @@ class Switches:
                 self._crossconnects.drop(switch)
                 for state, count in Counter(one.state for one in crossconnects).items():
                     self._crossconnects.set(count, switch, state)
-            case SwitchCommand(verb=verb, outcome=outcome, seconds=seconds):
+            case SwitchCommand(verb=verb, outcome=outcome, seconds=seconds, moved=moved):
                 self._commands.add(1, switch, verb, outcome)
+                self._moves.add(len(moved or ()), switch)
                 self._command_seconds.observe(seconds, switch)
             case SwitchPower(power_dbm=powers):
                 for end, power_dbm in powers.items():

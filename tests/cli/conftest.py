@@ -83,6 +83,7 @@ def testbed(places: Path, twin: str) -> Path:
         "         login: {user: admin, password: {env: DESK_PASSWORD}}}\n"
         "hosts: {}\n"
         "fibres: []\n"
+        "interlocks: {forbidden-pair: {pairs: {'ocs1:1A-8B': bad mirror}, override: allowed}}\n"
     )
     return path
 

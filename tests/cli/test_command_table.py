@@ -71,6 +71,49 @@ def test_a_collision_is_refused_in_safe_mode(hwd: Any) -> None:
     assert "6A already carries 6A-6B" in said.err
 
 
+def test_a_plan_that_an_interlock_refuses_is_shown_and_exits_as_refused(hwd: Any) -> None:
+    refused = "interlock forbidden-pair refused: ocs1:1A-8B: the testbed file forbids it (bad mirror). "
+    said = hwd("plan", "ocs1:1A-8B")
+    assert said.status == 3
+    assert "ocs1: +1A-8B (0 kept)" in said.out
+    assert f"  {refused}" in said.out
+    assert "Apply it with" not in said.out
+    assert said.err.startswith(f"hwd: refused: {refused}")
+    assert said.err.endswith(", or override it by --override forbidden-pair=REASON\n")
+    json = hwd("plan", "ocs1:1A-8B", "--json")
+    assert json.status == 3
+    assert json.json["interlocks"][0]["state"] == "refused"
+    assert refused in json.err
+    applied = hwd("apply", "ocs1:1A-8B")
+    assert (applied.status, applied.err) == (3, said.err)
+
+
+def test_an_interlock_is_overridden_by_its_name_with_a_reason(hwd: Any) -> None:
+    plan = hwd("plan", "ocs1:1A-8B", "--override", "forbidden-pair=tested in the dark")
+    assert plan.status == 0
+    assert "(bad mirror). Ask for another pair. Overridden: tested in the dark" in plan.out
+    applied = hwd("apply", "ocs1:1A-8B", "--override", "forbidden-pair=tested in the dark", "--confirm-within", "60")
+    assert applied.status == 0
+    assert hwd("rollback").status == 0
+    assert hwd("apply", "ocs1:1A-8B", "--override", "overload=x").status == 3, "the testbed does not allow that"
+
+
+def test_overrides_that_mean_nothing_are_bad_input_all_at_once(hwd: Any) -> None:
+    wrong = ("loss=x", "overload", "overload= ", "rate=a", "rate=b")
+    said = hwd("plan", "ocs1:1A-8B", *(word for text in wrong for word in ("--override", text)))
+    assert said.status == 2
+    for text in (
+        "--override loss=x: no interlock 'loss'; there are input-power, loss-budget, overload, port-state, wear, rate",
+        "--override overload: write it as INTERLOCK=REASON",
+        "--override overload= : write it as INTERLOCK=REASON",
+        "--override rate=b: rate is overridden twice",
+    ):
+        assert text in said.err
+    by_hash = hwd("apply", "0" * 12, "--override", "rate=a")
+    assert by_hash.status == 2
+    assert "a plan that is applied by its hash has the overrides of `hwd plan`" in by_hash.err
+
+
 def test_what_means_nothing_is_bad_input(hwd: Any) -> None:
     said = hwd("plan", "rign", "rail=0")
     assert said.status == 2

@@ -3,6 +3,7 @@ from dataclasses import replace
 import msgspec
 
 from hwd.model.documents.plans import PlanMade
+from hwd.model.interlock import Interlock, InterlockName, InterlockState
 from hwd.model.kinds import read_fact
 from hwd.model.plan import Plan
 from hwd_drivers.core.values import Crossconnect
@@ -48,13 +49,27 @@ def test_hash_stands_for_moves_state_and_rules_and_not_for_what_is_expected() ->
     assert len({plan.hash for plan in [PLAN, *others]}) == 5
 
 
+def test_hash_stands_for_what_interlocks_refuse_and_for_the_reasons_of_overrides() -> None:
+    holds = Interlock(
+        name=InterlockName.RATE, subject="ocs1", figure=1, limit=3, unit="changes", state=InterlockState.HOLDS
+    )
+    refused = msgspec.structs.replace(holds, state=InterlockState.REFUSED)
+    assert replace(PLAN, interlocks=(holds,)).hash == PLAN.hash
+    assert replace(PLAN, interlocks=(msgspec.structs.replace(refused, figure=9),)).hash == (
+        replace(PLAN, interlocks=(refused,)).hash
+    ), "a figure that grows is the same refusal"
+    overrides = [msgspec.structs.replace(refused, state=InterlockState.OVERRIDDEN, reason=reason) for reason in "ab"]
+    hashes = {replace(PLAN, interlocks=(one,)).hash for one in (holds, refused, *overrides)}
+    assert len(hashes) == 4
+
+
 def test_plan_as_json_has_its_hash_and_is_read_back_from_its_document() -> None:
     text = msgspec.json.encode(PLAN.summary).decode()
     assert text == (
         '{"hash":"fcd356752ba4","what":"ring","mode":"update","empty":false,'
         '"moves":[{"switch":"ocs1","remove":["1A-2B"],"add":["2A-1B"],"keep":["3A-4B"]}],"composites":[],"links":[],'
         '"dark":[],"expected_s":3.0,"expected_from":"records","warnings":[],"lease":null,"crash_rule":"roll-back",'
-        '"ready_within_s":15.0,"confirm_within_s":null}'
+        '"ready_within_s":15.0,"confirm_within_s":null,"interlocks":[]}'
     )
     made = PlanMade(plan=PLAN.summary, what=PLAN.what, hash=PLAN.hash)
     assert read_fact(made.KIND, msgspec.json.encode(made)) == made

@@ -77,24 +77,27 @@ class Lab:
         return [document.fact for document in self.world.documents if isinstance(document.fact, fact)]
 
 
-RunLab = Callable[[Callable[[Lab], Coroutine[Any, Any, None]]], None]
+Test = Callable[[Lab], Coroutine[Any, Any, None]]
+RunLab = Callable[..., None]
 
 
 @pytest.fixture
 def run_lab(tmp_path: Path) -> RunLab:
-    """Runs a coroutine function in a settled world, in virtual time."""
-    testbed = load(EXAMPLE).require()
+    """Runs a coroutine function in a settled world, in virtual time; `text`: of another testbed file."""
 
-    async def main(test: Callable[[Lab], Coroutine[Any, Any, None]]) -> None:
+    async def main(test: Test, text: str) -> None:
         changed = asyncio.Event()
         records_url = f"sqlite:///{tmp_path / 'records.db'}"
+        path = tmp_path / "testbed.yaml"
+        path.write_text(text)
+        testbed = load(path).require()
         async with World(
-            testbed, EXAMPLE.read_text(), seed=7, records_url=records_url, sinks=[lambda document: changed.set()]
+            testbed, text, seed=7, records_url=records_url, sinks=[lambda document: changed.set()]
         ) as world:
             await world.settled()
             await test(Lab(world, changed))
 
-    def run(test: Callable[[Lab], Coroutine[Any, Any, None]]) -> None:
-        run_virtual(main(test), seed=7)
+    def run(test: Test, *, text: str = EXAMPLE.read_text()) -> None:
+        run_virtual(main(test, text), seed=7)
 
     return run

@@ -222,11 +222,11 @@ async def test_records_of_a_newer_hwd_are_refused(url: str, tmp_path: Path) -> N
     await first.open()
     first.close()
     connection = sqlite3.connect(tmp_path / "records.db")
-    connection.execute("UPDATE hwd_about SET value = '5' WHERE key = 'schema'")
+    connection.execute("UPDATE hwd_about SET value = '6' WHERE key = 'schema'")
     connection.commit()
     connection.close()
     second = Records(url, InlineOffload())
-    with pytest.raises(ConfigError, match=r"newer hwd \(schema 5, this one knows 4\)\. Use that hwd, or another file"):
+    with pytest.raises(ConfigError, match=r"newer hwd \(schema 6, this one knows 5\)\. Use that hwd, or another file"):
         await second.open()
     second.close()
 
@@ -239,7 +239,7 @@ async def test_records_of_the_first_hwd_are_brought_up(url: str, tmp_path: Path,
     connection = sqlite3.connect(tmp_path / "records.db")
     connection.executescript(
         "ALTER TABLE seen DROP COLUMN wall_ns; INSERT INTO seen VALUES ('h0', 'b1', 7);"
-        "DROP TABLE queue; DROP TABLE twin_faults; UPDATE hwd_about SET value = '1'"
+        "DROP TABLE queue; DROP TABLE twin_faults; DROP TABLE moves; UPDATE hwd_about SET value = '1'"
     )
     connection.close()
     second = Records(url, InlineOffload())

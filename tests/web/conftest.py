@@ -42,6 +42,7 @@ switches:
   ocs1: {driver: polatis-tl1, model: polatis-6000, size: 8x8, twin: {timing: ideal, seed: 1}}
 hosts: {}
 fibres: []
+interlocks: {forbidden-pair: {pairs: {'ocs1:1A-8B': bad mirror}, override: allowed}}
 """
 
 

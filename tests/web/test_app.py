@@ -57,6 +57,43 @@ async def test_an_apply_has_the_id_that_its_caller_chose_and_no_second_one_has_i
     assert (await post(desk, "/api/v1/reconfigurations", {"what": PAIR, "id": "Not an id"})).status_code == 422
 
 
+async def test_what_an_interlock_refuses_is_planned_and_is_a_conflict_to_apply(desk: Any, client: Client) -> None:
+    plan = await post(desk, "/api/v1/plans", {"what": "ocs1:1A-8B"})
+    assert plan.status_code == 200
+    first = plan.json()["interlocks"][0]
+    assert (first["name"], first["state"], first["subject"]) == ("forbidden-pair", "refused", "ocs1:1A-8B")
+    assert (first["figure"], first["limit"], first["unit"]) == (1, 0, "pairs")
+    for body in ({"what": "ocs1:1A-8B"}, {"hash": plan.json()["hash"]}):
+        answer = await post(desk, "/api/v1/reconfigurations", body)
+        assert (answer.status_code, answer.json()["exit_status"]) == (409, 3)
+        assert answer.json()["detail"].startswith("interlock forbidden-pair refused: ocs1:1A-8B: ")
+    with pytest.raises(RefusedError, match="interlock forbidden-pair"):
+        await desk.call(client.apply, what="ocs1:1A-8B")
+
+
+async def test_an_override_is_part_of_the_body_and_comes_back_with_its_reason(desk: Any, client: Client) -> None:
+    wanted = {"what": "ocs1:1A-8B", "overrides": {"forbidden-pair": "tested in the dark"}}
+    answer = await post(desk, "/api/v1/reconfigurations", wanted)
+    assert answer.status_code == 200
+    assert answer.json()["plan"]["interlocks"][0]["reason"] == "tested in the dark"
+    await desk.call(client.apply, what="ocs1:none")
+    result = await desk.call(client.apply, what="ocs1:1A-8B", overrides={"forbidden-pair": "again"})
+    assert result.outcome == "confirmed"
+    assert result.plan is not None
+    assert [(one.name, one.state, one.reason) for one in result.plan.interlocks[:1]] == [
+        ("forbidden-pair", "overridden", "again")
+    ]
+    with pytest.raises(RefusedError, match="interlock overload: cannot be overridden"):
+        await desk.call(client.plan, what="ocs1:1A-8B", overrides={"overload": "x"})
+
+
+@pytest.mark.parametrize("overrides", [{"loss": "x"}, {"overload": ""}, {"overload": " "}, {"overload": 7}, ["rate"]])
+async def test_an_override_of_nothing_or_without_a_reason_is_bad_input(desk: Any, overrides: object) -> None:
+    answer = await post(desk, "/api/v1/plans", {"what": "ocs1:1A-8B", "overrides": overrides})
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith("overrides"), answer.json()["detail"]
+
+
 async def test_no_words_stand_beside_a_hash(desk: Any) -> None:
     answer = await post(desk, "/api/v1/reconfigurations", {"hash": "0" * 12, "mode": "safe"})
     assert answer.status_code == 422

@@ -247,13 +247,14 @@ class SwitchReadData(_Switch, frozen=True, kw_only=True, tag="read"):
 
 
 class SwitchCommandData(_Switch, frozen=True, kw_only=True, tag="command"):
-    """The outcome of one command to a switch."""
+    """The outcome of one command to a switch. `moved`: the elements, else the fibre ends, that it moved."""
 
     verb: Name
     outcome: Name
     seconds: Seconds
     code: Text
     text: Text
+    moved: Ends | UnsetType = UNSET
 
 
 class SwitchPowerData(_Switch, frozen=True, kw_only=True, tag="power"):

@@ -7,6 +7,7 @@ which a switch has thousands are structs: they are made, compared and hashed in 
 import functools
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Self
@@ -262,7 +263,8 @@ class Capabilities:
     `loss_db_max`: stated insertion loss of one crossconnect. `monitored`: ends with a power monitor. `blockable`: ends
     that an override can make dark. `attenuated`: ends with a variable attenuator. `elements`: parts with few states
     each; empty where any end can be joined with any on the other side. `reports_before`: a change reports the state
-    just before it (`Exchange.before`).
+    just before it (`Exchange.before`). `input_max_dbm`: the strongest light of a fibre that it bears; None where its
+    maker does not state it.
     """
 
     ends: tuple[PortSide, ...]
@@ -279,6 +281,14 @@ class Capabilities:
     attenuated: tuple[PortSide, ...] = ()
     elements: tuple[Element, ...] = ()
     reports_before: bool = False
+    input_max_dbm: float | None = None
+
+    def moved_by(self, crossconnects: Iterable[Crossconnect]) -> tuple[str, ...]:
+        """The parts that move where these crossconnects change: elements, else the ends, each with a mirror."""
+        changed = frozenset(crossconnects)
+        if self.elements:
+            return tuple(one.name for one in self.elements if not changed.isdisjoint(one.crossconnects))
+        return tuple(sorted({str(end) for one in changed for end in one.ends}, key=natural_key))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

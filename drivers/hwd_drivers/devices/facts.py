@@ -68,7 +68,10 @@ class SwitchRead(SwitchFact, frozen=True, kw_only=True):
 
 
 class SwitchCommand(SwitchFact, frozen=True, kw_only=True):
-    """One command and its outcome: done, denied, lost, timeout, garbled."""
+    """One command and its outcome: done, denied, lost, timeout, garbled.
+
+    `moved`: elements, else fibre ends, that it moved, or may have moved where it was sent and not done.
+    """
 
     KIND: ClassVar = "switch.command"
     verb: str
@@ -76,6 +79,7 @@ class SwitchCommand(SwitchFact, frozen=True, kw_only=True):
     seconds: float
     code: str
     text: str
+    moved: list[str] | UnsetType = UNSET
     host: str | UnsetType = UNSET
 
 

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final, NoReturn
 
+from msgspec import UNSET
+
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Sink
 from hwd_drivers.core.emitter import Emitter
@@ -158,11 +160,19 @@ class Supervisor:
         switch = self._connected()
         verb = "change" if remove and add else "connect" if add else "disconnect"
         self._readings.ask(remove, add)
-        with self._changing_by(verb):
+        sent: list[str] = []
+
+        def commanded(at_ns: int) -> None:
+            if not sent and self.capabilities is not None:
+                sent.extend(self.capabilities.moved_by((*remove, *add)))
+            if on_commanded is not None:
+                on_commanded(at_ns)
+
+        with self._changing_by(verb, sent):
             exchange = await switch.change_crossconnects(
-                remove=remove, add=add, deadline_s=deadline_s, on_commanded=on_commanded
+                remove=remove, add=add, deadline_s=deadline_s, on_commanded=commanded
             )
-        self._emit_command(verb, "done", (exchange.acknowledged_ns - exchange.commanded_ns) / 1e9)
+        self._emit_command(verb, "done", (exchange.acknowledged_ns - exchange.commanded_ns) / 1e9, moved=sent)
         return exchange
 
     async def override(self, ends: Sequence[PortSide], to: PortOverride, *, by: str, deadline_s: float) -> None:
@@ -266,8 +276,8 @@ class Supervisor:
         self._readings.note_power(await powers.read_power(ends, deadline_s=self._deadline_s()))
 
     @contextmanager
-    def _changing_by(self, verb: str) -> Iterator[None]:
-        """Count a change while it runs, and report its failure."""
+    def _changing_by(self, verb: str, sent: Sequence[str] = ()) -> Iterator[None]:
+        """Count a change while it runs, and report its failure. `sent`: what it moves, once it was sent."""
         loop = asyncio.get_running_loop()
         started_s = loop.time()
         self._changes += 1
@@ -275,10 +285,10 @@ class Supervisor:
         try:
             yield
         except HwdError as error:
-            self._emit_failure(verb, error, loop.time() - started_s)
+            self._emit_failure(verb, error, loop.time() - started_s, moved=sent)
             raise
         except asyncio.CancelledError:
-            self._emit_command(verb, "lost", loop.time() - started_s, text="its caller was cancelled")
+            self._emit_command(verb, "lost", loop.time() - started_s, text="its caller was cancelled", moved=sent)
             raise
         finally:
             self._changes += 1
@@ -372,16 +382,29 @@ class Supervisor:
         log.info("%s: %s %s: %s", self.name, ", ".join(map(str, ends)), to, by)
         self._emit(SwitchOverride(switch=self.name, ends=[*map(str, ends)], to=to, by=by))
 
-    def _emit_failure(self, verb: str, error: HwdError, seconds: float) -> None:
+    def _emit_failure(self, verb: str, error: HwdError, seconds: float, *, moved: Sequence[str]) -> None:
         match error:
             case DeviceError(code=code, text=text):
-                self._emit_command(verb, "denied", seconds, code=code, text=text)
+                whole = self.capabilities is not None and self.capabilities.atomic_batches
+                self._emit_command(verb, "denied", seconds, code=code, text=text, moved=() if whole else moved)
             case DeadlineError():
-                self._emit_command(verb, "timeout", seconds, text=str(error))
+                self._emit_command(verb, "timeout", seconds, text=str(error), moved=moved)
             case LinkError():
-                self._emit_command(verb, "lost", seconds, text=str(error))
+                self._emit_command(verb, "lost", seconds, text=str(error), moved=moved)
             case ProtocolError():
-                self._emit_command(verb, "garbled", seconds, text=str(error))
+                self._emit_command(verb, "garbled", seconds, text=str(error), moved=moved)
 
-    def _emit_command(self, verb: str, outcome: str, seconds: float, *, code: str = "", text: str = "") -> None:
-        self._emit(SwitchCommand(switch=self.name, verb=verb, outcome=outcome, seconds=seconds, code=code, text=text))
+    def _emit_command(
+        self, verb: str, outcome: str, seconds: float, *, code: str = "", text: str = "", moved: Sequence[str] = ()
+    ) -> None:
+        self._emit(
+            SwitchCommand(
+                switch=self.name,
+                verb=verb,
+                outcome=outcome,
+                seconds=seconds,
+                code=code,
+                text=text,
+                moved=[*moved] or UNSET,
+            )
+        )

@@ -10,7 +10,7 @@ import typer
 
 from hwd.cli import completion as completing
 from hwd.cli.commands.leases import me
-from hwd.cli.options import READY_WITHIN_S, ConfirmWithin, Json, Lease, NoReady, ReadyWithin, Url, What
+from hwd.cli.options import READY_WITHIN_S, ConfirmWithin, Json, Lease, NoReady, Override, ReadyWithin, Url, What
 from hwd.cli.output import Output, coloured, plural, seconds
 from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.core.ids import RandomIds
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from hwd.model.documents.plans import PlanComposite, PlanSummary
 
 HASH = re.compile("[0-9a-f]{12}")
+SUBJECTS_NAMED = 4
+"""Subjects of unknown interlocks in one line; the JSON has all."""
 
 Reconfiguration = Annotated[
     str | None,
@@ -54,14 +56,17 @@ def plan(
     ready_within: ReadyWithin = READY_WITHIN_S,
     no_ready: NoReady = False,
     confirm_within: ConfirmWithin = None,
+    override: Override = None,
     url: Url = None,
     json: Json = False,
 ) -> None:
     """Show what an apply would move, and which links would go dark. Changes nothing.
 
-    The hash that it prints can be applied later; it includes the limits and the lease of this command.
+    The hash that it prints can be applied later; it includes the limits, the lease and the overrides of this command.
+    Exit status 3 where an interlock refuses it.
     """
     from hwd.client import Client
+    from hwd.model.interlock import refusal
 
     output = Output(json=json)
     with Client.find(url) as hwd:
@@ -71,11 +76,17 @@ def plan(
             lease=lease,
             ready_within_s=None if no_ready else ready_within,
             confirm_within_s=confirm_within,
+            overrides=overrides_of(override),
         )
         made = hwd.plan(**wanted)
     show_plan(output, made)
-    output.say(f"Apply it with: hwd apply {made.hash}")
+    if not made.refused:
+        output.say(f"Apply it with: hwd apply {made.hash}")
     output.data(made)
+    if made.refused and json:  # the plan is the one document on stdout
+        output.note(f"refused: {refusal(made.interlocks)}")
+        raise typer.Exit(RefusedError.exit_status)
+    _refuse(made)
 
 
 def apply(
@@ -85,6 +96,7 @@ def apply(
     ready_within: ReadyWithin = READY_WITHIN_S,
     no_ready: NoReady = False,
     confirm_within: ConfirmWithin = None,
+    override: Override = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     url: Url = None,
     json: Json = False,
@@ -104,8 +116,11 @@ def apply(
             lease=lease,
             ready_within_s=None if no_ready else ready_within,
             confirm_within_s=confirm_within,
+            overrides=overrides_of(override),
         )
         if HASH.fullmatch(wanted.get("what", "")):
+            if override:
+                raise ConfigError("--override: a plan that is applied by its hash has the overrides of `hwd plan`")
             result = _drive(hwd, output, what[0], partial(hwd.apply_hash, what[0]))
         elif yes or not output.on_terminal:
             result = _drive(hwd, output, " ".join(what), partial(hwd.apply, **wanted))
@@ -114,6 +129,7 @@ def apply(
         else:
             made = hwd.plan(**wanted)
             show_plan(output, made)
+            _refuse(made)
             if not made.empty and not _ask("Apply it?"):
                 output.note("nothing was touched")
                 raise typer.Exit(130)
@@ -190,12 +206,53 @@ def show_plan(output: Output, plan: "PlanSummary") -> None:
         output.table(("  link", "", "loss at most", "margin"), rows)
     if plan.dark:
         output.say(f"  goes dark: {', '.join(plan.dark)}")
+    for line in interlock_lines(plan):
+        output.say(line)
     for warning in plan.warnings:
         output.say(f"  warning: {warning}")
     if plan.empty:
         output.say("  the switches are as wanted; nothing moves")
     else:
         output.say(f"  expected: {seconds(plan.expected_s)} ({plan.expected_from})")
+
+
+def interlock_lines(plan: "PlanSummary") -> list[str]:
+    """One line for each interlock that refuses or is overridden; the others in one line, by name."""
+    from hwd.model.interlock import InterlockState
+
+    lines, others = [], dict[str, list[str]]()
+    for one in plan.interlocks:
+        if one.state in (InterlockState.REFUSED, InterlockState.OVERRIDDEN):
+            lines.append(f"  {one}")
+        elif one.state is InterlockState.UNKNOWN:
+            others.setdefault(f"{one.name} is unknown", []).append(one.subject)
+    holding = dict.fromkeys(one.name for one in plan.interlocks if one.state is InterlockState.HOLDS)
+    found = [f"{what} for {_few(list(dict.fromkeys(subjects)))}" for what, subjects in others.items()]
+    names = [name for name in holding if not any(one.name == name and one.state != "holds" for one in plan.interlocks)]
+    if names:
+        found.insert(0, f"{', '.join(names)} hold{'s' if len(names) == 1 else ''}")
+    return [*lines, f"  interlocks: {'; '.join(found)}"] if found else lines
+
+
+def overrides_of(texts: list[str] | None) -> dict[str, str]:
+    """The overrides of `--override INTERLOCK=REASON`. Raises ConfigError, all findings at once."""
+    from hwd.model.interlock import InterlockName
+
+    found: dict[str, str] = {}
+    problems = []
+    for text in texts or ():
+        name, equals, reason = text.partition("=")
+        if not equals or not reason.strip():
+            problems.append(f"--override {text}: write it as INTERLOCK=REASON, such as loss-budget='measured by hand'")
+        elif name not in InterlockName.__members__.values():
+            problems.append(f"--override {text}: no interlock {name!r}; there are {', '.join(InterlockName)}")
+        elif name in found:
+            problems.append(f"--override {text}: {name} is overridden twice; give one reason")
+        else:
+            found[name] = reason.strip()
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return found
 
 
 def composite_lines(composite: "PlanComposite") -> list[str]:
@@ -260,6 +317,19 @@ def _say_how_it_is(output: Output, result: "ReconfigurationStatus") -> None:
     elif result.outcome == "confirmed" and result.links:
         waiting = len(result.not_ready)
         output.say(f"{plural(len(result.links), 'link')}, {len(result.links) - waiting} seen ready")
+
+
+def _few(names: list[str]) -> str:
+    more = len(names) - SUBJECTS_NAMED
+    return ", ".join(names[:SUBJECTS_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _refuse(plan: "PlanSummary") -> None:
+    """Raises RefusedError where an interlock refuses it."""
+    from hwd.model.interlock import refusal
+
+    if why := refusal(plan.interlocks):
+        raise RefusedError(why)
 
 
 def _ask(question: str) -> bool:

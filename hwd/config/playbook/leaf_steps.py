@@ -28,11 +28,13 @@ from hwd.config.yaml.file_problem import Where, nearest
 from hwd.config.yaml.tree import Node, Reading
 from hwd.config.yaml.validate import validate
 from hwd.fabric.fabric import Fabric
+from hwd.interlocks import Interlocks
 from hwd.model.action import parse_actions, parse_settings
 from hwd.model.bodies import PlanBody
 from hwd.model.fault import parse_fault
 from hwd.model.fault_check import check_fault
 from hwd.model.instant import InstantName
+from hwd.model.link import RoutedLink
 from hwd.model.request import Request, WantedState
 from hwd.model.testbed import Testbed
 from hwd.ports.testbed_ports import all_ports, leasable
@@ -54,6 +56,21 @@ class Part:
     branch: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Meaning:
+    """A wanted state on the testbed: the ports that it needs, and the links that it names with their paths."""
+
+    wanted: WantedState
+    ports: frozenset[str] = frozenset()
+    links: tuple[RoutedLink, ...] = ()
+
+    @classmethod
+    def of(cls, wanted: WantedState, fabric: Fabric) -> "_Meaning":
+        """Raises ConfigError where a link has no path."""
+        links = fabric.routes(wanted.links)
+        return cls(wanted=wanted, ports=needed(wanted, links, fabric), links=links)
+
+
 @dataclass(slots=True)
 class LeafReader:
     """Reads one step at a time. `readings` are those of the topology files that steps name, with their problems."""
@@ -65,12 +82,14 @@ class LeafReader:
     ports: frozenset[str] = frozenset()
     """All ports of the testbed."""
     _fabric: Fabric | None = None
-    _meant: dict[str, tuple[WantedState, frozenset[str]] | str] = field(default_factory=dict)
+    _interlocks: Interlocks | None = None
+    _meant: dict[str, _Meaning | str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.testbed is not None:
             self.ports = all_ports(self.testbed)
             self._fabric = Fabric(self.testbed)
+            self._interlocks = Interlocks(self.testbed, self._fabric)
 
     def read(self, kind: str, node: Node, where: Where, part: Part) -> tuple[LeafStep, ...]:
         """The step of this kind; `node` is the value of its key. Empty where it cannot be used, two steps for an apply
@@ -119,13 +138,25 @@ class LeafReader:
         what = _what(entry, where, part.reading) if entry else None
         if entry is None or what is None:
             return ()
-        wanted, ports = self._meaning(what, where, part) or (WantedState(name=what), frozenset())
-        apply = ApplyStep(request=Request(wanted=wanted, body=PlanBody(what=what, mode=entry.mode)), ports=ports)
+        meaning = self._meaning(what, where, part) or _Meaning(wanted=WantedState(name=what))
+        self._ask_interlocks(meaning, entry, where, part.reading)
+        body = PlanBody(what=what, mode=entry.mode, overrides=entry.override)
+        apply = ApplyStep(request=Request(wanted=meaning.wanted, body=body), ports=meaning.ports)
         if entry.ready_within_s is None:
             return (apply,)
         return (apply, WaitStep(until=InstantName.READY, within_s=entry.ready_within_s))
 
-    def _meaning(self, what: str, where: Where, part: Part) -> tuple[WantedState, frozenset[str]] | None:
+    def _ask_interlocks(self, meaning: "_Meaning", entry: ApplyEntry, where: Where, reading: Reading) -> None:
+        """Warn of what would refuse this apply now; the file of the testbed may be another one when it runs."""
+        if self._interlocks is None:
+            return
+        try:
+            for one in self._interlocks.of_links(meaning.links, entry.override):
+                reading.add(where, str(one), warning=True)
+        except RefusedError as error:
+            reading.add((*where, "override"), str(error))
+
+    def _meaning(self, what: str, where: Where, part: Part) -> "_Meaning | None":
         """The wanted state on the testbed and the ports that it needs, worked out once for each text."""
         if is_file(what):
             return self._topology(what, where, part)
@@ -134,28 +165,28 @@ class LeafReader:
         if what not in self._meant:
             try:
                 wanted = parse_what(what, self.testbed)
-                self._meant[what] = wanted, needed(wanted, self._fabric)
+                self._meant[what] = _Meaning.of(wanted, self._fabric)
             except ConfigError as error:
                 self._meant[what] = str(error)
         meant = self._meant[what]
-        if isinstance(meant, tuple):
+        if isinstance(meant, _Meaning):
             return meant
         part.reading.add(where, meant)
         return None
 
-    def _topology(self, file: str, where: Where, part: Part) -> tuple[WantedState, frozenset[str]] | None:
+    def _topology(self, file: str, where: Where, part: Part) -> "_Meaning | None":
         try:
             name = self.files.name_of(part.name, file)
             if name in self._meant:
                 known = self._meant[name]
-                return known if isinstance(known, tuple) else None
+                return known if isinstance(known, _Meaning) else None
             loaded = read_topology(self.files.text(name), file=self.files.path_of(name), testbed=self.testbed)
             self.readings[name] = Reading(self.files.path_of(name), problems=[*loaded.problems])
             if loaded.topology is None or self._fabric is None:
                 self._meant[name] = ""
                 return None
             wanted = WantedState(name=file, links=loaded.topology.links)
-            meant = wanted, needed(wanted, self._fabric)
+            meant = _Meaning.of(wanted, self._fabric)
         except ConfigError as error:
             part.reading.add((*where, "topology"), str(error))
             return None

@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from hwd.config.testbed.testbed_schema import NAME, Entry, OneOrMore, Text
 from hwd.model.action import METRIC_MOST, MTU_LEAST, MTU_MOST, Fec
+from hwd.model.interlock import REASON_LENGTH_MAX, InterlockName
 from hwd_drivers.switching.moves import ApplyMode
 
 REPEATS_MAX = 100_000
@@ -59,7 +60,9 @@ class LeaseEntry(Entry):
 
 
 class ApplyEntry(Entry):
-    """Other keys are arguments of the topology: hosts, rail, groups."""
+    """Other keys are arguments of the topology: hosts, rail, groups. `override`: interlocks that shall not refuse it,
+    each with the reason.
+    """
 
     model_config = ConfigDict(extra="allow", frozen=True)
     __pydantic_extra__: dict[str, Words]
@@ -69,6 +72,9 @@ class ApplyEntry(Entry):
     pairs: Words | None = None
     mode: ApplyMode = ApplyMode.UPDATE
     ready_within_s: Seconds | None = None
+    override: dict[InterlockName, Annotated[str, Field(min_length=1, max_length=REASON_LENGTH_MAX)]] = Field(
+        default_factory=dict
+    )
 
 
 class ReadyEntry(Entry):

@@ -8,6 +8,7 @@ from hwd.config.playbook.steps import ApplyStep, FaultStep, HostStep, LeaseStep,
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.state import crossconnect_ports
 from hwd.model.fault import Fault
+from hwd.model.link import RoutedLink
 from hwd.model.request import WantedState
 from hwd.ports.testbed_ports import all_ports, ports_of
 from hwd_drivers.core.values import Crossconnect
@@ -44,16 +45,14 @@ def harmed(fault: Fault, everything: frozenset[str]) -> frozenset[str]:
     return frozenset(port for port in everything if port == fault.subject or port.startswith(f"{fault.subject}."))
 
 
-def needed(wanted: WantedState, fabric: Fabric) -> frozenset[str]:
+def needed(wanted: WantedState, links: Iterable[RoutedLink], fabric: Fabric) -> frozenset[str]:
     """Ports that a topology or crossconnects need at least: those of the switches, and the NIC ports whose light they
-    carry.
-
-    Raises ConfigError where a link has no path.
+    carry. `links`: the wanted ones with their paths.
     """
     if wanted.emptied:
         return all_ports(fabric.testbed)
     if wanted.links:
-        return ports_of(fabric.routes(wanted.links))
+        return ports_of(links)
     crossconnects = fabric.of_elements(wanted.crossconnects)
     state: dict[str, set[Crossconnect]] = {name: set() for name in fabric.testbed.switches}
     for one in crossconnects:

@@ -17,6 +17,7 @@ from hwd.config.testbed.composites import CompositesReader, check_insides
 from hwd.config.testbed.equipment import DriverSpecLike, SwitchesReader, read_packet_switches, read_passives
 from hwd.config.testbed.fibres import Sockets
 from hwd.config.testbed.hosts import HostsReader
+from hwd.config.testbed.interlocks import InterlocksReader
 from hwd.config.testbed.patching import FibresReader, find_open_lanes
 from hwd.config.testbed.secrets import resolve
 from hwd.config.testbed.sections import Sections, Timings
@@ -144,6 +145,7 @@ class _Loader:
         if all_known:
             find_open_lanes(sections, hosts, strands)
         notes = self._port_notes(switches, composites, sections.unsure)
+        interlocks = InterlocksReader(sections, switches, composites, hosts).read()
         testbed = Testbed(
             name=top.testbed if top else "",
             switches=switches,
@@ -154,6 +156,7 @@ class _Loader:
             port_notes=notes,
             host_actions=tuple(dict.fromkeys(top.host_actions)) if top else (),
             composites=composites,
+            interlocks=interlocks,
             access_group=top.access_group if top else None,
         )
         if not all_known:

@@ -1,6 +1,6 @@
 """Shapes of the parts of a testbed file. Each part is validated separately, so that one bad part hides no other."""
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -15,6 +15,7 @@ PORT_NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,14}$"
 
 Whole = Annotated[int, Field(strict=True, ge=0, le=1_000_000)]
 Count = Annotated[int, Field(strict=True, ge=1, le=4096)]
+Limit = Annotated[int, Field(strict=True, ge=1, le=10**12)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Dbm = Annotated[float, Field(strict=True, ge=-60, le=40, allow_inf_nan=False)]
 Db = Annotated[float, Field(strict=True, ge=0, le=60, allow_inf_nan=False)]
@@ -201,6 +202,52 @@ class PortNoteEntry(Entry):
     until: Label | None = None
 
 
+class InterlockEntry(Entry):
+    """`override`: whether who applies a plan may override this interlock, with a reason."""
+
+    override: Literal["allowed", "never"] = "never"
+
+
+class InputPowerEntry(InterlockEntry):
+    """`max_dbm`: by switch, the strongest light of one fibre that it bears, in place of what its model states."""
+
+    max_dbm: dict[str, Dbm] = {}
+
+
+class WearEntry(InterlockEntry):
+    """By switch: how often each of its elements, or the mirror of each end, may move, in its life and in an hour."""
+
+    moves: dict[str, Limit] = {}
+    moves_per_hour: dict[str, Limit] = {}
+
+
+class RateEntry(InterlockEntry):
+    """`changes`: by switch, how often it may be changed in `per_s` seconds."""
+
+    changes: dict[str, Limit] = {}
+    per_s: Annotated[float, Field(strict=True, ge=0.001, le=86_400, allow_inf_nan=False)] = 60.0
+
+
+class ForbiddenPairEntry(InterlockEntry):
+    """`pairs`: `h0.eth0 <-> h1.eth0` or `ocs1:1A-2B`, each with the reason."""
+
+    pairs: dict[str, Annotated[str, Field(max_length=500)]] = {}
+
+
+class InterlocksEntry(Entry):
+    """What a plan is checked against beyond the limits of models and modules, and what may be overridden."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    input_power: InputPowerEntry = Field(alias="input-power", default=InputPowerEntry())
+    loss_budget: InterlockEntry = Field(alias="loss-budget", default=InterlockEntry())
+    overload: InterlockEntry = InterlockEntry()
+    port_state: InterlockEntry = Field(alias="port-state", default=InterlockEntry())
+    wear: WearEntry = WearEntry()
+    rate: RateEntry = RateEntry()
+    forbidden_pair: ForbiddenPairEntry = Field(alias="forbidden-pair", default=ForbiddenPairEntry())
+
+
 class TestbedFile(Entry):
     """The top of the file; its sections are validated entry by entry."""
 
@@ -214,6 +261,7 @@ class TestbedFile(Entry):
     hosts: dict[str, Any] = {}
     fibres: list[Any] = []
     ports: dict[str, Any] = {}
+    interlocks: dict[str, Any] = {}
     host_actions: tuple[Setting, ...] = ()
     access_group: Annotated[
         str | None,

@@ -6,6 +6,7 @@ import msgspec
 from typing_extensions import override
 
 from hwd.model.html_table import table
+from hwd.model.interlock import Interlock, InterlockName, InterlockState
 from hwd_drivers.core.documents import Fact
 from hwd_drivers.switching.moves import ApplyMode
 
@@ -61,7 +62,8 @@ class PlanSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     `empty`: nothing moves. `dark`: links that lose their light and are not wanted. `expected_s`: from command to ready;
     `expected_from` says how that is known. `ready_within_s` null: ready is not asked for. `confirm_within_s` null:
-    confirmed as soon as ready.
+    confirmed as soon as ready. `interlocks`: all that were checked, those that do not hold first; one that is `refused`
+    keeps it from being applied.
     """
 
     hash: str
@@ -79,12 +81,19 @@ class PlanSummary(msgspec.Struct, frozen=True, kw_only=True):
     crash_rule: str
     ready_within_s: float | None
     confirm_within_s: float | None
+    interlocks: list[Interlock] = []
+
+    @property
+    def refused(self) -> list[Interlock]:
+        """The interlocks that refuse it."""
+        return [one for one in self.interlocks if one.state is InterlockState.REFUSED]
 
     @override
     def __str__(self) -> str:
         moved = sum(not link.kept for link in self.links)
         does = "nothing moves" if self.empty else f"{moved} links move, {len(self.dark)} go dark"
-        return f"plan {self.hash} ({self.what}): {does}"
+        names = ", ".join(dict.fromkeys(one.name for one in self.refused))
+        return f"plan {self.hash} ({self.what}): {does}{f'; refused by {names}' if names else ''}"
 
     @override
     def __repr__(self) -> str:
@@ -93,7 +102,13 @@ class PlanSummary(msgspec.Struct, frozen=True, kw_only=True):
     def _repr_html_(self) -> str:
         moves = [(move.switch, " ".join(move.remove), " ".join(move.add)) for move in self.moves]
         links = [(link.link, "stays" if link.kept else "moves") for link in self.links]
-        return table(("switch", "removes", "adds"), moves, caption=str(self)) + table(("link", ""), links)
+        findings = [
+            (one.name, one.state, one.subject, one.finding)
+            for one in self.interlocks
+            if one.state is not InterlockState.HOLDS
+        ]
+        made = table(("switch", "removes", "adds"), moves, caption=str(self)) + table(("link", ""), links)
+        return made + (table(("interlock", "", "", ""), findings) if findings else "")
 
 
 class PlanMade(Fact, frozen=True, kw_only=True):
@@ -103,3 +118,22 @@ class PlanMade(Fact, frozen=True, kw_only=True):
     plan: PlanSummary
     what: str
     hash: str
+
+
+class InterlockRefused(Fact, frozen=True, kw_only=True):
+    """An interlock refuses a plan, or an apply of it: nothing was touched.
+
+    `subject`, `figure`, `limit`, `unit`: of the first of `subjects` findings; `why`: that finding with its remedy.
+    """
+
+    KIND: ClassVar = "interlock.refused"
+    interlock: InterlockName
+    subject: str
+    figure: float | None
+    limit: float | None
+    unit: str
+    why: str
+    subjects: int
+    what: str
+    hash: str
+    run: str | None

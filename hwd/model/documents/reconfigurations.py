@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from hwd.model.hang import Hang
+from hwd.model.interlock import Interlock
 from hwd_drivers.core.documents import Fact
 
 
@@ -36,7 +37,8 @@ class ReconfigurationStarted(ReconfigurationFact, frozen=True, kw_only=True):
     """The first command is next.
 
     `sweep`: {variable: value} of its run; `settings`: {NIC port: {setting: value}} that runs have in force. `lease`:
-    the one under which it was asked for, None without one; `holder`: of that lease.
+    the one under which it was asked for, None without one; `holder`: of that lease. `overridden`: interlocks that
+    somebody overrode, with the reason.
     """
 
     KIND: ClassVar = "reconfiguration.started"
@@ -49,6 +51,7 @@ class ReconfigurationStarted(ReconfigurationFact, frozen=True, kw_only=True):
     moves: list[StartedMove]
     lease: str | UnsetType | None = UNSET
     holder: str | UnsetType = UNSET
+    overridden: list[Interlock] | UnsetType = UNSET
     source: str | UnsetType = UNSET
     host: str | UnsetType = UNSET
     epochs: dict[str, int] | UnsetType = UNSET

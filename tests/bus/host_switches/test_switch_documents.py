@@ -96,6 +96,9 @@ def test_a_command_that_lay_in_the_spool_is_emitted_all_the_same(tmp_path: Path)
     data = {"what": "command", "switch": "tx0", **command}
     reports.event(500, data)
     assert [one.kind for one in reports.documents][-1] == "switch.command"
+    assert "moved" not in reports.documents[-1].fact.to_data(), "its agent is older"
+    reports.event(600, {**data, "moved": ["sel"]})
+    assert reports.documents[-1].fact.to_data()["moved"] == ["sel"]
 
 
 def test_an_answer_with_a_state_that_this_version_does_not_know_hides_no_other_switch(tmp_path: Path) -> None:

@@ -170,6 +170,7 @@ async def test_a_change_of_ours_is_reported_as_ours(world: World) -> None:
     ]
     commands = world.told("switch.command")
     assert [(each["verb"], each["outcome"]) for each in commands] == [("connect", "done"), ("change", "done")]
+    assert [each["moved"] for each in commands] == [["1A", "1B", "2A", "2B"], ["1A", "2B", "3B"]]
 
 
 def test_a_change_by_another_client_is_found_and_logged_as_a_warning(caplog: pytest.LogCaptureFixture) -> None:
@@ -414,6 +415,8 @@ async def test_each_failed_command_is_reported_with_its_reason(world: World) -> 
         ("disconnect", "garbled", ""),
         ("connect", "lost", ""),
     ]
+    moved = [each.get("moved") for each in world.told("switch.command")]
+    assert moved == [None, ["1A", "2B"], ["1A", "2B"], ["1A", "2B"]], "a list that was denied whole moved nothing"
 
 
 @in_world

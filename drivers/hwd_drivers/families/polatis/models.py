@@ -27,9 +27,9 @@ _SINGLE_SIDED = re.compile(r"[1-9][0-9]{0,4}")
 def series_6000(size: str | None) -> Capabilities:
     """A `32x32` has inputs on side A and outputs on side B; a `32` joins any port with any other. Monitors at outputs.
 
-    Loss and settling as users quote the data table of a 320x320 unit. Light passes both ways; a unit without power is
-    dark. Published clients rely on it that a list is done whole or not at all, and that ports in use are moved; no
-    manual that we have says it.
+    Loss, settling and the strongest light as users quote the data table of a 320x320 unit. Light passes both ways; a
+    unit without power is dark. Published clients rely on it that a list is done whole or not at all, and that ports in
+    use are moved; no manual that we have says it.
     """
     return _matrix(size, ports_most=SERIES_6000_PORTS)
 
@@ -62,6 +62,7 @@ def _matrix(size: str | None, *, ports_most: int) -> Capabilities:
         settle_s=0.05,
         loss_db_typical=1.5,
         loss_db_max=2.7,
+        input_max_dbm=20.0,
         monitored=far or near,
         blockable=near + far,
     )

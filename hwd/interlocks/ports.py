@@ -1,0 +1,74 @@
+"""Interlocks of ports: their state as the testbed file has it, and pairs that it forbids."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from hwd.fabric.graph import at_switch
+from hwd.model.interlock import Interlock, InterlockName, InterlockRules, InterlockState
+from hwd.model.link import RoutedLink
+from hwd.model.testbed import PortNote
+from hwd_drivers.core.values import Crossconnect, FibreEnd, natural_key
+
+
+def port_state(
+    crossconnects: Mapping[str, Collection[Crossconnect]], set_aside: Mapping[FibreEnd, PortNote]
+) -> Iterator[Interlock]:
+    """One for each port that is used and set aside; one for all where none is. A port may be that of a composite."""
+    notes: dict[str, PortNote] = {}
+    for switch in crossconnects.keys() & {end.owner for end in set_aside}:
+        for end in {end for one in crossconnects[switch] for end in one.ends}:
+            if (note := set_aside.get(at_switch(switch, end))) is not None:
+                notes[f"{note.switch}.{note.port}"] = note
+    for port in sorted(notes, key=natural_key):
+        yield Interlock(
+            name=InterlockName.PORT_STATE,
+            subject=port,
+            figure=1,
+            limit=0,
+            unit="ports",
+            state=InterlockState.REFUSED,
+            why=f"it is set aside ({notes[port]}). Use another port, or set its state to normal under `ports`",
+        )
+    if not notes and (count := sum(map(len, crossconnects.values()))):
+        yield Interlock(
+            name=InterlockName.PORT_STATE,
+            subject=f"{count} crossconnects",
+            figure=0,
+            limit=0,
+            unit="ports",
+            state=InterlockState.HOLDS,
+        )
+
+
+def forbidden_pairs(
+    links: Iterable[RoutedLink], crossconnects: Mapping[str, Collection[Crossconnect]], rules: InterlockRules
+) -> Iterator[Interlock]:
+    """One for each forbidden pair that is joined; one for all where none is. None where nothing is forbidden."""
+    if not (rules.forbidden_ports or rules.forbidden_crossconnects):
+        return
+    found = {
+        str(link): rules.forbidden_ports[ends]
+        for link in links
+        if (ends := frozenset(link.link.ends)) in rules.forbidden_ports
+    }
+    for (switch, one), why in rules.forbidden_crossconnects.items():
+        if one in crossconnects.get(switch, ()):
+            found[f"{switch}:{one}"] = why
+    for pair in sorted(found, key=natural_key):
+        yield Interlock(
+            name=InterlockName.FORBIDDEN_PAIR,
+            subject=pair,
+            figure=1,
+            limit=0,
+            unit="pairs",
+            state=InterlockState.REFUSED,
+            why=f"the testbed file forbids it{f' ({found[pair]})' if found[pair] else ''}. Ask for another pair",
+        )
+    if not found:
+        yield Interlock(
+            name=InterlockName.FORBIDDEN_PAIR,
+            subject=f"{len(rules.forbidden_ports) + len(rules.forbidden_crossconnects)} forbidden pairs",
+            figure=0,
+            limit=0,
+            unit="pairs",
+            state=InterlockState.HOLDS,
+        )
