@@ -66,7 +66,7 @@ ConfirmWithin = Annotated[
         metavar="S",
         min=SECONDS_LEAST,
         max=SECONDS_MOST,
-        help="Roll back unless `hwd confirm` comes in so many seconds.",
+        help="Roll back unless `hwd confirm` comes in so many seconds, over restarts of the daemon too.",
     ),
 ]
 

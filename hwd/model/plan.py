@@ -116,10 +116,14 @@ class Plan:
     """All that were checked, those that do not hold first."""
     crash_rule: ClassVar[str] = "roll-back"
     """After a crash the next start brings back the state that was read at the start of the apply."""
-    hash: str = field(init=False, compare=False)
-    """12 hexadecimal digits, the same on every machine for the same moves from the same state."""
+    hash: str = field(default="", compare=False)
+    """12 hexadecimal digits, the same on every machine for the same moves from the same state. Leave it out, but for a
+    plan that the journal holds without its paths.
+    """
 
     def __post_init__(self) -> None:
+        if self.hash:
+            return
         digest = hashlib.sha256(json.dumps(self._hashed(), sort_keys=True).encode()).hexdigest()
         object.__setattr__(self, "hash", digest[:12])
 

@@ -11,16 +11,21 @@ from hwd.model.timeline import Timeline
 from hwd.ports.ledger import Ledger
 from hwd.ports.rules import Reason
 from hwd.reconfigure.agent_watch import AgentWatch
+from hwd.reconfigure.confirm_wait import ConfirmWait
 from hwd.reconfigure.crash_recovery import CrashRecovery
 from hwd.reconfigure.history import HostSettings
+from hwd.reconfigure.journal import OpenEntry
 from hwd.reconfigure.reconfiguration import Emitter, Outcome, Reconfiguration, State
 from hwd.reconfigure.remarks import gone_remarks, lasting_remarks, overrun_report, unknown_overrun
-from hwd.reconfigure.switches import Switches
+from hwd.reconfigure.switches import Switches, raise_joined
 from hwd.timeline.build import build_timeline
 from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.errors import FailedError, HwdError, RefusedError
+from hwd_drivers.core.errors import BugError, FailedError, HwdError, RefusedError
+from hwd_drivers.core.reason import reason_of
 from hwd_drivers.core.values import CrossconnectReading
-from hwd_drivers.switching.moves import SwitchMoves
+from hwd_drivers.switching.drive import at_once
+from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
+from hwd_drivers.switching.read_back import read_back
 from hwd_drivers.switching.way_back import is_untouched, way_back
 
 ROLL_BACK_WITHIN_S = 3.5
@@ -33,7 +38,10 @@ log = logging.getLogger(__name__)
 
 
 class Completion:
-    """Ends each reconfiguration, exactly once, and then removes it from `under_way`."""
+    """Ends each reconfiguration, exactly once, and then removes it from `under_way`.
+
+    Of those that await a confirm it stops the time, over restarts of the daemon too.
+    """
 
     def __init__(
         self,
@@ -59,35 +67,98 @@ class Completion:
         self._unwritten: dict[str, Reconfiguration] = {}
         """Reconfigurations that are confirmed as soon as the journal can write it."""
         self._confirm_timers: dict[str, asyncio.Task[None]] = {}
+        self._taken_over: list[Reconfiguration] = []
+        """Those of an earlier process whose time is not stopped yet."""
 
-    async def await_confirm(self, reconfiguration: Reconfiguration, *, within_s: float) -> None:
-        """Roll it back after `within_s` seconds, unless `confirm` comes first; returns at once.
+    async def await_confirm(self, reconfiguration: Reconfiguration) -> None:
+        """Roll it back after the `confirm_within_s` of its plan, unless `confirm` comes first; returns at once.
 
-        Raises RefusedError where it has been confirmed or rolled back already.
+        That is in the journal before it is emitted, so that it holds for the next process of the daemon too: see
+        `take_over`. Raises RefusedError where it has been confirmed or rolled back already, and FailedError where the
+        journal does not take it, after the roll-back.
         """
         if reconfiguration.ending is not None or reconfiguration.state is State.ENDED:
             raise RefusedError(
                 f"reconfiguration {reconfiguration.id}: somebody has ended it already, {reconfiguration}"
             )
-
-        async def expire() -> None:
-            await asyncio.sleep(within_s)
-            await self.roll_back(reconfiguration, f"not confirmed within {within_s:g} s")
-
+        within_s = reconfiguration.plan.confirm_within_s
+        if within_s is None:
+            raise BugError(f"reconfiguration {reconfiguration.id}: its plan awaits no confirm")
+        if reconfiguration.journaled:
+            now, passed_ns = self._clock.wall_ns(), self._clock.monotonic_ns() - reconfiguration.started_ns
+            wait = ConfirmWait(
+                started_wall_ns=now - passed_ns, until_wall_ns=now + round(within_s * 1e9), within_s=within_s
+            )
+            try:
+                self._recovery.await_confirm(reconfiguration.id, wait)
+            except OSError as error:
+                why = f"journal: that it awaits its confirm cannot be written: {reason_of(error)}"
+                await self.roll_back(reconfiguration, why)
+                raise FailedError(
+                    f"reconfiguration {reconfiguration.id}: {why}. Outcome: {reconfiguration.outcome}. "
+                    "Look at the disk of the data directory, and ask again"
+                ) from error
         reconfiguration.confirm_by_s = asyncio.get_running_loop().time() + within_s
-        self._emitter.change_state(reconfiguration, State.AWAITING_CONFIRM)
-        self._confirm_timers[reconfiguration.id] = asyncio.create_task(
-            expire(), name=f"hwd:reconfigure/confirm-{reconfiguration.id}"
+        self._start_timer(reconfiguration)
+
+    def take_over(self, entry: OpenEntry) -> None:
+        """Take one over that awaited its confirm when an earlier process of the daemon ended. `resume` comes later.
+
+        Its links count as ready where that was waited for: what the agents saw while the daemon was away comes later,
+        and neither confirms nor ends anything.
+        """
+        terms, wait, now = entry.terms, entry.wait, self._clock.wall_ns()
+        if terms is None or wait is None:
+            raise BugError(f"reconfiguration {entry.reconfiguration}: the journal says nothing of its wait")
+        self._ledger.claim(terms.claim)
+        reconfiguration = Reconfiguration(
+            id=entry.reconfiguration,
+            plan=terms.plan(what=entry.what, moves=entry.moves),
+            run=entry.run,
+            started_ns=self._clock.monotonic_ns() - max(0, now - wait.started_wall_ns),
+            read_ns={},
+            journaled=True,
+            resumed=True,
+            state=State.AWAITING_CONFIRM,
+            confirm_by_s=asyncio.get_running_loop().time() + wait.left_s(now),
         )
+        if terms.ready_within_s is not None:
+            reconfiguration.assume_ready()
+        self._under_way[reconfiguration.id] = reconfiguration
+        self._taken_over.append(reconfiguration)
+
+    def resume(self) -> None:
+        """Go on with the waits that were taken over, when the sinks listen. Later calls do nothing."""
+        for one in self._taken_over:
+            if one.state is State.AWAITING_CONFIRM:
+                log.info("%s (%s): awaits its confirm for another %.0f s", one.id, one.plan.what, self._left_s(one))
+                self._start_timer(one)
+        self._taken_over.clear()
+
+    def leave(self, reconfiguration: Reconfiguration) -> bool:
+        """Leave one to the next process of the daemon that awaits its confirm; returns whether that can be."""
+        if reconfiguration.state is not State.AWAITING_CONFIRM or not self._recovery.awaits_confirm(reconfiguration.id):
+            return False
+        self._stop_timer(reconfiguration)
+        log.info("%s: the next start goes on waiting for its confirm", reconfiguration)
+        return True
 
     async def confirm(self, reconfiguration: Reconfiguration) -> None:
         """Make the wanted state durable.
 
-        Raises RefusedError where it is being rolled back, and FailedError where the journal does not take it yet: then
-        the switches stay as they are, and it is confirmed as soon as the journal does.
+        What an earlier process of the daemon drove is read back first, and stays as it is where the switches do not
+        report it any more. Raises RefusedError then, where its time is over and where it is being rolled back;
+        FailedError where the journal does not take it yet: then the switches stay as they are, and it is confirmed as
+        soon as the journal does.
         """
+        if reconfiguration.resumed and reconfiguration.state is State.AWAITING_CONFIRM:
+            await self._check_carried(reconfiguration)
+        if reconfiguration.outcome is Outcome.CONFIRMED and reconfiguration.resumed:
+            return  # by another request, during the read
         if reconfiguration.outcome is not None:
             raise RefusedError(f"reconfiguration {reconfiguration.id}: has ended already, {reconfiguration.outcome}")
+        if reconfiguration.state is State.AWAITING_CONFIRM and self._left_s(reconfiguration) <= 0:
+            raise RefusedError(f"reconfiguration {reconfiguration.id}: too late, its time to be confirmed is over")
         if reconfiguration.id in self._unwritten:  # a repeated request
             self._recovery.write_ends()
             self.finish_written()
@@ -132,9 +203,46 @@ class Completion:
 
     # --- parts
 
+    def _start_timer(self, reconfiguration: Reconfiguration) -> None:
+        async def expire() -> None:
+            await asyncio.sleep(self._left_s(reconfiguration))
+            await self.roll_back(reconfiguration, f"not confirmed within {reconfiguration.plan.confirm_within_s:g} s")
+
+        self._emitter.change_state(reconfiguration, State.AWAITING_CONFIRM)
+        self._confirm_timers[reconfiguration.id] = asyncio.create_task(
+            expire(), name=f"hwd:reconfigure/confirm-{reconfiguration.id}"
+        )
+
+    def _left_s(self, reconfiguration: Reconfiguration) -> float:
+        by_s = reconfiguration.confirm_by_s
+        return float("inf") if by_s is None else max(0.0, by_s - asyncio.get_running_loop().time())
+
+    async def _check_carried(self, reconfiguration: Reconfiguration) -> None:
+        """Raises RefusedError where the switches do not report any more what was driven, LinkError where one is away.
+
+        The daemon was away for a while, in which others may have changed them.
+        """
+        plan = reconfiguration.plan
+        moves = [move for move in plan.moves if move.add or move.remove or move.keep]
+
+        async def check(move: SwitchMoves) -> None:
+            await read_back(self._switches.driver(move.switch), move, alone=plan.mode is ApplyMode.OVERWRITE)
+
+        errors = await at_once(moves, check)
+        different = [error for error in errors if isinstance(error, FailedError)]
+        if different:
+            raise RefusedError(
+                f"reconfiguration {reconfiguration.id}: not confirmed: {'; '.join(map(str, different))}. "
+                "That changed while the daemon was away, or since. Put it right, "
+                f"or `hwd rollback {reconfiguration.id}` brings back what was before it"
+            )
+        raise_joined(errors)
+
     def _begin_end(self, reconfiguration: Reconfiguration, state: State, end: Coroutine[None, None, None]) -> None:
         """Start the one task that ends it; no caller can cancel that."""
         self._stop_timer(reconfiguration)
+        if state is State.ROLLING_BACK:
+            self._recovery.go_back(reconfiguration.id)
         self._emitter.change_state(reconfiguration, state)
         reconfiguration.end_by(asyncio.create_task(end, name=f"hwd:reconfigure/end-{reconfiguration.id}"))
 
@@ -199,7 +307,7 @@ class Completion:
 
     def _finish(self, reconfiguration: Reconfiguration, outcome: Outcome, why: str) -> None:
         try:
-            if reconfiguration.commanded or reconfiguration.events:
+            if not reconfiguration.resumed and (reconfiguration.commanded or reconfiguration.events):
                 reconfiguration.timeline = self._timeline(reconfiguration)
                 self._emitter(reconfiguration.timeline)
         finally:

@@ -1,4 +1,4 @@
-"""Crash recovery: undoes every reconfiguration that the journal still has open.
+"""Crash recovery: undoes every reconfiguration that the journal still has open, but for those that await a confirm.
 
 A try that fails is repeated until it succeeds or an operator gives the reconfiguration up.
 """
@@ -19,6 +19,7 @@ from hwd.model.plan import Plan
 from hwd.ports.claim import Claim
 from hwd.ports.ledger import Ledger
 from hwd.ports.rules import Reason
+from hwd.reconfigure.confirm_wait import ConfirmTerms, ConfirmWait
 from hwd.reconfigure.journal import Journal, OpenEntry
 from hwd.reconfigure.planner import moved_ports
 from hwd.reconfigure.reconfiguration import Outcome
@@ -67,8 +68,13 @@ class CrashRecovery:
         self._tries: str | None = None
         for reason in (Reason.CUT_OFF, Reason.IN_DOUBT):
             ledger.report_why(reason, self._why_held)
-        self._from_before_start = {entry.reconfiguration for entry in journal.open}
-        for entry in journal.open:
+        now = clock.wall_ns()
+        self.awaiting = tuple(
+            entry for entry in journal.open if entry.terms and entry.wait and entry.wait.left_s(now) > 0
+        )
+        """Those that awaited a confirm when the daemon started, and have time left: `Completion` goes on with them."""
+        self._from_before_start = {entry.reconfiguration: entry for entry in journal.open if entry not in self.awaiting}
+        for entry in self._from_before_start.values():
             self.claim(entry.reconfiguration, moved_ports(entry.moves))
 
     def claim(self, id: str, ports: frozenset[str]) -> None:
@@ -147,7 +153,31 @@ class CrashRecovery:
         """Journal a plan before its first command, after the ends of all others. On OSError send no command."""
         if trouble := self.write_ends():
             raise OSError(trouble)
-        self._journal.begin(plan, reconfiguration=reconfiguration, run=run)
+        terms = ConfirmTerms.of(plan, self._ledger.get(Reason.RECONFIGURATION, reconfiguration))
+        self._journal.begin(plan, reconfiguration=reconfiguration, run=run, terms=terms)
+
+    def await_confirm(self, id: str, wait: ConfirmWait) -> None:
+        """Journal that one awaits its confirm. On OSError it is not to be said: a crash would roll it back."""
+        self._journal.await_confirm(id, wait)
+
+    def awaits_confirm(self, id: str) -> bool:
+        """Whether the journal has it that a reconfiguration awaits its confirm: the next start would go on waiting."""
+        return any(entry.reconfiguration == id and entry.awaits_confirm for entry in self._journal.open)
+
+    def go_back(self, id: str) -> None:
+        """Journal that one is being rolled back, where the next start would go on waiting for its confirm.
+
+        Where that cannot be written it is rolled back all the same.
+        """
+        try:
+            self._journal.go_back(id)
+        except OSError as error:
+            log.warning(
+                "journal: that %s is being rolled back cannot be written: %s. If the daemon ends before that is done, "
+                "its next start waits for a confirm of it until its time is over",
+                id,
+                reason_of(error),
+            )
 
     @property
     def trouble(self) -> str:
@@ -284,7 +314,10 @@ class CrashRecovery:
         outcome = Outcome.ROLLED_BACK
         self.write_end(entry.reconfiguration, outcome)
         self._release(entry)
-        if entry.reconfiguration in self._from_before_start:
+        before = self._from_before_start.get(entry.reconfiguration)
+        if before is not None and before.wait is not None:
+            why = f"{_unconfirmed(before.wait)}, which ended while the daemon was away"
+        elif before is not None:
             why = "the daemon ended before it did"
         elif last is None:
             why = "a switch could not be driven before"
@@ -317,6 +350,10 @@ class CrashRecovery:
         if away and not entry.doubt and all(one.endswith(f": {NOT_CONNECTED_YET}") for one in away):
             return f"is brought in order once its switches are connected: {', '.join(away)}"
         return f"stays open: {why}"
+
+
+def _unconfirmed(wait: ConfirmWait) -> str:
+    return f"not confirmed within {wait.within_s:g} s"
 
 
 def _reason(entry: OpenEntry) -> Reason:

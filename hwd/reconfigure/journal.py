@@ -1,7 +1,7 @@
 """The journal: every plan, durable before its first command, so that after a crash it is undone without a guess.
 
-It writes the frames of `journal_file` to a `Disk`. Each begin reserves room for its end, so that a full disk still
-takes the end.
+It writes the frames of `journal_file` to a `Disk`. Each begin reserves room for its end, and for its wait for a confirm
+where it will have one, so that a full disk still takes them.
 """
 
 import errno
@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from hwd.model.plan import Plan
 from hwd.reconfigure import journal_file
+from hwd.reconfigure.confirm_wait import ConfirmTerms, ConfirmWait
 from hwd.reconfigure.journal_file import Numbered, OpenEntry
 from hwd_drivers.core.disk import Disk
 from hwd_drivers.core.errors import ConfigError
@@ -53,7 +54,9 @@ class Journal:
         self._sync = sync
         self._open: dict[str, Numbered] = {}
         self._frames: dict[str, bytes] = {}
-        """The begin frames of what is open."""
+        """The frames of what is open."""
+        self._may_await: set[str] = set()
+        """What is open and may still await a confirm: room is reserved for that."""
         self._next = 1
         self._id = ""
         self._is_loaded = False
@@ -131,21 +134,41 @@ class Journal:
         held = tuple(id for id, one in self._open.items() if one.entry.doubt)
         return Damage(why=self._damage, aside=self._aside, held=held)
 
-    def begin(self, plan: Plan, *, reconfiguration: str, run: str | None) -> None:
-        """Write a begin; durable when it returns, with room for its end. On OSError drive no switch."""
+    def begin(self, plan: Plan, *, reconfiguration: str, run: str | None, terms: ConfirmTerms | None = None) -> None:
+        """Write a begin; durable when it returns, with room for all that may follow. On OSError drive no switch.
+
+        `terms`: of its wait for a confirm, where it will have one.
+        """
         self._prepare()
         entry = OpenEntry(
             reconfiguration=reconfiguration,
             run=run,
             what=plan.what,
             moves=plan.moves,
+            terms=terms,
             overridden=tuple(map(str, plan.overridden)),
         )
         one = Numbered(number=self._next, hash=plan.hash, entry=entry)
         frame = journal_file.begin(one)
-        self._hold_room(len(frame) + journal_file.end_bytes(one))
+        self._hold_room(len(frame) + journal_file.rest_bytes(one, may_await=terms is not None))
         self._append(frame)
         self._put(one, frame)
+        if terms is not None:
+            self._may_await.add(reconfiguration)
+
+    def await_confirm(self, reconfiguration: str, wait: ConfirmWait) -> None:
+        """Write that an entry with terms awaits its confirm; durable when it returns. On OSError it does not."""
+        self._prepare()
+        one = self._open[reconfiguration]
+        self._follow(one, journal_file.awaits(self._next, one, wait), wait)
+        self._may_await.discard(reconfiguration)
+
+    def go_back(self, reconfiguration: str) -> None:
+        """Write that an entry awaits its confirm no more, if it did; durable when it returns."""
+        one = self._open.get(reconfiguration)
+        if one is not None and one.entry.wait is not None:
+            self._prepare()
+            self._follow(one, journal_file.goes_back(self._next, one), None)
 
     def end(self, reconfiguration: str, *, outcome: str) -> None:
         """Write an end; durable when it returns. On OSError it stays open."""
@@ -155,6 +178,7 @@ class Journal:
         self._append(journal_file.end(self._next, one, outcome))
         self._open.pop(reconfiguration)
         self._frames.pop(reconfiguration)
+        self._may_await.discard(reconfiguration)
         there = sum(map(len, self._frames.values()))
         if self._disk.size() > COMPACT_BYTES + 2 * there:
             try:
@@ -205,7 +229,12 @@ class Journal:
     def _put_read(self, one: Numbered) -> None:
         if not one.number:  # of version 1
             one = replace(one, number=self._next)
-        self._put(one, journal_file.begin(one))
+        frame = journal_file.begin(one)
+        if one.entry.wait is not None:
+            frame += journal_file.awaits(one.also[-1], one, one.entry.wait)
+        else:
+            one = replace(one, also=())  # a roll-back goes on after a crash as if it had never awaited a confirm
+        self._put(one, frame)
         self._next = max(self._next, one.number + 1)
 
     def _put(self, one: Numbered, frame: bytes) -> None:
@@ -221,6 +250,12 @@ class Journal:
         id = f"damage-{self._next}"
         entry = OpenEntry(reconfiguration=id, run=None, what=LOST_WHAT, moves=(), doubt=doubt)
         return Numbered(number=self._next, hash="", entry=entry)
+
+    def _follow(self, one: Numbered, frame: bytes, wait: ConfirmWait | None) -> None:
+        """Append a frame that sets the wait of an open entry."""
+        number, id = self._next, one.entry.reconfiguration
+        self._append(frame)
+        self._put(replace(one, entry=replace(one.entry, wait=wait), also=(*one.also, number)), self._frames[id] + frame)
 
     def _append(self, frame: bytes) -> None:
         before = self._disk.size()
@@ -243,8 +278,8 @@ class Journal:
             raise
 
     def _hold_room(self, size: int) -> None:
-        """Reserve room for `size` bytes and for the ends of all that is open."""
-        size += self._ends_bytes()
+        """Reserve room for `size` bytes and for all that may follow what is open."""
+        size += self._rest_bytes()
         if self._disk.room() >= size:
             return
         try:
@@ -257,17 +292,19 @@ class Journal:
                 self._distrust(error)
             raise
 
-    def _ends_bytes(self) -> int:
-        return journal_file.TAIL_BYTES + sum(map(journal_file.end_bytes, self._open.values()))
+    def _rest_bytes(self) -> int:
+        return journal_file.TAIL_BYTES + sum(
+            journal_file.rest_bytes(one, may_await=id in self._may_await) for id, one in self._open.items()
+        )
 
     def _write_anew(self) -> None:
         """Rewrite it with what is open. Damaged bytes are set aside before."""
         if self._is_to_keep:
             self._aside = self._disk.set_aside()
             self._is_to_keep = False
-        kept = sorted(one.number for one in self._open.values())
+        kept = sorted(number for one in self._open.values() for number in (one.number, *one.also))
         head = journal_file.first(self._id, kept=kept, next=self._next)
-        room = self._ends_bytes()
+        room = self._rest_bytes()
         try:
             self._disk.replace(head + b"".join(self._frames.values()), reserve=room + ROOM_BYTES)
         except OSError:

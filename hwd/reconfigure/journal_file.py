@@ -6,12 +6,15 @@ Each payload is one JSON object. Its first key is `entry`, by which the reader f
   open when it was written; `next`: the number of the first entry after those.
 - `begin`: a reconfiguration with its moves. `crash_rule` is always `roll-back`. `doubt`: why it must not be undone.
   `overridden`: the interlocks that somebody overrode for it, with the reason, in words.
+  `confirm`: what is needed to go on with its wait for a confirm, of one that will have one.
+- `awaits`: the reconfiguration with the number `of` awaits its confirm, until `until_wall_ns`.
+- `goes-back`: that with the number `of` awaits none any more, and is being rolled back.
 - `lost`: a damaged journal may have had more open entries; `doubt` says why.
-- `end`: the end of the entry with the number `of`.
+- `end`: the end of the entry with the number `of`. `also`: the numbers of its `awaits` and `goes-back`.
 
 Every entry has its version `v`, and all but the first have a number `n`, so that a missing one is noticed. The last
-entry is followed by zeros, as room for the ends of all that is open and at least `TAIL_BYTES`: a file without them was
-cut off. Version 1 had no numbers, no room and no first entry.
+entry is followed by zeros, as room for all that may follow what is open and at least `TAIL_BYTES`: a file without them
+was cut off. Version 1 had no numbers, no room and no first entry; version 2 had no waits for a confirm.
 """
 
 import json
@@ -19,19 +22,21 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from hwd.model.plan import Plan
+from hwd.reconfigure.confirm_wait import ConfirmTerms, ConfirmWait
 from hwd_drivers.core.disk import SECTOR_BYTES
 from hwd_drivers.core.errors import ConfigError, HwdError
 from hwd_drivers.core.frames import FRAME_LIMIT_BYTES, decode_frames, encode_frame
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.switching.moves import SwitchMoves
 
-VERSION: Final = 2
+VERSION: Final = 3
 START: Final = b'{"entry":"'
 TAIL_BYTES: Final = 64
 _HEADER_BYTES: Final = 8
 """Zeros behind the last entry that no beginning of another one can be."""
 _LONGEST_OUTCOME: Final = "rolled-back-or-given-up"
 _HIGHEST_NUMBER: Final = 10**15
+_LONGEST_WAIT: Final = ConfirmWait(started_wall_ns=-(10**19), until_wall_ns=10**20, within_s=-1.2345678901234567e-300)
 
 Moves = tuple[SwitchMoves, ...]
 
@@ -40,17 +45,23 @@ Moves = tuple[SwitchMoves, ...]
 class OpenEntry:
     """A reconfiguration that was begun and has not ended.
 
-    `doubt`: why it is not undone until an operator decides. `overridden`: interlocks that somebody overrode for it, and
-    why, in words. Without `moves` it stands for entries
-    that a damaged journal lost, which may concern any switch.
+    `terms`: those of its wait for a confirm, where it will have one; `wait`: set while it awaits it. `overridden`:
+    interlocks that somebody overrode for it, and why, in words. `doubt`: why it is not undone until an operator
+    decides. Without `moves` it stands for entries that a damaged journal lost, which may concern any switch.
     """
 
     reconfiguration: str
     run: str | None
     what: str
     moves: Moves
+    terms: ConfirmTerms | None = None
+    wait: ConfirmWait | None = None
     doubt: str = ""
     overridden: tuple[str, ...] = ()
+
+    @property
+    def awaits_confirm(self) -> bool:
+        return self.terms is not None and self.wait is not None
 
     def concerns(self, switch: str) -> bool:
         return any(move.switch == switch for move in self.moves) or (bool(self.doubt) and not self.moves)
@@ -58,11 +69,12 @@ class OpenEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numbered:
-    """An open entry with its number, which is 0 in version 1."""
+    """An open entry with its number, which is 0 in version 1. `also`: the numbers of its `awaits` and `goes-back`."""
 
     number: int
     hash: str
     entry: OpenEntry
+    also: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +131,7 @@ def read(data: bytes, known: str | None) -> Contents:
 
     return Contents(
         id=log.header,
+        version=log.version,
         open=tuple(map(doubted, log.open.values())),
         next=max(log.last + 1, log.next),
         ends=frames.read_bytes,
@@ -158,22 +171,44 @@ def begin(one: Numbered) -> bytes:
                 for move in entry.moves
             ],
             **({"overridden": [*entry.overridden]} if entry.overridden else {}),
+            **({"confirm": entry.terms.to_json()} if entry.terms is not None else {}),
             **({"doubt": entry.doubt} if entry.doubt else {}),
         }
     )
 
 
-def end(number: int, of: Numbered, outcome: str) -> bytes:
-    """The frame of an end."""
-    id = of.entry.reconfiguration
+def awaits(number: int, of: Numbered, wait: ConfirmWait) -> bytes:
+    """The frame of a wait for a confirm."""
     return _frame(
-        {"entry": "end", "v": VERSION, "n": number, "of": of.number, "reconfiguration": id, "outcome": outcome}
+        {
+            **_head("awaits", number, of),
+            "started_wall_ns": wait.started_wall_ns,
+            "until_wall_ns": wait.until_wall_ns,
+            "within_s": wait.within_s,
+        }
     )
 
 
-def end_bytes(of: Numbered) -> int:
-    """The longest that its end can be."""
-    return len(end(_HIGHEST_NUMBER, replace(of, number=_HIGHEST_NUMBER), _LONGEST_OUTCOME))
+def goes_back(number: int, of: Numbered) -> bytes:
+    """The frame of a roll-back that ends a wait for a confirm."""
+    return _frame(_head("goes-back", number, of))
+
+
+def end(number: int, of: Numbered, outcome: str) -> bytes:
+    """The frame of an end."""
+    also = {"also": [*of.also]} if of.also else {}
+    return _frame({**_head("end", number, of), **also, "outcome": outcome})
+
+
+def rest_bytes(of: Numbered, *, may_await: bool) -> int:
+    """The most that can follow its last frame: the end, and what comes before it where it awaits a confirm or may."""
+    longest = replace(of, number=_HIGHEST_NUMBER, also=(_HIGHEST_NUMBER, _HIGHEST_NUMBER))
+    size = len(end(_HIGHEST_NUMBER, longest, _LONGEST_OUTCOME))
+    if may_await or of.entry.wait is not None:
+        size += len(goes_back(_HIGHEST_NUMBER, longest))
+    if may_await and of.entry.wait is None:
+        size += len(awaits(_HIGHEST_NUMBER, longest, _LONGEST_WAIT))
+    return size
 
 
 @dataclass(slots=True)
@@ -226,13 +261,31 @@ class _Log:
                 self.open[open_entry.reconfiguration] = Numbered(
                     number=number, hash=str(entry["hash"]), entry=open_entry
                 )
+            case "awaits":
+                self._follow(
+                    entry,
+                    ConfirmWait(
+                        started_wall_ns=int(entry["started_wall_ns"]),
+                        until_wall_ns=int(entry["until_wall_ns"]),
+                        within_s=float(entry["within_s"]),
+                    ),
+                )
+            case "goes-back":
+                self._follow(entry, None)
             case "end":
                 self.open.pop(entry["reconfiguration"], None)
-                self.settled.add(int(entry.get("of", 0)))
+                self.settled.update((int(entry.get("of", 0)), *map(int, entry.get("also", ()))))
             case other:
                 raise ValueError(f"{other} is no entry of version {VERSION}")
         if number:
             self.seen.add(number)
+
+    def _follow(self, entry: dict[str, Any], wait: ConfirmWait | None) -> None:
+        """Take what an entry says of the wait of an earlier one. Where that one is lost, its number is missing."""
+        id = entry["reconfiguration"]
+        if (one := self.open.get(id)) is not None and one.number == int(entry["of"]):
+            also = (*one.also, int(entry["n"]))
+            self.open[id] = replace(one, entry=replace(one.entry, wait=wait), also=also)
 
 
 def _of_version_1(log: _Log, damaged_bytes: int, ends: int, size: int) -> Contents:
@@ -272,7 +325,7 @@ def _has_hole(body: bytes, at: int) -> bool:
 
 def _doubted(one: Numbered, words: str) -> Numbered:
     doubt = one.entry.doubt or f"the journal was damaged ({words}), and whether this one had ended is not known"
-    return replace(one, entry=replace(one.entry, doubt=doubt))
+    return replace(one, entry=replace(one.entry, wait=None, doubt=doubt), also=())
 
 
 def _open_entry(entry: dict[str, Any]) -> OpenEntry:
@@ -281,10 +334,15 @@ def _open_entry(entry: dict[str, Any]) -> OpenEntry:
 
     if entry["crash_rule"] != Plan.crash_rule:
         raise ValueError(f"{entry['crash_rule']} is no crash rule of version {VERSION}")
+    id, run, what = entry["reconfiguration"], entry["run"], entry["what"]
+    terms = entry.get("confirm")
     return OpenEntry(
-        reconfiguration=entry["reconfiguration"],
-        run=entry["run"],
-        what=entry["what"],
+        reconfiguration=id,
+        run=run,
+        what=what,
+        terms=None
+        if terms is None
+        else ConfirmTerms.from_json(terms, id=id, run=run, what=what, hash=str(entry["hash"])),
         moves=tuple(
             SwitchMoves(
                 switch=move["switch"],
@@ -300,6 +358,11 @@ def _open_entry(entry: dict[str, Any]) -> OpenEntry:
         doubt=entry.get("doubt", ""),
         overridden=tuple(entry.get("overridden", ())),
     )
+
+
+def _head(kind: str, number: int, of: Numbered) -> dict[str, Any]:
+    """What each entry says that follows another one."""
+    return {"entry": kind, "v": VERSION, "n": number, "of": of.number, "reconfiguration": of.entry.reconfiguration}
 
 
 def _frame(entry: dict[str, Any]) -> bytes:

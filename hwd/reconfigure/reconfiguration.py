@@ -125,6 +125,8 @@ class Reconfiguration:
     outcome: Outcome | None = None
     why: str = ""
     journaled: bool = False
+    resumed: bool = False
+    """It was taken over from an earlier process of the daemon: what that saw of it is in the records alone."""
     commanded: list[ReconfigurationCommanded] = field(default_factory=list)
     events: list[HostEvent] = field(default_factory=list)
     sampled: dict[str, Mapping[str, Observation]] = field(default_factory=dict)
@@ -197,6 +199,10 @@ class Reconfiguration:
     def ready(self) -> frozenset[NicPortId]:
         """Ends whose own transfers succeeded."""
         return frozenset(self._ready)
+
+    def assume_ready(self) -> None:
+        """Count all ends as ready: an earlier process of the daemon has seen that."""
+        self._ready.update(self.ends)
 
     def see(self, event: HostEvent) -> None:
         """Take one event at an end of its links."""

@@ -105,6 +105,8 @@ class Reconfigurer:
             clock=clock,
             emitter=self._emitter,
         )
+        for entry in self._recovery.awaiting:
+            self._completion.take_over(entry)
 
     # --- reading and planning: nothing is touched
 
@@ -258,9 +260,9 @@ class Reconfigurer:
                 f"{reconfiguration.plan.what}: {reconfiguration.outcome} meanwhile: {reconfiguration.why}"
             )
 
-    async def await_confirm(self, reconfiguration: Reconfiguration, *, within_s: float) -> None:
-        """Roll it back after `within_s` seconds unless it is confirmed: see `Completion.await_confirm`."""
-        await self._completion.await_confirm(reconfiguration, within_s=within_s)
+    async def await_confirm(self, reconfiguration: Reconfiguration) -> None:
+        """Roll it back unless it is confirmed in time: see `Completion.await_confirm`."""
+        await self._completion.await_confirm(reconfiguration)
 
     async def confirm(self, reconfiguration: Reconfiguration) -> None:
         """Make the wanted state durable: see `Completion.confirm`."""
@@ -273,7 +275,11 @@ class Reconfigurer:
     # --- after a crash, or when a switch comes back
 
     async def recover(self) -> None:
-        """Undo what the journal has open. With an unreachable switch it stays open."""
+        """Undo what the journal has open, but for what awaits a confirm: its time goes on.
+
+        With an unreachable switch it stays open.
+        """
+        self._completion.resume()
         self.write_ends()
         await self._recovery.recover()
 
@@ -287,8 +293,12 @@ class Reconfigurer:
         return await self._recovery.give_up(id, by=by)
 
     async def close(self) -> None:
-        """Roll back all in progress, and try the failed ends of the journal again, when the daemon stops."""
-        await asyncio.gather(*(self.roll_back(one, "the daemon ends") for one in self.under_way))
+        """Roll back all in progress but for what awaits a confirm, which the next start goes on with.
+
+        Tries the failed ends of the journal again.
+        """
+        to_end = [one for one in self.under_way if not self._completion.leave(one)]
+        await asyncio.gather(*(self.roll_back(one, "the daemon ends") for one in to_end))
         self.write_ends()
 
     def __call__(self, document: Document) -> None:

@@ -154,7 +154,7 @@ class Applies:
             if plan.ready_within_s is not None:
                 await self._reconfigurer.wait_ready(reconfiguration, within_s=plan.ready_within_s)
             if plan.confirm_within_s is not None:
-                await self._reconfigurer.await_confirm(reconfiguration, within_s=plan.confirm_within_s)
+                await self._reconfigurer.await_confirm(reconfiguration)
             else:
                 await self._reconfigurer.confirm(reconfiguration)
         except asyncio.CancelledError:

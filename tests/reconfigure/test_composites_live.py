@@ -165,9 +165,10 @@ def test_what_a_crash_cut_off_is_brought_back_element_by_element(in_world: Calla
         assert world.daemon is not None
         service = world.daemon.service
         before = mirrors(world)
-        await service.apply(ReconfigurationBody(what=LINKS, confirm_within_s=60))
+        await world.nodes.run_in_node("daemon", service.apply(ReconfigurationBody(what=LINKS, confirm_within_s=60)))
         assert mirrors(world) != before
         world.kill("daemon")
+        await asyncio.sleep(60.0)
         world.start_daemon()
         await world.settled()
         await asyncio.sleep(2.0)

@@ -7,9 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hwd.model.link import Link
 from hwd.model.plan import Plan
+from hwd.ports.claim import Claim
+from hwd.ports.rules import Reason
 from hwd.reconfigure import journal as journal_module
-from hwd.reconfigure.journal import Journal
+from hwd.reconfigure.confirm_wait import ConfirmTerms, ConfirmWait
+from hwd.reconfigure.journal import Journal, OpenEntry
 from hwd_drivers.core.disk import SECTOR_BYTES, FileDisk, MemoryDisk
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.frames import encode_frame
@@ -47,6 +51,27 @@ def plan() -> Plan:
         ready_within_s=None,
         confirm_within_s=None,
     )
+
+
+TERMS = ConfirmTerms(
+    hash=plan().hash,
+    mode=ApplyMode.SAFE,
+    lease="l7",
+    ready_within_s=15.0,
+    confirm_within_s=60.0,
+    links=((Link.parse("h0.eth0<->h1.eth0"), False), (Link.parse("h0.eth1<->h1.eth1"), True)),
+    claim=Claim(
+        id="r1",
+        reason=Reason.RECONFIGURATION,
+        owner="an apply",
+        ports=frozenset({"ocs1.1", "ocs1.3", "h0.eth0"}),
+        relies_on=frozenset({"ocs1.7"}),
+        switches=frozenset({"ocs1"}),
+        whole=True,
+        what="ring",
+    ),
+)
+WAIT = ConfirmWait(started_wall_ns=1_700_000_000_000_000_000, until_wall_ns=1_700_000_070_000_000_000, within_s=60.0)
 
 
 def test_what_was_begun_is_open_after_a_crash() -> None:
@@ -146,10 +171,15 @@ def written() -> tuple[MemoryDisk, Journal]:
     journal.begin(plan(), reconfiguration="r3", run=None)
     journal.begin(plan(), reconfiguration="r4", run=None)
     journal.end("r3", outcome="rolled-back")
+    for id in ("r5", "r6"):
+        journal.begin(plan(), reconfiguration=id, run=None, terms=TERMS)
+        journal.await_confirm(id, WAIT)
+    journal.go_back("r6")
+    journal.end("r6", outcome="rolled-back")
     return disk, journal
 
 
-OPEN, ENDED = {"r1", "r4"}, {"r0", "r2", "r3"}
+OPEN, ENDED = {"r1", "r4", "r5"}, {"r0", "r2", "r3", "r6"}
 
 
 def found(data: bytes) -> set[str]:
@@ -240,8 +270,8 @@ def test_journal_of_other_records_is_held() -> None:
 
 def test_entry_of_a_newer_version_is_refused() -> None:
     disk = MemoryDisk()
-    disk.append(encode_frame(b'{"entry":"journal","v":3,"id":"j1"}'))
-    with pytest.raises(ConfigError, match=r"written by a newer hwd \(version 3, this one knows 2\)"):
+    disk.append(encode_frame(b'{"entry":"journal","v":4,"id":"j1"}'))
+    with pytest.raises(ConfigError, match=r"written by a newer hwd \(version 4, this one knows 3\)"):
         Journal(disk).load(known="j1")
 
 
@@ -395,6 +425,139 @@ def test_journal_of_version_1_is_read_and_written_anew() -> None:
     assert again.load(known="j1") == (entry,)
     again.end("r2", outcome="rolled-back")
     assert Journal(disk).load(known="j1") == ()
+
+
+def test_wait_for_a_confirm_is_read_as_it_was_written_and_ends_with_the_roll_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disk = MemoryDisk()
+    journal = Journal(disk)
+    journal.begin(plan(), reconfiguration="r1", run=None, terms=TERMS)
+    disk.crash()
+    (begun,) = Journal(disk).load()
+    assert (begun.terms, begun.wait, begun.awaits_confirm) == (TERMS, None, False)
+    journal.await_confirm("r1", WAIT)
+    disk.crash()
+    waiting = replace(begun, wait=WAIT)
+    assert (Journal(disk).load(), waiting.awaits_confirm) == ((waiting,), True)
+
+    monkeypatch.setattr(journal_module, "COMPACT_BYTES", 0)  # rewritten at each end
+    other = Journal(disk)
+    other.load()
+    for number in range(9):
+        other.begin(replace(plan(), what="x" * 1000), reconfiguration=f"more{number}", run=None)
+        other.end(f"more{number}", outcome="confirmed")
+    again = Journal(disk)
+    assert (again.load(known=other.id), again.damage) == ((waiting,), None)
+    again.go_back("r1")
+    disk.crash()
+    last = Journal(disk)
+    assert (last.load(known=other.id), last.damage) == ((begun,), None)
+    last.end("r1", outcome="rolled-back")
+    assert Journal(disk).load() == ()
+
+
+@pytest.mark.parametrize("step", ["awaits", "goes-back", "end"])
+def test_power_cut_at_any_byte_of_a_wait_or_of_its_end_leaves_what_was_before(step: str) -> None:
+    def begun() -> tuple[MemoryDisk, Journal]:
+        disk = MemoryDisk()
+        journal = Journal(disk)
+        journal.begin(plan(), reconfiguration="r1", run=None, terms=TERMS)
+        if step != "awaits":
+            journal.await_confirm("r1", WAIT)
+        return disk, journal
+
+    def do(journal: Journal) -> None:
+        match step:
+            case "awaits":
+                journal.await_confirm("r1", WAIT)
+            case "goes-back":
+                journal.go_back("r1")
+            case _:
+                journal.end("r1", outcome="confirmed")
+
+    disk, journal = begun()
+    before, size = journal.open, disk.size()
+    do(journal)
+    for kept in range(disk.size() - size):
+        disk, _ = begun()
+        unsynced = Journal(disk, sync=False)
+        unsynced.load()
+        do(unsynced)
+        disk.crash(keep_unsynced=kept)
+        again = Journal(disk)
+        assert (again.load(), again.damage, disk.asides) == (before, None, [])
+        do(again)
+        assert Journal(disk).load() == journal.open
+
+
+def test_room_for_the_wait_its_roll_back_and_its_end_is_reserved_with_the_begin() -> None:
+    disk = MemoryDisk(capacity_bytes=4_000)
+    journal = Journal(disk)
+    begun: list[str] = []
+    with pytest.raises(OSError, match="No space"):
+        for number in range(10):
+            journal.begin(plan(), reconfiguration=f"r{number}", run=None, terms=TERMS)
+            begun.append(f"r{number}")
+    assert begun
+    disk.capacity_bytes = 0
+    longest = replace(WAIT, started_wall_ns=-(10**18), until_wall_ns=2**63, within_s=86_399.123456789012)
+    for id in begun:
+        journal.await_confirm(id, longest)
+    again = Journal(disk)
+    assert [entry.wait for entry in again.load()] == [longest] * len(begun)
+    assert (again.trouble, again.damage) == ("", None)
+    for id in begun:
+        again.go_back(id)
+    last = Journal(disk)
+    last.load()
+    for id in begun:
+        last.end(id, outcome="rolled-back")
+    assert Journal(disk).load() == ()
+
+
+def test_wait_whose_beginning_is_damaged_is_held_and_not_waited_for() -> None:
+    disk = MemoryDisk()
+    journal = Journal(disk)
+    journal.load(fresh="j1")
+    journal.begin(plan(), reconfiguration="r1", run=None, terms=TERMS)
+    journal.await_confirm("r1", WAIT)
+    for part in (b'"relies_on"', b'"until_wall_ns"'):
+        data = bytearray(disk.read())
+        data[data.index(part) + 3] ^= 1
+        damaged = MemoryDisk()
+        damaged.append(bytes(data))
+        damaged.close()
+        entries = Journal(damaged).load(known="j1")
+        assert [entry for entry in entries if entry.awaits_confirm] == []
+        assert all(entry.doubt for entry in entries)
+
+
+def of_version_2() -> MemoryDisk:
+    disk = MemoryDisk()
+    for entry in (
+        b'"journal","v":2,"id":"j1","kept":[],"next":1}',
+        b'"begin","v":2,"n":1,' + BEGIN_1.partition(b",")[2] % b"r1",
+        b'"begin","v":2,"n":2,' + BEGIN_1.partition(b",")[2] % b"r2",
+        b'"end","v":2,"n":3,"of":1,"reconfiguration":"r1","outcome":"confirmed"}',
+    ):
+        disk.append(encode_frame(b'{"entry":' + entry))
+    disk.append(bytes(4096))
+    disk.close()
+    return disk
+
+
+def test_journal_of_version_2_is_read_and_written_anew() -> None:
+    disk = of_version_2()
+    journal = Journal(disk)
+    (entry,) = journal.load(known="j1")
+    assert entry == OpenEntry(reconfiguration="r2", run=None, what="ring", moves=entry.moves)
+    assert (journal.damage, b'"v":2' in disk.read(), b'"v":3' in disk.read()) == (None, False, True)
+    journal.begin(plan(), reconfiguration="r3", run=None, terms=TERMS)
+    journal.await_confirm("r3", WAIT)
+    again = Journal(disk)
+    assert [one.awaits_confirm for one in again.load(known="j1")] == [False, True]
+    assert again.damage is None
 
 
 def test_entry_with_another_crash_rule_is_held_until_somebody_decides() -> None:

@@ -1,5 +1,6 @@
 """The daemon is killed, ended, or told to abort in a run: the light is where the program says, and no event is lost."""
 
+import asyncio
 import signal
 
 import pytest
@@ -60,3 +61,62 @@ async def test_terminated_daemon_leaves_a_named_safe_state(lab: Lab) -> None:
     await lab.settled()
     assert (await lab.outcome())["outcome"] == "aborted"
     await lab.nothing_lost()
+
+
+async def apply_and_await(lab: Lab, what: frozenset[str], within_s: float) -> str:
+    """Apply what awaits its confirm; returns its id."""
+    wanted = f"ocs1:{','.join(sorted(what))}"
+    said = await lab.hwd("apply", wanted, "--no-ready", "--yes", "--confirm-within", str(within_s), "--json")
+    assert (said.status, said.json["state"]) == (0, "awaiting-confirm"), said
+    return str(said.json["reconfiguration"])
+
+
+async def test_apply_that_awaits_its_confirm_stands_over_a_killed_and_a_terminated_daemon_until_it_is_confirmed(
+    lab: Lab,
+) -> None:
+    daemon = await lab.up()
+    applied = await lab.hwd("apply", f"ocs1:{','.join(sorted(STRAIGHT))}", "--no-ready", "--yes")
+    assert applied.status == 0, applied
+    id = await apply_and_await(lab, CROSSED, 600)
+    for number in (signal.SIGKILL, signal.SIGTERM):
+        await daemon.end(number)
+        assert await lab.light() == CROSSED
+        daemon = await lab.serve()
+        await lab.settled()
+        now = await lab.get("/api/v1/status")
+        (one,) = now["reconfigurations"]
+        assert (one["reconfiguration"], one["state"], now["open"]) == (id, "awaiting-confirm", [])
+        assert 0 < one["confirm_in_s"] < 600
+        text = await lab.hwd("status")
+        assert f"reconfiguration {id} " in text.out
+        assert "awaiting-confirm, rolled back in " in text.out
+        refused = await lab.hwd("apply", f"ocs1:{','.join(sorted(STRAIGHT))}", "--no-ready", "--yes")
+        assert (refused.status, f"`hwd confirm {id}` or `hwd rollback {id}`" in refused.err) == (3, True), refused
+    confirmed = await lab.hwd("confirm", id, "--json")
+    assert (confirmed.status, confirmed.json["outcome"]) == (0, "confirmed"), confirmed
+    await daemon.end(signal.SIGKILL)
+    await lab.serve()
+    await lab.settled()
+    assert await lab.light() == CROSSED
+    assert await lab.documents("daemon.recovered") == []
+
+
+async def test_apply_whose_time_ends_while_the_daemon_is_back_or_away_goes_back_and_its_confirm_is_refused(
+    lab: Lab,
+) -> None:
+    daemon = await lab.up()
+    applied = await lab.hwd("apply", f"ocs1:{','.join(sorted(STRAIGHT))}", "--no-ready", "--yes")
+    assert applied.status == 0, applied
+    for within_s, is_away in ((15, False), (1, True)):
+        id = await apply_and_await(lab, CROSSED, within_s)
+        await daemon.end(signal.SIGKILL)
+        if is_away:
+            await asyncio.sleep(1.5)
+        daemon = await lab.serve()
+        await lab.settled()
+        assert bool((await lab.get("/api/v1/status"))["reconfigurations"]) != is_away
+        await lab.lit(STRAIGHT)
+        await lab.until("its end is written", lambda now: not now["reconfigurations"] and not now["open"])
+        confirm = await lab.hwd("confirm", id)
+        assert (confirm.status, f"not confirmed within {within_s} s" in confirm.err) == (3, True), confirm
+    assert await lab.light() == STRAIGHT

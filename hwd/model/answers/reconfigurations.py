@@ -13,8 +13,8 @@ class ReconfigurationStatus(Answer, frozen=True, kw_only=True):
     """A reconfiguration: its outcome, or its progress.
 
     `outcome` is None while it is under way or awaits a confirm. `not_ready`: links that were not measured ready within
-    the time allowed. `confirm_in_s`: seconds until it is rolled back, where it awaits a confirm. `applied` is `plan`
-    in the JSON, only of an answer to an apply.
+    the time allowed. `confirm_in_s`: seconds until it is rolled back, where it awaits a confirm; that goes on over a
+    restart of the daemon. `applied` is `plan` in the JSON, only of an answer to an apply.
     """
 
     reconfiguration: str

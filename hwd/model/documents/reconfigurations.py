@@ -75,7 +75,10 @@ class ReconfigurationCommanded(ReconfigurationFact, frozen=True, kw_only=True):
 
 
 class ReconfigurationState(ReconfigurationFact, frozen=True, kw_only=True):
-    """`state`: journaled, driving, read-back, driven, waiting, awaiting-confirm, confirming, rolling-back."""
+    """`state`: journaled, driving, read-back, driven, waiting, awaiting-confirm, confirming, rolling-back.
+
+    `awaiting-confirm` comes again at each start of the daemon that goes on waiting.
+    """
 
     KIND: ClassVar = "reconfiguration.state"
     state: str

@@ -1,0 +1,119 @@
+"""The wait for a confirm as the journal has it, so that the next process of the daemon can go on with it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from hwd.model.link import Link, RoutedLink
+from hwd.model.plan import Plan, PlannedLink
+from hwd.ports.claim import Claim
+from hwd.ports.rules import Reason
+from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
+
+_NS_IN_S = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfirmTerms:
+    """What a begin says, beside its moves, of a reconfiguration that will await a confirm.
+
+    `claim`: its claim of ports and switches. `links`: those that are wanted, each with whether it was kept.
+    """
+
+    hash: str
+    mode: ApplyMode
+    lease: str | None
+    ready_within_s: float | None
+    confirm_within_s: float
+    links: tuple[tuple[Link, bool], ...]
+    claim: Claim
+
+    @classmethod
+    def of(cls, plan: Plan, claim: Claim | None) -> "ConfirmTerms | None":
+        """None for a plan that is confirmed as soon as it is ready."""
+        if plan.confirm_within_s is None or claim is None:
+            return None
+        return cls(
+            hash=plan.hash,
+            mode=plan.mode,
+            lease=plan.lease,
+            ready_within_s=plan.ready_within_s,
+            confirm_within_s=plan.confirm_within_s,
+            links=tuple((planned.routed.link, planned.kept) for planned in plan.links),
+            claim=claim,
+        )
+
+    def plan(self, *, what: str, moves: tuple[SwitchMoves, ...]) -> Plan:
+        """The plan, without the paths of its links and without what it expected: nothing is driven by it any more."""
+        return Plan(
+            what=what,
+            mode=self.mode,
+            moves=moves,
+            links=tuple(PlannedLink(routed=RoutedLink(link=link, circuits=()), kept=kept) for link, kept in self.links),
+            dark=(),
+            touches=self.claim.ports,
+            expected_s=0.0,
+            expected_from="driven before the daemon started",
+            warnings=(),
+            lease=self.lease,
+            ready_within_s=self.ready_within_s,
+            confirm_within_s=self.confirm_within_s,
+            hash=self.hash,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        claim = self.claim
+        return {
+            "mode": self.mode,
+            "lease": self.lease,
+            "ready_within_s": self.ready_within_s,
+            "within_s": self.confirm_within_s,
+            "links": [[str(link), kept] for link, kept in self.links],
+            "owner": claim.owner,
+            "ports": sorted(claim.ports),
+            "relies_on": sorted(claim.relies_on),
+            "switches": sorted(claim.switches),
+            "whole": claim.whole,
+        }
+
+    @classmethod
+    def from_json(cls, terms: dict[str, Any], *, id: str, run: str | None, what: str, hash: str) -> "ConfirmTerms":
+        """Raises KeyError, TypeError, ValueError or HwdError where it is none."""
+        ready_within_s = terms["ready_within_s"]
+        return cls(
+            hash=hash,
+            mode=ApplyMode(terms["mode"]),
+            lease=terms["lease"],
+            ready_within_s=None if ready_within_s is None else float(ready_within_s),
+            confirm_within_s=float(terms["within_s"]),
+            links=tuple((Link.parse(text), bool(kept)) for text, kept in terms["links"]),
+            claim=Claim(
+                id=id,
+                reason=Reason.RECONFIGURATION,
+                owner=terms["owner"],
+                ports=frozenset(terms["ports"]),
+                run=run,
+                relies_on=frozenset(terms["relies_on"]),
+                switches=frozenset(terms["switches"]),
+                whole=bool(terms["whole"]),
+                what=what,
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfirmWait:
+    """A wait for a confirm until `until_wall_ns`, of `within_s` in all. `started_wall_ns`: when its apply began.
+
+    All times are unix times: they must outlive the host.
+    """
+
+    started_wall_ns: int
+    until_wall_ns: int
+    within_s: float
+
+    def left_s(self, now_wall_ns: int) -> float:
+        """The seconds that are left; zero or less when its time is over.
+
+        Never more than `within_s`: a clock that was set back while the daemon was away would otherwise lengthen it.
+        """
+        return min((self.until_wall_ns - now_wall_ns) / _NS_IN_S, self.within_s)
