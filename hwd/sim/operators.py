@@ -131,7 +131,11 @@ class Operators:
             )
 
     async def _select(self, number: int, act: Select) -> None:
-        _, job = await self._world.net.connect(Job, select_address(act.host))
+        try:
+            _, job = await self._world.net.connect(Job, select_address(act.host))
+        except OSError as error:
+            self._tell(f"to {number}: its agent is down: {error}")
+            return
         wanted = dict.fromkeys(self._rack.owned[act.host], f"in-{act.output}")
         answer = await job.ask({"set": wanted, "within_s": act.within_s})
         self._tell(f"to {number}: {answer.get('outcome')} {answer.get('why', '')}")
