@@ -159,13 +159,17 @@ class LastLook:
         numbers: dict[tuple[str, str], list[int]] = {}
         changes: dict[str, int] = {}
         carrier: dict[str, bool] = {}
+        counters: dict[str, object] = {}
         for event in sorted(events, key=lambda one: one.agent_ns):
             numbers.setdefault((event.host, event.boot), []).append(event.seq)
             if isinstance(event.data, CarrierData):
                 port = f"{event.host}.{event.port}"
                 unseen = event.data.unseen or 0
                 before = carrier.get(port, bool(self._witness.unwatched.get(port, 0) % 2))
-                changes[port] = changes.get(port, 0) + unseen + (event.data.carrier != before)
+                counter = event.data.carrier_changes
+                is_change = event.data.carrier != before and counter != counters.get(port)  # else its interface is away
+                changes[port] = changes.get(port, 0) + unseen + is_change
+                counters[port] = counter
                 carrier[port] = event.data.carrier
                 lost[event.host] = lost.get(event.host, 0) - unseen
         broken = [

@@ -10,10 +10,12 @@ from typing_extensions import override
 
 from hwd.daemon.daemon import Daemon
 from hwd.daemon.seams import RackAccess, Storage
+from hwd.model.documents.hosts import HostEvent
 from hwd.model.testbed import Switch
 from hwd.ports.ledger import Asker
 from hwd.ports.rules import PortAction
 from hwd.reconfigure.reconfiguration import Reconfiguration
+from hwd.records.entry import Entry
 from hwd.sim.draw import draw_plan
 from hwd.sim.execution import play
 from hwd_drivers.core.documents import Sink
@@ -137,6 +139,36 @@ class ConfirmOfItself(Daemon):
         reconfigurer._completion.roll_back = confirm  # type: ignore[method-assign]
 
 
+class LostEvent(Daemon):
+    """It does not record one event, and acknowledges it."""
+
+    def __init__(self, *, storage: Storage, **parts: Any) -> None:
+        records = storage.records
+        add = records.add
+
+        async def forget(entries: Sequence[Entry]) -> None:
+            await add([one for one in entries if (one.kind, one.seq) != (HostEvent.KIND, 3)])
+
+        records.add = forget  # type: ignore[method-assign]
+        super().__init__(storage=storage, **parts)
+
+
+class EndlessAbort(Daemon):
+    """Its way back waits for a minute."""
+
+    @override
+    async def open(self) -> None:
+        await super().open()
+        completion = self.reconfigurer._completion
+        roll_back = completion.roll_back
+
+        async def wait(reconfiguration: Reconfiguration, why: str) -> None:
+            await asyncio.sleep(60)
+            await roll_back(reconfiguration, why)
+
+        completion.roll_back = wait  # type: ignore[method-assign]
+
+
 class NoRecovery(Daemon):
     """It does not undo what a crash cut off."""
 
@@ -154,6 +186,8 @@ class NoRecovery(Daemon):
         (DeniedIsDone, "success-read-back"),
         (DroppedLeaseCheck, "lease-kept"),
         (ConfirmOfItself, "confirm-in-time"),
+        (LostEvent, "no-event-lost"),
+        (EndlessAbort, "abort-bounded"),
         (NoRecovery, "recovered"),
     ],
 )
