@@ -28,6 +28,7 @@ from hwd.sim.world import DAEMON, World, select_address
 from hwd.web.service import Service
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import HwdError
+from hwd_drivers.core.reason import reason_of
 from hwd_drivers.twins.nodes import NodeKilled
 
 T = TypeVar("T")
@@ -134,7 +135,7 @@ class Operators:
         try:
             _, job = await self._world.net.connect(Job, select_address(act.host))
         except OSError as error:
-            self._tell(f"to {number}: its agent is down: {error}")
+            self._tell(f"to {number}: its agent is down: {reason_of(error)}")
             return
         wanted = dict.fromkeys(self._rack.owned[act.host], f"in-{act.output}")
         answer = await job.ask({"set": wanted, "within_s": act.within_s})
