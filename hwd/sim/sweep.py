@@ -11,7 +11,6 @@ import multiprocessing
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Final
 
 import typer
@@ -28,7 +27,18 @@ TASKS_A_PROCESS: Final = 10
 class Sweep:
     """The seeds from `first` on. `said` gets what is broken: seed, then a line of each violation."""
 
-    def __init__(self, *, first: int, count: int, workers: int, clock: Clock) -> None:
+    def __init__(
+        self,
+        *,
+        first: int,
+        count: int,
+        workers: int,
+        clock: Clock,
+        seeds_a_task: int = SEEDS_A_TASK,
+        tasks_a_process: int = TASKS_A_PROCESS,
+    ) -> None:
+        self._seeds_a_task = seeds_a_task
+        self._tasks_a_process = tasks_a_process
         self._first = first
         self._count = count
         self._workers = workers
@@ -37,16 +47,14 @@ class Sweep:
     def failures(self) -> Iterator[tuple[int, Sequence[str]]]:
         """The seeds that break a rule, as they are found; progress goes to stderr."""
         seeds = range(self._first, self._first + self._count)
-        tasks = [seeds[start : start + SEEDS_A_TASK] for start in range(0, self._count, SEEDS_A_TASK)]
+        size = self._seeds_a_task
+        tasks = [seeds[start : start + size] for start in range(0, self._count, size)]
         began_ns = shown_ns = self._clock.monotonic_ns()
         done = failed = 0
-        with ProcessPoolExecutor(
-            max_workers=self._workers,
-            mp_context=multiprocessing.get_context("spawn"),
-            max_tasks_per_child=TASKS_A_PROCESS,
-        ) as pool:
-            for future in as_completed([pool.submit(broken, task) for task in tasks]):
-                found, played = future.result()
+        # not ProcessPoolExecutor: with max_tasks_per_child that of Python 3.11 stops for ever at the first renewal
+        context = multiprocessing.get_context("spawn")
+        with context.Pool(self._workers, maxtasksperchild=self._tasks_a_process) as pool:
+            for found, played in pool.imap_unordered(broken, tasks):
                 done, failed = done + played, failed + len(found)
                 yield from found.items()
                 now_ns = self._clock.monotonic_ns()
