@@ -210,6 +210,7 @@ def test_none_refuses_the_recovery_after_a_crash(run_lab: RunLab) -> None:
         await make_way_back(lab, confirm_within_s=600)
         await asyncio.sleep(1)  # the records are written behind
         lab.world.kill("daemon")
+        await asyncio.sleep(600)  # the time to confirm it is over when the daemon is back
         lab.world.start_daemon()
         await lab.until(DaemonRecovered)
         await lab.world.settled()
