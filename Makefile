@@ -41,6 +41,7 @@ help:
 	@echo "make test      the tests; make test-all: those that take long too; make test-slow: those alone"
 	@echo "make check     format, lint, types, import contracts"
 	@echo "make bench     each path against its floor"
+	@echo "make sim       simulated worlds of SEEDS=10000 seeds, with all that can go wrong, against the rules"
 	@echo "make docs      what the reference pages repeat of the code, anew"
 	@echo "make serve     the daemon on $(TESTBED) (TESTBED=FILE for another)"
 	@echo "make setup     all that any of them needs; each brings its own share by itself; make clean takes it away again"
@@ -104,6 +105,13 @@ demo: $(RUNTIME)
 .PHONY: bench
 bench: $(STAMP)
 	@$(BIN)/python -m bench
+
+# Simulated worlds, one a seed: FIRST is the first seed.
+SEEDS ?= 10000
+FIRST ?= 0
+.PHONY: sim
+sim: $(STAMP)
+	@$(BIN)/python -m hwd.sim.sweep --first $(FIRST) --seeds $(SEEDS) --workers $(WORKERS)
 
 # What docs/ repeats of the code, from the code.
 .PHONY: docs

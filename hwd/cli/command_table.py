@@ -19,6 +19,7 @@ MODULES = {
     "drivers": ("driver",),
     "agents": ("agent",),
     "brokers": ("broker",),
+    "sim": ("sim",),
 }
 """Importing all of them takes longer than most commands."""
 

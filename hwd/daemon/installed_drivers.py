@@ -9,12 +9,18 @@ from typing import Any
 from hwd.config.check import check_files
 from hwd.config.testbed.testbed import Loaded, load_read, load_testbed
 from hwd.config.yaml.file_problem import Problem
+from hwd.config.yaml.tree import parse_tree
 from hwd_drivers.devices import registry
 
 
 def load(path: str | Path) -> Loaded:
     """The testbed of a file and everything that is wrong in it."""
     return load_testbed(path, **_known())
+
+
+def load_text(text: str, *, file: str) -> Loaded:
+    """As `load`, of a text; `file` is its name in problems."""
+    return load_read(parse_tree(text.encode(), file=file), **_known())
 
 
 def check(paths: Sequence[str | Path], environment: Mapping[str, str] = os.environ) -> tuple[Problem, ...]:

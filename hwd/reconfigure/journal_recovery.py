@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class JournalRecovery:
-    """A `Sink`: a switch that connects, a roll-back that failed, an end that the journal refused or took."""
+    """A `Sink`: a switch that connects, a roll-back that failed, what the journal refused or took."""
 
     TAKES: ClassVar = (ReconfigurationEnded, SwitchUp, JournalRefused, JournalWritten)
 
@@ -37,6 +37,8 @@ class JournalRecovery:
     def __call__(self, document: Document) -> None:
         match document.fact:
             case ReconfigurationEnded(outcome=Outcome.FAILED) | JournalRefused() | JournalWritten():
+                self._changed.set()
+            case ReconfigurationEnded() if self._reconfigurer.journal_trouble:  # its begin could not be written
                 self._changed.set()
             case SwitchUp() if self._journal.open:
                 self._changed.set()

@@ -10,7 +10,7 @@ Every part is a node that can be killed (`world.nodes.kill("daemon")`) and start
 """
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -25,14 +25,16 @@ from hwd.records.records import Records
 from hwd.twin.agent_config import agent_config
 from hwd.twin.faults.rack_faults import RackFaults
 from hwd.twin.rack import TwinRack
+from hwd.twin.truth import Truth
 from hwd.web.service import Service
 from hwd_agents.bus.memory import MemoryBroker, MemoryBus
+from hwd_agents.bus.protocol import Bus
 from hwd_agents.process.agent import Agent
 from hwd_agents.process.config import AgentConfig, SelectionConfig, SourcesConfig, TwinConfig
 from hwd_agents.process.seams import Seams
 from hwd_agents.process.seams import Storage as AgentStorage
 from hwd_agents.sources.twin.twin_sources import TwinSources
-from hwd_drivers.core.clock import ShiftedClock
+from hwd_drivers.core.clock import Clock, ShiftedClock
 from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.core.documents import Document, Sink
 from hwd_drivers.core.errors import BugError
@@ -54,6 +56,8 @@ class World:
     """Owns all nodes of one simulated rack. `documents`: all documents of the daemon, in order.
 
     `patched`: the rack as it is really patched, where that differs from the testbed file.
+    `make_daemon` takes the arguments of `Daemon`. `tap_bus` gets the bus of each node with its clock, and returns what
+    the node is to use.
     """
 
     def __init__(
@@ -67,6 +71,8 @@ class World:
         start_wall_ns: int = START_WALL_NS,
         sinks: Sequence[Sink] = (),
         patched: Testbed | None = None,
+        make_daemon: Callable[..., Daemon] = Daemon,
+        tap_bus: Callable[[Bus, str, Clock], Bus] = lambda bus, node, clock: bus,
     ) -> None:
         loop = asyncio.get_running_loop()
         if not isinstance(loop, VirtualLoop):
@@ -78,7 +84,11 @@ class World:
         self.draws = Draws(seed)
         self.net = MemoryNet(nodes=self.nodes)
         latency = self.draws.stream("bus")
-        self.broker = MemoryBroker(latency_s=lambda: latency.uniform(*BUS_LATENCY_S), nodes=self.nodes)
+        self.bus_delay_s = 0.0
+        """What the broker takes longer for each message each way."""
+        self.broker = MemoryBroker(
+            latency_s=lambda: self.bus_delay_s + latency.uniform(*BUS_LATENCY_S), nodes=self.nodes
+        )
         self.daemon: Daemon | None = None
         self._testbed_text = testbed_text
         self._seed = seed
@@ -88,16 +98,24 @@ class World:
         self._addresses: Mapping[str, str] = {}
         self.journal_disk = MemoryDisk()
         self.journal_id = MemoryJournalId()
-        self._spools = {name: MemoryDisk() for name in testbed.hosts}
-        self._settings = {name: MemoryDisk() for name in testbed.hosts}
+        self.spools = {name: MemoryDisk() for name in testbed.hosts}
+        self.settings = {name: MemoryDisk() for name in testbed.hosts}
         self._starts: dict[str, int] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._make_daemon = make_daemon
+        self._tap_bus = tap_bus
+        self._records: Records | None = None
+        self._cuts = self.draws.stream("power cuts")
+        self.truths: list[Truth] = []
+        """All true changes of NIC ports, in order."""
+        self.nodes.on_kill(self._cut_power)
         self.rack = TwinRack(
             patched or testbed,
             dialer=self._dialer(RACK),
             clock=self.clock,
             ids=self._ids(RACK),
             places=lambda name: f"mem:{name}",
+            truth=self.truths.append,
         )
         self.faults = RackFaults(self.rack, kill_agent=self._replace_agent)
         self.set_fault: SetFault = self._set_fault
@@ -133,9 +151,9 @@ class World:
             agent = Agent(
                 self._config(host),
                 Seams(clock=clock, ids=self._ids(name), draws=self.draws, dialer=self._dialer(name)),
-                AgentStorage(events=self._spools[host], settings=self._settings[host]),
+                AgentStorage(events=self.spools[host], settings=self.settings[host]),
                 sources.sources(),
-                bus=lambda will: MemoryBus(self.broker, name, clock, will),
+                bus=lambda will: self._tap_bus(MemoryBus(self.broker, name, clock, will), name, clock),
             )
         self._start(name, agent.run())
 
@@ -144,14 +162,17 @@ class World:
         self._start(DAEMON, self._run_daemon())
 
     def kill(self, node: str) -> None:
-        """As a crash does: nothing of it runs any more, and what it had not synced is lost."""
+        """As a crash does: nothing of it runs any more, and what a daemon had not synced is lost, or a part of it.
+
+        `nodes.kill_at` kills a node at one of its callbacks; call this after it, before the node starts again.
+        """
         self.nodes.kill(node)
-        self._tasks.pop(node).cancel()
-        if node == DAEMON:
-            self.journal_disk.crash()
-        else:
-            self._spools[node.removeprefix("agent ")].crash()
-            self._settings[node.removeprefix("agent ")].crash()
+        if (task := self._tasks.pop(node, None)) is not None:
+            task.cancel()
+
+    def ended(self) -> dict[str, BaseException | None]:
+        """The nodes that ended though nobody stopped or killed them, each with its error."""
+        return {name: task.exception() for name, task in self._tasks.items() if task.done() and not task.cancelled()}
 
     async def stop(self, node: str) -> None:
         """As SIGTERM does."""
@@ -185,7 +206,8 @@ class World:
     # --- parts
 
     async def _run_daemon(self) -> None:
-        daemon = Daemon(
+        self._records = Records(self._records_url, InlineOffload())
+        daemon = self._make_daemon(
             testbed=self.testbed,
             testbed_text=self._testbed_text,
             machine=Machine(
@@ -196,12 +218,12 @@ class World:
                 virtual_time=True,
             ),
             storage=Storage(
-                records=Records(self._records_url, InlineOffload()),
+                records=self._records,
                 journal=self.journal_disk,
                 journal_id=self.journal_id,
             ),
             rack=RackAccess(
-                bus=MemoryBus(self.broker, DAEMON, self.clock),
+                bus=self._tap_bus(MemoryBus(self.broker, DAEMON, self.clock), DAEMON, self.clock),
                 open_switch=opener(
                     dialer=self._dialer(DAEMON), clock=self.clock, twin_address=self._addresses.get, environment={}
                 ),
@@ -225,6 +247,22 @@ class World:
         """Restart an agent, as a service manager does."""
         self.kill(agent_node(host))
         self.start_agent(host)
+
+    def _cut_power(self, node: str) -> None:
+        """The end of a killed node. The operating system closes the files of its database: what was committed stays.
+
+        The daemon's machine loses its power: of what the journal had not synced, the first bytes may reach the disk. An
+        agent dies alone: a host without power would begin its counters and its clock anew, and its twin does not.
+        """
+        if node == DAEMON:
+            self.journal_disk.crash(keep_unsynced=self._cuts.randint(0, self.journal_disk.unsynced()))
+        else:
+            for disk in (self.spools[host_of(node)], self.settings[host_of(node)]):
+                disk.crash(keep_unsynced=disk.unsynced())
+        if node == DAEMON:
+            self.daemon = None
+            if self._records is not None:
+                self._records.close()
 
     def _start(self, node: str, main: Coroutine[object, object, None]) -> None:
         self._tasks[node] = asyncio.create_task(self.nodes.run_in_node(node, main), name=f"hwd:{node}/main")
@@ -254,3 +292,8 @@ def select_address(host: str) -> str:
 
 def agent_node(host: str) -> str:
     return f"agent {host}"
+
+
+def host_of(node: str) -> str:
+    """The host of an agent's node."""
+    return node.removeprefix("agent ")

@@ -290,6 +290,10 @@ class MemoryDisk:
         """Do nothing: the next node opens the same object, and counts the reserved bytes as content."""
         self._end = len(self._data)
 
+    def durable(self) -> bytes:
+        """Return what a power cut now would leave at least."""
+        return bytes(self._data[: self._synced]) + bytes(max(0, self._held - self._synced))
+
     def unsynced(self) -> int:
         """Return how many bytes a power cut can lose."""
         return self._end - self._synced

@@ -25,15 +25,16 @@ class Deadlock(RuntimeError):
     """Nothing is ready, no timer runs, no socket is open: the program would wait forever."""
 
 
-def run_virtual(main: Coroutine[Any, Any, T], *, seed: int = 0) -> T:
+def run_virtual(main: Coroutine[Any, Any, T], *, seed: int = 0, loop: "Callable[[], VirtualLoop] | None" = None) -> T:
     """Run `main` in virtual time from 0, and return its result. Raises `Deadlock` where it would wait forever.
 
-    `seed` seeds the global generator of `random`, for libraries that draw from it; our code uses `Draws`.
+    `seed` seeds the global generator of `random`, for libraries that draw from it; our code uses `Draws`. `loop` makes
+    the loop, by default a VirtualLoop.
     """
     before = random.getstate()
     random.seed(seed)  # noqa: TID251 - libraries do not use Draws
     try:
-        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        with asyncio.Runner(loop_factory=loop or VirtualLoop) as runner:
             return runner.run(main)
     finally:
         random.setstate(before)

@@ -1,0 +1,48 @@
+"""`hwd sim`: plays the simulated world of one seed, and tells it."""
+
+from typing import Annotated
+
+import typer
+
+from hwd.cli.options import Json
+from hwd.cli.output import Output
+
+Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Which world; one seed is one world.")]
+Shrink = Annotated[
+    bool,
+    typer.Option("--shrink", help="Where a rule is broken, look for the fewest steps and departures that break it."),
+]
+
+
+def add_to(program: typer.Typer) -> None:
+    program.command(epilog="Example: hwd sim --seed 17")(sim)
+
+
+def sim(seed: Seed, shrink: Shrink = False, json: Json = False) -> None:
+    """Play a simulated world: a small rack, its operators, and what befalls it, drawn from a seed.
+
+    Exit status: 0 all rules were kept; 1 one was broken.
+    """
+    from msgspec import to_builtins
+
+    from hwd.sim.draw import draw_plan
+    from hwd.sim.execution import play
+    from hwd.sim.shrink import shrink as shrink_it
+
+    output = Output(json=json)
+    report = play(draw_plan(seed))
+    if shrink and report.violations:
+        report = shrink_it(report, play, tell=output.note)
+    plan = report.plan
+    order = (
+        f"{len(report.departures)} departures from first in, first out" if report.departures else "first in first out"
+    )
+    output.say(f"seed {plan.seed}: rack {plan.rack}, {len(plan.steps)} steps, {order}, {report.lasted_s:.1f} s")
+    for line in report.story:
+        output.say(line)
+    for violation in report.violations:
+        output.say(f"BROKEN {violation}")
+    if not report.violations:
+        output.say("all rules are kept")
+    output.data(to_builtins(report))
+    raise typer.Exit(1 if report.violations else 0)

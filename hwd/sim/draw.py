@@ -1,0 +1,180 @@
+"""Draws the plan of a world from a seed."""
+
+import random
+from collections.abc import Callable
+from typing import Any, Final
+
+from hwd.sim.plan import (
+    AbortRun,
+    AnyAct,
+    Apply,
+    BadDisk,
+    Confirm,
+    CutClient,
+    DelayMessages,
+    GiveUp,
+    Kill,
+    ReleaseLease,
+    RepeatMessages,
+    RollBack,
+    RunPlaybook,
+    Select,
+    Step,
+    StopBroker,
+    TakeLease,
+    TwinFault,
+    WorldPlan,
+)
+from hwd.sim.racks import RACKS, Rack
+from hwd.sim.world import DAEMON, agent_node
+from hwd_drivers.core.ids import Draws
+
+LASTS_S: Final = 12.0
+"""The time in which operators act and things befall the world; then all faults end."""
+DEEDS: Final = (3, 8)
+TROUBLES: Final = (0, 4)
+ONE_IN: Final = (0, 200, 40, 10)
+"""How seldom a step of a task is overtaken; 0: never."""
+
+
+def draw_plan(seed: int) -> WorldPlan:
+    """The plan of this seed."""
+    draw = Draws(seed).stream("plan")
+    rack = RACKS[draw.choice(sorted(RACKS))]
+    times = sorted(draw.uniform(0.0, LASTS_S) for _ in range(draw.randint(*DEEDS)))
+    acts: list[tuple[float, AnyAct]] = []
+    numbers: dict[type[object], list[int]] = {}
+    steps: list[Step] = []
+    for at_s in times:
+        act = _deed(draw, rack, numbers)
+        numbers.setdefault(type(act), []).append(len(steps))
+        steps.append(Step(number=len(steps), at_s=round(at_s, 3), act=act))
+    for _ in range(draw.randint(*TROUBLES)):
+        near_s = draw.choice(times) + draw.choice((0.0, draw.uniform(0.0, 0.3)))  # most is at stake during a deed
+        at_s = draw.choice((near_s, near_s, draw.uniform(0.0, LASTS_S)))
+        acts.append((at_s, _trouble(draw, rack)))
+    for at_s, act in acts:
+        steps.append(Step(number=len(steps), at_s=round(at_s, 3), act=act))
+    steps.sort(key=lambda step: (step.at_s, step.number))
+    return WorldPlan(seed=seed, rack=rack.name, steps=tuple(steps), one_in=draw.choice(ONE_IN))
+
+
+def _deed(draw: random.Random, rack: Rack, earlier: dict[type[object], list[int]]) -> AnyAct:
+    """`earlier`: the numbers of the steps before, by kind: most deeds are about one of them."""
+    applies, leases, runs = (earlier.get(kind, []) for kind in (Apply, TakeLease, RunPlaybook))
+    choices: list[tuple[int, Callable[[], AnyAct]]] = [
+        (8, lambda: _apply(draw, rack, leases)),
+        (2, lambda: _lease(draw, rack)),
+        (2, lambda: _run(draw, rack)),
+    ]
+    if applies:
+        choices += [
+            (4, lambda: Confirm(of=draw.choice(applies[-2:]))),
+            (3, lambda: RollBack(of=draw.choice(applies[-2:]))),
+            (1, lambda: GiveUp(of=draw.choice(applies))),
+        ]
+    if leases:
+        choices.append((1, lambda: ReleaseLease(of=draw.choice(leases))))
+    if runs:
+        choices.append((2, lambda: AbortRun(of=draw.choice(runs))))
+    if rack.owned:
+        choices.append((6, lambda: _select(draw, rack)))
+    (make,) = draw.choices([make for _, make in choices], weights=[weight for weight, _ in choices])
+    return make()
+
+
+def _apply(draw: random.Random, rack: Rack, leases: list[int]) -> Apply:
+    return Apply(
+        what=draw.choice(rack.wanted),
+        lease=draw.choice([None, *leases]),
+        ready_within_s=draw.choice((None, None, 2.0)),
+        confirm_within_s=draw.choice((None, 0.5, 2.0)),
+    )
+
+
+def _lease(draw: random.Random, rack: Rack) -> TakeLease:
+    switch = draw.choice(rack.driven)
+    ports = [f"{switch}.{number}" for number in range(1, 7)] + sorted(rack.attached.values())
+    chosen = draw.sample(ports, draw.randint(1, 4))
+    return TakeLease(ports=tuple(draw.choice((chosen, ["all"]))), for_s=draw.choice((1.0, 4.0, 30.0)))
+
+
+def _run(draw: random.Random, rack: Rack) -> RunPlaybook:
+    return RunPlaybook(
+        wanted=tuple(draw.choice(rack.wanted) for _ in range(draw.randint(1, 2))), mtu=draw.choice((None, None, 9000))
+    )
+
+
+def _select(draw: random.Random, rack: Rack) -> Select:
+    return Select(host=draw.choice(sorted(rack.owned)), output=draw.randint(1, 3), within_s=draw.choice((0.05, 1.0)))
+
+
+def _trouble(draw: random.Random, rack: Rack) -> AnyAct:
+    hosts = [*rack.testbed.hosts]
+    nodes = [DAEMON, DAEMON, *map(agent_node, hosts)]
+    for_s = draw.choice((0.2, 1.0, 4.0))
+    choices: list[tuple[int, Callable[[], AnyAct]]] = [
+        (
+            6,
+            lambda: Kill(
+                node=draw.choice(nodes),
+                callbacks=draw.choice((1, draw.randint(1, 60), draw.randint(1, 600))),
+                away_s=draw.choice((0.0, 0.5, 3.0)),
+            ),
+        ),
+        (1, lambda: StopBroker(for_s=for_s)),
+        (2, lambda: CutClient(node=draw.choice(nodes))),
+        (1, lambda: RepeatMessages(for_s=for_s)),
+        (2, lambda: DelayMessages(by_s=draw.choice((0.01, 0.5, 3.0, 8.0)), for_s=for_s)),
+        (8, lambda: TwinFault(fault=_switch_fault(draw, rack), for_s=for_s)),
+        (2, lambda: TwinFault(fault=_host_fault(draw, rack), for_s=for_s)),
+        (
+            3,
+            lambda: BadDisk(
+                disk=draw.choice(["journal", "journal", *hosts]),
+                error=draw.choice(("EIO", "ENOSPC")),
+                writes=draw.choice((0, draw.randint(0, 6))),
+                for_s=for_s,
+            ),
+        ),
+    ]
+    (make,) = draw.choices([make for _, make in choices], weights=[weight for weight, _ in choices])
+    return make()
+
+
+def _switch_fault(draw: random.Random, rack: Rack) -> dict[str, Any]:
+    switch = draw.choice(rack.driven)
+    ends = [f"{draw.randint(1, 4)}{draw.choice('AB')}"]
+    fault: dict[str, Any] = draw.choice(
+        (
+            {"fault": "deny", "code": "SROF"},
+            {"fault": "reset"},
+            {"fault": "refuse"},
+            {"fault": "slow", "seconds": draw.choice((0.2, 2.0, 12.0))},
+            {"fault": "silent"},
+            {"fault": "half"},
+            {"fault": "garble"},
+            {"fault": "wrong"},
+            {"fault": "partial", "pairs": draw.randint(0, 3)},
+            {"fault": "stick", "ends": ends},
+            {"fault": "fail", "ends": ends},
+            {"fault": "panel", "add": [f"{draw.randint(1, 4)}A-{draw.randint(1, 8)}B"]},
+            {"fault": "reboot", "seconds": draw.choice((0.2, 2.0))},
+        )
+    )
+    return {"switch": switch, **fault}
+
+
+def _host_fault(draw: random.Random, rack: Rack) -> dict[str, Any]:
+    host = draw.choice(sorted(rack.testbed.hosts))
+    port = str(draw.choice(rack.testbed.hosts[host].ports).id)
+    fault: dict[str, Any] = draw.choice(
+        (
+            {"host": host, "fault": "clock-step", "seconds": draw.choice((-3600.0, -1.0, 0.5, 3600.0))},
+            {"port": port, "fault": "unplug"},
+            {"port": port, "fault": "cut"},
+            {"port": port, "fault": "flap", "times": draw.randint(1, 4)},
+            {"port": port, "fault": "stuck-phy"},
+        )
+    )
+    return fault

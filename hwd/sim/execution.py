@@ -1,0 +1,176 @@
+"""Plays the plan of a world: its operators and its troubles, then peace, then the last look.
+
+report = play(draw_plan(17))
+for violation in report.violations: print(violation)
+"""
+
+import asyncio
+import logging
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from typing_extensions import override
+
+from hwd.daemon.daemon import Daemon
+from hwd.model.documents.daemon import DaemonRecovered, DaemonStarted, JournalOpen
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
+from hwd.sim.last_look import LastLook
+from hwd.sim.operators import Operators
+from hwd.sim.plan import Deed, Departure, WorldPlan
+from hwd.sim.racks import RACKS
+from hwd.sim.rules import Violation
+from hwd.sim.troubles import Troubles
+from hwd.sim.witness import Witness
+from hwd.sim.world import World
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.ids import Draws
+from hwd_drivers.twins.drawn_order import DrawnOrderLoop
+from hwd_drivers.twins.virtual_time import run_virtual
+
+QUIET_S: Final = 1.0
+"""At the start: the carriers of what is lit from the beginning are up, and recorded where they are events."""
+TURNS_MOST: Final = 6
+"""Turns of the loop that a step of a task may wait."""
+
+
+class WorldReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a plan. `story` has its lines in the order of time; `departures`, who was overtaken."""
+
+    plan: WorldPlan
+    violations: tuple[Violation, ...]
+    story: tuple[str, ...]
+    departures: tuple[Departure, ...]
+    lasted_s: float
+
+    @property
+    def kept(self) -> WorldPlan:
+        """The plan with its departures as values, so that it can be shrunk."""
+        return msgspec.structs.replace(self.plan, departures=self.departures)
+
+
+def play(plan: WorldPlan, *, make_daemon: Callable[..., Daemon] = Daemon) -> WorldReport:
+    """Play a plan from its start to its end, the same each time. `make_daemon`: for tests with a defect."""
+    order = _Order(plan)
+    errors = _Errors()
+    logging.getLogger().addHandler(errors)
+    try:
+        with tempfile.TemporaryDirectory(prefix="hwd-sim-") as folder:
+            url = f"sqlite:///{Path(folder) / 'records.db'}"
+            scene = _Scene(plan, url, make_daemon)
+            run_virtual(scene.play(), seed=plan.seed, loop=lambda: DrawnOrderLoop(order.turns))
+    finally:
+        logging.getLogger().removeHandler(errors)
+    for text in errors.texts:
+        scene.witness.breach("no-bug", text)
+    return WorldReport(
+        plan=plan,
+        violations=tuple(scene.witness.violations),
+        story=tuple(scene.story),
+        departures=tuple(order.departures),
+        lasted_s=scene.lasted_s,
+    )
+
+
+class _Order:
+    """Who is overtaken: as the plan has it, else drawn from its seed."""
+
+    def __init__(self, plan: WorldPlan) -> None:
+        self.departures: list[Departure] = []
+        self._draw = Draws(plan.seed).stream("order")
+        self._one_in = plan.one_in
+        self._known = None if plan.departures is None else {one.step: one.turns for one in plan.departures}
+
+    def turns(self, step: int) -> int:
+        if self._known is not None:
+            turns = self._known.get(step, 0)
+        elif self._one_in and self._draw.random() * self._one_in < 1:
+            turns = self._draw.randint(1, TURNS_MOST)
+        else:
+            turns = 0
+        if turns:
+            self.departures.append(Departure(step=step, turns=turns))
+        return turns
+
+
+class _Scene:
+    """One plan in one world."""
+
+    def __init__(self, plan: WorldPlan, records_url: str, make_daemon: Callable[..., Daemon]) -> None:
+        self.story: list[str] = []
+        self.lasted_s = 0.0
+        self._plan = plan
+        self._rack = RACKS[plan.rack]
+        self._url = records_url
+        self._make_daemon = make_daemon
+        self.witness = Witness(self._rack)
+        self.witness.on_document.append(self._hear)
+
+    def tell(self, text: str) -> None:
+        self.story.append(f"{self.witness.now_s:8.3f} s  {text}")
+
+    async def play(self) -> None:
+        asyncio.get_running_loop().set_exception_handler(self._unhandled)
+        world = World(
+            self._rack.testbed,
+            self._rack.text,
+            seed=self._plan.seed,
+            records_url=self._url,
+            sinks=[self.witness.take],
+            make_daemon=self._make_daemon,
+            tap_bus=self.witness.tap,
+        )
+        async with world:
+            self.witness.attach(world)
+            last_look = LastLook(world, self._url, self._rack, self.witness, self.tell)
+            await world.settled()
+            await asyncio.sleep(QUIET_S)
+            await last_look.note_unwatched()
+            start_s = self.witness.now_s
+            operators = Operators(world, self._rack, self.witness, self.tell)
+            troubles = Troubles(world, self._rack, self.witness, self.tell)
+            tasks: list[asyncio.Task[None]] = []
+            for step in self._plan.steps:
+                await asyncio.sleep(max(0.0, start_s + step.at_s - self.witness.now_s))
+                if isinstance(step.act, Deed):
+                    self.tell(f"operator {step.number}: {step.act}")
+                    tasks.append(asyncio.create_task(operators.do(step), name=f"hwd:sim/step-{step.number}"))
+                else:
+                    self.tell(f"trouble {step.number}: {step.act}")
+                    troubles.begin(step.act)
+            await troubles.end_all()
+            self.tell("all troubles are over")
+            await last_look.look(tasks)
+            self.lasted_s = self.witness.now_s
+
+    def _hear(self, document: Document) -> None:
+        match document.fact:
+            case DaemonStarted():
+                self.witness.read_journal()
+                self.tell("the daemon is up")
+            case ReconfigurationStarted(reconfiguration=id, what=what):
+                self.tell(f"{id} ({what}) is driven")
+            case ReconfigurationEnded(reconfiguration=id, outcome=outcome, why=why):
+                self.tell(f"{id} is {outcome}{f': {why}' if why else ''}")
+            case DaemonRecovered(reconfiguration=id, outcome=outcome, why=why):
+                self.tell(f"{id} is {outcome} by the recovery: {why}")
+            case JournalOpen(reconfiguration=id, why=why):
+                self.tell(f"{id} stays open: {why}")
+
+    def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        self.witness.breach("no-bug", f"{context.get('message')}: {context.get('exception')!r}")
+
+
+class _Errors(logging.Handler):
+    """What a supervisor logged as a bug, with its traceback."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.texts: list[str] = []
+
+    @override
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and record.exc_info[1] is not None:
+            self.texts.append(f"{record.getMessage()}: {record.exc_info[1]!r}")

@@ -1,0 +1,226 @@
+"""The last look at a simulated world: once nothing befalls it any more, it comes to rest, and all is in order."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp
+from hwd.model.documents.hosts import HostEvent, HostLost
+from hwd.model.documents.reconfigurations import ReconfigurationEnded
+from hwd.records.records import Records
+from hwd.sim.racks import Rack
+from hwd.sim.witness import Witness
+from hwd.sim.world import DAEMON, World
+from hwd.twin.nic import What
+from hwd.web.service import Service
+from hwd_agents.wire.events import CarrierData
+from hwd_drivers.core.errors import RefusedError
+from hwd_drivers.core.frames import decode_frames
+from hwd_drivers.core.offload import InlineOffload
+
+REST_WITHIN_S: Final = 90.0
+"""Longer than the slowest retry: a try of the recovery takes up to 30 s, and another follows after 5 s."""
+EVENTS_WITHIN_S: Final = 60.0
+LOOK_S: Final = 0.5
+ENDS: Final = (ReconfigurationEnded, DaemonRecovered, JournalGivenUp)
+
+
+class LastLook:
+    """Checks what must hold at the end. The records are read by a connection of its own."""
+
+    def __init__(
+        self, world: World, records_url: str, rack: Rack, witness: Witness, tell: Callable[[str], None]
+    ) -> None:
+        self._world = world
+        self._url = records_url
+        self._rack = rack
+        self._witness = witness
+        self._tell = tell
+
+    async def look(self, calls: Sequence[asyncio.Task[None]]) -> None:
+        """`calls`: of the operators."""
+        ended = self._world.ended()
+        for node, error in ended.items():
+            self._witness.breach("no-bug", f"{node} ended by itself: {error!r}")
+        if ended:
+            for call in calls:
+                call.cancel()
+            return
+        await asyncio.gather(*calls)
+        await self._come_to_rest()
+        self._check_ends()
+        await self._check_events()
+        await self._check_story()
+
+    async def _come_to_rest(self) -> None:
+        until_s = self._witness.now_s + REST_WITHIN_S
+        left: list[str] = []
+        while self._witness.now_s < until_s:
+            await asyncio.sleep(LOOK_S)
+            for node, error in self._world.ended().items():
+                self._witness.breach("no-bug", f"{node} ended by itself: {error!r}")
+                return
+            daemon = self._world.daemon
+            left = ["the daemon is down"] if daemon is None else self._left(daemon.service)
+            if not left:
+                return
+            if daemon is not None and self._witness.now_s > until_s - REST_WITHIN_S / 2:
+                await self._give_up(daemon.service)
+        self._witness.breach("recovered", f"after {REST_WITHIN_S:g} s of peace: {'; '.join(left)}")
+
+    def _left(self, service: Service) -> list[str]:
+        status, ready = service.status(), service.ready()
+        return [
+            *([] if ready.ready else [f"the rack is not ready: {', '.join(ready.why)}"]),
+            *(f"{host.host} is away or not aligned" for host in status.hosts if not (host.up and host.aligned)),
+            *(f"{one} is under way" for one in status.reconfigurations),
+            *map(str, status.open),
+            *(f"run {one.run} is {one.state}" for one in (*status.runs, *status.queue)),
+            *(f"the journal has {one.reconfiguration} open" for one in self._witness.journaled()),
+        ]
+
+    async def _give_up(self, service: Service) -> None:
+        """An operator decides where somebody else has taken an end: the daemon must not."""
+        for entry in self._witness.journaled():
+            seen = self._witness.seen.get(entry.reconfiguration)
+            ours = [(move.switch, frozenset((*move.remove, *move.add))) for move in entry.moves]
+            if seen and any(self._witness.was_touched(switch, ends, since_s=seen.at_s) for switch, ends in ours):
+                self._tell(f"an operator gives {entry.reconfiguration} up: somebody else has changed its light")
+                try:
+                    await self._world.nodes.run_in_node(DAEMON, service.give_up(entry.reconfiguration, by="somebody"))
+                except RefusedError as error:
+                    self._tell(str(error))
+
+    def _check_ends(self) -> None:
+        """The last reconfiguration of each end decides what is there."""
+        taken: set[tuple[str, str]] = set()
+        for seen in sorted(self._witness.seen.values(), key=lambda one: -one.at_s):
+            outcome = next(iter(seen.outcomes.values()), None)
+            ends = {
+                (switch, str(end))
+                for switch, sides in seen.moves.items()
+                for one in sides[0] | sides[1]
+                for end in one.ends
+            }
+            if outcome is not None and taken.isdisjoint(ends):
+                self._witness.check_optics(seen, outcome, "all-or-nothing")
+            taken |= ends
+
+    async def _check_events(self) -> None:
+        until_s = self._witness.now_s + EVENTS_WITHIN_S
+        true: dict[str, int] = {}
+        while True:
+            recorded, lost, broken = await self._recorded_changes()
+            true = {
+                port: count - self._witness.unwatched.get(port, 0)
+                for port, count in carrier_changes(self._world).items()
+            }
+            short = {
+                port: count
+                for port, count in true.items()
+                if recorded.get(port, 0) != count
+                and not (recorded.get(port, 0) < count <= recorded.get(port, 0) + lost.get(port.partition(".")[0], 0))
+            }
+            if not short and not broken:
+                return
+            if self._witness.now_s > until_s:
+                break
+            await asyncio.sleep(2.0)
+        for port, count in short.items():
+            self._witness.breach(
+                "no-event-lost",
+                f"the carrier of {port} changed {count} times, and {recorded.get(port, 0)} are recorded",
+            )
+        for text in broken:
+            self._witness.breach("no-event-lost", text)
+
+    async def note_unwatched(self) -> None:
+        """At the start: what changed before the agents first looked is nobody's event."""
+        recorded, _, _ = await self._recorded_changes()
+        true = carrier_changes(self._world)
+        self._witness.unwatched = {port: count - recorded.get(port, 0) for port, count in true.items()}
+
+    async def _recorded_changes(self) -> tuple[dict[str, int], dict[str, int], list[str]]:
+        """Carrier changes by port, seen or counted; losses by host that are not counted at a port; gaps in numbers."""
+        records = Records(self._url, InlineOffload())
+        await records.open()
+        try:
+            stored = await records.documents(kinds=[HostEvent.KIND, HostLost.KIND])
+        finally:
+            records.close()
+        facts = [one.document.fact for one in stored]
+        lost: dict[str, int] = {}
+        events = [fact for fact in facts if isinstance(fact, HostEvent)]
+        for fact in facts:
+            if isinstance(fact, HostLost):
+                lost[fact.host] = lost.get(fact.host, 0) + fact.count
+        numbers: dict[tuple[str, str], list[int]] = {}
+        changes: dict[str, int] = {}
+        carrier: dict[str, bool] = {}
+        counters: dict[str, object] = {}
+        for event in sorted(events, key=lambda one: one.agent_ns):
+            numbers.setdefault((event.host, event.boot), []).append(event.seq)
+            if isinstance(event.data, CarrierData):
+                port = f"{event.host}.{event.port}"
+                unseen = event.data.unseen or 0
+                before = carrier.get(port, bool(self._witness.unwatched.get(port, 0) % 2))
+                counter = event.data.carrier_changes
+                is_change = event.data.carrier != before and counter != counters.get(port)  # else its interface is away
+                changes[port] = changes.get(port, 0) + unseen + is_change
+                counters[port] = counter
+                carrier[port] = event.data.carrier
+                lost[event.host] = lost.get(event.host, 0) - unseen
+        broken = [
+            f"events of {host} (boot {boot[:8]}) are recorded as {sorted(seqs)}"
+            for (host, boot), seqs in numbers.items()
+            if (missing := len(set(range(1, max(seqs) + 1)) - set(seqs)) + len(seqs) - len(set(seqs)))
+            and missing > lost.get(host, 0)
+        ]
+        return changes, lost, broken
+
+    async def _check_story(self) -> None:
+        ends = [
+            msgspec.json.decode(payload)
+            for payload in decode_frames(self._world.journal_disk.durable().rstrip(b"\0")).payloads
+        ]
+        for end in ends:
+            if end["entry"] == "end":
+                self._witness.end(end["reconfiguration"], end["outcome"], "the journal")
+        records = Records(self._url, InlineOffload())
+        await records.open()
+        try:
+            await self._world.nodes.run_in_node(DAEMON, _settle())
+            stored = await records.documents(kinds=[one.KIND for one in ENDS])
+        finally:
+            records.close()
+        told: dict[str, str] = {}
+        for one in stored:
+            match one.document.fact:
+                case ReconfigurationEnded(reconfiguration=id, outcome="confirmed" | "rolled-back" as outcome):
+                    told[id] = outcome
+                case DaemonRecovered(reconfiguration=id, outcome=outcome):
+                    told[id] = outcome
+                case JournalGivenUp(reconfiguration=id):
+                    told[id] = "given-up"
+        for end in ends:
+            if end["entry"] == "end" and told.get(end["reconfiguration"]) != end["outcome"]:
+                self._witness.breach(
+                    "one-story",
+                    f"{end['reconfiguration']} is {end['outcome']} in the journal, "
+                    f"and {told.get(end['reconfiguration'], 'without an end')} in the records",
+                )
+
+
+def carrier_changes(world: World) -> dict[str, int]:
+    """How often the carrier of each NIC port truly changed."""
+    changes: dict[str, int] = {}
+    for truth in world.truths:
+        if truth.what is What.CARRIER:
+            changes[str(truth.port)] = changes.get(str(truth.port), 0) + 1
+    return changes
+
+
+async def _settle() -> None:
+    await asyncio.sleep(0.2)  # the recorder writes what was told last

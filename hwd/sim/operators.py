@@ -1,0 +1,222 @@
+"""The operators of a simulated world, and its jobs: each deed is a call of the daemon's service, as over HTTP."""
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
+
+from typing_extensions import override
+
+from hwd.model.bodies import ReconfigurationBody
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
+from hwd.reconfigure.reconfiguration import State
+from hwd.sim.plan import (
+    AbortRun,
+    Apply,
+    Confirm,
+    GiveUp,
+    ReleaseLease,
+    RollBack,
+    RunPlaybook,
+    Select,
+    Step,
+    TakeLease,
+)
+from hwd.sim.racks import Rack
+from hwd.sim.witness import Promise, Witness
+from hwd.sim.world import DAEMON, World, select_address
+from hwd.web.service import Service
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.errors import HwdError
+from hwd_drivers.core.reason import reason_of
+from hwd_drivers.twins.nodes import NodeKilled
+
+T = TypeVar("T")
+
+ABORT_BOUND_S: Final = 5.0
+SLACK_S: Final = 0.5
+"""For the way of the answer, and for reads before the way back begins."""
+ANSWER_WITHIN_S: Final = 120.0
+"""Longer than any deadline of a call."""
+
+
+class Operators:
+    """Does the deeds of a plan, and remembers what was answered."""
+
+    def __init__(self, world: World, rack: Rack, witness: Witness, tell: Callable[[str], None]) -> None:
+        self._world = world
+        self._rack = rack
+        self._witness = witness
+        self._tell = tell
+        self._leases: dict[int, str] = {}
+        self._runs: dict[int, str] = {}
+        self._within_s: dict[str, float] = {}
+        self._confirm_by_s: dict[str, float] = {}
+        self._asked_s: dict[str, float] = {}
+        witness.on_document.append(self._hear)
+
+    async def do(self, step: Step) -> None:
+        """One deed, with its answer or refusal."""
+        try:
+            async with asyncio.timeout(ANSWER_WITHIN_S):
+                await self._do(step)
+        except HwdError as error:
+            self._tell(f"to {step.number}: {error.title}: {error}")
+        except NodeKilled:
+            self._tell(f"to {step.number}: no answer, the daemon died")
+        except TimeoutError:
+            self._witness.breach("answer-given", f"step {step.number} ({step.act}) has no answer")
+        except Exception as error:  # noqa: BLE001 - what a supervisor is for: each is a breach
+            self._witness.breach("no-bug", f"step {step.number} ({step.act}) raised {error!r}")
+
+    async def _do(self, step: Step) -> None:
+        service = self._service()
+        if service is None:
+            self._tell(f"to {step.number}: the daemon is down")
+            return
+        match step.act:
+            case Apply():
+                await self._apply(service, step.number, step.act)
+            case Confirm(of=of):
+                await self._confirm(service, step.number, id_of(of))
+            case RollBack(of=of):
+                await self._bounded(step, service.roll_back(id_of(of)))
+            case GiveUp(of=of):
+                await self._call(step.number, service.give_up(id_of(of), by="somebody"))
+            case TakeLease(ports=ports, for_s=for_s):
+                lease = await self._call(
+                    step.number, service.take_lease(holder=f"holder {step.number}", ports=[*ports], for_s=for_s)
+                )
+                self._leases[step.number] = lease.lease
+                expires_ns = self._world.clock.wall_ns() + round((lease.expires_in_s or 0.0) * 1e9)
+                self._witness.promises[lease.lease] = Promise(
+                    holder=lease.holder, ports=frozenset(lease.ports), expires_wall_ns=expires_ns
+                )
+            case ReleaseLease(of=of) if of in self._leases:
+                self._witness.promises[self._leases[of]].released = True
+                await self._call(step.number, service.release_lease(self._leases[of]))
+            case RunPlaybook():
+                text = playbook_text(step.act)
+                run = await self._call(step.number, service.start_run(text=text, file="playbook.yaml", parameters={}))
+                self._runs[step.number] = run.run
+            case AbortRun(of=of) if of in self._runs:
+                await self._bounded(step, service.abort_run(self._runs[of], by="somebody"))
+            case Select():
+                await self._select(step.number, step.act)
+
+    async def _apply(self, service: Service, number: int, act: Apply) -> None:
+        lease = None if act.lease is None else self._leases.get(act.lease)
+        id = id_of(number)
+        self._witness.lease_of[id] = lease
+        if act.confirm_within_s is not None:
+            self._within_s[id] = act.confirm_within_s
+        body = ReconfigurationBody(
+            what=act.what,
+            lease=lease,
+            ready_within_s=act.ready_within_s,
+            confirm_within_s=act.confirm_within_s,
+            id=id,
+        )
+        status = await self._call(number, service.apply(body))
+        if status.outcome is not None and status.outcome != "failed":
+            self._witness.end(id, status.outcome, "who asked for it")
+
+    async def _confirm(self, service: Service, number: int, id: str) -> None:
+        self._asked_s.setdefault(id, self._witness.now_s)
+        asked_s = self._witness.now_s
+        status = await self._call(number, service.confirm(id))
+        by_s = self._confirm_by_s.get(id)
+        if status.outcome == "confirmed" and by_s is not None and min(asked_s, self._asked_s[id]) > by_s + 0.001:
+            self._witness.breach(
+                "confirm-in-time", f"{id} was confirmed at {asked_s:.3f} s, its time ended {by_s:.3f} s"
+            )
+
+    async def _select(self, number: int, act: Select) -> None:
+        try:
+            _, job = await self._world.net.connect(Job, select_address(act.host))
+        except OSError as error:
+            self._tell(f"to {number}: its agent is down: {reason_of(error)}")
+            return
+        wanted = dict.fromkeys(self._rack.owned[act.host], f"in-{act.output}")
+        answer = await job.ask({"set": wanted, "within_s": act.within_s})
+        self._tell(f"to {number}: {answer.get('outcome')} {answer.get('why', '')}")
+        if answer.get("outcome") not in ("up", "not-up"):
+            return
+        for switch, one in answer["switches"].items():
+            there = [str(pair) for pair in self._world.rack.switches[switch].mirror.crossconnects()]
+            if one["now"] != there:
+                self._witness.breach(
+                    "success-read-back", f"{switch} carries {there}, and job {number} was told {one['now']}"
+                )
+
+    async def _bounded(self, step: Step, call: Coroutine[Any, Any, object]) -> None:
+        began_s = self._witness.now_s
+        try:
+            await self._call(step.number, call)
+        finally:
+            took_s = self._witness.now_s - began_s
+            if took_s > ABORT_BOUND_S + SLACK_S:
+                self._witness.breach("abort-bounded", f"step {step.number} ({step.act}) took {took_s:.3f} s")
+
+    async def _call(self, number: int, call: Coroutine[Any, Any, T]) -> T:
+        answer = await self._world.nodes.run_in_node(DAEMON, call)
+        self._tell(f"to {number}: {answer}")
+        return answer
+
+    def _service(self) -> Service | None:
+        daemon = self._world.daemon
+        return None if daemon is None or not self._world.nodes.alive(DAEMON) else daemon.service
+
+    def _hear(self, document: Document) -> None:
+        match document.fact:
+            case ReconfigurationState(reconfiguration=id, state=State.AWAITING_CONFIRM) if id in self._within_s:
+                self._confirm_by_s[id] = self._witness.now_s + self._within_s[id]
+            case ReconfigurationEnded(reconfiguration=id, outcome="confirmed") if id in self._within_s:
+                if id not in self._asked_s:
+                    self._witness.breach("confirm-in-time", f"{id} was confirmed, and nobody had asked for that")
+
+
+class Job(asyncio.Protocol):
+    """A training job: asks the agent of its host over a socket, and waits."""
+
+    def __init__(self) -> None:
+        self._answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._transport: asyncio.Transport | None = None
+        self._buffer = b""
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        if b"\n" in self._buffer and not self._answer.done():
+            self._answer.set_result(json.loads(self._buffer.partition(b"\n")[0]))
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self._answer.done():
+            self._answer.set_result({"outcome": "no answer", "why": "its agent died"})
+
+    async def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        assert self._transport is not None
+        self._transport.write(json.dumps(request).encode() + b"\n")
+        try:
+            return await self._answer
+        finally:
+            self._transport.abort()
+
+
+def id_of(number: int) -> str:
+    """The reconfiguration of this step."""
+    return f"step{number:04d}"
+
+
+def playbook_text(act: RunPlaybook) -> str:
+    lines = ["playbook: simulated", "shows: what a seed draws", "steps:", "  - lease: {ports: all, for_s: 60}"]
+    if act.mtu is not None:
+        lines.append(f"  - host: {{ports: all, set: {{mtu: {act.mtu}}}}}")
+    lines += [f'  - apply: {{pairs: "{wanted}"}}' for wanted in act.wanted]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,169 @@
+"""The plan of a simulated world, as values: what its operators do, what befalls it, and who overtakes whom.
+
+plan = draw_plan(17)                       # hwd.sim.draw
+report = play(plan)                        # hwd.sim.execution
+"""
+
+from typing import Any
+
+import msgspec
+from typing_extensions import override
+
+
+class Act(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """What somebody does or what befalls the world. `of` is the number of an earlier step of the plan."""
+
+    @override
+    def __str__(self) -> str:
+        """`Apply what=ocs1:1A-3B confirm_within_s=2`: one line, without fields that have their default."""
+        data = msgspec.to_builtins(self)
+        defaults = {field.name: field.default for field in msgspec.structs.fields(self)}
+        words = [f"{key}={value}" for key, value in data.items() if key != "type" and defaults.get(key) != value]
+        return " ".join([str(data["type"]), *words])
+
+
+class Deed(Act, frozen=True, kw_only=True):
+    """Of an operator, or of a job."""
+
+
+class Apply(Deed, frozen=True, kw_only=True):
+    """`lease`: the step that took it."""
+
+    what: str
+    lease: int | None = None
+    ready_within_s: float | None = None
+    confirm_within_s: float | None = None
+
+
+class Confirm(Deed, frozen=True, kw_only=True):
+    of: int
+
+
+class RollBack(Deed, frozen=True, kw_only=True):
+    of: int
+
+
+class TakeLease(Deed, frozen=True, kw_only=True):
+    ports: tuple[str, ...]
+    for_s: float
+
+
+class ReleaseLease(Deed, frozen=True, kw_only=True):
+    of: int
+
+
+class RunPlaybook(Deed, frozen=True, kw_only=True):
+    """A lease of all ports, then each of `wanted` in turn. `mtu`: also set on every port before."""
+
+    wanted: tuple[str, ...]
+    mtu: int | None = None
+
+
+class AbortRun(Deed, frozen=True, kw_only=True):
+    of: int
+
+
+class GiveUp(Deed, frozen=True, kw_only=True):
+    of: int
+
+
+class Select(Deed, frozen=True, kw_only=True):
+    """A job sets both switches of its host to `output`."""
+
+    host: str
+    output: int
+    within_s: float = 1.0
+
+
+class Trouble(Act, frozen=True, kw_only=True):
+    """A fault."""
+
+
+class Kill(Trouble, frozen=True, kw_only=True):
+    """The node dies at its `callbacks`-th callback from then on, and starts again after `away_s`."""
+
+    node: str
+    callbacks: int
+    away_s: float
+
+
+class StopBroker(Trouble, frozen=True, kw_only=True):
+    for_s: float
+
+
+class CutClient(Trouble, frozen=True, kw_only=True):
+    node: str
+
+
+class RepeatMessages(Trouble, frozen=True, kw_only=True):
+    """Every message of QoS 1 is delivered twice."""
+
+    for_s: float
+
+
+class DelayMessages(Trouble, frozen=True, kw_only=True):
+    """Messages take so much longer, in their order."""
+
+    by_s: float
+    for_s: float
+
+
+class TwinFault(Trouble, frozen=True, kw_only=True):
+    """A fault of `hwd.model.fault`, cleared with all of its subject after `for_s`."""
+
+    fault: dict[str, Any]
+    for_s: float
+
+
+class BadDisk(Trouble, frozen=True, kw_only=True):
+    """The journal, or the spool of a host, fails with `error` after `writes` more writes: EIO, or ENOSPC."""
+
+    disk: str
+    error: str
+    writes: int
+    for_s: float
+
+
+AnyAct = (
+    Apply
+    | Confirm
+    | RollBack
+    | TakeLease
+    | ReleaseLease
+    | RunPlaybook
+    | AbortRun
+    | GiveUp
+    | Select
+    | Kill
+    | StopBroker
+    | CutClient
+    | RepeatMessages
+    | DelayMessages
+    | TwinFault
+    | BadDisk
+)
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """`number` stays as it is where other steps are left out."""
+
+    number: int
+    at_s: float
+    act: AnyAct
+
+
+class Departure(msgspec.Struct, frozen=True, kw_only=True):
+    """The step of a task with this number waits for so many turns of the loop: others overtake it."""
+
+    step: int
+    turns: int
+
+
+class WorldPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """`departures`: None where they are drawn from the seed, `one_in` so many steps of tasks (0: none)."""
+
+    seed: int
+    rack: str
+    steps: tuple[Step, ...]
+    one_in: int
+    departures: tuple[Departure, ...] | None = None

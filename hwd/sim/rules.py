@@ -1,0 +1,35 @@
+"""The rules that every simulated world must keep, by name, and what a breach of one is."""
+
+from typing import Final
+
+import msgspec
+from typing_extensions import override
+
+RULES: Final = {
+    "one-crossconnect-an-end": "A fibre end of a switch is in at most one crossconnect.",
+    "lease-kept": "By our command no crossconnect changes on a port that another lease covers.",
+    "intent-durable": "What a switch changes by our command was on the journal's disk, synced, before.",
+    "success-read-back": "What is said to be confirmed, or rolled back, is so in the optics of the twin.",
+    "all-or-nothing": "At the end each reconfiguration is finished or undone, on all of its switches.",
+    "recovered": "Once all is well again, no reconfiguration, run or entry of the journal stays open.",
+    "no-event-lost": "Every change of carrier is recorded once, or counted as lost.",
+    "late-command-refused": "A command that reaches an agent after its expiry is not done.",
+    "one-story": "Answers, documents, records and journal tell one outcome of a reconfiguration.",
+    "confirm-in-time": "A change that awaits a confirm is confirmed by one that comes in time, and by nothing else.",
+    "abort-bounded": "An abort or a roll-back ends within 5 seconds.",
+    "answer-given": "Every call of an operator is answered, or its daemon dies.",
+    "no-bug": "No part ends by itself, and no error is one that we do not raise on purpose.",
+}
+"""Each is checked against the twins, the disks and the records, not against what the daemon holds in memory."""
+
+
+class Violation(msgspec.Struct, frozen=True, kw_only=True):
+    """A breach of a rule at a virtual time since the start of the world."""
+
+    at_s: float
+    rule: str
+    what: str
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.at_s:.3f} s: {self.rule}: {self.what}. The rule: {RULES[self.rule]}"

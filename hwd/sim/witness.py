@@ -1,0 +1,291 @@
+"""The witness of a world: looks at mirrors, disks and messages as they change, and holds them against the rules."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp
+from hwd.model.documents.leases import LeaseReleased, LeaseTaken
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
+from hwd.reconfigure import journal_file
+from hwd.reconfigure.journal_file import OpenEntry
+from hwd.sim.racks import Rack
+from hwd.sim.rules import Violation
+from hwd.sim.world import DAEMON, World
+from hwd_agents.bus.protocol import Bus, Incoming
+from hwd_agents.wire import Command, Reply
+from hwd_agents.wire.messages import decode
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.errors import ProtocolError
+from hwd_drivers.core.values import Crossconnect, PortSide
+
+EVENT_STREAM: Final = "the event stream"
+ACTS: tuple[str, ...] = ("set", "put-back", "delegate")
+"""Verbs of commands that change something at a host."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Promise:
+    """A lease as its holder was told of it."""
+
+    holder: str
+    ports: frozenset[str]
+    expires_wall_ns: int
+    released: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Seen:
+    """A reconfiguration: what it removes and adds by switch, and what became of it by whom."""
+
+    id: str
+    run: str | None
+    at_s: float
+    moves: dict[str, tuple[frozenset[Crossconnect], frozenset[Crossconnect]]]
+    outcomes: dict[str, str] = field(default_factory=dict)
+
+
+class Witness:
+    """Attach it to a world that has started. `lease_of` says under which lease a reconfiguration was asked for."""
+
+    def __init__(self, rack: Rack) -> None:
+        self.violations: list[Violation] = []
+        self.unwatched: dict[str, int] = {}
+        """Changes of carrier of a NIC port before its agent first looked."""
+        self.promises: dict[str, Promise] = {}
+        self.seen: dict[str, Seen] = {}
+        self.lease_of: dict[str, str | None] = {}
+        self.touched: dict[tuple[str, PortSide], float] = {}
+        """When somebody else than we last changed what is at an end: a front panel, a power cycle, a fault."""
+        self.on_document: list[Callable[[Document], None]] = []
+        self._rack = rack
+        self._world: World | None = None
+        self._stands: dict[str, frozenset[Crossconnect]] = {}
+        self._powered: dict[str, bool] = {}
+        self._outside = False
+        self._late: dict[str, str] = {}
+
+    @property
+    def world(self) -> World:
+        assert self._world is not None
+        return self._world
+
+    @property
+    def now_s(self) -> float:
+        return 0.0 if self._world is None else self._world.clock.monotonic_ns() / 1e9
+
+    def attach(self, world: World) -> None:
+        """Look at every mirror from now on."""
+        self._world = world
+        world.nodes.on_kill(self._died)
+        for name, twin in world.rack.switches.items():
+            self._stands[name] = frozenset(twin.mirror.crossconnects())
+            self._powered[name] = twin.mirror.powered
+            twin.mirror.on_change.append(partial(self._mirror_changed, name))
+
+    def breach(self, rule: str, what: str) -> None:
+        self.violations.append(Violation(at_s=round(self.now_s, 6), rule=rule, what=what))
+
+    @contextlib.contextmanager
+    def outside(self) -> Iterator[None]:
+        """What changes meanwhile is not changed by us."""
+        self._outside = True
+        try:
+            yield
+        finally:
+            self._outside = False
+
+    def touch(self, switch: str, ends: frozenset[PortSide] | None = None) -> None:
+        """Somebody else changed what is at these ends, or at all of a switch."""
+        for end in ends or self._rack.testbed.switches[switch].capabilities.ends:
+            self.touched[switch, end] = self.now_s
+
+    def was_touched(self, switch: str, crossconnects: frozenset[Crossconnect], *, since_s: float) -> bool:
+        """Whether somebody else changed something at the ends of these, from then on."""
+        ends = {end for one in crossconnects for end in one.ends}
+        return any(self.touched.get((switch, end), -1.0) >= since_s for end in ends)
+
+    def _died(self, node: str) -> None:
+        """The lease of a run ends with the process that ran it."""
+        if node == DAEMON:
+            for promise in self.promises.values():
+                promise.released = promise.released or promise.holder.startswith("run ")
+
+    # --- the optics
+
+    def _mirror_changed(self, switch: str, now_ns: int) -> None:
+        mirror = self.world.rack.switches[switch].mirror
+        before, now = self._stands[switch], frozenset(mirror.crossconnects())
+        by_power = self._powered[switch] != mirror.powered
+        self._stands[switch], self._powered[switch] = now, mirror.powered
+        if before == now:
+            return
+        ends = [end for one in mirror.crossconnects() for end in one.ends]
+        if len(ends) != len(set(ends)):
+            self.breach("one-crossconnect-an-end", f"{switch} carries {', '.join(map(str, mirror.crossconnects()))}")
+        changed = before ^ now
+        if self._outside or by_power:
+            self.touch(switch, frozenset(end for one in changed for end in one.ends))
+        elif switch in self._rack.driven:
+            self._check_change(switch, before - now, now - before)
+
+    def _check_change(self, switch: str, gone: frozenset[Crossconnect], come: frozenset[Crossconnect]) -> None:
+        entries = [entry for entry in self.journaled() if entry.concerns(switch)]
+        for one in sorted(gone | come, key=Crossconnect.sort_key):
+            of = [entry for entry in entries if _has(entry, switch, one)]
+            if not of:
+                self.breach(
+                    "intent-durable", f"{switch} was commanded to change {one}, and no synced entry is open of it"
+                )
+                continue
+            ports = {f"{switch}.{end.port}" for end in one.ends}
+            if one in gone:
+                ports |= {self._rack.attached[port] for port in sorted(ports) if port in self._rack.attached}
+            asked_under = {self.lease_of.get(entry.reconfiguration) for entry in of}
+            runs = {entry.run for entry in of}
+            self._check_leases(switch, one, ports, asked_under, runs)
+
+    def _check_leases(
+        self, switch: str, one: Crossconnect, ports: set[str], leases: set[str | None], runs: set[str | None]
+    ) -> None:
+        wall_ns = self.world.clock.wall_ns()
+        for id, promise in self.promises.items():
+            in_force = not promise.released and promise.expires_wall_ns > wall_ns
+            ours = id in leases or any(run is not None and promise.holder == f"run {run}" for run in runs)
+            if in_force and not ours and (covered := sorted(promise.ports & ports)):
+                self.breach(
+                    "lease-kept", f"{switch} {one} changed; {', '.join(covered)} are leased to {promise.holder} ({id})"
+                )
+
+    # --- the journal
+
+    def journaled(self) -> tuple[OpenEntry, ...]:
+        """What the journal's disk holds open now, after a power cut."""
+        return tuple(one.entry for one in journal_file.read(self.world.journal_disk.durable(), None).open)
+
+    def read_journal(self) -> None:
+        """Note what the journal holds open, of a daemon that died before it could tell."""
+        for entry in self.journaled():
+            moves = {move.switch: (frozenset(move.remove), frozenset(move.add)) for move in entry.moves}
+            self.seen.setdefault(
+                entry.reconfiguration, Seen(id=entry.reconfiguration, run=entry.run, at_s=self.now_s, moves=moves)
+            )
+
+    # --- documents
+
+    def take(self, document: Document) -> None:
+        """A sink: what the daemon tells, held against the optics at once."""
+        match document.fact:
+            case ReconfigurationStarted(reconfiguration=id, run=run, moves=moves) as started if not started.source:
+                self.seen[id] = Seen(
+                    id=id,
+                    run=run,
+                    at_s=self.now_s,
+                    moves={
+                        move.switch: (
+                            frozenset(map(Crossconnect.parse, move.remove)),
+                            frozenset(map(Crossconnect.parse, move.add)),
+                        )
+                        for move in moves
+                    },
+                )
+            case ReconfigurationEnded(reconfiguration=id, outcome=outcome) if id in self.seen and outcome != "failed":
+                self.end(id, outcome, EVENT_STREAM)
+                self.check_optics(self.seen[id], outcome, "success-read-back")
+            case DaemonRecovered(reconfiguration=id, outcome=outcome) if id in self.seen:
+                self.end(id, outcome, EVENT_STREAM)
+                self.check_optics(self.seen[id], outcome, "success-read-back")
+            case JournalGivenUp(reconfiguration=id):
+                self.end(id, "given-up", EVENT_STREAM)
+            case LeaseTaken(lease=id, holder=holder, ports=ports, expires_wall_ns=expires) if holder.startswith("run "):
+                self.promises[id] = Promise(holder=holder, ports=frozenset(ports), expires_wall_ns=expires)
+            case LeaseReleased(lease=id) if id in self.promises:
+                self.promises[id].released = True
+        for hear in self.on_document:
+            hear(document)
+
+    def end(self, id: str, outcome: str, by: str) -> None:
+        """Somebody tells an outcome of a reconfiguration."""
+        seen = self.seen.get(id)
+        if seen is None:
+            return
+        told = seen.outcomes.setdefault(by, outcome)
+        others = {who: what for who, what in seen.outcomes.items() if what != outcome}
+        if others or told != outcome:
+            self.breach("one-story", f"{id} is {outcome} to {by}, and was {others or told} before")
+
+    def check_optics(self, seen: Seen, outcome: str, rule: str) -> None:
+        """Whether the twins have what the outcome says: the paths, lit or not, as not every protocol tells that."""
+        if outcome == "given-up":
+            return
+        for switch, (removed, added) in seen.moves.items():
+            wanted, unwanted = (added, removed - added) if outcome == "confirmed" else (removed, added - removed)
+            there = frozenset(self.world.rack.switches[switch].mirror.crossconnects())
+            for one in sorted(wanted | unwanted, key=Crossconnect.sort_key):
+                if self.was_touched(switch, frozenset((one,)), since_s=seen.at_s):
+                    continue
+                if one in wanted and one not in there:
+                    self.breach(rule, f"{seen.id} is {outcome}, and {switch} {one} is not there")
+                if one in unwanted and one in there:
+                    self.breach(rule, f"{seen.id} is {outcome}, and {switch} still carries {one}")
+
+    # --- messages
+
+    def tap(self, bus: Bus, node: str, clock: Clock) -> Bus:
+        """The bus of an agent, with a look at the commands that come late."""
+        return _TappedBus(bus, clock, self) if node.startswith("agent ") else bus
+
+    def command_came(self, incoming: Incoming, clock: Clock) -> None:
+        with contextlib.suppress(ProtocolError):  # the agent answers for what cannot be read
+            match decode(incoming.payload):
+                case Command(id=id, verb=verb, expires_at_ns=expires) if clock.monotonic_ns() > expires:
+                    self._late[id] = verb
+
+    def replied(self, payload: bytes) -> None:
+        with contextlib.suppress(ProtocolError):
+            match decode(payload):
+                case Reply(id=id, outcome="done") if self._late.get(id) in ACTS:
+                    self.breach("late-command-refused", f"{self._late[id]} ({id}) came after its expiry, and was done")
+
+
+class _TappedBus:
+    """A bus that passes all on; the witness sees what comes and goes."""
+
+    def __init__(self, bus: Bus, clock: Clock, witness: Witness) -> None:
+        self.address = bus.address
+        self._bus = bus
+        self._clock = clock
+        self._witness = witness
+
+    @property
+    def connected(self) -> bool:
+        return self._bus.connected
+
+    def subscribe(self, topic_filter: str, handler: Callable[[Incoming], None]) -> None:
+        def hear(incoming: Incoming) -> None:
+            if incoming.topic.endswith("/command"):
+                self._witness.command_came(incoming, self._clock)
+            handler(incoming)
+
+        self._bus.subscribe(topic_filter, hear)
+
+    def on_up(self, call: Callable[[], None]) -> None:
+        self._bus.on_up(call)
+
+    def on_down(self, call: Callable[[str], None]) -> None:
+        self._bus.on_down(call)
+
+    async def publish(self, topic: str, payload: bytes, *, qos: int = 0, retain: bool = False) -> None:
+        if topic.endswith("/reply"):
+            self._witness.replied(payload)
+        await self._bus.publish(topic, payload, qos=qos, retain=retain)
+
+    async def run(self) -> None:
+        await self._bus.run()
+
+
+def _has(entry: OpenEntry, switch: str, one: Crossconnect) -> bool:
+    return any(one in (*move.remove, *move.add) for move in entry.moves if move.switch == switch)

@@ -1,0 +1,27 @@
+"""Smallest worlds that once broke a rule: what was found, and is mended."""
+
+import pytest
+
+from hwd.sim.execution import play
+from hwd.sim.plan import Apply, BadDisk, RollBack, Step, WorldPlan
+
+JOURNAL_OF_EIO = "a journal that refused a begin with EIO was not written again: the daemon stayed not ready (seed 205)"
+
+FOUND = {
+    JOURNAL_OF_EIO: WorldPlan(
+        seed=205,
+        rack="one-switch",
+        steps=(
+            Step(number=0, at_s=1.0, act=BadDisk(disk="journal", error="EIO", writes=0, for_s=1.0)),
+            Step(number=1, at_s=1.5, act=Apply(what="ocs1:1A-4B,4A-1B")),
+            Step(number=2, at_s=3.0, act=RollBack(of=1)),
+        ),
+        one_in=0,
+    ),
+}
+
+
+@pytest.mark.parametrize("found", FOUND)
+def test_what_was_found_does_not_come_again(found: str) -> None:
+    report = play(FOUND[found])
+    assert [str(one) for one in report.violations] == [], "\n".join(report.story)

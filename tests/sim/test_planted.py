@@ -1,0 +1,198 @@
+"""Planted bugs are found by seeds: each is a daemon with one defect, given to the world by its constructor."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from typing_extensions import override
+
+from hwd.daemon.daemon import Daemon
+from hwd.daemon.seams import RackAccess, Storage
+from hwd.model.documents.hosts import HostEvent
+from hwd.model.testbed import Switch
+from hwd.ports.ledger import Asker
+from hwd.ports.rules import PortAction
+from hwd.reconfigure.reconfiguration import Reconfiguration
+from hwd.records.entry import Entry
+from hwd.sim.draw import draw_plan
+from hwd.sim.execution import play
+from hwd_drivers.core.documents import Sink
+from hwd_drivers.core.errors import DeviceError
+from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState, Exchange
+from hwd_drivers.devices.abilities import CrossConnects, Device
+
+SEEDS = range(400)
+
+
+class SkippedSync(Daemon):
+    """Its journal is appended, and not synced."""
+
+    def __init__(self, *, storage: Storage, **parts: Any) -> None:
+        super().__init__(storage=replace(storage, journal_sync=False), **parts)
+
+
+class Credulous:
+    """A session that reports what it was asked for, in place of what the switch has."""
+
+    def __init__(self, device: Any) -> None:
+        self._device = device
+        self._asked: dict[Crossconnect, CrossconnectReading] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._device, name)
+
+    async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]:
+        if self._asked is None:
+            readings = await self._device.read_crossconnects(deadline_s=deadline_s)
+            self._asked = {one.crossconnect: one for one in readings}
+        return tuple(self._asked.values())
+
+    async def change_crossconnects(
+        self,
+        *,
+        remove: Sequence[Crossconnect],
+        add: Sequence[Crossconnect],
+        deadline_s: float,
+        on_commanded: Callable[[int], None] | None = None,
+    ) -> Exchange:
+        exchange: Exchange = await self._change(
+            remove=remove, add=add, deadline_s=deadline_s, on_commanded=on_commanded
+        )
+        asked = self._asked or {}
+        for one in remove:
+            asked.pop(one, None)
+        self._asked = asked | {one: CrossconnectReading(crossconnect=one, state=CrossconnectState.TUNED) for one in add}
+        return exchange
+
+    async def _change(self, **change: Any) -> Exchange:
+        exchange: Exchange = await self._device.change_crossconnects(**change)
+        return exchange
+
+
+class DenyIsDone(Credulous):
+    """It takes a refusal for a done change, and does not look."""
+
+    @override
+    async def _change(self, **change: Any) -> Exchange:
+        now_ns = round(asyncio.get_running_loop().time() * 1e9)
+        try:
+            return await super()._change(**change)
+        except DeviceError:
+            return Exchange(commanded_ns=now_ns, acknowledged_ns=now_ns, commands=1)
+
+
+class ForgottenReadBack(Daemon):
+    """Its switches are not read back."""
+
+    SESSION: type[Credulous] = Credulous
+
+    def __init__(self, *, rack: RackAccess, **parts: Any) -> None:
+        async def open_switch(switch: Switch, sink: Sink) -> Device:
+            device = await rack.open_switch(switch, sink)
+            assert isinstance(device, CrossConnects)
+            session: Any = self.SESSION(device)
+            opened: Device = session
+            return opened
+
+        super().__init__(rack=replace(rack, open_switch=open_switch), **parts)
+
+
+class DeniedIsDone(ForgottenReadBack):
+    """It treats DENY as done."""
+
+    SESSION = DenyIsDone
+
+
+class DroppedLeaseCheck(Daemon):
+    """Its ledger asks nobody for a lease."""
+
+    @override
+    async def open(self) -> None:
+        await super().open()
+        ledger = self.service._leases.ledger
+        check = ledger.check
+
+        def lax(asker: Asker, ports: Iterable[str], action: PortAction, *, now_wall_ns: int) -> None:
+            if action is not PortAction.CHANGE:
+                check(asker, ports, action, now_wall_ns=now_wall_ns)
+
+        ledger.check = lax  # type: ignore[method-assign]
+
+
+class ConfirmOfItself(Daemon):
+    """Without a confirm in time it confirms."""
+
+    @override
+    async def open(self) -> None:
+        await super().open()
+        reconfigurer = self.reconfigurer
+        roll_back = reconfigurer._completion.roll_back
+
+        async def confirm(reconfiguration: Reconfiguration, why: str) -> None:
+            if why.startswith("not confirmed within"):
+                await reconfigurer.confirm(reconfiguration)
+            else:
+                await roll_back(reconfiguration, why)
+
+        reconfigurer._completion.roll_back = confirm  # type: ignore[method-assign]
+
+
+class LostEvent(Daemon):
+    """It does not record one event, and acknowledges it."""
+
+    def __init__(self, *, storage: Storage, **parts: Any) -> None:
+        records = storage.records
+        add = records.add
+
+        async def forget(entries: Sequence[Entry]) -> None:
+            await add([one for one in entries if (one.kind, one.seq) != (HostEvent.KIND, 3)])
+
+        records.add = forget  # type: ignore[method-assign]
+        super().__init__(storage=storage, **parts)
+
+
+class EndlessAbort(Daemon):
+    """Its way back waits for a minute."""
+
+    @override
+    async def open(self) -> None:
+        await super().open()
+        completion = self.reconfigurer._completion
+        roll_back = completion.roll_back
+
+        async def wait(reconfiguration: Reconfiguration, why: str) -> None:
+            await asyncio.sleep(60)
+            await roll_back(reconfiguration, why)
+
+        completion.roll_back = wait  # type: ignore[method-assign]
+
+
+class NoRecovery(Daemon):
+    """It does not undo what a crash cut off."""
+
+    @override
+    async def open(self) -> None:
+        await super().open()
+        self._tasks["journal/recover"] = asyncio.Event().wait  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    ("planted", "rule"),
+    [
+        (SkippedSync, "intent-durable"),
+        (ForgottenReadBack, "success-read-back"),
+        (DeniedIsDone, "success-read-back"),
+        (DroppedLeaseCheck, "lease-kept"),
+        (ConfirmOfItself, "confirm-in-time"),
+        (LostEvent, "no-event-lost"),
+        (EndlessAbort, "abort-bounded"),
+        (NoRecovery, "recovered"),
+    ],
+)
+def test_planted_bug_is_found(planted: type[Daemon], rule: str) -> None:
+    for seed in SEEDS:
+        if any(violation.rule == rule for violation in play(draw_plan(seed), make_daemon=planted).violations):
+            return
+    pytest.fail(f"{planted.__name__}: none of the seeds {SEEDS} breaks {rule}")
