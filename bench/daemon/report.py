@@ -38,7 +38,7 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
     found = []
     sizes = (
         (SMALL, 8, SMALL_S, 2 if quick else 10),
-        (LARGE // 10 if quick else LARGE, LINKS, LARGE_S, 2 if quick else 4),
+        (LARGE // 20 if quick else LARGE, LINKS, LARGE_S, 2 if quick else 4),
     )
     for count, links, limit_s, rounds in sizes:
         data = folder / f"of-{count}"

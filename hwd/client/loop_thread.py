@@ -26,7 +26,8 @@ class LoopThread:
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine and wait for its result. An interrupt of the waiting thread (Ctrl-C) cancels the coroutine,
-        and is raised when that has ended.
+        and is raised when that has ended. Python itself drops an interrupt that comes while a finaliser runs; a second
+        one ends the call.
 
         Raises BugError after `close` and in the loop's own thread, and LinkError where `close` ended the coroutine.
         """

@@ -115,7 +115,7 @@ class Daemon:
         driven = supervisors(testbed, self._rack.open_switch, machine=machine, sink=sink)
         switches = Switches(driven, clock, origins(testbed))
         switchboard = Switchboard(testbed.switches, switches.cause)
-        linkboard = Linkboard(fabric, switchboard.reports, switchboard.made_wall_ns, switchboard.powers_wall_ns)
+        linkboard = Linkboard(fabric, switchboard.reports, switchboard.made_wall_ns, clock.wall_ns)
         changeboard, daemonboard, alerts = Changeboard(testbed.switches), Daemonboard(), Alerts(clock)
         await changeboard.load(records)
 

@@ -20,6 +20,9 @@ from hwd_drivers.core.documents import Document
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, natural_key
 from hwd_drivers.devices.facts import CrossconnectReport
 
+MONITORED_NS = 6 * 10**9
+"""Switches are asked for their powers every 5 s: what is reported earlier may be older than a link."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Carrier:
@@ -38,7 +41,7 @@ class Linkboard:
     the same boot of the agent reported it before and the kernel has counted no change of it since.
 
     `made_wall_ns(switch, crossconnect)`: when a present crossconnect was made, None where nobody saw that.
-    `powers_wall_ns(switch)`: when its powers were reported last.
+    `now_wall_ns`: the time of the daemon's clock.
     """
 
     TAKES: ClassVar = (HostBirth, HostUp, HostDown, HostEvent)
@@ -48,12 +51,12 @@ class Linkboard:
         fabric: Fabric,
         switches: Callable[[], list[SwitchStatus]],
         made_wall_ns: Callable[[str, str], int | None] = lambda switch, crossconnect: None,
-        powers_wall_ns: Callable[[str], int | None] = lambda switch: None,
+        now_wall_ns: Callable[[], int] | None = None,
     ) -> None:
         self._fabric = fabric
         self._switches = switches
         self._made_wall_ns = made_wall_ns
-        self._powers_wall_ns = powers_wall_ns
+        self._now_wall_ns = now_wall_ns
         self._ports: dict[str, dict[str, HostPort]] = {}
         self._carriers: dict[str, dict[str, _Carrier]] = {}
         self._hosts_since_wall_ns: dict[str, int] = {}
@@ -115,15 +118,10 @@ class Linkboard:
         """Where a link hangs now, None where it is up or nothing of it is known.
 
         `with_monitors`: switches are asked for their powers in turns of some seconds; False leaves out what may be
-        older than the link. What is known to be older is left out in any case.
+        older than the link, as those of a link that was just made may be in any case.
         """
         switches = {one.switch: one for one in self._switches()}
-        made_ns = [self._made_wall_ns(one.switch, str(one.crossconnect)) for one in routed.crossconnects]
-        lit_ns = max([one for one in made_ns if one is not None], default=0)
-        for name in {one.switch for one in routed.crossconnects}:
-            if (self._powers_wall_ns(name) or lit_ns) < lit_ns:
-                switches[name] = replace(switches[name], power_dbm={})
-        if not with_monitors:
+        if not with_monitors or self._is_new(routed):
             switches = {name: replace(one, power_dbm={}) for name, one in switches.items()}
         ends = {
             end: self._states.end(end.host, end.port, self._ports.get(end.host, {}).get(end.port))
@@ -131,6 +129,12 @@ class Linkboard:
         }
         testbed = self._fabric.testbed
         return Diagnosis(routed, ends, testbed=testbed, switches=switches, transfers=transfers).hang
+
+    def _is_new(self, routed: RoutedLink) -> bool:
+        """Whether it was made so lately that its switches may not have been asked for their powers since."""
+        made_ns = [self._made_wall_ns(one.switch, str(one.crossconnect)) for one in routed.crossconnects]
+        lit_ns = max([one for one in made_ns if one is not None], default=None)
+        return lit_ns is not None and self._now_wall_ns is not None and self._now_wall_ns() - lit_ns < MONITORED_NS
 
     def composites(self) -> list[CompositeStatus]:
         """All composites, with what their elements make."""

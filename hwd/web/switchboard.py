@@ -44,7 +44,6 @@ class Switchboard:
         self._cause = cause
         self._reports = {name: _at_first(name, switch.owner) for name, switch in switches.items()}
         self._made_wall_ns: dict[str, dict[str, int]] = {}
-        self._powers_wall_ns: dict[str, int] = {}
         """By switch and crossconnect: when it was first read, of those that came within a session."""
         self._begins: set[str] = set()
         """Switches whose session has begun and was not read yet: what they add came at an unknown time."""
@@ -55,10 +54,6 @@ class Switchboard:
             replace(one, cause=cause) if one.up is False and (cause := self._cause(name)) is not None else one
             for name, one in self._reports.items()
         ]
-
-    def powers_wall_ns(self, switch: str) -> int | None:
-        """When its powers were reported last."""
-        return self._powers_wall_ns.get(switch)
 
     def made_wall_ns(self, switch: str, crossconnect: str) -> int | None:
         """When a present crossconnect was made, None where that was not seen: it was there when the session began."""
@@ -77,8 +72,6 @@ class Switchboard:
                 self._begins.add(switch)
             case SwitchRead():
                 self._note_made(fact, document.wall_ns)
-            case SwitchPower(switch=switch):
-                self._powers_wall_ns[switch] = document.wall_ns
 
     def _note_made(self, read: SwitchRead, wall_ns: int) -> None:
         before, there = self._made_wall_ns.get(read.switch, {}), {one.id for one in read.crossconnects}
