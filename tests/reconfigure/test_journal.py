@@ -270,8 +270,8 @@ def test_journal_of_other_records_is_held() -> None:
 
 def test_entry_of_a_newer_version_is_refused() -> None:
     disk = MemoryDisk()
-    disk.append(encode_frame(b'{"entry":"journal","v":4,"id":"j1"}'))
-    with pytest.raises(ConfigError, match=r"written by a newer hwd \(version 4, this one knows 3\)"):
+    disk.append(encode_frame(b'{"entry":"journal","v":5,"id":"j1"}'))
+    with pytest.raises(ConfigError, match=r"written by a newer hwd \(version 5, this one knows 4\)"):
         Journal(disk).load(known="j1")
 
 
@@ -552,7 +552,7 @@ def test_journal_of_version_2_is_read_and_written_anew() -> None:
     journal = Journal(disk)
     (entry,) = journal.load(known="j1")
     assert entry == OpenEntry(reconfiguration="r2", run=None, what="ring", moves=entry.moves)
-    assert (journal.damage, b'"v":2' in disk.read(), b'"v":3' in disk.read()) == (None, False, True)
+    assert (journal.damage, b'"v":2' in disk.read(), b'"v":4' in disk.read()) == (None, False, True)
     journal.begin(plan(), reconfiguration="r3", run=None, terms=TERMS)
     journal.await_confirm("r3", WAIT)
     again = Journal(disk)
