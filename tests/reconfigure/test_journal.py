@@ -483,7 +483,7 @@ def test_power_cut_at_any_byte_of_a_wait_or_of_its_end_leaves_what_was_before(st
             case "goes-back":
                 journal.go_back("r1")
             case _:
-                journal.end("r1", outcome="confirmed")
+                journal.end("r1", outcome="confirmed", told=ended("r1", "confirmed"))
 
     disk, journal = begun()
     before, size = journal.open, disk.size()
@@ -496,8 +496,10 @@ def test_power_cut_at_any_byte_of_a_wait_or_of_its_end_leaves_what_was_before(st
         disk.crash(keep_unsynced=kept)
         again = Journal(disk)
         assert (again.load(), again.damage, disk.asides) == (before, None, [])
+        assert again.ended == (), "half an end is none"
         do(again)
-        assert Journal(disk).load() == journal.open
+        last = Journal(disk)
+        assert (last.load(), last.ended) == (journal.open, journal.ended)
 
 
 def test_room_for_the_wait_its_roll_back_and_its_end_is_reserved_with_the_begin() -> None:

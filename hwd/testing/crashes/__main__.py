@@ -5,11 +5,11 @@ there is one. The plan of a seed is the same each time; what the machine makes o
 """
 
 import argparse
-import asyncio
 import sys
 
 import typer
 
+from hwd.daemon.process_main import run_until_stopped
 from hwd.testing.crashes.campaign import campaign
 from hwd.testing.crashes.plan import draw_lives
 from hwd_drivers.core.clock import SystemClock
@@ -46,7 +46,14 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    return asyncio.run(crash(arguments.kills, arguments.seed))
+    status = 1
+
+    async def run() -> None:
+        nonlocal status
+        status = await crash(arguments.kills, arguments.seed)
+
+    run_until_stopped(run())  # a signal ends the rack and the broker too
+    return status
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import asyncio
 import multiprocessing
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -13,6 +13,7 @@ from hwd.client import AsyncClient
 from hwd.config.run_files.places import DaemonPlace, daemon_of
 from hwd.daemon.serve import ServeOptions
 from hwd.model.answers import ReconfigurationStatus, Status
+from hwd.model.documents.plans import PlanSummary
 from hwd.testing.crashes.dying_daemon import Boundary, Orders, run
 from hwd.testing.crashes.outside import Light, Story, light, read_journal, read_records, twice
 from hwd.testing.crashes.plan import SWITCHES, Ask, Life
@@ -51,7 +52,10 @@ class Answers:
     """What operators were answered, over all lives."""
 
     outcomes: dict[str, str] = field(default_factory=dict)
-    """By reconfiguration, its last answer: confirmed, rolled-back, or a state that is none yet."""
+    """By reconfiguration, its last answer: confirmed, rolled-back, or a state that is none yet.
+
+    One that moves nothing is not journaled, and nothing of it is promised over a crash.
+    """
     leases: set[str] = field(default_factory=set)
     released: set[str] = field(default_factory=set)
     in_release: set[str] = field(default_factory=set)
@@ -220,20 +224,26 @@ class Campaign:
                 together = []
         await self._ask_together(together)
 
-    async def _ask_together(self, asks: Iterable[Ask]) -> None:
-        answered = await asyncio.gather(*map(self._ask, asks), return_exceptions=True)
+    async def _ask_together(self, asks: Sequence[Ask]) -> None:
+        calls = (self._ask(ask, alone=len(asks) == 1) for ask in asks)
+        answered = await asyncio.gather(*calls, return_exceptions=True)
         for error in answered:
             if isinstance(error, BaseException):
                 raise error
 
-    async def _ask(self, ask: Ask) -> None:
+    async def _ask(self, ask: Ask, *, alone: bool) -> None:
         """What is not answered may have come about or not. A refusal is an answer that moved nothing."""
         try:
             async with self._client() as client:
                 if ask.lease:
                     await self._lease(client, ask)
                 more = {} if ask.confirm_within_s is None else {"confirm_within_s": ask.confirm_within_s}
-                self._note(await client.apply(what=ask.what, id=ask.id, **more))  # type: ignore[arg-type]
+                applied = await client.apply(what=ask.what, id=ask.id, **more)  # type: ignore[arg-type]
+                if applied.plan is not None and not applied.plan.empty:
+                    self._answers.outcomes[ask.id] = ""
+                self._note(applied)
+                if applied.outcome == "confirmed" and applied.plan is not None and alone:
+                    await self._check_success(ask.id, applied.plan)
                 if ask.then == "confirm":
                     self._note(await client.confirm(ask.id))
                 elif ask.then == "roll-back":
@@ -252,7 +262,8 @@ class Campaign:
         self._answers.released.add(taken.id)
 
     def _note(self, answer: ReconfigurationStatus) -> None:
-        self._answers.outcomes[answer.id] = answer.outcome or answer.state
+        if answer.id in self._answers.outcomes:
+            self._answers.outcomes[answer.id] = answer.outcome or answer.state
 
     def _client(self) -> AsyncClient:
         return AsyncClient.find(environment=self._around.environment, testbed=NAME)
@@ -267,6 +278,16 @@ class Campaign:
                 self._breach("one-crossconnect-an-end", f"{switch} has {', '.join(double)} twice: {', '.join(said)}")
             carried[switch] = frozenset(said)
         return carried
+
+    async def _check_success(self, id: str, plan: PlanSummary) -> None:
+        """Right after an answer, where nobody else was asked: the switches have what it says, daemon or not."""
+        now = await self._light()
+        for move in plan.moves:
+            missing = sorted({*move.add} - now[move.switch])
+            left = sorted(({*move.remove} - {*move.add}) & now[move.switch])
+            if missing or left:
+                what = ", ".join([*(f"lacks {one}" for one in missing), *(f"still has {one}" for one in left)])
+                self._breach("success-read-back", f"{id} was answered as confirmed, and {move.switch} {what}")
 
     async def _check_death(self, before: Light) -> None:
         """Right after a death: every change since the last rest is in the journal's file."""
@@ -292,15 +313,13 @@ class Campaign:
                     "one-story", f"{id} is {outcome} in the journal, and {said or 'without an end'} in the records"
                 )
         for id, answer in self._answers.outcomes.items():
-            if answer in ("confirmed", "rolled-back") and id in records.begun and records.ended.get(id) != [answer]:
-                if id in self._ended or records.ended.get(id):
-                    self._breach("one-story", f"{id} was answered as {answer}, and is {records.ended.get(id)}")
-                elif records.begun[id].adds | records.begun[id].removes:
-                    self._breach("success-read-back", f"{id} was answered as {answer}, and journal and records lack it")
-            if answer == "awaiting-confirm" and id not in awaiting and id not in records.ended:
-                if id in records.begun and not records.begun[id].adds | records.begun[id].removes:
-                    continue  # it moved nothing: there is nothing to go back to
-                self._breach("promise-kept", f"{id} awaited its confirm, and is gone")
+            said = records.ended.get(id, [])
+            if answer == "awaiting-confirm":
+                if id not in awaiting and not said:
+                    self._breach("promise-kept", f"{id} awaited its confirm, and is gone")
+            elif said != [answer]:
+                told = ", ".join(said) or "without an end"
+                self._breach("one-story", f"{id} was answered as {answer}, and is {told} in the records")
         now = await self._light()
         expected = self._expected(records, awaiting)
         for switch in SWITCHES:
@@ -308,7 +327,8 @@ class Campaign:
                 what = ", ".join(
                     f"{'+' if one in now[switch] else '-'}{one}" for one in sorted(now[switch] ^ expected[switch])
                 )
-                still = {one.id for one in (await self._status()).reconfigurations}
+                there = (await self._status()).reconfigurations
+                still = {one.id for one in there if one.state == "awaiting-confirm"}
                 if still == awaiting:  # else its time ended between the looks
                     self._breach("all-or-nothing", f"{switch} differs from what was confirmed by {what}")
         await self._check_leases()
