@@ -6,17 +6,40 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp
+from hwd.model.documents.daemon import DaemonRecovered, DaemonStopped, JournalGivenUp
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
+from hwd.model.plan import Plan
+from hwd.reconfigure.journal import Journal
+from hwd.reconfigure.journal_facts import DatedFact
+from hwd.reconfigure.records_catch_up import RecordsCatchUp
 from hwd.records import store
 from hwd.records.records import Records
 from hwd.sim.world import DAEMON
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.offload import InlineOffload
+from hwd_drivers.switching.moves import ApplyMode
 
 from .conftest import CROSSED, STRAIGHT, Lab, RunLab
 
+WALL_NS = 1_700_000_000_000_000_000
+PLAN = Plan(
+    what="ring",
+    mode=ApplyMode.UPDATE,
+    moves=(),
+    links=(),
+    dark=(),
+    touches=frozenset(),
+    expected_s=0.0,
+    expected_from="nothing",
+    warnings=(),
+    lease=None,
+    ready_within_s=None,
+    confirm_within_s=None,
+)
 TOLD = (ReconfigurationStarted, ReconfigurationEnded, DaemonRecovered, JournalGivenUp)
 
 
@@ -120,3 +143,26 @@ def test_recovery_after_a_crash_is_told_again_as_a_recovery(run_lab: RunLab, tmp
         assert (recovered.fact.outcome, recovered.fact.from_journal) == ("rolled-back", True)
 
     run_lab(test)
+
+
+@pytest.mark.parametrize(("oldest_ns", "is_told"), [(WALL_NS - 1, True), (WALL_NS + 1, False), (None, True)])
+async def test_end_that_is_older_than_all_documents_that_are_held_is_not_told_again(
+    oldest_ns: int | None, is_told: bool
+) -> None:
+    """It was recorded, and deleted with others of its age; the journal had no begin since that said so."""
+    records = Records("sqlite://", InlineOffload())
+    await records.open()
+    if oldest_ns is not None:
+        await records.add_documents([Document(at_ns=0, wall_ns=oldest_ns, fact=DaemonStopped(reason="asked to end"))])
+    journal = Journal(MemoryDisk())
+    fact = ReconfigurationEnded(reconfiguration="r1", run=None, what="ring", outcome="confirmed", why="", seconds=1.0)
+    journal.begin(PLAN, reconfiguration="r1", run=None)
+    journal.end("r1", outcome="confirmed", told=DatedFact(wall_ns=WALL_NS, fact=fact))
+    told: list[Document] = []
+    catch_up = RecordsCatchUp(journal, records.reconfigurations, SystemClock())
+    await catch_up.read()
+    catch_up.tell(told.append)
+    catch_up.tell(told.append)
+    assert [(one.fact, one.wall_ns) for one in told] == [(replace(fact, from_journal=True), WALL_NS)] * is_told
+    assert bool(journal.ended) is is_told
+    records.close()
