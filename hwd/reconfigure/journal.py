@@ -93,7 +93,9 @@ class Journal:
         for one in contents.open:
             self._put_read(one)
         for ended in contents.ended:
-            self._put_ended(ended)
+            frames = journal_file.begin(ended.begun)
+            frames += journal_file.end(ended.number, ended.begun, ended.outcome, ended.told)
+            self._ended[ended.begun.number] = ended, frames
         self._damage = contents.damage
         self._is_to_keep = bool(contents.damage) and any(data)
         self._is_stale = bool(contents.damage) or contents.id is None or contents.version != journal_file.VERSION
@@ -206,12 +208,13 @@ class Journal:
         if (one := self._open.get(reconfiguration)) is None:
             return
         number = self._next
-        self._append(journal_file.end(number, one, outcome, told))
+        frame = journal_file.end(number, one, outcome, told)
+        self._append(frame)
         self._open.pop(reconfiguration)
-        self._frames.pop(reconfiguration)
+        before = self._frames.pop(reconfiguration)
         self._may_await.discard(reconfiguration)
         if self._recorded_before.pop(reconfiguration, None) != outcome and told is not None:
-            self._put_ended(Ended(begun=one, number=number, outcome=outcome, told=told))
+            self._ended[one.number] = Ended(begun=one, number=number, outcome=outcome, told=told), before + frame
         there = sum(map(len, self._content()))
         if self._disk.size() > COMPACT_BYTES + 2 * there:
             try:
@@ -285,11 +288,6 @@ class Journal:
             one = replace(one, also=())  # a roll-back goes on after a crash as if it had never awaited a confirm
         self._put(one, frame)
         self._next = max(self._next, one.number + 1)
-
-    def _put_ended(self, one: Ended) -> None:
-        begun = one.begun
-        frames = journal_file.begin(begun) + journal_file.end(one.number, begun, one.outcome, one.told)
-        self._ended[begun.number] = one, frames
 
     def _put(self, one: Numbered, frame: bytes) -> None:
         self._open[one.entry.reconfiguration] = one
