@@ -14,6 +14,7 @@ from hwd.model.documents.reconfigurations import ReconfigurationCommanded, Recon
 from hwd.model.interlock import InterlockName
 from hwd.reconfigure import journal_file
 from hwd.records.records import Records
+from hwd.sim.world import DAEMON
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.core.values import Crossconnect
@@ -207,9 +208,9 @@ def test_none_refuses_the_way_back_of_an_expired_confirm(run_lab: RunLab) -> Non
 
 def test_none_refuses_the_recovery_after_a_crash(run_lab: RunLab) -> None:
     async def test(lab: Any) -> None:
-        await make_way_back(lab, confirm_within_s=600)
+        await lab.world.nodes.run_in_node(DAEMON, make_way_back(lab, confirm_within_s=600))  # its timer dies with it
         await asyncio.sleep(1)  # the records are written behind
-        lab.world.kill("daemon")
+        lab.world.kill(DAEMON)
         await asyncio.sleep(600)  # the time to confirm it is over when the daemon is back
         lab.world.start_daemon()
         await lab.until(DaemonRecovered)
@@ -249,14 +250,14 @@ def test_moves_are_counted_by_element_and_survive_the_death_of_the_daemon(run_la
         before = await figures(lab, "ocs1:5A-8B")
         assert before == [("ocs1:5A", 4, "holds"), ("ocs1:5A", 4, "holds"), ("ocs1", 4, "holds")]
         await asyncio.sleep(1)  # the records are written behind
-        lab.world.kill("daemon")
+        lab.world.kill(DAEMON)
         lab.world.start_daemon()
         await lab.world.settled()
         assert await figures(lab, "ocs1:5A-8B") == before
         await lab.service.apply(lab.request("ocs1:5A-8B"))
         assert {state for _, _, state in await figures(lab, "ocs1:5A-6B")} == {"refused"}
         await asyncio.sleep(1)
-        lab.world.kill("daemon")
+        lab.world.kill(DAEMON)
         lab.world.start_daemon()
         await lab.world.settled()
         await asyncio.sleep(3600)
