@@ -187,20 +187,27 @@ class _Gathering:
 
 
 def _without_observations(timeline: Timeline) -> Timeline:
-    """Of the ends only the recovery of reliable connections is left; links that were commanded together share it."""
+    """Of the ends only the recovery of reliable connections is left. Links that were commanded together share equal
+    instants, stages and bounds, and all timelines the names of links and sources.
+    """
     ends = [replace(end, instants=(), observations=()) for end in timeline.ends if end.rc is not UNSET]
-    once: dict[Instant | Stage, Any] = {}
+    once: dict[Any, Any] = {}
+
+    def shared(stage: Stage) -> Stage:
+        error_s = once.setdefault(stage.error_s, stage.error_s)
+        return once.setdefault(stage, replace(stage, error_s=error_s))
+
+    def sourced(instant: Instant) -> Instant:
+        seen = instant.knowledge is Knowledge.SEEN
+        return once.setdefault(instant, replace(instant, source=intern(instant.source)) if seen else instant)
+
     links = [
         replace(
             link,
-            instants=tuple(once.setdefault(one, one) for one in map(_with_one_source, link.instants)),
-            stages=tuple(once.setdefault(stage, stage) for stage in link.stages),
+            link=intern(link.link),
+            instants=tuple(map(sourced, link.instants)),
+            stages=tuple(map(shared, link.stages)),
         )
         for link in timeline.links
     ]
     return replace(timeline, ends=ends, links=links)
-
-
-def _with_one_source(instant: Instant) -> Instant:
-    """The same text of a source in all instants that have it."""
-    return replace(instant, source=intern(instant.source)) if instant.knowledge is Knowledge.SEEN else instant

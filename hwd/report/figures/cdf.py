@@ -69,25 +69,28 @@ def cdf_figure(taken: Sequence[Sample], *, papers: Sequence[PaperFigure] = ()) -
     but named. None where no stage has one.
     """
     groups = [*dict.fromkeys((sample.group, sample.virtual_time) for sample in taken)]
-    found: dict[StageName, dict[Group, Distribution]] = {}
+    rows: list[Sequence[_Plot]] = []
+    words: list[str] = []
+    empty: list[str] = []
     for name in StageName:
+        curves: dict[Group, Distribution] = {}
         for group in groups:
             of_group = [one for one in taken if one.stage.name is name and (one.group, one.virtual_time) == group]
             if (curve := distribution(of_group)) is not None:
-                found.setdefault(name, {})[group] = curve
-    if not found:
+                curves[group] = curve
+                range_of = f"{_time(curve.best_s[0])} to {_time(curve.best_s[-1])}"
+                words.append(f"{name}, {_words(group)}: {_count(curve)}, {range_of}")
+        if curves:
+            rows.append([*_plots(name, curves, groups, of_stage(papers, name))])
+        else:
+            empty.append(name)
+    if not rows:
         return None
-    rows = [[*_plots(name, curves, groups, of_stage(papers, name))] for name, curves in found.items()]
-    empty = [str(name) for name in StageName if name not in found]
     notes = [_NOTE] + ([f"never seen: {', '.join(empty)}"] if empty else [])
     return Figure(
         name="distributions",
         title="Cumulative distribution of each stage",
-        description="; ".join(
-            f"{name}, {_words(group)}: {_count(curve)}, {_time(curve.best_s[0])} to {_time(curve.best_s[-1])}"
-            for name, curves in found.items()
-            for group, curve in curves.items()
-        ),
+        description="; ".join(words),
         chart=partial(_chart, rows, groups, notes),
     )
 
