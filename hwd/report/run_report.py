@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from sys import intern
-from typing import Any
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -191,15 +190,17 @@ def _without_observations(timeline: Timeline) -> Timeline:
     instants, stages and bounds, and all timelines the names of links and sources.
     """
     ends = [replace(end, instants=(), observations=()) for end in timeline.ends if end.rc is not UNSET]
-    once: dict[Any, Any] = {}
+    instants: dict[Instant, Instant] = {}
+    stages: dict[Stage, Stage] = {}
+    bounds_s: dict[float | None, float | None] = {}
 
     def shared(stage: Stage) -> Stage:
-        error_s = once.setdefault(stage.error_s, stage.error_s)
-        return once.setdefault(stage, replace(stage, error_s=error_s))
+        error_s = bounds_s.setdefault(stage.error_s, stage.error_s)
+        return stages.setdefault(stage, replace(stage, error_s=error_s))
 
     def sourced(instant: Instant) -> Instant:
         seen = instant.knowledge is Knowledge.SEEN
-        return once.setdefault(instant, replace(instant, source=intern(instant.source)) if seen else instant)
+        return instants.setdefault(instant, replace(instant, source=intern(instant.source)) if seen else instant)
 
     links = [
         replace(

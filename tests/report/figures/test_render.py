@@ -30,7 +30,6 @@ from hwd.report.figures.figure import (
     Figure,
     cut,
     heading,
-    layered,
     named,
     wrapped,
 )
@@ -54,9 +53,8 @@ def written(figures: Sequence[Figure], width_in: float) -> pypdf.PdfReader:
 
 def of_words(words: str) -> Figure:
     def chart(width: float, data: Datasets) -> Chart:
-        title = heading(words, [words], width)
-        mark = alt.Chart(data.rows([{"words": words}])).mark_text().encode(text=alt.Text("words:N"))
-        return layered([mark], title=title.to_dict())
+        mark = data.marks([{"words": words}], alt.MarkDef("text"), alt.Text("words:N"))
+        return {"layer": [mark], "title": heading(words, [words], width)}
 
     return Figure(name="x", title=words, description=words, chart=chart)
 
