@@ -33,7 +33,7 @@ from hwd.report.figures.figure import (
     named,
     wrapped,
 )
-from hwd.report.figures.figures import all_figures
+from hwd.report.figures.figures import Figures
 from hwd.report.figures.render import pdf, script, specification, specifications, svg
 from hwd.timeline import StageName
 
@@ -42,7 +42,7 @@ MakeRun = Callable[..., RunReport]
 
 def all_of(reports: Sequence[RunReport]) -> list[Figure]:
     comparisons = [compare(reports[0], one) for one in reports[1:]]
-    return [*all_figures(reports, by=("run", "topology"), compare_with="mfabric", comparisons=comparisons)]
+    return Figures.of(reports, by=("run", "topology"), compare_with="mfabric", comparisons=comparisons).all
 
 
 def written(figures: Sequence[Figure], width_in: float) -> pypdf.PdfReader:
