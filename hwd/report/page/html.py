@@ -162,7 +162,10 @@ def _others(reports: Sequence[RunReport]) -> Iterator[tuple[str, Sequence[Figure
             waterfalls = [waterfall_figure(one, virtual_time=report.run.virtual_time) for one in some]
             yield (
                 f"{len(some)} reconfigurations of run {report.run.id}, one by one{rest}",
-                [named(one, timeline.reconfiguration) for one, timeline in zip(waterfalls, some, strict=True)],
+                [
+                    named(figure, f"{report.run.id} {one.reconfiguration}")
+                    for figure, one in zip(waterfalls, some, strict=True)
+                ],
             )
 
 
