@@ -42,6 +42,7 @@ help:
 	@echo "make check     format, lint, types, import contracts"
 	@echo "make bench     each path against its floor"
 	@echo "make sim       simulated worlds of SEEDS=10000 seeds, with all that can go wrong, against the rules"
+	@echo "make crashes   KILLS=500 crashes of the real daemon, at the boundaries of its journal and at random"
 	@echo "make docs      what the reference pages repeat of the code, anew"
 	@echo "make serve     the daemon on $(TESTBED) (TESTBED=FILE for another)"
 	@echo "make setup     all that any of them needs; each brings its own share by itself; make clean takes it away again"
@@ -112,6 +113,13 @@ FIRST ?= 0
 .PHONY: sim
 sim: $(STAMP)
 	@$(BIN)/python -m hwd.sim.sweep --first $(FIRST) --seeds $(SEEDS) --workers $(WORKERS)
+
+# Crashes of the real daemon, on twins and a Mosquitto in processes of their own.
+KILLS ?= 500
+SEED ?= 1
+.PHONY: crashes
+crashes: $(STAMP) system-tests
+	@$(BIN)/python -m hwd.testing.crashes --kills $(KILLS) --seed $(SEED)
 
 # What docs/ repeats of the code, from the code.
 .PHONY: docs

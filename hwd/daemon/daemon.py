@@ -41,6 +41,7 @@ from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.move_counts import MoveCounts
 from hwd.reconfigure.planner import BackgroundPlanner, Planner
 from hwd.reconfigure.reconfigurer import Reconfigurer
+from hwd.reconfigure.records_catch_up import RecordsCatchUp
 from hwd.reconfigure.switches import Switches
 from hwd.records.recorder import RecordingSink
 from hwd.telemetry import Budget, Metrics
@@ -92,11 +93,12 @@ class Daemon:
         self._rack = rack
         self._records = storage.records
         self._space = storage.space
-        self._recorder = RecordingSink(storage.records)
-        self._sink = Fanout([self._recorder, self.metrics, self.hub, *sinks])
-        self._emit = Emitter(machine.clock, self._sink)
         self._journal = Journal(storage.journal, sync=storage.journal_sync)
         self._identity = JournalIdentity(self._journal, storage.journal_id or storage.records.journal, machine.clock)
+        self._catch_up = RecordsCatchUp(self._journal, storage.records.reconfigurations, machine.clock)
+        self._recorder = RecordingSink(storage.records, on_end=self._journal.note_recorded)
+        self._sink = Fanout([self._recorder, self.metrics, self.hub, *sinks])
+        self._emit = Emitter(machine.clock, self._sink)
         self._limits = limits or Limits(machine.clock)
 
     async def open(self) -> None:
@@ -105,6 +107,7 @@ class Daemon:
         machine, clock, ids = self._machine, self._machine.clock, self._machine.ids
         await records.open()
         await self._identity.load()
+        await self._catch_up.read()
         ledger, fabric = Ledger(), Fabric(testbed)
         history, outcomes = History(testbed), Outcomes(clock)
         await history.load(records)
@@ -278,6 +281,7 @@ class Daemon:
         )
         if (damage := self._journal.damage) is not None:
             self._emit(JournalDamaged(why=damage.why, aside=damage.aside, held=[*damage.held]))
+        self._catch_up.tell(self._sink)
         try:
             async with asyncio.TaskGroup() as group:
                 for name, work in self._tasks.items():

@@ -8,7 +8,7 @@ import os
 import shlex
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version as version_of
 from pathlib import Path
@@ -38,7 +38,7 @@ from hwd.web.server import HttpServer, listen
 from hwd.web.stream import EventStream
 from hwd_agents.bus.mqtt import BrokerUrl, MqttBus
 from hwd_drivers.core.clock import SystemClock
-from hwd_drivers.core.disk import FileDisk
+from hwd_drivers.core.disk import Disk, FileDisk
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.ids import Draws, RandomIds
 from hwd_drivers.core.offload import ThreadOffload
@@ -67,8 +67,13 @@ class ServeOptions:
     twin: bool = True
 
 
-async def serve(options: ServeOptions, environment: Mapping[str, str] = os.environ) -> None:
-    """Run the daemon until cancelled.
+async def serve(
+    options: ServeOptions,
+    environment: Mapping[str, str] = os.environ,
+    *,
+    open_disk: Callable[[Path], Disk] = FileDisk,
+) -> None:
+    """Run the daemon until cancelled. `open_disk` opens the journal.
 
     Raises ConfigError with all problems of the testbed file, RefusedError where another daemon has the testbed or its
     data.
@@ -123,7 +128,7 @@ async def serve(options: ServeOptions, environment: Mapping[str, str] = os.envir
                 )
             await offload(ask, Path(rack.control), fault)
 
-        journal = FileDisk(data.path / "journal")
+        journal = open_disk(data.path / "journal")
         stack.callback(journal.close)
         daemon = Daemon(
             testbed=testbed,

@@ -297,7 +297,8 @@ class Completion:
 
     def _confirm(self, reconfiguration: Reconfiguration) -> None:
         """End it as soon as the confirm is durable, not before: a crash would roll it back."""
-        if reconfiguration.journaled and (why := self._recovery.write_end(reconfiguration.id, Outcome.CONFIRMED)):
+        end = self._end_fact(reconfiguration, Outcome.CONFIRMED, "")
+        if reconfiguration.journaled and (why := self._recovery.write_end(end)):
             reconfiguration.why = why
             self._unwritten[reconfiguration.id] = reconfiguration
             if reconfiguration.state is not State.CONFIRMING:
@@ -313,8 +314,9 @@ class Completion:
         finally:
             reconfiguration.outcome, reconfiguration.why = outcome, why
             stays_open = reconfiguration.journaled and outcome is Outcome.FAILED
+            end = self._end_fact(reconfiguration, outcome, why)
             if reconfiguration.journaled and outcome is Outcome.ROLLED_BACK:
-                self._recovery.write_end(reconfiguration.id, outcome)
+                self._recovery.write_end(end)
             reconfiguration.state = State.ENDED
             self._under_way.pop(reconfiguration.id, None)
             if stays_open:
@@ -323,18 +325,19 @@ class Completion:
             if outcome is not Outcome.CONFIRMED:
                 level = logging.WARNING if outcome is Outcome.FAILED else logging.INFO
                 log.log(level, "%s (%s): %s: %s", reconfiguration.id, reconfiguration.plan.what, outcome, why)
-            self._emitter(
-                ReconfigurationEnded(
-                    reconfiguration=reconfiguration.id,
-                    run=reconfiguration.run,
-                    what=reconfiguration.plan.what,
-                    outcome=outcome,
-                    why=why,
-                    seconds=(self._clock.monotonic_ns() - reconfiguration.started_ns) / 1e9,
-                    remarks=[*reconfiguration.remarks],
-                    hangs=[*reconfiguration.hangs] or UNSET,
-                )
-            )
+            self._emitter(end)
+
+    def _end_fact(self, reconfiguration: Reconfiguration, outcome: Outcome, why: str) -> ReconfigurationEnded:
+        return ReconfigurationEnded(
+            reconfiguration=reconfiguration.id,
+            run=reconfiguration.run,
+            what=reconfiguration.plan.what,
+            outcome=outcome,
+            why=why,
+            seconds=(self._clock.monotonic_ns() - reconfiguration.started_ns) / 1e9,
+            remarks=[*reconfiguration.remarks],
+            hangs=[*reconfiguration.hangs] or UNSET,
+        )
 
     def _timeline(self, reconfiguration: Reconfiguration) -> Timeline:
         moved = [str(planned.routed.link) for planned in reconfiguration.plan.links if not planned.kept]

@@ -15,12 +15,15 @@ from hwd.model.documents.daemon import (
     JournalRefused,
     JournalWritten,
 )
+from hwd.model.documents.reconfiguration_end import EndFact, outcome_of
+from hwd.model.documents.reconfigurations import ReconfigurationStarted
 from hwd.model.plan import Plan
 from hwd.ports.claim import Claim
 from hwd.ports.ledger import Ledger
 from hwd.ports.rules import Reason
 from hwd.reconfigure.confirm_wait import ConfirmTerms, ConfirmWait
 from hwd.reconfigure.journal import Journal, OpenEntry
+from hwd.reconfigure.journal_facts import DatedFact
 from hwd.reconfigure.planner import moved_ports
 from hwd.reconfigure.reconfiguration import Outcome
 from hwd.reconfigure.remarks import gone_remarks, lasting_remarks, overrun_report
@@ -34,9 +37,6 @@ from hwd_drivers.switching.way_back import way_back
 
 WITHIN_S = 30.0
 """The time limit for one try; no caller waits for it, and another try follows."""
-
-GIVEN_UP = "given-up"
-"""The outcome in the journal of a reconfiguration that an operator gave up."""
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class CrashRecovery:
         self._ledger = ledger
         self._clock = clock
         self._emit = emit
-        self._unwritten: dict[str, Outcome] = {}
+        self._unwritten: dict[str, EndFact] = {}
         self._unwritten_why: dict[str, str] = {}
         self._tried: dict[str, _Tried] = {}
         self._last_why: dict[str, str] = {}
@@ -149,12 +149,21 @@ class CrashRecovery:
         async with self._trying:
             return self._give_up(id, by)
 
-    def begin(self, plan: Plan, *, reconfiguration: str, run: str | None) -> None:
-        """Journal a plan before its first command, after the ends of all others. On OSError send no command."""
+    def begin(self, plan: Plan, started: ReconfigurationStarted) -> None:
+        """Journal a plan before its first command, after the ends of all others. On OSError send no command.
+
+        `started`: its first document.
+        """
         if trouble := self.write_ends():
             raise OSError(trouble)
-        terms = ConfirmTerms.of(plan, self._ledger.get(Reason.RECONFIGURATION, reconfiguration))
-        self._journal.begin(plan, reconfiguration=reconfiguration, run=run, terms=terms)
+        id = started.reconfiguration
+        self._journal.begin(
+            plan,
+            reconfiguration=id,
+            run=started.run,
+            terms=ConfirmTerms.of(plan, self._ledger.get(Reason.RECONFIGURATION, id)),
+            started=DatedFact(wall_ns=self._clock.wall_ns(), fact=started),
+        )
 
     def await_confirm(self, id: str, wait: ConfirmWait) -> None:
         """Journal that one awaits its confirm. On OSError it is not to be said: a crash would roll it back."""
@@ -187,13 +196,14 @@ class CrashRecovery:
     def is_written(self, id: str) -> bool:
         return id not in self._unwritten
 
-    def write_end(self, id: str, outcome: Outcome) -> str:
-        """Journal an end; returns why that failed, empty where it did not.
+    def write_end(self, fact: EndFact) -> str:
+        """Journal an end with the document that tells it; returns why that failed, empty where it did not.
 
         `write_ends` tries it again. Until then it does not count as left open.
         """
+        id, outcome = fact.reconfiguration, outcome_of(fact)
         try:
-            self._journal.end(id, outcome=outcome)
+            self._end(fact)
         except OSError as error:
             why = (
                 f"journal: that {id} is {outcome} cannot be written: {reason_of(error)}. It is tried again every few "
@@ -203,7 +213,7 @@ class CrashRecovery:
             if self._unwritten.get(id) is None:
                 log.warning("%s", why)
                 self._emit(JournalRefused(reconfiguration=id, outcome=outcome, why=reason_of(error)))
-            self._unwritten[id], self._unwritten_why[id] = outcome, why
+            self._unwritten[id], self._unwritten_why[id] = fact, why
             return why
         if self._unwritten.pop(id, None) is not None:
             self._unwritten_why.pop(id)
@@ -213,10 +223,15 @@ class CrashRecovery:
 
     def write_ends(self) -> str:
         """Try the failed ends again, oldest first; returns why the journal takes none, empty where it took all."""
-        for id, outcome in list(self._unwritten.items()):
-            if why := self.write_end(id, outcome):
+        for fact in list(self._unwritten.values()):
+            if why := self.write_end(fact):
                 return why
         return self._journal.write_again()
+
+    def _end(self, fact: EndFact) -> None:
+        id = fact.reconfiguration
+        told: DatedFact[EndFact] = DatedFact(wall_ns=self._clock.wall_ns(), fact=self._journal.bounded(id, fact))
+        self._journal.end(id, outcome=outcome_of(fact), told=told)
 
     def _give_up(self, id: str, by: str) -> JournalGivenUp:
         left = [entry for entry in self._journal.open if self._is_left_open(entry)]
@@ -230,8 +245,9 @@ class CrashRecovery:
             names = ", ".join(other.reconfiguration for other in left) or "none"
             raise RefusedError(f"reconfiguration {id}: cannot be given up, {way}. Left open: {names}")
         why, carried = entry.doubt or self._why(entry), self._carried_now(entry)
+        given_up = JournalGivenUp(reconfiguration=id, run=entry.run, what=entry.what, why=why, by=by, left=carried)
         try:
-            self._journal.end(id, outcome=GIVEN_UP)
+            self._end(given_up)
         except OSError as error:
             raise FailedError(
                 f"reconfiguration {id}: cannot be given up, the journal does not take it: {reason_of(error)}. "
@@ -240,7 +256,6 @@ class CrashRecovery:
         self._tried.pop(id, None)
         self._last_why.pop(id, None)
         self._release(entry)
-        given_up = JournalGivenUp(reconfiguration=id, run=entry.run, what=entry.what, why=why, by=by, left=carried)
         self._emit(given_up)
         left_as = f". Left: {'; '.join(carried)}" if carried else ""
         log.warning("journal: %s (%s) was given up by %s: %s%s", id, entry.what, by, why, left_as)
@@ -312,8 +327,6 @@ class CrashRecovery:
         last = self._tried.pop(entry.reconfiguration, None)
         self._last_why.pop(entry.reconfiguration, None)
         outcome = Outcome.ROLLED_BACK
-        self.write_end(entry.reconfiguration, outcome)
-        self._release(entry)
         before = self._from_before_start.get(entry.reconfiguration)
         if before is not None and before.wait is not None:
             why = f"{_unconfirmed(before.wait)}, which ended while the daemon was away"
@@ -326,7 +339,10 @@ class CrashRecovery:
             why = f"{names} could not be {'reached' if last.waits else 'driven'} before, and can be now"
         gone = gone_remarks(entry.moves, self._switches.latest())
         why = ". ".join([why, *lasting_remarks(entry.moves), *gone])
-        self._emit(DaemonRecovered(reconfiguration=entry.reconfiguration, run=entry.run, outcome=outcome, why=why))
+        recovered = DaemonRecovered(reconfiguration=entry.reconfiguration, run=entry.run, outcome=outcome, why=why)
+        self.write_end(recovered)
+        self._release(entry)
+        self._emit(recovered)
         log.info("journal: %s (%s) is %s: %s", entry.reconfiguration, entry.what, outcome, why)
 
     def _emit_open(self, entry: OpenEntry, why: str, *, level: int = logging.WARNING) -> None:

@@ -1,7 +1,8 @@
 """The journal: every plan, durable before its first command, so that after a crash it is undone without a guess.
 
 It writes the frames of `journal_file` to a `Disk`. Each begin reserves room for its end, and for its wait for a confirm
-where it will have one, so that a full disk still takes them.
+where it will have one, so that a full disk still takes them. How one began and ended stays in it until the records have
+committed that.
 """
 
 import errno
@@ -9,10 +10,13 @@ import logging
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from hwd.model.documents.reconfiguration_end import EndFact, outcome_of
+from hwd.model.documents.reconfigurations import ReconfigurationStarted
 from hwd.model.plan import Plan
 from hwd.reconfigure import journal_file
 from hwd.reconfigure.confirm_wait import ConfirmTerms, ConfirmWait
-from hwd.reconfigure.journal_file import Numbered, OpenEntry
+from hwd.reconfigure.journal_facts import DatedFact
+from hwd.reconfigure.journal_file import Ended, Numbered, OpenEntry
 from hwd_drivers.core.disk import Disk
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.reason import reason_of
@@ -23,7 +27,7 @@ ROOM_BYTES = 16 << 10
 """The bytes reserved at a time, where the disk has them: one sync, and enough for dozens of reconfigurations."""
 LOST_WHAT = "what a damaged journal held"
 
-__all__ = ["Damage", "Journal", "OpenEntry"]
+__all__ = ["Damage", "Ended", "Journal", "OpenEntry"]
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +59,12 @@ class Journal:
         self._open: dict[str, Numbered] = {}
         self._frames: dict[str, bytes] = {}
         """The frames of what is open."""
+        self._ended: dict[int, tuple[Ended, bytes]] = {}
+        """Ends that the records may lack, with their frames, by the number of the begin."""
+        self._recorded: list[int] = []
+        """Those that the records have, which the next begin says."""
+        self._recorded_before: dict[str, str] = {}
+        """Outcomes of what is open that the records have already: the end itself could not be written yet."""
         self._may_await: set[str] = set()
         """What is open and may still await a confirm: room is reserved for that."""
         self._next = 1
@@ -82,6 +92,8 @@ class Journal:
         self._next = contents.next
         for one in contents.open:
             self._put_read(one)
+        for ended in contents.ended:
+            self._put_ended(ended)
         self._damage = contents.damage
         self._is_to_keep = bool(contents.damage) and any(data)
         self._is_stale = bool(contents.damage) or contents.id is None or contents.version != journal_file.VERSION
@@ -127,6 +139,11 @@ class Journal:
         return tuple(one.entry for one in self._open.values())
 
     @property
+    def ended(self) -> tuple[Ended, ...]:
+        """Those that have ended and whose end the records may lack, oldest first."""
+        return tuple(one for one, _ in self._ended.values())
+
+    @property
     def damage(self) -> Damage | None:
         """What `load` found wrong."""
         if not self._damage:
@@ -134,10 +151,18 @@ class Journal:
         held = tuple(id for id, one in self._open.items() if one.entry.doubt)
         return Damage(why=self._damage, aside=self._aside, held=held)
 
-    def begin(self, plan: Plan, *, reconfiguration: str, run: str | None, terms: ConfirmTerms | None = None) -> None:
+    def begin(
+        self,
+        plan: Plan,
+        *,
+        reconfiguration: str,
+        run: str | None,
+        terms: ConfirmTerms | None = None,
+        started: DatedFact[ReconfigurationStarted] | None = None,
+    ) -> None:
         """Write a begin; durable when it returns, with room for all that may follow. On OSError drive no switch.
 
-        `terms`: of its wait for a confirm, where it will have one.
+        `terms`: of its wait for a confirm, where it will have one. `started`: its first document.
         """
         self._prepare()
         entry = OpenEntry(
@@ -147,11 +172,13 @@ class Journal:
             moves=plan.moves,
             terms=terms,
             overridden=tuple(map(str, plan.overridden)),
+            started=started,
         )
         one = Numbered(number=self._next, hash=plan.hash, entry=entry)
-        frame = journal_file.begin(one)
+        frame = journal_file.begin(one, self._recorded)
         self._hold_room(len(frame) + journal_file.rest_bytes(one, may_await=terms is not None))
         self._append(frame)
+        self._recorded.clear()
         self._put(one, frame)
         if terms is not None:
             self._may_await.add(reconfiguration)
@@ -170,21 +197,43 @@ class Journal:
             self._prepare()
             self._follow(one, journal_file.goes_back(self._next, one), None)
 
-    def end(self, reconfiguration: str, *, outcome: str) -> None:
-        """Write an end; durable when it returns. On OSError it stays open."""
+    def end(self, reconfiguration: str, *, outcome: str, told: DatedFact[EndFact] | None = None) -> None:
+        """Write an end; durable when it returns. On OSError it stays open.
+
+        `told`: the document that tells it, which stays in the journal until `note_recorded`.
+        """
         self._prepare()
         if (one := self._open.get(reconfiguration)) is None:
             return
-        self._append(journal_file.end(self._next, one, outcome))
+        number = self._next
+        self._append(journal_file.end(number, one, outcome, told))
         self._open.pop(reconfiguration)
         self._frames.pop(reconfiguration)
         self._may_await.discard(reconfiguration)
-        there = sum(map(len, self._frames.values()))
+        if self._recorded_before.pop(reconfiguration, None) != outcome and told is not None:
+            self._put_ended(Ended(begun=one, number=number, outcome=outcome, told=told))
+        there = sum(map(len, self._content()))
         if self._disk.size() > COMPACT_BYTES + 2 * there:
             try:
                 self._write_anew()
             except OSError as error:
                 log.warning("journal: cannot begin anew, it goes on growing: %s", reason_of(error))
+
+    def bounded(self, reconfiguration: str, fact: EndFact) -> EndFact:
+        """The fact of an end as short as the journal takes it."""
+        one = self._open.get(reconfiguration)
+        return fact if one is None else journal_file.bounded(fact, one)
+
+    def note_recorded(self, fact: EndFact) -> None:
+        """The records have committed the document of an end."""
+        id, outcome = fact.reconfiguration, outcome_of(fact)
+        for begun, (one, _) in self._ended.items():
+            if one.begun.entry.reconfiguration == id and one.outcome == outcome:
+                del self._ended[begun]
+                self._recorded.append(begun)
+                return
+        if id in self._open:
+            self._recorded_before[id] = outcome
 
     def write_again(self) -> str:
         """Try a failed rewrite again; returns `trouble` as it is then."""
@@ -236,6 +285,11 @@ class Journal:
             one = replace(one, also=())  # a roll-back goes on after a crash as if it had never awaited a confirm
         self._put(one, frame)
         self._next = max(self._next, one.number + 1)
+
+    def _put_ended(self, one: Ended) -> None:
+        begun = one.begun
+        frames = journal_file.begin(begun) + journal_file.end(one.number, begun, one.outcome, one.told)
+        self._ended[begun.number] = one, frames
 
     def _put(self, one: Numbered, frame: bytes) -> None:
         self._open[one.entry.reconfiguration] = one
@@ -302,11 +356,19 @@ class Journal:
         if self._is_to_keep:
             self._aside = self._disk.set_aside()
             self._is_to_keep = False
-        kept = sorted(number for one in self._open.values() for number in (one.number, *one.also))
+        of_open = [number for one in self._open.values() for number in (one.number, *one.also)]
+        of_ended = [number for one, _ in self._ended.values() for number in (one.begun.number, one.number)]
+        kept = sorted([*of_open, *of_ended])  # a begin without its end must not look open
         head = journal_file.first(self._id, kept=kept, next=self._next)
         room = self._rest_bytes()
+        data = head + b"".join(self._content())
         try:
-            self._disk.replace(head + b"".join(self._frames.values()), reserve=room + ROOM_BYTES)
+            self._disk.replace(data, reserve=room + ROOM_BYTES)
         except OSError:
-            self._disk.replace(head + b"".join(self._frames.values()), reserve=room)
+            self._disk.replace(data, reserve=room)
+        self._recorded.clear()
         self._is_stale = False
+
+    def _content(self) -> list[bytes]:
+        """The frames of all that must stay."""
+        return [*(frames for _, frames in self._ended.values()), *self._frames.values()]

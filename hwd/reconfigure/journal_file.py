@@ -3,33 +3,42 @@
 Each payload is one JSON object. Its first key is `entry`, by which the reader finds the next entry after damage:
 
 - `journal`: the first entry. `id`: the journal's id, also in the records; `kept`: the numbers of the entries that were
-  open when it was written; `next`: the number of the first entry after those.
+  written with it, `next`: the number of the first entry after those.
 - `begin`: a reconfiguration with its moves. `crash_rule` is always `roll-back`. `doubt`: why it must not be undone.
   `overridden`: the interlocks that somebody overrode for it, with the reason, in words.
   `confirm`: what is needed to go on with its wait for a confirm, of one that will have one.
+  `started`: its first document. `recorded`: the numbers of begins whose ends the records have meanwhile.
 - `awaits`: the reconfiguration with the number `of` awaits its confirm, until `until_wall_ns`.
 - `goes-back`: that with the number `of` awaits none any more, and is being rolled back.
 - `lost`: a damaged journal may have had more open entries; `doubt` says why.
-- `end`: the end of the entry with the number `of`. `also`: the numbers of its `awaits` and `goes-back`.
+- `end`: the end of the entry with the number `of`. `also`: the numbers of its `awaits` and `goes-back`. `told`: the
+  document that tells it. Begin and end stay in the file until the records have that.
 
 Every entry has its version `v`, and all but the first have a number `n`, so that a missing one is noticed. The last
 entry is followed by zeros, as room for all that may follow what is open and at least `TAIL_BYTES`: a file without them
-was cut off. Version 1 had no numbers, no room and no first entry; version 2 had no waits for a confirm.
+was cut off. Version 1 had no numbers, no room and no first entry; version 2 had no waits for a confirm; version 3 had
+no documents: how those ended before the records had it is not known any more.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from hwd.model.documents.daemon import JournalGivenUp
+from hwd.model.documents.reconfiguration_end import EndFact
+from hwd.model.documents.reconfigurations import ReconfigurationStarted
 from hwd.model.plan import Plan
+from hwd.reconfigure import journal_facts
 from hwd.reconfigure.confirm_wait import ConfirmTerms, ConfirmWait
+from hwd.reconfigure.journal_facts import DatedFact
 from hwd_drivers.core.disk import SECTOR_BYTES
 from hwd_drivers.core.errors import ConfigError, HwdError
 from hwd_drivers.core.frames import FRAME_LIMIT_BYTES, decode_frames, encode_frame
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.switching.moves import SwitchMoves
 
-VERSION: Final = 3
+VERSION: Final = 4
 START: Final = b'{"entry":"'
 TAIL_BYTES: Final = 64
 _HEADER_BYTES: Final = 8
@@ -37,6 +46,11 @@ _HEADER_BYTES: Final = 8
 _LONGEST_OUTCOME: Final = "rolled-back-or-given-up"
 _HIGHEST_NUMBER: Final = 10**15
 _LONGEST_WAIT: Final = ConfirmWait(started_wall_ns=-(10**19), until_wall_ns=10**20, within_s=-1.2345678901234567e-300)
+
+_LONGEST_END: Final[DatedFact[EndFact]] = DatedFact(
+    wall_ns=-(10**19), fact=JournalGivenUp(reconfiguration="", run=None, what="", why="", by="", left=[])
+)
+"""Without its fields, for which there are `END_BYTES`."""
 
 Moves = tuple[SwitchMoves, ...]
 
@@ -46,8 +60,9 @@ class OpenEntry:
     """A reconfiguration that was begun and has not ended.
 
     `terms`: those of its wait for a confirm, where it will have one; `wait`: set while it awaits it. `overridden`:
-    interlocks that somebody overrode for it, and why, in words. `doubt`: why it is not undone until an operator
-    decides. Without `moves` it stands for entries that a damaged journal lost, which may concern any switch.
+    interlocks that somebody overrode for it, and why, in words. `started`: its first document. `doubt`: why it is not
+    undone until an operator decides. Without `moves` it stands for entries that a damaged journal lost, which may
+    concern any switch.
     """
 
     reconfiguration: str
@@ -58,6 +73,7 @@ class OpenEntry:
     wait: ConfirmWait | None = None
     doubt: str = ""
     overridden: tuple[str, ...] = ()
+    started: DatedFact[ReconfigurationStarted] | None = None
 
     @property
     def awaits_confirm(self) -> bool:
@@ -78,16 +94,28 @@ class Numbered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A reconfiguration that has ended, and whose end the records may lack. `number`: of its end."""
+
+    begun: Numbered
+    number: int
+    outcome: str
+    told: DatedFact[EndFact]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
     """The contents of a file.
 
-    `ends`: the end of its last readable entry. `damage`: what is wrong with it, or empty. `is_lossy`: an open entry or
-    an end may be lost by the damage; then every open entry that may have ended has a `doubt`.
+    `ended`: those whose end is not known to be in the records. `ends`: the end of its last readable entry. `damage`:
+    what is wrong with it, or empty. `is_lossy`: an open entry or an end may be lost by the damage; then every open
+    entry that may have ended has a `doubt`.
     """
 
     id: str | None = None
     version: int = VERSION
     open: tuple[Numbered, ...] = ()
+    ended: tuple[Ended, ...] = ()
     next: int = 1
     ends: int = 0
     damage: str = ""
@@ -133,6 +161,7 @@ def read(data: bytes, known: str | None) -> Contents:
         id=log.header,
         version=log.version,
         open=tuple(map(doubted, log.open.values())),
+        ended=tuple(log.ended.values()) if known in (None, log.header) else (),
         next=max(log.last + 1, log.next),
         ends=frames.read_bytes,
         damage=words,
@@ -145,9 +174,10 @@ def first(id: str, *, kept: list[int], next: int) -> bytes:
     return _frame({"entry": "journal", "v": VERSION, "id": id, "kept": kept, "next": next})
 
 
-def begin(one: Numbered) -> bytes:
-    """The frame of an open entry, or of one for lost entries."""
+def begin(one: Numbered, recorded: Sequence[int] = ()) -> bytes:
+    """The frame of an open entry, or of one for lost entries. `recorded`: begins whose ends the records have."""
     entry = one.entry
+    started = entry.started
     return _frame(
         {
             "entry": "begin" if entry.moves else "lost",
@@ -172,6 +202,8 @@ def begin(one: Numbered) -> bytes:
             ],
             **({"overridden": [*entry.overridden]} if entry.overridden else {}),
             **({"confirm": entry.terms.to_json()} if entry.terms is not None else {}),
+            **({"started": journal_facts.to_json(started, _known_of_start(one))} if started is not None else {}),
+            **({"recorded": [*recorded]} if recorded else {}),
             **({"doubt": entry.doubt} if entry.doubt else {}),
         }
     )
@@ -194,16 +226,22 @@ def goes_back(number: int, of: Numbered) -> bytes:
     return _frame(_head("goes-back", number, of))
 
 
-def end(number: int, of: Numbered, outcome: str) -> bytes:
-    """The frame of an end."""
+def end(number: int, of: Numbered, outcome: str, told: DatedFact[EndFact] | None = None) -> bytes:
+    """The frame of an end. `told`: the document that tells it, as `bounded` made it."""
     also = {"also": [*of.also]} if of.also else {}
-    return _frame({**_head("end", number, of), **also, "outcome": outcome})
+    fact = {"told": journal_facts.to_json(told, {**_known(of), "outcome": outcome})} if told is not None else {}
+    return _frame({**_head("end", number, of), **also, "outcome": outcome, **fact})
+
+
+def bounded(fact: EndFact, of: Numbered) -> EndFact:
+    """The fact of an end, no longer than the room that is reserved for it."""
+    return journal_facts.bounded(fact, {**_known(of), "outcome": ""})
 
 
 def rest_bytes(of: Numbered, *, may_await: bool) -> int:
     """The most that can follow its last frame: the end, and what comes before it where it awaits a confirm or may."""
     longest = replace(of, number=_HIGHEST_NUMBER, also=(_HIGHEST_NUMBER, _HIGHEST_NUMBER))
-    size = len(end(_HIGHEST_NUMBER, longest, _LONGEST_OUTCOME))
+    size = len(end(_HIGHEST_NUMBER, longest, _LONGEST_OUTCOME, _LONGEST_END)) + journal_facts.END_BYTES
     if may_await or of.entry.wait is not None:
         size += len(goes_back(_HIGHEST_NUMBER, longest))
     if may_await and of.entry.wait is None:
@@ -220,6 +258,7 @@ class _Log:
     kept: frozenset[int] = frozenset()
     next: int = 1
     open: dict[str, Numbered] = field(default_factory=dict)
+    ended: dict[int, Ended] = field(default_factory=dict)
     seen: set[int] = field(default_factory=set)
     settled: set[int] = field(default_factory=set)
 
@@ -261,6 +300,8 @@ class _Log:
                 self.open[open_entry.reconfiguration] = Numbered(
                     number=number, hash=str(entry["hash"]), entry=open_entry
                 )
+                for begun in entry.get("recorded", ()):
+                    self.ended.pop(int(begun), None)
             case "awaits":
                 self._follow(
                     entry,
@@ -273,12 +314,18 @@ class _Log:
             case "goes-back":
                 self._follow(entry, None)
             case "end":
-                self.open.pop(entry["reconfiguration"], None)
+                one = self.open.pop(entry["reconfiguration"], None)
+                if one is not None and one.number == int(entry.get("of", 0)) and "told" in entry:
+                    self._end(one, number, str(entry["outcome"]), entry["told"])
                 self.settled.update((int(entry.get("of", 0)), *map(int, entry.get("also", ()))))
             case other:
                 raise ValueError(f"{other} is no entry of version {VERSION}")
         if number:
             self.seen.add(number)
+
+    def _end(self, one: Numbered, number: int, outcome: str, told: dict[str, Any]) -> None:
+        if (fact := journal_facts.end_from_json(told, {**_known(one), "outcome": outcome})) is not None:
+            self.ended[one.number] = Ended(begun=one, number=number, outcome=outcome, told=fact)
 
     def _follow(self, entry: dict[str, Any], wait: ConfirmWait | None) -> None:
         """Take what an entry says of the wait of an earlier one. Where that one is lost, its number is missing."""
@@ -336,7 +383,7 @@ def _open_entry(entry: dict[str, Any]) -> OpenEntry:
         raise ValueError(f"{entry['crash_rule']} is no crash rule of version {VERSION}")
     id, run, what = entry["reconfiguration"], entry["run"], entry["what"]
     terms = entry.get("confirm")
-    return OpenEntry(
+    read = OpenEntry(
         reconfiguration=id,
         run=run,
         what=what,
@@ -358,6 +405,28 @@ def _open_entry(entry: dict[str, Any]) -> OpenEntry:
         doubt=entry.get("doubt", ""),
         overridden=tuple(entry.get("overridden", ())),
     )
+    started = entry.get("started")
+    if started is None:
+        return read
+    known = _known_of_start(Numbered(number=0, hash=str(entry["hash"]), entry=read))
+    return replace(read, started=journal_facts.start_from_json(started, known))
+
+
+def _known(one: Numbered) -> dict[str, Any]:
+    """The fields of a document of its end that its begin says."""
+    return {"reconfiguration": one.entry.reconfiguration, "run": one.entry.run, "what": one.entry.what}
+
+
+def _known_of_start(one: Numbered) -> dict[str, Any]:
+    """The fields of its first document that its begin says besides."""
+    return {
+        **_known(one),
+        "hash": one.hash,
+        "moves": [
+            {"switch": move.switch, "remove": [*map(str, move.remove)], "add": [*map(str, move.add)]}
+            for move in one.entry.moves
+        ],
+    }
 
 
 def _head(kind: str, number: int, of: Numbered) -> dict[str, Any]:

@@ -99,12 +99,18 @@ class Leases:
         return taken
 
     async def renew(self, id: str, *, for_s: float) -> Claim:
-        """Let it last `for_s` seconds from now."""
+        """Let it last `for_s` seconds from now. It stays as it was where that cannot be stored."""
         self._check_length(for_s)
-        renewed = replace(self.get(id), expires_wall_ns=self._clock.wall_ns() + round(for_s * 1e9))
+        before = self.get(id)
+        renewed = replace(before, expires_wall_ns=self._clock.wall_ns() + round(for_s * 1e9))
         self.ledger.claim(renewed)
         if id in self._lasting:
-            await self._store.save(renewed)
+            try:
+                await self._store.save(renewed)
+            except BaseException:  # nobody was told that it lasts longer
+                if self.ledger.get(Reason.LEASE, id) == renewed:
+                    self.ledger.claim(before)
+                raise
         self._changed.set()
         self._emit(LeaseRenewed(**_fields(renewed)))
         return renewed

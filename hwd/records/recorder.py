@@ -5,10 +5,11 @@ import dataclasses
 import itertools
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 
 from hwd.model.documents.hosts import HostEvent, HostLost
+from hwd.model.documents.reconfiguration_end import EndFact
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
 from hwd.model.documents.runs import RunEnded, RunStarted
 from hwd.model.recorded_run import Run, RunOutcome
@@ -56,11 +57,19 @@ class RecordingSink:
 
     While several runs are under way, a document that names none of them belongs to none. `run()` writes. `flush()`
     returns when all earlier documents are on the disk, and raises the cause where they cannot be. Documents are only
-    dropped beyond `buffered_max`, never events of an agent; a run that lost documents fails.
+    dropped beyond `buffered_max`, never events of an agent; a run that lost documents fails. `on_end` is called with
+    each end of a reconfiguration that the database has committed.
     """
 
-    def __init__(self, records: Records, *, buffered_max: int = BUFFERED_MAX) -> None:
+    def __init__(
+        self,
+        records: Records,
+        *,
+        buffered_max: int = BUFFERED_MAX,
+        on_end: Callable[[EndFact], None] = lambda fact: None,
+    ) -> None:
         self._records = records
+        self._on_end = on_end
         self._buffered_max = buffered_max
         self._buffer: deque[Entry] = deque()
         self._runs: dict[str, None] = {}
@@ -242,6 +251,9 @@ class RecordingSink:
                 raise
             for _ in batch:
                 self._buffer.popleft()
+            for one in batch:
+                if one.end is not None:
+                    self._on_end(one.end)
             self._worked()
         if self._ends:
             await self._write_ends()

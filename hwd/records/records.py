@@ -19,6 +19,7 @@ from hwd.records.journal_id import JournalId
 from hwd.records.lease_table import LeaseTable
 from hwd.records.move_table import MoveTable, add_moves
 from hwd.records.queue_table import QueueTable
+from hwd.records.reconfiguration_documents import ReconfigurationDocuments
 from hwd.records.reserve import Reserve
 from hwd.records.store import Store, insert_rows
 from hwd.records.store_access import Access
@@ -80,6 +81,7 @@ class Records:
         self._read_fact = FactReader(self._store.name)
         self.alignments = AlignmentTable(self._access, self._last_resort, self._read_fact)
         self.journal = JournalId(self._access)
+        self.reconfigurations = ReconfigurationDocuments(self._access, self._read_fact)
         self.queue = QueueTable(self._access)
         self.leases = LeaseTable(self._access)
         self.moves = MoveTable(self._access)

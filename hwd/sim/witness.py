@@ -179,6 +179,8 @@ class Witness:
     def take(self, document: Document) -> None:
         """A sink: what the daemon tells, held against the optics at once."""
         match document.fact:
+            case ReconfigurationStarted(reconfiguration=id) if id in self.seen:
+                pass  # its daemon died before the records had it, and the next one tells it
             case ReconfigurationStarted(reconfiguration=id, run=run, moves=moves) as started if not started.source:
                 self.seen[id] = Seen(
                     id=id,
@@ -192,6 +194,10 @@ class Witness:
                         for move in moves
                     },
                 )
+            case ReconfigurationEnded(reconfiguration=id) | DaemonRecovered(reconfiguration=id) as end if (
+                id in self.seen and end.from_journal
+            ):
+                self.end(id, end.outcome, EVENT_STREAM)  # what is in the optics now is for the last look to judge
             case ReconfigurationEnded(reconfiguration=id, outcome=outcome) if id in self.seen and outcome != "failed":
                 self.end(id, outcome, EVENT_STREAM)
                 self.check_optics(self.seen[id], outcome, "success-read-back")

@@ -406,6 +406,7 @@ def test_disk_that_got_full_since_the_begin_takes_the_wait_the_roll_back_and_the
         await restart(lab)
         assert (the_one(lab).id, lab.service.status().journal.writable) == (id, True)
         assert (await lab.service.roll_back(id)).outcome == "rolled-back"
+        await asyncio.sleep(1.0)  # recorded
         await restart(lab)
         assert (lab.service.status().open, lab.service.status().journal.writable) == ([], True)
         assert (light(lab), len(ends(lab, id))) == (wanted(STRAIGHT), 1)

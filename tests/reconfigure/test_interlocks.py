@@ -173,7 +173,8 @@ def test_a_plan_from_before_the_rate_was_used_up_is_not_applied(run_lab: RunLab)
 async def make_way_back(lab: Any, **more: Any) -> None:
     """Light that every interlock refuses is there, and an apply that none refuses takes it away."""
     set_by_hand(lab, STRAIGHT)
-    await lab.service.apply(lab.request("ocs1:none", **more))
+    applying = lab.service.apply(lab.request("ocs1:none", **more))
+    await lab.world.nodes.run_in_node(DAEMON, applying)  # so that its time dies with the daemon
     assert carried(lab) == set()
 
 

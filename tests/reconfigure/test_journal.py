@@ -7,6 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hwd.model.documents.daemon import JournalGivenUp
+from hwd.model.documents.reconfiguration_end import EndFact
+from hwd.model.documents.reconfigurations import ReconfigurationEnded
 from hwd.model.link import Link
 from hwd.model.plan import Plan
 from hwd.ports.claim import Claim
@@ -14,6 +17,7 @@ from hwd.ports.rules import Reason
 from hwd.reconfigure import journal as journal_module
 from hwd.reconfigure.confirm_wait import ConfirmTerms, ConfirmWait
 from hwd.reconfigure.journal import Journal, OpenEntry
+from hwd.reconfigure.journal_facts import DatedFact
 from hwd_drivers.core.disk import SECTOR_BYTES, FileDisk, MemoryDisk
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.frames import encode_frame
@@ -152,6 +156,11 @@ def test_what_stays_open_does_not_let_the_journal_grow_for_ever(monkeypatch: pyt
     assert Journal(disk).load() == ()
 
 
+def ended(id: str, outcome: str, why: str = "") -> DatedFact[EndFact]:
+    fact = ReconfigurationEnded(reconfiguration=id, run=None, what="ring", outcome=outcome, why=why, seconds=0.1)
+    return DatedFact(wall_ns=1_700_000_000_000_000_000, fact=fact)
+
+
 def written() -> tuple[MemoryDisk, Journal]:
     """Begun anew with r1 open, then r2 and r3 that ended, and r4 open."""
     disk = MemoryDisk()
@@ -159,7 +168,7 @@ def written() -> tuple[MemoryDisk, Journal]:
     older.load(fresh="j1")
     for id in ("r0", "r1"):
         older.begin(plan(), reconfiguration=id, run=None)
-    older.end("r0", outcome="confirmed")
+    older.end("r0", outcome="confirmed", told=ended("r0", "confirmed"))
     disk.append(b"\0damage\0")
     journal = Journal(disk)
     journal.load(known="j1")
@@ -167,10 +176,10 @@ def written() -> tuple[MemoryDisk, Journal]:
         journal.end(lost, outcome="given-up")
     journal.begin(plan(), reconfiguration="r1", run=None)
     journal.begin(plan(), reconfiguration="r2", run="run2")
-    journal.end("r2", outcome="confirmed")
+    journal.end("r2", outcome="confirmed", told=ended("r2", "confirmed"))
     journal.begin(plan(), reconfiguration="r3", run=None)
     journal.begin(plan(), reconfiguration="r4", run=None)
-    journal.end("r3", outcome="rolled-back")
+    journal.end("r3", outcome="rolled-back", told=ended("r3", "rolled-back", "aborted"))
     for id in ("r5", "r6"):
         journal.begin(plan(), reconfiguration=id, run=None, terms=TERMS)
         journal.await_confirm(id, WAIT)
@@ -270,8 +279,8 @@ def test_journal_of_other_records_is_held() -> None:
 
 def test_entry_of_a_newer_version_is_refused() -> None:
     disk = MemoryDisk()
-    disk.append(encode_frame(b'{"entry":"journal","v":4,"id":"j1"}'))
-    with pytest.raises(ConfigError, match=r"written by a newer hwd \(version 4, this one knows 3\)"):
+    disk.append(encode_frame(b'{"entry":"journal","v":5,"id":"j1"}'))
+    with pytest.raises(ConfigError, match=r"written by a newer hwd \(version 5, this one knows 4\)"):
         Journal(disk).load(known="j1")
 
 
@@ -474,7 +483,7 @@ def test_power_cut_at_any_byte_of_a_wait_or_of_its_end_leaves_what_was_before(st
             case "goes-back":
                 journal.go_back("r1")
             case _:
-                journal.end("r1", outcome="confirmed")
+                journal.end("r1", outcome="confirmed", told=ended("r1", "confirmed"))
 
     disk, journal = begun()
     before, size = journal.open, disk.size()
@@ -487,8 +496,10 @@ def test_power_cut_at_any_byte_of_a_wait_or_of_its_end_leaves_what_was_before(st
         disk.crash(keep_unsynced=kept)
         again = Journal(disk)
         assert (again.load(), again.damage, disk.asides) == (before, None, [])
+        assert again.ended == (), "half an end is none"
         do(again)
-        assert Journal(disk).load() == journal.open
+        last = Journal(disk)
+        assert (last.load(), last.ended) == (journal.open, journal.ended)
 
 
 def test_room_for_the_wait_its_roll_back_and_its_end_is_reserved_with_the_begin() -> None:
@@ -552,7 +563,7 @@ def test_journal_of_version_2_is_read_and_written_anew() -> None:
     journal = Journal(disk)
     (entry,) = journal.load(known="j1")
     assert entry == OpenEntry(reconfiguration="r2", run=None, what="ring", moves=entry.moves)
-    assert (journal.damage, b'"v":2' in disk.read(), b'"v":3' in disk.read()) == (None, False, True)
+    assert (journal.damage, b'"v":2' in disk.read(), b'"v":4' in disk.read()) == (None, False, True)
     journal.begin(plan(), reconfiguration="r3", run=None, terms=TERMS)
     journal.await_confirm("r3", WAIT)
     again = Journal(disk)
@@ -689,3 +700,115 @@ def test_after_any_write_that_failed_what_is_read_is_what_was_answered(number: i
         there = Journal(disk)
         assert {entry.reconfiguration for entry in there.load(known="j1")} == wanted, (calls, took)
         assert there.damage is None
+
+
+def test_end_that_the_records_lack_outlives_every_rewrite_and_is_gone_when_they_have_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(journal_module, "COMPACT_BYTES", 0)  # rewritten at each end
+    disk = MemoryDisk()
+    journal = Journal(disk)
+    told = ended("r0", "rolled-back", "aborted")
+    journal.begin(plan(), reconfiguration="r0", run=None)
+    journal.end("r0", outcome="rolled-back", told=told)
+    for number in range(9):
+        journal.begin(replace(plan(), what="x" * 1000), reconfiguration=f"more{number}", run=None)
+        journal.end(f"more{number}", outcome="confirmed")
+    disk.crash()
+    again = Journal(disk)
+    assert (again.load(known=journal.id), again.damage) == ((), None)
+    (one,) = again.ended
+    assert (one.begun.entry.reconfiguration, one.outcome, one.told) == ("r0", "rolled-back", told)
+    again.note_recorded(told.fact)
+    again.begin(plan(), reconfiguration="r1", run=None)
+    disk.crash()
+    last = Journal(disk)
+    assert [entry.reconfiguration for entry in last.load(known=journal.id)] == ["r1"]
+    assert (last.ended, last.damage) == ((), None)
+
+
+def test_document_that_says_it_failed_does_not_stand_for_its_end() -> None:
+    disk = MemoryDisk()
+    journal = Journal(disk)
+    journal.begin(plan(), reconfiguration="r1", run=None)
+    journal.note_recorded(ended("r1", "failed").fact)
+    journal.end("r1", outcome="rolled-back", told=ended("r1", "rolled-back"))
+    journal.note_recorded(ended("r1", "failed").fact)
+    assert len(Journal(disk).load()) == 0
+    assert [one.outcome for one in journal.ended] == ["rolled-back"]
+
+
+def test_end_that_could_be_written_only_after_the_records_had_it_is_not_told_again() -> None:
+    journal = Journal(MemoryDisk())
+    journal.begin(plan(), reconfiguration="r1", run=None)
+    journal.note_recorded(ended("r1", "rolled-back").fact)
+    journal.end("r1", outcome="rolled-back", told=ended("r1", "rolled-back"))
+    assert journal.ended == ()
+
+
+@pytest.mark.parametrize("why", ["switch away " * 1000, "\u00b5" * 5000, "\U0001f52d" * 3000, '"\\' * 3000])
+def test_end_with_any_reason_has_room_on_a_disk_that_got_full(why: str) -> None:
+    disk = MemoryDisk()
+    journal = Journal(disk)
+    for id in ("r1", "r2"):
+        journal.begin(plan(), reconfiguration=id, run="run1")
+    disk.capacity_bytes = 0
+    facts: tuple[EndFact, ...] = (
+        ReconfigurationEnded(
+            reconfiguration="r1", run="run1", what="ring", outcome="rolled-back", why=why, seconds=0.1, remarks=[why]
+        ),
+        JournalGivenUp(reconfiguration="r2", run="run1", what="ring", why=why, by=why, left=[why]),
+    )
+    for fact, outcome in zip(facts, ("rolled-back", "given-up"), strict=True):
+        id = fact.reconfiguration
+        journal.end(id, outcome=outcome, told=DatedFact(wall_ns=2**62, fact=journal.bounded(id, fact)))
+    again = Journal(disk)
+    assert (again.load(), again.damage) == ((), None)
+    for one, fact in zip(again.ended, facts, strict=True):
+        assert type(one.told.fact) is type(fact)
+        cut = one.told.fact.why
+        assert (why[: len(cut) - 3], cut[-3:]) == (cut[:-3], "...")
+        assert len(cut) > 40
+
+
+def test_journal_of_version_3_has_no_ends_for_the_records_and_is_written_anew() -> None:
+    disk = MemoryDisk()
+    for entry in (
+        b'"journal","v":3,"id":"j1","kept":[],"next":1}',
+        b'"begin","v":3,"n":1,' + BEGIN_1.partition(b",")[2] % b"r1",
+        b'"begin","v":3,"n":2,' + BEGIN_1.partition(b",")[2] % b"r2",
+        b'"end","v":3,"n":3,"of":1,"reconfiguration":"r1","outcome":"confirmed"}',
+    ):
+        disk.append(encode_frame(b'{"entry":' + entry))
+    disk.append(bytes(4096))
+    disk.close()
+    journal = Journal(disk)
+    assert [(one.reconfiguration, one.started) for one in journal.load(known="j1")] == [("r2", None)]
+    assert (journal.ended, journal.damage, b'"v":3' in disk.read()) == ((), None, False)
+
+
+def test_ends_of_another_journal_are_not_for_these_records() -> None:
+    disk, journal = written()
+    assert {one.begun.entry.reconfiguration for one in journal.ended} == {"r0", "r2", "r3"}
+    other = Journal(disk)
+    other.load(known="other")
+    assert other.ended == ()
+
+
+def test_retained_end_that_is_damaged_leaves_its_begin_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a rewrite begin and end stand alone: a begin without its end must not be rolled back."""
+    monkeypatch.setattr(journal_module, "COMPACT_BYTES", 0)
+    disk = MemoryDisk()
+    journal = Journal(disk)
+    journal.load(fresh="j1")
+    journal.begin(plan(), reconfiguration="r0", run=None)
+    journal.end("r0", outcome="confirmed", told=ended("r0", "confirmed"))
+    whole = disk.read()
+    assert whole.count(b'"entry"') == 3
+    for at in range(len(whole.rstrip(b"\0"))):
+        damaged = MemoryDisk()
+        damaged.append(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        damaged.close()
+        again = Journal(damaged)
+        assert [entry.reconfiguration for entry in again.load(known="j1") if not entry.doubt] == []
+        assert again.damage is not None

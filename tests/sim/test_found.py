@@ -2,10 +2,15 @@
 
 import pytest
 
+from hwd.sim.draw import draw_plan
 from hwd.sim.execution import play
 from hwd.sim.plan import Apply, BadDisk, RollBack, Step, WorldPlan
 
 JOURNAL_OF_EIO = "a journal that refused a begin with EIO was not written again: the daemon stayed not ready (seed 205)"
+
+END_LOST_BY_THE_RECORDS = (
+    "the daemon died after the journal had an end and before the records had it: they never got it (seed {})"
+)
 
 FOUND = {
     JOURNAL_OF_EIO: WorldPlan(
@@ -18,6 +23,7 @@ FOUND = {
         ),
         one_in=0,
     ),
+    **{END_LOST_BY_THE_RECORDS.format(seed): draw_plan(seed) for seed in (203, 580)},
 }
 
 

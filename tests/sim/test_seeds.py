@@ -7,8 +7,6 @@ from hwd.sim.execution import play
 
 SEEDS_A_TEST = 10
 ALWAYS, SLOW = 50, 300
-OPEN = {203}
-"""Seeds that break a rule as yet; docs/explanations/simulation.md tells why."""
 
 
 @pytest.mark.parametrize(
@@ -17,8 +15,7 @@ OPEN = {203}
 )
 def test_worlds_of_these_seeds_keep_the_rules(first: int) -> None:
     for seed in range(first, first + SEEDS_A_TEST):
-        if seed not in OPEN:
-            assert [str(one) for one in play(draw_plan(seed)).violations] == [], f"again: hwd sim --seed {seed}"
+        assert [str(one) for one in play(draw_plan(seed)).violations] == [], f"again: hwd sim --seed {seed}"
 
 
 def test_one_seed_tells_one_story() -> None:

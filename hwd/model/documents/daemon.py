@@ -3,6 +3,7 @@
 from html import escape
 from typing import ClassVar
 
+from msgspec import UNSET, UnsetType
 from typing_extensions import override
 
 from hwd_drivers.core.documents import Fact
@@ -75,7 +76,7 @@ class JournalOpen(Fact, frozen=True, kw_only=True):
 class JournalGivenUp(Fact, frozen=True, kw_only=True):
     """An operator leaves a reconfiguration as it is.
 
-    `why`: what kept it open. `left`: the last reports of its switches.
+    `why`: what kept it open. `left`: the last reports of its switches. `from_journal`: see `reconfiguration.ended`.
     """
 
     KIND: ClassVar = "journal.given-up"
@@ -85,6 +86,7 @@ class JournalGivenUp(Fact, frozen=True, kw_only=True):
     why: str
     by: str
     left: list[str]
+    from_journal: bool | UnsetType = UNSET
 
     @property
     def id(self) -> str:
@@ -128,13 +130,14 @@ class JournalDamaged(Fact, frozen=True, kw_only=True):
 
 
 class DaemonRecovered(Fact, frozen=True, kw_only=True):
-    """The daemon finished or rolled back what the journal left open."""
+    """The daemon finished or rolled back what the journal left open. `from_journal`: see `reconfiguration.ended`."""
 
     KIND: ClassVar = "daemon.recovered"
     reconfiguration: str
     run: str | None
     outcome: str
     why: str
+    from_journal: bool | UnsetType = UNSET
 
 
 class BusUp(Fact, frozen=True, kw_only=True):

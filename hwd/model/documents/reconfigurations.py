@@ -38,7 +38,7 @@ class ReconfigurationStarted(ReconfigurationFact, frozen=True, kw_only=True):
 
     `sweep`: {variable: value} of its run; `settings`: {NIC port: {setting: value}} that runs have in force. `lease`:
     the one under which it was asked for, None without one; `holder`: of that lease. `overridden`: interlocks that
-    somebody overrode, with the reason.
+    somebody overrode, with the reason. `from_journal`: see `reconfiguration.ended`.
     """
 
     KIND: ClassVar = "reconfiguration.started"
@@ -55,6 +55,7 @@ class ReconfigurationStarted(ReconfigurationFact, frozen=True, kw_only=True):
     source: str | UnsetType = UNSET
     host: str | UnsetType = UNSET
     epochs: dict[str, int] | UnsetType = UNSET
+    from_journal: bool | UnsetType = UNSET
 
 
 class ReconfigurationCommanded(ReconfigurationFact, frozen=True, kw_only=True):
@@ -85,7 +86,11 @@ class ReconfigurationState(ReconfigurationFact, frozen=True, kw_only=True):
 
 
 class ReconfigurationEnded(ReconfigurationFact, frozen=True, kw_only=True):
-    """`outcome`: confirmed, rolled-back, failed. `hangs`: where its links hung when the wait for them ended."""
+    """`outcome`: confirmed, rolled-back, failed. `hangs`: where its links hung when the wait for them ended.
+
+    `from_journal`: an earlier process of the daemon died before its records had this. The next one tells it, with the
+    time of the journal's entry; `at_ns` is made of that, and a long `why` may be cut.
+    """
 
     KIND: ClassVar = "reconfiguration.ended"
     run: str | None
@@ -97,3 +102,4 @@ class ReconfigurationEnded(ReconfigurationFact, frozen=True, kw_only=True):
     hangs: list[Hang] | UnsetType = UNSET
     source: str | UnsetType = UNSET
     host: str | UnsetType = UNSET
+    from_journal: bool | UnsetType = UNSET
