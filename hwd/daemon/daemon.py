@@ -33,6 +33,7 @@ from hwd.playbook.runs import Runs
 from hwd.playbook.twin_faults import TwinFaults
 from hwd.ports.ledger import Ledger
 from hwd.ports.testbed_ports import all_ports
+from hwd.reconfigure.desired import Desired
 from hwd.reconfigure.history import History, Outcomes
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.journal_identity import JournalIdentity
@@ -111,6 +112,8 @@ class Daemon:
         await outcomes.load(records)
         move_counts = MoveCounts(testbed, clock)
         await move_counts.load(records)
+        desired = Desired(testbed, ledger, self._recorder.flush)
+        await desired.load(records)
 
         driven = supervisors(testbed, self._rack.open_switch, machine=machine, sink=sink)
         switches = Switches(driven, clock, origins(testbed))
@@ -176,6 +179,7 @@ class Daemon:
             sink=sink,
             outcomes=outcomes,
             move_counts=move_counts,
+            desired=desired,
         )
         recovery = JournalRecovery(reconfigurer, journal=self._journal, identity=self._identity, switches=switches)
 
@@ -241,7 +245,9 @@ class Daemon:
             clock=clock,
         )
 
-        sink.subscribe(history, outcomes, move_counts, switchboard, linkboard, changeboard, daemonboard, alerts)
+        sink.subscribe(
+            history, outcomes, move_counts, desired, switchboard, linkboard, changeboard, daemonboard, alerts
+        )
         sink.subscribe(delegations)  # an agent may claim what no host owns
         if has_host_switches:
             sink.subscribe(host_switches, selections)

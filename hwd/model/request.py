@@ -24,6 +24,17 @@ class WantedState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who asks. `is_verified`: by a token of that name; else it is what the caller stated, which nobody has checked."""
+
+    name: str
+    is_verified: bool = False
+
+    def __str__(self) -> str:
+        return self.name if self.is_verified else f"{self.name} (unverified)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """What someone wants, from the API or from a step of a playbook to the planner.
 
@@ -32,7 +43,9 @@ class Request:
 
     wanted: WantedState
     body: PlanBody = field(default_factory=PlanBody)
+    away: tuple[str, ...] = ()
+    """Switches that it would concern, left out since they cannot be reached: each with the reason."""
 
     def under(self, lease: str | None) -> Self:
         """The same request by the holder of this lease."""
-        return type(self)(wanted=self.wanted, body=replace(self.body, lease=lease))
+        return type(self)(wanted=self.wanted, body=replace(self.body, lease=lease), away=self.away)

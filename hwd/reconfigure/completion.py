@@ -4,9 +4,10 @@ import asyncio
 import logging
 from collections.abc import Coroutine, MutableMapping, Sequence
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
-from hwd.model.documents.reconfigurations import ReconfigurationEnded
+from hwd.model.desired import wanted_of
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, WantedSwitch
 from hwd.model.timeline import Timeline
 from hwd.ports.ledger import Ledger
 from hwd.ports.rules import Reason
@@ -333,8 +334,15 @@ class Completion:
                     seconds=(self._clock.monotonic_ns() - reconfiguration.started_ns) / 1e9,
                     remarks=[*reconfiguration.remarks],
                     hangs=[*reconfiguration.hangs] or UNSET,
+                    wanted=self._wanted(reconfiguration),
                 )
             )
+
+    def _wanted(self, reconfiguration: Reconfiguration) -> list[WantedSwitch] | UnsetType:
+        """The desired state from here on, of what it names; UNSET where it was not confirmed."""
+        if reconfiguration.outcome is not Outcome.CONFIRMED:
+            return UNSET
+        return wanted_of(reconfiguration.plan.moves, reconfiguration.plan.freed)
 
     def _timeline(self, reconfiguration: Reconfiguration) -> Timeline:
         moved = [str(planned.routed.link) for planned in reconfiguration.plan.links if not planned.kept]

@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
-from hwd.model.link import Link, RoutedLink
+from hwd.model.link import Link, RoutedLink, SwitchEnd
 from hwd.model.plan import Plan, PlannedLink
 from hwd.ports.claim import Claim
 from hwd.ports.rules import Reason
+from hwd_drivers.core.values import PortSide
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 
 _NS_IN_S = 1_000_000_000
@@ -16,7 +17,8 @@ _NS_IN_S = 1_000_000_000
 class ConfirmTerms:
     """What a begin says, beside its moves, of a reconfiguration that will await a confirm.
 
-    `claim`: its claim of ports and switches. `links`: those that are wanted, each with whether it was kept.
+    `claim`: its claim of ports and switches. `links`: those that are wanted, each with whether it was kept. `freed`:
+    ends that shall have no crossconnect.
     """
 
     hash: str
@@ -26,6 +28,7 @@ class ConfirmTerms:
     confirm_within_s: float
     links: tuple[tuple[Link, bool], ...]
     claim: Claim
+    freed: tuple[SwitchEnd, ...] = ()
 
     @classmethod
     def of(cls, plan: Plan, claim: Claim | None) -> "ConfirmTerms | None":
@@ -40,6 +43,7 @@ class ConfirmTerms:
             confirm_within_s=plan.confirm_within_s,
             links=tuple((planned.routed.link, planned.kept) for planned in plan.links),
             claim=claim,
+            freed=plan.freed,
         )
 
     def plan(self, *, what: str, moves: tuple[SwitchMoves, ...]) -> Plan:
@@ -57,6 +61,7 @@ class ConfirmTerms:
             lease=self.lease,
             ready_within_s=self.ready_within_s,
             confirm_within_s=self.confirm_within_s,
+            freed=self.freed,
             hash=self.hash,
         )
 
@@ -73,6 +78,7 @@ class ConfirmTerms:
             "relies_on": sorted(claim.relies_on),
             "switches": sorted(claim.switches),
             "whole": claim.whole,
+            **({"freed": [[one.switch, str(one.end)] for one in self.freed]} if self.freed else {}),
         }
 
     @classmethod
@@ -96,6 +102,9 @@ class ConfirmTerms:
                 switches=frozenset(terms["switches"]),
                 whole=bool(terms["whole"]),
                 what=what,
+            ),
+            freed=tuple(
+                SwitchEnd(switch=str(switch), end=PortSide.parse(end)) for switch, end in terms.get("freed", ())
             ),
         )
 

@@ -18,6 +18,7 @@ from hwd.model.hang import Hang
 from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.plan import Plan
+from hwd.model.request import Caller
 from hwd.model.timeline import Timeline
 from hwd.timeline.clock_step import ClockStep
 from hwd_agents.wire import Observation, Peer
@@ -121,6 +122,8 @@ class Reconfiguration:
     """Settings that runs have made on the NIC ports at its ends, by port."""
     lease_holder: str | None = None
     """Who holds the lease of its plan; None without one."""
+    caller: Caller | None = None
+    """Who asked for it; None where nobody said."""
     state: State = State.PLANNED
     outcome: Outcome | None = None
     why: str = ""
@@ -183,12 +186,19 @@ class Reconfiguration:
             settings={port: dict(values) for port, values in self.settings.items()},
             links=[planned.started for planned in self.plan.links],
             moves=[
-                StartedMove(switch=move.switch, remove=[*map(str, move.remove)], add=[*map(str, move.add)])
+                StartedMove(
+                    switch=move.switch,
+                    remove=[*map(str, move.remove)],
+                    add=[*map(str, move.add)],
+                    lasting=[*map(str, move.lasting)] or UNSET,
+                )
                 for move in self.plan.moves
             ],
             lease=self.plan.lease,
             holder=UNSET if self.lease_holder is None else self.lease_holder,
             overridden=[*self.plan.overridden] or UNSET,
+            by=UNSET if self.caller is None else self.caller.name,
+            verified=UNSET if self.caller is None else self.caller.is_verified,
         )
 
     @property

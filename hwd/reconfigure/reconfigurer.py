@@ -27,6 +27,7 @@ from hwd.ports.rules import PortAction, Reason
 from hwd.reconfigure.agent_watch import Agents, AgentWatch
 from hwd.reconfigure.completion import Completion
 from hwd.reconfigure.crash_recovery import CrashRecovery
+from hwd.reconfigure.desired import Desired
 from hwd.reconfigure.drive import Drive, Overrides
 from hwd.reconfigure.history import HostSettings, Outcomes
 from hwd.reconfigure.journal import Journal
@@ -73,6 +74,7 @@ class Reconfigurer:
         ledger: Ledger,
         outcomes: Outcomes,
         move_counts: MoveCounts,
+        desired: Desired,
         clock: Clock,
         ids: Ids,
         sink: Sink,
@@ -82,6 +84,7 @@ class Reconfigurer:
         self._ledger = ledger
         self._outcomes = outcomes
         self._move_counts = move_counts
+        self.desired = desired
         self._clock = clock
         self._ids = ids
         self._emitter = Emitter(clock, sink)
@@ -265,8 +268,10 @@ class Reconfigurer:
         await self._completion.await_confirm(reconfiguration)
 
     async def confirm(self, reconfiguration: Reconfiguration) -> None:
-        """Make the wanted state durable: see `Completion.confirm`."""
+        """Make the wanted state durable, and the desired one: see `Completion.confirm`."""
         await self._completion.confirm(reconfiguration)
+        if why := await self.desired.recorded():
+            reconfiguration.remarks.append(why)
 
     async def roll_back(self, reconfiguration: Reconfiguration, why: str) -> None:
         """Back to the state read at the start: see `Completion.roll_back`."""

@@ -94,6 +94,8 @@ class Service:
             composites=self._rack.composites(),
             hosts=self.hosts(),
             lit=self._rack.links(),
+            desired=self._rack.desired(),
+            unlit=self._rack.unlit(),
             leases=self.leases(),
             held=self.held(),
             reconfigurations=self.reconfigurations(),

@@ -3,6 +3,7 @@
 from hwd.model.answers.alerts import Alert, DiskSpace
 from hwd.model.answers.answer import Answer
 from hwd.model.answers.changes import SwitchChange
+from hwd.model.answers.desired import SwitchDesired, UnlitLink
 from hwd.model.answers.documents import DocumentJson, DocumentList
 from hwd.model.answers.faults import FaultConfirmation
 from hwd.model.answers.hosts import ClockStepReport, HostClock, HostSpool, HostStatus
@@ -42,6 +43,8 @@ __all__ = [
     "Status",
     "StorageStatus",
     "SwitchChange",
+    "SwitchDesired",
     "SwitchLease",
     "SwitchStatus",
+    "UnlitLink",
 ]

@@ -14,6 +14,27 @@ class SwitchOverrun(SwitchFact, frozen=True, kw_only=True):
     window_s: float
 
 
+class SwitchDrift(SwitchFact, frozen=True, kw_only=True):
+    """How a switch differs from the desired state, after each change of that.
+
+    `missing`: wanted crossconnects that it lacks; `stale`: crossconnects at ends of which something else is wanted.
+    Ports of reconfigurations in progress do not count.
+    """
+
+    KIND: ClassVar = "switch.drift"
+    missing: list[str]
+    stale: list[str]
+
+
+class SwitchAdopted(SwitchFact, frozen=True, kw_only=True):
+    """What was found at a switch is desired from here on: crossconnects, and fibre ends that shall have none."""
+
+    KIND: ClassVar = "switch.adopted"
+    crossconnects: list[str]
+    free: list[str]
+    by: str
+
+
 class SwitchUnknown(SwitchFact, frozen=True, kw_only=True):
     """A host drives this switch, and its state is unknown now."""
 
