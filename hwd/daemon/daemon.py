@@ -34,6 +34,7 @@ from hwd.playbook.twin_faults import TwinFaults
 from hwd.ports.ledger import Ledger
 from hwd.ports.testbed_ports import all_ports
 from hwd.reconfigure.desired import Desired
+from hwd.reconfigure.earlier_states import EarlierStates
 from hwd.reconfigure.history import History, Outcomes
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.journal_identity import JournalIdentity
@@ -42,7 +43,9 @@ from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.move_counts import MoveCounts
 from hwd.reconfigure.planner import BackgroundPlanner, Planner
 from hwd.reconfigure.reconfigurer import Reconfigurer
+from hwd.reconfigure.restores import Restores
 from hwd.reconfigure.switches import Switches
+from hwd.records.reconfiguration_log import ReconfigurationLog
 from hwd.records.recorder import RecordingSink
 from hwd.telemetry import Budget, Metrics
 from hwd.telemetry.alerts import Alerts
@@ -167,8 +170,9 @@ class Daemon:
             selections.resume(*(await records.unfinished_selections.read()))
 
         planner = Planner(testbed, fabric, history.expect, host_switches.crossconnects)
+        background_planner = BackgroundPlanner(planner, machine.offload)
         self.reconfigurer = reconfigurer = Reconfigurer(
-            planner=BackgroundPlanner(planner, machine.offload),
+            planner=background_planner,
             switches=switches,
             agents=GatewayAgents(gateway),
             hangs=linkboard,
@@ -183,7 +187,16 @@ class Daemon:
         )
         recovery = JournalRecovery(reconfigurer, journal=self._journal, identity=self._identity, switches=switches)
 
-        applies = Applies(testbed=testbed, reconfigurer=reconfigurer, ids=ids, offload=machine.offload)
+        restores = Restores(testbed, desired, switches, background_planner)
+        reconfiguration_log = ReconfigurationLog(records, self._recorder.flush)
+        applies = Applies(
+            testbed=testbed,
+            reconfigurer=reconfigurer,
+            restores=restores,
+            earlier=EarlierStates(testbed, reconfiguration_log),
+            ids=ids,
+            offload=machine.offload,
+        )
         faults = TwinFaults(testbed=testbed, records=records, set_fault=self._rack.set_fault, ledger=ledger)
         rack = RackStatus(
             testbed=testbed,
@@ -241,6 +254,7 @@ class Daemon:
             settings=settings,
             delegations=delegations,
             records=records,
+            log=reconfiguration_log,
             recorder=self._recorder,
             clock=clock,
         )

@@ -22,6 +22,10 @@ class WantedState:
     emptied: tuple[str, ...] = ()
     freed: tuple[SwitchEnd, ...] = ()
 
+    @property
+    def is_empty(self) -> bool:
+        return not (self.links or self.crossconnects or self.emptied or self.freed)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
@@ -45,7 +49,10 @@ class Request:
     body: PlanBody = field(default_factory=PlanBody)
     away: tuple[str, ...] = ()
     """Switches that it would concern, left out since they cannot be reached: each with the reason."""
+    warnings: tuple[str, ...] = ()
+    """What the plan is to warn of."""
 
     def under(self, lease: str | None) -> Self:
         """The same request by the holder of this lease."""
-        return type(self)(wanted=self.wanted, body=replace(self.body, lease=lease), away=self.away)
+        body = replace(self.body, lease=lease)
+        return type(self)(wanted=self.wanted, body=body, away=self.away, warnings=self.warnings)

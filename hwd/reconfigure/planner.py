@@ -141,6 +141,7 @@ class Planner:
             expected_s=expected_s,
             expected_from=expected_from,
             warnings=(
+                *request.warnings,
                 *self._warnings(observed, asked),
                 *_held_dark(asked, moves, blocked or {}),
                 *(text for one in led.values() for text in one.warnings),

@@ -19,7 +19,7 @@ from hwd.model.documents.plans import InterlockRefused, PlanMade
 from hwd.model.documents.runs import RunHost
 from hwd.model.interlock import refusal, refused
 from hwd.model.plan import Plan
-from hwd.model.request import Request
+from hwd.model.request import Caller, Request
 from hwd.model.state import Observed
 from hwd.ports.claim import Claim, holder_of
 from hwd.ports.ledger import Asker, Ledger
@@ -206,11 +206,12 @@ class Reconfigurer:
         branch: str = "",
         sweep: Mapping[str, Json] | None = None,
         id: str | None = None,
+        caller: Caller | None = None,
     ) -> Reconfiguration:
         """Drive the switches to what is wanted and read them back.
 
         `planned`: what `plan` made of the request; nothing else is applied. `id`: by default a new one. `sweep`: the
-        parameter values of the sweep of `run`.
+        parameter values of the sweep of `run`. `caller`: who asks for it.
         Before any switch moves it raises RefusedError (lease, port in use by another one, an interlock, or the switches
         differ from what `planned` was made for), LinkError and ConfigError; after the switches were rolled back
         FailedError and LinkError. No interlock is asked on the way back.
@@ -225,7 +226,9 @@ class Reconfigurer:
         reconfiguration: Reconfiguration | None = None
         try:
             async with self._switches.turns.take(routed.switches):
-                reconfiguration = await self._prepare(id, routed, planned, run=run, branch=branch, sweep=sweep or {})
+                reconfiguration = await self._prepare(
+                    id, routed, planned, run=run, branch=branch, sweep=sweep or {}, caller=caller
+                )
                 await self._drive.run(reconfiguration)
         except BaseException as error:
             if reconfiguration is None:
@@ -341,6 +344,7 @@ class Reconfigurer:
         run: str | None,
         branch: str,
         sweep: Mapping[str, Json],
+        caller: Caller | None,
     ) -> Reconfiguration:
         """Plan, or compare with what was planned for, and take the ports that the plan touches."""
         theirs = self._ports_of_others(id)  # later ones wait for the end of our turn
@@ -366,6 +370,7 @@ class Reconfigurer:
             sweep=dict(sweep),
             settings=self._host_settings.in_force({str(end) for link in plan.links for end in link.routed.link.ends}),
             lease_holder=None if lease is None else lease.owner,
+            caller=caller,
         )
         self._under_way[id] = reconfiguration
         if run is not None:

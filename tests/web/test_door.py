@@ -257,9 +257,9 @@ def test_other_machines_get_in_by_token_only(host: str) -> None:
 
 
 def test_tokens_come_from_the_environment_and_a_file(tmp_path: Path) -> None:
-    (tmp_path / "tokens").write_text("# of the night shift\nanother-long-enough-token\n\n")
+    (tmp_path / "tokens").write_text("# of the night shift\nada another-long-enough-token\n\n")
     tokens = read_tokens({"HWD_TOKENS": f"{TOKEN}, ", "HWD_TOKENS_FILE": str(tmp_path / "tokens")})
-    assert tokens == {TOKEN, "another-long-enough-token"}
+    assert tokens == {TOKEN: "", "another-long-enough-token": "ada"}
 
 
 @pytest.mark.parametrize(("mode", "warned"), [(0o600, False), (0o640, False), (0o644, True)])
@@ -274,7 +274,7 @@ def test_a_file_of_tokens_that_everybody_may_read_is_warned_of(
 
 
 def test_no_tokens_are_none() -> None:
-    assert read_tokens({}) == frozenset()
+    assert read_tokens({}) == {}
 
 
 def test_a_short_token_is_bad_input_and_stays_unsaid() -> None:

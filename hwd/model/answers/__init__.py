@@ -6,6 +6,7 @@ from hwd.model.answers.changes import SwitchChange
 from hwd.model.answers.desired import SwitchDesired, UnlitLink
 from hwd.model.answers.documents import DocumentJson, DocumentList
 from hwd.model.answers.faults import FaultConfirmation
+from hwd.model.answers.history import HistoryEntry
 from hwd.model.answers.hosts import ClockStepReport, HostClock, HostSpool, HostStatus
 from hwd.model.answers.leases import HeldLease, HeldSettings, SwitchLease
 from hwd.model.answers.problem import Problem
@@ -29,6 +30,7 @@ __all__ = [
     "HeldEnds",
     "HeldLease",
     "HeldSettings",
+    "HistoryEntry",
     "HostClock",
     "HostSpool",
     "HostStatus",

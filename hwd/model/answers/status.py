@@ -53,7 +53,8 @@ class Status(Answer, frozen=True, kw_only=True):
     interrupted ones; the daemon rolls each back as soon as nothing prevents it. `held`: settings of ended runs.
     `wall_ns`: the daemon's unix time of this answer. `alerts`: those in force, the worst first. `disk`: of the data
     folder; None where the daemon has no disk, or has not read it yet. `desired`: what is
-    wanted of each switch by confirmed reconfigurations, and how it differs. `unlit`: links that are wanted so and that the crossconnects do not make now.
+    wanted of each switch by confirmed reconfigurations, and how it differs. `unlit`: links that are wanted so and that
+    the crossconnects do not make now.
     """
 
     testbed: str
