@@ -8,7 +8,7 @@ import pytest
 from hwd.model.answers import ReconfigurationStatus
 from hwd.model.documents.plans import PlanSummary
 from hwd.sim.world import DAEMON
-from hwd_drivers.core.errors import ConfigError, LinkError, RefusedError
+from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.devices.facts import SwitchDown, SwitchRead, SwitchUp
 
 from .conftest import STRAIGHT, Lab, RunLab

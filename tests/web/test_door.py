@@ -10,10 +10,12 @@ import httpx
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from hwd.web.door import Door, check_listen, host_of, is_loopback, read_tokens
+from hwd.model.request import Caller
+from hwd.web.door import Door, caller_of, check_listen, host_of, is_loopback, read_tokens
 from hwd_drivers.core.errors import ConfigError, RefusedError
 
 TOKEN, SESSION = "a-long-enough-token", "the-session-of-this-life"
@@ -320,3 +322,18 @@ async def test_of_many_strangers_one_goes_on_in_a_round_of_the_loop() -> None:
         ticking.cancel()
     assert {answer.text for answer in answers} == {"xxx"}
     assert len(worked) == len(set(worked)) == 60
+
+
+async def test_token_with_a_name_says_who_asks_and_no_other_does() -> None:
+    callers: list[Caller | None] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        callers.append(caller_of(HTTPConnection(scope)))
+        await PlainTextResponse("done")(scope, receive, send)
+
+    tokens = frozenset({TOKEN, "another-long-token"})
+    door = Door(app, tokens=tokens, session=SESSION, local=True, names={TOKEN: "ada"})
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=door), base_url=URL, verify=False) as client:
+        for headers in (BY_TOKEN, {"Authorization": "Bearer another-long-token"}):
+            assert (await client.post(PATH, headers=headers)).status_code == 200
+    assert callers == [Caller(name="ada", is_verified=True), None]
