@@ -34,6 +34,7 @@ from hwd.playbook.twin_faults import TwinFaults
 from hwd.ports.ledger import Ledger
 from hwd.ports.testbed_ports import all_ports
 from hwd.reconfigure.desired import Desired
+from hwd.reconfigure.drift import Drift
 from hwd.reconfigure.earlier_states import EarlierStates
 from hwd.reconfigure.history import History, Outcomes
 from hwd.reconfigure.journal import Journal
@@ -188,6 +189,17 @@ class Daemon:
         recovery = JournalRecovery(reconfigurer, journal=self._journal, identity=self._identity, switches=switches)
 
         restores = Restores(testbed, desired, switches, background_planner)
+        drift = Drift(
+            testbed.drift,
+            desired=desired,
+            restores=restores,
+            reconfigurer=reconfigurer,
+            switches=switches,
+            planner=background_planner,
+            ledger=ledger,
+            clock=clock,
+            sink=sink,
+        )
         reconfiguration_log = ReconfigurationLog(records, self._recorder.flush)
         applies = Applies(
             testbed=testbed,
@@ -265,13 +277,14 @@ class Daemon:
         sink.subscribe(delegations)  # an agent may claim what no host owns
         if has_host_switches:
             sink.subscribe(host_switches, selections)
-        sink.subscribe(reconfigurer, recovery, runs.recovery, board, topics)
+        sink.subscribe(reconfigurer, drift, recovery, runs.recovery, board, topics)
         self._tasks: dict[str, Callable[[], Coroutine[None, None, None]]] = {
             **{f"{name}/supervisor": supervisor.run for name, supervisor in driven.items()},
             "bus/gateway": gateway.run,
             "leases/expiry": leases.run,
             "records/writer": self._recorder.run,
             "journal/recover": recovery.run,
+            "switches/drift": drift.run,
             "hosts/settings": settings.run,
             "runs/faults": faults.run,
             "hosts/leases": delegations.run,

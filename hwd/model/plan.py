@@ -116,6 +116,8 @@ class Plan:
     """All that were checked, those that do not hold first."""
     freed: tuple[SwitchEnd, ...] = ()
     """Ends that shall have no crossconnect, whether or not they have one now. It is not in `hash`."""
+    is_restore: bool = False
+    """It brings back what is desired, and so wants nothing new. Not in `hash`."""
     away: tuple[str, ...] = ()
     """Switches that it would concern, left out since they cannot be reached: each with the reason. Not in `hash`."""
     crash_rule: ClassVar[str] = "roll-back"

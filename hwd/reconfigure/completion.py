@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine, MutableMapping, Sequence
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from hwd.model.desired import wanted_of
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, WantedSwitch
@@ -14,6 +14,7 @@ from hwd.ports.rules import Reason
 from hwd.reconfigure.agent_watch import AgentWatch
 from hwd.reconfigure.confirm_wait import ConfirmWait
 from hwd.reconfigure.crash_recovery import CrashRecovery
+from hwd.reconfigure.desired import Desired
 from hwd.reconfigure.history import HostSettings
 from hwd.reconfigure.journal import OpenEntry
 from hwd.reconfigure.reconfiguration import Emitter, Outcome, Reconfiguration, State
@@ -53,6 +54,7 @@ class Completion:
         recovery: CrashRecovery,
         ledger: Ledger,
         host_settings: HostSettings,
+        desired: Desired,
         clock: Clock,
         emitter: Emitter,
     ) -> None:
@@ -62,6 +64,7 @@ class Completion:
         self._recovery = recovery
         self._ledger = ledger
         self._host_settings = host_settings
+        self._desired = desired
         self._clock = clock
         self._emitter = emitter
         self._moved_ns: dict[str, int] = {}
@@ -313,6 +316,13 @@ class Completion:
                 self._emitter(reconfiguration.timeline)
         finally:
             reconfiguration.outcome, reconfiguration.why = outcome, why
+            wanted: list[WantedSwitch] | None = None
+            if outcome is Outcome.CONFIRMED:
+                plan = reconfiguration.plan
+                wanted = wanted_of(plan.moves, plan.freed)
+                if plan.is_restore:
+                    wanted = self._desired.already(wanted)
+                reconfiguration.leftovers = self._desired.leftovers(reconfiguration.id, wanted, self._switches.latest())
             stays_open = reconfiguration.journaled and outcome is Outcome.FAILED
             if reconfiguration.journaled and outcome is Outcome.ROLLED_BACK:
                 self._recovery.write_end(reconfiguration.id, outcome)
@@ -334,15 +344,11 @@ class Completion:
                     seconds=(self._clock.monotonic_ns() - reconfiguration.started_ns) / 1e9,
                     remarks=[*reconfiguration.remarks],
                     hangs=[*reconfiguration.hangs] or UNSET,
-                    wanted=self._wanted(reconfiguration),
+                    wanted=UNSET if wanted is None else wanted,
+                    stale=[*reconfiguration.leftovers.stale] or UNSET,
+                    unasked=[*reconfiguration.leftovers.unasked] or UNSET,
                 )
             )
-
-    def _wanted(self, reconfiguration: Reconfiguration) -> list[WantedSwitch] | UnsetType:
-        """The desired state from here on, of what it names; UNSET where it was not confirmed."""
-        if reconfiguration.outcome is not Outcome.CONFIRMED:
-            return UNSET
-        return wanted_of(reconfiguration.plan.moves, reconfiguration.plan.freed)
 
     def _timeline(self, reconfiguration: Reconfiguration) -> Timeline:
         moved = [str(planned.routed.link) for planned in reconfiguration.plan.links if not planned.kept]

@@ -18,7 +18,7 @@ class ConfirmTerms:
     """What a begin says, beside its moves, of a reconfiguration that will await a confirm.
 
     `claim`: its claim of ports and switches. `links`: those that are wanted, each with whether it was kept. `freed`:
-    ends that shall have no crossconnect.
+    ends that shall have no crossconnect. `is_restore`: it brings back what is desired.
     """
 
     hash: str
@@ -29,6 +29,7 @@ class ConfirmTerms:
     links: tuple[tuple[Link, bool], ...]
     claim: Claim
     freed: tuple[SwitchEnd, ...] = ()
+    is_restore: bool = False
 
     @classmethod
     def of(cls, plan: Plan, claim: Claim | None) -> "ConfirmTerms | None":
@@ -44,6 +45,7 @@ class ConfirmTerms:
             links=tuple((planned.routed.link, planned.kept) for planned in plan.links),
             claim=claim,
             freed=plan.freed,
+            is_restore=plan.is_restore,
         )
 
     def plan(self, *, what: str, moves: tuple[SwitchMoves, ...]) -> Plan:
@@ -62,6 +64,7 @@ class ConfirmTerms:
             ready_within_s=self.ready_within_s,
             confirm_within_s=self.confirm_within_s,
             freed=self.freed,
+            is_restore=self.is_restore,
             hash=self.hash,
         )
 
@@ -79,6 +82,7 @@ class ConfirmTerms:
             "switches": sorted(claim.switches),
             "whole": claim.whole,
             **({"freed": [[one.switch, str(one.end)] for one in self.freed]} if self.freed else {}),
+            **({"restore": True} if self.is_restore else {}),
         }
 
     @classmethod
@@ -106,6 +110,7 @@ class ConfirmTerms:
             freed=tuple(
                 SwitchEnd(switch=str(switch), end=PortSide.parse(end)) for switch, end in terms.get("freed", ())
             ),
+            is_restore=bool(terms.get("restore", False)),
         )
 
 

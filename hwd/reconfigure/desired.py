@@ -1,7 +1,8 @@
 """The desired state of the rack: what the last confirmed reconfiguration of each fibre end wanted, and what differs."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 from hwd.model.desired import (
@@ -13,9 +14,8 @@ from hwd.model.desired import (
     wanted_by,
     wanting,
 )
-from hwd.model.documents.reconfigurations import ReconfigurationEnded
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, WantedSwitch
 from hwd.model.documents.switches import SwitchAdopted
-from hwd.model.link import SwitchCrossconnect
 from hwd.model.state import Observed
 from hwd.model.testbed import Testbed
 from hwd.ports.ledger import Ledger
@@ -29,6 +29,17 @@ IN_PROGRESS = (Reason.RECONFIGURATION, Reason.CUT_OFF, Reason.IN_DOUBT)
 """Ports of such claims are on their way to a state, or back from it: no difference there counts."""
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftovers:
+    """Crossconnects that stand beside what is desired, `ocs1:1A-2B`.
+
+    `stale`: something else is desired of one of its ends. `unasked`: nobody ever wanted anything of its ends.
+    """
+
+    stale: tuple[str, ...] = ()
+    unasked: tuple[str, ...] = ()
 
 
 class Desired:
@@ -68,9 +79,10 @@ class Desired:
         """The wanted crossconnects, by switch."""
         return {name: crossconnects_of(self._ends[name]) for name in self.switches}
 
-    def changing(self) -> frozenset[str]:
-        """Ports that reconfigurations in progress change or rely on, `ocs1.3`."""
-        return frozenset(port for claim in self._ledger.all(*IN_PROGRESS) for port in claim.ports | claim.relies_on)
+    def changing(self, *, but: str = "") -> frozenset[str]:
+        """Ports that reconfigurations in progress change or rely on, `ocs1.3`. `but`: a reconfiguration left out."""
+        claims = (claim for claim in self._ledger.all(*IN_PROGRESS) if claim.id != but)
+        return frozenset(port for claim in claims for port in claim.ports | claim.relies_on)
 
     def difference(self, switch: str, observed: Observed) -> SwitchDifference | None:
         """How a switch differs from what is wanted; None where it was not read."""
@@ -78,9 +90,28 @@ class Desired:
             return None
         return difference(switch, self.of(switch), readings, but=self.changing())
 
-    def by(self, one: SwitchCrossconnect) -> str:
-        """Who wanted this crossconnect."""
-        return self._ends[one.switch][one.crossconnect.a].by
+    def already(self, wanted: Iterable[WantedSwitch]) -> list[WantedSwitch]:
+        """The part of `wanted` that is desired already: a restore wants nothing new of ends that nobody named."""
+        found = []
+        for one in wanted:
+            ends = self.of(one.switch)
+            there = {str(each) for each in crossconnects_of(ends)}
+            crossconnects = [each for each in one.crossconnects if each in there]
+            free = [each for each in one.free if PortSide.parse(each) in ends]
+            found.append(WantedSwitch(switch=one.switch, crossconnects=crossconnects, free=free))
+        return found
+
+    def leftovers(self, id: str, wanted: Iterable[WantedSwitch], observed: Observed) -> Leftovers:
+        """What these switches carry beside what is desired of them after reconfiguration `id`, which wants this."""
+        others, stale, unasked = self.changing(but=id), list[str](), list[str]()
+        for one in wanted:
+            name = one.switch
+            after = wanting(self.of(name), one, by=id)
+            differs = difference(name, after, observed.get(name, ()), but=others)
+            stale += [f"{name}:{left}" for left in differs.stale]
+            if not self._testbed.switches[name].capabilities.elements:  # an element may have to join something
+                unasked += [f"{name}:{left}" for left in differs.unasked]
+        return Leftovers(stale=tuple(stale), unasked=tuple(unasked))
 
     async def recorded(self) -> str:
         """Wait until the desired state is in the records; returns why it is not yet, empty where it is.

@@ -154,6 +154,7 @@ class Planner:
             composites=tuple(one.moves for one in led.values()),
             interlocks=interlocks,
             freed=self._freed(request, wanted.crossconnects),
+            is_restore=request.body.restore is not None,
             away=request.away,
         )
 

@@ -20,6 +20,7 @@ from hwd.model.nic_port import NicPortId
 from hwd.model.plan import Plan
 from hwd.model.request import Caller
 from hwd.model.timeline import Timeline
+from hwd.reconfigure.desired import Leftovers
 from hwd.timeline.clock_step import ClockStep
 from hwd_agents.wire import Observation, Peer
 from hwd_agents.wire.events import CarrierData, InterfaceData, RdmaData, ReadyData
@@ -142,6 +143,8 @@ class Reconfiguration:
     """Hosts whose agents did not watch from start to end."""
     remarks: list[str] = field(default_factory=list)
     """Findings of the read-back that are no failures."""
+    leftovers: Leftovers = field(default_factory=Leftovers)
+    """What its switches carry beside what is desired, once it is confirmed."""
     unanswered_s: dict[str, float] = field(default_factory=dict)
     """Switches whose change was sent and failed, with the seconds since our last read.
 

@@ -105,6 +105,7 @@ class Reconfigurer:
             recovery=self._recovery,
             ledger=ledger,
             host_settings=self._host_settings,
+            desired=desired,
             clock=clock,
             emitter=self._emitter,
         )

@@ -211,4 +211,7 @@ def under_way(one: Reconfiguration) -> ReconfigurationStatus:
         confirm_in_s=confirm_in_s,
         links=[*map(str, one.links)],
         not_ready=[*map(str, one.not_ready)],
+        remarks=[*one.remarks],
+        stale=[*one.leftovers.stale],
+        unasked=[*one.leftovers.unasked],
     )

@@ -395,6 +395,12 @@ def _say_how_it_is(output: Output, result: "ReconfigurationStatus") -> None:
     elif result.outcome == "confirmed" and result.links:
         waiting = len(result.not_ready)
         output.say(f"{plural(len(result.links), 'link')}, {len(result.links) - waiting} seen ready")
+    for remark in result.remarks:
+        output.say(f"  {remark}")
+    if stale := result.stale:
+        output.say(f"  stale: {_few(stale)}, where something else is desired; hwd restore puts that right")
+    if unasked := result.unasked:
+        output.say(f"  there too: {_few(unasked)}, which no confirmed reconfiguration asked for")
 
 
 def _few(names: list[str]) -> str:

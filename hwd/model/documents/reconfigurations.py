@@ -99,7 +99,9 @@ class ReconfigurationState(ReconfigurationFact, frozen=True, kw_only=True):
 class ReconfigurationEnded(ReconfigurationFact, frozen=True, kw_only=True):
     """`outcome`: confirmed, rolled-back, failed. `hangs`: where its links hung when the wait for them ended.
 
-    `wanted`: the desired state from here on, of the fibre ends that it names; only of a confirmed one.
+    `wanted`: the desired state from here on, of the fibre ends that it names; only of a confirmed one. `stale`:
+    crossconnects of its switches, `ocs1:1A-2B`, at an end of which something else is desired; `unasked`: those that
+    nobody ever asked for.
     """
 
     KIND: ClassVar = "reconfiguration.ended"
@@ -111,5 +113,7 @@ class ReconfigurationEnded(ReconfigurationFact, frozen=True, kw_only=True):
     remarks: list[str] | UnsetType = UNSET
     hangs: list[Hang] | UnsetType = UNSET
     wanted: list[WantedSwitch] | UnsetType = UNSET
+    stale: list[str] | UnsetType = UNSET
+    unasked: list[str] | UnsetType = UNSET
     source: str | UnsetType = UNSET
     host: str | UnsetType = UNSET
