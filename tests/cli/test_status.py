@@ -117,7 +117,7 @@ def test_a_restart_stands_in_the_status_until_what_it_took_is_there_again(sign: 
     line = restart_line(switch({**UP, "restart": restart}))
     said = (
         rf"ocs1 {how} at \d\d:\d\d:\d\d, no contact for 14 s before. "
-        r"It lost 3A-4B; the daemon does not restore crossconnects; hwd apply ocs1:3A-4B"
+        r"It lost 3A-4B; hwd restore brings back what is desired of it"
     )
     assert re.fullmatch(said, line), line
     assert restart_line(switch({**UP, "restart": {**restart, "missing": []}})) == ""
