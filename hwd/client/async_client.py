@@ -28,6 +28,7 @@ from hwd.model.answers import (
     FaultConfirmation,
     HeldEnds,
     HeldLease,
+    HistoryEntry,
     HostStatus,
     ReconfigurationStatus,
     Status,
@@ -156,29 +157,55 @@ class AsyncClient:
         self,
         *,
         id: str | None = None,
+        by: str | None = None,
         **wanted: Unpack[Wanted],
     ) -> ReconfigurationStatus:
         """Plan and apply. Answers when the switches are read back and, where that was asked for, the links are ready.
 
         Takes the arguments of `plan`.
 
+        `by`: who asks, for the history.
+
         `id`: of the reconfiguration, 8 characters of a-z and 0-9; by default the daemon chooses one. With your own you
         can roll it back before the answer has come.
         """
-        body = body_of(bodies.ReconfigurationBody, wanted, id=id)
+        body = body_of(bodies.ReconfigurationBody, wanted, id=id, by=by)
         within_s = DRIVE_S + (body.ready_within_s or 0.0)
         return await self._connection.post("reconfigurations", ReconfigurationStatus, body, within_s=within_s)
 
     async def apply_hash(
-        self, hash: str, *, id: str | None = None, within_s: float = 10 * DRIVE_S
+        self, hash: str, *, id: str | None = None, by: str | None = None, within_s: float = 10 * DRIVE_S
     ) -> ReconfigurationStatus:
-        """Apply a plan of this daemon; `within_s` limits the whole of it. `id`: see `apply`."""
+        """Apply a plan of this daemon; `within_s` limits the whole of it. `id`, `by`: see `apply`."""
         return await self._connection.post(
             "reconfigurations",
             ReconfigurationStatus,
-            bodies.ReconfigurationBody(hash=hash, id=id),
+            bodies.ReconfigurationBody(hash=hash, id=id, by=by),
             within_s=within_s,
         )
+
+    async def restore(
+        self, ports: Sequence[str] = (), *, id: str | None = None, by: str | None = None, **wanted: Unpack[Wanted]
+    ) -> ReconfigurationStatus | None:
+        """Plan the way back to the desired state of these switches and ports (by default all), and apply that plan.
+
+        None where there is nothing to do. Switches that cannot be reached are left out: `plan.away` of the answer.
+        `hwd.plan(restore=[])` shows what it would move.
+        """
+        wanted["restore"] = [*ports]
+        made = await self.plan(**wanted)
+        return None if made.empty else await self.apply_hash(made.hash, id=id, by=by)
+
+    async def history(
+        self, *, limit: int = 50, switch: str | None = None, port: str | None = None, before: str | None = None
+    ) -> list[HistoryEntry]:
+        """Who applied what, when, with what outcome, newest first.
+
+        `switch`, `port`: only those that moved it. `before`: the id of the oldest that you have, to get older ones.
+        """
+        named = {"switch": switch, "port": port, "before": before}
+        query = {"limit": str(limit), **{name: value for name, value in named.items() if value is not None}}
+        return await self._connection.get("history", list[HistoryEntry], query=query)
 
     async def confirm(self, reconfiguration: str | None = None) -> ReconfigurationStatus:
         """Keep the new state. None: the only reconfiguration under way."""

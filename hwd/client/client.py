@@ -82,6 +82,8 @@ class Client:
     plan = waiting(AsyncClient.plan)
     apply = waiting(AsyncClient.apply)
     apply_hash = waiting(AsyncClient.apply_hash)
+    restore = waiting(AsyncClient.restore)
+    history = waiting(AsyncClient.history)
     confirm = waiting(AsyncClient.confirm)
     roll_back = waiting(AsyncClient.roll_back)
     give_up = waiting(AsyncClient.give_up)

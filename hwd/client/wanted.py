@@ -14,6 +14,10 @@ class Wanted(TypedDict, total=False):
     """As on the command line: `ring hosts=h0,h1`."""
     file: tuple[str, str] | None
     """Name and text of a topology file, in place of `what`."""
+    restore: list[str] | None
+    """In place of `what`: the desired state of these switches and ports, of all where it is empty."""
+    before: str | None
+    """In place of `what`: the state before this reconfiguration."""
     mode: str
     """safe, update or overwrite, as a text or as `ApplyMode`."""
     lease: str | None

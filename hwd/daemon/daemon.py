@@ -33,6 +33,9 @@ from hwd.playbook.runs import Runs
 from hwd.playbook.twin_faults import TwinFaults
 from hwd.ports.ledger import Ledger
 from hwd.ports.testbed_ports import all_ports
+from hwd.reconfigure.desired import Desired
+from hwd.reconfigure.drift import Drift
+from hwd.reconfigure.earlier_states import EarlierStates
 from hwd.reconfigure.history import History, Outcomes
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.journal_identity import JournalIdentity
@@ -42,7 +45,9 @@ from hwd.reconfigure.move_counts import MoveCounts
 from hwd.reconfigure.planner import BackgroundPlanner, Planner
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.reconfigure.records_catch_up import RecordsCatchUp
+from hwd.reconfigure.restores import Restores
 from hwd.reconfigure.switches import Switches
+from hwd.records.reconfiguration_log import ReconfigurationLog
 from hwd.records.recorder import RecordingSink
 from hwd.telemetry import Budget, Metrics
 from hwd.telemetry.alerts import Alerts
@@ -114,6 +119,8 @@ class Daemon:
         await outcomes.load(records)
         move_counts = MoveCounts(testbed, clock)
         await move_counts.load(records)
+        desired = Desired(testbed, ledger, self._recorder.flush)
+        await desired.load(records)
 
         driven = supervisors(testbed, self._rack.open_switch, machine=machine, sink=sink)
         switches = Switches(driven, clock, origins(testbed))
@@ -167,8 +174,9 @@ class Daemon:
             selections.resume(*(await records.unfinished_selections.read()))
 
         planner = Planner(testbed, fabric, history.expect, host_switches.crossconnects)
+        background_planner = BackgroundPlanner(planner, machine.offload)
         self.reconfigurer = reconfigurer = Reconfigurer(
-            planner=BackgroundPlanner(planner, machine.offload),
+            planner=background_planner,
             switches=switches,
             agents=GatewayAgents(gateway),
             hangs=linkboard,
@@ -179,10 +187,31 @@ class Daemon:
             sink=sink,
             outcomes=outcomes,
             move_counts=move_counts,
+            desired=desired,
         )
         recovery = JournalRecovery(reconfigurer, journal=self._journal, identity=self._identity, switches=switches)
 
-        applies = Applies(testbed=testbed, reconfigurer=reconfigurer, ids=ids, offload=machine.offload)
+        restores = Restores(testbed, desired, switches, background_planner)
+        drift = Drift(
+            testbed.drift,
+            desired=desired,
+            restores=restores,
+            reconfigurer=reconfigurer,
+            switches=switches,
+            planner=background_planner,
+            ledger=ledger,
+            clock=clock,
+            sink=sink,
+        )
+        reconfiguration_log = ReconfigurationLog(records, self._recorder.flush)
+        applies = Applies(
+            testbed=testbed,
+            reconfigurer=reconfigurer,
+            restores=restores,
+            earlier=EarlierStates(testbed, reconfiguration_log),
+            ids=ids,
+            offload=machine.offload,
+        )
         faults = TwinFaults(testbed=testbed, records=records, set_fault=self._rack.set_fault, ledger=ledger)
         rack = RackStatus(
             testbed=testbed,
@@ -240,21 +269,25 @@ class Daemon:
             settings=settings,
             delegations=delegations,
             records=records,
+            log=reconfiguration_log,
             recorder=self._recorder,
             clock=clock,
         )
 
-        sink.subscribe(history, outcomes, move_counts, switchboard, linkboard, changeboard, daemonboard, alerts)
+        sink.subscribe(
+            history, outcomes, move_counts, desired, switchboard, linkboard, changeboard, daemonboard, alerts
+        )
         sink.subscribe(delegations)  # an agent may claim what no host owns
         if has_host_switches:
             sink.subscribe(host_switches, selections)
-        sink.subscribe(reconfigurer, recovery, runs.recovery, board, topics)
+        sink.subscribe(reconfigurer, drift, recovery, runs.recovery, board, topics)
         self._tasks: dict[str, Callable[[], Coroutine[None, None, None]]] = {
             **{f"{name}/supervisor": supervisor.run for name, supervisor in driven.items()},
             "bus/gateway": gateway.run,
             "leases/expiry": leases.run,
             "records/writer": self._recorder.run,
             "journal/recover": recovery.run,
+            "switches/drift": drift.run,
             "hosts/settings": settings.run,
             "runs/faults": faults.run,
             "hosts/leases": delegations.run,

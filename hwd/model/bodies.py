@@ -31,28 +31,38 @@ class File(Body, frozen=True, kw_only=True):
 
 
 class PlanBody(Body, frozen=True, kw_only=True):
-    """What is wanted: `what` as on the command line, or a topology `file`.
+    """What is wanted: `what` as on the command line, a topology `file`, the desired state of the ports in `restore` (a
+    switch, `ocs1.3`, `h0.eth0`; of all where it is empty), or the state `before` a reconfiguration of the history.
 
     `overrides`: interlocks that shall not refuse it, each with the reason, which is recorded.
     """
 
     what: Annotated[str, Meta(max_length=100_000)] = ""
     file: File | None = None
+    restore: Annotated[list[Name], Meta(max_length=10_000)] | None = None
+    before: Name | None = None
     mode: ApplyMode = ApplyMode.UPDATE
     lease: str | None = None
     ready_within_s: Seconds | None = None
     confirm_within_s: Seconds | None = None
     overrides: dict[InterlockName, Reason] = field(default_factory=dict)
 
+    @property
+    def may_be_empty(self) -> bool:
+        """Whether nothing to do is an answer: all may be as it shall be already."""
+        return self.restore is not None or self.before is not None
+
 
 class ReconfigurationBody(PlanBody, frozen=True, kw_only=True):
     """As `PlanBody`, or the hash of a plan, without any other field of it.
 
-    `id`: the reconfiguration's, by default a new one; who chooses it can roll back before the answer comes.
+    `by`: who asks, for the history; a token with a name counts instead. `id`: the reconfiguration's, by default a new
+    one; who chooses it can roll back before the answer comes.
     """
 
     hash: Annotated[str, Meta(pattern="^[0-9a-f]{12}$")] | None = None
     id: Annotated[str, Meta(pattern="^[0-9a-z]{8}$")] | None = None
+    by: Name | None = None
 
 
 class RunBody(Body, frozen=True, kw_only=True):

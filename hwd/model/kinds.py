@@ -42,6 +42,8 @@ FACTS: Final[Mapping[str, tuple[type[Fact], ...]]] = {
         devices.SwitchCommand,
         devices.SwitchPower,
         switches.SwitchOverrun,
+        switches.SwitchDrift,
+        switches.SwitchAdopted,
         devices.SwitchOverride,
         switches.SwitchUnknown,
         switches.SwitchRefused,

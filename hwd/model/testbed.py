@@ -267,6 +267,17 @@ class PortNote:
         return f"{self.state}{f': {self.why}' if self.why else ''}{f', until {self.until}' if self.until else ''}"
 
 
+class DriftPolicy(StrEnum):
+    """What the daemon does where a switch differs from the desired state, by no command of hwd."""
+
+    REPORT = "report"
+    """Say so, and do nothing."""
+    ADOPT = "adopt"
+    """What somebody else set is desired from then on. What a switch lost by a restart never is."""
+    RESTORE = "restore"
+    """Bring the desired state back, a few times at most."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Testbed:
     """One testbed file, checked. Names map to parts in the order of the file."""
@@ -284,6 +295,7 @@ class Testbed:
     """The settings of hosts that a playbook may change."""
     composites: Mapping[str, Composite] = field(default_factory=dict)
     interlocks: InterlockRules = field(default_factory=InterlockRules)
+    drift: DriftPolicy = DriftPolicy.REPORT
     access_group: str | None = None
     """The group of the daemon's machine whose users may read the daemon's token."""
     ends: Mapping[str, frozenset[PortSide]] = field(init=False, repr=False, compare=False)

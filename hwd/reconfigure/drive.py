@@ -87,7 +87,7 @@ class Drive:
     def _begin(self, reconfiguration: Reconfiguration, *, is_journaled: bool) -> None:
         if is_journaled:
             try:
-                self._recovery.begin(reconfiguration.plan, reconfiguration.started)
+                self._recovery.begin(reconfiguration.plan, reconfiguration.started, reconfiguration.wanted)
             except OSError as error:
                 raise FailedError(
                     f"journal: cannot write the plan: {reason_of(error)}. Nothing was sent. "

@@ -7,7 +7,7 @@ from hwd.fabric.fabric import Fabric
 from hwd.fabric.state import State, crossconnect_ports
 from hwd.interlocks import NO_MOTION, Interlocks, Motion, Proposal
 from hwd.model.interlock import Interlock, InterlockState
-from hwd.model.link import Link, SwitchCrossconnect
+from hwd.model.link import Link, SwitchCrossconnect, SwitchEnd
 from hwd.model.plan import Plan, PlannedLink
 from hwd.model.request import Request
 from hwd.model.state import Observed
@@ -141,6 +141,7 @@ class Planner:
             expected_s=expected_s,
             expected_from=expected_from,
             warnings=(
+                *request.warnings,
                 *self._warnings(observed, asked),
                 *_held_dark(asked, moves, blocked or {}),
                 *(text for one in led.values() for text in one.warnings),
@@ -152,6 +153,9 @@ class Planner:
             confirm_within_s=request.body.confirm_within_s,
             composites=tuple(one.moves for one in led.values()),
             interlocks=interlocks,
+            freed=self._freed(request, wanted.crossconnects),
+            is_restore=request.body.restore is not None,
+            away=request.away,
         )
 
     def is_current(self, routed: Routed) -> bool:
@@ -206,6 +210,20 @@ class Planner:
             ),
             self._testbed.switches[name].capabilities,
             observed[name],
+        )
+
+    def _freed(self, request: Request, switches: Iterable[str]) -> tuple[SwitchEnd, ...]:
+        """Ends that the request wants to have no crossconnect, but for those that it wants one of."""
+        wanted = request.wanted
+        whole = {*wanted.emptied, *(switches if request.body.mode is ApplyMode.OVERWRITE else ())}
+        return (
+            *(one for one in wanted.freed if one.switch in self._testbed.switches),
+            *(
+                SwitchEnd(switch=name, end=end)
+                for name in self._testbed.switches
+                if name in whole
+                for end in self._testbed.switches[name].capabilities.ends
+            ),
         )
 
     def _touches(

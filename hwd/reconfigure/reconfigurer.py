@@ -13,13 +13,14 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from hwd.model.answers import LeftOpen
+from hwd.model.desired import wanted_of
 from hwd.model.documents.daemon import JournalGivenUp
 from hwd.model.documents.hosts import ClockAligned, ClockStepped, HostBirth, HostEvent, HostUp
 from hwd.model.documents.plans import InterlockRefused, PlanMade
 from hwd.model.documents.runs import RunHost
 from hwd.model.interlock import refusal, refused
 from hwd.model.plan import Plan
-from hwd.model.request import Request
+from hwd.model.request import Caller, Request
 from hwd.model.state import Observed
 from hwd.ports.claim import Claim, holder_of
 from hwd.ports.ledger import Asker, Ledger
@@ -27,6 +28,7 @@ from hwd.ports.rules import PortAction, Reason
 from hwd.reconfigure.agent_watch import Agents, AgentWatch
 from hwd.reconfigure.completion import Completion
 from hwd.reconfigure.crash_recovery import CrashRecovery
+from hwd.reconfigure.desired import Desired
 from hwd.reconfigure.drive import Drive, Overrides
 from hwd.reconfigure.history import HostSettings, Outcomes
 from hwd.reconfigure.journal import Journal
@@ -73,6 +75,7 @@ class Reconfigurer:
         ledger: Ledger,
         outcomes: Outcomes,
         move_counts: MoveCounts,
+        desired: Desired,
         clock: Clock,
         ids: Ids,
         sink: Sink,
@@ -82,6 +85,7 @@ class Reconfigurer:
         self._ledger = ledger
         self._outcomes = outcomes
         self._move_counts = move_counts
+        self.desired = desired
         self._clock = clock
         self._ids = ids
         self._emitter = Emitter(clock, sink)
@@ -102,6 +106,7 @@ class Reconfigurer:
             recovery=self._recovery,
             ledger=ledger,
             host_settings=self._host_settings,
+            desired=desired,
             clock=clock,
             emitter=self._emitter,
         )
@@ -203,11 +208,12 @@ class Reconfigurer:
         branch: str = "",
         sweep: Mapping[str, Json] | None = None,
         id: str | None = None,
+        caller: Caller | None = None,
     ) -> Reconfiguration:
         """Drive the switches to what is wanted and read them back.
 
         `planned`: what `plan` made of the request; nothing else is applied. `id`: by default a new one. `sweep`: the
-        parameter values of the sweep of `run`.
+        parameter values of the sweep of `run`. `caller`: who asks for it.
         Before any switch moves it raises RefusedError (lease, port in use by another one, an interlock, or the switches
         differ from what `planned` was made for), LinkError and ConfigError; after the switches were rolled back
         FailedError and LinkError. No interlock is asked on the way back.
@@ -222,7 +228,9 @@ class Reconfigurer:
         reconfiguration: Reconfiguration | None = None
         try:
             async with self._switches.turns.take(routed.switches):
-                reconfiguration = await self._prepare(id, routed, planned, run=run, branch=branch, sweep=sweep or {})
+                reconfiguration = await self._prepare(
+                    id, routed, planned, run=run, branch=branch, sweep=sweep or {}, caller=caller
+                )
                 await self._drive.run(reconfiguration)
         except BaseException as error:
             if reconfiguration is None:
@@ -265,8 +273,12 @@ class Reconfigurer:
         await self._completion.await_confirm(reconfiguration)
 
     async def confirm(self, reconfiguration: Reconfiguration) -> None:
-        """Make the wanted state durable: see `Completion.confirm`."""
+        """Make the wanted state durable, and the desired one: see `Completion.confirm`. The journal has both; what moved
+        nothing is not in it, and waits for the records.
+        """
         await self._completion.confirm(reconfiguration)
+        if not reconfiguration.journaled and (why := await self.desired.recorded()):
+            reconfiguration.remarks.append(why)
 
     async def roll_back(self, reconfiguration: Reconfiguration, why: str) -> None:
         """Back to the state read at the start: see `Completion.roll_back`."""
@@ -336,6 +348,7 @@ class Reconfigurer:
         run: str | None,
         branch: str,
         sweep: Mapping[str, Json],
+        caller: Caller | None,
     ) -> Reconfiguration:
         """Plan, or compare with what was planned for, and take the ports that the plan touches."""
         theirs = self._ports_of_others(id)  # later ones wait for the end of our turn
@@ -351,6 +364,7 @@ class Reconfigurer:
             raise RefusedError(why)
         self._claim(id, routed, run=run, relies_on=routed.ports | relied_ports(plan), changes=plan.touches)
         lease = None if plan.lease is None else self._ledger.get(Reason.LEASE, plan.lease)
+        wanted = wanted_of(plan.moves, plan.freed)
         reconfiguration = Reconfiguration(
             id=id,
             plan=plan,
@@ -361,6 +375,8 @@ class Reconfigurer:
             sweep=dict(sweep),
             settings=self._host_settings.in_force({str(end) for link in plan.links for end in link.routed.link.ends}),
             lease_holder=None if lease is None else lease.owner,
+            caller=caller,
+            wanted=self.desired.already(wanted) if plan.is_restore else wanted,
         )
         self._under_way[id] = reconfiguration
         if run is not None:

@@ -2,7 +2,7 @@
 
 import sqlalchemy as sa
 
-VERSION = 5
+VERSION = 6
 """Incremented with every change of a table. A file of a newer version is refused, an older one is upgraded
 by `UPGRADES`.
 """
@@ -12,6 +12,7 @@ UPGRADES: dict[int, tuple[str, ...]] = {
     2: (),
     3: ("ALTER TABLE seen ADD COLUMN wall_ns BIGINT NOT NULL DEFAULT 0",),
     4: (),
+    5: (),
 }
 """SQL that turns version n into n + 1. New tables need none: missing tables are created."""
 
@@ -130,3 +131,13 @@ moves = sa.Table(
     sa.Column("moves", sa.BigInteger, nullable=False),
 )
 """How often each element of a switch has moved by commands of hwd."""
+
+desired = sa.Table(
+    "desired",
+    metadata,
+    sa.Column("switch", sa.Text, primary_key=True),
+    sa.Column("end", sa.Text, primary_key=True),
+    sa.Column("crossconnect", sa.Text),
+    sa.Column("by", sa.Text, nullable=False),
+)
+"""What is wanted of each fibre end of which somebody wanted something: `crossconnect` NULL, that it has none."""

@@ -4,11 +4,12 @@ app = make_app(service, metrics=metrics.render, events=EventStream(hub, boot=...
 """
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
+from types import MappingProxyType
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, FastAPI, Header, Query
+from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response, StreamingResponse
@@ -23,6 +24,7 @@ from hwd.model.answers import (
     FaultConfirmation,
     HeldEnds,
     HeldLease,
+    HistoryEntry,
     HostStatus,
     Liveness,
     Problem,
@@ -39,7 +41,7 @@ from hwd.model.run import RunStatus
 from hwd.telemetry import Exposition
 from hwd.web.bodies import Api, body_of, content_of, decode, described, encoded, object_body
 from hwd.web.bounds import Bounds
-from hwd.web.door import Door
+from hwd.web.door import Door, caller_of
 from hwd.web.problem import MEDIA_TYPE, on_bug, on_http_exception, on_hwd_error, on_invalid_request
 from hwd.web.service import Service
 from hwd.web.stream import EventStream
@@ -55,6 +57,8 @@ Data = dict[str, Any]
 """One JSON object with any fields: the body of a fault."""
 RUNS_MAX = 500
 """Runs in one answer: some 5 ms of the loop's time."""
+HISTORY_MAX = 500
+"""Reconfigurations in one answer."""
 PIECE = 100
 """Documents in one piece of an answer: some 1 ms of the loop's time."""
 
@@ -66,13 +70,14 @@ def make_app(
     events: EventStream,
     version: str,
     tokens: frozenset[str] = frozenset(),
+    names: Mapping[str, str] = MappingProxyType({}),
     session: str = "",
     local: bool = True,
     reached: Reached = lambda limit, detail: None,
 ) -> FastAPI:
     """The ASGI application.
 
-    Without `tokens` it refuses every request; `session` and `local` are those of the `Door`.
+    Without `tokens` it refuses every request; `names`, `session` and `local` are those of the `Door`.
     """
     if tokens and not session:
         raise BugError("an app with tokens needs a session, which browsers get for one of them")
@@ -89,7 +94,7 @@ def make_app(
     app.add_exception_handler(HTTPException, on_http_exception)
     app.add_exception_handler(Exception, on_bug)
     app.add_middleware(Bounds, reached=reached)
-    app.add_middleware(Door, tokens=tokens, session=session, local=local)  # the last is the first that a request meets
+    app.add_middleware(Door, tokens=tokens, names=names, session=session, local=local)  # the first that a request meets
     for router in (
         _looks(service),
         _reconfigurations(service),
@@ -134,18 +139,30 @@ def _reconfigurations(service: Service) -> APIRouter:
         """Reconfigurations that have not ended."""
         return encoded(service.reconfigurations())
 
+    @router.get("/history", openapi_extra=described(answer=list[HistoryEntry]))
+    async def history(
+        limit: Annotated[int, Query(ge=1, le=HISTORY_MAX)] = 50,
+        switch: Annotated[str | None, Query(description="only those that moved this switch")] = None,
+        port: Annotated[str | None, Query(description="only those of this port: `ocs1.3`, `h0.eth0`")] = None,
+        before: Annotated[str | None, Query(description="an id: only those that began before that one")] = None,
+    ) -> Response:
+        """Reconfigurations of the records, newest first: who applied what, when, with what outcome."""
+        return encoded(await service.history(limit=limit, switch=switch, port=port, before=before))
+
     @router.post("/plans", openapi_extra=described(bodies.PlanBody, answer=PlanSummary))
     async def plan(body: Annotated[bodies.PlanBody, body_of(bodies.PlanBody)]) -> Response:
         """Read the switches and say what would move. Touches nothing; the plan's `hash` can be applied."""
         return encoded(await service.plan(body))
 
     @router.post("/reconfigurations", openapi_extra=described(bodies.ReconfigurationBody, answer=ReconfigurationStatus))
-    async def apply(body: Annotated[bodies.ReconfigurationBody, body_of(bodies.ReconfigurationBody)]) -> Response:
+    async def apply(
+        request: Request, body: Annotated[bodies.ReconfigurationBody, body_of(bodies.ReconfigurationBody)]
+    ) -> Response:
         """Plan, drive, read back, wait for ready links where asked; answers after that, with the plan.
 
         It goes on when the caller goes away.
         """
-        return encoded(await service.apply(body))
+        return encoded(await service.apply(body, caller_of(request)))
 
     @router.post("/reconfigurations/{id}/confirm", openapi_extra=described(answer=ReconfigurationStatus))
     async def confirm(id: str) -> Response:

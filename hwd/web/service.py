@@ -15,6 +15,7 @@ from hwd.model.answers import (
     HeldEnds,
     HeldLease,
     HeldSettings,
+    HistoryEntry,
     HostStatus,
     Readiness,
     ReconfigurationStatus,
@@ -26,6 +27,7 @@ from hwd.model.documents.daemon import JournalGivenUp
 from hwd.model.documents.plans import PlanSummary
 from hwd.model.fault import parse_fault
 from hwd.model.recorded_run import Run, RunSummary
+from hwd.model.request import Caller
 from hwd.model.run import RunProgress, RunState, RunStatus
 from hwd.playbook.runs import Runs
 from hwd.playbook.twin_faults import TwinFaults
@@ -36,6 +38,7 @@ from hwd.ports.rules import PortAction
 from hwd.ports.testbed_ports import all_ports, leasable
 from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.reconfigurer import Reconfigurer
+from hwd.records.reconfiguration_log import ReconfigurationLog
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import Records
 from hwd.web.applies import Applies, under_way
@@ -61,6 +64,7 @@ class Service:
         settings: HostSettings,
         delegations: Delegations,
         records: Records,
+        log: ReconfigurationLog,
         recorder: RecordingSink,
         clock: Clock,
     ) -> None:
@@ -74,6 +78,7 @@ class Service:
         self._settings = settings
         self._delegations = delegations
         self._records = records
+        self._log = log
         self._recorder = recorder
         self._clock = clock
 
@@ -94,6 +99,8 @@ class Service:
             composites=self._rack.composites(),
             hosts=self.hosts(),
             lit=self._rack.links(),
+            desired=self._rack.desired(),
+            unlit=self._rack.unlit(),
             leases=self.leases(),
             held=self.held(),
             reconfigurations=self.reconfigurations(),
@@ -140,8 +147,18 @@ class Service:
     async def plan(self, body: PlanBody) -> PlanSummary:
         return await self._applies.plan(body)
 
-    async def apply(self, body: ReconfigurationBody) -> ReconfigurationStatus:
-        return await self._applies.apply(body)
+    async def apply(self, body: ReconfigurationBody, caller: Caller | None = None) -> ReconfigurationStatus:
+        return await self._applies.apply(body, caller)
+
+    async def history(
+        self, *, limit: int, switch: str | None = None, port: str | None = None, before: str | None = None
+    ) -> list[HistoryEntry]:
+        """Who applied what, when, with what outcome, newest first. Raises ConfigError where there is no such port."""
+        if switch is not None and switch not in self.testbed.switches:
+            raise ConfigError(f"history: no switch {switch} in testbed {self.testbed.name}")
+        if port is not None and port not in leasable(self.testbed):
+            raise ConfigError(f"history: no port {port}. Ports are written ocs1.3 or h0.eth0")
+        return await self._log.newest(limit=limit, switch=switch, port=port, before=before)
 
     async def confirm(self, reconfiguration: str | None) -> ReconfigurationStatus:
         return await self._applies.confirm(reconfiguration)

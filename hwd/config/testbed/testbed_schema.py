@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from hwd.model.testbed import ModuleStandard, PassiveKind, PortState, Setting
+from hwd.model.testbed import DriftPolicy, ModuleStandard, PassiveKind, PortState, Setting
 
 NAME = r"^[A-Za-z][A-Za-z0-9_-]{0,62}$"
 GROUP = r"^[a-z_][a-z0-9_-]{0,31}$"
@@ -263,6 +263,10 @@ class TestbedFile(Entry):
     ports: dict[str, Any] = {}
     interlocks: dict[str, Any] = {}
     host_actions: tuple[Setting, ...] = ()
+    drift: Annotated[
+        DriftPolicy,
+        Field(description="what the daemon does where a switch differs from the desired state by no command of hwd"),
+    ] = DriftPolicy.REPORT
     access_group: Annotated[
         str | None,
         Field(pattern=GROUP, description="a group of the daemon's machine whose users may read the daemon's token"),

@@ -63,7 +63,8 @@ class PlanSummary(msgspec.Struct, frozen=True, kw_only=True):
     `empty`: nothing moves. `dark`: links that lose their light and are not wanted. `expected_s`: from command to ready;
     `expected_from` says how that is known. `ready_within_s` null: ready is not asked for. `confirm_within_s` null:
     confirmed as soon as ready. `interlocks`: all that were checked, those that do not hold first; one that is `refused`
-    keeps it from being applied.
+    keeps it from being applied. `away`: switches of a restore that cannot be reached, each with the reason; it leaves
+    them out.
     """
 
     hash: str
@@ -82,6 +83,7 @@ class PlanSummary(msgspec.Struct, frozen=True, kw_only=True):
     ready_within_s: float | None
     confirm_within_s: float | None
     interlocks: list[Interlock] = []
+    away: list[str] = []
 
     @property
     def refused(self) -> list[Interlock]:
