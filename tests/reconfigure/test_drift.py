@@ -7,7 +7,8 @@ from hwd.model.answers import ReconfigurationStatus, SwitchDesired
 from hwd.model.documents.switches import SwitchAdopted, SwitchDrift
 from hwd.reconfigure.drift import TRIES_MOST
 from hwd.sim.world import DAEMON
-from hwd_drivers.devices.facts import SwitchRead, SwitchUp
+from hwd_drivers.core.values import Crossconnect
+from hwd_drivers.devices.facts import SwitchRead, SwitchRestarted, SwitchUp
 
 from .conftest import EXAMPLE, Lab, RunLab
 
@@ -93,6 +94,24 @@ def test_power_cut_is_never_adopted(run_lab: RunLab) -> None:
         assert light(lab) == set()
         assert (desired(lab).crossconnects, desired(lab).missing) == (["1A-3B", "2A-4B"], ["1A-3B", "2A-4B"])
         assert lab.emitted(SwitchAdopted) == []
+
+    run_lab(test, text=ADOPT)
+
+
+def test_what_somebody_sets_right_after_a_power_cut_is_adopted_and_the_loss_is_not(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await apply(lab, "ocs1:1A-3B,2A-4B")
+        lab.set_fault({"switch": "ocs1", "fault": "reboot", "seconds": 3})
+        mirror = lab.world.rack.switches["ocs1"].mirror
+        lost = asyncio.create_task(lab.until(SwitchRestarted))
+        while not lost.done():  # before the daemon has read it again
+            await asyncio.sleep(0.01)
+            if not mirror.readings(lab.world.clock.monotonic_ns()):
+                mirror.connect([Crossconnect.parse("5A-5B")], lab.world.clock.monotonic_ns(), move=True)
+        await asyncio.sleep(30)
+        found = desired(lab)
+        assert light(lab) == {"5A-5B"}
+        assert (found.crossconnects, found.missing) == (["1A-3B", "2A-4B", "5A-5B"], ["1A-3B", "2A-4B"])
 
     run_lab(test, text=ADOPT)
 

@@ -104,6 +104,10 @@ def test_rolled_back_one_undoes_nothing(run_lab: RunLab) -> None:
         made = await lab.service.plan(lab.request("", before=undone.id))
         assert made.empty
         assert not (await lab.service.plan(lab.request("", before=first.id))).empty
+        lab.set_fault({"switch": "ocs1", "fault": "panel", "remove": ["1A-3B"], "add": ["1A-7B"]})
+        await lab.until(SwitchRead, ours=False)
+        made = await lab.service.plan(lab.request("", before=undone.id))
+        assert made.empty, "what somebody else did since is not its doing"
 
     run_lab(test)
 

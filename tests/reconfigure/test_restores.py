@@ -76,6 +76,20 @@ def test_power_cut_of_the_switch_is_restored_by_one_request_and_links_are_ready_
     run_lab(test)
 
 
+def test_wanted_link_stays_in_the_status_when_somebody_takes_its_crossconnects(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await apply(lab, STRAIGHT, ready_within_s=15)
+        lit = lab.service.status().lit
+        await panel(lab, remove=["1A-3B"], add=["1A-7B"])
+        now = lab.service.status()
+        (gone,) = now.unlit
+        assert {gone.link, *now.links} == {one.link for one in lit}
+        assert (gone.missing, gone.instead) == (["ocs1:1A-3B"], ["ocs1:1A-7B"])
+        assert str(gone) == "wanted, and ocs1:1A-3B is missing; there is ocs1:1A-7B instead"
+
+    run_lab(test)
+
+
 def test_restore_moves_what_differs_and_nothing_else(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         await apply(lab, "ocs1:1A-3B,2A-4B,5A-none")
@@ -84,6 +98,8 @@ def test_restore_moves_what_differs_and_nothing_else(run_lab: RunLab) -> None:
         assert moves(made) == ({"1A-7B", "5A-8B"}, {"1A-3B"})
         assert (await restore(lab)).outcome == "confirmed"
         assert light(lab) == {"1A-3B", "2A-4B", "6A-6B"}, "what nobody ever named stays"
+        (desired,) = lab.service.status().desired
+        assert desired.free == ["5A"], "a restore wants nothing new of the partners of what it removes"
 
     run_lab(test)
 
