@@ -273,8 +273,8 @@ class Reconfigurer:
         await self._completion.await_confirm(reconfiguration)
 
     async def confirm(self, reconfiguration: Reconfiguration) -> None:
-        """Make the wanted state durable, and the desired one: see `Completion.confirm`. The journal has both; what moved
-        nothing is not in it, and waits for the records.
+        """Make the wanted state durable, and the desired one: see `Completion.confirm`. The journal has both; what
+        moved nothing is not in it, and waits for the records.
         """
         await self._completion.confirm(reconfiguration)
         if not reconfiguration.journaled and (why := await self.desired.recorded()):
