@@ -37,6 +37,8 @@ from hwd.reconfigure.history import History, Outcomes
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.journal_identity import JournalIdentity
 from hwd.reconfigure.journal_recovery import JournalRecovery
+from hwd.reconfigure.lease_ends import LeaseEnds
+from hwd.reconfigure.lease_requests import LeaseRequests
 from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.move_counts import MoveCounts
 from hwd.reconfigure.planner import BackgroundPlanner, Planner
@@ -159,6 +161,10 @@ class Daemon:
         settings = HostSettings(gateway, testbed, ledger, clock=clock, sink=sink)
         leases = Leases(ledger, store=records.leases, clock=clock, ids=ids, sink=sink)
         await leases.load()
+        requests = LeaseRequests(leases, store=records.leases, clock=clock, sink=sink)
+        await requests.load()
+        lease_ends = LeaseEnds(ledger)
+        await lease_ends.load(records)
         await delegations.load()
         if has_host_switches := any(switch.owner is not None for switch in testbed.switches.values()):
             selections.resume(*(await records.unfinished_selections.read()))
@@ -234,6 +240,7 @@ class Daemon:
             faults=faults,
             reconfigurer=reconfigurer,
             leases=leases,
+            requests=requests,
             settings=settings,
             delegations=delegations,
             records=records,
@@ -241,6 +248,7 @@ class Daemon:
             clock=clock,
         )
 
+        sink.subscribe(lease_ends)
         sink.subscribe(history, outcomes, move_counts, switchboard, linkboard, changeboard, daemonboard, alerts)
         sink.subscribe(delegations)  # an agent may claim what no host owns
         if has_host_switches:
@@ -250,6 +258,7 @@ class Daemon:
             **{f"{name}/supervisor": supervisor.run for name, supervisor in driven.items()},
             "bus/gateway": gateway.run,
             "leases/expiry": leases.run,
+            "leases/requests": requests.run,
             "records/writer": self._recorder.run,
             "journal/recover": recovery.run,
             "hosts/settings": settings.run,

@@ -33,6 +33,6 @@ class Request:
     wanted: WantedState
     body: PlanBody = field(default_factory=PlanBody)
 
-    def under(self, lease: str | None) -> Self:
+    def under(self, lease: str | None, epoch: int | None = None) -> Self:
         """The same request by the holder of this lease."""
-        return type(self)(wanted=self.wanted, body=replace(self.body, lease=lease))
+        return type(self)(wanted=self.wanted, body=replace(self.body, lease=lease, epoch=epoch))

@@ -121,6 +121,8 @@ class Reconfiguration:
     """Settings that runs have made on the NIC ports at its ends, by port."""
     lease_holder: str | None = None
     """Who holds the lease of its plan; None without one."""
+    lease_epoch: int | None = None
+    """Of the lease of its plan; None without one."""
     state: State = State.PLANNED
     outcome: Outcome | None = None
     why: str = ""
@@ -188,6 +190,7 @@ class Reconfiguration:
             ],
             lease=self.plan.lease,
             holder=UNSET if self.lease_holder is None else self.lease_holder,
+            lease_epoch=UNSET if self.lease_epoch is None else self.lease_epoch,
             overridden=[*self.plan.overridden] or UNSET,
         )
 

@@ -186,7 +186,7 @@ class Reconfigurer:
         routed = await self._planner.route(request)
         planned = await self._planned(routed, await self._switches.read_unmoved(routed.switches))
         plan = planned.plan
-        asker, now = Asker(lease=plan.lease), self._clock.wall_ns()
+        asker, now = Asker(lease=plan.lease, epoch=request.body.epoch), self._clock.wall_ns()
         self._ledger.check(asker, plan.touches, PortAction.CHANGE, now_wall_ns=now)
         self._emitter(PlanMade(plan=plan.summary, what=plan.what, hash=plan.hash))
         self._report_refusals(plan, run=None)
@@ -361,6 +361,7 @@ class Reconfigurer:
             sweep=dict(sweep),
             settings=self._host_settings.in_force({str(end) for link in plan.links for end in link.routed.link.ends}),
             lease_holder=None if lease is None else lease.owner,
+            lease_epoch=None if lease is None else lease.epoch,
         )
         self._under_way[id] = reconfiguration
         if run is not None:
@@ -409,7 +410,8 @@ class Reconfigurer:
         request, now = routed.request, self._clock.wall_ns()
         switches = frozenset(routed.switches)
         whole = request.body.mode is ApplyMode.OVERWRITE or bool(request.wanted.emptied)
-        asker = Asker(lease=request.body.lease, run=run, reconfiguration=id, switches=switches, whole=whole)
+        body = request.body
+        asker = Asker(lease=body.lease, epoch=body.epoch, run=run, reconfiguration=id, switches=switches, whole=whole)
         self._ledger.check(asker, relies_on | changes, PortAction.RELY, now_wall_ns=now)
         if changes:
             self._ledger.check(asker, changes, PortAction.CHANGE, now_wall_ns=now)

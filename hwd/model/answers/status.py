@@ -67,6 +67,7 @@ class Status(Answer, frozen=True, kw_only=True):
     hosts: list[HostStatus]
     lit: list[LinkStatus] = field(name="links")
     leases: list[HeldLease]
+    lease_requests: list[HeldLease] = field(default_factory=list)
     held: list[HeldSettings]
     reconfigurations: list[ReconfigurationStatus]
     open: list[LeftOpen]

@@ -37,8 +37,8 @@ class ReconfigurationStarted(ReconfigurationFact, frozen=True, kw_only=True):
     """The first command is next.
 
     `sweep`: {variable: value} of its run; `settings`: {NIC port: {setting: value}} that runs have in force. `lease`:
-    the one under which it was asked for, None without one; `holder`: of that lease. `overridden`: interlocks that
-    somebody overrode, with the reason.
+    the one under which it was asked for, None without one; `holder` and `lease_epoch`: of that lease. `overridden`:
+    interlocks that somebody overrode, with the reason.
     """
 
     KIND: ClassVar = "reconfiguration.started"
@@ -50,6 +50,7 @@ class ReconfigurationStarted(ReconfigurationFact, frozen=True, kw_only=True):
     links: list[StartedLink]
     moves: list[StartedMove]
     lease: str | UnsetType | None = UNSET
+    lease_epoch: int | UnsetType = UNSET
     holder: str | UnsetType = UNSET
     overridden: list[Interlock] | UnsetType = UNSET
     source: str | UnsetType = UNSET
