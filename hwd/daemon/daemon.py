@@ -33,6 +33,7 @@ from hwd.playbook.runs import Runs
 from hwd.playbook.twin_faults import TwinFaults
 from hwd.ports.ledger import Ledger
 from hwd.ports.testbed_ports import all_ports
+from hwd.reconfigure.baselines import Baselines
 from hwd.reconfigure.history import History, Outcomes
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.journal_identity import JournalIdentity
@@ -107,7 +108,7 @@ class Daemon:
         machine, clock, ids = self._machine, self._machine.clock, self._machine.ids
         await records.open()
         await self._identity.load()
-        ledger, fabric = Ledger(), Fabric(testbed)
+        ledger, fabric = Ledger(lease_required=testbed.leases.required), Fabric(testbed)
         history, outcomes = History(testbed), Outcomes(clock)
         await history.load(records)
         await outcomes.load(records)
@@ -169,6 +170,7 @@ class Daemon:
         if has_host_switches := any(switch.owner is not None for switch in testbed.switches.values()):
             selections.resume(*(await records.unfinished_selections.read()))
 
+        baselines = Baselines(testbed, leases, clock=clock, sink=sink)
         planner = Planner(testbed, fabric, history.expect, host_switches.crossconnects)
         self.reconfigurer = reconfigurer = Reconfigurer(
             planner=BackgroundPlanner(planner, machine.offload),
@@ -182,6 +184,7 @@ class Daemon:
             sink=sink,
             outcomes=outcomes,
             move_counts=move_counts,
+            note_baseline=baselines.note,
         )
         recovery = JournalRecovery(reconfigurer, journal=self._journal, identity=self._identity, switches=switches)
 
@@ -248,7 +251,7 @@ class Daemon:
             clock=clock,
         )
 
-        sink.subscribe(lease_ends)
+        sink.subscribe(lease_ends, baselines)
         sink.subscribe(history, outcomes, move_counts, switchboard, linkboard, changeboard, daemonboard, alerts)
         sink.subscribe(delegations)  # an agent may claim what no host owns
         if has_host_switches:
@@ -259,6 +262,7 @@ class Daemon:
             "bus/gateway": gateway.run,
             "leases/expiry": leases.run,
             "leases/requests": requests.run,
+            "leases/baselines": partial(baselines.run, reconfigurer),
             "records/writer": self._recorder.run,
             "journal/recover": recovery.run,
             "hosts/settings": settings.run,

@@ -65,6 +65,7 @@ FACTS: Final[Mapping[str, tuple[type[Fact], ...]]] = {
         leases.LeaseQueued,
         leases.LeaseReserved,
         leases.LeaseWithdrawn,
+        leases.LeaseBaseline,
         leases.LeaseDelegated,
         leases.LeaseTakenBack,
     ),

@@ -5,9 +5,9 @@ lease = await leases.take(holder="ada", ports=["ocs1.3"], for_s=600)
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from msgspec import UNSET
 
@@ -29,6 +29,10 @@ WRITE_AGAIN_S = 5.0
 """Between attempts while the records cannot be written."""
 LONGEST_S = 7 * 24 * 3600.0
 """A lease without renewal for a week was forgotten."""
+BASELINE: Final = "baseline of lease "
+"""How the holder begins under which a baseline comes back."""
+RESTORE_WITHIN_S = 600.0
+"""The longest that a baseline is tried to be restored; then its ports are free as they are."""
 HEARTBEAT_LEAST_S = 1.0
 """A holder on a busy machine may be late by some tenths of a second."""
 
@@ -42,7 +46,7 @@ class LeaseStore(Protocol):
 
     async def epoch(self) -> int: ...
 
-    async def save(self, record: LeaseRecord) -> None: ...
+    async def save(self, record: LeaseRecord, *, follows: str | None = None) -> None: ...
 
     async def raise_epoch(self, epoch: int) -> None: ...
 
@@ -184,13 +188,21 @@ class Leases:
         released = self.ledger.release(Reason.LEASE, id)
         if released is None:
             return
-        self._records.pop(id)
+        record = self._records.pop(id)
         self._heard_ns.pop(id, None)
         self._changed.set()
         self._emit(LeaseReleased(**_fields(released), why=why, by=by or UNSET, reason=reason or UNSET))
-        if id in self._lasting:
-            self._lasting.remove(id)
+        lasted = id in self._lasting
+        self._lasting.discard(id)
+        if record.baseline and baseline_of(released) is None:
+            await self._follow(record)
+        elif lasted:
             await self.delete(id)
+
+    async def note_baseline(self, id: str, before: Mapping[str, tuple[str, ...]]) -> None:
+        """Make durable what ports of a lease had before the first change under it."""
+        record = self._records[id]
+        await self._change(replace(record, baseline={**before, **record.baseline}))
 
     async def delete(self, id: str) -> None:
         """Delete from the records what is over: a lease, or a request for one.
@@ -232,6 +244,31 @@ class Leases:
                 continue
 
     # --- inside
+
+    async def _follow(self, ended: LeaseRecord) -> None:
+        """Keep the ports of a lease that ended until its baseline is restored: under another lease, without a gap."""
+        self._epoch += 1
+        now = self._clock.wall_ns()
+        claim = lease(
+            id=self.new_id(),
+            holder=f"{BASELINE}{ended.id}",
+            ports=ended.claim.ports,
+            taken_wall_ns=now,
+            expires_wall_ns=now + round(RESTORE_WITHIN_S * 1e9),
+            epoch=self._epoch,
+        )
+        record = LeaseRecord(claim=claim, baseline=ended.baseline)
+        self._put(record)
+        self._lasting.add(claim.id)
+        try:
+            await self._store.save(record, follows=ended.id)
+        except HwdError as error:
+            log.warning(
+                "lease %s is over, and the records do not know that its baseline comes back: %s", ended.id, error
+            )
+            await self.delete(ended.id)
+        self._changed.set()
+        self._emit(LeaseTaken(**_fields(claim)))
 
     async def _have_ends(self) -> bool:
         """Whether the records have the ends of all that is over."""
@@ -280,6 +317,11 @@ def check_terms(ports: frozenset[str], *, for_s: float, heartbeat_s: float | Non
     if heartbeat_s is not None and not HEARTBEAT_LEAST_S <= heartbeat_s <= LONGEST_S:
         limits = f"{HEARTBEAT_LEAST_S:g} and {LONGEST_S:.0f} s"
         raise ConfigError(f"lease: a heartbeat every {heartbeat_s:g} s is not between {limits}")
+
+
+def baseline_of(claim: Claim) -> str | None:
+    """The lease whose baseline comes back under this one; None for any other lease."""
+    return claim.owner.removeprefix(BASELINE) if claim.owner.startswith(BASELINE) else None
 
 
 def _fields(one: Claim) -> dict[str, Any]:

@@ -9,7 +9,8 @@ await reconfigurer.confirm(reconfiguration)
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 from hwd.model.answers import LeftOpen
@@ -22,6 +23,7 @@ from hwd.model.plan import Plan
 from hwd.model.request import Request
 from hwd.model.state import Observed
 from hwd.ports.claim import Claim, holder_of
+from hwd.ports.isolation import breach, isolation
 from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction, Reason
 from hwd.reconfigure.agent_watch import Agents, AgentWatch
@@ -76,7 +78,9 @@ class Reconfigurer:
         clock: Clock,
         ids: Ids,
         sink: Sink,
+        note_baseline: Callable[[Plan, Observed], Awaitable[None]] | None = None,
     ) -> None:
+        self._note_baseline = note_baseline
         self._planner = planner
         self._switches = switches
         self._ledger = ledger
@@ -188,6 +192,8 @@ class Reconfigurer:
         plan = planned.plan
         asker, now = Asker(lease=plan.lease, epoch=request.body.epoch), self._clock.wall_ns()
         self._ledger.check(asker, plan.touches, PortAction.CHANGE, now_wall_ns=now)
+        plan = self._isolated(plan)
+        planned = replace(planned, plan=plan)
         self._emitter(PlanMade(plan=plan.summary, what=plan.what, hash=plan.hash))
         self._report_refusals(plan, run=None)
         return planned
@@ -350,6 +356,9 @@ class Reconfigurer:
             self._report_refusals(plan, run=run)
             raise RefusedError(why)
         self._claim(id, routed, run=run, relies_on=routed.ports | relied_ports(plan), changes=plan.touches)
+        plan = self._isolated(plan)
+        if self._note_baseline is not None:
+            await self._note_baseline(plan, look.observed)
         lease = None if plan.lease is None else self._ledger.get(Reason.LEASE, plan.lease)
         reconfiguration = Reconfiguration(
             id=id,
@@ -376,6 +385,26 @@ class Reconfigurer:
             return before
         plan = await self._planner.plan(*planned_from)
         return Planned(routed=routed, observed=look.observed, blocked=blocked, motion=motion, plan=plan)
+
+    def _isolated(self, plan: Plan) -> Plan:
+        """The plan with its proof that it touches no circuit of somebody else's lease; raises RefusedError where it
+        does.
+        """
+        now = self._clock.wall_ns()
+        leases = [one for one in self._ledger.all(Reason.LEASE) if one.is_in_force(now)]
+        own = next((one for one in leases if one.id == plan.lease), None)
+        others = [one for one in leases if own is None or one.owner != own.owner]
+        latest = self._switches.latest()
+        found = isolation(
+            self._planner.circuits(latest) if others else {},
+            others,
+            plan.moves,
+            plan.touches,
+            unknown=set(self._switches.names) - latest.keys() if others else (),
+        )
+        if (why := breach(found)) is not None:
+            raise RefusedError(why)
+        return replace(plan, lease_epoch=None if own is None else own.epoch, isolation=found)
 
     def _report_refusals(self, plan: Plan, *, run: str | None) -> None:
         """One document for each interlock that refuses."""

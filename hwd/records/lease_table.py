@@ -35,9 +35,12 @@ class LeaseTable:
         """The highest epoch that was ever granted; 0 before the first."""
         return await self._access.read(self._epoch)
 
-    async def save(self, record: LeaseRecord) -> None:
-        """Insert a lease, or replace the stored one; a request of its id is granted by it, and is deleted."""
-        await self._access.write(self._save, record)
+    async def save(self, record: LeaseRecord, *, follows: str | None = None) -> None:
+        """Insert a lease, or replace the stored one; a request of its id is granted by it, and is deleted.
+
+        `follows`: the lease that ended and that it follows, which is deleted at once with it.
+        """
+        await self._access.write(self._save, record, follows)
 
     async def raise_epoch(self, epoch: int) -> None:
         """Note an epoch that was granted to a lease that is not saved."""
@@ -81,7 +84,7 @@ class LeaseTable:
         with self._store.transaction("read the epoch of leases") as connection:
             return _epoch_of(connection)
 
-    def _save(self, record: LeaseRecord) -> None:
+    def _save(self, record: LeaseRecord, follows: str | None) -> None:
         claim = record.claim
         row = {
             "id": claim.id,
@@ -95,7 +98,7 @@ class LeaseTable:
             "baseline": _text(record.baseline),
         }
         with self._store.transaction("save a lease") as connection:
-            connection.execute(sa.delete(leases).where(leases.c.id == claim.id))
+            connection.execute(sa.delete(leases).where(leases.c.id.in_([claim.id, follows or claim.id])))
             connection.execute(sa.insert(leases), [row])
             connection.execute(sa.delete(lease_requests).where(lease_requests.c.id == claim.id))
             _note_epoch(connection, claim.epoch or 0)

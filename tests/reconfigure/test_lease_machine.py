@@ -57,9 +57,9 @@ class FillingStore:
     async def epoch(self) -> int:
         return await self._table.epoch()
 
-    async def save(self, record: LeaseRecord) -> None:
+    async def save(self, record: LeaseRecord, *, follows: str | None = None) -> None:
         self._check()
-        await self._table.save(record)
+        await self._table.save(record, follows=follows)
 
     async def raise_epoch(self, epoch: int) -> None:
         self._check()

@@ -35,7 +35,7 @@ class FullStore:
     async def epoch(self) -> int:
         return 0
 
-    async def save(self, record: LeaseRecord) -> None:
+    async def save(self, record: LeaseRecord, *, follows: str | None = None) -> None:
         raise FailedError(f"records: cannot save {record.claim}: the disk is full")
 
     async def raise_epoch(self, epoch: int) -> None:
@@ -257,7 +257,7 @@ class SlowStore(FullStore):
         self.saved: list[LeaseRecord] = []
         self.epochs: list[int] = []
 
-    async def save(self, record: LeaseRecord) -> None:
+    async def save(self, record: LeaseRecord, *, follows: str | None = None) -> None:
         await asyncio.sleep(1)
         self.saved.append(record)
 
@@ -351,7 +351,7 @@ def test_holder_of_a_kicked_lease_is_told_by_whom_and_why_after_a_restart_too() 
 
 def test_renewal_that_the_records_did_not_take_changes_nothing() -> None:
     class FullLater(SlowStore):
-        async def save(self, record: LeaseRecord) -> None:
+        async def save(self, record: LeaseRecord, *, follows: str | None = None) -> None:
             if self.saved:
                 raise FailedError("records: cannot save a lease: the disk is full")
             self.saved.append(record)

@@ -81,6 +81,18 @@ class LeaseWithdrawn(LeaseRequestFact, frozen=True, kw_only=True):
     reason: str | UnsetType = UNSET
 
 
+class LeaseBaseline(LeaseFact, frozen=True, kw_only=True):
+    """What became of the baseline of a lease that ended. `reconfiguration`: the one that restored it; `why`: why it is
+    not restored.
+    """
+
+    KIND: ClassVar = "lease.baseline"
+    ports: list[str]
+    outcome: Literal["restored", "not-restored"]
+    reconfiguration: str | None
+    why: str
+
+
 class LeaseDelegated(LeaseFact, frozen=True, kw_only=True):
     """The host alone sets the switch, under this epoch."""
 
