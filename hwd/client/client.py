@@ -103,7 +103,10 @@ class Client:
     abort = waiting(AsyncClient.abort)
 
     leases = waiting(AsyncClient.leases)
+    lease_requests = waiting(AsyncClient.lease_requests)
     take_lease = waiting(AsyncClient.take_lease)
+    wait_lease = waiting(AsyncClient.wait_lease)
+    beat_lease = waiting(AsyncClient.beat_lease)
     renew_lease = waiting(AsyncClient.renew_lease)
     release_lease = waiting(AsyncClient.release_lease)
     kick_lease = waiting(AsyncClient.kick_lease)

@@ -21,6 +21,8 @@ class Wanted(TypedDict, total=False):
     mode: str
     """safe, update or overwrite, as a text or as `ApplyMode`."""
     lease: str | None
+    epoch: int | None
+    """Of the lease; refused where another one is in force."""
     ready_within_s: float | None
     """None: do not wait until the links are ready."""
     confirm_within_s: float | None

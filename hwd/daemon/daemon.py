@@ -33,6 +33,7 @@ from hwd.playbook.runs import Runs
 from hwd.playbook.twin_faults import TwinFaults
 from hwd.ports.ledger import Ledger
 from hwd.ports.testbed_ports import all_ports
+from hwd.reconfigure.baselines import Baselines
 from hwd.reconfigure.desired import Desired
 from hwd.reconfigure.drift import Drift
 from hwd.reconfigure.earlier_states import EarlierStates
@@ -40,6 +41,8 @@ from hwd.reconfigure.history import History, Outcomes
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.journal_identity import JournalIdentity
 from hwd.reconfigure.journal_recovery import JournalRecovery
+from hwd.reconfigure.lease_ends import LeaseEnds
+from hwd.reconfigure.lease_requests import LeaseRequests
 from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.move_counts import MoveCounts
 from hwd.reconfigure.planner import BackgroundPlanner, Planner
@@ -113,7 +116,7 @@ class Daemon:
         await records.open()
         await self._identity.load()
         await self._catch_up.read()
-        ledger, fabric = Ledger(), Fabric(testbed)
+        ledger, fabric = Ledger(lease_required=testbed.leases.required), Fabric(testbed)
         history, outcomes = History(testbed), Outcomes(clock)
         await history.load(records)
         await outcomes.load(records)
@@ -169,10 +172,15 @@ class Daemon:
         settings = HostSettings(gateway, testbed, ledger, clock=clock, sink=sink)
         leases = Leases(ledger, store=records.leases, clock=clock, ids=ids, sink=sink)
         await leases.load()
+        requests = LeaseRequests(leases, store=records.leases, clock=clock, sink=sink)
+        await requests.load()
+        lease_ends = LeaseEnds(ledger)
+        await lease_ends.load(records)
         await delegations.load()
         if has_host_switches := any(switch.owner is not None for switch in testbed.switches.values()):
             selections.resume(*(await records.unfinished_selections.read()))
 
+        baselines = Baselines(testbed, leases, clock=clock, sink=sink)
         planner = Planner(testbed, fabric, history.expect, host_switches.crossconnects)
         background_planner = BackgroundPlanner(planner, machine.offload)
         self.reconfigurer = reconfigurer = Reconfigurer(
@@ -188,6 +196,7 @@ class Daemon:
             outcomes=outcomes,
             move_counts=move_counts,
             desired=desired,
+            note_baseline=baselines.note,
         )
         recovery = JournalRecovery(reconfigurer, journal=self._journal, identity=self._identity, switches=switches)
 
@@ -266,6 +275,7 @@ class Daemon:
             faults=faults,
             reconfigurer=reconfigurer,
             leases=leases,
+            requests=requests,
             settings=settings,
             delegations=delegations,
             records=records,
@@ -274,6 +284,7 @@ class Daemon:
             clock=clock,
         )
 
+        sink.subscribe(lease_ends, baselines)
         sink.subscribe(
             history, outcomes, move_counts, desired, switchboard, linkboard, changeboard, daemonboard, alerts
         )
@@ -285,6 +296,8 @@ class Daemon:
             **{f"{name}/supervisor": supervisor.run for name, supervisor in driven.items()},
             "bus/gateway": gateway.run,
             "leases/expiry": leases.run,
+            "leases/requests": requests.run,
+            "leases/baselines": partial(baselines.run, reconfigurer),
             "records/writer": self._recorder.run,
             "journal/recover": recovery.run,
             "switches/drift": drift.run,

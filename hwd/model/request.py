@@ -52,7 +52,7 @@ class Request:
     warnings: tuple[str, ...] = ()
     """What the plan is to warn of."""
 
-    def under(self, lease: str | None) -> Self:
+    def under(self, lease: str | None, epoch: int | None = None) -> Self:
         """The same request by the holder of this lease."""
-        body = replace(self.body, lease=lease)
+        body = replace(self.body, lease=lease, epoch=epoch)
         return type(self)(wanted=self.wanted, body=body, away=self.away, warnings=self.warnings)

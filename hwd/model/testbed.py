@@ -279,6 +279,17 @@ class DriftPolicy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRules:
+    """The key `leases` of a testbed file. `required`: who changes light needs a lease of each port whose light changes.
+
+    `baseline`: at the end of a lease its ports get the crossconnects that they had before the first change under it.
+    """
+
+    required: bool = False
+    baseline: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Testbed:
     """One testbed file, checked. Names map to parts in the order of the file."""
 
@@ -296,6 +307,7 @@ class Testbed:
     composites: Mapping[str, Composite] = field(default_factory=dict)
     interlocks: InterlockRules = field(default_factory=InterlockRules)
     drift: DriftPolicy = DriftPolicy.REPORT
+    leases: LeaseRules = field(default_factory=LeaseRules)
     access_group: str | None = None
     """The group of the daemon's machine whose users may read the daemon's token."""
     ends: Mapping[str, frozenset[PortSide]] = field(init=False, repr=False, compare=False)

@@ -12,6 +12,7 @@ from hwd.model.plan import Plan, PlannedLink
 from hwd.model.request import Request
 from hwd.model.state import Observed
 from hwd.model.testbed import Testbed
+from hwd.ports.isolation import Circuits
 from hwd.reconfigure.composites import CompositeDemand, CompositeWay, lead, settle
 from hwd.reconfigure.route import HostReadings, Routed, Router, host_crossconnects
 from hwd_drivers.core.errors import LinkError
@@ -161,6 +162,10 @@ class Planner:
     def is_current(self, routed: Routed) -> bool:
         """Whether the switches of hosts carry what they did when this route was found."""
         return self._host_readings() == routed.host_readings
+
+    def circuits(self, observed: Observed) -> Circuits:
+        """Light from NIC port to NIC port now, one way, with the crossconnects that it passes."""
+        return self._fabric.circuits({**observed, **self._host_readings()})
 
     def ports_lit_by(self, crossconnects: Iterable[SwitchCrossconnect], observed: Observed) -> frozenset[str]:
         """NIC ports whose light may pass these crossconnects."""
@@ -346,6 +351,10 @@ class BackgroundPlanner:
     def ports_lit_by(self, crossconnects: Iterable[SwitchCrossconnect], observed: Observed) -> frozenset[str]:
         """See `Planner.ports_lit_by`."""
         return self._planner.ports_lit_by(crossconnects, observed)
+
+    def circuits(self, observed: Observed) -> Circuits:
+        """See `Planner.circuits`."""
+        return self._planner.circuits(observed)
 
     def is_current(self, routed: Routed) -> bool:
         """See `Planner.is_current`."""

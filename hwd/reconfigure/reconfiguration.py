@@ -126,6 +126,8 @@ class Reconfiguration:
     """Who holds the lease of its plan; None without one."""
     caller: Caller | None = None
     """Who asked for it; None where nobody said."""
+    lease_epoch: int | None = None
+    """Of the lease of its plan; None without one."""
     state: State = State.PLANNED
     outcome: Outcome | None = None
     why: str = ""
@@ -202,6 +204,7 @@ class Reconfiguration:
             ],
             lease=self.plan.lease,
             holder=UNSET if self.lease_holder is None else self.lease_holder,
+            lease_epoch=UNSET if self.lease_epoch is None else self.lease_epoch,
             overridden=[*self.plan.overridden] or UNSET,
             by=UNSET if self.caller is None else self.caller.name,
             verified=UNSET if self.caller is None else self.caller.is_verified,

@@ -9,7 +9,8 @@ await reconfigurer.confirm(reconfiguration)
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 from hwd.model.answers import LeftOpen
@@ -23,6 +24,7 @@ from hwd.model.plan import Plan
 from hwd.model.request import Caller, Request
 from hwd.model.state import Observed
 from hwd.ports.claim import Claim, holder_of
+from hwd.ports.isolation import breach, isolation
 from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction, Reason
 from hwd.reconfigure.agent_watch import Agents, AgentWatch
@@ -79,7 +81,9 @@ class Reconfigurer:
         clock: Clock,
         ids: Ids,
         sink: Sink,
+        note_baseline: Callable[[Plan, Observed], Awaitable[None]] | None = None,
     ) -> None:
+        self._note_baseline = note_baseline
         self._planner = planner
         self._switches = switches
         self._ledger = ledger
@@ -191,8 +195,10 @@ class Reconfigurer:
         routed = await self._planner.route(request)
         planned = await self._planned(routed, await self._switches.read_unmoved(routed.switches))
         plan = planned.plan
-        asker, now = Asker(lease=plan.lease), self._clock.wall_ns()
+        asker, now = Asker(lease=plan.lease, epoch=request.body.epoch), self._clock.wall_ns()
         self._ledger.check(asker, plan.touches, PortAction.CHANGE, now_wall_ns=now)
+        plan = self._isolated(plan)
+        planned = replace(planned, plan=plan)
         self._emitter(PlanMade(plan=plan.summary, what=plan.what, hash=plan.hash))
         self._report_refusals(plan, run=None)
         return planned
@@ -363,6 +369,9 @@ class Reconfigurer:
             self._report_refusals(plan, run=run)
             raise RefusedError(why)
         self._claim(id, routed, run=run, relies_on=routed.ports | relied_ports(plan), changes=plan.touches)
+        plan = self._isolated(plan)
+        if self._note_baseline is not None:
+            await self._note_baseline(plan, look.observed)
         lease = None if plan.lease is None else self._ledger.get(Reason.LEASE, plan.lease)
         wanted = wanted_of(plan.moves, plan.freed)
         reconfiguration = Reconfiguration(
@@ -377,6 +386,7 @@ class Reconfigurer:
             lease_holder=None if lease is None else lease.owner,
             caller=caller,
             wanted=self.desired.already(wanted) if plan.is_restore else wanted,
+            lease_epoch=None if lease is None else lease.epoch,
         )
         self._under_way[id] = reconfiguration
         if run is not None:
@@ -391,6 +401,26 @@ class Reconfigurer:
             return before
         plan = await self._planner.plan(*planned_from)
         return Planned(routed=routed, observed=look.observed, blocked=blocked, motion=motion, plan=plan)
+
+    def _isolated(self, plan: Plan) -> Plan:
+        """The plan with its proof that it touches no circuit of somebody else's lease; raises RefusedError where it
+        does.
+        """
+        now = self._clock.wall_ns()
+        leases = [one for one in self._ledger.all(Reason.LEASE) if one.is_in_force(now)]
+        own = next((one for one in leases if one.id == plan.lease), None)
+        others = [one for one in leases if own is None or one.owner != own.owner]
+        latest = self._switches.latest()
+        found = isolation(
+            self._planner.circuits(latest) if others else {},
+            others,
+            plan.moves,
+            plan.touches,
+            unknown=set(self._switches.names) - latest.keys() if others else (),
+        )
+        if (why := breach(found)) is not None:
+            raise RefusedError(why)
+        return replace(plan, lease_epoch=None if own is None else own.epoch, isolation=found)
 
     def _report_refusals(self, plan: Plan, *, run: str | None) -> None:
         """One document for each interlock that refuses."""
@@ -425,7 +455,8 @@ class Reconfigurer:
         request, now = routed.request, self._clock.wall_ns()
         switches = frozenset(routed.switches)
         whole = request.body.mode is ApplyMode.OVERWRITE or bool(request.wanted.emptied)
-        asker = Asker(lease=request.body.lease, run=run, reconfiguration=id, switches=switches, whole=whole)
+        body = request.body
+        asker = Asker(lease=body.lease, epoch=body.epoch, run=run, reconfiguration=id, switches=switches, whole=whole)
         self._ledger.check(asker, relies_on | changes, PortAction.RELY, now_wall_ns=now)
         if changes:
             self._ledger.check(asker, changes, PortAction.CHANGE, now_wall_ns=now)

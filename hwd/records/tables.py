@@ -12,7 +12,12 @@ UPGRADES: dict[int, tuple[str, ...]] = {
     2: (),
     3: ("ALTER TABLE seen ADD COLUMN wall_ns BIGINT NOT NULL DEFAULT 0",),
     4: (),
-    5: (),
+    5: (
+        "ALTER TABLE leases ADD COLUMN epoch BIGINT NOT NULL DEFAULT 0",
+        "ALTER TABLE leases ADD COLUMN heartbeat_s FLOAT",
+        "ALTER TABLE leases ADD COLUMN claim_within_s FLOAT",
+        "ALTER TABLE leases ADD COLUMN baseline TEXT NOT NULL DEFAULT '{}'",
+    ),
 }
 """SQL that turns version n into n + 1. New tables need none: missing tables are created."""
 
@@ -67,7 +72,26 @@ leases = sa.Table(
     sa.Column("ports", sa.Text, nullable=False),
     sa.Column("taken_wall_ns", sa.BigInteger, nullable=False),
     sa.Column("expires_wall_ns", sa.BigInteger, nullable=False),
+    sa.Column("epoch", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("heartbeat_s", sa.Float),
+    sa.Column("claim_within_s", sa.Float),
+    sa.Column("baseline", sa.Text, nullable=False, server_default="{}"),
 )
+
+lease_requests = sa.Table(
+    "lease_requests",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("number", sa.BigInteger, nullable=False),
+    sa.Column("holder", sa.Text, nullable=False),
+    sa.Column("ports", sa.Text, nullable=False),
+    sa.Column("for_s", sa.Float, nullable=False),
+    sa.Column("arrived_wall_ns", sa.BigInteger, nullable=False),
+    sa.Column("at_wall_ns", sa.BigInteger),
+    sa.Column("priority", sa.BigInteger, nullable=False),
+    sa.Column("heartbeat_s", sa.Float),
+)
+"""Leases that are not granted yet: who waits in the queue, and reservations."""
 
 alignments = sa.Table(
     "alignments",

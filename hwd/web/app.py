@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request
 from fastapi.exceptions import RequestValidationError
+from msgspec.structs import asdict
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -255,8 +256,8 @@ def _faults(service: Service) -> APIRouter:
 
         Refused for a subject that is no twin, and for ports that others lease.
         """
-        under = decode({"lease": body.pop("lease", None)}, bodies.FaultBody)
-        return encoded(await service.fault(body, lease=under.lease))
+        under = decode({name: body.pop(name, None) for name in ("lease", "epoch")}, bodies.FaultBody)
+        return encoded(await service.fault(body, lease=under.lease, epoch=under.epoch))
 
     return router
 
@@ -269,28 +270,43 @@ def _leases(service: Service) -> APIRouter:
         """Leases in force."""
         return encoded(service.leases())
 
+    @router.get("/leases/requests", openapi_extra=described(answer=list[HeldLease]))
+    async def requests() -> Response:
+        """Leases that are not granted yet: the queue in the order of turns, then reservations by their times."""
+        return encoded(service.lease_requests())
+
     @router.post("/leases", status_code=201, openapi_extra=described(bodies.LeaseBody, answer=HeldLease, status=201))
     async def take(body: Annotated[bodies.LeaseBody, body_of(bodies.LeaseBody)]) -> Response:
-        """Claim ports (`ocs1.3`, `h0.eth0`, or `all`) for some seconds."""
-        return encoded(await service.take_lease(holder=body.holder, ports=body.ports, for_s=body.for_s), 201)
+        """Claim ports (`ocs1.3`, `h0.eth0`, or `all`) for some seconds, wait for them in the queue, or reserve them.
+
+        `kind` says which: `claim`, `waiting` or `reserved`. All three keep the id that they get here.
+        """
+        return encoded(await service.take_lease(**asdict(body)), 201)
+
+    @router.post("/leases/{id}/heartbeat", openapi_extra=described(bodies.EpochBody, needed=False, answer=HeldLease))
+    async def heartbeat(
+        id: str, body: Annotated[bodies.EpochBody, body_of(bodies.EpochBody, needed=False)]
+    ) -> Response:
+        """A sign of a holder, who claims a lease by it, or of a client that waits: it answers what became of it."""
+        return encoded(await service.hear_lease(id, epoch=body.epoch))
 
     @router.post("/leases/{id}/renew", openapi_extra=described(bodies.RenewBody, answer=HeldLease))
     async def renew(id: str, body: Annotated[bodies.RenewBody, body_of(bodies.RenewBody)]) -> Response:
         """Renew a lease: it expires `for_s` seconds from now."""
-        return encoded(await service.renew_lease(id, for_s=body.for_s))
+        return encoded(await service.renew_lease(id, for_s=body.for_s, epoch=body.epoch))
 
-    @router.post("/leases/{id}/release", openapi_extra=described(answer=HeldLease))
-    async def release(id: str) -> Response:
-        """Release a lease."""
-        return encoded(await service.release_lease(id))
+    @router.post("/leases/{id}/release", openapi_extra=described(bodies.EpochBody, needed=False, answer=HeldLease))
+    async def release(id: str, body: Annotated[bodies.EpochBody, body_of(bodies.EpochBody, needed=False)]) -> Response:
+        """Release a lease, leave the queue, or withdraw a reservation."""
+        return encoded(await service.release_lease(id, epoch=body.epoch))
 
-    @router.post("/leases/{id}/kick", openapi_extra=described(bodies.ByBody, needed=False, answer=HeldLease))
-    async def kick(id: str, body: Annotated[bodies.ByBody, body_of(bodies.ByBody, needed=False)]) -> Response:
-        """Take a lease from its holder.
+    @router.post("/leases/{id}/kick", openapi_extra=described(bodies.KickBody, needed=False, answer=HeldLease))
+    async def kick(id: str, body: Annotated[bodies.KickBody, body_of(bodies.KickBody, needed=False)]) -> Response:
+        """Take a lease from its holder, who reads at the next act by whom and why.
 
         A delegated switch, by its name: its host may not set it until the next grant.
         """
-        return encoded(await service.release_lease(id, kick=True, by=body.by))
+        return encoded(await service.release_lease(id, kick=True, by=body.by, why=body.why))
 
     @router.post("/leases/{id}/grant", openapi_extra=described(bodies.ByBody, answer=HeldLease))
     async def grant(id: str, body: Annotated[bodies.ByBody, body_of(bodies.ByBody)]) -> Response:
@@ -310,7 +326,8 @@ def _overrides(service: Service) -> APIRouter:
         Answers when the switch reports it.
         """
         by = f"{body.by}: {body.why}" if body.why else body.by
-        return encoded(await service.override(body.switch, body.ends, body.to, lease=body.lease, by=by))
+        held = await service.override(body.switch, body.ends, body.to, lease=body.lease, epoch=body.epoch, by=by)
+        return encoded(held)
 
     return router
 

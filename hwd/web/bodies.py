@@ -30,7 +30,9 @@ from hwd.model.answers import (
 from hwd.model.bodies import (
     Body,
     ByBody,
+    EpochBody,
     FaultBody,
+    KickBody,
     LeaseBody,
     OverrideBody,
     PlanBody,
@@ -48,7 +50,18 @@ B = TypeVar("B", bound=Body)
 
 JSON: Final = "application/json"
 REFERENCE: Final = "#/components/schemas/{name}"
-BODIES: Final = (ByBody, FaultBody, LeaseBody, OverrideBody, PlanBody, ReconfigurationBody, RenewBody, RunBody)
+BODIES: Final = (
+    ByBody,
+    EpochBody,
+    FaultBody,
+    KickBody,
+    LeaseBody,
+    OverrideBody,
+    PlanBody,
+    ReconfigurationBody,
+    RenewBody,
+    RunBody,
+)
 ANSWERS: Final = (
     AbortedRun,
     AcceptedRun,

@@ -286,6 +286,8 @@ def show_plan(output: Output, plan: "PlanSummary") -> None:
         output.say(f"  goes dark: {', '.join(plan.dark)}")
     for line in interlock_lines(plan):
         output.say(line)
+    if plan.isolation is not None:
+        output.say(f"  isolation: {plan.isolation}")
     for warning in plan.warnings:
         output.say(f"  warning: {warning}")
     if plan.empty:

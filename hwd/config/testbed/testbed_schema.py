@@ -248,6 +248,15 @@ class InterlocksEntry(Entry):
     forbidden_pair: ForbiddenPairEntry = Field(alias="forbidden-pair", default=ForbiddenPairEntry())
 
 
+class LeasesEntry(Entry):
+    """`required`: who changes light needs a lease of each port whose light changes. `baseline`: at the end of a lease
+    its ports get the crossconnects that they had before the first change under it.
+    """
+
+    required: bool = False
+    baseline: bool = False
+
+
 class TestbedFile(Entry):
     """The top of the file; its sections are validated entry by entry."""
 
@@ -262,6 +271,7 @@ class TestbedFile(Entry):
     fibres: list[Any] = []
     ports: dict[str, Any] = {}
     interlocks: dict[str, Any] = {}
+    leases: LeasesEntry = LeasesEntry()
     host_actions: tuple[Setting, ...] = ()
     drift: Annotated[
         DriftPolicy,

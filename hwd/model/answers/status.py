@@ -72,6 +72,7 @@ class Status(Answer, frozen=True, kw_only=True):
     desired: list[SwitchDesired] = field(default_factory=list)
     unlit: list[UnlitLink] = field(default_factory=list)
     leases: list[HeldLease]
+    lease_requests: list[HeldLease] = field(default_factory=list)
     held: list[HeldSettings]
     reconfigurations: list[ReconfigurationStatus]
     open: list[LeftOpen]

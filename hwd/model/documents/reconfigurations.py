@@ -46,9 +46,9 @@ class ReconfigurationStarted(ReconfigurationFact, frozen=True, kw_only=True):
     """The first command is next.
 
     `sweep`: {variable: value} of its run; `settings`: {NIC port: {setting: value}} that runs have in force. `lease`:
-    the one under which it was asked for, None without one; `holder`: of that lease. `overridden`: interlocks that
-    somebody overrode, with the reason. `by`: who asked for it; `verified`: by a token of that name, else it is what the
-    caller stated. `from_journal`: see `reconfiguration.ended`.
+    the one under which it was asked for, None without one; `holder` and `lease_epoch`: of that lease. `overridden`:
+    interlocks that somebody overrode, with the reason. `by`: who asked for it; `verified`: by a token of that name,
+    else it is what the caller stated. `from_journal`: see `reconfiguration.ended`.
     """
 
     KIND: ClassVar = "reconfiguration.started"
@@ -60,6 +60,7 @@ class ReconfigurationStarted(ReconfigurationFact, frozen=True, kw_only=True):
     links: list[StartedLink]
     moves: list[StartedMove]
     lease: str | UnsetType | None = UNSET
+    lease_epoch: int | UnsetType = UNSET
     holder: str | UnsetType = UNSET
     overridden: list[Interlock] | UnsetType = UNSET
     by: str | UnsetType = UNSET
