@@ -85,7 +85,8 @@ def cdf_figure(taken: Sequence[Sample], *, papers: Sequence[PaperFigure] = ()) -
             empty.append(name)
     if not rows:
         return None
-    notes = [_NOTE] + ([f"never seen: {', '.join(empty)}"] if empty else [])
+    time = "" if _is_mixed(groups) else f"{_time_of(groups[0])} · "
+    notes = [time + _NOTE] + ([f"never seen: {', '.join(empty)}"] if empty else [])
     return Figure(
         name="distributions",
         title="Cumulative distribution of each stage",
@@ -235,11 +236,20 @@ def _count(curve: Distribution) -> str:
 
 
 def _names(groups: Sequence[Group]) -> list[str]:
-    """With a number where each has panels of its own, so that colour is not the only sign."""
-    words = map(_words, groups)
+    """With a number where each has panels of its own, so that colour is not the only sign. Time is named where it is
+    not the same for all.
+    """
+    words = [_words(one) if _is_mixed(groups) else " · ".join(one[0]) or "all" for one in groups]
     return [f"{number}: {one}" for number, one in enumerate(words, start=1)] if len(groups) > TOGETHER_MAX else [*words]
 
 
 def _words(group: Group) -> str:
-    words, virtual = group
-    return f"{' · '.join(words) or 'all'}, {'virtual' if virtual else 'real'} time"
+    return f"{' · '.join(group[0]) or 'all'}, {_time_of(group)}"
+
+
+def _is_mixed(groups: Sequence[Group]) -> bool:
+    return len({virtual for _, virtual in groups}) > 1
+
+
+def _time_of(group: Group) -> str:
+    return "virtual time" if group[1] else "real time"

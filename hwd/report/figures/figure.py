@@ -93,9 +93,10 @@ def named(figure: Figure, more: str) -> Figure:
 
 
 def heading(title: str, notes: Sequence[str], width: float) -> Chart:
-    """The title, and below it the notes in lines that fit."""
+    """The title, and below it the notes, in lines that fit. The letters of the title are larger."""
+    room = (width - 2 * MARGIN) * 0.75
     lines = [line for note in notes if note for line in wrapped(note, width - 2 * MARGIN)]
-    return {"text": cut(title, (width - 2 * MARGIN) * 0.75), "subtitle": lines}
+    return {"text": [cut(line, room) for line in wrapped(title, room)], "subtitle": lines}
 
 
 def panel_heading(title: str, **more: str) -> Chart:

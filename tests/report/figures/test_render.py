@@ -59,6 +59,13 @@ def of_words(words: str) -> Figure:
     return Figure(name="x", title=words, description=words, chart=chart)
 
 
+def test_a_long_title_is_whole_in_a_narrow_figure() -> None:
+    title = "Links by stage · pairs · dwell 3.352 to 3.634 s"
+    found = specification(of_words(title), SCREEN_WIDTHS[-1])["title"]["text"]
+    assert len(found) == 2
+    assert " ".join(found) == title
+
+
 @settings(max_examples=25)
 @given(st.text())
 def test_any_text_stays_a_text(words: str) -> None:
