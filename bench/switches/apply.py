@@ -22,6 +22,7 @@ from hwd.model.nic_port import NicPortId
 from hwd.model.request import Request
 from hwd.model.testbed import Testbed
 from hwd.ports.ledger import Ledger
+from hwd.reconfigure.desired import Desired
 from hwd.reconfigure.history import History, Outcomes
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.move_counts import MoveCounts
@@ -95,6 +96,10 @@ class Applier:
         await self._reconfigurer.confirm(reconfiguration)
 
 
+async def no_records() -> None:
+    """What is measured is the way to the switch: its documents go to a list."""
+
+
 @contextlib.asynccontextmanager
 async def applying(testbed: Testbed, address: str, folder: Path, *, sync: bool) -> AsyncIterator[Applier]:
     folder.mkdir()
@@ -121,19 +126,20 @@ async def applying(testbed: Testbed, address: str, folder: Path, *, sync: bool) 
     )
     disk = FileDisk(folder / "journal")
     offload = ThreadOffload(1)
-    history, fabric = History(testbed), Fabric(testbed)
+    history, fabric, ledger = History(testbed), Fabric(testbed), Ledger()
     reconfigurer = Reconfigurer(
         planner=BackgroundPlanner(Planner(testbed, fabric, history.expect), offload),
         switches=Switches({"ocs1": supervisor}, clock, {"ocs1": Origin.TWIN}),
         agents=SilentAgents(),
         hangs=Linkboard(fabric, Switchboard(testbed.switches).reports),
         journal=Journal(disk, sync=sync),
-        ledger=Ledger(),
+        ledger=ledger,
         clock=clock,
         ids=ids,
         sink=documents.append,
         outcomes=Outcomes(clock),
         move_counts=MoveCounts(testbed, clock),
+        desired=Desired(testbed, ledger, no_records),
     )
     run = asyncio.create_task(supervisor.run(), name="bench:supervisor")
     try:

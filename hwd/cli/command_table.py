@@ -10,6 +10,7 @@ MODULES = {
     "status": ("status", "watch"),
     "tokens": ("token",),
     "apply": ("plan", "apply", "confirm", "rollback", "give-up"),
+    "restore": ("restore", "history"),
     "experiments": ("run", "abort", "pause", "resume", "queue", "runs"),
     "results": ("show", "report", "compare", "export"),
     "verify": ("verify",),

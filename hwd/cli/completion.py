@@ -36,9 +36,10 @@ def topologies(incomplete: str) -> list[str]:
 
 
 runs = _offered(lambda hwd: (run.id for run in hwd.runs()))
-leases = _offered(lambda hwd: (lease.id for lease in hwd.leases()))
+leases = _offered(lambda hwd: (lease.id for lease in (*hwd.leases(), *hwd.lease_requests())))
 reconfigurations = _offered(lambda hwd: (one.id for one in hwd.status().reconfigurations))
 switches = _offered(lambda hwd: (one.name for one in hwd.switches()))
 hosts = _offered(lambda hwd: (one.name for one in hwd.hosts()))
 subjects = _offered(lambda hwd: (one.name for one in (*hwd.switches(), *hwd.hosts())))
 """Subjects of faults."""
+switches = _offered(lambda hwd: (switch.name for switch in hwd.switches()))

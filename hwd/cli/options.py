@@ -70,5 +70,8 @@ ConfirmWithin = Annotated[
     ),
 ]
 
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan, and change nothing.")]
+
 READY_WITHIN_S = 20.0
 """The slowest known NICs take some 10 s (ConnectX-6 Dx under rapid repeats); this is twice as long."""

@@ -6,6 +6,7 @@ async with AsyncClient.find() as hwd:
         print(state)
 """
 
+import asyncio
 import math
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
@@ -28,6 +29,7 @@ from hwd.model.answers import (
     FaultConfirmation,
     HeldEnds,
     HeldLease,
+    HistoryEntry,
     HostStatus,
     ReconfigurationStatus,
     Status,
@@ -50,6 +52,9 @@ OLDEST = "-.0"
 
 RUNS_PAGE = 500
 """Runs in one answer: the most that the daemon returns."""
+
+WAITS_LOOK_S = 1.0
+"""Between two heartbeats of a client that waits for a lease."""
 
 Fault = Mapping[str, Json]
 """One fault, as `hwd.model.fault` reads it: {"switch": "ocs1", "fault": "slow", "seconds": 0.5}."""
@@ -156,29 +161,55 @@ class AsyncClient:
         self,
         *,
         id: str | None = None,
+        by: str | None = None,
         **wanted: Unpack[Wanted],
     ) -> ReconfigurationStatus:
         """Plan and apply. Answers when the switches are read back and, where that was asked for, the links are ready.
 
         Takes the arguments of `plan`.
 
+        `by`: who asks, for the history.
+
         `id`: of the reconfiguration, 8 characters of a-z and 0-9; by default the daemon chooses one. With your own you
         can roll it back before the answer has come.
         """
-        body = body_of(bodies.ReconfigurationBody, wanted, id=id)
+        body = body_of(bodies.ReconfigurationBody, wanted, id=id, by=by)
         within_s = DRIVE_S + (body.ready_within_s or 0.0)
         return await self._connection.post("reconfigurations", ReconfigurationStatus, body, within_s=within_s)
 
     async def apply_hash(
-        self, hash: str, *, id: str | None = None, within_s: float = 10 * DRIVE_S
+        self, hash: str, *, id: str | None = None, by: str | None = None, within_s: float = 10 * DRIVE_S
     ) -> ReconfigurationStatus:
-        """Apply a plan of this daemon; `within_s` limits the whole of it. `id`: see `apply`."""
+        """Apply a plan of this daemon; `within_s` limits the whole of it. `id`, `by`: see `apply`."""
         return await self._connection.post(
             "reconfigurations",
             ReconfigurationStatus,
-            bodies.ReconfigurationBody(hash=hash, id=id),
+            bodies.ReconfigurationBody(hash=hash, id=id, by=by),
             within_s=within_s,
         )
+
+    async def restore(
+        self, ports: Sequence[str] = (), *, id: str | None = None, by: str | None = None, **wanted: Unpack[Wanted]
+    ) -> ReconfigurationStatus | None:
+        """Plan the way back to the desired state of these switches and ports (by default all), and apply that plan.
+
+        None where there is nothing to do. Switches that cannot be reached are left out: `plan.away` of the answer.
+        `hwd.plan(restore=[])` shows what it would move.
+        """
+        wanted["restore"] = [*ports]
+        made = await self.plan(**wanted)
+        return None if made.empty else await self.apply_hash(made.hash, id=id, by=by)
+
+    async def history(
+        self, *, limit: int = 50, switch: str | None = None, port: str | None = None, before: str | None = None
+    ) -> list[HistoryEntry]:
+        """Who applied what, when, with what outcome, newest first.
+
+        `switch`, `port`: only those that moved it. `before`: the id of the oldest that you have, to get older ones.
+        """
+        named = {"switch": switch, "port": port, "before": before}
+        query = {"limit": str(limit), **{name: value for name, value in named.items() if value is not None}}
+        return await self._connection.get("history", list[HistoryEntry], query=query)
 
     async def confirm(self, reconfiguration: str | None = None) -> ReconfigurationStatus:
         """Keep the new state. None: the only reconfiguration under way."""
@@ -306,25 +337,76 @@ class AsyncClient:
         """Leases in force."""
         return await self._connection.get("leases", list[HeldLease])
 
-    async def take_lease(self, *, holder: str, ports: Sequence[str], for_s: float) -> HeldLease:
-        """Lease ports (`ocs1.3`, `h0.eth0`, or `all`) for some seconds; raises RefusedError where one is leased
-        already.
+    async def lease_requests(self) -> list[HeldLease]:
+        """Leases that are not granted yet: the queue in the order of turns, then reservations by their times."""
+        return await self._connection.get("leases/requests", list[HeldLease])
+
+    async def take_lease(
+        self,
+        *,
+        holder: str,
+        ports: Sequence[str],
+        for_s: float,
+        queue: bool = False,
+        priority: int = 0,
+        at_wall_ns: int | None = None,
+        heartbeat_s: float | None = None,
+    ) -> HeldLease:
+        """Lease ports (`ocs1.3`, `h0.eth0`, or `all`) for some seconds; raises RefusedError where one is taken.
+
+        `queue`: wait in the queue instead, before those of a lower `priority`; go on with `wait_lease`. `at_wall_ns`:
+        reserve it from this unix time on. `heartbeat_s`: it ends where `beat_lease` is not called for so long.
         """
-        return await self._connection.post(
-            "leases", HeldLease, bodies.LeaseBody(holder=holder, ports=[*ports], for_s=for_s)
+        body = bodies.LeaseBody(
+            holder=holder,
+            ports=[*ports],
+            for_s=for_s,
+            queue=queue,
+            priority=priority,
+            at_wall_ns=at_wall_ns,
+            heartbeat_s=heartbeat_s,
         )
+        return await self._connection.post("leases", HeldLease, body)
 
-    async def renew_lease(self, lease: str, *, for_s: float) -> HeldLease:
+    async def wait_lease(self, lease: str, *, say: Callable[[HeldLease], None] | None = None) -> HeldLease:
+        """Wait until a lease that was taken with `queue`, or reserved, is granted; `say` gets it at first and whenever
+        its place changes.
+
+        Leaves the queue when it is cancelled, or interrupted. Raises RefusedError where somebody kicks it.
+        """
+        last: object = None
+        try:
+            while not (found := await self.beat_lease(lease)).is_in_force:
+                if say is not None and (found.place, found.waits_for) != last:
+                    say(found)
+                last = (found.place, found.waits_for)
+                await asyncio.sleep(WAITS_LOOK_S)
+        except asyncio.CancelledError:
+            await self.release_lease(lease)
+            raise
+        return found
+
+    async def beat_lease(self, lease: str, *, epoch: int | None = None) -> HeldLease:
+        """A heartbeat of its holder, who claims a reserved lease by it, or of who waits for it. Says what it is now."""
+        body = bodies.EpochBody(epoch=epoch)
+        return await self._connection.post(f"leases/{_part(lease)}/heartbeat", HeldLease, body)
+
+    async def renew_lease(self, lease: str, *, for_s: float, epoch: int | None = None) -> HeldLease:
         """Renew a lease: it expires `for_s` seconds from now."""
-        return await self._connection.post(f"leases/{_part(lease)}/renew", HeldLease, bodies.RenewBody(for_s=for_s))
+        body = bodies.RenewBody(for_s=for_s, epoch=epoch)
+        return await self._connection.post(f"leases/{_part(lease)}/renew", HeldLease, body)
 
-    async def release_lease(self, lease: str) -> HeldLease:
-        """Release a lease."""
-        return await self._connection.post(f"leases/{_part(lease)}/release", HeldLease)
+    async def release_lease(self, lease: str, *, epoch: int | None = None) -> HeldLease:
+        """Release a lease, leave the queue, or withdraw a reservation."""
+        body = bodies.EpochBody(epoch=epoch)
+        return await self._connection.post(f"leases/{_part(lease)}/release", HeldLease, body)
 
-    async def kick_lease(self, lease: str, *, by: str = "a Python client") -> HeldLease:
-        """Revoke a lease. `by`: who revokes it; jobs on a host whose own switch it is learn that."""
-        return await self._connection.post(f"leases/{_part(lease)}/kick", HeldLease, bodies.ByBody(by=by))
+    async def kick_lease(self, lease: str, *, by: str = "a Python client", why: str = "") -> HeldLease:
+        """Revoke a lease. `by`: who revokes it; its holder reads that and `why` at the next act, and jobs on a host
+        whose own switch it is do.
+        """
+        body = bodies.KickBody(by=by, why=why)
+        return await self._connection.post(f"leases/{_part(lease)}/kick", HeldLease, body)
 
     async def grant_lease(self, switch: str, *, by: str = "a Python client") -> HeldLease:
         """Delegate a switch again to the host that owns it, after `kick_lease` revoked that. Raises RefusedError where

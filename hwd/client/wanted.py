@@ -14,9 +14,15 @@ class Wanted(TypedDict, total=False):
     """As on the command line: `ring hosts=h0,h1`."""
     file: tuple[str, str] | None
     """Name and text of a topology file, in place of `what`."""
+    restore: list[str] | None
+    """In place of `what`: the desired state of these switches and ports, of all where it is empty."""
+    before: str | None
+    """In place of `what`: the state before this reconfiguration."""
     mode: str
     """safe, update or overwrite, as a text or as `ApplyMode`."""
     lease: str | None
+    epoch: int | None
+    """Of the lease; refused where another one is in force."""
     ready_within_s: float | None
     """None: do not wait until the links are ready."""
     confirm_within_s: float | None

@@ -33,16 +33,24 @@ from hwd.playbook.runs import Runs
 from hwd.playbook.twin_faults import TwinFaults
 from hwd.ports.ledger import Ledger
 from hwd.ports.testbed_ports import all_ports
+from hwd.reconfigure.baselines import Baselines
+from hwd.reconfigure.desired import Desired
+from hwd.reconfigure.drift import Drift
+from hwd.reconfigure.earlier_states import EarlierStates
 from hwd.reconfigure.history import History, Outcomes
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.journal_identity import JournalIdentity
 from hwd.reconfigure.journal_recovery import JournalRecovery
+from hwd.reconfigure.lease_ends import LeaseEnds
+from hwd.reconfigure.lease_requests import LeaseRequests
 from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.move_counts import MoveCounts
 from hwd.reconfigure.planner import BackgroundPlanner, Planner
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.reconfigure.records_catch_up import RecordsCatchUp
+from hwd.reconfigure.restores import Restores
 from hwd.reconfigure.switches import Switches
+from hwd.records.reconfiguration_log import ReconfigurationLog
 from hwd.records.recorder import RecordingSink
 from hwd.telemetry import Budget, Metrics
 from hwd.telemetry.alerts import Alerts
@@ -108,12 +116,14 @@ class Daemon:
         await records.open()
         await self._identity.load()
         await self._catch_up.read()
-        ledger, fabric = Ledger(), Fabric(testbed)
+        ledger, fabric = Ledger(lease_required=testbed.leases.required), Fabric(testbed)
         history, outcomes = History(testbed), Outcomes(clock)
         await history.load(records)
         await outcomes.load(records)
         move_counts = MoveCounts(testbed, clock)
         await move_counts.load(records)
+        desired = Desired(testbed, ledger, self._recorder.flush)
+        await desired.load(records)
 
         driven = supervisors(testbed, self._rack.open_switch, machine=machine, sink=sink)
         switches = Switches(driven, clock, origins(testbed))
@@ -162,13 +172,19 @@ class Daemon:
         settings = HostSettings(gateway, testbed, ledger, clock=clock, sink=sink)
         leases = Leases(ledger, store=records.leases, clock=clock, ids=ids, sink=sink)
         await leases.load()
+        requests = LeaseRequests(leases, store=records.leases, clock=clock, sink=sink)
+        await requests.load()
+        lease_ends = LeaseEnds(ledger)
+        await lease_ends.load(records)
         await delegations.load()
         if has_host_switches := any(switch.owner is not None for switch in testbed.switches.values()):
             selections.resume(*(await records.unfinished_selections.read()))
 
+        baselines = Baselines(testbed, leases, clock=clock, sink=sink)
         planner = Planner(testbed, fabric, history.expect, host_switches.crossconnects)
+        background_planner = BackgroundPlanner(planner, machine.offload)
         self.reconfigurer = reconfigurer = Reconfigurer(
-            planner=BackgroundPlanner(planner, machine.offload),
+            planner=background_planner,
             switches=switches,
             agents=GatewayAgents(gateway),
             hangs=linkboard,
@@ -179,10 +195,32 @@ class Daemon:
             sink=sink,
             outcomes=outcomes,
             move_counts=move_counts,
+            desired=desired,
+            note_baseline=baselines.note,
         )
         recovery = JournalRecovery(reconfigurer, journal=self._journal, identity=self._identity, switches=switches)
 
-        applies = Applies(testbed=testbed, reconfigurer=reconfigurer, ids=ids, offload=machine.offload)
+        restores = Restores(testbed, desired, switches, background_planner)
+        drift = Drift(
+            testbed.drift,
+            desired=desired,
+            restores=restores,
+            reconfigurer=reconfigurer,
+            switches=switches,
+            planner=background_planner,
+            ledger=ledger,
+            clock=clock,
+            sink=sink,
+        )
+        reconfiguration_log = ReconfigurationLog(records, self._recorder.flush)
+        applies = Applies(
+            testbed=testbed,
+            reconfigurer=reconfigurer,
+            restores=restores,
+            earlier=EarlierStates(testbed, reconfiguration_log),
+            ids=ids,
+            offload=machine.offload,
+        )
         faults = TwinFaults(testbed=testbed, records=records, set_fault=self._rack.set_fault, ledger=ledger)
         rack = RackStatus(
             testbed=testbed,
@@ -237,24 +275,32 @@ class Daemon:
             faults=faults,
             reconfigurer=reconfigurer,
             leases=leases,
+            requests=requests,
             settings=settings,
             delegations=delegations,
             records=records,
+            log=reconfiguration_log,
             recorder=self._recorder,
             clock=clock,
         )
 
-        sink.subscribe(history, outcomes, move_counts, switchboard, linkboard, changeboard, daemonboard, alerts)
+        sink.subscribe(lease_ends, baselines)
+        sink.subscribe(
+            history, outcomes, move_counts, desired, switchboard, linkboard, changeboard, daemonboard, alerts
+        )
         sink.subscribe(delegations)  # an agent may claim what no host owns
         if has_host_switches:
             sink.subscribe(host_switches, selections)
-        sink.subscribe(reconfigurer, recovery, runs.recovery, board, topics)
+        sink.subscribe(reconfigurer, drift, recovery, runs.recovery, board, topics)
         self._tasks: dict[str, Callable[[], Coroutine[None, None, None]]] = {
             **{f"{name}/supervisor": supervisor.run for name, supervisor in driven.items()},
             "bus/gateway": gateway.run,
             "leases/expiry": leases.run,
+            "leases/requests": requests.run,
+            "leases/baselines": partial(baselines.run, reconfigurer),
             "records/writer": self._recorder.run,
             "journal/recover": recovery.run,
+            "switches/drift": drift.run,
             "hosts/settings": settings.run,
             "runs/faults": faults.run,
             "hosts/leases": delegations.run,

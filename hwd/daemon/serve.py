@@ -172,7 +172,8 @@ async def serve(
             metrics=daemon.metrics.render,
             events=events,
             version=version,
-            tokens=set_tokens if token is None else frozenset({token.text}),
+            tokens=frozenset(set_tokens if token is None else {token.text}),
+            names={token: name for token, name in set_tokens.items() if name},
             session=ids.token(length=32),
             local=token is not None,
             reached=limits,
@@ -232,7 +233,7 @@ async def _run(
         log.info("ended")
 
 
-def _listen(http: str | None, tokens: frozenset[str]) -> socket.socket:
+def _listen(http: str | None, tokens: Mapping[str, str]) -> socket.socket:
     if http is None:
         try:
             return listen("127.0.0.1", HTTP_PORT)

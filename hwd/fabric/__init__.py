@@ -5,7 +5,7 @@ Pure: no asyncio, no clock, no I/O.
 
 from hwd.fabric.fabric import Fabric, LitLinks
 from hwd.fabric.light import Arrival, Light, LightMap, Lit, light_paths
-from hwd.fabric.state import crossconnect_ports, desired, difference
+from hwd.fabric.state import crossconnect_ports, needed
 
 __all__ = [
     "Arrival",
@@ -15,7 +15,6 @@ __all__ = [
     "Lit",
     "LitLinks",
     "crossconnect_ports",
-    "desired",
-    "difference",
     "light_paths",
+    "needed",
 ]

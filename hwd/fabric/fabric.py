@@ -204,6 +204,13 @@ class Fabric:
         ways = self._ways(state)
         return tuple(self._routed_by(link, ways) for link in _in_order(self._whole_links(ways)))
 
+    def circuits(self, state: State) -> Mapping[tuple[NicPortId, NicPortId], frozenset[SwitchCrossconnect]]:
+        """Light from NIC port to NIC port, one way, with the crossconnects that it passes on all lanes."""
+        return {
+            pair: frozenset(one for trace in lanes.values() for one in trace.crossconnects)
+            for pair, lanes in self._ways(state).items()
+        }
+
     def ports_reached(self, crossconnects: Iterable[SwitchCrossconnect], state: State) -> frozenset[NicPortId]:
         """NIC ports whose light these crossconnects may carry while all else is as in `state`; a switch that is not in
         it may pass light anywhere.

@@ -31,28 +31,40 @@ class File(Body, frozen=True, kw_only=True):
 
 
 class PlanBody(Body, frozen=True, kw_only=True):
-    """What is wanted: `what` as on the command line, or a topology `file`.
+    """What is wanted: `what` as on the command line, a topology `file`, the desired state of the ports in `restore` (a
+    switch, `ocs1.3`, `h0.eth0`; of all where it is empty), or the state `before` a reconfiguration of the history.
 
-    `overrides`: interlocks that shall not refuse it, each with the reason, which is recorded.
+    `overrides`: interlocks that shall not refuse it, each with the reason, which is recorded. `epoch`: of the lease,
+    refused where another is in force.
     """
 
     what: Annotated[str, Meta(max_length=100_000)] = ""
     file: File | None = None
+    restore: Annotated[list[Name], Meta(max_length=10_000)] | None = None
+    before: Name | None = None
     mode: ApplyMode = ApplyMode.UPDATE
     lease: str | None = None
+    epoch: int | None = None
     ready_within_s: Seconds | None = None
     confirm_within_s: Seconds | None = None
     overrides: dict[InterlockName, Reason] = field(default_factory=dict)
+
+    @property
+    def may_be_empty(self) -> bool:
+        """Whether nothing to do is an answer: all may be as it shall be already."""
+        return self.restore is not None or self.before is not None
 
 
 class ReconfigurationBody(PlanBody, frozen=True, kw_only=True):
     """As `PlanBody`, or the hash of a plan, without any other field of it.
 
-    `id`: the reconfiguration's, by default a new one; who chooses it can roll back before the answer comes.
+    `by`: who asks, for the history; a token with a name counts instead. `id`: the reconfiguration's, by default a new
+    one; who chooses it can roll back before the answer comes.
     """
 
     hash: Annotated[str, Meta(pattern="^[0-9a-f]{12}$")] | None = None
     id: Annotated[str, Meta(pattern="^[0-9a-z]{8}$")] | None = None
+    by: Name | None = None
 
 
 class RunBody(Body, frozen=True, kw_only=True):
@@ -73,17 +85,37 @@ class ByBody(Body, frozen=True, kw_only=True):
 
 
 class LeaseBody(Body, frozen=True, kw_only=True):
-    """Who leases which ports, and for how many seconds."""
+    """Who leases which ports, and for how many seconds.
+
+    `queue`: wait for it where a port is not free, before those of a lower `priority`. `at_wall_ns`: reserve it from
+    then on. `heartbeat_s`: it ends where no heartbeat comes for so long.
+    """
 
     holder: Name
     ports: Annotated[list[str], Meta(min_length=1, max_length=10_000)]
     for_s: float
+    queue: bool = False
+    priority: Annotated[int, Meta(ge=-100, le=100)] = 0
+    at_wall_ns: Annotated[int, Meta(description="unix time", ge=0, le=(1 << 63) - 1)] | None = None
+    heartbeat_s: float | None = None
 
 
-class RenewBody(Body, frozen=True, kw_only=True):
+class EpochBody(Body, frozen=True, kw_only=True):
+    """`epoch`: of the lease, refused where another is in force."""
+
+    epoch: int | None = None
+
+
+class RenewBody(EpochBody, frozen=True, kw_only=True):
     """The lease expires `for_s` seconds from now."""
 
     for_s: float
+
+
+class KickBody(ByBody, frozen=True, kw_only=True):
+    """Who takes a lease from its holder, and why; the holder reads both at the next act."""
+
+    why: Annotated[str, Meta(max_length=1000)] = ""
 
 
 class OverrideBody(ByBody, frozen=True, kw_only=True):
@@ -95,6 +127,7 @@ class OverrideBody(ByBody, frozen=True, kw_only=True):
     ]
     to: Literal["force-blocked", "normal"]
     lease: str | None = None
+    epoch: int | None = None
     why: Annotated[str, Meta(max_length=1000)] = ""
 
 
@@ -102,3 +135,4 @@ class FaultBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=False):
     """A fault of a twin, as `hwd.model.fault` has them, and the lease that the caller acts under."""
 
     lease: str | None = None
+    epoch: int | None = None

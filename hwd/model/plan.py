@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from hwd.model.documents.plans import PlanCircuit, PlanComposite, PlanLink, PlanMoves, PlanSummary
+from hwd.model.documents.plans import PlanCircuit, PlanComposite, PlanIsolation, PlanLink, PlanMoves, PlanSummary
 from hwd.model.documents.reconfigurations import StartedLink
 from hwd.model.interlock import Interlock, InterlockState
-from hwd.model.link import Link, RoutedLink, SwitchCrossconnect
+from hwd.model.link import Link, RoutedLink, SwitchCrossconnect, SwitchEnd
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 
@@ -114,6 +114,15 @@ class Plan:
     """What composites are asked to do. It follows from `moves`, and is not in `hash`."""
     interlocks: tuple[Interlock, ...] = ()
     """All that were checked, those that do not hold first."""
+    freed: tuple[SwitchEnd, ...] = ()
+    """Ends that shall have no crossconnect, whether or not they have one now. It is not in `hash`."""
+    is_restore: bool = False
+    """It brings back what is desired, and so wants nothing new. Not in `hash`."""
+    away: tuple[str, ...] = ()
+    """Switches that it would concern, left out since they cannot be reached: each with the reason. Not in `hash`."""
+    lease_epoch: int | None = None
+    """Of `lease`. It follows from the ledger, as does `isolation`; both are not in `hash`."""
+    isolation: PlanIsolation | None = None
     crash_rule: ClassVar[str] = "roll-back"
     """After a crash the next start brings back the state that was read at the start of the apply."""
     hash: str = field(default="", compare=False)
@@ -160,10 +169,13 @@ class Plan:
             expected_from=self.expected_from,
             warnings=[*self.warnings],
             lease=self.lease,
+            lease_epoch=self.lease_epoch,
             crash_rule=self.crash_rule,
             ready_within_s=self.ready_within_s,
             confirm_within_s=self.confirm_within_s,
             interlocks=[*self.interlocks],
+            away=[*self.away],
+            isolation=self.isolation,
         )
 
     def _hashed(self) -> dict[str, Any]:

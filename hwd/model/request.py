@@ -22,6 +22,21 @@ class WantedState:
     emptied: tuple[str, ...] = ()
     freed: tuple[SwitchEnd, ...] = ()
 
+    @property
+    def is_empty(self) -> bool:
+        return not (self.links or self.crossconnects or self.emptied or self.freed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who asks. `is_verified`: by a token of that name; else it is what the caller stated, which nobody has checked."""
+
+    name: str
+    is_verified: bool = False
+
+    def __str__(self) -> str:
+        return self.name if self.is_verified else f"{self.name} (unverified)"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
@@ -32,7 +47,12 @@ class Request:
 
     wanted: WantedState
     body: PlanBody = field(default_factory=PlanBody)
+    away: tuple[str, ...] = ()
+    """Switches that it would concern, left out since they cannot be reached: each with the reason."""
+    warnings: tuple[str, ...] = ()
+    """What the plan is to warn of."""
 
-    def under(self, lease: str | None) -> Self:
+    def under(self, lease: str | None, epoch: int | None = None) -> Self:
         """The same request by the holder of this lease."""
-        return type(self)(wanted=self.wanted, body=replace(self.body, lease=lease))
+        body = replace(self.body, lease=lease, epoch=epoch)
+        return type(self)(wanted=self.wanted, body=body, away=self.away, warnings=self.warnings)

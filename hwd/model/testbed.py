@@ -267,6 +267,28 @@ class PortNote:
         return f"{self.state}{f': {self.why}' if self.why else ''}{f', until {self.until}' if self.until else ''}"
 
 
+class DriftPolicy(StrEnum):
+    """What the daemon does where a switch differs from the desired state, by no command of hwd."""
+
+    REPORT = "report"
+    """Say so, and do nothing."""
+    ADOPT = "adopt"
+    """What somebody else set is desired from then on. What a switch lost by a restart never is."""
+    RESTORE = "restore"
+    """Bring the desired state back, a few times at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRules:
+    """The key `leases` of a testbed file. `required`: who changes light needs a lease of each port whose light changes.
+
+    `baseline`: at the end of a lease its ports get the crossconnects that they had before the first change under it.
+    """
+
+    required: bool = False
+    baseline: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Testbed:
     """One testbed file, checked. Names map to parts in the order of the file."""
@@ -284,6 +306,8 @@ class Testbed:
     """The settings of hosts that a playbook may change."""
     composites: Mapping[str, Composite] = field(default_factory=dict)
     interlocks: InterlockRules = field(default_factory=InterlockRules)
+    drift: DriftPolicy = DriftPolicy.REPORT
+    leases: LeaseRules = field(default_factory=LeaseRules)
     access_group: str | None = None
     """The group of the daemon's machine whose users may read the daemon's token."""
     ends: Mapping[str, frozenset[PortSide]] = field(init=False, repr=False, compare=False)

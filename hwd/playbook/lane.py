@@ -137,9 +137,10 @@ class Lane:
                 await self._take(step)
             case ApplyStep():
                 await self._confirm()
-                lease = self._in_force.id if self._in_force else None
+                lease = self._in_force
+                request = step.request.under(lease.id, lease.epoch) if lease else step.request.under(None)
                 self._open = await self._shared.reconfigurer.begin(
-                    step.request.under(lease), run=self._shared.run, branch=self.name, sweep=self._swept
+                    request, run=self._shared.run, branch=self.name, sweep=self._swept
                 )
             case WaitStep():
                 if self._open is None:

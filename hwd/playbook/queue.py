@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from hwd.model.run import RunState, RunStatus
 from hwd.playbook.runner import Runner
-from hwd.ports.claim import holder_of
+from hwd.ports.claim import Claim, holder_of
 from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction, Reason
 from hwd.records.queued_run import QueuedRun
@@ -36,6 +36,11 @@ class Waits(Protocol):
         """The earliest start: its due time, or when it came."""
         ...
 
+    @property
+    def span_s(self) -> float:
+        """How long it leases its ports for, after its start."""
+        ...
+
 
 W = TypeVar("W", bound=Waits)
 
@@ -54,6 +59,14 @@ class Queue(Generic[W]):
     @property
     def waiting(self) -> tuple[W, ...]:
         return tuple(self._waiting)
+
+    def check_calendar(self, waiting: W) -> None:
+        """Raises RefusedError where its ports are reserved for somebody else at the time of its start."""
+        ends_wall_ns = waiting.from_wall_ns + round(waiting.span_s * 1e9)
+        asker = Asker(run=waiting.id, from_wall_ns=waiting.from_wall_ns, until_wall_ns=ends_wall_ns)
+        for refusal in self._ledger.refusals(asker, waiting.ports, PortAction.START, now_wall_ns=waiting.from_wall_ns):
+            if refusal.claim is not None and refusal.claim.reason is Reason.RESERVATION:
+                raise RefusedError(str(refusal))
 
     def add(self, waiting: W) -> None:
         self._waiting.append(waiting)
@@ -81,7 +94,7 @@ class Queue(Generic[W]):
                 waits_for[one.id] = (ITS_TIME,)
                 continue
             runs, others = list[str](), list[str]()
-            asker = Asker(run=one.id)
+            asker = Asker(run=one.id, until_wall_ns=now_wall_ns + round(one.span_s * 1e9))
             for refusal in self._ledger.refusals(asker, one.ports, PortAction.START, now_wall_ns=now_wall_ns):
                 if refusal.claim is not None and refusal.claim.reason is Reason.RUN:
                     runs.append(refusal.claim.owner)
@@ -116,6 +129,25 @@ class WaitingRun:
     @property
     def from_wall_ns(self) -> int:
         return max(self.queued.queued_wall_ns, self.queued.due_wall_ns or 0)
+
+    @property
+    def span_s(self) -> float:
+        return self.runner.span_s
+
+    @property
+    def due_claim(self) -> Claim | None:
+        """Its place in the calendar; None for a run that may start at any time."""
+        if self.queued.due_wall_ns is None:
+            return None
+        return Claim(
+            id=self.id,
+            reason=Reason.DUE_RUN,
+            owner=holder_of(self.id),
+            ports=self.ports,
+            run=self.id,
+            since_wall_ns=self.queued.due_wall_ns,
+            expires_wall_ns=self.queued.due_wall_ns + round(self.span_s * 1e9),
+        )
 
     def status(self, state: RunState, **fields: Any) -> RunStatus:
         """Its state before its first step."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hwd.config.playbook.expression import names_in
 from hwd.config.playbook.measurement_names import stages_of
 from hwd.config.playbook.playbook import AssertStep, NoteStep, Playbook
-from hwd.config.playbook.steps import Step, below, total_applies, total_dwell_s
+from hwd.config.playbook.steps import Step, below, longest_lease_s, total_applies, total_dwell_s
 from hwd.model.documents.runs import RunFault
 from hwd.model.fault import Clear
 from hwd.model.recorded_run import RunOutcome
@@ -107,6 +107,11 @@ class Runner:
     def ports(self) -> frozenset[str]:
         """All that it may claim: `ocs1.3`, `h0.eth0`."""
         return self.playbook.ports
+
+    @property
+    def span_s(self) -> float:
+        """The longest time that one of its steps leases ports for."""
+        return longest_lease_s(self.playbook.steps)
 
     @property
     def progress(self) -> dict[str, float]:

@@ -219,7 +219,8 @@ class Runs:
                 due_wall_ns=due_wall_ns,
             )
             waiting = WaitingRun(queued=queued, runner=Runner(queued.id, playbook, self._access))
-            self._queue.add(waiting)
+            self._queue.check_calendar(waiting)
+            self._enqueue(waiting)
             waits_for = self._queue_waits()[queued.id]
             try:
                 if not waits_for:
@@ -227,7 +228,7 @@ class Runs:
                 self._queue.check_length()
                 await self._records.queue.add(queued)
             except BaseException:
-                self._queue.remove(queued.id)
+                self._dequeue(queued.id)
                 raise
             self._ended[queued.id] = asyncio.Event()
             self.board.put(waiting.status(RunState.QUEUED, waits_for=waits_for))
@@ -281,7 +282,7 @@ class Runs:
             log.error("run %s: was in the queue, and cannot be run: %s", queued.id, why)
             return
         waiting = WaitingRun(queued=queued, runner=Runner(queued.id, playbook, self._access))
-        self._queue.add(waiting)
+        self._enqueue(waiting)
         self._from_before_start.add(queued.id)
         self._ended[queued.id] = asyncio.Event()
         self.board.put(waiting.status(RunState.QUEUED))
@@ -290,9 +291,18 @@ class Runs:
         why = f"by {by}, before it began"
         record = self._template.never_begun(waiting.queued, RunOutcome.ABORTED, why)
         await self._records.start_run(record)
-        self._queue.remove(waiting.id)
+        self._dequeue(waiting.id)
         self._end(waiting, why, by=by, ended_wall_ns=record.ended_wall_ns)
         return self._lookup.known(waiting.id)
+
+    def _enqueue(self, waiting: WaitingRun) -> None:
+        self._queue.add(waiting)
+        if (due := waiting.due_claim) is not None:
+            self._ledger.claim(due)
+
+    def _dequeue(self, run: str) -> None:
+        self._queue.remove(run)
+        self._ledger.release(Reason.DUE_RUN, run)
 
     # --- a run
 
@@ -301,7 +311,7 @@ class Runs:
         runner = waiting.runner
         record = self._template.begun(waiting.queued, runner.playbook.parameters)
         await self._records.start_run(record)
-        self._queue.remove(runner.id)
+        self._dequeue(runner.id)
         if self._closing:
             why = "the daemon ended before its first step"
             safe, ended_ns = SafeState.UNTOUCHED, self._clock.wall_ns()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
 from hwd.ports.rules import ROWS, Reason
@@ -14,8 +15,8 @@ class Claim:
     """What `owner` has on `ports`, and why. `id` is what commands name; a reason has one claim of an id.
 
     A port is `ocs1.3` (both sides of a switch port) or `h0.eth0`. Times are unix times, so that they survive a restart
-    of the daemon; `expires_wall_ns` None: only its owner ends it. `epoch`: that of a delegation, None before the first
-    grant. `run`: the run that it belongs to.
+    of the daemon; `expires_wall_ns` None: only its owner ends it. `since_wall_ns` is the beginning of a reservation.
+    `epoch`: that of a lease or a delegation, None before the first grant. `run`: the run that it belongs to.
 
     `relies_on`: ports that it does not change and that must not change under it. `switches`: those that it uses;
     `whole`: nobody else may use them at all. `what`: what it is for; `why`: why it is not free yet, both in words;
@@ -53,11 +54,26 @@ class Claim:
     def says(self, now_wall_ns: int) -> str:
         """As `text`, without the ports."""
         return ROWS[self.reason].says.format(
-            id=self.id, owner=self.owner, run=self.run, what=self.what, why=self.why, left_s=self.left_s(now_wall_ns)
+            id=self.id,
+            owner=self.owner,
+            run=self.run,
+            what=self.what,
+            why=self.why,
+            left_s=self.left_s(now_wall_ns),
+            begins=utc(self.since_wall_ns),
+            ends="-" if self.expires_wall_ns is None else utc(self.expires_wall_ns),
         )
 
 
-def lease(*, id: str, holder: str, ports: frozenset[str], taken_wall_ns: int, expires_wall_ns: int) -> Claim:
+def lease(
+    *,
+    id: str,
+    holder: str,
+    ports: frozenset[str],
+    taken_wall_ns: int,
+    expires_wall_ns: int,
+    epoch: int | None = None,
+) -> Claim:
     """A lease; that of the holder `run k3v9` belongs to run k3v9."""
     return Claim(
         id=id,
@@ -67,7 +83,13 @@ def lease(*, id: str, holder: str, ports: frozenset[str], taken_wall_ns: int, ex
         run=run_of(holder),
         since_wall_ns=taken_wall_ns,
         expires_wall_ns=expires_wall_ns,
+        epoch=epoch,
     )
+
+
+def utc(wall_ns: int) -> str:
+    """A unix time for texts: `2027-01-10 22:30:00 UTC`."""
+    return f"{datetime.fromtimestamp(wall_ns // 10**9, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def run_of(holder: str) -> str | None:

@@ -6,25 +6,39 @@ ledger.check(Asker(lease="l7"), {"ocs1.3"}, PortAction.CHANGE, now_wall_ns=clock
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from operator import attrgetter
+from typing import Final
 
-from hwd.ports.claim import Claim
-from hwd.ports.rules import ROWS, Pass, PortAction, Reason
+from hwd.ports.claim import Claim, utc
+from hwd.ports.rules import ROWS, Pass, PortAction, Reason, Row, Rule
 from hwd_drivers.core.errors import RefusedError
 
-NOT_IN_FORCE = (
+NOT_IN_FORCE: Final = (
     "not in force; it expired or was released. "
     "See those in force with `hwd lease list`, or take a new one with `hwd lease take`"
 )
+
+LEASE_REQUIRED: Final = (
+    "this testbed wants a lease for every change. Take one with `hwd lease take`, and act under it with --lease"
+)
+NEED_LEASE: Final = frozenset({PortAction.CHANGE, PortAction.OVERRIDE})
+"""What a testbed that wants leases refuses without one."""
+ENDS_REMEMBERED: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asker:
     """Who asks: the lease that it acts under, its run, the reconfiguration that it is.
 
-    `switches`: those that it uses; `whole`: it wants them for itself alone.
+    `epoch`: of its lease, where it says which. `request`: the request for a lease that it is. `switches`: those that it
+    uses; `whole`: it wants them for itself alone. What it does lasts from `from_wall_ns` (None: now) until
+    `until_wall_ns` (None: it is over at once).
     """
 
     lease: str | None = None
+    epoch: int | None = None
+    request: str | None = None
+    from_wall_ns: int | None = None
+    until_wall_ns: int | None = None
     run: str | None = None
     reconfiguration: str | None = None
     switches: frozenset[str] = frozenset()
@@ -33,7 +47,9 @@ class Asker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Why somebody may not: `claim` has `ports`, or whole switches. None: the asker's own lease is over."""
+    """Why somebody may not: `claim` has `ports`, or whole switches. None: the asker's own lease is over, or it has none
+    where one is required.
+    """
 
     claim: Claim | None
     ports: frozenset[str]
@@ -44,9 +60,14 @@ class Refusal:
 
 
 class Ledger:
-    """Owns all claims. Neither time nor storage is its business: `now_wall_ns` is given, and others store leases."""
+    """Owns all claims. Neither time nor storage is its business: `now_wall_ns` is given, and others store leases.
 
-    def __init__(self) -> None:
+    `lease_required`: who changes light needs a lease of each port whose light changes.
+    """
+
+    def __init__(self, *, lease_required: bool = False) -> None:
+        self._lease_required = lease_required
+        self._ends: dict[str, str] = {}
         self._claims: dict[Reason, dict[str, Claim]] = {reason: {} for reason in Reason}
         self._watchers: list[Callable[[Claim], None]] = []
         self._reports: dict[Reason, Callable[[Claim], str]] = {}
@@ -91,6 +112,21 @@ class Ledger:
         """Ask `why`, each time, for the `why` of a claim of this reason: what keeps it changes without the ledger."""
         self._reports[reason] = why
 
+    def note_end(self, lease: str, text: str) -> None:
+        """How a lease ended, in words, for who acts under it all the same. The last `ENDS_REMEMBERED` are kept."""
+        self._ends.pop(lease, None)
+        self._ends[lease] = text
+        while len(self._ends) > ENDS_REMEMBERED:
+            del self._ends[next(iter(self._ends))]
+
+    def why_not_in_force(self, lease: str) -> str:
+        """Why nobody can act under a lease that is not in force."""
+        for reason in (Reason.WAIT, Reason.RESERVATION):
+            if (request := self._claims[reason].get(lease)) is not None:
+                when = "waits in the queue" if reason is Reason.WAIT else f"begins {utc(request.since_wall_ns)}"
+                return f"lease {lease}: is not granted yet, it {when}. See `hwd lease list`"
+        return f"lease {lease}: {self._ends.get(lease, NOT_IN_FORCE)}"
+
     # --- the question
 
     def may(self, asker: Asker, ports: Iterable[str], action: PortAction, *, now_wall_ns: int) -> Refusal | None:
@@ -111,19 +147,27 @@ class Ledger:
         if asker.lease is not None:
             own = self.get(Reason.LEASE, asker.lease)
             if own is None or not own.is_in_force(now_wall_ns):
-                yield Refusal(claim=None, ports=frozenset(), text=f"lease {asker.lease}: {NOT_IN_FORCE}")
+                yield Refusal(claim=None, ports=frozenset(), text=self.why_not_in_force(asker.lease))
+                return
+            if asker.epoch not in (None, own.epoch):
+                text = (
+                    f"lease {own.id}: epoch {asker.epoch} is not in force, epoch {own.epoch} is. See `hwd lease list`"
+                )
+                yield Refusal(claim=None, ports=frozenset(), text=text)
                 return
             covered = own.ports
         for reason, row in ROWS.items():
             if (rule := row.bars.get(action)) is None:
                 continue
             for claim in sorted(self._claims[reason].values(), key=attrgetter("since_wall_ns")):
-                if not claim.is_in_force(now_wall_ns) or self._passes(rule.passes, asker, claim):
+                if not _counts(row, rule, asker, claim, now_wall_ns) or self._passes(rule.passes, asker, claim):
                     continue
                 taken = _whole_switches(asker, claim) if rule.whole else frozenset[str]()
                 taken = taken or wanted & (claim.ports | claim.relies_on if rule.whole else claim.ports)
                 if taken := taken - covered if Pass.COVERED in rule.passes else taken:
                     yield Refusal(claim=claim, ports=taken, text=self._present(claim).text(now_wall_ns, taken))
+        if self._lease_required and action in NEED_LEASE and (bare := wanted - covered):
+            yield Refusal(claim=None, ports=bare, text=f"{', '.join(sorted(bare))}: {LEASE_REQUIRED}")
 
     def _present(self, claim: Claim) -> Claim:
         """A claim with its present `why`."""
@@ -132,11 +176,20 @@ class Ledger:
 
     def _passes(self, passes: Pass, asker: Asker, claim: Claim) -> bool:
         return (
-            (Pass.ITSELF in passes and claim.id in (asker.lease, asker.reconfiguration))
+            (Pass.ITSELF in passes and claim.id in (asker.lease, asker.reconfiguration, asker.request))
             or (Pass.ITS_RUN in passes and claim.run is not None and claim.run == asker.run)
             or (Pass.RUN_IS_OVER in passes and not self.is_active(claim.run))
             or (Pass.RUN_IS_ACTIVE in passes and self.is_active(claim.run))
         )
+
+
+def _counts(row: Row, rule: Rule, asker: Asker, claim: Claim, now_wall_ns: int) -> bool:
+    """Whether the claim is in force while the asker acts."""
+    begins = now_wall_ns if asker.from_wall_ns is None or not rule.spans else asker.from_wall_ns
+    ends = begins if asker.until_wall_ns is None or not rule.spans else asker.until_wall_ns
+    return claim.is_in_force(begins) and not (
+        row.dated and claim.since_wall_ns > begins and claim.since_wall_ns >= ends
+    )
 
 
 def _whole_switches(asker: Asker, claim: Claim) -> frozenset[str]:

@@ -26,6 +26,12 @@ class Reason(StrEnum):
     """A run has changed settings of these NIC ports, and they are not restored."""
     RUN = "run"
     """A run in progress may use them: other runs wait in the queue, nobody else does."""
+    RESERVATION = "reservation"
+    """A person or a job asked for a lease from a time to come until another."""
+    WAIT = "wait"
+    """Somebody waits in the queue of leases for them."""
+    DUE_RUN = "due-run"
+    """A queued run has a due time, and takes a lease of them then."""
 
 
 class PortAction(StrEnum):
@@ -33,6 +39,8 @@ class PortAction(StrEnum):
 
     LEASE = "lease"
     """Take a lease."""
+    RESERVE = "reserve"
+    """Reserve a lease for a time to come."""
     RELY = "rely"
     """Plan light over them in a reconfiguration, whether or not they change."""
     CHANGE = "change"
@@ -54,7 +62,7 @@ class Pass(Flag):
 
     NOBODY = 0
     ITSELF = auto()
-    """Who acts under this lease, or is this reconfiguration."""
+    """Who acts under this lease, or is this reconfiguration or this request for a lease."""
     ITS_RUN = auto()
     """The run of the claim."""
     COVERED = auto()
@@ -67,20 +75,25 @@ class Pass(Flag):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """How a reason bars an action. `whole`: the ports and whole switches that the claim relies on count too."""
+    """How a reason bars an action. `whole`: the ports and whole switches that the claim relies on count too. `spans`:
+    claims that are in force at any time of the action bar it, else those that are in force now.
+    """
 
     passes: Pass = Pass.NOBODY
     whole: bool = False
+    spans: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """What the claims of a reason bar. An action without a rule is not barred.
 
-    `says`: whose the ports are, until when, and what to do next, with the fields of a claim and `left_s`.
+    `says`: whose the ports are, until when, and what to do next, with the fields of a claim, `left_s`, `begins` and
+    `ends`. `dated`: such a claim is not in force before its `since_wall_ns`.
     """
 
     says: str
+    dated: bool = False
     bars: Mapping[PortAction, Rule] = field(default_factory=dict)
 
 
@@ -100,6 +113,7 @@ ROWS: Final[Mapping[Reason, Row]] = {
         "or act under it with --lease {id} if it is yours",
         bars={
             PortAction.LEASE: _ALL,
+            PortAction.RESERVE: Rule(spans=True),
             PortAction.CHANGE: Rule(passes=Pass.ITSELF),
             PortAction.OVERRIDE: Rule(passes=Pass.ITSELF),
             PortAction.SET: Rule(passes=Pass.ITS_RUN),
@@ -126,7 +140,13 @@ ROWS: Final[Mapping[Reason, Row]] = {
     Reason.IN_DOUBT: Row(says="{id} ({what}): {why}", bars=_NOT_UNDONE),
     Reason.DELEGATION: Row(
         says="switch {id} belongs to host {owner}, which alone sets it: hwd-agent select {id}:... on {owner}",
-        bars={PortAction.LEASE: _ALL, PortAction.CHANGE: _ALL, PortAction.OVERRIDE: _ALL, PortAction.SET: _ALL},
+        bars={
+            PortAction.LEASE: _ALL,
+            PortAction.RESERVE: _ALL,
+            PortAction.CHANGE: _ALL,
+            PortAction.OVERRIDE: _ALL,
+            PortAction.SET: _ALL,
+        },
     ),
     Reason.SETTINGS: Row(
         says="settings of run {run} are not put back yet: {why}. They are put back by themselves as soon as that is "
@@ -142,5 +162,26 @@ ROWS: Final[Mapping[Reason, Row]] = {
     ),
     Reason.RUN: Row(
         says="run {run} is under way. Wait, or end it with `hwd abort {run}`", bars={PortAction.START: _ALL}
+    ),
+    Reason.RESERVATION: Row(
+        says="reserved by {owner} ({id}) from {begins} to {ends}. Be done before that, come after it, "
+        "or ask {owner} to release it",
+        dated=True,
+        bars={
+            PortAction.LEASE: Rule(passes=Pass.ITSELF, spans=True),
+            PortAction.RESERVE: Rule(spans=True),
+            PortAction.CHANGE: _ALL,
+            PortAction.OVERRIDE: _ALL,
+            PortAction.START: Rule(spans=True),
+        },
+    ),
+    Reason.WAIT: Row(
+        says="{owner} ({id}) waits for it in the queue. Wait behind with `hwd lease take --queue`",
+        bars={PortAction.LEASE: Rule(passes=Pass.ITSELF)},
+    ),
+    Reason.DUE_RUN: Row(
+        says="run {run} is due there from {begins} to {ends}. Reserve another time, or end it with `hwd abort {run}`",
+        dated=True,
+        bars={PortAction.RESERVE: Rule(spans=True)},
     ),
 }

@@ -13,6 +13,7 @@ from hwd.ports.rules import Reason
 from hwd.reconfigure.agent_watch import AgentWatch
 from hwd.reconfigure.confirm_wait import ConfirmWait
 from hwd.reconfigure.crash_recovery import CrashRecovery
+from hwd.reconfigure.desired import Desired
 from hwd.reconfigure.history import HostSettings
 from hwd.reconfigure.journal import OpenEntry
 from hwd.reconfigure.reconfiguration import Emitter, Outcome, Reconfiguration, State
@@ -52,6 +53,7 @@ class Completion:
         recovery: CrashRecovery,
         ledger: Ledger,
         host_settings: HostSettings,
+        desired: Desired,
         clock: Clock,
         emitter: Emitter,
     ) -> None:
@@ -61,6 +63,7 @@ class Completion:
         self._recovery = recovery
         self._ledger = ledger
         self._host_settings = host_settings
+        self._desired = desired
         self._clock = clock
         self._emitter = emitter
         self._moved_ns: dict[str, int] = {}
@@ -119,6 +122,7 @@ class Completion:
             read_ns={},
             journaled=True,
             resumed=True,
+            wanted=entry.wanted,
             state=State.AWAITING_CONFIRM,
             confirm_by_s=asyncio.get_running_loop().time() + wait.left_s(now),
         )
@@ -328,6 +332,9 @@ class Completion:
             self._emitter(end)
 
     def _end_fact(self, reconfiguration: Reconfiguration, outcome: Outcome, why: str) -> ReconfigurationEnded:
+        wanted = reconfiguration.wanted if outcome is Outcome.CONFIRMED else None
+        if wanted is not None:
+            reconfiguration.leftovers = self._desired.leftovers(reconfiguration.id, wanted, self._switches.latest())
         return ReconfigurationEnded(
             reconfiguration=reconfiguration.id,
             run=reconfiguration.run,
@@ -337,6 +344,9 @@ class Completion:
             seconds=(self._clock.monotonic_ns() - reconfiguration.started_ns) / 1e9,
             remarks=[*reconfiguration.remarks],
             hangs=[*reconfiguration.hangs] or UNSET,
+            wanted=UNSET if wanted is None else [*wanted],
+            stale=[*reconfiguration.leftovers.stale] or UNSET,
+            unasked=[*reconfiguration.leftovers.unasked] or UNSET,
         )
 
     def _timeline(self, reconfiguration: Reconfiguration) -> Timeline:

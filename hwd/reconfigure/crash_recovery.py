@@ -5,6 +5,7 @@ A try that fails is repeated until it succeeds or an operator gives the reconfig
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hwd.model.answers import LeftOpen
@@ -16,7 +17,7 @@ from hwd.model.documents.daemon import (
     JournalWritten,
 )
 from hwd.model.documents.reconfiguration_end import EndFact, outcome_of
-from hwd.model.documents.reconfigurations import ReconfigurationStarted
+from hwd.model.documents.reconfigurations import ReconfigurationStarted, WantedSwitch
 from hwd.model.plan import Plan
 from hwd.ports.claim import Claim
 from hwd.ports.ledger import Ledger
@@ -149,10 +150,10 @@ class CrashRecovery:
         async with self._trying:
             return self._give_up(id, by)
 
-    def begin(self, plan: Plan, started: ReconfigurationStarted) -> None:
+    def begin(self, plan: Plan, started: ReconfigurationStarted, wanted: Sequence[WantedSwitch]) -> None:
         """Journal a plan before its first command, after the ends of all others. On OSError send no command.
 
-        `started`: its first document.
+        `started`: its first document; `wanted`: the desired state once it is confirmed.
         """
         if trouble := self.write_ends():
             raise OSError(trouble)
@@ -162,6 +163,7 @@ class CrashRecovery:
             reconfiguration=id,
             run=started.run,
             terms=ConfirmTerms.of(plan, self._ledger.get(Reason.RECONFIGURATION, id)),
+            wanted=wanted,
             started=DatedFact(wall_ns=self._clock.wall_ns(), fact=started),
         )
 

@@ -87,7 +87,7 @@ class Drive:
     def _begin(self, reconfiguration: Reconfiguration, *, is_journaled: bool) -> None:
         if is_journaled:
             try:
-                self._recovery.begin(reconfiguration.plan, reconfiguration.started)
+                self._recovery.begin(reconfiguration.plan, reconfiguration.started, reconfiguration.wanted)
             except OSError as error:
                 raise FailedError(
                     f"journal: cannot write the plan: {reason_of(error)}. Nothing was sent. "
@@ -156,7 +156,14 @@ class Overrides:
         self._clock = clock
 
     async def set(
-        self, switch: str, ends: Sequence[PortSide], to: PortOverride, *, lease: str | None = None, by: str
+        self,
+        switch: str,
+        ends: Sequence[PortSide],
+        to: PortOverride,
+        *,
+        lease: str | None = None,
+        epoch: int | None = None,
+        by: str,
     ) -> None:
         """Returns when the switch reports the override.
 
@@ -170,7 +177,7 @@ class Overrides:
             await driver.read()  # for the light at these ends now
             touched = self.touches(switch, ends)
             now = self._clock.wall_ns()
-            asker = Asker(lease=lease, switches=frozenset((switch,)))
+            asker = Asker(lease=lease, epoch=epoch, switches=frozenset((switch,)))
             self._ledger.check(asker, touched, PortAction.OVERRIDE, now_wall_ns=now)
             deadline_s = asyncio.get_running_loop().time() + COMMAND_WITHIN_S
             await driver.override(ends, to, by=by, deadline_s=deadline_s)

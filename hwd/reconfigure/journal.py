@@ -7,11 +7,13 @@ committed that.
 
 import errno
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from hwd.model.desired import wanted_of
 from hwd.model.documents.reconfiguration_end import EndFact, outcome_of
-from hwd.model.documents.reconfigurations import ReconfigurationStarted
+from hwd.model.documents.reconfigurations import ReconfigurationStarted, WantedSwitch
 from hwd.model.plan import Plan
 from hwd.reconfigure import journal_file
 from hwd.reconfigure.confirm_wait import ConfirmTerms, ConfirmWait
@@ -160,11 +162,13 @@ class Journal:
         reconfiguration: str,
         run: str | None,
         terms: ConfirmTerms | None = None,
+        wanted: Sequence[WantedSwitch] | None = None,
         started: DatedFact[ReconfigurationStarted] | None = None,
     ) -> None:
         """Write a begin; durable when it returns, with room for all that may follow. On OSError drive no switch.
 
-        `terms`: of its wait for a confirm, where it will have one. `started`: its first document.
+        `terms`: of its wait for a confirm, where it will have one. `wanted`: the desired state once it is confirmed,
+        None for what its moves say. `started`: its first document.
         """
         self._prepare()
         entry = OpenEntry(
@@ -174,6 +178,7 @@ class Journal:
             moves=plan.moves,
             terms=terms,
             overridden=tuple(map(str, plan.overridden)),
+            wanted=tuple(wanted_of(plan.moves) if wanted is None else wanted),
             started=started,
         )
         one = Numbered(number=self._next, hash=plan.hash, entry=entry)

@@ -7,6 +7,7 @@ Each payload is one JSON object. Its first key is `entry`, by which the reader f
 - `begin`: a reconfiguration with its moves. `crash_rule` is always `roll-back`. `doubt`: why it must not be undone.
   `overridden`: the interlocks that somebody overrode for it, with the reason, in words.
   `confirm`: what is needed to go on with its wait for a confirm, of one that will have one.
+  `wanted`: the desired state once it is confirmed, where that is not what its moves say.
   `started`: its first document. `recorded`: the numbers of begins whose ends the records have meanwhile.
 - `awaits`: the reconfiguration with the number `of` awaits its confirm, until `until_wall_ns`.
 - `goes-back`: that with the number `of` awaits none any more, and is being rolled back.
@@ -25,9 +26,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from msgspec import convert, to_builtins
+
+from hwd.model.desired import wanted_of
 from hwd.model.documents.daemon import JournalGivenUp
-from hwd.model.documents.reconfiguration_end import EndFact
-from hwd.model.documents.reconfigurations import ReconfigurationStarted
+from hwd.model.documents.reconfiguration_end import EndFact, outcome_of
+from hwd.model.documents.reconfigurations import ReconfigurationStarted, WantedSwitch
 from hwd.model.plan import Plan
 from hwd.reconfigure import journal_facts
 from hwd.reconfigure.confirm_wait import ConfirmTerms, ConfirmWait
@@ -43,6 +47,7 @@ START: Final = b'{"entry":"'
 TAIL_BYTES: Final = 64
 _HEADER_BYTES: Final = 8
 """Zeros behind the last entry that no beginning of another one can be."""
+_CONFIRMED: Final = "confirmed"
 _LONGEST_OUTCOME: Final = "rolled-back-or-given-up"
 _HIGHEST_NUMBER: Final = 10**15
 _LONGEST_WAIT: Final = ConfirmWait(started_wall_ns=-(10**19), until_wall_ns=10**20, within_s=-1.2345678901234567e-300)
@@ -60,9 +65,9 @@ class OpenEntry:
     """A reconfiguration that was begun and has not ended.
 
     `terms`: those of its wait for a confirm, where it will have one; `wait`: set while it awaits it. `overridden`:
-    interlocks that somebody overrode for it, and why, in words. `started`: its first document. `doubt`: why it is not
-    undone until an operator decides. Without `moves` it stands for entries that a damaged journal lost, which may
-    concern any switch.
+    interlocks that somebody overrode for it, and why, in words. `wanted`: the desired state once it is confirmed.
+    `started`: its first document. `doubt`: why it is not undone until an operator decides. Without `moves` it stands
+    for entries that a damaged journal lost, which may concern any switch.
     """
 
     reconfiguration: str
@@ -73,6 +78,7 @@ class OpenEntry:
     wait: ConfirmWait | None = None
     doubt: str = ""
     overridden: tuple[str, ...] = ()
+    wanted: tuple[WantedSwitch, ...] = ()
     started: DatedFact[ReconfigurationStarted] | None = None
 
     @property
@@ -201,6 +207,7 @@ def begin(one: Numbered, recorded: Sequence[int] = ()) -> bytes:
                 for move in entry.moves
             ],
             **({"overridden": [*entry.overridden]} if entry.overridden else {}),
+            **({"wanted": to_builtins(entry.wanted)} if entry.wanted != (*wanted_of(entry.moves),) else {}),
             **({"confirm": entry.terms.to_json()} if entry.terms is not None else {}),
             **({"started": journal_facts.to_json(started, _known_of_start(one))} if started is not None else {}),
             **({"recorded": [*recorded]} if recorded else {}),
@@ -229,13 +236,13 @@ def goes_back(number: int, of: Numbered) -> bytes:
 def end(number: int, of: Numbered, outcome: str, told: DatedFact[EndFact] | None = None) -> bytes:
     """The frame of an end. `told`: the document that tells it, as `bounded` made it."""
     also = {"also": [*of.also]} if of.also else {}
-    fact = {"told": journal_facts.to_json(told, {**_known(of), "outcome": outcome})} if told is not None else {}
+    fact = {"told": journal_facts.to_json(told, _known_of_end(of, outcome))} if told is not None else {}
     return _frame({**_head("end", number, of), **also, "outcome": outcome, **fact})
 
 
 def bounded(fact: EndFact, of: Numbered) -> EndFact:
     """The fact of an end, no longer than the room that is reserved for it."""
-    return journal_facts.bounded(fact, {**_known(of), "outcome": ""})
+    return journal_facts.bounded(fact, _known_of_end(of, outcome_of(fact)))
 
 
 def rest_bytes(of: Numbered, *, may_await: bool) -> int:
@@ -324,7 +331,7 @@ class _Log:
             self.seen.add(number)
 
     def _end(self, one: Numbered, number: int, outcome: str, told: dict[str, Any]) -> None:
-        if (fact := journal_facts.end_from_json(told, {**_known(one), "outcome": outcome})) is not None:
+        if (fact := journal_facts.end_from_json(told, _known_of_end(one, outcome))) is not None:
             self.ended[one.number] = Ended(begun=one, number=number, outcome=outcome, told=fact)
 
     def _follow(self, entry: dict[str, Any], wait: ConfirmWait | None) -> None:
@@ -383,6 +390,18 @@ def _open_entry(entry: dict[str, Any]) -> OpenEntry:
         raise ValueError(f"{entry['crash_rule']} is no crash rule of version {VERSION}")
     id, run, what = entry["reconfiguration"], entry["run"], entry["what"]
     terms = entry.get("confirm")
+    moves = tuple(
+        SwitchMoves(
+            switch=move["switch"],
+            remove=crossconnects(move["remove"]),
+            add=crossconnects(move["add"]),
+            keep=crossconnects(move["keep"]),
+            before=crossconnects(move["before"]),
+            failed=crossconnects(move.get("failed", [])),
+            lasting=crossconnects(move.get("lasting", [])),
+        )
+        for move in entry["moves"]
+    )
     read = OpenEntry(
         reconfiguration=id,
         run=run,
@@ -390,18 +409,8 @@ def _open_entry(entry: dict[str, Any]) -> OpenEntry:
         terms=None
         if terms is None
         else ConfirmTerms.from_json(terms, id=id, run=run, what=what, hash=str(entry["hash"])),
-        moves=tuple(
-            SwitchMoves(
-                switch=move["switch"],
-                remove=crossconnects(move["remove"]),
-                add=crossconnects(move["add"]),
-                keep=crossconnects(move["keep"]),
-                before=crossconnects(move["before"]),
-                failed=crossconnects(move.get("failed", [])),
-                lasting=crossconnects(move.get("lasting", [])),
-            )
-            for move in entry["moves"]
-        ),
+        moves=moves,
+        wanted=convert(entry["wanted"], tuple[WantedSwitch, ...]) if "wanted" in entry else (*wanted_of(moves),),
         doubt=entry.get("doubt", ""),
         overridden=tuple(entry.get("overridden", ())),
     )
@@ -415,6 +424,12 @@ def _open_entry(entry: dict[str, Any]) -> OpenEntry:
 def _known(one: Numbered) -> dict[str, Any]:
     """The fields of a document of its end that its begin says."""
     return {"reconfiguration": one.entry.reconfiguration, "run": one.entry.run, "what": one.entry.what}
+
+
+def _known_of_end(one: Numbered, outcome: str) -> dict[str, Any]:
+    """The fields of a document of its end that the end and its begin say besides."""
+    wanted = {"wanted": to_builtins(one.entry.wanted)} if outcome == _CONFIRMED else {}
+    return {**_known(one), "outcome": outcome, **wanted}
 
 
 def _known_of_start(one: Numbered) -> dict[str, Any]:

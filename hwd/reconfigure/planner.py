@@ -7,11 +7,12 @@ from hwd.fabric.fabric import Fabric
 from hwd.fabric.state import State, crossconnect_ports
 from hwd.interlocks import NO_MOTION, Interlocks, Motion, Proposal
 from hwd.model.interlock import Interlock, InterlockState
-from hwd.model.link import Link, SwitchCrossconnect
+from hwd.model.link import Link, SwitchCrossconnect, SwitchEnd
 from hwd.model.plan import Plan, PlannedLink
 from hwd.model.request import Request
 from hwd.model.state import Observed
 from hwd.model.testbed import Testbed
+from hwd.ports.isolation import Circuits
 from hwd.reconfigure.composites import CompositeDemand, CompositeWay, lead, settle
 from hwd.reconfigure.route import HostReadings, Routed, Router, host_crossconnects
 from hwd_drivers.core.errors import LinkError
@@ -141,6 +142,7 @@ class Planner:
             expected_s=expected_s,
             expected_from=expected_from,
             warnings=(
+                *request.warnings,
                 *self._warnings(observed, asked),
                 *_held_dark(asked, moves, blocked or {}),
                 *(text for one in led.values() for text in one.warnings),
@@ -152,11 +154,18 @@ class Planner:
             confirm_within_s=request.body.confirm_within_s,
             composites=tuple(one.moves for one in led.values()),
             interlocks=interlocks,
+            freed=self._freed(request, wanted.crossconnects),
+            is_restore=request.body.restore is not None,
+            away=request.away,
         )
 
     def is_current(self, routed: Routed) -> bool:
         """Whether the switches of hosts carry what they did when this route was found."""
         return self._host_readings() == routed.host_readings
+
+    def circuits(self, observed: Observed) -> Circuits:
+        """Light from NIC port to NIC port now, one way, with the crossconnects that it passes."""
+        return self._fabric.circuits({**observed, **self._host_readings()})
 
     def ports_lit_by(self, crossconnects: Iterable[SwitchCrossconnect], observed: Observed) -> frozenset[str]:
         """NIC ports whose light may pass these crossconnects."""
@@ -206,6 +215,20 @@ class Planner:
             ),
             self._testbed.switches[name].capabilities,
             observed[name],
+        )
+
+    def _freed(self, request: Request, switches: Iterable[str]) -> tuple[SwitchEnd, ...]:
+        """Ends that the request wants to have no crossconnect, but for those that it wants one of."""
+        wanted = request.wanted
+        whole = {*wanted.emptied, *(switches if request.body.mode is ApplyMode.OVERWRITE else ())}
+        return (
+            *(one for one in wanted.freed if one.switch in self._testbed.switches),
+            *(
+                SwitchEnd(switch=name, end=end)
+                for name in self._testbed.switches
+                if name in whole
+                for end in self._testbed.switches[name].capabilities.ends
+            ),
         )
 
     def _touches(
@@ -328,6 +351,10 @@ class BackgroundPlanner:
     def ports_lit_by(self, crossconnects: Iterable[SwitchCrossconnect], observed: Observed) -> frozenset[str]:
         """See `Planner.ports_lit_by`."""
         return self._planner.ports_lit_by(crossconnects, observed)
+
+    def circuits(self, observed: Observed) -> Circuits:
+        """See `Planner.circuits`."""
+        return self._planner.circuits(observed)
 
     def is_current(self, routed: Routed) -> bool:
         """See `Planner.is_current`."""

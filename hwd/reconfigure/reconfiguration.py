@@ -1,7 +1,7 @@
 """One reconfiguration: its plan, its state and outcome, and everything that was seen of it."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -13,12 +13,15 @@ from hwd.model.documents.reconfigurations import (
     ReconfigurationStarted,
     ReconfigurationState,
     StartedMove,
+    WantedSwitch,
 )
 from hwd.model.hang import Hang
 from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.plan import Plan
+from hwd.model.request import Caller
 from hwd.model.timeline import Timeline
+from hwd.reconfigure.desired import Leftovers
 from hwd.timeline.clock_step import ClockStep
 from hwd_agents.wire import Observation, Peer
 from hwd_agents.wire.events import CarrierData, InterfaceData, RdmaData, ReadyData
@@ -121,6 +124,10 @@ class Reconfiguration:
     """Settings that runs have made on the NIC ports at its ends, by port."""
     lease_holder: str | None = None
     """Who holds the lease of its plan; None without one."""
+    caller: Caller | None = None
+    """Who asked for it; None where nobody said."""
+    lease_epoch: int | None = None
+    """Of the lease of its plan; None without one."""
     state: State = State.PLANNED
     outcome: Outcome | None = None
     why: str = ""
@@ -137,8 +144,12 @@ class Reconfiguration:
     """By host: the boot of the agent that watches, and the peers that it probes."""
     observed_late: set[str] = field(default_factory=set)
     """Hosts whose agents did not watch from start to end."""
+    wanted: Sequence[WantedSwitch] = ()
+    """The desired state once it is confirmed."""
     remarks: list[str] = field(default_factory=list)
     """Findings of the read-back that are no failures."""
+    leftovers: Leftovers = field(default_factory=Leftovers)
+    """What its switches carry beside what is desired, once it is confirmed."""
     unanswered_s: dict[str, float] = field(default_factory=dict)
     """Switches whose change was sent and failed, with the seconds since our last read.
 
@@ -183,12 +194,20 @@ class Reconfiguration:
             settings={port: dict(values) for port, values in self.settings.items()},
             links=[planned.started for planned in self.plan.links],
             moves=[
-                StartedMove(switch=move.switch, remove=[*map(str, move.remove)], add=[*map(str, move.add)])
+                StartedMove(
+                    switch=move.switch,
+                    remove=[*map(str, move.remove)],
+                    add=[*map(str, move.add)],
+                    lasting=[*map(str, move.lasting)] or UNSET,
+                )
                 for move in self.plan.moves
             ],
             lease=self.plan.lease,
             holder=UNSET if self.lease_holder is None else self.lease_holder,
+            lease_epoch=UNSET if self.lease_epoch is None else self.lease_epoch,
             overridden=[*self.plan.overridden] or UNSET,
+            by=UNSET if self.caller is None else self.caller.name,
+            verified=UNSET if self.caller is None else self.caller.is_verified,
         )
 
     @property

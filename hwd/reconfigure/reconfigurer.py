@@ -9,24 +9,28 @@ await reconfigurer.confirm(reconfiguration)
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 from hwd.model.answers import LeftOpen
+from hwd.model.desired import wanted_of
 from hwd.model.documents.daemon import JournalGivenUp
 from hwd.model.documents.hosts import ClockAligned, ClockStepped, HostBirth, HostEvent, HostUp
 from hwd.model.documents.plans import InterlockRefused, PlanMade
 from hwd.model.documents.runs import RunHost
 from hwd.model.interlock import refusal, refused
 from hwd.model.plan import Plan
-from hwd.model.request import Request
+from hwd.model.request import Caller, Request
 from hwd.model.state import Observed
 from hwd.ports.claim import Claim, holder_of
+from hwd.ports.isolation import breach, isolation
 from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction, Reason
 from hwd.reconfigure.agent_watch import Agents, AgentWatch
 from hwd.reconfigure.completion import Completion
 from hwd.reconfigure.crash_recovery import CrashRecovery
+from hwd.reconfigure.desired import Desired
 from hwd.reconfigure.drive import Drive, Overrides
 from hwd.reconfigure.history import HostSettings, Outcomes
 from hwd.reconfigure.journal import Journal
@@ -73,15 +77,19 @@ class Reconfigurer:
         ledger: Ledger,
         outcomes: Outcomes,
         move_counts: MoveCounts,
+        desired: Desired,
         clock: Clock,
         ids: Ids,
         sink: Sink,
+        note_baseline: Callable[[Plan, Observed], Awaitable[None]] | None = None,
     ) -> None:
+        self._note_baseline = note_baseline
         self._planner = planner
         self._switches = switches
         self._ledger = ledger
         self._outcomes = outcomes
         self._move_counts = move_counts
+        self.desired = desired
         self._clock = clock
         self._ids = ids
         self._emitter = Emitter(clock, sink)
@@ -102,6 +110,7 @@ class Reconfigurer:
             recovery=self._recovery,
             ledger=ledger,
             host_settings=self._host_settings,
+            desired=desired,
             clock=clock,
             emitter=self._emitter,
         )
@@ -186,8 +195,10 @@ class Reconfigurer:
         routed = await self._planner.route(request)
         planned = await self._planned(routed, await self._switches.read_unmoved(routed.switches))
         plan = planned.plan
-        asker, now = Asker(lease=plan.lease), self._clock.wall_ns()
+        asker, now = Asker(lease=plan.lease, epoch=request.body.epoch), self._clock.wall_ns()
         self._ledger.check(asker, plan.touches, PortAction.CHANGE, now_wall_ns=now)
+        plan = self._isolated(plan)
+        planned = replace(planned, plan=plan)
         self._emitter(PlanMade(plan=plan.summary, what=plan.what, hash=plan.hash))
         self._report_refusals(plan, run=None)
         return planned
@@ -203,11 +214,12 @@ class Reconfigurer:
         branch: str = "",
         sweep: Mapping[str, Json] | None = None,
         id: str | None = None,
+        caller: Caller | None = None,
     ) -> Reconfiguration:
         """Drive the switches to what is wanted and read them back.
 
         `planned`: what `plan` made of the request; nothing else is applied. `id`: by default a new one. `sweep`: the
-        parameter values of the sweep of `run`.
+        parameter values of the sweep of `run`. `caller`: who asks for it.
         Before any switch moves it raises RefusedError (lease, port in use by another one, an interlock, or the switches
         differ from what `planned` was made for), LinkError and ConfigError; after the switches were rolled back
         FailedError and LinkError. No interlock is asked on the way back.
@@ -222,7 +234,9 @@ class Reconfigurer:
         reconfiguration: Reconfiguration | None = None
         try:
             async with self._switches.turns.take(routed.switches):
-                reconfiguration = await self._prepare(id, routed, planned, run=run, branch=branch, sweep=sweep or {})
+                reconfiguration = await self._prepare(
+                    id, routed, planned, run=run, branch=branch, sweep=sweep or {}, caller=caller
+                )
                 await self._drive.run(reconfiguration)
         except BaseException as error:
             if reconfiguration is None:
@@ -265,8 +279,12 @@ class Reconfigurer:
         await self._completion.await_confirm(reconfiguration)
 
     async def confirm(self, reconfiguration: Reconfiguration) -> None:
-        """Make the wanted state durable: see `Completion.confirm`."""
+        """Make the wanted state durable, and the desired one: see `Completion.confirm`. The journal has both; what
+        moved nothing is not in it, and waits for the records.
+        """
         await self._completion.confirm(reconfiguration)
+        if not reconfiguration.journaled and (why := await self.desired.recorded()):
+            reconfiguration.remarks.append(why)
 
     async def roll_back(self, reconfiguration: Reconfiguration, why: str) -> None:
         """Back to the state read at the start: see `Completion.roll_back`."""
@@ -336,6 +354,7 @@ class Reconfigurer:
         run: str | None,
         branch: str,
         sweep: Mapping[str, Json],
+        caller: Caller | None,
     ) -> Reconfiguration:
         """Plan, or compare with what was planned for, and take the ports that the plan touches."""
         theirs = self._ports_of_others(id)  # later ones wait for the end of our turn
@@ -350,7 +369,11 @@ class Reconfigurer:
             self._report_refusals(plan, run=run)
             raise RefusedError(why)
         self._claim(id, routed, run=run, relies_on=routed.ports | relied_ports(plan), changes=plan.touches)
+        plan = self._isolated(plan)
+        if self._note_baseline is not None:
+            await self._note_baseline(plan, look.observed)
         lease = None if plan.lease is None else self._ledger.get(Reason.LEASE, plan.lease)
+        wanted = wanted_of(plan.moves, plan.freed)
         reconfiguration = Reconfiguration(
             id=id,
             plan=plan,
@@ -361,6 +384,9 @@ class Reconfigurer:
             sweep=dict(sweep),
             settings=self._host_settings.in_force({str(end) for link in plan.links for end in link.routed.link.ends}),
             lease_holder=None if lease is None else lease.owner,
+            caller=caller,
+            wanted=self.desired.already(wanted) if plan.is_restore else wanted,
+            lease_epoch=None if lease is None else lease.epoch,
         )
         self._under_way[id] = reconfiguration
         if run is not None:
@@ -375,6 +401,26 @@ class Reconfigurer:
             return before
         plan = await self._planner.plan(*planned_from)
         return Planned(routed=routed, observed=look.observed, blocked=blocked, motion=motion, plan=plan)
+
+    def _isolated(self, plan: Plan) -> Plan:
+        """The plan with its proof that it touches no circuit of somebody else's lease; raises RefusedError where it
+        does.
+        """
+        now = self._clock.wall_ns()
+        leases = [one for one in self._ledger.all(Reason.LEASE) if one.is_in_force(now)]
+        own = next((one for one in leases if one.id == plan.lease), None)
+        others = [one for one in leases if own is None or one.owner != own.owner]
+        latest = self._switches.latest()
+        found = isolation(
+            self._planner.circuits(latest) if others else {},
+            others,
+            plan.moves,
+            plan.touches,
+            unknown=set(self._switches.names) - latest.keys() if others else (),
+        )
+        if (why := breach(found)) is not None:
+            raise RefusedError(why)
+        return replace(plan, lease_epoch=None if own is None else own.epoch, isolation=found)
 
     def _report_refusals(self, plan: Plan, *, run: str | None) -> None:
         """One document for each interlock that refuses."""
@@ -409,7 +455,8 @@ class Reconfigurer:
         request, now = routed.request, self._clock.wall_ns()
         switches = frozenset(routed.switches)
         whole = request.body.mode is ApplyMode.OVERWRITE or bool(request.wanted.emptied)
-        asker = Asker(lease=request.body.lease, run=run, reconfiguration=id, switches=switches, whole=whole)
+        body = request.body
+        asker = Asker(lease=body.lease, epoch=body.epoch, run=run, reconfiguration=id, switches=switches, whole=whole)
         self._ledger.check(asker, relies_on | changes, PortAction.RELY, now_wall_ns=now)
         if changes:
             self._ledger.check(asker, changes, PortAction.CHANGE, now_wall_ns=now)

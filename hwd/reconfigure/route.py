@@ -74,7 +74,7 @@ class Router:
                     f"{name}: no such switch in testbed {self._testbed.name}; it has {', '.join(self._testbed.askable)}"
                 )
             _check_ends(name, found, ends)
-        if not asked:
+        if not asked and not request.body.may_be_empty:
             raise ConfigError(f"{request.wanted.name}: asks for no crossconnect")
         crossconnects: dict[str, frozenset[Crossconnect]] = {}
         composites: dict[str, frozenset[Crossconnect]] = {}

@@ -1,61 +1,132 @@
-"""The leases in the records: they survive a restart of the daemon."""
+"""The leases in the records, those that are not granted yet too: they survive a restart of the daemon."""
 
 import json
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
-from hwd.ports.claim import Claim, lease
+from hwd.ports.claim import lease
+from hwd.ports.lease_record import LeaseRecord
+from hwd.ports.lease_request import LeaseRequest
 from hwd.records.store_access import Access
-from hwd.records.tables import leases
+from hwd.records.tables import about, lease_requests, leases
+
+EPOCH = "lease_epoch"
+"""The key of the highest epoch that was ever granted. A lease that is deleted takes its own with it."""
 
 
 class LeaseTable:
-    """Leases that were saved and not deleted, expired ones too."""
+    """Leases that were saved and not deleted, expired ones too; and requests for leases."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
         self._store = access.store
 
-    async def all(self) -> tuple[Claim, ...]:
+    async def all(self) -> tuple[LeaseRecord, ...]:
         """Oldest first."""
         return await self._access.read(self._all)
 
-    async def save(self, claim: Claim) -> None:
-        """Insert a lease, or replace the stored claim."""
-        await self._access.write(self._save, claim)
+    async def requests(self) -> tuple[LeaseRequest, ...]:
+        """In the order in which they came."""
+        return await self._access.read(self._requests)
+
+    async def epoch(self) -> int:
+        """The highest epoch that was ever granted; 0 before the first."""
+        return await self._access.read(self._epoch)
+
+    async def save(self, record: LeaseRecord, *, follows: str | None = None) -> None:
+        """Insert a lease, or replace the stored one; a request of its id is granted by it, and is deleted.
+
+        `follows`: the lease that ended and that it follows, which is deleted at once with it.
+        """
+        await self._access.write(self._save, record, follows)
+
+    async def raise_epoch(self, epoch: int) -> None:
+        """Note an epoch that was granted to a lease that is not saved."""
+        await self._access.write(self._raise_epoch, epoch)
+
+    async def save_request(self, request: LeaseRequest) -> None:
+        """Insert a request."""
+        await self._access.write(self._save_request, request)
 
     async def delete(self, id: str) -> None:
-        """Delete a lease; no error where there is none."""
+        """Delete a lease, or a request for one; no error where there is none."""
         await self._access.write(self._delete, id)
 
     # --- blocking, in the offload
 
-    def _all(self) -> tuple[Claim, ...]:
+    def _all(self) -> tuple[LeaseRecord, ...]:
         with self._store.transaction("read leases") as connection:
             return tuple(
-                lease(
-                    id=row.id,
-                    holder=row.holder,
-                    ports=frozenset(json.loads(row.ports)),
-                    taken_wall_ns=row.taken_wall_ns,
-                    expires_wall_ns=row.expires_wall_ns,
+                LeaseRecord(
+                    claim=lease(
+                        id=row.id,
+                        holder=row.holder,
+                        ports=frozenset(json.loads(row.ports)),
+                        taken_wall_ns=row.taken_wall_ns,
+                        expires_wall_ns=row.expires_wall_ns,
+                        epoch=row.epoch,
+                    ),
+                    heartbeat_s=row.heartbeat_s,
+                    claim_within_s=row.claim_within_s,
+                    baseline={port: tuple(before) for port, before in json.loads(row.baseline).items()},
                 )
                 for row in connection.execute(sa.select(leases).order_by(leases.c.taken_wall_ns, leases.c.id))
             )
 
-    def _save(self, claim: Claim) -> None:
+    def _requests(self) -> tuple[LeaseRequest, ...]:
+        with self._store.transaction("read requests for leases") as connection:
+            rows = connection.execute(sa.select(lease_requests).order_by(lease_requests.c.number)).mappings()
+            return tuple(LeaseRequest(**{**row, "ports": frozenset(json.loads(row["ports"]))}) for row in rows)
+
+    def _epoch(self) -> int:
+        with self._store.transaction("read the epoch of leases") as connection:
+            return _epoch_of(connection)
+
+    def _save(self, record: LeaseRecord, follows: str | None) -> None:
+        claim = record.claim
         row = {
             "id": claim.id,
             "holder": claim.owner,
-            "ports": msgspec.json.encode(sorted(claim.ports)).decode(),
+            "ports": _text(sorted(claim.ports)),
             "taken_wall_ns": claim.since_wall_ns,
             "expires_wall_ns": claim.expires_wall_ns,
+            "epoch": claim.epoch or 0,
+            "heartbeat_s": record.heartbeat_s,
+            "claim_within_s": record.claim_within_s,
+            "baseline": _text(record.baseline),
         }
         with self._store.transaction("save a lease") as connection:
-            connection.execute(sa.delete(leases).where(leases.c.id == claim.id))
+            connection.execute(sa.delete(leases).where(leases.c.id.in_([claim.id, follows or claim.id])))
             connection.execute(sa.insert(leases), [row])
+            connection.execute(sa.delete(lease_requests).where(lease_requests.c.id == claim.id))
+            _note_epoch(connection, claim.epoch or 0)
+
+    def _raise_epoch(self, epoch: int) -> None:
+        with self._store.transaction("save the epoch of a lease") as connection:
+            _note_epoch(connection, epoch)
+
+    def _save_request(self, request: LeaseRequest) -> None:
+        row = {column.name: getattr(request, column.name) for column in lease_requests.columns}
+        with self._store.transaction("save a request for a lease") as connection:
+            connection.execute(sa.insert(lease_requests), [{**row, "ports": _text(sorted(request.ports))}])
 
     def _delete(self, id: str) -> None:
         with self._store.transaction(f"delete lease {id}") as connection:
             connection.execute(sa.delete(leases).where(leases.c.id == id))
+            connection.execute(sa.delete(lease_requests).where(lease_requests.c.id == id))
+
+
+def _text(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _epoch_of(connection: sa.Connection) -> int:
+    return int(connection.scalar(sa.select(about.c.value).where(about.c.key == EPOCH)) or 0)
+
+
+def _note_epoch(connection: sa.Connection, epoch: int) -> None:
+    if epoch > _epoch_of(connection):
+        connection.execute(sa.delete(about).where(about.c.key == EPOCH))
+        connection.execute(sa.insert(about).values(key=EPOCH, value=str(epoch)))

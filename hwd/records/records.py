@@ -13,6 +13,7 @@ from hwd.model.documents.hosts import ClockAligned
 from hwd.model.recorded_run import Run, RunOutcome, RunSummary
 from hwd.records.alignments import AlignmentTable
 from hwd.records.delegation_table import DelegationTable
+from hwd.records.desired_table import DesiredTable, put_wanted
 from hwd.records.entry import Entry, entry
 from hwd.records.fact_reader import FactReader
 from hwd.records.journal_id import JournalId
@@ -85,6 +86,7 @@ class Records:
         self.queue = QueueTable(self._access)
         self.leases = LeaseTable(self._access)
         self.moves = MoveTable(self._access)
+        self.desired = DesiredTable(self._access)
         self.twin_faults = TwinFaultTable(self._access)
         self.delegations = DelegationTable(self._access)
         self.unfinished_selections = UnfinishedSelections(self._access, self._read_fact)
@@ -148,7 +150,7 @@ class Records:
 
     async def add(self, entries: Sequence[Entry]) -> None:
         """Write documents and, in the same transaction, what follows from them: the acknowledged events of each boot,
-        and its alignment.
+        its alignment, counts of moves, and the desired state.
         """
         await self._access.write(self._add, entries)
 
@@ -295,6 +297,7 @@ class Records:
                     connection, alignments, {"host": host, "boot": name}, {"wall_ns": one.wall_ns, "data": one.data}
                 )
             add_moves(connection, (moved for one in entries for moved in one.moved))
+            put_wanted(connection, [wanted for one in entries for wanted in one.wanted])
             self._prune(connection, sum(one.run is None for one in entries))
             self._prune_seen(connection, held.keys())
         if self._reserve is not None:

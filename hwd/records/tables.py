@@ -2,7 +2,7 @@
 
 import sqlalchemy as sa
 
-VERSION = 5
+VERSION = 6
 """Incremented with every change of a table. A file of a newer version is refused, an older one is upgraded
 by `UPGRADES`.
 """
@@ -12,6 +12,12 @@ UPGRADES: dict[int, tuple[str, ...]] = {
     2: (),
     3: ("ALTER TABLE seen ADD COLUMN wall_ns BIGINT NOT NULL DEFAULT 0",),
     4: (),
+    5: (
+        "ALTER TABLE leases ADD COLUMN epoch BIGINT NOT NULL DEFAULT 0",
+        "ALTER TABLE leases ADD COLUMN heartbeat_s FLOAT",
+        "ALTER TABLE leases ADD COLUMN claim_within_s FLOAT",
+        "ALTER TABLE leases ADD COLUMN baseline TEXT NOT NULL DEFAULT '{}'",
+    ),
 }
 """SQL that turns version n into n + 1. New tables need none: missing tables are created."""
 
@@ -66,7 +72,26 @@ leases = sa.Table(
     sa.Column("ports", sa.Text, nullable=False),
     sa.Column("taken_wall_ns", sa.BigInteger, nullable=False),
     sa.Column("expires_wall_ns", sa.BigInteger, nullable=False),
+    sa.Column("epoch", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("heartbeat_s", sa.Float),
+    sa.Column("claim_within_s", sa.Float),
+    sa.Column("baseline", sa.Text, nullable=False, server_default="{}"),
 )
+
+lease_requests = sa.Table(
+    "lease_requests",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("number", sa.BigInteger, nullable=False),
+    sa.Column("holder", sa.Text, nullable=False),
+    sa.Column("ports", sa.Text, nullable=False),
+    sa.Column("for_s", sa.Float, nullable=False),
+    sa.Column("arrived_wall_ns", sa.BigInteger, nullable=False),
+    sa.Column("at_wall_ns", sa.BigInteger),
+    sa.Column("priority", sa.BigInteger, nullable=False),
+    sa.Column("heartbeat_s", sa.Float),
+)
+"""Leases that are not granted yet: who waits in the queue, and reservations."""
 
 alignments = sa.Table(
     "alignments",
@@ -130,3 +155,13 @@ moves = sa.Table(
     sa.Column("moves", sa.BigInteger, nullable=False),
 )
 """How often each element of a switch has moved by commands of hwd."""
+
+desired = sa.Table(
+    "desired",
+    metadata,
+    sa.Column("switch", sa.Text, primary_key=True),
+    sa.Column("end", sa.Text, primary_key=True),
+    sa.Column("crossconnect", sa.Text),
+    sa.Column("by", sa.Text, nullable=False),
+)
+"""What is wanted of each fibre end of which somebody wanted something: `crossconnect` NULL, that it has none."""

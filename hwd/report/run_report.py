@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from sys import intern
-from typing import Any
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -187,20 +186,29 @@ class _Gathering:
 
 
 def _without_observations(timeline: Timeline) -> Timeline:
-    """Of the ends only the recovery of reliable connections is left; links that were commanded together share it."""
+    """Of the ends only the recovery of reliable connections is left. Links that were commanded together share equal
+    instants, stages and bounds, and all timelines the names of links and sources.
+    """
     ends = [replace(end, instants=(), observations=()) for end in timeline.ends if end.rc is not UNSET]
-    once: dict[Instant | Stage, Any] = {}
+    instants: dict[Instant, Instant] = {}
+    stages: dict[Stage, Stage] = {}
+    bounds_s: dict[float | None, float | None] = {}
+
+    def shared(stage: Stage) -> Stage:
+        error_s = bounds_s.setdefault(stage.error_s, stage.error_s)
+        return stages.setdefault(stage, replace(stage, error_s=error_s))
+
+    def sourced(instant: Instant) -> Instant:
+        seen = instant.knowledge is Knowledge.SEEN
+        return instants.setdefault(instant, replace(instant, source=intern(instant.source)) if seen else instant)
+
     links = [
         replace(
             link,
-            instants=tuple(once.setdefault(one, one) for one in map(_with_one_source, link.instants)),
-            stages=tuple(once.setdefault(stage, stage) for stage in link.stages),
+            link=intern(link.link),
+            instants=tuple(map(sourced, link.instants)),
+            stages=tuple(map(shared, link.stages)),
         )
         for link in timeline.links
     ]
     return replace(timeline, ends=ends, links=links)
-
-
-def _with_one_source(instant: Instant) -> Instant:
-    """The same text of a source in all instants that have it."""
-    return replace(instant, source=intern(instant.source)) if instant.knowledge is Knowledge.SEEN else instant

@@ -38,6 +38,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "SwitchCommandsFail": Rule(severity="warning", within_s=_LATELY_S),
     "SwitchRestarted": Rule(severity="critical", within_s=_LATELY_S),
     "SwitchChangedBehindOurBack": Rule(severity="warning", within_s=_LATELY_S),
+    "SwitchDrift": Rule(severity="warning", for_s=_MINUTE_S),
     "SwitchOverrun": Rule(severity="critical", within_s=_LATELY_S),
     "AgentDown": Rule(severity="warning", for_s=_MINUTE_S),
     "HostTrouble": Rule(severity="warning", for_s=15.0),

@@ -43,7 +43,7 @@ from hwd.model.documents.reconfigurations import (
     ReconfigurationState,
 )
 from hwd.model.documents.runs import RunEnded
-from hwd.model.documents.switches import SwitchOverrun, SwitchUnknown
+from hwd.model.documents.switches import SwitchDrift, SwitchOverrun, SwitchUnknown
 from hwd.model.run import RunState, RunStatus
 from hwd.model.timeline import Timeline
 from hwd.telemetry.alert_rules import RULES, WORST_FIRST
@@ -90,7 +90,7 @@ class Alerts:
     TAKES: ClassVar = (
         *(BusUp, BusDown, DaemonDisk, DaemonLag, DaemonRecovered, LimitReached),
         *(JournalGivenUp, JournalOpen, JournalRefused, JournalWritten),
-        *(SwitchUp, SwitchDown, SwitchUnknown, SwitchRestarted, SwitchRead, SwitchCommand, SwitchOverrun),
+        *(SwitchUp, SwitchDown, SwitchUnknown, SwitchRestarted, SwitchRead, SwitchCommand, SwitchOverrun, SwitchDrift),
         *(HostBirth, HostUp, HostDown, HostEvent, HostLost, HostGarbage, HostTrouble, ClockAligned, ClockStepped),
         *(ReconfigurationStarted, ReconfigurationState, ReconfigurationEnded, Timeline),
         *(RunStatus, RunEnded),
@@ -181,11 +181,17 @@ class Alerts:
                 self._hold("SwitchDown", switch, "", False)
             case SwitchDown(cause=cause):
                 self._hold("SwitchDown", switch, f"has no session: {cause}", True)
+                self._hold("SwitchDrift", switch, "", False)  # what it carries is not known
             case SwitchRestarted(lost=lost):
                 self._note("SwitchRestarted", switch, f"has restarted and lost {', '.join(lost) or 'nothing'}")
             case SwitchRead(ours=False, added=added, removed=removed):
                 pairs = " ".join([*(f"+{one}" for one in added), *(f"-{one}" for one in removed)])
                 self._note("SwitchChangedBehindOurBack", switch, f"somebody else changed {pairs}")
+            case SwitchDrift(missing=missing, stale=stale, given_up=given_up):
+                words = [f"{one} is missing" for one in missing] + [f"{one} is stale" for one in stale]
+                more = f"; the drift policy has given up at {', '.join(given_up)}" if given_up else ""
+                summary = f"differs from the desired state: {', '.join(words)}{more}"
+                self._hold("SwitchDrift", switch, summary, bool(words))
             case SwitchOverrun(lost=lost, reconfiguration=id):
                 gone = f"{', '.join(lost)} of another client was lost to reconfiguration {id}"
                 self._note("SwitchOverrun", switch, gone)

@@ -25,7 +25,7 @@ from hwd.model.documents.daemon import (
     LimitReached,
 )
 from hwd.model.documents.hosts import HostEvent, HostFact
-from hwd.model.documents.leases import LeaseFact, LeaseReleased, LeaseTakenBack
+from hwd.model.documents.leases import LeaseBaseline, LeaseFact, LeaseReleased, LeaseRequestFact, LeaseTakenBack
 from hwd.model.documents.plans import InterlockRefused
 from hwd.model.documents.reconfigurations import (
     ReconfigurationCommanded,
@@ -193,6 +193,8 @@ class Metrics(Collector):
             case HostFact() as fact:
                 self._hosts.take(fact)
                 self._links.take(fact)
+            case LeaseRequestFact() | LeaseBaseline():
+                return  # it is in force when it is taken
             case LeaseFact() as fact:
                 self._take_lease(fact)
             case ReconfigurationFact() as fact:

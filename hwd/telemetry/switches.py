@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import product
 
-from hwd.model.documents.switches import SwitchOverrun, SwitchUnknown
+from hwd.model.documents.switches import SwitchDrift, SwitchOverrun, SwitchUnknown
 from hwd.telemetry.buckets import SERIES, Buckets
 from hwd.telemetry.budget import VERBS
 from hwd.telemetry.series import Series
@@ -66,6 +66,12 @@ class Switches:
             limit=switches,
             counter=True,
         )
+        self._drift = Series(
+            "hwd_switch_drift",
+            "Crossconnects of a switch that are desired and missing, or there where something else is desired",
+            "switch",
+            limit=switches,
+        )
         self._overruns = Series(
             "hwd_switch_overruns_total",
             "Changes of ours that took away what another client made between our read and our write",
@@ -107,6 +113,7 @@ class Switches:
                 self._moves.add(0, switch)
                 self._foreign.add(0, switch)
                 self._overruns.add(0, switch)
+                self._drift.set(0, switch)
                 self._restarts.add(0, switch)
                 self._blocked_ends[switch] = set()  # documents of ends that are still blocked follow
                 self._blocked.set(0, switch)
@@ -114,14 +121,17 @@ class Switches:
                     self._commands.add(0, switch, verb, outcome)
             case SwitchDown():
                 self._switch_up.set(0, switch)
+                self._drift.drop(switch)
                 self._crossconnects.drop(switch)
                 self._power.drop(switch)
                 self._blocked.drop(switch)
                 self._blocked_ends.pop(switch, None)
             case SwitchUnknown():
-                for series in (self._switch_up, self._crossconnects, self._power, self._blocked):
+                for series in (self._switch_up, self._crossconnects, self._power, self._blocked, self._drift):
                     series.drop(switch)
                 self._blocked_ends.pop(switch, None)
+            case SwitchDrift(missing=missing, stale=stale):
+                self._drift.set(len(missing) + len(stale), switch)
             case SwitchRestarted():
                 self._restarts.add(1, switch)
             case SwitchOverrun():

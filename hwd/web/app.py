@@ -4,12 +4,14 @@ app = make_app(service, metrics=metrics.render, events=EventStream(hub, boot=...
 """
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
+from types import MappingProxyType
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, FastAPI, Header, Query
+from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request
 from fastapi.exceptions import RequestValidationError
+from msgspec.structs import asdict
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -23,6 +25,7 @@ from hwd.model.answers import (
     FaultConfirmation,
     HeldEnds,
     HeldLease,
+    HistoryEntry,
     HostStatus,
     Liveness,
     Problem,
@@ -39,7 +42,7 @@ from hwd.model.run import RunStatus
 from hwd.telemetry import Exposition
 from hwd.web.bodies import Api, body_of, content_of, decode, described, encoded, object_body
 from hwd.web.bounds import Bounds
-from hwd.web.door import Door
+from hwd.web.door import Door, caller_of
 from hwd.web.problem import MEDIA_TYPE, on_bug, on_http_exception, on_hwd_error, on_invalid_request
 from hwd.web.service import Service
 from hwd.web.stream import EventStream
@@ -55,6 +58,8 @@ Data = dict[str, Any]
 """One JSON object with any fields: the body of a fault."""
 RUNS_MAX = 500
 """Runs in one answer: some 5 ms of the loop's time."""
+HISTORY_MAX = 500
+"""Reconfigurations in one answer."""
 PIECE = 100
 """Documents in one piece of an answer: some 1 ms of the loop's time."""
 
@@ -66,13 +71,14 @@ def make_app(
     events: EventStream,
     version: str,
     tokens: frozenset[str] = frozenset(),
+    names: Mapping[str, str] = MappingProxyType({}),
     session: str = "",
     local: bool = True,
     reached: Reached = lambda limit, detail: None,
 ) -> FastAPI:
     """The ASGI application.
 
-    Without `tokens` it refuses every request; `session` and `local` are those of the `Door`.
+    Without `tokens` it refuses every request; `names`, `session` and `local` are those of the `Door`.
     """
     if tokens and not session:
         raise BugError("an app with tokens needs a session, which browsers get for one of them")
@@ -89,7 +95,7 @@ def make_app(
     app.add_exception_handler(HTTPException, on_http_exception)
     app.add_exception_handler(Exception, on_bug)
     app.add_middleware(Bounds, reached=reached)
-    app.add_middleware(Door, tokens=tokens, session=session, local=local)  # the last is the first that a request meets
+    app.add_middleware(Door, tokens=tokens, names=names, session=session, local=local)  # the first that a request meets
     for router in (
         _looks(service),
         _reconfigurations(service),
@@ -134,18 +140,30 @@ def _reconfigurations(service: Service) -> APIRouter:
         """Reconfigurations that have not ended."""
         return encoded(service.reconfigurations())
 
+    @router.get("/history", openapi_extra=described(answer=list[HistoryEntry]))
+    async def history(
+        limit: Annotated[int, Query(ge=1, le=HISTORY_MAX)] = 50,
+        switch: Annotated[str | None, Query(description="only those that moved this switch")] = None,
+        port: Annotated[str | None, Query(description="only those of this port: `ocs1.3`, `h0.eth0`")] = None,
+        before: Annotated[str | None, Query(description="an id: only those that began before that one")] = None,
+    ) -> Response:
+        """Reconfigurations of the records, newest first: who applied what, when, with what outcome."""
+        return encoded(await service.history(limit=limit, switch=switch, port=port, before=before))
+
     @router.post("/plans", openapi_extra=described(bodies.PlanBody, answer=PlanSummary))
     async def plan(body: Annotated[bodies.PlanBody, body_of(bodies.PlanBody)]) -> Response:
         """Read the switches and say what would move. Touches nothing; the plan's `hash` can be applied."""
         return encoded(await service.plan(body))
 
     @router.post("/reconfigurations", openapi_extra=described(bodies.ReconfigurationBody, answer=ReconfigurationStatus))
-    async def apply(body: Annotated[bodies.ReconfigurationBody, body_of(bodies.ReconfigurationBody)]) -> Response:
+    async def apply(
+        request: Request, body: Annotated[bodies.ReconfigurationBody, body_of(bodies.ReconfigurationBody)]
+    ) -> Response:
         """Plan, drive, read back, wait for ready links where asked; answers after that, with the plan.
 
         It goes on when the caller goes away.
         """
-        return encoded(await service.apply(body))
+        return encoded(await service.apply(body, caller_of(request)))
 
     @router.post("/reconfigurations/{id}/confirm", openapi_extra=described(answer=ReconfigurationStatus))
     async def confirm(id: str) -> Response:
@@ -238,8 +256,8 @@ def _faults(service: Service) -> APIRouter:
 
         Refused for a subject that is no twin, and for ports that others lease.
         """
-        under = decode({"lease": body.pop("lease", None)}, bodies.FaultBody)
-        return encoded(await service.fault(body, lease=under.lease))
+        under = decode({name: body.pop(name, None) for name in ("lease", "epoch")}, bodies.FaultBody)
+        return encoded(await service.fault(body, lease=under.lease, epoch=under.epoch))
 
     return router
 
@@ -252,28 +270,43 @@ def _leases(service: Service) -> APIRouter:
         """Leases in force."""
         return encoded(service.leases())
 
+    @router.get("/leases/requests", openapi_extra=described(answer=list[HeldLease]))
+    async def requests() -> Response:
+        """Leases that are not granted yet: the queue in the order of turns, then reservations by their times."""
+        return encoded(service.lease_requests())
+
     @router.post("/leases", status_code=201, openapi_extra=described(bodies.LeaseBody, answer=HeldLease, status=201))
     async def take(body: Annotated[bodies.LeaseBody, body_of(bodies.LeaseBody)]) -> Response:
-        """Claim ports (`ocs1.3`, `h0.eth0`, or `all`) for some seconds."""
-        return encoded(await service.take_lease(holder=body.holder, ports=body.ports, for_s=body.for_s), 201)
+        """Claim ports (`ocs1.3`, `h0.eth0`, or `all`) for some seconds, wait for them in the queue, or reserve them.
+
+        `kind` says which: `claim`, `waiting` or `reserved`. All three keep the id that they get here.
+        """
+        return encoded(await service.take_lease(**asdict(body)), 201)
+
+    @router.post("/leases/{id}/heartbeat", openapi_extra=described(bodies.EpochBody, needed=False, answer=HeldLease))
+    async def heartbeat(
+        id: str, body: Annotated[bodies.EpochBody, body_of(bodies.EpochBody, needed=False)]
+    ) -> Response:
+        """A sign of a holder, who claims a lease by it, or of a client that waits: it answers what became of it."""
+        return encoded(await service.hear_lease(id, epoch=body.epoch))
 
     @router.post("/leases/{id}/renew", openapi_extra=described(bodies.RenewBody, answer=HeldLease))
     async def renew(id: str, body: Annotated[bodies.RenewBody, body_of(bodies.RenewBody)]) -> Response:
         """Renew a lease: it expires `for_s` seconds from now."""
-        return encoded(await service.renew_lease(id, for_s=body.for_s))
+        return encoded(await service.renew_lease(id, for_s=body.for_s, epoch=body.epoch))
 
-    @router.post("/leases/{id}/release", openapi_extra=described(answer=HeldLease))
-    async def release(id: str) -> Response:
-        """Release a lease."""
-        return encoded(await service.release_lease(id))
+    @router.post("/leases/{id}/release", openapi_extra=described(bodies.EpochBody, needed=False, answer=HeldLease))
+    async def release(id: str, body: Annotated[bodies.EpochBody, body_of(bodies.EpochBody, needed=False)]) -> Response:
+        """Release a lease, leave the queue, or withdraw a reservation."""
+        return encoded(await service.release_lease(id, epoch=body.epoch))
 
-    @router.post("/leases/{id}/kick", openapi_extra=described(bodies.ByBody, needed=False, answer=HeldLease))
-    async def kick(id: str, body: Annotated[bodies.ByBody, body_of(bodies.ByBody, needed=False)]) -> Response:
-        """Take a lease from its holder.
+    @router.post("/leases/{id}/kick", openapi_extra=described(bodies.KickBody, needed=False, answer=HeldLease))
+    async def kick(id: str, body: Annotated[bodies.KickBody, body_of(bodies.KickBody, needed=False)]) -> Response:
+        """Take a lease from its holder, who reads at the next act by whom and why.
 
         A delegated switch, by its name: its host may not set it until the next grant.
         """
-        return encoded(await service.release_lease(id, kick=True, by=body.by))
+        return encoded(await service.release_lease(id, kick=True, by=body.by, why=body.why))
 
     @router.post("/leases/{id}/grant", openapi_extra=described(bodies.ByBody, answer=HeldLease))
     async def grant(id: str, body: Annotated[bodies.ByBody, body_of(bodies.ByBody)]) -> Response:
@@ -293,7 +326,8 @@ def _overrides(service: Service) -> APIRouter:
         Answers when the switch reports it.
         """
         by = f"{body.by}: {body.why}" if body.why else body.by
-        return encoded(await service.override(body.switch, body.ends, body.to, lease=body.lease, by=by))
+        held = await service.override(body.switch, body.ends, body.to, lease=body.lease, epoch=body.epoch, by=by)
+        return encoded(held)
 
     return router
 

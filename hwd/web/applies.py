@@ -12,11 +12,13 @@ from hwd.model.answers import ReconfigurationStatus
 from hwd.model.bodies import File, PlanBody, ReconfigurationBody
 from hwd.model.documents.plans import PlanSummary
 from hwd.model.link import Topology
-from hwd.model.request import Request, WantedState
+from hwd.model.request import Caller, Request, WantedState
 from hwd.model.testbed import Testbed
+from hwd.reconfigure.earlier_states import EarlierStates
 from hwd.reconfigure.planner import Planned
 from hwd.reconfigure.reconfiguration import Reconfiguration, State
 from hwd.reconfigure.reconfigurer import Reconfigurer
+from hwd.reconfigure.restores import Restores
 from hwd_drivers.core.errors import ConfigError, FailedError, RefusedError
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.offload import Offload
@@ -30,10 +32,21 @@ log = logging.getLogger(__name__)
 class Applies:
     """Every apply that belongs to no run."""
 
-    def __init__(self, *, testbed: Testbed, reconfigurer: Reconfigurer, ids: Ids, offload: Offload) -> None:
+    def __init__(
+        self,
+        *,
+        testbed: Testbed,
+        reconfigurer: Reconfigurer,
+        restores: Restores,
+        earlier: EarlierStates,
+        ids: Ids,
+        offload: Offload,
+    ) -> None:
         self._testbed = testbed
         self._offload = offload
         self._reconfigurer = reconfigurer
+        self._restores = restores
+        self._earlier = earlier
         self._ids = ids
         self._planned: dict[str, Planned] = {}
         self._under_way: dict[str, asyncio.Task[ReconfigurationStatus]] = {}
@@ -49,22 +62,27 @@ class Applies:
             del self._planned[next(iter(self._planned))]
         return plan.summary
 
-    async def apply(self, body: ReconfigurationBody) -> ReconfigurationStatus:
+    async def apply(self, body: ReconfigurationBody, caller: Caller | None = None) -> ReconfigurationStatus:
         """Drive, read back, wait for ready links where asked, then confirm or start the confirm timer.
 
-        `body.hash`: that of one of the last `PLANS_KEPT` plans, in place of what is wanted; refused when the switches
-        differ by now from what the plan was made for.
+        `caller`: who asks, as a token says; else `body.by` is who it is stated to be. `body.hash`: that of one of the
+        last `PLANS_KEPT` plans, in place of what is wanted; refused when the switches differ by now from what the plan
+        was made for.
 
         It goes on when its caller goes away. `roll_back` and `close` stop it, into the state before it.
         """
         planned = self._held(body)
         request = await self._request(body) if planned is None else planned.routed.request
+        if request.wanted.is_empty:
+            raise RefusedError(f"{request.wanted.name}: nothing to do, the switches that can be reached are so")
         if self._closing:
             raise RefusedError("the daemon is ending; nothing new begins")
         id = body.id or self._ids.token(length=8)
         if id in self._under_way or self._reconfigurer.is_known(id):
             raise RefusedError(f"reconfiguration {id}: there is one of that id; ask with another, or with none")
-        task = asyncio.create_task(self._apply(id, request, planned), name=f"hwd:apply/{id}")
+        if caller is None and body.by is not None:
+            caller = Caller(name=body.by)
+        task = asyncio.create_task(self._apply(id, request, planned, caller), name=f"hwd:apply/{id}")
         self._under_way[id] = task
         task.add_done_callback(lambda done: self._applied(id, done))
         await asyncio.wait([task])
@@ -117,13 +135,21 @@ class Applies:
     # --- inside
 
     async def _request(self, body: PlanBody) -> Request:
-        if body.file is None:
-            wanted = parse_what(body.what, self._testbed)
-        elif body.what:
-            raise ConfigError("what, file: only one of them says what is wanted")
-        else:
-            wanted = await self._topology(body.file)
-        return Request(wanted=wanted, body=body)
+        asked = {
+            "what": body.what or None,
+            "file": body.file,
+            "restore": body.restore,
+            "before": body.before,
+        }
+        if len(named := [name for name, value in asked.items() if value is not None]) > 1:
+            raise ConfigError(f"{', '.join(named)}: only one of them says what is wanted")
+        if body.restore is not None:
+            return await self._restores.desired(body)
+        if body.before is not None:
+            return await self._earlier.before(body)
+        if body.file is not None:
+            return Request(wanted=await self._topology(body.file), body=body)
+        return Request(wanted=parse_what(body.what, self._testbed), body=body)
 
     async def _topology(self, file: File) -> WantedState:
         """The links of a topology file, read in a thread since a long one takes seconds. Raises ConfigError."""
@@ -137,7 +163,7 @@ class Applies:
         """The plan that is named by its hash; None without a hash."""
         if body.hash is None:
             return None
-        if body != ReconfigurationBody(hash=body.hash, id=body.id):
+        if body != ReconfigurationBody(hash=body.hash, id=body.id, by=body.by):
             raise ConfigError("hash: no other field is allowed with it; mode, lease and limits are those of the plan")
         planned = self._planned.get(body.hash)
         if planned is None:
@@ -147,8 +173,10 @@ class Applies:
             )
         return planned
 
-    async def _apply(self, id: str, request: Request, planned: Planned | None) -> ReconfigurationStatus:
-        reconfiguration = await self._reconfigurer.begin(request, planned=planned, id=id)
+    async def _apply(
+        self, id: str, request: Request, planned: Planned | None, caller: Caller | None
+    ) -> ReconfigurationStatus:
+        reconfiguration = await self._reconfigurer.begin(request, planned=planned, id=id, caller=caller)
         plan = reconfiguration.plan
         try:
             if plan.ready_within_s is not None:
@@ -183,4 +211,7 @@ def under_way(one: Reconfiguration) -> ReconfigurationStatus:
         confirm_in_s=confirm_in_s,
         links=[*map(str, one.links)],
         not_ready=[*map(str, one.not_ready)],
+        remarks=[*one.remarks],
+        stale=[*one.leftovers.stale],
+        unasked=[*one.leftovers.unasked],
     )

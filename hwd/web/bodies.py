@@ -18,6 +18,7 @@ from hwd.model.answers import (
     FaultConfirmation,
     HeldEnds,
     HeldLease,
+    HistoryEntry,
     HostStatus,
     Liveness,
     Problem,
@@ -29,7 +30,9 @@ from hwd.model.answers import (
 from hwd.model.bodies import (
     Body,
     ByBody,
+    EpochBody,
     FaultBody,
+    KickBody,
     LeaseBody,
     OverrideBody,
     PlanBody,
@@ -47,7 +50,18 @@ B = TypeVar("B", bound=Body)
 
 JSON: Final = "application/json"
 REFERENCE: Final = "#/components/schemas/{name}"
-BODIES: Final = (ByBody, FaultBody, LeaseBody, OverrideBody, PlanBody, ReconfigurationBody, RenewBody, RunBody)
+BODIES: Final = (
+    ByBody,
+    EpochBody,
+    FaultBody,
+    KickBody,
+    LeaseBody,
+    OverrideBody,
+    PlanBody,
+    ReconfigurationBody,
+    RenewBody,
+    RunBody,
+)
 ANSWERS: Final = (
     AbortedRun,
     AcceptedRun,
@@ -55,6 +69,7 @@ ANSWERS: Final = (
     FaultConfirmation,
     HeldEnds,
     HeldLease,
+    HistoryEntry,
     HostStatus,
     JournalGivenUp,
     Liveness,

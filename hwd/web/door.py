@@ -6,8 +6,9 @@ import ipaddress
 import logging
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import parse_qs, quote
 
 from starlette.datastructures import Headers
@@ -15,6 +16,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from hwd.model.request import Caller
 from hwd.web.problem import problem_of_kind, problem_response
 from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.core.reason import reason_of
@@ -28,6 +30,8 @@ READING = frozenset({"GET", "HEAD", "OPTIONS"})
 OWN_SITES = frozenset({"same-origin", "none"})
 """Values of Sec-Fetch-Site for our own pages and typed addresses. Another port of this machine is `same-site`."""
 TOKEN_QUERY = "token"
+CALLER = "caller"
+"""In the `state` of a request with a token that has a name."""
 STRANGER = "stranger"
 """In the `state` of a request without a token: its connection may be closed when there are too many."""
 
@@ -43,13 +47,24 @@ class Door:
     without it, and gets the cookie `session` of this process of the daemon. A page of another origin cannot change
     anything by that cookie.
 
+    `names`: the name of each token that has one; requests with it carry that name, see `caller_of`.
+
     `local`, for a daemon on loopback alone: only requests to this machine's own names are answered, which stops DNS
     rebinding. Refused requests are answered one after the other, piece by piece.
     """
 
-    def __init__(self, app: ASGIApp, *, tokens: frozenset[str], session: str, local: bool) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        tokens: frozenset[str],
+        session: str,
+        local: bool,
+        names: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._app = app
         self._tokens = tokens
+        self._names = names
         self._session = session
         self._local = local
         self._turns = asyncio.Lock()
@@ -90,6 +105,8 @@ class Door:
             return _refusal("no body goes with this request", 413) if _has_body(headers) else None
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self._knows(given.strip()):
+            if name := self._names.get(given.strip()):
+                scope.setdefault("state", {})[CALLER] = Caller(name=name, is_verified=True)
             return None
         name = _cookie(scope)
         if self._session and _equal(HTTPConnection(scope).cookies.get(name, ""), self._session):
@@ -111,7 +128,7 @@ class Door:
         return any(known)
 
 
-def check_listen(host: str, tokens: frozenset[str]) -> None:
+def check_listen(host: str, tokens: Collection[str]) -> None:
     """Raises RefusedError where `host` can be reached from other machines and no tokens were set."""
     if not tokens and not is_loopback(host):
         raise RefusedError(
@@ -120,10 +137,17 @@ def check_listen(host: str, tokens: frozenset[str]) -> None:
         )
 
 
-def read_tokens(environment: Mapping[str, str]) -> frozenset[str]:
-    """Tokens from HWD_TOKENS (separated by commas) or from the file in HWD_TOKENS_FILE.
+def caller_of(request: HTTPConnection) -> Caller | None:
+    """Who sends a request, by the name of its token; None where that has no name."""
+    caller = request.scope.get("state", {}).get(CALLER)
+    return caller if isinstance(caller, Caller) else None
 
-    The file has one on a line, and `#` before remarks. A file that everybody may read is a warning.
+
+def read_tokens(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """Tokens with their names from HWD_TOKENS (separated by commas) or from the file in HWD_TOKENS_FILE.
+
+    The file has one on a line, and `#` before remarks. A name stands before its token, with a blank between: `ada
+    4f1c...`; it is empty where a token has none. A file that everybody may read is a warning.
     """
     text = environment.get("HWD_TOKENS", "").replace(",", "\n")
     if name := environment.get("HWD_TOKENS_FILE"):
@@ -139,7 +163,8 @@ def read_tokens(environment: Mapping[str, str]) -> frozenset[str]:
                 name,
                 stat.S_IMODE(mode),
             )
-    tokens = frozenset(line for line in map(str.strip, text.splitlines()) if line and not line.startswith("#"))
+    lines = [line for line in map(str.strip, text.splitlines()) if line and not line.startswith("#")]
+    tokens = {token: name.strip() for name, _, token in (line.rpartition(" ") for line in lines)}
     if any(len(token) < SHORTEST_TOKEN for token in tokens):
         raise ConfigError(f"HWD_TOKENS: a token is shorter than {SHORTEST_TOKEN} characters. Take a longer one")
     return tokens

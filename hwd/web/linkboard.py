@@ -1,6 +1,6 @@
 """Light and carrier of links and hosts, from documents, for the status screen."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from hwd.fabric.diagnosis import Diagnosis, Transfers
 from hwd.fabric.fabric import Fabric
-from hwd.model.answers import CompositeStatus, LinkStatus, SwitchStatus
+from hwd.model.answers import CompositeStatus, LinkStatus, SwitchStatus, UnlitLink
 from hwd.model.documents.hosts import HostBirth, HostDown, HostEvent, HostFact, HostPort, HostUp
 from hwd.model.hang import Hang
 from hwd.model.link import RoutedLink
@@ -111,6 +111,41 @@ class Linkboard:
             hang = None if away else self.hang(routed)
             links.append(LinkStatus(link=str(routed), carrier=carrier, away=away, since_wall_ns=since, hang=hang))
         return links
+
+    def unlit(self, desired: Mapping[str, tuple[Crossconnect, ...]]) -> list[UnlitLink]:
+        """Links that the desired crossconnects would make beside all that is not in their way, and that are not lit."""
+        there = {
+            switch.switch: frozenset(map(Crossconnect.parse, switch.crossconnects))
+            for switch in self._switches()
+            if switch.up is not None
+        }
+        if all(there.get(name, frozenset()).issuperset(wanted) for name, wanted in desired.items()):
+            return []
+        then = dict(there)
+        for name, wanted in desired.items():
+            taken = {end for one in wanted for end in one.ends}
+            then[name] = frozenset(wanted).union(one for one in there.get(name, ()) if taken.isdisjoint(one.ends))
+        lit = frozenset(self._fabric.links_of(there))
+        found: list[UnlitLink] = []
+        for routed in self._fabric.routed_of(then):
+            missing = [one for one in routed.crossconnects if one.crossconnect not in there.get(one.switch, ())]
+            if routed.link in lit or not missing:
+                continue
+            used = {(one.switch, end) for one in missing for end in one.crossconnect.ends}
+            instead = [
+                f"{name}:{one}"
+                for name in then
+                for one in there.get(name, ())
+                if any((name, end) in used for end in one.ends)
+            ]
+            found.append(
+                UnlitLink(
+                    link=str(routed.link),
+                    missing=sorted(map(str, missing), key=natural_key),
+                    instead=sorted(instead, key=natural_key),
+                )
+            )
+        return found
 
     def hang(
         self, routed: RoutedLink, *, transfers: Transfers | None = None, with_monitors: bool = True

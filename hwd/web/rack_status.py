@@ -17,9 +17,12 @@ from hwd.model.answers import (
     LinkStatus,
     Readiness,
     StorageStatus,
+    SwitchDesired,
     SwitchLease,
     SwitchStatus,
+    UnlitLink,
 )
+from hwd.model.desired import crossconnects_of, difference, free_ends_of
 from hwd.model.testbed import Testbed
 from hwd.ports.delegation import Delegation
 from hwd.reconfigure.reconfigurer import Reconfigurer
@@ -30,6 +33,7 @@ from hwd.web.daemonboard import Daemonboard
 from hwd.web.linkboard import Linkboard
 from hwd.web.switchboard import Switchboard
 from hwd_drivers.core.documents import Json
+from hwd_drivers.core.values import Crossconnect, CrossconnectReading, natural_key
 
 
 class RackStatus:
@@ -96,6 +100,37 @@ class RackStatus:
     def links(self) -> list[LinkStatus]:
         """That have light from end to end."""
         return self._links.links()
+
+    def desired(self) -> list[SwitchDesired]:
+        """What is wanted of each switch of which something is wanted, and how it differs as it was reported last."""
+        desired = self._reconfigurer.desired
+        changing, found = desired.changing(), []
+        for report in self._switches.reports():
+            name = report.switch
+            if not (ends := desired.of(name)):
+                continue
+            readings = [
+                CrossconnectReading(crossconnect=Crossconnect.parse(one.id), state=one.state) for one in report.readings
+            ]
+            differs = difference(name, ends, readings, but=changing) if report.up else None
+            found.append(
+                SwitchDesired(
+                    switch=name,
+                    crossconnects=[*map(str, crossconnects_of(ends))],
+                    free=[*map(str, free_ends_of(ends))],
+                    by={str(end): one.by for end, one in sorted(ends.items(), key=lambda item: item[0].sort_key())},
+                    unknown=None if report.up else report.cause,
+                    missing=None if differs is None else [*map(str, differs.missing)],
+                    stale=None if differs is None else [*map(str, differs.stale)],
+                    unasked=None if differs is None else [*map(str, differs.unasked)],
+                    changing=sorted({f"{name}.{end.port}" for end in ends} & changing, key=natural_key),
+                )
+            )
+        return found
+
+    def unlit(self) -> list[UnlitLink]:
+        """Links that are wanted, and that the crossconnects do not make now."""
+        return self._links.unlit(self._reconfigurer.desired.crossconnects())
 
     def ready(self) -> Readiness:
         """Ready means: our switches answer, the broker is connected, records and journal can be written, and no entry

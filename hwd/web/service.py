@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 
+from msgspec import UNSET
 from msgspec.structs import asdict, replace
 
 from hwd.bus.host_settings.run_settings import HostSettings
@@ -15,27 +16,33 @@ from hwd.model.answers import (
     HeldEnds,
     HeldLease,
     HeldSettings,
+    HistoryEntry,
     HostStatus,
     Readiness,
     ReconfigurationStatus,
     Status,
     SwitchStatus,
 )
+from hwd.model.answers.leases import RESERVED, WAITING
 from hwd.model.bodies import PlanBody, ReconfigurationBody
 from hwd.model.documents.daemon import JournalGivenUp
 from hwd.model.documents.plans import PlanSummary
 from hwd.model.fault import parse_fault
 from hwd.model.recorded_run import Run, RunSummary
+from hwd.model.request import Caller
 from hwd.model.run import RunProgress, RunState, RunStatus
 from hwd.playbook.runs import Runs
 from hwd.playbook.twin_faults import TwinFaults
 from hwd.ports.claim import Claim
 from hwd.ports.delegation import Delegation
+from hwd.ports.lease_request import LeaseRequest
 from hwd.ports.ledger import Asker
 from hwd.ports.rules import PortAction
 from hwd.ports.testbed_ports import all_ports, leasable
+from hwd.reconfigure.lease_requests import CLAIM_WITHIN_S, WAITER_SILENT_S, LeaseRequests, Place
 from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.reconfigurer import Reconfigurer
+from hwd.records.reconfiguration_log import ReconfigurationLog
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import Records
 from hwd.web.applies import Applies, under_way
@@ -58,9 +65,11 @@ class Service:
         faults: TwinFaults,
         reconfigurer: Reconfigurer,
         leases: Leases,
+        requests: LeaseRequests,
         settings: HostSettings,
         delegations: Delegations,
         records: Records,
+        log: ReconfigurationLog,
         recorder: RecordingSink,
         clock: Clock,
     ) -> None:
@@ -71,9 +80,11 @@ class Service:
         self._faults = faults
         self._reconfigurer = reconfigurer
         self._leases = leases
+        self._requests = requests
         self._settings = settings
         self._delegations = delegations
         self._records = records
+        self._log = log
         self._recorder = recorder
         self._clock = clock
 
@@ -94,7 +105,10 @@ class Service:
             composites=self._rack.composites(),
             hosts=self.hosts(),
             lit=self._rack.links(),
+            desired=self._rack.desired(),
+            unlit=self._rack.unlit(),
             leases=self.leases(),
+            lease_requests=self.lease_requests(),
             held=self.held(),
             reconfigurations=self.reconfigurations(),
             open=[*self._reconfigurer.left_open],
@@ -127,6 +141,12 @@ class Service:
         delegated = [self._delegation(one) for one in self._delegations.all()]
         return [*(self._lease(lease) for lease in self._leases.all()), *delegated]
 
+    def lease_requests(self) -> list[HeldLease]:
+        """Leases that are not granted yet: the queue in the order of turns, then reservations by their times."""
+        places = self._requests.places()
+        waiting = [self._waiting(one, places[one.id]) for one in self._requests.waiting]
+        return [*waiting, *(self._reserved(one) for one in self._requests.reserved)]
+
     def held(self) -> list[HeldSettings]:
         """Settings of ended runs still in force."""
         now = self._clock.wall_ns()
@@ -138,10 +158,22 @@ class Service:
     # --- plan, apply, confirm, roll back: see `Applies`
 
     async def plan(self, body: PlanBody) -> PlanSummary:
+        await self._hear_holder(body.lease, body.epoch)
         return await self._applies.plan(body)
 
-    async def apply(self, body: ReconfigurationBody) -> ReconfigurationStatus:
-        return await self._applies.apply(body)
+    async def apply(self, body: ReconfigurationBody, caller: Caller | None = None) -> ReconfigurationStatus:
+        await self._hear_holder(body.lease, body.epoch)
+        return await self._applies.apply(body, caller)
+
+    async def history(
+        self, *, limit: int, switch: str | None = None, port: str | None = None, before: str | None = None
+    ) -> list[HistoryEntry]:
+        """Who applied what, when, with what outcome, newest first. Raises ConfigError where there is no such port."""
+        if switch is not None and switch not in self.testbed.switches:
+            raise ConfigError(f"history: no switch {switch} in testbed {self.testbed.name}")
+        if port is not None and port not in leasable(self.testbed):
+            raise ConfigError(f"history: no port {port}. Ports are written ocs1.3 or h0.eth0")
+        return await self._log.newest(limit=limit, switch=switch, port=port, before=before)
 
     async def confirm(self, reconfiguration: str | None) -> ReconfigurationStatus:
         return await self._applies.confirm(reconfiguration)
@@ -155,25 +187,59 @@ class Service:
 
     # --- leases and faults
 
-    async def take_lease(self, *, holder: str, ports: list[str], for_s: float) -> HeldLease:
-        known = leasable(self.testbed)
-        named = all_ports(self.testbed) if ports == ["all"] else frozenset(ports)
-        if unknown := sorted(named - known.keys()):
-            raise ConfigError(
-                f"lease: no such port: {', '.join(unknown)}. Ports are written ocs1.3 or h0.eth0; `all` takes every one"
+    async def take_lease(
+        self,
+        *,
+        holder: str,
+        ports: list[str],
+        for_s: float,
+        queue: bool = False,
+        priority: int = 0,
+        at_wall_ns: int | None = None,
+        heartbeat_s: float | None = None,
+    ) -> HeldLease:
+        """A lease in force, one that waits in the queue, or one that is reserved: see `LeaseBody`."""
+        wanted = self._ports(ports)
+        if at_wall_ns is not None:
+            if queue:
+                raise ConfigError("at_wall_ns, queue: name one of them; a reservation does not wait in the queue")
+            reserved = await self._requests.reserve(
+                holder=holder, ports=wanted, for_s=for_s, at_wall_ns=at_wall_ns, heartbeat_s=heartbeat_s
             )
-        wanted = frozenset(port for name in named for port in known[name])
-        return self._lease(await self._leases.take(holder=holder, ports=wanted, for_s=for_s))
+            return self._reserved(reserved)
+        if priority and not queue:
+            raise ConfigError("priority: is that of the queue; ask for the queue too")
+        try:
+            taken = await self._leases.take(holder=holder, ports=wanted, for_s=for_s, heartbeat_s=heartbeat_s)
+        except RefusedError:
+            if not queue:
+                raise
+            waiting = await self._requests.enqueue(
+                holder=holder, ports=wanted, for_s=for_s, priority=priority, heartbeat_s=heartbeat_s
+            )
+            return self._request(waiting)
+        return self._lease(taken)
 
-    async def renew_lease(self, id: str, *, for_s: float) -> HeldLease:
-        return self._lease(await self._leases.renew(id, for_s=for_s))
+    async def renew_lease(self, id: str, *, for_s: float, epoch: int | None = None) -> HeldLease:
+        return self._lease(await self._leases.renew(id, for_s=for_s, epoch=epoch))
+
+    async def hear_lease(self, id: str, *, epoch: int | None = None) -> HeldLease:
+        """A heartbeat: of a holder, who claims a lease by it, or of a client that waits."""
+        if (request := self._requests.get(id)) is not None:
+            self._requests.hear(id)
+            return self._request(request)
+        return self._lease(await self._leases.hear(id, epoch=epoch))
 
     async def grant_lease(self, id: str, *, by: str) -> HeldLease:
         """Delegate a switch to its host again, under the next epoch. `told`: whether its agent has the grant."""
         granted = await self._delegations.grant(id, by=by)
         return replace(self._delegation(granted), told=self._delegations.has(granted))
 
-    async def release_lease(self, id: str, *, kick: bool = False, by: str = "") -> HeldLease:
+    async def release_lease(
+        self, id: str, *, kick: bool = False, by: str = "", why: str = "", epoch: int | None = None
+    ) -> HeldLease:
+        """Release a lease, or withdraw a request for one. `kick`: of somebody else; `by` and `why` are recorded."""
+        end = {"why": "kicked", "by": by, "reason": why} if kick else {"why": "released"}
         if kick and (kicked_claim := self._settings.kick(id)) is not None:
             ports = sorted(kicked_claim.ports)
             return HeldLease(lease=id, holder=f"settings of run {kicked_claim.run}", ports=ports, expires_in_s=0.0)
@@ -185,24 +251,33 @@ class Service:
             kicked = await self._delegations.kick(id, by=by)
             if kicked is not None:
                 return replace(self._delegation(kicked.delegation), told=not kicked.why, why=kicked.why)
-        lease = self._leases.get(id)
-        await self._leases.release(id, why="kicked" if kick else "released")
+        if (request := self._requests.get(id)) is not None:
+            withdrawn = self._request(request)
+            await self._requests.withdraw(id, **end)
+            return withdrawn
+        lease = self._leases.get(id, epoch=epoch)
+        await self._leases.release(id, **end)
         return self._lease(lease)
 
-    async def fault(self, data: Mapping[str, Json], *, lease: str | None = None) -> FaultConfirmation:
+    async def fault(
+        self, data: Mapping[str, Json], *, lease: str | None = None, epoch: int | None = None
+    ) -> FaultConfirmation:
         """Set or clear a fault of a twin. Raises RefusedError where another lease has its ports."""
         fault = parse_fault(data)
         ports = harmed(fault, all_ports(self.testbed))
-        self._leases.ledger.check(Asker(lease=lease), ports, PortAction.FAULT, now_wall_ns=self._clock.wall_ns())
+        await self._hear_holder(lease, epoch)
+        asker = Asker(lease=lease, epoch=epoch)
+        self._leases.ledger.check(asker, ports, PortAction.FAULT, now_wall_ns=self._clock.wall_ns())
         await self._faults.set(fault)
         return FaultConfirmation(done=True)
 
     async def override(
-        self, switch: str, ends: Sequence[str], to: str, *, lease: str | None = None, by: str
+        self, switch: str, ends: Sequence[str], to: str, *, lease: str | None = None, epoch: int | None = None, by: str
     ) -> HeldEnds:
         """Hold fibre ends dark, or release them."""
         found = parse_ends(switch, ends, self.testbed)
-        await self._reconfigurer.overrides.set(switch, found, PortOverride(to), lease=lease, by=by)
+        await self._hear_holder(lease, epoch)
+        await self._reconfigurer.overrides.set(switch, found, PortOverride(to), lease=lease, epoch=epoch, by=by)
         blocked = [*self._rack.blocked(switch)]
         return HeldEnds(switch=switch, ends=[*map(str, found)], to=to, blocked=blocked)
 
@@ -262,7 +337,56 @@ class Service:
             holder=lease.owner,
             ports=sorted(lease.ports),
             expires_in_s=lease.left_s(self._clock.wall_ns()),
+            epoch=UNSET if lease.epoch is None else lease.epoch,
+            heard_within_s=UNSET if (within_s := self._leases.heard_within_s(lease.id)) is None else within_s,
         )
+
+    def _request(self, request: LeaseRequest) -> HeldLease:
+        if request.at_wall_ns is not None:
+            return self._reserved(request)
+        return self._waiting(request, self._requests.places()[request.id])
+
+    def _waiting(self, request: LeaseRequest, place: Place) -> HeldLease:
+        return HeldLease(
+            lease=request.id,
+            kind=WAITING,
+            holder=request.holder,
+            ports=sorted(request.ports),
+            expires_in_s=None,
+            heard_within_s=WAITER_SILENT_S,
+            for_s=request.for_s,
+            priority=request.priority,
+            place=place.number,
+            waits_for=[*place.waits_for],
+        )
+
+    def _reserved(self, request: LeaseRequest) -> HeldLease:
+        return HeldLease(
+            lease=request.id,
+            kind=RESERVED,
+            holder=request.holder,
+            ports=sorted(request.ports),
+            expires_in_s=request.claim.left_s(self._clock.wall_ns()),
+            heard_within_s=CLAIM_WITHIN_S,
+            for_s=request.for_s,
+            at_wall_ns=UNSET if request.at_wall_ns is None else request.at_wall_ns,
+            until_wall_ns=UNSET if request.ends_wall_ns is None else request.ends_wall_ns,
+        )
+
+    def _ports(self, names: list[str]) -> frozenset[str]:
+        """The ports that a lease of these names covers. Raises ConfigError for names that are none."""
+        known = leasable(self.testbed)
+        named = all_ports(self.testbed) if names == ["all"] else frozenset(names)
+        if unknown := sorted(named - known.keys()):
+            raise ConfigError(
+                f"lease: no such port: {', '.join(unknown)}. Ports are written ocs1.3 or h0.eth0; `all` takes every one"
+            )
+        return frozenset(port for name in named for port in known[name])
+
+    async def _hear_holder(self, lease: str | None, epoch: int | None) -> None:
+        """An act under a lease is a sign of its holder. Raises RefusedError where it is not in force."""
+        if lease is not None:
+            await self._leases.hear(lease, epoch=epoch)
 
     def _delegation(self, lease: Delegation) -> HeldLease:
         ends = self.testbed.ends_of(lease.switch)

@@ -1,7 +1,9 @@
 """The commands against a daemon and a switch twin that are processes of their own."""
 
+import getpass
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -249,3 +251,33 @@ def test_a_reader_that_has_enough_is_no_error() -> None:
         env={**os.environ},
     )
     assert "Traceback" not in ended.stderr
+
+
+def test_restore_of_a_rack_as_desired_says_so_and_touches_nothing(hwd: Any) -> None:
+    assert hwd("apply", "ocs1:7A-7B").status == 0
+    said = hwd("restore")
+    assert (said.status, said.out) == (0, "nothing to restore: desired state\n")
+    dry = hwd("restore", "ocs1.7", "--dry-run", "--json")
+    assert (dry.status, dry.json["empty"], dry.json["what"]) == (0, True, "desired state of ocs1.7")
+    unnamed = hwd("restore", "ocs9")
+    assert unnamed.status == 2
+    assert "ocs9 is no port and no switch" in unnamed.err
+
+
+def test_history_names_the_user_of_the_command_line_and_rollback_goes_before_any_of_it(hwd: Any) -> None:
+    assert hwd("apply", "ocs1:8A-none,8B-none").status == 0
+    first = hwd("apply", "ocs1:8A-8B", "--json").json["reconfiguration"]
+    assert hwd("apply", "ocs1:8A-none").status == 0
+    newest, older = hwd("history", "--port", "ocs1.8", "--limit", "2", "--json").json
+    assert (newest["what"], older["reconfiguration"]) == ("ocs1:8A-none", first)
+    said = hwd("history", "--limit", "1")
+    assert f"{getpass.getuser()}@{socket.gethostname()} (unverified)" in " ".join(said.out.split())
+    dry = hwd("rollback", "--to", newest["reconfiguration"], "--dry-run")
+    assert dry.status == 0
+    assert "ocs1: +8A-8B (0 kept)" in dry.out
+    assert hwd("history", "--limit", "1", "--json").json[0]["reconfiguration"] == newest["reconfiguration"]
+    back = hwd("rollback", "--to", newest["reconfiguration"], "--json")
+    assert (back.status, back.json["outcome"]) == (0, "confirmed")
+    assert hwd("rollback", "--to", first, "--yes").status == 0
+    assert hwd("rollback", "--to", "nobody00").status == 3
+    assert hwd("rollback", first, "--to", first).status == 2

@@ -5,8 +5,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from hwd.cli.commands.status import (
+    desired_words,
+    difference_rows,
     hang_lines,
     host_row,
     left_open,
@@ -20,7 +23,7 @@ from hwd.cli.commands.status import (
     spool_lines,
     switch_row,
 )
-from hwd.model.answers import HostStatus, LeftOpen, LinkStatus, ReconfigurationStatus, SwitchStatus
+from hwd.model.answers import HostStatus, LeftOpen, LinkStatus, ReconfigurationStatus, SwitchDesired, SwitchStatus
 from hwd.model.run import RunProgress
 
 
@@ -114,7 +117,7 @@ def test_a_restart_stands_in_the_status_until_what_it_took_is_there_again(sign: 
     line = restart_line(switch({**UP, "restart": restart}))
     said = (
         rf"ocs1 {how} at \d\d:\d\d:\d\d, no contact for 14 s before. "
-        r"It lost 3A-4B; the daemon does not restore crossconnects; hwd apply ocs1:3A-4B"
+        r"It lost 3A-4B; hwd restore brings back what is desired of it"
     )
     assert re.fullmatch(said, line), line
     assert restart_line(switch({**UP, "restart": {**restart, "missing": []}})) == ""
@@ -337,3 +340,27 @@ def test_a_port_whose_interface_is_not_there_has_a_line_with_the_remedy() -> Non
     untold = host({**data, "ports": {"eth3": {**port, "sources": {}}}})
     assert port_lines(untold) == ["h0.eth3: there is no interface eth3"]
     assert port_lines(host({**data, "up": False})) == []  # as it was found when the host was heard
+
+
+def test_differences_of_a_switch_name_what_is_desired_what_is_there_and_who_wanted_it() -> None:
+    one = SwitchDesired(
+        switch="ocs1",
+        crossconnects=["1A-2B", "3A-4B"],
+        free=["5A"],
+        by={"1A": "r1", "2B": "r1", "3A": "r2", "4B": "r2", "5A": "r3"},
+        unknown=None,
+        missing=["1A-2B", "3A-4B"],
+        stale=["1A-7B", "5A-8B"],
+        unasked=["9A-9B"],
+        changing=[],
+    )
+    assert difference_rows(one) == [
+        ("ocs1:1A-2B", "1A-2B", "1A-7B", "r1"),
+        ("ocs1:3A-4B", "3A-4B", "nothing", "r2"),
+        ("ocs1:5A-8B", "5A free", "5A-8B", "r3"),
+    ]
+    assert desired_words(one) == "2, 2 missing, 2 stale, 1 not asked for"
+    assert desired_words(replace(one, missing=[], stale=[], unasked=[])) == "2, as desired"
+    away = replace(one, unknown="no session yet", missing=None, stale=None, unasked=None)
+    assert desired_words(away) == "2, unknown whether it is so"
+    assert desired_words(None) == "nothing yet"

@@ -65,7 +65,8 @@ def test_what_was_given_up_says_how_its_switches_stand() -> None:
 
 
 def test_a_word_that_a_call_does_not_know_is_refused_with_those_that_it_has() -> None:
-    with pytest.raises(TypeError, match=r"unexpected keyword argument: hash\. There are what, file, mode"):
+    words = r"unexpected keyword argument: hash\. There are what, file, restore, before, mode"
+    with pytest.raises(TypeError, match=words):
         body_of(ReconfigurationBody, cast(Wanted, {"hash": "a" * 12}))
 
 

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hwd.fabric.fabric import Fabric
-from hwd.fabric.state import desired
+from hwd.fabric.state import needed
 from hwd.model.link import Link, RoutedLink
 from hwd.model.testbed import Testbed
 from hwd_drivers.core.errors import ConfigError
@@ -255,7 +255,7 @@ fibres:
     link = Link.parse("h0.eth0<->h1.eth0")
     routed = fabric.route(link)
     assert crossconnects(routed) == [["ocs1:1-5"], ["ocs1:1-5"]]
-    assert desired([routed]) == {"ocs1": {Crossconnect.parse("1-5")}}
+    assert needed([routed]) == {"ocs1": {Crossconnect.parse("1-5")}}
     assert fabric.links_of({"ocs1": [Crossconnect.parse("5-1")]}) == (link,)
     assert routed.circuits[0].loss_db_max == pytest.approx(0.8 * 2 + 1.5)
 
@@ -315,6 +315,6 @@ def test_routes_use_no_end_twice_and_light_what_was_asked_for(star: Star, data: 
     assert [one.link for one in routed] == wanted
     used = list(chain.from_iterable(one.crossconnect.ends for link in routed for one in link.crossconnects))
     assert len(used) == len(set(used)) == 4 * count
-    state = desired(routed)
+    state = needed(routed)
     assert set(fabric.links_of(state)) == set(wanted)
     assert [fabric.routed_in(link, state) for link in wanted] == list(routed)

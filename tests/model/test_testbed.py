@@ -1,10 +1,9 @@
 import pytest
 
 from hwd.model.nic_port import NicPortId
-from hwd.model.state import Difference
 from hwd.model.testbed import Host, Module, NicPort, Strand, Testbed
 from hwd_drivers.core.errors import ConfigError
-from hwd_drivers.core.values import Crossconnect, FibreEnd, Side
+from hwd_drivers.core.values import FibreEnd, Side
 
 
 def module(*, parallel: bool) -> Module:
@@ -43,10 +42,3 @@ def test_strand_leads_from_each_end_to_the_other() -> None:
     into = FibreEnd(owner="ocs1", port="1", side=Side.A)
     strand = Strand(ends=(tx, into))
     assert (strand.other(tx), strand.other(into), str(strand)) == (into, tx, "h0.eth0.tx - ocs1.1A")
-
-
-def test_difference_without_a_difference_is_false() -> None:
-    assert not Difference(switch="ocs1", missing=(), stale=())
-    found = Difference(switch="ocs1", missing=(Crossconnect.parse("1A-2B"),), stale=())
-    assert found
-    assert str(found) == "ocs1: missing 1A-2B"

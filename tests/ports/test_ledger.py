@@ -18,7 +18,7 @@ SOMEBODY = Asker()
 RUN = Asker(run="r1")
 
 
-def claim(reason: Reason, id: str = "x1", *ports: str, run: str | None = None, **fields: str | bool) -> Claim:
+def claim(reason: Reason, id: str = "x1", *ports: str, run: str | None = None, **fields: str | bool | int) -> Claim:
     made = Claim(id=id, reason=reason, owner=holder_of(run) if run else "ben", ports=frozenset(ports or {PORT}))
     return replace(made, run=run, **fields)  # type: ignore[arg-type]
 
@@ -78,13 +78,27 @@ TEXTS = {
         claim(Reason.RUN, "r9", run="r9"),
         "h0.eth0: run r9 is under way. Wait, or end it with `hwd abort r9`",
     ),
+    Reason.RESERVATION: (
+        claim(Reason.RESERVATION, since_wall_ns=NOW, expires_wall_ns=NOW + 60 * S),
+        "h0.eth0: reserved by ben (x1) from 1970-01-01 00:16:40 UTC to 1970-01-01 00:17:40 UTC. Be done before that, "
+        "come after it, or ask ben to release it",
+    ),
+    Reason.WAIT: (
+        claim(Reason.WAIT),
+        "h0.eth0: ben (x1) waits for it in the queue. Wait behind with `hwd lease take --queue`",
+    ),
+    Reason.DUE_RUN: (
+        claim(Reason.DUE_RUN, "r9", run="r9", since_wall_ns=NOW, expires_wall_ns=NOW + 60 * S),
+        "h0.eth0: run r9 is due there from 1970-01-01 00:16:40 UTC to 1970-01-01 00:17:40 UTC. "
+        "Reserve another time, or end it with `hwd abort r9`",
+    ),
 }
 
 
 @pytest.mark.parametrize("reason", Reason)
 def test_each_reason_says_what_whose_until_when_and_what_to_do(reason: Reason) -> None:
     made, text = TEXTS[reason]
-    action = PortAction.START if reason is Reason.RUN else PortAction.LEASE
+    action = {Reason.RUN: PortAction.START, Reason.DUE_RUN: PortAction.RESERVE}.get(reason, PortAction.LEASE)
     with pytest.raises(RefusedError) as raised:
         ledger_of(made).check(SOMEBODY, [PORT, "h1.eth0"], action, now_wall_ns=NOW)
     assert str(raised.value) == text
@@ -92,13 +106,16 @@ def test_each_reason_says_what_whose_until_when_and_what_to_do(reason: Reason) -
 
 # what a stranger is refused, by reason
 BARRED = {
-    Reason.LEASE: "lease change override set put-back fault",
+    Reason.LEASE: "lease reserve change override set put-back fault",
     Reason.RECONFIGURATION: "lease rely change override set put-back",
     Reason.CUT_OFF: "lease rely change override set put-back",
     Reason.IN_DOUBT: "lease rely change override set put-back",
-    Reason.DELEGATION: "lease change override set",
+    Reason.DELEGATION: "lease reserve change override set",
     Reason.SETTINGS: "lease change override set start",
     Reason.RUN: "start",
+    Reason.RESERVATION: "lease reserve change override start",
+    Reason.WAIT: "lease",
+    Reason.DUE_RUN: "reserve",
 }
 
 
@@ -259,3 +276,51 @@ def test_refusal_names_a_claim_on_exactly_the_ports_that_both_want(
         assert one.ports == one.claim.ports & wanted
         assert one.ports
     assert ledger.may(SOMEBODY, wanted, action, now_wall_ns=NOW) == next(iter(refusals), None)
+
+
+def test_lease_of_another_epoch_is_refused_and_says_which_is_in_force() -> None:
+    ledger = ledger_of(replace(leased(), epoch=7))
+    assert not refused(ledger, Asker(lease="l1", epoch=7), PortAction.CHANGE)
+    text = refused(ledger, Asker(lease="l1", epoch=4), PortAction.CHANGE)
+    assert text == "lease l1: epoch 4 is not in force, epoch 7 is. See `hwd lease list`"
+
+
+def test_reservation_bars_what_overlaps_it_and_nothing_before_or_after() -> None:
+    ledger = ledger_of(claim(Reason.RESERVATION, since_wall_ns=NOW + 60 * S, expires_wall_ns=NOW + 120 * S))
+
+    def asks(from_s: float, until_s: float, action: PortAction = PortAction.LEASE) -> str:
+        asker = Asker(from_wall_ns=NOW + round(from_s * S), until_wall_ns=NOW + round(until_s * S))
+        return refused(ledger, asker, action)
+
+    for action in (PortAction.LEASE, PortAction.RESERVE, PortAction.START):
+        assert not asks(0, 60, action), "ends as it begins"
+        assert asks(0, 60.1, action)
+        assert asks(119.9, 500, action)
+        assert asks(70, 80, action)
+        assert asks(0, 500, action)
+        assert not asks(120, 500, action)
+    assert not refused(ledger, SOMEBODY, PortAction.CHANGE), "before its time"
+
+
+def test_reservation_may_begin_as_a_lease_ends_and_not_before() -> None:
+    ledger = ledger_of(leased(expires_s=1_060))
+    assert refused(ledger, Asker(from_wall_ns=NOW + 59 * S, until_wall_ns=NOW + 90 * S), PortAction.RESERVE)
+    assert not refused(ledger, Asker(from_wall_ns=NOW + 60 * S, until_wall_ns=NOW + 90 * S), PortAction.RESERVE)
+
+
+def test_change_without_a_lease_of_every_port_is_refused_where_the_testbed_requires_it() -> None:
+    ledger = Ledger(lease_required=True)
+    ledger.claim(leased("l1", "ada", "ocs1.1"))
+    bare = "ocs1.2: this testbed wants a lease for every change"
+    assert refused(ledger, SOMEBODY, PortAction.CHANGE, "ocs1.2").startswith(bare)
+    assert refused(ledger, Asker(lease="l1"), PortAction.CHANGE, "ocs1.1", "ocs1.2").startswith(bare)
+    assert not refused(ledger, Asker(lease="l1"), PortAction.CHANGE, "ocs1.1")
+    assert not refused(ledger, SOMEBODY, PortAction.LEASE, "ocs1.2")
+
+
+def test_lease_that_is_over_is_refused_in_the_words_of_its_end() -> None:
+    ledger = Ledger()
+    ledger.note_end("l1", "not in force; it was kicked by ben")
+    assert refused(ledger, Asker(lease="l1"), PortAction.CHANGE) == "lease l1: not in force; it was kicked by ben"
+    ledger.claim(claim(Reason.WAIT, "l2"))
+    assert "is not granted yet, it waits in the queue" in refused(ledger, Asker(lease="l2"), PortAction.CHANGE)

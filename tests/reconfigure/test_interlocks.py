@@ -209,7 +209,7 @@ def test_none_refuses_the_way_back_of_an_expired_confirm(run_lab: RunLab) -> Non
 
 def test_none_refuses_the_recovery_after_a_crash(run_lab: RunLab) -> None:
     async def test(lab: Any) -> None:
-        await make_way_back(lab, confirm_within_s=600)
+        await lab.world.nodes.run_in_node(DAEMON, make_way_back(lab, confirm_within_s=600))  # its timer dies with it
         await asyncio.sleep(1)  # the records are written behind
         lab.world.kill(DAEMON)
         await asyncio.sleep(600)  # the time to confirm it is over when the daemon is back

@@ -6,10 +6,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import UNSET
+from msgspec.structs import replace as changed
 
+from hwd.model.desired import wanted_of
 from hwd.model.documents.daemon import JournalGivenUp
 from hwd.model.documents.reconfiguration_end import EndFact
-from hwd.model.documents.reconfigurations import ReconfigurationEnded
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, WantedSwitch
 from hwd.model.link import Link
 from hwd.model.plan import Plan
 from hwd.ports.claim import Claim
@@ -157,7 +160,10 @@ def test_what_stays_open_does_not_let_the_journal_grow_for_ever(monkeypatch: pyt
 
 
 def ended(id: str, outcome: str, why: str = "") -> DatedFact[EndFact]:
-    fact = ReconfigurationEnded(reconfiguration=id, run=None, what="ring", outcome=outcome, why=why, seconds=0.1)
+    wanted = wanted_of([MOVES]) if outcome == "confirmed" else UNSET
+    fact = ReconfigurationEnded(
+        reconfiguration=id, run=None, what="ring", outcome=outcome, why=why, seconds=0.1, wanted=wanted
+    )
     return DatedFact(wall_ns=1_700_000_000_000_000_000, fact=fact)
 
 
@@ -562,7 +568,8 @@ def test_journal_of_version_2_is_read_and_written_anew() -> None:
     disk = of_version_2()
     journal = Journal(disk)
     (entry,) = journal.load(known="j1")
-    assert entry == OpenEntry(reconfiguration="r2", run=None, what="ring", moves=entry.moves)
+    wanted = (*wanted_of(entry.moves),)
+    assert entry == OpenEntry(reconfiguration="r2", run=None, what="ring", moves=entry.moves, wanted=wanted)
     assert (journal.damage, b'"v":2' in disk.read(), b'"v":4' in disk.read()) == (None, False, True)
     journal.begin(plan(), reconfiguration="r3", run=None, terms=TERMS)
     journal.await_confirm("r3", WAIT)
@@ -769,6 +776,27 @@ def test_end_with_any_reason_has_room_on_a_disk_that_got_full(why: str) -> None:
         cut = one.told.fact.why
         assert (why[: len(cut) - 3], cut[-3:]) == (cut[:-3], "...")
         assert len(cut) > 40
+
+
+def test_desired_state_of_an_end_is_whole_however_long_it_is_and_on_a_full_disk() -> None:
+    wanted = [
+        WantedSwitch(switch="ocs1", crossconnects=[f"{port}A-{port + 200}B" for port in range(1, 200)], free=["7B"])
+    ]
+    fact = changed(ended("r1", "confirmed", "x" * 2000).fact, wanted=wanted, stale=["ocs1:1A-2B"] * 200)
+    undone = ended("r2", "rolled-back")
+    disk = MemoryDisk()
+    journal = Journal(disk)
+    for id in ("r1", "r2"):
+        journal.begin(plan(), reconfiguration=id, run=None, wanted=wanted)
+    disk.capacity_bytes = len(disk.read())
+    journal.end("r1", outcome="confirmed", told=DatedFact(wall_ns=1, fact=journal.bounded("r1", fact)))
+    journal.end("r2", outcome="rolled-back", told=undone)
+    again = Journal(disk)
+    again.load()
+    first, second = [one.told.fact for one in again.ended]
+    assert isinstance(first, ReconfigurationEnded)
+    assert (first.wanted, first.stale) == (wanted, UNSET)
+    assert second == undone.fact, "what was undone wants nothing"
 
 
 def test_journal_of_version_3_has_no_ends_for_the_records_and_is_written_anew() -> None:

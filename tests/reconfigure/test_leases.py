@@ -3,13 +3,16 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
-from hwd.model.documents.leases import LeaseReleased
-from hwd.ports.claim import Claim
+from hwd.model.documents.leases import LeaseReleased, LeaseTaken
+from hwd.ports.lease_record import LeaseRecord
+from hwd.ports.lease_request import LeaseRequest
 from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction
+from hwd.reconfigure.lease_ends import LeaseEnds
 from hwd.reconfigure.leases import LONGEST_S, Leases
 from hwd.records.records import Records
 from hwd_drivers.core.clock import Clock
@@ -23,11 +26,23 @@ from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtua
 class FullStore:
     """A `LeaseStore` on a disk that is full."""
 
-    async def all(self) -> tuple[Claim, ...]:
+    async def all(self) -> tuple[LeaseRecord, ...]:
         return ()
 
-    async def save(self, claim: Claim) -> None:
-        raise FailedError(f"records: cannot save {claim}: the disk is full")
+    async def requests(self) -> tuple[LeaseRequest, ...]:
+        return ()
+
+    async def epoch(self) -> int:
+        return 0
+
+    async def save(self, record: LeaseRecord, *, follows: str | None = None) -> None:
+        raise FailedError(f"records: cannot save {record.claim}: the disk is full")
+
+    async def raise_epoch(self, epoch: int) -> None:
+        raise FailedError("records: cannot save an epoch: the disk is full")
+
+    async def save_request(self, request: LeaseRequest) -> None:
+        raise FailedError("records: cannot save a request: the disk is full")
 
     async def delete(self, id: str) -> None:
         raise FailedError(f"records: cannot delete lease {id}: the disk is full")
@@ -47,7 +62,9 @@ class Desk:
 
     async def restart(self) -> Leases:
         await self.stop()
-        leases = Leases(Ledger(), store=self.records.leases, clock=self.clock, ids=self._ids, sink=self.told.append)
+        ledger = Ledger()
+        self.ends = LeaseEnds(ledger)
+        leases = Leases(ledger, store=self.records.leases, clock=self.clock, ids=self._ids, sink=self.tell)
         await leases.load()
         self._running = asyncio.create_task(leases.run())
         return leases
@@ -56,6 +73,10 @@ class Desk:
         if self._running is not None:
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
+
+    def tell(self, document: Document) -> None:
+        self.told.append(document)
+        self.ends(document)
 
     def kinds(self) -> list[tuple[str, object]]:
         return [(one.kind, getattr(one.fact, "why", "")) for one in self.told]
@@ -99,13 +120,15 @@ def test_a_lease_ends_at_its_time_and_its_ports_are_free() -> None:
             await asyncio.sleep(59.9)
             assert leases.get(mine.id) == mine
             await asyncio.sleep(0.2)
-            with pytest.raises(RefusedError, match=r"it expired or was released.*`hwd lease list`"):
+            with pytest.raises(
+                RefusedError, match=r"not in force; it expired at 2027-01-15 08:01:00 UTC\. .*`hwd lease list`"
+            ):
                 leases.get(mine.id)
             with pytest.raises(RefusedError):
                 check(leases, ["ocs1.1"], one.clock, lease=mine.id)
             await leases.take(holder="bob", ports=["ocs1.1"], for_s=60)
             assert one.kinds() == [("lease.taken", ""), ("lease.released", "expired"), ("lease.taken", "")]
-            assert await one.records.leases.all() == leases.all()
+            assert tuple(stored.claim for stored in await one.records.leases.all()) == leases.all()
 
     run_virtual(main())
 
@@ -205,5 +228,140 @@ def test_a_length_that_makes_no_sense_is_refused(for_s: float) -> None:
                 await leases.take(holder="ada", ports=["ocs1.1"], for_s=for_s)
             with pytest.raises(ConfigError, match="no port named"):
                 await leases.take(holder="ada", ports=[], for_s=60)
+
+    run_virtual(main())
+
+
+def test_each_grant_has_a_higher_epoch_over_restarts_and_deleted_leases() -> None:
+    async def main() -> None:
+        async with desk() as one:
+            leases = await one.restart()
+            first = await leases.take(holder="ada", ports=["ocs1.1"], for_s=60)
+            await leases.release(first.id)
+            leases = await one.restart()
+            of_a_run = await leases.take(holder="run 1", ports=["ocs1.1"], for_s=60, lasting=False)
+            leases = await one.restart()
+            last = await leases.take(holder="ben", ports=["ocs1.1"], for_s=60)
+            assert [first.epoch, of_a_run.epoch, last.epoch] == [1, 2, 3]
+            assert [one.fact.epoch for one in one.told if isinstance(one.fact, LeaseTaken)] == [1, 2, 3]
+            with pytest.raises(RefusedError, match=rf"lease {last.id}: epoch 1 is not in force, epoch 3 is"):
+                await leases.renew(last.id, for_s=60, epoch=1)
+
+    run_virtual(main())
+
+
+class SlowStore(FullStore):
+    """A `LeaseStore` whose disk takes a second."""
+
+    def __init__(self) -> None:
+        self.saved: list[LeaseRecord] = []
+        self.epochs: list[int] = []
+
+    async def save(self, record: LeaseRecord, *, follows: str | None = None) -> None:
+        await asyncio.sleep(1)
+        self.saved.append(record)
+
+    async def raise_epoch(self, epoch: int) -> None:
+        await asyncio.sleep(1)
+        self.epochs.append(epoch)
+
+
+def test_lease_and_its_epoch_are_durable_before_anybody_hears_of_them() -> None:
+    async def main() -> None:
+        async with desk() as one:
+            store = SlowStore()
+            leases = Leases(Ledger(), store=store, clock=one.clock, ids=SeededIds(4), sink=one.told.append)
+            asking = asyncio.create_task(leases.take(holder="ada", ports=["ocs1.1"], for_s=60))
+            of_a_run = asyncio.create_task(leases.take(holder="run 1", ports=["ocs1.2"], for_s=60, lasting=False))
+            await asyncio.sleep(0.9)
+            assert not asking.done()
+            assert not of_a_run.done()
+            assert leases.all() == ()
+            assert one.told == []
+            with pytest.raises(RefusedError, match=r"ocs1\.1: "):
+                await leases.take(holder="ben", ports=["ocs1.1"], for_s=60)
+            assert [record.claim for record in store.saved] == []
+            mine, other = await asking, await of_a_run
+            assert ([record.claim for record in store.saved], store.epochs) == ([mine], [other.epoch])
+            assert set(leases.all()) == {mine, other}
+
+    run_virtual(main())
+
+
+def test_lease_is_on_the_disk_when_it_is_answered(tmp_path: Path) -> None:
+    async def main() -> None:
+        url = f"sqlite:///{tmp_path / 'records.db'}"
+        records = Records(url, InlineOffload())
+        await records.open()
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        clock = VirtualClock(loop, wall_start_ns=1_800_000_000 * 10**9)
+        leases = Leases(Ledger(), store=records.leases, clock=clock, ids=SeededIds(5), sink=lambda _: None)
+        mine = await leases.take(holder="ada", ports=["ocs1.1"], for_s=60)
+        other = Records(url, InlineOffload())  # as a crash leaves the file: the first is not closed
+        await other.open()
+        assert [stored.claim for stored in await other.leases.all()] == [mine]
+        assert await other.leases.epoch() == mine.epoch
+        other.close()
+        records.close()
+
+    run_virtual(main())
+
+
+def test_lease_with_a_heartbeat_ends_when_its_holder_falls_silent() -> None:
+    async def main() -> None:
+        async with desk() as one:
+            leases = await one.restart()
+            mine = await leases.take(holder="ada", ports=["ocs1.1"], for_s=600, heartbeat_s=10)
+            for _ in range(3):
+                await asyncio.sleep(9)
+                await leases.hear(mine.id)
+            leases = await one.restart()
+            await asyncio.sleep(9.9)
+            assert leases.get(mine.id).epoch == mine.epoch, "silence counts from the start of the daemon"
+            await asyncio.sleep(0.2)
+            assert leases.all() == ()
+            with pytest.raises(RefusedError, match="its holder was not heard in time, and it ended at 2027"):
+                await leases.hear(mine.id)
+            assert one.kinds()[-1] == ("lease.released", "silent")
+
+    run_virtual(main())
+
+
+def test_holder_of_a_kicked_lease_is_told_by_whom_and_why_after_a_restart_too() -> None:
+    async def main() -> None:
+        async with desk() as one:
+            leases = await one.restart()
+            mine = await leases.take(holder="ada", ports=["ocs1.1"], for_s=600)
+            await leases.release(mine.id, why="kicked", by="ben@lab", reason="the night run begins")
+            kicked = one.told[-1].fact
+            assert isinstance(kicked, LeaseReleased)
+            assert (kicked.holder, kicked.by, kicked.reason) == ("ada", "ben@lab", "the night run begins")
+            said = rf'lease {mine.id}: not in force; it was kicked by ben@lab at .* UTC: "the night run begins"\. '
+            with pytest.raises(RefusedError, match=said):
+                check(leases, ["ocs1.1"], one.clock, lease=mine.id)
+            await one.records.add_documents(one.told)
+            leases = await one.restart()
+            await one.ends.load(one.records)
+            with pytest.raises(RefusedError, match=said):
+                check(leases, ["ocs1.1"], one.clock, lease=mine.id)
+
+    run_virtual(main())
+
+
+def test_renewal_that_the_records_did_not_take_changes_nothing() -> None:
+    class FullLater(SlowStore):
+        async def save(self, record: LeaseRecord, *, follows: str | None = None) -> None:
+            if self.saved:
+                raise FailedError("records: cannot save a lease: the disk is full")
+            self.saved.append(record)
+
+    async def main() -> None:
+        async with desk() as one:
+            leases = Leases(Ledger(), store=FullLater(), clock=one.clock, ids=SeededIds(4), sink=one.told.append)
+            mine = await leases.take(holder="ada", ports=["ocs1.1"], for_s=60)
+            with pytest.raises(FailedError, match="disk"):
+                await leases.renew(mine.id, for_s=600)
+            assert leases.all() == (mine,)
 
     run_virtual(main())

@@ -222,11 +222,11 @@ async def test_records_of_a_newer_hwd_are_refused(url: str, tmp_path: Path) -> N
     await first.open()
     first.close()
     connection = sqlite3.connect(tmp_path / "records.db")
-    connection.execute("UPDATE hwd_about SET value = '6' WHERE key = 'schema'")
+    connection.execute("UPDATE hwd_about SET value = '7' WHERE key = 'schema'")
     connection.commit()
     connection.close()
     second = Records(url, InlineOffload())
-    with pytest.raises(ConfigError, match=r"newer hwd \(schema 6, this one knows 5\)\. Use that hwd, or another file"):
+    with pytest.raises(ConfigError, match=r"newer hwd \(schema 7, this one knows 6\)\. Use that hwd, or another file"):
         await second.open()
     second.close()
 
@@ -239,12 +239,17 @@ async def test_records_of_the_first_hwd_are_brought_up(url: str, tmp_path: Path,
     connection = sqlite3.connect(tmp_path / "records.db")
     connection.executescript(
         "ALTER TABLE seen DROP COLUMN wall_ns; INSERT INTO seen VALUES ('h0', 'b1', 7);"
+        "ALTER TABLE leases DROP COLUMN epoch; ALTER TABLE leases DROP COLUMN heartbeat_s;"
+        "ALTER TABLE leases DROP COLUMN claim_within_s; ALTER TABLE leases DROP COLUMN baseline;"
+        "INSERT INTO leases VALUES ('l1', 'ada', '[\"ocs1.1\"]', 5, 9); DROP TABLE lease_requests;"
         "DROP TABLE queue; DROP TABLE twin_faults; DROP TABLE moves; UPDATE hwd_about SET value = '1'"
     )
     connection.close()
     second = Records(url, InlineOffload())
     await second.open()
     assert await second.queue.all() == ()
+    (lease,) = await second.leases.all()
+    assert (lease.id, lease.claim.epoch, lease.silence_s, await second.leases.epoch()) == ("l1", 0, None, 0)
     assert await second.run(started.id) == started
     await second.add_documents([event(1, boot="b2")])
     assert await second.seen() == {("h0", "b1"): 7, ("h0", "b2"): 1}

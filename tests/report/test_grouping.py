@@ -13,7 +13,7 @@ from hwd.config.playbook.playbook import load_playbook
 from hwd.config.playbook.playbook_schema import Cut
 from hwd.report import RunReport, compare, stage_table
 from hwd.report.conditions import Conditions, RunTimings
-from hwd.report.figures.figures import all_figures, distributions, links, typical_figures
+from hwd.report.figures.figures import Figures, distributions, links, typical_figures
 from hwd.report.figures.render import specification
 from hwd.report.grouping import compared_with, group_samples, notes, split_by, swept
 from hwd.report.page.html import html
@@ -81,7 +81,7 @@ def test_on_hardware_the_settings_say_which_figure_is_meant(negotiated: RunRepor
 
 
 def test_swept_values_are_apart_in_figures_too(negotiated: RunReport) -> None:
-    drawn = all_figures([negotiated], by=(Cut.SWEEP,), compare_with="opus", comparisons=())
+    drawn = Figures.of([negotiated], by=(Cut.SWEEP,), compare_with="opus", comparisons=()).all
     names = [one.name for one in drawn]
     for of_each in ("links-by-stage", "links-by-repeat"):
         assert [name for name in names if name.startswith(of_each)] == [

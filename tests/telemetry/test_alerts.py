@@ -37,7 +37,7 @@ from hwd.model.documents.reconfigurations import (
     StartedLink,
 )
 from hwd.model.documents.runs import RunEnded
-from hwd.model.documents.switches import SwitchOverrun, SwitchUnknown
+from hwd.model.documents.switches import SwitchDrift, SwitchOverrun, SwitchUnknown
 from hwd.model.run import RunState, RunStatus
 from hwd.telemetry.alert_rules import RULES
 from hwd.telemetry.alerts import PAST_MOST, Alerts
@@ -206,6 +206,13 @@ STATES = (
         begin=(SwitchDown(switch="ocs1", cause="refused"),),
         end=(SwitchUnknown(switch="ocs1", cause="its host is away", host="h0"),),
         says="has no session: refused",
+    ),
+    State(
+        name="SwitchDrift",
+        subject="ocs1",
+        begin=(SwitchDrift(switch="ocs1", missing=["1A-2B"], stale=["1A-7B"], given_up=["1A"]),),
+        end=(SwitchDrift(switch="ocs1", missing=[], stale=[]),),
+        says="differs from the desired state: 1A-2B is missing, 1A-7B is stale; the drift policy has given up at 1A",
     ),
     State(
         name="AgentDown",

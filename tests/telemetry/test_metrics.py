@@ -23,6 +23,7 @@ from hwd.model.documents.daemon import (
 from hwd.model.documents.hosts import HostBirth, HostDown, HostEvent, HostTrouble
 from hwd.model.documents.leases import LeaseReleased, LeaseRenewed
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
+from hwd.model.documents.switches import SwitchDrift
 from hwd.model.instant import Instant, InstantName
 from hwd.model.kinds import KINDS
 from hwd.model.run import RunState, RunStatus
@@ -485,3 +486,13 @@ def test_what_is_not_known_any_more_has_no_series(
             event("h0", "eth0", "interface", InterfaceData(present=False))
     assert b"hwd_nic_tx_power_dbm{" not in bytes(metrics.render())
     assert b"hwd_nic_module_temperature_celsius{" not in bytes(metrics.render())
+
+
+def test_drift_of_a_switch_is_what_is_missing_and_what_is_stale_and_unknown_while_it_is_down(
+    metrics: Metrics, rack: None, tell: Tell
+) -> None:
+    assert value(metrics, "hwd_switch_drift", switch="ocs1") == 0
+    tell(SwitchDrift(switch="ocs1", missing=["1A-2B", "3A-4B"], stale=["1A-7B"]))
+    assert value(metrics, "hwd_switch_drift", switch="ocs1") == 3
+    tell(SwitchDown(switch="ocs1", cause="lost"))
+    assert value(metrics, "hwd_switch_drift", switch="ocs1") is None

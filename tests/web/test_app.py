@@ -1,5 +1,6 @@
 import asyncio
 import json
+import math
 import re
 from collections.abc import AsyncIterator
 from typing import Any
@@ -9,9 +10,11 @@ import msgspec
 import pytest
 
 from hwd.client import Client
-from hwd.client.async_client import RUNS_PAGE
+from hwd.client.async_client import RUNS_PAGE, AsyncClient
+from hwd.model.documents.leases import LeaseQueued, LeaseReleased, LeaseWithdrawn
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
 from hwd.web.app import PIECE, RUNS_MAX, array
+from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import ConfigError, DeviceError, FailedError, LinkError, RefusedError
 from hwd_drivers.devices.facts import SwitchDown, SwitchOverride
@@ -255,6 +258,75 @@ async def test_leases_are_taken_renewed_and_given_back(desk: Any, client: Client
     assert (await desk.call(client.renew_lease, lease.lease, for_s=600)).left_s > 500
     await desk.call(client.kick_lease, lease.lease)
     assert await desk.call(client.leases) == []
+
+
+async def test_lease_that_is_queued_is_granted_in_its_turn_and_has_a_higher_epoch(desk: Any, client: Client) -> None:
+    first = await desk.call(client.take_lease, holder="ada", ports=["ocs1.1"], for_s=60)
+    waits = await desk.call(
+        client.take_lease, holder="ben", ports=["ocs1.1", "ocs1.2"], for_s=60, queue=True, priority=3
+    )
+    assert (waits.kind, waits.place, waits.priority, waits.left_s) == ("waiting", 1, 3, math.inf)
+    assert "leased to ada" in waits.waits_for[0]
+    (listed,) = await desk.call(client.lease_requests)
+    assert listed == (await desk.call(client.status)).lease_requests[0]
+    assert (listed.id, listed.is_in_force, str(listed)) == (
+        waits.id,
+        False,
+        f"lease {waits.id} of ben on 2 ports, waits, place 1",
+    )
+    with pytest.raises(RefusedError, match=f"lease {waits.id}: is not granted yet, it waits in the queue"):
+        await desk.call(client.apply, what=PAIR, lease=waits.id)
+    said: list[int] = []
+    waiting = asyncio.create_task(desk.call(client.wait_lease, waits.id, say=lambda one: said.append(one.place)))
+    await desk.told(LeaseQueued)
+    await desk.call(client.release_lease, first.id)
+    granted = await waiting
+    assert (granted.id, granted.kind, granted.epoch) == (waits.id, "claim", first.epoch + 1)
+    assert set(said) <= {1}
+    with pytest.raises(RefusedError, match=rf"lease {waits.id}: epoch {first.epoch} is not in force, epoch"):
+        await desk.call(client.apply, what=PAIR, lease=waits.id, epoch=first.epoch)
+    await desk.call(client.apply, what=PAIR, lease=waits.id, epoch=granted.epoch)
+    assert (await desk.told(ReconfigurationStarted)).lease_epoch == granted.epoch
+
+
+async def test_client_that_is_interrupted_while_it_waits_leaves_the_queue(desk: Any, client: Client) -> None:
+    await desk.call(client.take_lease, holder="ada", ports=["ocs1.1"], for_s=60)
+    async with AsyncClient(desk.url, token=desk.by["Authorization"].removeprefix("Bearer ")) as waiter:
+        lease = await waiter.take_lease(holder="ben", ports=["ocs1.1"], for_s=60, queue=True)
+        said = asyncio.Event()
+        waiting = asyncio.create_task(waiter.wait_lease(lease.id, say=lambda _: said.set()))
+        await said.wait()
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+    assert await desk.call(client.lease_requests) == []
+    assert (await desk.told(LeaseWithdrawn)).why == "released"
+
+
+async def test_lease_is_reserved_for_a_time_to_come(desk: Any, client: Client) -> None:
+    at_ns = SystemClock().wall_ns() + 3600 * 10**9
+    reserved = await desk.call(client.take_lease, holder="eva", ports=["ocs1.1"], for_s=60, at_wall_ns=at_ns)
+    assert (reserved.kind, reserved.at_wall_ns, reserved.until_wall_ns) == ("reserved", at_ns, at_ns + 60 * 10**9)
+    with pytest.raises(RefusedError, match=r"ocs1\.1: reserved by eva"):
+        await desk.call(client.take_lease, holder="ada", ports=["ocs1.1"], for_s=7200)
+    with pytest.raises(ConfigError, match="name one of them"):
+        await desk.call(client.take_lease, holder="a", ports=["ocs1.1"], for_s=1, at_wall_ns=at_ns, queue=True)
+    assert (await desk.call(client.beat_lease, reserved.id)).kind == "reserved"
+    await desk.call(client.release_lease, reserved.id)
+    assert await desk.call(client.lease_requests) == []
+
+
+async def test_kick_is_recorded_with_who_and_why_and_its_holder_reads_both(desk: Any, client: Client) -> None:
+    lease = await desk.call(client.take_lease, holder="ada", ports=["ocs1.1"], for_s=60, heartbeat_s=30)
+    assert 29 < (await desk.call(client.beat_lease, lease.id)).heard_within_s <= 30
+    await desk.call(client.kick_lease, lease.id, by="ben", why="the night run begins")
+    said = rf'lease {lease.id}: not in force; it was kicked by ben at .* UTC: "the night run begins"'
+    for call in (client.plan, client.apply):
+        with pytest.raises(RefusedError, match=said):
+            await desk.call(call, what=PAIR, lease=lease.id)
+    with pytest.raises(RefusedError, match=said):
+        await desk.call(client.renew_lease, lease.id, for_s=60)
+    kicked = await desk.told(LeaseReleased)
+    assert (kicked.holder, kicked.why, kicked.by, kicked.reason) == ("ada", "kicked", "ben", "the night run begins")
 
 
 async def test_a_run_leaves_its_documents(desk: Any, client: Client) -> None:

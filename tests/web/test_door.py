@@ -10,10 +10,12 @@ import httpx
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from hwd.web.door import Door, check_listen, host_of, is_loopback, read_tokens
+from hwd.model.request import Caller
+from hwd.web.door import Door, caller_of, check_listen, host_of, is_loopback, read_tokens
 from hwd_drivers.core.errors import ConfigError, RefusedError
 
 TOKEN, SESSION = "a-long-enough-token", "the-session-of-this-life"
@@ -257,9 +259,9 @@ def test_other_machines_get_in_by_token_only(host: str) -> None:
 
 
 def test_tokens_come_from_the_environment_and_a_file(tmp_path: Path) -> None:
-    (tmp_path / "tokens").write_text("# of the night shift\nanother-long-enough-token\n\n")
+    (tmp_path / "tokens").write_text("# of the night shift\nada another-long-enough-token\n\n")
     tokens = read_tokens({"HWD_TOKENS": f"{TOKEN}, ", "HWD_TOKENS_FILE": str(tmp_path / "tokens")})
-    assert tokens == {TOKEN, "another-long-enough-token"}
+    assert tokens == {TOKEN: "", "another-long-enough-token": "ada"}
 
 
 @pytest.mark.parametrize(("mode", "warned"), [(0o600, False), (0o640, False), (0o644, True)])
@@ -274,7 +276,7 @@ def test_a_file_of_tokens_that_everybody_may_read_is_warned_of(
 
 
 def test_no_tokens_are_none() -> None:
-    assert read_tokens({}) == frozenset()
+    assert read_tokens({}) == {}
 
 
 def test_a_short_token_is_bad_input_and_stays_unsaid() -> None:
@@ -320,3 +322,18 @@ async def test_of_many_strangers_one_goes_on_in_a_round_of_the_loop() -> None:
         ticking.cancel()
     assert {answer.text for answer in answers} == {"xxx"}
     assert len(worked) == len(set(worked)) == 60
+
+
+async def test_token_with_a_name_says_who_asks_and_no_other_does() -> None:
+    callers: list[Caller | None] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        callers.append(caller_of(HTTPConnection(scope)))
+        await PlainTextResponse("done")(scope, receive, send)
+
+    tokens = frozenset({TOKEN, "another-long-token"})
+    door = Door(app, tokens=tokens, session=SESSION, local=True, names={TOKEN: "ada"})
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=door), base_url=URL, verify=False) as client:
+        for headers in (BY_TOKEN, {"Authorization": "Bearer another-long-token"}):
+            assert (await client.post(PATH, headers=headers)).status_code == 200
+    assert callers == [Caller(name="ada", is_verified=True), None]

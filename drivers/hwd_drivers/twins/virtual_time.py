@@ -89,6 +89,15 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return super().call_at(when, node.run, callback, args, context=context)
 
     @override
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """As asyncio does; and what ends a program ends the loop, such as the time limit of a test, which asyncio would
+        only log: a world that goes on for ever would be played for ever.
+        """
+        super().call_exception_handler(context)
+        if not isinstance(context.get("exception"), Exception | None):
+            self.stop()
+
+    @override
     def create_future(self) -> asyncio.Future[Any]:
         return _NumberedFuture(next(self._serials), self)
 

@@ -10,9 +10,21 @@ import typer
 
 from hwd.cli import completion as completing
 from hwd.cli.commands.leases import me
-from hwd.cli.options import READY_WITHIN_S, ConfirmWithin, Json, Lease, NoReady, Override, ReadyWithin, Url, What
+from hwd.cli.options import (
+    READY_WITHIN_S,
+    ConfirmWithin,
+    DryRun,
+    Json,
+    Lease,
+    NoReady,
+    Override,
+    ReadyWithin,
+    Url,
+    What,
+    Yes,
+)
 from hwd.cli.output import Output, coloured, plural, seconds
-from hwd_drivers.core.errors import ConfigError, RefusedError
+from hwd_drivers.core.errors import ConfigError, LinkError, RefusedError
 from hwd_drivers.core.ids import RandomIds
 from hwd_drivers.switching.moves import ApplyMode
 
@@ -45,7 +57,7 @@ def add_to(program: typer.Typer) -> None:
     program.command(epilog="Example: hwd plan ring hosts=h0,h1 rail=0; hwd plan 'h0.eth0<->h2.eth0'")(plan)
     program.command(epilog="Example: hwd apply pairs rail=0 --mode safe --confirm-within 60")(apply)
     program.command(epilog="Example: hwd confirm")(confirm)
-    program.command(epilog="Example: hwd rollback")(rollback)
+    program.command(epilog="Example: hwd rollback; hwd rollback --to k3v9a1xx --dry-run")(rollback)
     program.command("give-up", epilog="Example: hwd give-up k3v9a1xx")(give_up)
 
 
@@ -97,7 +109,7 @@ def apply(
     no_ready: NoReady = False,
     confirm_within: ConfirmWithin = None,
     override: Override = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     url: Url = None,
     json: Json = False,
 ) -> None:
@@ -121,20 +133,16 @@ def apply(
         if HASH.fullmatch(wanted.get("what", "")):
             if override:
                 raise ConfigError("--override: a plan that is applied by its hash has the overrides of `hwd plan`")
-            result = _drive(hwd, output, what[0], partial(hwd.apply_hash, what[0]))
+            result = _drive(hwd, output, what[0], partial(hwd.apply_hash, what[0], by=me()))
         elif yes or not output.on_terminal:
-            result = _drive(hwd, output, " ".join(what), partial(hwd.apply, **wanted))
+            result = _drive(hwd, output, " ".join(what), partial(hwd.apply, by=me(), **wanted))
             if result.plan is not None:
                 show_plan(output, result.plan)
         else:
             made = hwd.plan(**wanted)
             show_plan(output, made)
             _refuse(made)
-            if not made.empty and not _ask("Apply it?"):
-                output.note("nothing was touched")
-                raise typer.Exit(130)
-            expected = f"{made.hash}, expected {seconds(made.expected_s)}"
-            result = _drive(hwd, output, expected, partial(hwd.apply_hash, made.hash))
+            result = drive_plan(hwd, output, made, yes=made.empty)
     _say_how_it_is(output, result)
     output.data(result)
 
@@ -150,17 +158,87 @@ def confirm(reconfiguration: Reconfiguration = None, url: Url = None, json: Json
     output.data(result)
 
 
-def rollback(reconfiguration: Reconfiguration = None, url: Url = None, json: Json = False) -> None:
-    """Restore the state that was read before the apply."""
+def rollback(
+    reconfiguration: Reconfiguration = None,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="ID", help="The state before this one of `hwd history`, whenever that was."),
+    ] = None,
+    dry_run: DryRun = False,
+    lease: Lease = None,
+    ready_within: ReadyWithin = READY_WITHIN_S,
+    no_ready: NoReady = False,
+    confirm_within: ConfirmWithin = None,
+    override: Override = None,
+    yes: Yes = False,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Restore the state that was read before the apply.
+
+    With --to it plans the way from what is there now to the state before any reconfiguration of the history, and
+    applies that as `hwd apply` does; the other options are for that alone.
+    """
     from hwd.client import Client
 
     output = Output(json=json)
+    if to is not None and reconfiguration is not None:
+        raise ConfigError("rollback: name the one that is under way, or with --to one of the history, not both")
     with Client.find(url) as hwd:
+        if to is not None:
+            way_back(
+                hwd,
+                output,
+                dry_run=dry_run,
+                yes=yes,
+                wanted={
+                    "before": to,
+                    "lease": lease,
+                    "ready_within_s": None if no_ready else ready_within,
+                    "confirm_within_s": confirm_within,
+                    "overrides": overrides_of(override),
+                },
+            )
+            return
         result = hwd.roll_back(reconfiguration)
     _say_how_it_is(output, result)
     output.data(result)
     if result.outcome == "failed":
         raise typer.Exit(1)
+
+
+def way_back(hwd: "Client", output: Output, *, wanted: "Wanted", dry_run: bool, yes: bool) -> None:
+    """Plan a way back to a state that is known, and apply that plan where it moves something.
+
+    Exits as unreachable where switches were left out.
+    """
+    made = hwd.plan(**wanted)
+    if made.empty:
+        output.say(f"nothing to restore: {made.what}")
+        for warning in made.warnings:
+            output.say(f"  {warning}")
+    else:
+        show_plan(output, made)
+    if made.empty or dry_run:
+        output.data(made)
+    _refuse(made)
+    if not (made.empty or dry_run):
+        result = drive_plan(hwd, output, made, yes=yes)
+        _say_how_it_is(output, result)
+        output.data(result)
+    for one in made.away:
+        output.note(f"not restored, it cannot be reached: {one}")
+    if made.away:
+        raise typer.Exit(LinkError.exit_status)
+
+
+def drive_plan(hwd: "Client", output: Output, plan: "PlanSummary", *, yes: bool) -> "ReconfigurationStatus":
+    """Apply a plan, on a terminal after a question, unless `yes`."""
+    if output.on_terminal and not yes and not _ask("Apply it?"):
+        output.note("nothing was touched")
+        raise typer.Exit(130)
+    expected = f"{plan.hash}, expected {seconds(plan.expected_s)}"
+    return _drive(hwd, output, expected, partial(hwd.apply_hash, plan.hash, by=me()))
 
 
 def give_up(
@@ -208,6 +286,8 @@ def show_plan(output: Output, plan: "PlanSummary") -> None:
         output.say(f"  goes dark: {', '.join(plan.dark)}")
     for line in interlock_lines(plan):
         output.say(line)
+    if plan.isolation is not None:
+        output.say(f"  isolation: {plan.isolation}")
     for warning in plan.warnings:
         output.say(f"  warning: {warning}")
     if plan.empty:
@@ -317,6 +397,12 @@ def _say_how_it_is(output: Output, result: "ReconfigurationStatus") -> None:
     elif result.outcome == "confirmed" and result.links:
         waiting = len(result.not_ready)
         output.say(f"{plural(len(result.links), 'link')}, {len(result.links) - waiting} seen ready")
+    for remark in result.remarks:
+        output.say(f"  {remark}")
+    if stale := result.stale:
+        output.say(f"  stale: {_few(stale)}, where something else is desired; hwd restore puts that right")
+    if unasked := result.unasked:
+        output.say(f"  there too: {_few(unasked)}, which no confirmed reconfiguration asked for")
 
 
 def _few(names: list[str]) -> str:

@@ -10,6 +10,10 @@ import typer
 from hwd.cli import completion as completing
 from hwd.cli.options import Json, Url
 from hwd.cli.output import Output, plural, seconds
+from hwd.cli.recorded_runs import started_at
+from hwd.cli.times import due_at, in_seconds
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from hwd.model.answers import HeldLease
@@ -24,7 +28,7 @@ _lease = typer.Typer(
     rich_markup_mode=None,
 )
 
-For = Annotated[float, typer.Option("--for", metavar="S", help="For how many seconds from now.")]
+For = Annotated[str, typer.Option("--for", metavar="S", help="For how many seconds: 600, 90s, 15m, 1.5h.")]
 LeaseId = Annotated[
     str, typer.Argument(metavar="LEASE", help="Its id, as `hwd lease list` shows it.", autocompletion=completing.leases)
 ]
@@ -42,7 +46,19 @@ def me() -> str:
 @_lease.command(epilog="Example: hwd lease take ocs1.3 h0.eth0 --for 3600")
 def take(
     ports: Annotated[list[str], typer.Argument(metavar="PORT...", help="ocs1.3, h0.eth0, or `all`.")],
-    for_s: For = 600.0,
+    for_s: For = "600",
+    queue: Annotated[bool, typer.Option("--queue", help="Wait for ports that are not free; Ctrl-C leaves.")] = False,
+    priority: Annotated[
+        int, typer.Option("--priority", metavar="N", min=-100, max=100, help="In the queue; higher ones go first.")
+    ] = 0,
+    at: Annotated[
+        str | None,
+        typer.Option("--at", metavar="TIME", help="Reserve it from then on: 22:30, or 2027-01-10 22:30, here."),
+    ] = None,
+    heartbeat: Annotated[
+        str | None,
+        typer.Option("--heartbeat", metavar="S", help="End it where no `hwd lease heartbeat` comes for so long."),
+    ] = None,
     holder: Annotated[str | None, typer.Option("--holder", metavar="NAME", help="Default: you@this-host.")] = None,
     url: Url = None,
     json: Json = False,
@@ -51,39 +67,74 @@ def take(
     from hwd.client import Client
 
     output = Output(json=json)
+    if at is not None and queue:
+        raise ConfigError("--at, --queue: name one of them; a reservation does not wait in the queue")
     with Client.find(url) as hwd:
-        lease = hwd.take_lease(holder=holder or me(), ports=ports, for_s=for_s)
-    output.say(f"lease {lease.id} on {plural(len(lease.ports), 'port')} for {seconds(lease.left_s)}")
+        lease = hwd.take_lease(
+            holder=holder or me(),
+            ports=ports,
+            for_s=in_seconds(for_s, option="--for"),
+            queue=queue,
+            priority=priority,
+            at_wall_ns=None if at is None else due_at(at, SystemClock().wall_ns()),
+            heartbeat_s=None if heartbeat is None else in_seconds(heartbeat, option="--heartbeat"),
+        )
+        if lease.kind == "waiting":
+            lease = hwd.wait_lease(lease.id, say=lambda one: output.say(waits_line(one)))
+    count = plural(len(lease.ports), "port")
+    if lease.kind == "reserved":
+        output.say(f"lease {lease.id} on {count} reserved {span(lease)}")
+        bound = seconds(lease.heard_within_s or 0.0)
+        output.say(f"it begins by itself; claim it within {bound} then, with `hwd lease heartbeat {lease.id}`")
+    else:
+        output.say(f"lease {lease.id} on {count} for {seconds(lease.left_s)}")
     output.data(lease)
 
 
 @_lease.command("list", epilog="Example: hwd lease list")
 def list_(url: Url = None, json: Json = False) -> None:
-    """The leases in force."""
+    """The leases in force, the queue in the order of turns, and what is reserved."""
     from hwd.client import Client
 
     output = Output(json=json)
     with Client.find(url) as hwd:
-        leases = hwd.leases()
+        leases = [*hwd.leases(), *hwd.lease_requests()]
     show_leases(output, leases)
     output.data(leases)
 
 
 @_lease.command(epilog="Example: hwd lease renew k3v9 --for 3600")
-def renew(lease: LeaseId, for_s: For = 600.0, url: Url = None, json: Json = False) -> None:
+def renew(lease: LeaseId, for_s: For = "600", url: Url = None, json: Json = False) -> None:
     """Renew a lease: it expires so many seconds from now."""
     from hwd.client import Client
 
     output = Output(json=json)
     with Client.find(url) as hwd:
-        renewed = hwd.renew_lease(lease, for_s=for_s)
+        renewed = hwd.renew_lease(lease, for_s=in_seconds(for_s, option="--for"))
     output.say(f"lease {renewed.id} lasts another {seconds(renewed.left_s)}")
     output.data(renewed)
 
 
+@_lease.command(epilog="Example: hwd lease heartbeat k3v9")
+def heartbeat(lease: LeaseId, url: Url = None, json: Json = False) -> None:
+    """Say that its holder is there: claims a lease that was reserved, and keeps one with a heartbeat."""
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        heard = hwd.beat_lease(lease)
+    if heard.kind == "waiting":
+        output.say(waits_line(heard))
+    elif heard.kind == "reserved":
+        output.say(f"lease {heard.id} has not begun: reserved {span(heard)}")
+    else:
+        output.say(f"lease {heard.id} of {heard.holder}, {seconds(heard.left_s)} left")
+    output.data(heard)
+
+
 @_lease.command(epilog="Example: hwd lease release k3v9")
 def release(lease: LeaseId, url: Url = None, json: Json = False) -> None:
-    """Release a lease."""
+    """Release a lease, leave the queue, or withdraw a reservation."""
     from hwd.client import Client
 
     output = Output(json=json)
@@ -93,8 +144,13 @@ def release(lease: LeaseId, url: Url = None, json: Json = False) -> None:
     output.data(released)
 
 
-@_lease.command(epilog="Example: hwd lease kick k3v9")
-def kick(lease: LeaseId, url: Url = None, json: Json = False) -> None:
+@_lease.command(epilog="Example: hwd lease kick k3v9 --why 'the night run begins'")
+def kick(
+    lease: LeaseId,
+    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="Recorded, and shown to its holder.")] = "",
+    url: Url = None,
+    json: Json = False,
+) -> None:
     """Revoke a lease, also a host's own switch, which nobody can set then until `hwd lease grant`.
 
     Or end a hold, as `hwd status` names it, of the settings of a run that cannot be restored.
@@ -103,7 +159,7 @@ def kick(lease: LeaseId, url: Url = None, json: Json = False) -> None:
 
     output = Output(json=json)
     with Client.find(url) as hwd:
-        kicked = hwd.kick_lease(lease, by=me())
+        kicked = hwd.kick_lease(lease, by=me(), why=why)
     output.say(f"lease {kicked.id} of {kicked.holder} revoked")
     if kicked.why:
         output.note(kicked.why)
@@ -139,7 +195,28 @@ def show_leases(output: Output, leases: "Sequence[HeldLease]") -> None:
     for lease in leases:
         ports = lease.ports
         named = ", ".join(ports[:SHOWN]) + (f" and {len(ports) - SHOWN} more" if len(ports) > SHOWN else "")
-        left_s = lease.expires_in_s
-        left = f"{lease.state}, epoch {lease.epoch}" if left_s is None else seconds(left_s)
-        rows.append((lease.id, lease.holder, left, named))
+        rows.append((lease.id, lease.holder, _left(lease), named))
     output.table(("lease", "holder", "left", "ports"), rows)
+
+
+def waits_line(lease: "HeldLease") -> str:
+    """Where a client stands in the queue, and why it is not granted yet."""
+    waits_for = "; ".join(lease.waits_for or ()) or "its turn comes"
+    return f"lease {lease.id} waits, place {lease.place}: {waits_for}"
+
+
+def span(lease: "HeldLease") -> str:
+    """When a reserved lease begins, and for how long."""
+    return f"from {started_at(lease.at_wall_ns or 0)} for {seconds(lease.for_s or 0.0)}"
+
+
+def _left(lease: "HeldLease") -> str:
+    match lease.kind:
+        case "waiting":
+            return f"waits, place {lease.place}"
+        case "reserved":
+            return span(lease)
+        case "delegated":
+            return f"{lease.state}, epoch {lease.epoch}"
+        case _:
+            return seconds(lease.left_s)

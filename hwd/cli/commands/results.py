@@ -159,7 +159,7 @@ def report(
     """Report stages, waterfalls, distributions, pairs, links and comparisons of runs: one page, and
     figures for a paper.
     """
-    from hwd.report.figures.figures import all_figures
+    from hwd.report.figures.figures import Figures
     from hwd.report.grouping import compared_with, split_by
     from hwd.report.page.html import all_compared, html
 
@@ -175,7 +175,7 @@ def report(
         page = html(loaded, by=split, compare_with=compare_with, comparisons=comparisons)
         write_file(file, page)
         if svg is not None or pdf is not None:
-            drawn = [*all_figures(loaded, by=split, compare_with=compare_with, comparisons=comparisons)]
+            drawn = Figures.of(loaded, by=split, compare_with=compare_with, comparisons=comparisons).all
             if svg is not None:
                 written += _svg_files(svg, drawn, column.inches)
             if pdf is not None:

@@ -15,7 +15,15 @@ from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from hwd.model.answers import CompositeStatus, HostStatus, LeftOpen, LinkStatus, ReconfigurationStatus, SwitchStatus
+    from hwd.model.answers import (
+        CompositeStatus,
+        HostStatus,
+        LeftOpen,
+        LinkStatus,
+        ReconfigurationStatus,
+        SwitchDesired,
+        SwitchStatus,
+    )
     from hwd.model.documents.hosts import HostPort
     from hwd.model.rc_recovery import RcRecovery
     from hwd.model.run import RunProgress
@@ -50,8 +58,17 @@ def status(url: Url = None, json: Json = False) -> None:
         if parts:
             output.say(*parts)
     output.say()
-    rows = [(*switch_row(switch), since(switch.since_wall_ns, at)) for switch in now.switches]
-    output.table(("switch", "state", "what", "crossconnects", "since"), rows)
+    desired = {one.switch: one for one in now.desired}
+    rows = [
+        (*switch_row(switch), desired_words(desired.get(switch.switch)), since(switch.since_wall_ns, at))
+        for switch in now.switches
+    ]
+    output.table(("switch", "state", "what", "crossconnects", "desired", "since"), rows)
+    if found := [row for one in now.desired for row in difference_rows(one)]:
+        output.say()
+        output.table(("differs", "desired", "observed", "desired by"), found)
+        output.say("`hwd restore` brings back what is desired; `hwd restore --dry-run` shows what that would move")
+        output.say()
     for line in change_lines(now.switches, at):
         output.say(line)
     for switch in now.switches:
@@ -70,8 +87,9 @@ def status(url: Url = None, json: Json = False) -> None:
         for line in (*skew_lines(host), *port_lines(host), *spool_lines(host), *trouble_lines(host)):
             output.say(line)
     output.say()
-    if now.lit:
-        output.table(("link", "state", "since"), [(*link_row(link), since(link.since_wall_ns, at)) for link in now.lit])
+    if now.lit or now.unlit:
+        links = [(*link_row(link), since(link.since_wall_ns, at)) for link in now.lit]
+        output.table(("link", "state", "since"), [*links, *((one.link, str(one), "") for one in now.unlit)])
         for line in hang_lines(now.lit, now.reconfigurations):
             output.say(line)
     else:
@@ -230,6 +248,42 @@ def switch_row(switch: "SwitchStatus") -> tuple[object, ...]:
     return switch.switch, "up", what, counted
 
 
+def desired_words(desired: "SwitchDesired | None") -> str:
+    """`8, as desired`, `8, 1 missing, 1 stale`: how many crossconnects are desired of a switch, and what differs."""
+    if desired is None:
+        return "nothing yet"
+    counts = {"missing": desired.missing, "stale": desired.stale, "not asked for": desired.unasked}
+    found = [f"{len(some)} {word}" for word, some in counts.items() if some]
+    if desired.unknown is not None:
+        found.insert(0, "unknown whether it is so")
+    elif not desired.differs:
+        found.insert(0, "as desired")
+    if desired.changing:
+        found.append(f"{plural(len(desired.changing), 'port')} changing")
+    return f"{len(desired.crossconnects)}, {', '.join(found)}"
+
+
+def difference_rows(desired: "SwitchDesired") -> list[tuple[object, ...]]:
+    """What differs at one switch: each missing crossconnect with what has its ends, then all else that is stale."""
+    from hwd_drivers.core.values import Crossconnect, PortSide
+
+    name, wanted = desired.switch, {PortSide.parse(end): by for end, by in desired.by.items()}
+    stale = {Crossconnect.parse(one): one for one in desired.stale or ()}
+    rows: list[tuple[object, ...]] = []
+    shown: set[str] = set()
+    for text in desired.missing or ():
+        one = Crossconnect.parse(text)
+        instead = [other for found, other in stale.items() if not set(found.ends).isdisjoint(one.ends)]
+        shown.update(instead)
+        rows.append((f"{name}:{text}", text, ", ".join(instead) or "nothing", wanted[one.a]))
+    for found, text in stale.items():
+        if text not in shown:
+            free = [end for end in found.ends if str(end) in desired.free]
+            words = f"{', '.join(map(str, free))} free" if free else "another one"
+            rows.append((f"{name}:{text}", words, text, next(wanted[end] for end in found.ends if end in wanted)))
+    return rows
+
+
 def _owned(switch: "SwitchStatus") -> str:
     """`host h0, epoch 7`: the host that sets it."""
     lease = switch.lease
@@ -287,11 +341,11 @@ def restart_line(switch: "SwitchStatus") -> str:
     if restart is None or not (gone := restart.missing):
         return ""
     how = "has restarted" if restart.sign == "uptime" else "seems to have restarted"
-    back = "" if switch.owner or len(gone) > SHOWN_ENDS else f"; hwd apply {switch.switch}:{','.join(gone)}"
+    back = "" if switch.owner else "; hwd restore brings back what is desired of it"
     return (
         f"{switch.switch} {how} at {_time_of_day(restart.wall_ns)}, "
         f"no contact for {seconds(restart.unheard_s)} before. "
-        f"It lost {_many(gone)}; the daemon does not restore crossconnects{back}"
+        f"It lost {_many(gone)}{back}"
     )
 
 

@@ -213,3 +213,12 @@ def total_dwell_s(steps: Iterable[Step]) -> float:
             case _:
                 total += sum(inner)
     return total
+
+
+def longest_lease_s(steps: Iterable[Step]) -> float:
+    """The longest time that one of the steps leases ports for; 0 where none does."""
+    found = 0.0
+    for step in steps:
+        own_s = step.for_s if isinstance(step, LeaseStep) else 0.0
+        found = max(found, own_s, *(longest_lease_s(inner) for inner in below(step)), 0.0)
+    return found

@@ -27,7 +27,7 @@ from hwd.config.yaml.tree import Node, Reading, read_tree
 from hwd.config.yaml.validate import is_secret, validate
 from hwd.fabric.graph import Graph
 from hwd.fabric.loss_budget import over_budget
-from hwd.model.testbed import Composite, PortNote, SecretRef, Switch, Testbed
+from hwd.model.testbed import Composite, DriftPolicy, LeaseRules, PortNote, SecretRef, Switch, Testbed
 from hwd_drivers.core.errors import ConfigError
 
 NAMES_SHOWN = 4
@@ -157,6 +157,8 @@ class _Loader:
             host_actions=tuple(dict.fromkeys(top.host_actions)) if top else (),
             composites=composites,
             interlocks=interlocks,
+            drift=top.drift if top else DriftPolicy.REPORT,
+            leases=LeaseRules(required=top.leases.required, baseline=top.leases.baseline) if top else LeaseRules(),
             access_group=top.access_group if top else None,
         )
         if not all_known:

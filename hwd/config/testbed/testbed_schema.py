@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from hwd.model.testbed import ModuleStandard, PassiveKind, PortState, Setting
+from hwd.model.testbed import DriftPolicy, ModuleStandard, PassiveKind, PortState, Setting
 
 NAME = r"^[A-Za-z][A-Za-z0-9_-]{0,62}$"
 GROUP = r"^[a-z_][a-z0-9_-]{0,31}$"
@@ -248,6 +248,15 @@ class InterlocksEntry(Entry):
     forbidden_pair: ForbiddenPairEntry = Field(alias="forbidden-pair", default=ForbiddenPairEntry())
 
 
+class LeasesEntry(Entry):
+    """`required`: who changes light needs a lease of each port whose light changes. `baseline`: at the end of a lease
+    its ports get the crossconnects that they had before the first change under it.
+    """
+
+    required: bool = False
+    baseline: bool = False
+
+
 class TestbedFile(Entry):
     """The top of the file; its sections are validated entry by entry."""
 
@@ -262,7 +271,12 @@ class TestbedFile(Entry):
     fibres: list[Any] = []
     ports: dict[str, Any] = {}
     interlocks: dict[str, Any] = {}
+    leases: LeasesEntry = LeasesEntry()
     host_actions: tuple[Setting, ...] = ()
+    drift: Annotated[
+        DriftPolicy,
+        Field(description="what the daemon does where a switch differs from the desired state by no command of hwd"),
+    ] = DriftPolicy.REPORT
     access_group: Annotated[
         str | None,
         Field(pattern=GROUP, description="a group of the daemon's machine whose users may read the daemon's token"),

@@ -3,8 +3,10 @@
 from hwd.model.answers.alerts import Alert, DiskSpace
 from hwd.model.answers.answer import Answer
 from hwd.model.answers.changes import SwitchChange
+from hwd.model.answers.desired import SwitchDesired, UnlitLink
 from hwd.model.answers.documents import DocumentJson, DocumentList
 from hwd.model.answers.faults import FaultConfirmation
+from hwd.model.answers.history import HistoryEntry
 from hwd.model.answers.hosts import ClockStepReport, HostClock, HostSpool, HostStatus
 from hwd.model.answers.leases import HeldLease, HeldSettings, SwitchLease
 from hwd.model.answers.problem import Problem
@@ -28,6 +30,7 @@ __all__ = [
     "HeldEnds",
     "HeldLease",
     "HeldSettings",
+    "HistoryEntry",
     "HostClock",
     "HostSpool",
     "HostStatus",
@@ -42,6 +45,8 @@ __all__ = [
     "Status",
     "StorageStatus",
     "SwitchChange",
+    "SwitchDesired",
     "SwitchLease",
     "SwitchStatus",
+    "UnlitLink",
 ]

@@ -1,11 +1,15 @@
 """Leases, and settings of ended runs that are still in force, in the answers of the API."""
 
 import math
+from typing import Final
 
 from msgspec import UNSET, UnsetType, field
 from typing_extensions import override
 
 from hwd.model.answers.answer import Answer
+
+WAITING: Final = "waiting"
+RESERVED: Final = "reserved"
 
 
 class SwitchLease(Answer, frozen=True, kw_only=True):
@@ -20,10 +24,16 @@ class SwitchLease(Answer, frozen=True, kw_only=True):
 
 
 class HeldLease(Answer, frozen=True, kw_only=True):
-    """A lease of ports (`kind` claim), or of a switch that is delegated to its host (`kind` delegated).
+    """A lease of ports (`kind` claim), of a switch that is delegated to its host (`kind` delegated), or one that is not
+    granted yet (`kind` waiting: in the queue; `kind` reserved: from a time on).
 
-    `expires_in_s` is `left_s` in the JSON, None for a delegated switch: its lease lasts until it is revoked. `host`,
-    `epoch`, `state` and `why` are those of a delegated switch. `told`: whether its agent knows of the change.
+    `expires_in_s` is `left_s` in the JSON, None for a delegated switch, whose lease lasts until it is revoked, and for
+    one that waits. `epoch` counts the grants. `host`, `state` and `why` are those of a delegated switch. `told`:
+    whether its agent knows of the change.
+
+    `heard_within_s`: it ends where no heartbeat comes for so long. `for_s`, `priority`, `place` and `waits_for` are
+    those of one that waits; place 1 is next among those that wait for its ports. `at_wall_ns` and `until_wall_ns`: the
+    time that is reserved.
     """
 
     lease: str
@@ -36,6 +46,18 @@ class HeldLease(Answer, frozen=True, kw_only=True):
     state: str | UnsetType = UNSET
     why: str | UnsetType = UNSET
     told: bool | UnsetType = UNSET
+    heard_within_s: float | UnsetType = UNSET
+    for_s: float | UnsetType = UNSET
+    priority: int | UnsetType = UNSET
+    place: int | UnsetType = UNSET
+    waits_for: list[str] | UnsetType = UNSET
+    at_wall_ns: int | UnsetType = UNSET
+    until_wall_ns: int | UnsetType = UNSET
+
+    @property
+    def is_in_force(self) -> bool:
+        """Whether it is granted."""
+        return self.kind not in (WAITING, RESERVED)
 
     @property
     def id(self) -> str:
@@ -52,6 +74,10 @@ class HeldLease(Answer, frozen=True, kw_only=True):
     def __str__(self) -> str:
         if self.kind == "delegated":
             return f"lease {self.id} of {self.holder}, epoch {self.epoch}, {self.state}"
+        if self.kind == WAITING:
+            return f"lease {self.id} of {self.holder} on {len(self.ports)} ports, waits, place {self.place}"
+        if self.kind == RESERVED:
+            return f"lease {self.id} of {self.holder} on {len(self.ports)} ports, reserved"
         return f"lease {self.id} of {self.holder} on {len(self.ports)} ports, {self.left_s:.0f} s left"
 
 

@@ -14,7 +14,9 @@ class ReconfigurationStatus(Answer, frozen=True, kw_only=True):
 
     `outcome` is None while it is under way or awaits a confirm. `not_ready`: links that were not measured ready within
     the time allowed. `confirm_in_s`: seconds until it is rolled back, where it awaits a confirm; that goes on over a
-    restart of the daemon. `applied` is `plan` in the JSON, only of an answer to an apply.
+    restart of the daemon. `applied` is `plan` in the JSON, only of an answer to an apply. `remarks`: findings that are
+    no failures. `stale`: crossconnects that its switches carry, `ocs1:1A-2B`, though something else is desired of one
+    of their ends; `unasked`: those that nobody ever asked for; both are known when it is confirmed.
     """
 
     reconfiguration: str
@@ -28,6 +30,9 @@ class ReconfigurationStatus(Answer, frozen=True, kw_only=True):
     confirm_in_s: float | None
     links: list[str]
     not_ready: list[str]
+    remarks: list[str] = field(default_factory=list)
+    stale: list[str] = field(default_factory=list)
+    unasked: list[str] = field(default_factory=list)
     applied: PlanSummary | UnsetType = field(name="plan", default=UNSET)
 
     @property

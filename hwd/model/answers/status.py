@@ -6,6 +6,7 @@ from typing_extensions import override
 from hwd.model.answers.alerts import Alert, DiskSpace
 from hwd.model.answers.answer import Answer
 from hwd.model.answers.changes import SwitchChange
+from hwd.model.answers.desired import SwitchDesired, UnlitLink
 from hwd.model.answers.hosts import HostStatus
 from hwd.model.answers.leases import HeldLease, HeldSettings
 from hwd.model.answers.reconfigurations import LeftOpen, ReconfigurationStatus
@@ -51,7 +52,9 @@ class Status(Answer, frozen=True, kw_only=True):
     `lit` is `links` in the JSON: the links that crossconnects make now. `reconfigurations`: those under way. `open`:
     interrupted ones; the daemon rolls each back as soon as nothing prevents it. `held`: settings of ended runs.
     `wall_ns`: the daemon's unix time of this answer. `alerts`: those in force, the worst first. `disk`: of the data
-    folder; None where the daemon has no disk, or has not read it yet.
+    folder; None where the daemon has no disk, or has not read it yet. `desired`: what is
+    wanted of each switch by confirmed reconfigurations, and how it differs. `unlit`: links that are wanted so and that
+    the crossconnects do not make now.
     """
 
     testbed: str
@@ -66,7 +69,10 @@ class Status(Answer, frozen=True, kw_only=True):
     composites: list[CompositeStatus] = field(default_factory=list)
     hosts: list[HostStatus]
     lit: list[LinkStatus] = field(name="links")
+    desired: list[SwitchDesired] = field(default_factory=list)
+    unlit: list[UnlitLink] = field(default_factory=list)
     leases: list[HeldLease]
+    lease_requests: list[HeldLease] = field(default_factory=list)
     held: list[HeldSettings]
     reconfigurations: list[ReconfigurationStatus]
     open: list[LeftOpen]
@@ -108,6 +114,8 @@ class Status(Answer, frozen=True, kw_only=True):
         rows += [("composite", one.name, str(one), "") for one in self.composites]
         rows += [("host", one.name, str(one), since(one)) for one in self.hosts]
         rows += [("link", one.link, carrier[one.carrier], since(one)) for one in self.lit]
+        rows += [("wanted link", one.link, str(one), "") for one in self.unlit]
+        rows += [("difference", one.switch, str(one), "") for one in self.desired if one.differs]
         rows += [("lease", one.id, str(one), "") for one in self.leases]
         rows += [("reconfiguration", one.id, str(one), "") for one in self.reconfigurations]
         rows += [("reconfiguration", one.id, str(one), "") for one in self.open]

@@ -15,11 +15,12 @@ class LeaseFact(Fact, frozen=True, kw_only=True):
 
 
 class LeaseTaken(LeaseFact, frozen=True, kw_only=True):
-    """A lease began."""
+    """A lease began. `epoch`: of this grant; each grant of the rack has a higher one than all before."""
 
     KIND: ClassVar = "lease.taken"
     ports: list[str]
     expires_wall_ns: int
+    epoch: int | UnsetType = UNSET
 
 
 class LeaseRenewed(LeaseFact, frozen=True, kw_only=True):
@@ -28,14 +29,67 @@ class LeaseRenewed(LeaseFact, frozen=True, kw_only=True):
     KIND: ClassVar = "lease.renewed"
     ports: list[str]
     expires_wall_ns: int
+    epoch: int | UnsetType = UNSET
 
 
 class LeaseReleased(LeaseFact, frozen=True, kw_only=True):
-    """`why`: released, expired, kicked. Settings of a run that were kicked have no expiry."""
+    """`why`: released, expired, kicked, silent (its holder was not heard in time), unclaimed (not heard since the
+    grant). `by`: who kicked it; `reason`: why they did, in their words. Settings of a run that were kicked have no
+    expiry.
+    """
 
     KIND: ClassVar = "lease.released"
     ports: list[str]
     expires_wall_ns: int | UnsetType = UNSET
+    epoch: int | UnsetType = UNSET
+    why: str
+    by: str | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
+
+
+class LeaseRequestFact(LeaseFact, frozen=True, kw_only=True):
+    """Of a lease that is not granted yet; it keeps its id when it is."""
+
+    ports: list[str]
+    for_s: float
+
+
+class LeaseQueued(LeaseRequestFact, frozen=True, kw_only=True):
+    """Somebody waits for a lease, at this place of the queue."""
+
+    KIND: ClassVar = "lease.queued"
+    priority: int
+    place: int
+
+
+class LeaseReserved(LeaseRequestFact, frozen=True, kw_only=True):
+    """A lease is reserved for a time to come."""
+
+    KIND: ClassVar = "lease.reserved"
+    at_wall_ns: int
+    until_wall_ns: int
+
+
+class LeaseWithdrawn(LeaseRequestFact, frozen=True, kw_only=True):
+    """A request left the queue or the calendar without a grant. `why`: released, kicked, silent, missed (its time is
+    over, and its ports were not free). `by` and `reason`: as in `lease.released`.
+    """
+
+    KIND: ClassVar = "lease.withdrawn"
+    why: str
+    by: str | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
+
+
+class LeaseBaseline(LeaseFact, frozen=True, kw_only=True):
+    """What became of the baseline of a lease that ended. `reconfiguration`: the one that restored it; `why`: why it is
+    not restored.
+    """
+
+    KIND: ClassVar = "lease.baseline"
+    ports: list[str]
+    outcome: Literal["restored", "not-restored"]
+    reconfiguration: str | None
     why: str
 
 

@@ -57,13 +57,47 @@ class PlanLink(msgspec.Struct, frozen=True, kw_only=True):
     circuits: list[PlanCircuit]
 
 
+class PlanIsolatedCircuit(msgspec.Struct, frozen=True, kw_only=True):
+    """One one-way light path on which somebody else holds a lease. `touched`: what of it the plan touches, empty for
+    nothing.
+    """
+
+    lease: str
+    holder: str
+    circuit: str
+    through: list[str]
+    touched: list[str]
+
+
+class PlanIsolation(msgspec.Struct, frozen=True, kw_only=True):
+    """Every circuit on which somebody else holds a lease. `unknown`: switches that are not read, whose light nobody
+    can follow.
+    """
+
+    circuits: list[PlanIsolatedCircuit]
+    unknown: list[str]
+
+    @override
+    def __str__(self) -> str:
+        """`no move touches the 4 circuits of ada (k3v9)`."""
+        counts: dict[str, int] = {}
+        for one in self.circuits:
+            holder = f"{one.holder} ({one.lease})"
+            counts[holder] = counts.get(holder, 0) + 1
+        of = ", ".join(f"the {count} circuit{'' if count == 1 else 's'} of {who}" for who, count in counts.items())
+        missing = f"; unknown on {', '.join(self.unknown)}, not read now" if self.unknown else ""
+        return f"{f'no move touches {of}' if of else 'nobody else holds a lease of lit ports'}{missing}"
+
+
 class PlanSummary(msgspec.Struct, frozen=True, kw_only=True):
     """What moves, what goes dark, where the light goes.
 
     `empty`: nothing moves. `dark`: links that lose their light and are not wanted. `expected_s`: from command to ready;
     `expected_from` says how that is known. `ready_within_s` null: ready is not asked for. `confirm_within_s` null:
     confirmed as soon as ready. `interlocks`: all that were checked, those that do not hold first; one that is `refused`
-    keeps it from being applied.
+    keeps it from being applied. `away`: switches of a restore that cannot be reached, each with the reason; it leaves
+    them out. `isolation`: that it touches no circuit of somebody else's lease; null where that was not asked.
+    `lease_epoch`: of `lease`.
     """
 
     hash: str
@@ -78,10 +112,13 @@ class PlanSummary(msgspec.Struct, frozen=True, kw_only=True):
     expected_from: str
     warnings: list[str]
     lease: str | None
+    lease_epoch: int | None = None
     crash_rule: str
     ready_within_s: float | None
     confirm_within_s: float | None
     interlocks: list[Interlock] = []
+    away: list[str] = []
+    isolation: PlanIsolation | None = None
 
     @property
     def refused(self) -> list[Interlock]:

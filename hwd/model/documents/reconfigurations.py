@@ -26,19 +26,29 @@ class StartedLink(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StartedMove(msgspec.Struct, frozen=True, kw_only=True):
-    """What one switch is to do: crossconnects such as `1A-2B`."""
+    """What one switch is to do: crossconnects such as `1A-2B`. `lasting`: those whose earlier state it does not say."""
 
     switch: str
     remove: list[str]
     add: list[str]
+    lasting: list[str] | UnsetType = UNSET
+
+
+class WantedSwitch(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wanted of one switch: crossconnects such as `1A-2B`, and fibre ends that shall have none."""
+
+    switch: str
+    crossconnects: list[str]
+    free: list[str]
 
 
 class ReconfigurationStarted(ReconfigurationFact, frozen=True, kw_only=True):
     """The first command is next.
 
     `sweep`: {variable: value} of its run; `settings`: {NIC port: {setting: value}} that runs have in force. `lease`:
-    the one under which it was asked for, None without one; `holder`: of that lease. `overridden`: interlocks that
-    somebody overrode, with the reason. `from_journal`: see `reconfiguration.ended`.
+    the one under which it was asked for, None without one; `holder` and `lease_epoch`: of that lease. `overridden`:
+    interlocks that somebody overrode, with the reason. `by`: who asked for it; `verified`: by a token of that name,
+    else it is what the caller stated. `from_journal`: see `reconfiguration.ended`.
     """
 
     KIND: ClassVar = "reconfiguration.started"
@@ -50,8 +60,11 @@ class ReconfigurationStarted(ReconfigurationFact, frozen=True, kw_only=True):
     links: list[StartedLink]
     moves: list[StartedMove]
     lease: str | UnsetType | None = UNSET
+    lease_epoch: int | UnsetType = UNSET
     holder: str | UnsetType = UNSET
     overridden: list[Interlock] | UnsetType = UNSET
+    by: str | UnsetType = UNSET
+    verified: bool | UnsetType = UNSET
     source: str | UnsetType = UNSET
     host: str | UnsetType = UNSET
     epochs: dict[str, int] | UnsetType = UNSET
@@ -88,8 +101,10 @@ class ReconfigurationState(ReconfigurationFact, frozen=True, kw_only=True):
 class ReconfigurationEnded(ReconfigurationFact, frozen=True, kw_only=True):
     """`outcome`: confirmed, rolled-back, failed. `hangs`: where its links hung when the wait for them ended.
 
-    `from_journal`: an earlier process of the daemon died before its records had this. The next one tells it, with the
-    time of the journal's entry; `at_ns` is made of that, and a long `why` may be cut.
+    `wanted`: the desired state from here on, of the fibre ends that it names; only of a confirmed one. `stale`:
+    crossconnects of its switches, `ocs1:1A-2B`, at an end of which something else is desired; `unasked`: those that
+    nobody ever asked for. `from_journal`: an earlier process of the daemon died before its records had this. The next
+    one tells it, with the time of the journal's entry; `at_ns` is made of that, and a long `why` may be cut.
     """
 
     KIND: ClassVar = "reconfiguration.ended"
@@ -100,6 +115,9 @@ class ReconfigurationEnded(ReconfigurationFact, frozen=True, kw_only=True):
     seconds: float
     remarks: list[str] | UnsetType = UNSET
     hangs: list[Hang] | UnsetType = UNSET
+    wanted: list[WantedSwitch] | UnsetType = UNSET
+    stale: list[str] | UnsetType = UNSET
+    unasked: list[str] | UnsetType = UNSET
     source: str | UnsetType = UNSET
     host: str | UnsetType = UNSET
     from_journal: bool | UnsetType = UNSET

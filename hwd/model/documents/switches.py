@@ -2,6 +2,8 @@
 
 from typing import ClassVar
 
+from msgspec import field
+
 from hwd_drivers.devices.facts import SwitchFact
 
 
@@ -12,6 +14,29 @@ class SwitchOverrun(SwitchFact, frozen=True, kw_only=True):
     reconfiguration: str
     lost: list[str]
     window_s: float
+
+
+class SwitchDrift(SwitchFact, frozen=True, kw_only=True):
+    """How a switch differs from the desired state, after each change of that.
+
+    `missing`: wanted crossconnects that it lacks; `stale`: crossconnects at ends of which something else is wanted.
+    Ports of reconfigurations in progress do not count. `given_up`: fibre ends that the drift policy restores no more,
+    `3A`, since it has tried in vain or was undone again.
+    """
+
+    KIND: ClassVar = "switch.drift"
+    missing: list[str]
+    stale: list[str]
+    given_up: list[str] = field(default_factory=list)
+
+
+class SwitchAdopted(SwitchFact, frozen=True, kw_only=True):
+    """What was found at a switch is desired from here on: crossconnects, and fibre ends that shall have none."""
+
+    KIND: ClassVar = "switch.adopted"
+    crossconnects: list[str]
+    free: list[str]
+    by: str
 
 
 class SwitchUnknown(SwitchFact, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ import msgspec
 
 from hwd.report.bundle.manifest import FIGURES, PAGE, TABLES, Choices
 from hwd.report.figures.figure import SCREEN_WIDTHS, Figure, config
-from hwd.report.figures.figures import all_figures
+from hwd.report.figures.figures import Figures
 from hwd.report.figures.render import specification
 from hwd.report.grouping import compared_with, split_by
 from hwd.report.page.html import html
@@ -57,7 +57,7 @@ def contents(report: RunReport, choices: Choices) -> Iterator[Part]:
     reports, by = [report], split_by([report], choices.by)
     yield from _tables(report, choices)
     names: set[str] = set()
-    for figure in all_figures(reports, by=by, compare_with=choices.compare_with, comparisons=()):
+    for figure in Figures.of(reports, by=by, compare_with=choices.compare_with, comparisons=()).all:
         yield _figure(figure, names)
     yield Part(
         kind=Kind.PAGE,

@@ -20,9 +20,8 @@ from hwd.report.figures.figure import (
     heading,
     in_lines,
     in_rows,
-    layered,
+    panel_heading,
     unit_of,
-    zoom,
 )
 from hwd.report.papers import PaperFigure, Statistic, of_stage
 from hwd.report.quantity import duration, stated
@@ -69,25 +68,29 @@ def cdf_figure(taken: Sequence[Sample], *, papers: Sequence[PaperFigure] = ()) -
     but named. None where no stage has one.
     """
     groups = [*dict.fromkeys((sample.group, sample.virtual_time) for sample in taken)]
-    found: dict[StageName, dict[Group, Distribution]] = {}
+    rows: list[Sequence[_Plot]] = []
+    words: list[str] = []
+    empty: list[str] = []
     for name in StageName:
+        curves: dict[Group, Distribution] = {}
         for group in groups:
             of_group = [one for one in taken if one.stage.name is name and (one.group, one.virtual_time) == group]
             if (curve := distribution(of_group)) is not None:
-                found.setdefault(name, {})[group] = curve
-    if not found:
+                curves[group] = curve
+                range_of = f"{_time(curve.best_s[0])} to {_time(curve.best_s[-1])}"
+                words.append(f"{name}, {_words(group)}: {_count(curve)}, {range_of}")
+        if curves:
+            rows.append([*_plots(name, curves, groups, of_stage(papers, name))])
+        else:
+            empty.append(name)
+    if not rows:
         return None
-    rows = [[*_plots(name, curves, groups, of_stage(papers, name))] for name, curves in found.items()]
-    empty = [str(name) for name in StageName if name not in found]
-    notes = [_NOTE] + ([f"never seen: {', '.join(empty)}"] if empty else [])
+    time = "" if _is_mixed(groups) else f"{_time_of(groups[0])} · "
+    notes = [time + _NOTE] + ([f"never seen: {', '.join(empty)}"] if empty else [])
     return Figure(
         name="distributions",
         title="Cumulative distribution of each stage",
-        description="; ".join(
-            f"{name}, {_words(group)}: {_count(curve)}, {_time(curve.best_s[0])} to {_time(curve.best_s[-1])}"
-            for name, curves in found.items()
-            for group, curve in curves.items()
-        ),
+        description="; ".join(words),
         chart=partial(_chart, rows, groups, notes),
     )
 
@@ -162,25 +165,19 @@ def _panel(data: Datasets, plot: _Plot, groups: Sequence[Group], width: float, a
     )
     tip = [alt.Tooltip("group:N"), alt.Tooltip("words:N", title="time"), alt.Tooltip("share:Q", format=".1%")]
     below = 0 if plot.alone else _HEIGHT  # alone in the line of the title, else where curves are seldom
+    band = alt.MarkDef("area", opacity=0.16, interpolate="step-after", clip=True)
+    line = alt.MarkDef("line", interpolate="step-after", strokeWidth=1.8, clip=True)
+    paper = alt.Tooltip("words:N", title="paper")
     layers = [
-        alt.Chart(data.rows(plot.bands)).mark_area(opacity=0.16, interpolate="step-after", clip=True)
-        .encode(x=x, y=low, y2=alt.Y2("high:Q"), color=colour),
-        alt.Chart(data.rows(plot.curves), name=plot.name)
-        .mark_line(interpolate="step-after", strokeWidth=1.8, clip=True)
-        .encode(x=x, y=y, color=colour, tooltip=tip)
-        .add_params(zoom(f"zoom_{plot.name}")),
-        alt.Chart(data.rows(plot.papers))
-        .mark_rule(style="paper", clip=True)
-        .encode(x=x, tooltip=alt.Tooltip("words:N", title="paper")),
-        *(
-            alt.Chart(data.rows([count]))
-            .mark_text(align="right", baseline="bottom", dx=-2, dy=-3 - 14 * index, clip=False)
-            .encode(x=alt.value(width), y=alt.value(below), text=alt.Text("words:N"), color=colour)
-            for index, count in enumerate(reversed(plot.counts))
-        ),
-    ]  # fmt: skip
-    title = alt.TitleParams(text=cut(plot.title, width + _LEFT), fontSize=12, anchor="start", offset=6, frame="group")
-    return layered(layers, width=width, height=_HEIGHT, title=title.to_dict())
+        data.marks(plot.bands, band, x, low, alt.Y2("high:Q"), colour),
+        data.marks(plot.curves, line, x, y, colour, tip, zoomed=plot.name),
+        data.marks(plot.papers, alt.MarkDef("rule", style="paper", clip=True), x, paper),
+    ]
+    for index, count in enumerate(reversed(plot.counts)):
+        words = alt.MarkDef("text", align="right", baseline="bottom", dx=-2, dy=-3 - 14 * index, clip=False)
+        layers.append(data.marks([count], words, alt.Text("words:N"), colour, x=alt.value(width), y=alt.value(below)))
+    title = panel_heading(cut(plot.title, width + _LEFT), frame="group")
+    return {"layer": layers, "width": width, "height": _HEIGHT, "title": title}
 
 
 def _range(curves: Sequence[Distribution], papers: Sequence[PaperFigure]) -> tuple[float, float]:
@@ -239,11 +236,20 @@ def _count(curve: Distribution) -> str:
 
 
 def _names(groups: Sequence[Group]) -> list[str]:
-    """With a number where each has panels of its own, so that colour is not the only sign."""
-    words = map(_words, groups)
+    """With a number where each has panels of its own, so that colour is not the only sign. Time is named where it is
+    not the same for all.
+    """
+    words = [_words(one) if _is_mixed(groups) else " · ".join(one[0]) or "all" for one in groups]
     return [f"{number}: {one}" for number, one in enumerate(words, start=1)] if len(groups) > TOGETHER_MAX else [*words]
 
 
 def _words(group: Group) -> str:
-    words, virtual = group
-    return f"{' · '.join(words) or 'all'}, {'virtual' if virtual else 'real'} time"
+    return f"{' · '.join(group[0]) or 'all'}, {_time_of(group)}"
+
+
+def _is_mixed(groups: Sequence[Group]) -> bool:
+    return len({virtual for _, virtual in groups}) > 1
+
+
+def _time_of(group: Group) -> str:
+    return "virtual time" if group[1] else "real time"

@@ -18,8 +18,8 @@ from hwd.report.figures.figure import (
     heading,
     in_lines,
     in_rows,
-    layered,
     moved,
+    panel_heading,
 )
 from hwd.report.quantity import MISSING
 from hwd.timeline.difference import NEGLIGIBLE
@@ -81,22 +81,17 @@ def _panel(data: Datasets, topology: str, found: tuple[ComparisonRow, ...], widt
     known = [row for row in values if row["most"] is not None]
     unsure = [row for row in values if row["most"] is None and row["delta"] is not None]
     shade: list[Row] = [{"low": -NEGLIGIBLE, "most": NEGLIGIBLE}]
+    most, at = alt.X2("most:Q"), moved(x, "delta:Q")
+    words = alt.MarkDef("text", style="soft", align="right", dx=_SHIFT - 4)
     layers = [
-        alt.Chart(data.rows(shade)).mark_rect(style="band").encode(x=x, x2=alt.X2("most:Q")),
-        alt.Chart(data.rows([{"low": 0}])).mark_rule(style="zero").encode(x=x),
-        alt.Chart(data.rows(known))
-        .mark_rule(strokeWidth=2)
-        .encode(x=x, x2=alt.X2("most:Q"), y=y, color=colour, tooltip=tip),
-        alt.Chart(data.rows(known))
-        .mark_point(filled=True, size=60, opacity=1)
-        .encode(x=moved(x, "delta:Q"), y=y, color=colour, tooltip=tip),
-        alt.Chart(data.rows(unsure)).mark_point(size=60).encode(x=moved(x, "delta:Q"), y=y, color=colour, tooltip=tip),
-        alt.Chart(data.rows(values))
-        .mark_text(style="soft", align="right", dx=_SHIFT - 4)
-        .encode(x=alt.value(plot), y=y, text=alt.Text("shift:N"), tooltip=tip),
+        data.marks(shade, alt.MarkDef("rect", style="band"), x, most),
+        data.marks([{"low": 0}], alt.MarkDef("rule", style="zero"), x),
+        data.marks(known, alt.MarkDef("rule", strokeWidth=2), x, most, y, colour, tip),
+        data.marks(known, alt.MarkDef("point", filled=True, size=60, opacity=1), at, y, colour, tip),
+        data.marks(unsure, alt.MarkDef("point", size=60), at, y, colour, tip),
+        data.marks(values, words, y, alt.Text("shift:N"), tip, x=alt.value(plot)),
     ]
-    title = alt.TitleParams(text=topology or "all links", fontSize=12, anchor="start", offset=6)
-    return layered(layers, width=plot, height={"step": _STEP}, title=title.to_dict())
+    return {"layer": layers, "width": plot, "height": {"step": _STEP}, "title": panel_heading(topology or "all links")}
 
 
 def _rows(found: tuple[ComparisonRow, ...]) -> Iterator[Row]:

@@ -14,9 +14,7 @@ from hwd.report.figures.figure import (
     Figure,
     Row,
     heading,
-    layered,
     unit_of,
-    zoom,
 )
 from hwd.report.papers import PaperFigure, Statistic
 from hwd.report.quantity import duration, interval, stated
@@ -78,29 +76,26 @@ def _chart(
         for row in found
         if row.mean_within_s is not None
     ]
+    on = (x, y, colour, tip)
+    dot = alt.MarkDef("point", filled=True, size=60, opacity=1, clip=True)
     layers = [
         *_papers(data, papers, factor, x, y),
-        alt.Chart(data.rows(whiskers))
-        .mark_rule(strokeWidth=1.8, clip=True)
-        .encode(x=x, y=y, y2=alt.Y2("most:Q"), color=colour),
-        alt.Chart(data.rows(means), name="by_pairs")
-        .mark_point(filled=True, size=60, opacity=1, clip=True)
-        .encode(x=x, y=y, color=colour, tooltip=tip)
-        .add_params(zoom("zoom_pairs", y=True)),
-        alt.Chart(data.rows(p99s)).mark_point(size=60, clip=True).encode(x=x, y=y, color=colour, tooltip=tip),
+        data.marks(whiskers, alt.MarkDef("rule", strokeWidth=1.8, clip=True), x, y, alt.Y2("most:Q"), colour),
+        data.marks(means, dot, *on, zoomed="by_pairs", zooms="xy"),
+        data.marks(p99s, alt.MarkDef("point", size=60, clip=True), *on),
     ]
     notes = [_note(found, bool(papers), fitted), "dot: mean with its 95 % interval" + (" · ring: p99" if p99s else "")]
     if papers:
         notes.append(f"dashed: {papers[0].paper} {papers[0].where}, mean and p99")
     plot = width - 2 * MARGIN - _LEFT - 20
-    return layered(layers, width=plot, height=_HEIGHT, title=heading(_TITLE, notes, width).to_dict())
+    return {"layer": layers, "width": plot, "height": _HEIGHT, "title": heading(_TITLE, notes, width)}
 
 
 def _point(row: PairsRow, seconds: float) -> dict[str, object]:
     return {"pairs": row.pairs, "seconds": seconds, "group": row.group, "words": _describe(row)}
 
 
-def _papers(data: Datasets, figures: Sequence[PaperFigure], factor: float, x: alt.X, y: alt.Y) -> Iterator[alt.Chart]:
+def _papers(data: Datasets, figures: Sequence[PaperFigure], factor: float, x: alt.X, y: alt.Y) -> Iterator[Chart]:
     found: list[Row] = [
         {
             "pairs": one.pairs,
@@ -112,10 +107,9 @@ def _papers(data: Datasets, figures: Sequence[PaperFigure], factor: float, x: al
         if one.pairs and one.statistic in (Statistic.MEAN, Statistic.P99)
     ]
     if found:
-        tip = alt.Tooltip("words:N", title="paper")
-        base = alt.Chart(data.rows(found)).encode(x=x, y=y, detail=alt.Detail("statistic:N"), tooltip=tip)
-        yield base.mark_line(style="paper", clip=True)
-        yield base.mark_point(style="paper-dot", size=30, clip=True)
+        on = (x, y, alt.Detail("statistic:N"), alt.Tooltip("words:N", title="paper"))
+        yield data.marks(found, alt.MarkDef("line", style="paper", clip=True), *on)
+        yield data.marks(found, alt.MarkDef("point", style="paper-dot", size=30, clip=True), *on)
 
 
 def _note(rows: Sequence[PairsRow], beside: bool, fitted: bool) -> str:

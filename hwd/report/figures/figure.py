@@ -59,6 +59,21 @@ class Datasets:
         self.by_name[name] = [*values]
         return alt.NamedData(name=name)
 
+    def marks(
+        self, rows: Sequence[Row], mark: alt.MarkDef, *channels: Any, zoomed: str = "", zooms: str = "x", **named: Any
+    ) -> Chart:
+        """A mark for each row, in Vega-Lite. `channels` know what they encode, those in `named` do not. `zoomed`: its
+        name in the figure, where the pointer moves and enlarges its scales, those of the axes `zooms`.
+
+        Altair makes it, and it is put together with others here, since Altair copies all marks anew in each chart that
+        holds them: a page of sixteen figures would take 20 s.
+        """
+        made = alt.Chart(self.rows(rows), mark=mark).encode(*channels, **named)
+        if zoomed:
+            scales = alt.selection_interval(name=f"zoom_{zoomed}", bind="scales", encodings=[*zooms])
+            made = made.properties(name=zoomed).add_params(scales)
+        return {key: part for key, part in made.to_dict(validate=False).items() if key not in _OF_THE_WHOLE}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
@@ -77,37 +92,27 @@ def named(figure: Figure, more: str) -> Figure:
     return replace(figure, name=f"{figure.name}-{re.sub('[^A-Za-z0-9.-]', '_', more)}") if more else figure
 
 
-def heading(title: str, notes: Sequence[str], width: float) -> alt.TitleParams:
-    """The title, and below it the notes in lines that fit."""
+def heading(title: str, notes: Sequence[str], width: float) -> Chart:
+    """The title, and below it the notes, in lines that fit. The letters of the title are larger."""
+    room = (width - 2 * MARGIN) * 0.75
     lines = [line for note in notes if note for line in wrapped(note, width - 2 * MARGIN)]
-    return alt.TitleParams(text=cut(title, (width - 2 * MARGIN) * 0.75), subtitle=lines)
+    return {"text": [cut(line, room) for line in wrapped(title, room)], "subtitle": lines}
 
 
-def layered(layers: Sequence[alt.Chart], **more: Any) -> Chart:
-    """Marks on each other, in Vega-Lite; `more`: width, height, title.
-
-    Altair makes each mark. It is put together here, since Altair copies all marks anew in each chart that holds them:
-    a page of sixteen figures would take 20 s.
-    """
-    marks = [layer.to_dict(validate=False) for layer in layers]
-    return {"layer": [{key: part for key, part in one.items() if key not in _OF_THE_WHOLE} for one in marks], **more}
+def panel_heading(title: str, **more: str) -> Chart:
+    return {"text": title, "fontSize": TEXT_SIZE, "anchor": "start", "offset": 6, **more}
 
 
-def in_rows(rows: Sequence[Sequence[Chart]], gap: int, title: alt.TitleParams) -> Chart:
+def in_rows(rows: Sequence[Sequence[Chart]], gap: int, title: Chart) -> Chart:
     """Panels in rows; they share their colours."""
     lines = [{"hconcat": [*row], "spacing": gap} for row in rows]
     shared = {"scale": {"color": "shared"}, "legend": {"color": "shared"}}
-    return {"vconcat": lines, "spacing": gap, "title": title.to_dict(), "resolve": shared}
+    return {"vconcat": lines, "spacing": gap, "title": title, "resolve": shared}
 
 
 def in_lines(panels: Sequence[Chart], columns: int) -> list[Sequence[Chart]]:
     """So many panels in each row."""
     return [panels[at : at + columns] for at in range(0, len(panels), columns)]
-
-
-def zoom(name: str, *, y: bool = False) -> alt.Parameter:
-    """The pointer moves and enlarges the scales of a page's chart; `name` is its own in the figure."""
-    return alt.selection_interval(name=name, bind="scales", encodings=["x", "y"] if y else ["x"])
 
 
 def moved(x: alt.X, column: str) -> alt.X:

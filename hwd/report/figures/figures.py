@@ -1,7 +1,8 @@
 """All figures of a report: for the page, the SVG files and the PDF."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
 
 from hwd.report.comparison import Comparison
 from hwd.report.conditions import Conditions
@@ -18,28 +19,45 @@ from hwd.report.stages import pairs_rows
 from hwd.timeline import LinkTimeline, Timeline, samples
 
 
-def all_figures(
-    reports: Sequence[RunReport],
-    *,
-    by: Sequence[str],
-    compare_with: str | None,
-    comparisons: Sequence[Comparison],
-) -> Iterator[Figure]:
-    """For paper: one waterfall for each run and sweep value, the distributions, pairs, links, comparisons. Names are
-    unique over several runs.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """Those of a page, in its order, each with a name of its own. `links` by the id of a run; `comparisons` by the runs
+    compared, without those in which no stage was seen in both.
     """
-    many = len(reports) > 1
-    yield from typical_figures(reports)
-    for one in (distributions(reports, by, compare_with), pairs(reports, compare_with)):
-        if one is not None:
-            yield one
-    for report in reports:
-        for drawn in links(report):
-            yield named(drawn, report.run.id if many else "")
-    for comparison in comparisons:
-        if comparison.rows:
-            several = len(comparisons) > 1
-            yield named(comparison_figure(comparison), comparison.runs[1] if several else "")
+
+    typical: Sequence[Figure]
+    distributions: Figure | None
+    pairs: Figure | None
+    links: Mapping[str, Sequence[Figure]]
+    comparisons: Mapping[tuple[str, str], Figure]
+
+    @classmethod
+    def of(
+        cls,
+        reports: Sequence[RunReport],
+        *,
+        by: Sequence[str],
+        compare_with: str | None,
+        comparisons: Sequence[Comparison],
+    ) -> Self:
+        many, several = len(reports) > 1, len(comparisons) > 1
+        return cls(
+            typical=[*typical_figures(reports)],
+            distributions=distributions(reports, by, compare_with),
+            pairs=pairs(reports, compare_with),
+            links={one.run.id: [named(drawn, one.run.id if many else "") for drawn in links(one)] for one in reports},
+            comparisons={
+                one.runs: named(comparison_figure(one), one.runs[1] if several else "")
+                for one in comparisons
+                if one.rows
+            },
+        )
+
+    @property
+    def all(self) -> list[Figure]:
+        of_links = [figure for figures in self.links.values() for figure in figures]
+        of_all = [one for one in (self.distributions, self.pairs) if one is not None]
+        return [*self.typical, *of_all, *of_links, *self.comparisons.values()]
 
 
 def typical_figures(reports: Sequence[RunReport]) -> Iterator[Figure]:

@@ -8,7 +8,7 @@ from functools import partial
 
 import altair as alt
 
-from hwd.report.figures.figure import CHARACTER, MARGIN, Chart, Datasets, Figure, Row, heading, layered
+from hwd.report.figures.figure import CHARACTER, MARGIN, Chart, Datasets, Figure, Row, heading
 from hwd.report.quantity import bound, duration, is_resolved, resolved
 from hwd.timeline import LinkTimeline, Stage, StageName, Timeline
 from hwd.timeline.dwell import Moved
@@ -145,31 +145,21 @@ def _chart(heat: HeatMap, width: float, data: Datasets) -> Chart:
     coloured = [row for row in values if row["place"] is not None]
     plain = [row for row in values if row["place"] is None and row["known"]]
     unknown = [row for row in values if not row["known"]]
-    layers: list[alt.Chart] = [
-        alt.Chart(data.rows(coloured))
-        .mark_rect(width=alt.RelativeBandSize(0.96), height=alt.RelativeBandSize(0.94))
-        .encode(x=x, y=y, color=alt.Color("place:Q", scale=scale, legend=None), tooltip=tip),
-        alt.Chart(data.rows(plain)).mark_rect(style="band").encode(x=x, y=y, tooltip=tip),
-        alt.Chart(data.rows(unknown))
-        .mark_rect(style="unknown", width=alt.RelativeBandSize(0.9), height=alt.RelativeBandSize(0.8))
-        .encode(x=x, y=y, tooltip=tip),
+    colour = alt.Color("place:Q", scale=scale, legend=None)
+    part = alt.RelativeBandSize
+    layers = [
+        data.marks(coloured, alt.MarkDef("rect", width=part(0.96), height=part(0.94)), x, y, colour, tip),
+        data.marks(plain, alt.MarkDef("rect", style="band"), x, y, tip),
+        data.marks(unknown, alt.MarkDef("rect", style="unknown", width=part(0.9), height=part(0.8)), x, y, tip),
     ]
     if longest * 5.2 < across:
         dark = alt.condition(f"datum.place < {_DARK_FROM}", alt.value("#ffffff"), alt.value("#1f2937"))
-        layers.append(
-            alt.Chart(data.rows(coloured))
-            .mark_text(fontSize=10)
-            .encode(x=x, y=y, text=alt.Text("says:N"), color=dark, tooltip=tip)
-        )
-        layers.append(
-            alt.Chart(data.rows(plain))
-            .mark_text(fontSize=10, style="soft")
-            .encode(x=x, y=y, text=alt.Text("says:N"), tooltip=tip)
-        )
+        says = (x, y, alt.Text("says:N"), tip)
+        layers.append(data.marks(coloured, alt.MarkDef("text", fontSize=10), *says, color=dark))
+        layers.append(data.marks(plain, alt.MarkDef("text", fontSize=10, style="soft"), *says))
     notes = [" · ".join(filter(None, (heat.note, heat.left_out)))]
-    height = _ROW * len(heat.rows)
-    title = heading(heat.title, notes, width)
-    return layered(layers, width=across * len(heat.columns), height=height, title=title.to_dict())
+    size = {"width": across * len(heat.columns), "height": _ROW * len(heat.rows)}
+    return {"layer": layers, **size, "title": heading(heat.title, notes, width)}
 
 
 def _rows(heat: HeatMap) -> Iterator[Row]:

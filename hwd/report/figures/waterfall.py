@@ -23,10 +23,8 @@ from hwd.report.figures.figure import (
     Row,
     heading,
     in_rows,
-    layered,
     moved,
     unit_of,
-    zoom,
 )
 from hwd.report.figures.render import svg
 from hwd.report.grouping import swept
@@ -158,33 +156,22 @@ def _panel(
     )
     known, unknown, whiskers = _bars(links, names, scale, factor, thinnest=(domain[1] - domain[0]) * _THINNEST / width)
     tip = alt.Tooltip("words:N", title="link")
-    layers: list[alt.Chart] = [
-        alt.Chart(data.rows(unknown))
-        .mark_bar(style="unknown", height=_BAR, clip=True)
-        .encode(x=x, x2=alt.X2("end:Q"), y=y, tooltip=tip),
-        alt.Chart(data.rows(known), name=scale.name)
-        .mark_bar(height=_BAR, clip=True, minBandSize=1)
-        .encode(x=x, x2=alt.X2("end:Q"), y=y, color=colour, tooltip=tip)
-        .add_params(zoom(f"zoom_{scale.name}")),
-        alt.Chart(data.rows(_answers(links, names[0], scale, factor)))
-        .mark_bar(height=_ANSWER, clip=True, yOffset=_BAR / 2 + 3)
-        .encode(x=x, x2=alt.X2("end:Q"), y=y, color=colour, tooltip=tip),
-    ]  # fmt: skip
+    on = (x, alt.X2("end:Q"), y, tip)
+    answer = alt.MarkDef("bar", height=_ANSWER, clip=True, yOffset=_BAR / 2 + 3)
+    layers = [
+        data.marks(unknown, alt.MarkDef("bar", style="unknown", height=_BAR, clip=True), *on),
+        data.marks(known, alt.MarkDef("bar", height=_BAR, clip=True, minBandSize=1), *on, colour, zoomed=scale.name),
+        data.marks(_answers(links, names[0], scale, factor), answer, *on, colour),
+    ]
     if scale.name == "switch":
-        layers.append(
-            alt.Chart(data.rows(_darks(links, factor)))
-            .mark_tick(thickness=2, height=_BAR + 6, clip=True, color=STAGE_COLOURS[StageName.CONTROL])
-            .encode(x=x, y=y, tooltip=tip)
-        )
+        dark = alt.MarkDef("tick", thickness=2, height=_BAR + 6, clip=True, color=STAGE_COLOURS[StageName.CONTROL])
+        layers.append(data.marks(_darks(links, factor), dark, x, y, tip))
     layers += _whiskers(data, whiskers, (domain[1] - domain[0]) * 3 / width, x, y)
-    layers.append(
-        alt.Chart(data.rows(_words(links, scale, width)))
-        .mark_text(style="soft", align="left", dx=6, clip=True)
-        .encode(x=alt.XDatum(domain[0]), y=y, text=alt.Text("says:N"), tooltip=tip)
-    )
+    words = alt.MarkDef("text", style="soft", align="left", dx=6, clip=True)
+    layers.append(data.marks(_words(links, scale, width), words, alt.XDatum(domain[0]), y, alt.Text("says:N"), tip))
     if totals:
         layers += _totals(data, links, y, width)
-    return layered(layers, width=width, height={"step": _STEP})
+    return {"layer": layers, "width": width, "height": {"step": _STEP}}
 
 
 def _whole(moved: Sequence[LinkTimeline]) -> _Scale:
@@ -283,15 +270,16 @@ def _darks(links: Sequence[LinkTimeline], factor: float) -> list[Row]:
     ]
 
 
-def _whiskers(data: Datasets, found: Sequence[Row], visible: float, x: alt.X, y: alt.Y) -> Iterator[alt.Chart]:
+def _whiskers(data: Datasets, found: Sequence[Row], visible: float, x: alt.X, y: alt.Y) -> Iterator[Chart]:
     """Those that are wide enough to be seen; `visible`: in the unit of the axis."""
     wide = [one for one in found if float(str(one["most"])) - float(str(one["least"])) >= visible]
     if wide:
-        base = alt.Chart(data.rows(wide)).encode(y=y)
-        at = {edge: moved(x, f"{edge}:Q") for edge in ("least", "most")}
-        yield base.mark_rule(style="whisker", clip=True).encode(x=at["least"], x2=alt.X2("most:Q"))
-        for edge in at.values():
-            yield base.mark_tick(style="whisker-end", thickness=1.2, height=7, clip=True).encode(x=edge)
+        least, most = moved(x, "least:Q"), moved(x, "most:Q")
+        yield data.marks(wide, alt.MarkDef("rule", style="whisker", clip=True), least, alt.X2("most:Q"), y)
+        for edge in (least, most):
+            yield data.marks(
+                wide, alt.MarkDef("tick", style="whisker-end", thickness=1.2, height=7, clip=True), edge, y
+            )
 
 
 def _words(links: Sequence[LinkTimeline], scale: _Scale, width: float) -> list[Row]:
@@ -310,7 +298,7 @@ def _words(links: Sequence[LinkTimeline], scale: _Scale, width: float) -> list[R
     return found
 
 
-def _totals(data: Datasets, links: Sequence[LinkTimeline], y: alt.Y, width: float) -> Iterator[alt.Chart]:
+def _totals(data: Datasets, links: Sequence[LinkTimeline], y: alt.Y, width: float) -> Iterator[Chart]:
     """The turnaround of each link and its bound, right of the panel."""
     found = [(_name(link), link.stage(StageName.TURNAROUND)) for link in links if not link.kept]
     sums: list[Row] = [
@@ -326,11 +314,8 @@ def _totals(data: Datasets, links: Sequence[LinkTimeline], y: alt.Y, width: floa
         ("total", sums, "says", -3), ("small", sums, "bound", 8), ("soft", missing, "says", 0)
     ):  # fmt: skip
         if values:
-            yield (
-                alt.Chart(data.rows(values))
-                .mark_text(style=style, align="right", dx=_TOTAL - 6, dy=down, clip=False)
-                .encode(x=alt.value(width), y=y, text=alt.Text(f"{field}:N"), tooltip=tip)
-            )
+            mark = alt.MarkDef("text", style=style, align="right", dx=_TOTAL - 6, dy=down, clip=False)
+            yield data.marks(values, mark, y, alt.Text(f"{field}:N"), tip, x=alt.value(width))
 
 
 def _legend(moved: Sequence[LinkTimeline]) -> list[str]:

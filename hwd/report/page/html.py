@@ -3,7 +3,6 @@
 import datetime
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -13,8 +12,8 @@ from markupsafe import Markup
 
 from hwd.report.comparison import Comparison, compare, delta, medians, shift, verdict
 from hwd.report.figures.comparison import comparison_figure
-from hwd.report.figures.figure import SCREEN_WIDTHS, Figure, config
-from hwd.report.figures.figures import distributions, links, pairs, pairs_papers, typical_figures
+from hwd.report.figures.figure import SCREEN_WIDTHS, Figure, config, named
+from hwd.report.figures.figures import Figures, pairs_papers
 from hwd.report.figures.render import script, specifications, svg
 from hwd.report.figures.waterfall import waterfall_figure
 from hwd.report.grouping import notes, split_by
@@ -43,32 +42,6 @@ TEXT_MAX = 20_000
 _NS_IN_S = 1e9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Chart:
-    """A figure on the page. `words`: its figures, for those who cannot see it."""
-
-    id: str
-    title: str
-    words: str
-    specifications: Sequence[Mapping[str, Any]]
-
-
-class _Charts:
-    """Numbers the figures of a page."""
-
-    def __init__(self) -> None:
-        self._number = 0
-
-    def __call__(self, figure: Figure) -> _Chart:
-        self._number += 1
-        return _Chart(
-            id=f"chart-{self._number}",
-            title=figure.title,
-            words=figure.description,
-            specifications=specifications(figure),
-        )
-
-
 def html(
     reports: Sequence[RunReport],
     *,
@@ -81,27 +54,22 @@ def html(
     """
     comparisons = all_compared(reports) if comparisons is None else comparisons
     split = split_by(reports, by)
-    chart = _Charts()
     stages = stage_table(reports, by=split, compare_with=compare_with)
-    curves = distributions(reports, split, compare_with)
-    by_pairs = pairs(reports, compare_with)
+    drawn = Figures.of(reports, by=split, compare_with=compare_with, comparisons=comparisons)
     papers, fitted = pairs_papers(reports, compare_with)
     return _templates().get_template("report.html.jinja").render(
         reports=reports,
         facts=_facts(reports),
         notes=[note for report in reports for note in notes(report)],
-        typical=[*map(chart, typical_figures(reports))],
-        others=[*_others(reports, chart)],
+        drawn=drawn,
+        others=[*_others(reports)],
         stages=stages,
         origins={row.origin for row in stages},
-        distributions=None if curves is None else chart(curves),
         recoveries=[(report.run.id, recovery_rows(report.timelines)) for report in reports],
-        by_pairs=None if by_pairs is None else chart(by_pairs),
         pairs=pairs_rows(reports),
         papers=papers,
         fitted=fitted,
-        links=[(report.run.id, [*map(chart, links(report))]) for report in reports],
-        comparisons=[(one, chart(comparison_figure(one)) if one.rows else None) for one in comparisons],
+        comparisons=comparisons,
         wrong=_some(_wrong(reports)),
         explained=_some(
             f"{one.reconfiguration}: {text}" for report in reports for one in report.timelines for text in one.explained
@@ -136,7 +104,19 @@ def _templates() -> jinja2.Environment:
     )
     made.filters |= {
         one.__name__: one
-        for one in (cut, date, delta, duration, medians, pairs_figures, recovery_cells, shift, stage_figures, verdict)
+        for one in (
+            cut,
+            date,
+            delta,
+            duration,
+            medians,
+            pairs_figures,
+            recovery_cells,
+            shift,
+            specifications,
+            stage_figures,
+            verdict,
+        )
     }
     made.globals |= {
         "FITTED": FITTED, "ORIGINS": ORIGIN_WORDS, "RECOVERY_HEADINGS": RECOVERY_HEADINGS, "stated": stated
@@ -171,7 +151,7 @@ def _facts(reports: Sequence[RunReport]) -> Iterator[tuple[str, str]]:
     yield str(sum(report.events_lost for report in reports)), "events of agents lost"
 
 
-def _others(reports: Sequence[RunReport], chart: _Charts) -> Iterator[tuple[str, Sequence[_Chart]]]:
+def _others(reports: Sequence[RunReport]) -> Iterator[tuple[str, Sequence[Figure]]]:
     drawn = 0
     for report in reports:
         others = [timeline for timeline in report.timelines if timeline.links]
@@ -179,10 +159,13 @@ def _others(reports: Sequence[RunReport], chart: _Charts) -> Iterator[tuple[str,
         drawn += len(some)
         if some:
             rest = f", {len(others) - len(some)} more not drawn" if len(some) < len(others) else ""
-            virtual = report.run.virtual_time
+            waterfalls = [waterfall_figure(one, virtual_time=report.run.virtual_time) for one in some]
             yield (
                 f"{len(some)} reconfigurations of run {report.run.id}, one by one{rest}",
-                [chart(waterfall_figure(timeline, virtual_time=virtual)) for timeline in some],
+                [
+                    named(figure, f"{report.run.id} {one.reconfiguration}")
+                    for figure, one in zip(waterfalls, some, strict=True)
+                ],
             )
 
 

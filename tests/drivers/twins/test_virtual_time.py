@@ -1,6 +1,7 @@
 """Hours pass in milliseconds, and every run is the same."""
 
 import asyncio
+import itertools
 import random
 import socket
 import subprocess
@@ -118,6 +119,22 @@ def test_deadlock_is_an_error_that_says_who_waits_where() -> None:
     with pytest.raises(
         Deadlock, match=r"virtual time 12\.5 s: nothing can ever happen again; .*hwd:ocs1/poll at .*locks"
     ):
+        run_virtual(main())
+
+
+def test_time_limit_of_a_test_ends_a_world_that_goes_on_for_ever() -> None:
+    class TimeLimitError(BaseException):
+        pass
+
+    def pass_the_limit() -> None:
+        raise TimeLimitError
+
+    async def main() -> None:
+        asyncio.get_running_loop().call_later(10, pass_the_limit)
+        for _ in itertools.count():
+            await asyncio.sleep(1)
+
+    with pytest.raises(RuntimeError, match="stopped before Future completed"):
         run_virtual(main())
 
 

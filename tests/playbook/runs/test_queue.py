@@ -19,6 +19,7 @@ class Asked:
     id: str
     ports: frozenset[str]
     from_wall_ns: int = 0
+    span_s: float = 0.0
 
 
 def asked(id: str, ports: str, from_wall_ns: int = 0) -> Asked:

@@ -16,7 +16,7 @@ from hwd.model.recorded_run import Run
 from hwd.report.bundle import BundleWriter, this_program
 from hwd.report.bundle.archive import SMALL_BYTES, TIMES_SMALLER_MAX
 from hwd.report.export import jsonl, read_jsonl
-from hwd.report.figures.figures import all_figures
+from hwd.report.figures.figures import Figures
 from hwd.report.figures.render import specification
 from hwd.report.page.html import html
 from hwd.report.run_report import of_documents
@@ -64,7 +64,7 @@ def test_tables_figures_and_page_are_those_of_the_report(recorded: Recorded, bun
         assert found.read("report.html").decode() == html([report], by=by)
         stages = json.loads(found.read("tables/stages.json"))
         assert stages["rows"] == json.loads(msgspec.json.encode(stage_table([report], by=by)))
-        figures = [*all_figures([report], by=by, compare_with=None, comparisons=())]
+        figures = Figures.of([report], by=by, compare_with=None, comparisons=()).all
         assert len(figures) > 2
         assert [name for name in found.namelist() if name.startswith("figures/")] == [
             f"figures/{figure.name}.json" for figure in figures

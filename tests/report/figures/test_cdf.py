@@ -56,7 +56,9 @@ def test_each_group_has_a_curve_with_its_number_of_values_and_the_papers_are_the
     papers = figures(Conditions(timings=frozenset({"polatis-opus", "opus-cx6dx-autoneg"})))
     figure = made([make_timeline(1), make_timeline(2, what="pairs")], papers=papers)
     firmware = curves(figure, marks_of)["firmware"]
-    assert {row["group"] for row in firmware} == {"ring, real time", "pairs, real time"}
+    assert {row["group"] for row in firmware} == {"ring", "pairs"}
+    note = specification(figure, 1160)["title"]["subtitle"][0]
+    assert note.startswith("real time · "), "the same for all"
     counts = [found for layer, found in marks_of(figure) if layer["mark"]["type"] == "text"]
     assert len(counts) == 2 * len(StageName)
     assert {row["words"] for found in counts for row in found} == {"n = 4 (1)", "n = 4 (1), not resolved"}
@@ -76,7 +78,16 @@ def test_more_than_three_groups_have_a_panel_each_on_one_scale(
     rows = specification(figure, 1160)["vconcat"]
     titles = [[panel["title"]["text"] for panel in row["hconcat"]] for row in rows]
     assert titles[2] == ["firmware · 1", "firmware · 2", "firmware · 3", "firmware · 4"], "a stage has a row"
-    assert layers[0][1][0]["group"] == "1: w0, real time", "colour is not the only sign"
+    assert layers[0][1][0]["group"] == "1: w0", "colour is not the only sign"
+
+
+def test_real_and_virtual_time_are_named_where_a_figure_has_both(
+    make_timeline: MakeTimeline, marks_of: Callable[..., Any]
+) -> None:
+    taken = [one for virtual in (False, True) for one in samples([make_timeline(1)], virtual_time=virtual)]
+    figure = cdf_figure(taken)
+    assert figure is not None
+    assert {row["group"] for row in curves(figure, marks_of)["firmware"]} == {"ring, real time", "ring, virtual time"}
 
 
 def test_no_axis_of_durations_begins_below_zero(make_timeline: MakeTimeline, marks_of: Callable[..., Any]) -> None:

@@ -30,11 +30,10 @@ from hwd.report.figures.figure import (
     Figure,
     cut,
     heading,
-    layered,
     named,
     wrapped,
 )
-from hwd.report.figures.figures import all_figures
+from hwd.report.figures.figures import Figures
 from hwd.report.figures.render import pdf, script, specification, specifications, svg
 from hwd.timeline import StageName
 
@@ -43,7 +42,7 @@ MakeRun = Callable[..., RunReport]
 
 def all_of(reports: Sequence[RunReport]) -> list[Figure]:
     comparisons = [compare(reports[0], one) for one in reports[1:]]
-    return [*all_figures(reports, by=("run", "topology"), compare_with="mfabric", comparisons=comparisons)]
+    return Figures.of(reports, by=("run", "topology"), compare_with="mfabric", comparisons=comparisons).all
 
 
 def written(figures: Sequence[Figure], width_in: float) -> pypdf.PdfReader:
@@ -54,11 +53,17 @@ def written(figures: Sequence[Figure], width_in: float) -> pypdf.PdfReader:
 
 def of_words(words: str) -> Figure:
     def chart(width: float, data: Datasets) -> Chart:
-        title = heading(words, [words], width)
-        mark = alt.Chart(data.rows([{"words": words}])).mark_text().encode(text=alt.Text("words:N"))
-        return layered([mark], title=title.to_dict())
+        mark = data.marks([{"words": words}], alt.MarkDef("text"), alt.Text("words:N"))
+        return {"layer": [mark], "title": heading(words, [words], width)}
 
     return Figure(name="x", title=words, description=words, chart=chart)
+
+
+def test_a_long_title_is_whole_in_a_narrow_figure() -> None:
+    title = "Links by stage · pairs · dwell 3.352 to 3.634 s"
+    found = specification(of_words(title), SCREEN_WIDTHS[-1])["title"]["text"]
+    assert len(found) == 2
+    assert " ".join(found) == title
 
 
 @settings(max_examples=25)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from hwd.cli.commands.experiments import due_at, in_seconds
+from hwd.cli.times import due_at, in_seconds
 from hwd_drivers.core.errors import ConfigError
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -52,16 +52,16 @@ def test_what_is_over_is_refused() -> None:
     ("text", "seconds"), [("90", 90), ("0.5", 0.5), ("90s", 90), ("15m", 900), ("1h", 3600), ("1.5h", 5400)]
 )
 def test_so_long_is_read_in_seconds_minutes_and_hours(text: str, seconds: float) -> None:
-    assert in_seconds(text) == seconds
+    assert in_seconds(text, option="--in") == seconds
 
 
 @pytest.mark.parametrize("text", ["", "h", "soon", "1h30", "1 day"])
 def test_what_is_no_duration_is_refused_with_the_forms_that_are_taken(text: str) -> None:
     with pytest.raises(ConfigError, match=r"write it as 90 \(seconds\), 90s, 15m or 1.5h"):
-        in_seconds(text)
+        in_seconds(text, option="--in")
 
 
 @pytest.mark.parametrize("text", ["-5", "nan", "inf", "9000h"])
 def test_what_is_over_or_more_than_a_year_away_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"not between 0 and 31622400 seconds"):
-        in_seconds(text)
+        in_seconds(text, option="--in")

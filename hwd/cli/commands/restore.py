@@ -1,0 +1,99 @@
+"""`hwd restore` and `hwd history`: the way back to the desired state, and who applied what."""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hwd.cli import completion as completing
+from hwd.cli.commands.apply import overrides_of, way_back
+from hwd.cli.options import READY_WITHIN_S, ConfirmWithin, DryRun, Json, Lease, NoReady, Override, ReadyWithin, Url, Yes
+from hwd.cli.output import Output, coloured
+
+if TYPE_CHECKING:
+    from hwd.model.answers import HistoryEntry
+
+
+def add_to(program: typer.Typer) -> None:
+    program.command(epilog="Example: hwd restore; hwd restore ocs1 h0.eth0 --dry-run")(restore)
+    program.command(epilog="Example: hwd history --port ocs1.3 --limit 5")(history)
+
+
+def restore(
+    ports: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[PORT]...",
+            help="ocs1, ocs1.3 or h0.eth0. Default: everything.",
+            autocompletion=completing.switches,
+        ),
+    ] = None,
+    dry_run: DryRun = False,
+    lease: Lease = None,
+    ready_within: ReadyWithin = READY_WITHIN_S,
+    no_ready: NoReady = False,
+    confirm_within: ConfirmWithin = None,
+    override: Override = None,
+    yes: Yes = False,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Bring back the desired state: what the last confirmed reconfiguration of each port wanted.
+
+    It plans only what differs, and applies that as `hwd apply` does, with its exit statuses. Ports that no confirmed
+    reconfiguration named stay as they are. Switches that cannot be reached are left out and named (exit status 4).
+    """
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        way_back(
+            hwd,
+            output,
+            dry_run=dry_run,
+            yes=yes,
+            wanted={
+                "restore": ports or [],
+                "lease": lease,
+                "ready_within_s": None if no_ready else ready_within,
+                "confirm_within_s": confirm_within,
+                "overrides": overrides_of(override),
+            },
+        )
+
+
+def history(
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=500, help="At most so many.")] = 20,
+    switch: Annotated[
+        str | None,
+        typer.Option(
+            "--switch", metavar="SWITCH", help="Only those that moved it.", autocompletion=completing.switches
+        ),
+    ] = None,
+    port: Annotated[
+        str | None, typer.Option("--port", metavar="PORT", help="Only those of this port: ocs1.3 or h0.eth0.")
+    ] = None,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Who applied what, when, with what outcome, newest first, in runs or not.
+
+    A name that no token vouches for is marked unverified: it is the user that the command line stated.
+    """
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        entries = hwd.history(limit=limit, switch=switch, port=port)
+    if entries:
+        output.table(("when", "reconfiguration", "what", "who", "outcome"), [history_row(one) for one in entries])
+    else:
+        output.say("no reconfiguration in the records")
+    output.data(entries)
+
+
+def history_row(one: "HistoryEntry") -> tuple[object, ...]:
+    """A reconfiguration in the table of `hwd history`."""
+    at = datetime.fromtimestamp(one.wall_ns / 1e9, UTC).astimezone()
+    outcome = coloured(one.outcome or "open")
+    return f"{at:%Y-%m-%d %H:%M:%S}", one.id or "", one.what, one.who, outcome

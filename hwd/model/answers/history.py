@@ -1,0 +1,52 @@
+"""The history of reconfigurations in the answers of the API."""
+
+from datetime import UTC, datetime
+
+from msgspec import field
+from typing_extensions import override
+
+from hwd.model.answers.answer import Answer
+from hwd.model.documents.reconfigurations import StartedMove
+
+
+class HistoryEntry(Answer, frozen=True, kw_only=True):
+    """One reconfiguration, or with `reconfiguration` None what was found at a switch and adopted as desired.
+
+    `by`: who asked for it; empty where nobody said. `verified`: by a token of that name; else it is what the command
+    line or a client stated, which nobody has checked. `run`: the run that it belongs to. `host`: the host that set its
+    own switches. `lease`, `holder`: those that it acted under. `outcome`: confirmed, rolled-back, failed, given-up or
+    adopted; None where no end is known: it is under way, or was cut off. `ended_wall_ns`: when that was.
+    """
+
+    reconfiguration: str | None
+    wall_ns: int
+    what: str
+    by: str = ""
+    verified: bool = False
+    run: str | None = None
+    host: str | None = None
+    lease: str | None = None
+    holder: str | None = None
+    outcome: str | None = None
+    why: str = ""
+    ended_wall_ns: int | None = None
+    moves: list[StartedMove] = field(default_factory=list)
+    links: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+    @property
+    def id(self) -> str | None:
+        return self.reconfiguration
+
+    @property
+    def who(self) -> str:
+        """`ada`, `ada@lab (unverified)`, `run k3v9`, `host h0`: whoever is known to have asked for it."""
+        named = f"{self.by}{'' if self.verified else ' (unverified)'}" if self.by else ""
+        under = f"run {self.run}" if self.run else f"host {self.host}" if self.host else ""
+        return ", ".join(filter(None, (under, named))) or (f"lease of {self.holder}" if self.holder else "not stated")
+
+    @override
+    def __str__(self) -> str:
+        at = datetime.fromtimestamp(self.wall_ns / 1e9, UTC)
+        why = f": {self.why}" if self.why else ""
+        return f"{at:%Y-%m-%d %H:%M:%S} UTC {self.id or '-'} ({self.what}) by {self.who}: {self.outcome or 'open'}{why}"

@@ -1,0 +1,57 @@
+"""Proof of isolation: that no move of a plan touches the path of a circuit on which somebody else holds a lease."""
+
+from collections.abc import Iterable, Mapping
+
+from hwd.fabric.state import crossconnect_ports
+from hwd.model.documents.plans import PlanIsolatedCircuit, PlanIsolation
+from hwd.model.link import SwitchCrossconnect
+from hwd.model.nic_port import NicPortId
+from hwd.ports.claim import Claim
+from hwd_drivers.switching.moves import SwitchMoves
+
+Circuits = Mapping[tuple[NicPortId, NicPortId], frozenset[SwitchCrossconnect]]
+"""Light from NIC port to NIC port, one way, with the crossconnects that it passes."""
+
+
+def isolation(
+    circuits: Circuits,
+    leases: Iterable[Claim],
+    moves: Iterable[SwitchMoves],
+    touches: frozenset[str],
+    unknown: Iterable[str],
+) -> PlanIsolation:
+    """For each circuit that passes a port of one of these leases: what of its path the plan touches.
+
+    `touches`: ports whose light the plan changes. `unknown`: switches whose crossconnects are not known now.
+    """
+    moved = {
+        SwitchCrossconnect(switch=move.switch, crossconnect=one) for move in moves for one in (*move.remove, *move.add)
+    }
+    held = list(leases)
+    found = []
+    for (source, target), path in sorted(circuits.items(), key=lambda item: (str(item[0][0]), str(item[0][1]))):
+        ports = crossconnect_ports(path) | {str(source), str(target)}
+        for claim in held:
+            if ports.isdisjoint(claim.ports):
+                continue
+            found.append(
+                PlanIsolatedCircuit(
+                    lease=claim.id,
+                    holder=claim.owner,
+                    circuit=f"{source} -> {target}",
+                    through=sorted(map(str, path)),
+                    touched=sorted({*map(str, moved & path), *(ports & touches)}),
+                )
+            )
+    return PlanIsolation(circuits=found, unknown=sorted(unknown))
+
+
+def breach(found: PlanIsolation) -> str | None:
+    """Whose circuits a plan touches, and where; None where it touches none."""
+    for one in found.circuits:
+        if one.touched:
+            return (
+                f"{', '.join(one.touched)}: is on the path of {one.circuit}, which is leased to {one.holder} "
+                f"({one.lease}). Wait, ask {one.holder} to release it, or plan another way"
+            )
+    return None

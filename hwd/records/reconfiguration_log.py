@@ -1,0 +1,146 @@
+"""The log of reconfigurations: those of the records with their ends, newest first, in runs or not."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import aclosing
+from typing import Final
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from hwd.model.answers import HistoryEntry
+from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted, StartedMove
+from hwd.model.documents.switches import SwitchAdopted
+from hwd.records.records import Records, Stored
+from hwd_drivers.core.errors import UnknownError
+from hwd_drivers.core.values import Crossconnect
+
+KINDS: Final = (ReconfigurationStarted, ReconfigurationEnded, DaemonRecovered, JournalGivenUp, SwitchAdopted)
+PAGE: Final = 200
+"""Documents in one query."""
+GIVEN_UP: Final = "given-up"
+ADOPTED: Final = "adopted"
+
+
+class ReconfigurationLog:
+    """Reads the records. `recorded()`: returns when all documents so far are in them, and raises HwdError else."""
+
+    def __init__(self, records: Records, recorded: Callable[[], Awaitable[None]]) -> None:
+        self._records = records
+        self._recorded = recorded
+
+    async def newest(
+        self, *, limit: int, switch: str | None = None, port: str | None = None, before: str | None = None
+    ) -> list[HistoryEntry]:
+        """The newest ones, of those that moved this switch, or this port of a switch or a host (`ocs1.3`, `h0.eth0`).
+
+        `before`: only those that began before that reconfiguration. Raises UnknownError where the records lack it.
+        """
+        found: list[HistoryEntry] = []
+        is_reached = before is None
+        async with aclosing(self._entries()) as entries:
+            async for entry in entries:
+                if is_reached and _concerns(entry, switch, port):
+                    found.append(entry)
+                    if len(found) == limit:
+                        return found
+                is_reached = is_reached or entry.reconfiguration == before
+        if not is_reached:
+            raise _unknown(str(before))
+        return found
+
+    async def since(self, id: str) -> list[HistoryEntry]:
+        """A reconfiguration and all after it, oldest first. Raises UnknownError where the records lack it."""
+        found: list[HistoryEntry] = []
+        async with aclosing(self._entries()) as entries:
+            async for entry in entries:
+                found.append(entry)
+                if entry.reconfiguration == id:
+                    return found[::-1]
+        raise _unknown(id)
+
+    async def _entries(self) -> AsyncGenerator[HistoryEntry]:
+        """Newest first. The end of one is newer than its start, so it is read before."""
+        await self._recorded()
+        ends: dict[str, HistoryEntry] = {}
+        kinds, before = [fact.KIND for fact in KINDS], None
+        while page := await self._records.newest(kinds, limit=PAGE, before=before):
+            for stored in page:
+                if (entry := _take(stored, ends)) is not None:
+                    yield entry
+            before = page[-1].id
+
+
+def _take(stored: Stored, ends: dict[str, HistoryEntry]) -> HistoryEntry | None:
+    """The entry that this document completes, None for an end, which is put into `ends`: the newest of each counts."""
+    wall_ns = stored.document.wall_ns
+    match stored.document.fact:
+        case ReconfigurationStarted() as started:
+            entry = HistoryEntry(
+                reconfiguration=started.reconfiguration,
+                wall_ns=wall_ns,
+                what=started.what,
+                by=started.by or "",
+                verified=bool(started.verified),
+                run=started.run,
+                host=started.host or None,
+                lease=started.lease or None,
+                holder=started.holder or None,
+                moves=[move for move in started.moves if move.remove or move.add],
+                links=[one.link for one in started.links],
+            )
+            end = ends.pop(started.reconfiguration, None)
+            if end is None:
+                return entry
+            return replace(
+                entry, outcome=end.outcome, why=end.why, ended_wall_ns=end.ended_wall_ns, remarks=end.remarks
+            )
+        case ReconfigurationEnded(reconfiguration=id, outcome=outcome, why=why, remarks=remarks):
+            ends.setdefault(id, _end(id, outcome, why, wall_ns, [] if remarks is UNSET else remarks))
+        case DaemonRecovered(reconfiguration=id, outcome=outcome, why=why):
+            ends.setdefault(id, _end(id, outcome, why, wall_ns))
+        case JournalGivenUp(reconfiguration=id, why=why, by=by):
+            ends.setdefault(id, _end(id, GIVEN_UP, f"by {by}: {why}", wall_ns))
+        case SwitchAdopted(switch=switch, crossconnects=crossconnects, free=free, by=by):
+            what = [*crossconnects, *(f"{end}-none" for end in free)]
+            return HistoryEntry(
+                reconfiguration=None,
+                wall_ns=wall_ns,
+                ended_wall_ns=wall_ns,
+                what=f"{switch}:{','.join(what)}",
+                by=by,
+                verified=True,
+                outcome=ADOPTED,
+                moves=[StartedMove(switch=switch, remove=[], add=crossconnects)],
+            )
+    return None
+
+
+def _end(id: str, outcome: str, why: str, wall_ns: int, remarks: Iterable[str] = ()) -> HistoryEntry:
+    return HistoryEntry(
+        reconfiguration=id,
+        wall_ns=wall_ns,
+        ended_wall_ns=wall_ns,
+        what="",
+        outcome=outcome,
+        why=why,
+        remarks=[*remarks],
+    )
+
+
+def _concerns(entry: HistoryEntry, switch: str | None, port: str | None) -> bool:
+    ports = {
+        f"{move.switch}.{end.port}"
+        for move in entry.moves
+        for one in (*move.remove, *move.add)
+        for end in Crossconnect.parse(one).ends
+    }
+    ports.update(end for link in entry.links for end in link.split("<->"))
+    return (switch is None or any(move.switch == switch for move in entry.moves)) and (port is None or port in ports)
+
+
+def _unknown(id: str) -> UnknownError:
+    return UnknownError(
+        f"reconfiguration {id}: not in the records, which keep the newest documents only. `hwd history` lists those "
+        "that are known"
+    )
