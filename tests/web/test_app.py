@@ -315,6 +315,25 @@ async def test_lease_is_reserved_for_a_time_to_come(desk: Any, client: Client) -
     assert await desk.call(client.lease_requests) == []
 
 
+async def test_runs_and_reservations_share_one_calendar(desk: Any, client: Client) -> None:
+    hour_ns = 3600 * 10**9
+    now_ns = SystemClock().wall_ns()
+    text = PLAYBOOK.replace("steps:", "steps:\n  - lease: {ports: [ocs1.1, ocs1.2], for_s: 1800}")
+
+    async def reserve(at_ns: int) -> str:
+        lease = await desk.call(client.take_lease, holder="eva", ports=["ocs1.1"], for_s=600, at_wall_ns=at_ns)
+        return str(lease.id)
+
+    due = await desk.call(client.start_run, text=text, file="/one.yaml", due_wall_ns=now_ns + hour_ns)
+    with pytest.raises(RefusedError, match=rf"ocs1\.1: run {due.run} is due there from"):
+        await reserve(now_ns + hour_ns + hour_ns // 4)
+    reserved = await reserve(now_ns + hour_ns + hour_ns // 2 + 10**9)
+    with pytest.raises(RefusedError, match=rf"ocs1\.1: reserved by eva \({reserved}\) from .*come after it"):
+        await desk.call(client.start_run, text=text, file="/one.yaml", due_wall_ns=now_ns + 2 * hour_ns - hour_ns // 3)
+    await desk.call(client.abort, due.run, by="ada")
+    await reserve(now_ns + hour_ns + hour_ns // 4)
+
+
 async def test_kick_is_recorded_with_who_and_why_and_its_holder_reads_both(desk: Any, client: Client) -> None:
     lease = await desk.call(client.take_lease, holder="ada", ports=["ocs1.1"], for_s=60, heartbeat_s=30)
     assert 29 < (await desk.call(client.beat_lease, lease.id)).heard_within_s <= 30
