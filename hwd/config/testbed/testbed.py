@@ -161,6 +161,12 @@ class _Loader:
             leases=LeaseRules(required=top.leases.required, baseline=top.leases.baseline) if top else LeaseRules(),
             access_group=top.access_group if top else None,
         )
+        if testbed.drift is DriftPolicy.RESTORE and testbed.leases.required:
+            self.reading.add(
+                ("drift",),
+                "restore acts under no lease, and `leases: {required: true}` refuses that. Use `report`, and "
+                "`hwd restore --lease LEASE`; or leave out `required`: others' leases refuse all the same",
+            )
         if not all_known:
             return None
         graph = Graph(testbed)
