@@ -164,8 +164,8 @@ class _Loader:
         if testbed.drift is DriftPolicy.RESTORE and testbed.leases.required:
             self.reading.add(
                 ("drift",),
-                "restore acts under no lease, and `leases: {required: true}` refuses that. Use `report`, and "
-                "`hwd restore --lease LEASE`; or leave out `required`: others' leases refuse all the same",
+                "restore acts under no lease, and `leases: {required: true}` refuses that. Use `report` and "
+                "`hwd restore`, or leave out `required`: others' leases refuse all the same",
             )
         if not all_known:
             return None

@@ -194,7 +194,8 @@ ports: {ocs1.31: {state: spare}, ocs1.32: {state: maintenance, why: dirty, until
         ("host_actions: mtu", "9: host_actions: must be a list, not 'mtu'"),
         (
             "drift: restore\nleases: {required: true}",
-            "9: drift: restore acts under no lease, and `leases: {required: true}` refuses that",
+            "9: drift: restore acts under no lease, and `leases: {required: true}` refuses that. "
+            "Use `report` and `hwd restore`, or leave out `required`: others' leases refuse all the same",
         ),
         (
             "passives: {sp: {kind: spliter, ports: 2, loss_db: 3.5}}",
