@@ -14,7 +14,7 @@ from hwd.model.documents.reconfigurations import ReconfigurationCommanded, Recon
 from hwd.model.interlock import InterlockName
 from hwd.reconfigure import journal_file
 from hwd.records.records import Records
-from hwd.sim.world import DAEMON
+from hwd.sim.world import DAEMON, agent_node
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.core.values import Crossconnect
@@ -261,6 +261,8 @@ def test_moves_are_counted_by_element_and_survive_the_death_of_the_daemon(run_la
         lab.world.kill(DAEMON)
         lab.world.start_daemon()
         await lab.world.settled()
+        for host in ("h0", "h1"):
+            lab.world.kill(agent_node(host))  # they have no part in it, and would sample all the while
         await asyncio.sleep(3600)
         found = await figures(lab, "ocs1:5A-1B")
         assert found == [("ocs1:5A", 5, "refused"), ("ocs1:1B", 1, "holds"), ("ocs1", 1, "holds")], "of its life"
