@@ -47,7 +47,6 @@ class HeatMap:
     columns: tuple[str, ...]
     cells: tuple[tuple[Cell | None, ...], ...]
     by_column: bool
-    left_out: str = ""
 
 
 def link_by_stage(timelines: Sequence[Timeline], only: Container[Moved] | None = None) -> HeatMap | None:
@@ -57,18 +56,19 @@ def link_by_stage(timelines: Sequence[Timeline], only: Container[Moved] | None =
     links = _moved(timelines, only)
     if not links:
         return None
-    cells = []
-    for found in [*links.values()][:ROWS_MAX]:
-        cells.append(tuple(_median(name, [link.stage(name) for _, link in found]) for name in StageName))
+    cells = [
+        tuple(_median(name, [link.stage(name) for _, link in found]) for name in StageName)
+        for found in [*links.values()][:ROWS_MAX]
+    ]
+    more = _more(len(links), ROWS_MAX, "links")
     return HeatMap(
         name="links-by-stage",
         title="Links by stage",
-        note=f"median over all repeats · colour: against the median of the column · {_SIGNS}",
+        note=f"median over all repeats · colour: against the median of the column · {_SIGNS}{more}",
         rows=tuple(links)[:ROWS_MAX],
         columns=tuple(map(str, StageName)),
         cells=tuple(cells),
         by_column=True,
-        left_out=_more(len(links), ROWS_MAX, "links"),
     )
 
 
@@ -90,16 +90,15 @@ def link_by_repeat(timelines: Sequence[Timeline]) -> HeatMap | None:
         + (None,) * (min(repeats, REPEATS_MAX) - len(found))
         for link, found in [*links.items()][:ROWS_MAX]
     )
-    more = [_more(len(links), ROWS_MAX, "links"), _more(repeats, REPEATS_MAX, "repeats")]
+    more = _more(len(links), ROWS_MAX, "links") + _more(repeats, REPEATS_MAX, "repeats")
     return HeatMap(
         name="links-by-repeat",
         title=f"Links by repeat: {stage}",
-        note=f"colour: against the median of all · {_SIGNS}",
+        note=f"colour: against the median of all · {_SIGNS}{more}",
         rows=tuple(links)[:ROWS_MAX],
         columns=tuple(str(index + 1) for index in range(min(repeats, REPEATS_MAX))),
         cells=cells,
         by_column=False,
-        left_out=", ".join(filter(None, more)),
     )
 
 
@@ -157,9 +156,8 @@ def _chart(heat: HeatMap, width: float, data: Datasets) -> Chart:
         says = (x, y, alt.Text("says:N"), tip)
         layers.append(data.marks(coloured, alt.MarkDef("text", fontSize=10), *says, color=dark))
         layers.append(data.marks(plain, alt.MarkDef("text", fontSize=10, style="soft"), *says))
-    notes = [" · ".join(filter(None, (heat.note, heat.left_out)))]
     size = {"width": across * len(heat.columns), "height": _ROW * len(heat.rows)}
-    return {"layer": layers, **size, "title": heading(heat.title, notes, width)}
+    return {"layer": layers, **size, "title": heading(heat.title, [heat.note], width)}
 
 
 def _rows(heat: HeatMap) -> Iterator[Row]:
@@ -211,7 +209,7 @@ def _moved(
 
 
 def _more(count: int, most: int, what: str) -> str:
-    return f"{count - most} more {what} not drawn" if count > most else ""
+    return f" · {count - most} more {what} not drawn" if count > most else ""
 
 
 def _arrow(link: str) -> str:

@@ -66,9 +66,8 @@ def typical(timelines: Sequence[Timeline]) -> Timeline | None:
     """
     timed: list[tuple[int, float, Timeline]] = []
     for timeline in timelines:
-        moved = [link for link in timeline.links if not link.kept]
-        seconds = [total_s for link in moved if (total_s := link.stage(StageName.TURNAROUND).seconds) is not None]
-        if moved:
+        if moved := [link for link in timeline.links if not link.kept]:
+            seconds = [total_s for link in moved if (total_s := link.stage(StageName.TURNAROUND).seconds) is not None]
             timed.append((len(seconds), max(seconds, default=0.0), timeline))
     if not timed:
         return None
@@ -191,9 +190,8 @@ def _host(moved: Sequence[LinkTimeline]) -> _Scale:
     """From the firmware to the last instant that was seen."""
     lengths_s = []
     for link in moved:
-        start = link.instant(InstantName.FIRMWARE)
-        if start.knowledge is Knowledge.SEEN:
-            ends = [link.instant(name) for name in (InstantName.CARRIER, InstantName.RDMA, InstantName.READY)]
+        ends = [link.instant(name) for name in (InstantName.CARRIER, InstantName.RDMA, InstantName.READY)]
+        if (start := link.instant(InstantName.FIRMWARE)).knowledge is Knowledge.SEEN:
             lengths_s += [(end.at_ns - start.at_ns) / _NS_IN_S for end in ends if end.knowledge is Knowledge.SEEN]
     longest_s = max([length_s for length_s in lengths_s if length_s > 0], default=1.0)
     return _Scale(
@@ -229,17 +227,14 @@ def _bars(
                 unknown.append(one)
                 continue
             known.append({**one, "stage": legend[bar.stage]})
-            ends.append(
-                {"link": _name(link), "least": (end_s - bar.error_s) * factor, "most": (end_s + bar.error_s) * factor}
-            )
+            least, most = (end_s - bar.error_s) * factor, (end_s + bar.error_s) * factor
+            ends.append({"link": _name(link), "least": least, "most": most})
     return known, unknown, ends
 
 
 def _zero_s(link: LinkTimeline, scale: _Scale) -> float | None:
     """Where the scale begins, in seconds after the command; None where that was not seen."""
-    if not scale.since_firmware:
-        return 0.0
-    return _after_command_s(link, InstantName.FIRMWARE)
+    return _after_command_s(link, InstantName.FIRMWARE) if scale.since_firmware else 0.0
 
 
 def _after_command_s(link: LinkTimeline, name: InstantName) -> float | None:
@@ -332,33 +327,21 @@ def _legend(moved: Sequence[LinkTimeline]) -> list[str]:
 def _heading(timeline: Timeline, moved: Sequence[LinkTimeline]) -> Iterator[str]:
     """What it is of, and its total."""
     dwells_s = [link.dwell_s for link in moved if link.dwell_s is not None]
-    yield ", ".join(
-        filter(
-            None,
-            (
-                f"run {timeline.run}" if timeline.run else "",
-                swept(timeline.sweep),
-                f"reconfiguration {timeline.reconfiguration}",
-                f"dwell {interval(min(dwells_s), max(dwells_s))}" if dwells_s else "dwell unknown",
-            ),
-        )
-    )
+    run = f"run {timeline.run}" if timeline.run else ""
+    dwell = interval(min(dwells_s), max(dwells_s)) if dwells_s else "unknown"
+    words = (run, swept(timeline.sweep), f"reconfiguration {timeline.reconfiguration}", f"dwell {dwell}")
+    yield ", ".join(filter(None, words))
     totals = [total_s for link in moved if (total_s := link.stage(StageName.TURNAROUND).seconds) is not None]
     kept = sum(link.kept for link in timeline.links)
-    words = f"{len(timeline.links) - kept} links moved" + (f", {kept} kept" if kept else "")
-    if totals:
-        words += f" · from command to first transfer {duration(statistics.median(totals))} (median)"
-    yield words
+    total = f" · from command to first transfer {duration(statistics.median(totals))} (median)" if totals else ""
+    yield f"{len(timeline.links) - kept} links moved{f', {kept} kept' if kept else ''}{total}"
 
 
 def _origins(moved: Sequence[LinkTimeline], virtual_time: bool) -> Iterator[str]:
     """Where the figures come from."""
-    words = []
-    for stage in _STAGES:
-        origins = sorted({str(origin) for link in moved if (origin := link.stage(stage).origin) is not None})
-        if origins:
-            words.append(f"{stage} {'/'.join(origins)}")
-    if Origin.FITTED in {link.stage(stage).origin for link in moved for stage in _STAGES}:
+    origins = {stage: {one for link in moved if (one := link.stage(stage).origin) is not None} for stage in _STAGES}
+    words = [f"{stage} {'/'.join(sorted(found))}" for stage, found in origins.items() if found]
+    if Origin.FITTED in set().union(*origins.values()):
         words.append("fitted: drawn from a model of a paper's own figure")
     time = "virtual" if virtual_time else "real"
     yield f"{time} time · where figures come from: {', '.join(words) or 'nothing seen'}"
@@ -366,12 +349,8 @@ def _origins(moved: Sequence[LinkTimeline], virtual_time: bool) -> Iterator[str]
 
 def _signs(timeline: Timeline, zoomed: bool) -> Iterator[str]:
     signs = ["grey bar under the light: the switch's answer", "grey tick: dark"] if zoomed else []
-    signs.append("dashed outline: unknown")
-    if more := _more(timeline):
-        signs.append(more)
-    if timeline.breaches:
-        signs.append(f"{len(timeline.breaches)} breaches of the order")
-    yield " · ".join(signs)
+    breaches = f"{len(timeline.breaches)} breaches of the order" if timeline.breaches else ""
+    yield " · ".join(filter(None, (*signs, "dashed outline: unknown", _more(timeline), breaches)))
 
 
 def _name(link: LinkTimeline) -> str:
