@@ -111,9 +111,17 @@ def _found(path: Path, boot: str) -> dict[str, object]:
     with contextlib.closing(disk):
         spool = Spool(disk, boot="reader", clock=SystemClock(), limit_bytes=LIMIT_BYTES)
         seqs: list[int] = []
+        dropped: list[tuple[int, int]] = []
         while batch := spool.batch(boot, after=seqs[-1] if seqs else 0):
             seqs += [event.seq for event in batch]
-        return {"seqs": seqs, "mark": spool.marks.get("last", {}).get("seq"), "damaged": spool.damaged_bytes}
+            told = [event.event.data["ranges"] for event in batch if event.kind == "lost"]
+            dropped += [(first, last) for ranges in told for each, first, last in ranges if each == boot]
+        return {
+            "seqs": seqs,
+            "dropped": dropped,
+            "mark": spool.marks.get("last", {}).get("seq"),
+            "damaged": spool.damaged_bytes,
+        }
 
 
 if __name__ == "__main__":
