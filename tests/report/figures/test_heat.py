@@ -84,8 +84,8 @@ def test_many_repeats_are_cut_and_counted_and_small_cells_have_no_text(
     heat = link_by_repeat([make_timeline(1, links=1)] * (REPEATS_MAX + 3))
     assert heat is not None
     figure = heat_figure(heat)
-    assert heat.left_out == "3 more repeats not drawn"
-    assert heat.left_out in " ".join(texts_of(svg(figure, 1160)))
+    assert heat.note.endswith(" · 3 more repeats not drawn")
+    assert "3 more repeats not drawn" in " ".join(texts_of(svg(figure, 1160)))
     assert not any(layer["mark"]["type"] == "text" for layer, _ in marks_of(figure, 411))
 
 
