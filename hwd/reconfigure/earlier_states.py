@@ -6,9 +6,8 @@ from hwd.model.link import SwitchCrossconnect, SwitchEnd
 from hwd.model.request import Request, WantedState
 from hwd.model.testbed import Testbed
 from hwd.records.reconfiguration_log import ReconfigurationLog
-from hwd_drivers.core.errors import ConfigError, RefusedError, UnknownError
+from hwd_drivers.core.errors import RefusedError, UnknownError
 from hwd_drivers.core.values import Crossconnect, PortSide
-from hwd_drivers.switching.moves import ApplyMode
 
 ROLLED_BACK = "rolled-back"
 
@@ -26,10 +25,6 @@ class EarlierStates:
         An end is as it was when the first of them found it. Raises RefusedError, in words, where that is not known.
         """
         id = str(body.before)
-        if body.mode is not ApplyMode.UPDATE:
-            raise ConfigError(
-                f"mode {body.mode}: a way back replaces what is in its way and nothing else; leave it out"
-            )
         try:
             entries = await self._log.since(id)
         except UnknownError as error:

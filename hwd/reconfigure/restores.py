@@ -14,7 +14,6 @@ from hwd.reconfigure.planner import BackgroundPlanner
 from hwd.reconfigure.switches import Switches
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState, PortSide
-from hwd_drivers.switching.moves import ApplyMode
 
 
 class Restores:
@@ -32,8 +31,6 @@ class Restores:
         Switches that cannot be reached are left out, and named. Raises ConfigError for a port that there is not.
         """
         names = body.restore or ()
-        if body.mode is not ApplyMode.UPDATE:
-            raise ConfigError(f"mode {body.mode}: a restore replaces what is in its way and nothing else; leave it out")
         ports = self._ports(names)
         name = f"desired state of {', '.join(names)}" if names else "desired state"
         concerned = [one for one in self._desired.switches if self._concerns(one, ports)]

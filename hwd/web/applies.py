@@ -22,6 +22,7 @@ from hwd.reconfigure.restores import Restores
 from hwd_drivers.core.errors import ConfigError, FailedError, RefusedError
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.offload import Offload
+from hwd_drivers.switching.moves import ApplyMode
 
 PLANS_KEPT = 256
 """Plans that can be applied by their hash; older ones are forgotten."""
@@ -143,6 +144,10 @@ class Applies:
         }
         if len(named := [name for name, value in asked.items() if value is not None]) > 1:
             raise ConfigError(f"{', '.join(named)}: only one of them says what is wanted")
+        if (body.restore is not None or body.before is not None) and body.mode is not ApplyMode.UPDATE:
+            raise ConfigError(
+                f"mode {body.mode}: a way back replaces what is in its way and nothing else; leave it out"
+            )
         if body.restore is not None:
             return await self._restores.desired(body)
         if body.before is not None:

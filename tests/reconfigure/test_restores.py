@@ -46,6 +46,17 @@ def moves(plan: PlanSummary) -> tuple[set[str], set[str]]:
     return set(move.remove), set(move.add)
 
 
+@pytest.mark.parametrize("asked", [{"restore": []}, {"before": "r1"}])
+def test_way_back_has_no_mode_of_its_own(run_lab: RunLab, asked: dict[str, Any]) -> None:
+    async def test(lab: Lab) -> None:
+        with pytest.raises(
+            ConfigError, match="mode overwrite: a way back replaces what is in its way and nothing else"
+        ):
+            await lab.service.plan(lab.request("", mode="overwrite", **asked))
+
+    run_lab(test)
+
+
 def test_rack_without_a_confirmed_reconfiguration_has_nothing_to_restore_and_says_why(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         made = await plan(lab)

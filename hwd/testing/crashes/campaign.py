@@ -186,7 +186,7 @@ class Campaign:
     async def _kill(self, daemon: DaemonProcess, life: Life) -> None:
         """SIGKILL at the drawn time, from its first word on."""
         journal = self._around.data / "journal"
-        while not journal.exists() or (not self._log(daemon) and self._place(daemon) is None):  # noqa: ASYNC110 - as above
+        while not journal.exists() or not (self._log(daemon) or self._place(daemon)):  # noqa: ASYNC110 - as above
             await asyncio.sleep(POLL_S)
         await asyncio.sleep(life.after_s)
         if daemon.returncode is None:
