@@ -16,13 +16,15 @@ from hwd.model.answers import ReconfigurationStatus, Status
 from hwd.model.documents.plans import PlanSummary
 from hwd.testing.crashes.dying_daemon import Boundary, Orders, run
 from hwd.testing.crashes.outside import Light, Story, light, read_journal, read_records, twice
-from hwd.testing.crashes.plan import SWITCHES, Ask, Life
+from hwd.testing.crashes.plan import SWITCHES, Ask, Life, more
 from hwd.testing.crashes.rack import NAME, Surroundings, surroundings
 from hwd_drivers.core.errors import HwdError, LinkError
 
 WITHIN_S: Final = 30.0
 """For a start, a recovery or an answer; a loaded machine takes a tenth of it."""
 POLL_S: Final = 0.01
+ASK_ON_S: Final = 0.1
+"""Between applies that come after those of a life: a confirm that is waited for is over in 2 s."""
 RULES: Final = {
     "one-crossconnect-an-end": "A fibre end of a switch is in at most one crossconnect.",
     "intent-durable": "What a switch changed by our command is in the journal's file.",
@@ -124,6 +126,8 @@ class Campaign:
                 try:
                     before = await self._check_rest(status)
                     await self._ask_all(life.asks)
+                    if life.boundary is not None:
+                        await self._ask_on(life, daemon)
                 except LinkError:  # it died at that
                     async with asyncio.timeout(WITHIN_S):
                         await daemon.wait()
@@ -224,6 +228,14 @@ class Campaign:
                 together = []
         await self._ask_together(together)
 
+    async def _ask_on(self, life: Life, daemon: DaemonProcess) -> None:
+        """Until it dies at its write: its operators may have been refused, or answered by fewer writes."""
+        for ask in more(life.number):
+            if daemon.returncode is not None:
+                return
+            await self._ask_together([ask])
+            await asyncio.sleep(ASK_ON_S)
+
     async def _ask_together(self, asks: Sequence[Ask]) -> None:
         calls = (self._ask(ask, alone=len(asks) == 1) for ask in asks)
         answered = await asyncio.gather(*calls, return_exceptions=True)
@@ -237,8 +249,8 @@ class Campaign:
             async with self._client() as client:
                 if ask.lease:
                     await self._lease(client, ask)
-                more = {} if ask.confirm_within_s is None else {"confirm_within_s": ask.confirm_within_s}
-                applied = await client.apply(what=ask.what, id=ask.id, **more)  # type: ignore[arg-type]
+                terms = {} if ask.confirm_within_s is None else {"confirm_within_s": ask.confirm_within_s}
+                applied = await client.apply(what=ask.what, id=ask.id, **terms)  # type: ignore[arg-type]
                 if applied.plan is not None and not applied.plan.empty:
                     self._answers.outcomes[ask.id] = ""
                 self._note(applied)

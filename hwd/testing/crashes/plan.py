@@ -12,7 +12,9 @@ SWITCHES: Final = ("ocs1", "ocs2")
 PATCHES: Final = ("1A-3B,3A-1B", "1A-4B,4A-1B", "2A-4B,4A-2B", "2A-3B,3A-2B", "5A-6B,6A-5B", "none")
 """What is asked of one switch: `none` empties it."""
 WRITES_MOST: Final = 9
-"""A life with four reconfigurations writes so often, and once more at the start."""
+"""A life with four reconfigurations writes so often, and once more at the start, where nothing is refused."""
+MORE_MOST: Final = 20
+"""Applies after those of a life, until it dies. Each makes two writes, but where somebody's confirm is waited for."""
 RANDOM_MOST_S: Final = 1.5
 """A life at work lasts about that long."""
 
@@ -60,6 +62,12 @@ def draw_lives(seed: int, kills: int) -> Iterator[Life]:
                 part=draw.random(),
                 asks=asks,
             )
+
+
+def more(life: int) -> Iterator[Ask]:
+    """What is asked of a life that has not come to its write by its own applies: each moves light."""
+    for place in range(MORE_MOST):
+        yield Ask(id=f"c{life:05d}{place:02d}", what=f"{SWITCHES[0]}:7A-{'none' if place % 2 else '7B'}")
 
 
 def _ask(draw: random.Random, life: int, place: int) -> Ask:
