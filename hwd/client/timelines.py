@@ -56,11 +56,6 @@ class MeasuredTimeline(Timeline, frozen=True, kw_only=True):
     def of(cls, timeline: Timeline, *, virtual_time: bool = False) -> Self:
         return cls(**asdict(timeline), virtual_time=virtual_time)
 
-    @property
-    def moved(self) -> tuple[LinkTimeline, ...]:
-        """Links with a crossconnect that moved."""
-        return tuple(link for link in self.links if not link.kept)
-
     def seconds(self, stage: StageName | str) -> StageSeconds:
         """The longest duration of a stage over all links that moved. Raises FailedError where a link's is unknown:
         unknown is not zero.

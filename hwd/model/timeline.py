@@ -107,6 +107,11 @@ class Timeline(ReconfigurationFact, frozen=True, kw_only=True):
     breaches: list[str]
     explained: list[str] = msgspec.field(default_factory=list)
 
+    @property
+    def moved(self) -> tuple[LinkTimeline, ...]:
+        """Links with a crossconnect that moved."""
+        return tuple(link for link in self.links if not link.kept)
+
 
 def _named(instants: Sequence[Instant], name: InstantName) -> Instant:
     for instant in instants:

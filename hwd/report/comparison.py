@@ -137,7 +137,7 @@ def verdict(one: Difference) -> str:
 
 def _sweeps(report: RunReport) -> set[str]:
     """Sweep values of reconfigurations that moved links, in words; an empty text where there was no sweep."""
-    return {swept(timeline.sweep) for timeline in report.timelines if any(not link.kept for link in timeline.links)}
+    return {swept(timeline.sweep) for timeline in report.timelines if timeline.moved}
 
 
 def _by_topology(report: RunReport, *, swept_apart: bool) -> dict[str, list[Sample]]:

@@ -52,7 +52,7 @@ class RunTimings:
 
     def conditions(self, timeline: Timeline) -> Conditions:
         """The conditions of the links that it moved, by the settings that were in force."""
-        moved = [Link.parse(link.link) for link in timeline.links if not link.kept]
+        moved = [Link.parse(link.link) for link in timeline.moved]
         found = Conditions(timings=self.others)
         for end in {end for link in moved for end in link.ends}:
             set_to = timeline.settings.get(str(end), {}).get("autoneg")

@@ -10,18 +10,6 @@ from hwd.model.instant import Origin
 from hwd.report.quantity import bound, duration
 from hwd.timeline import RcOutcome, RcRecovery, Timeline
 
-RECOVERY_HEADINGS = (
-    "ACK timeout",
-    "retries",
-    "n",
-    "completed",
-    "re-made",
-    "failed",
-    "median",
-    "max",
-    "bound",
-    "origin",
-)
 _KEPT = {RcOutcome.COMPLETED, RcOutcome.RE_MADE}
 
 
@@ -54,27 +42,24 @@ def recovery_rows(timelines: Iterable[Timeline]) -> tuple[RecoveryRow, ...]:
 
 def recovery_text(rows: Sequence[RecoveryRow]) -> str:
     """Lines without colour."""
-    cells = [recovery_cells(row) for row in rows]
-    widths = [
-        max(len(line[column]) for line in (RECOVERY_HEADINGS, *cells)) for column in range(len(RECOVERY_HEADINGS))
-    ]
-    lines = [RECOVERY_HEADINGS, tuple("-" * width for width in widths), *cells]
-    padded = ("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
+    cells = [recovery_figures(row) | {"origin": str(row.origin)} for row in rows]
+    widths = {heading: max(len(heading), *(len(line[heading]) for line in cells)) for heading in cells[0]}
+    lines = [widths.keys(), ["-" * width for width in widths.values()], *(line.values() for line in cells)]
+    padded = ("  ".join(map(str.rjust, line, widths.values())) for line in lines)
     return "rc recovery: carrier to the first send of the dark that got through\n" + "\n".join(padded) + "\n"
 
 
-def recovery_cells(row: RecoveryRow) -> tuple[str, ...]:
-    """A text for each of `RECOVERY_HEADINGS`."""
-    return (
-        duration(row.ack_timeout_s),
-        str(row.retries),
-        str(sum(row.counts.values())),
-        *(str(row.counts.get(outcome, 0)) for outcome in RcOutcome),
-        duration(row.median_s),
-        duration(row.max_s),
-        bound(row.error_s),
-        str(row.origin),
-    )
+def recovery_figures(row: RecoveryRow) -> dict[str, str]:
+    """The figures of a row for people, by their headings."""
+    return {
+        "ACK timeout": duration(row.ack_timeout_s),
+        "retries": str(row.retries),
+        "n": str(sum(row.counts.values())),
+        **{outcome: str(row.counts.get(outcome, 0)) for outcome in RcOutcome},
+        "median": duration(row.median_s),
+        "max": duration(row.max_s),
+        "bound": bound(row.error_s),
+    }
 
 
 def _row(ack_timeout_s: float, retries: int, origin: Origin, found: Sequence[RcRecovery]) -> RecoveryRow:

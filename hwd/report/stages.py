@@ -115,11 +115,12 @@ def _row(statistics: StageStatistics, under: Conditions, compare_with: str | Non
     return StageRow(
         **asdict(statistics) | {"origin": Origin.FITTED if any(fitted) else statistics.origin},
         time="virtual time" if statistics.virtual_time else "real time",
-        papers=tuple(_words(figure, fitted=made) for figure, made in zip(chosen, fitted, strict=True)),
+        papers=tuple(paper_words(figure, made) for figure, made in zip(chosen, fitted, strict=True)),
     )
 
 
-def _words(figure: PaperFigure, *, fitted: bool) -> str:
+def paper_words(figure: PaperFigure, fitted: bool) -> str:
+    """`fitted`: a twin's timing was fitted to it."""
     words = [f"{figure.paper} {figure.where}: {figure.statistic} {stated(figure.low_s, figure.high_s)}"]
     words += [f"({text})" for text in (figure.condition, figure.remark) if text]
     return " ".join(words) + (f" {FITTED}" if fitted else "")

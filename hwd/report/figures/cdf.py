@@ -10,16 +10,18 @@ from functools import partial
 import altair as alt
 
 from hwd.report.figures.figure import (
-    GROUP_COLOURS,
     MARGIN,
     Chart,
     Datasets,
     Figure,
     Row,
+    along,
+    coloured,
     cut,
     heading,
     in_lines,
     in_rows,
+    moved,
     panel_heading,
     unit_of,
 )
@@ -147,29 +149,21 @@ def _chart(
 
 
 def _panel(data: Datasets, plot: _Plot, groups: Sequence[Group], width: float, across: float) -> Chart:
-    x = alt.X(
-        "at:Q",
-        title=plot.unit,
-        scale=alt.Scale(domain=[*plot.domain], nice=False),
-        axis=alt.Axis(tickCount=4, titleAnchor="end", titlePadding=2),
-    )
-    shares = alt.Axis(values=[0, 0.5, 1], format="%", minExtent=_LEFT, maxExtent=_LEFT, domain=False, ticks=False)
-    share = alt.Scale(domain=[0, 1])
-    y, low = (alt.Y(f"{edge}:Q", title=None, scale=share, axis=shares) for edge in ("share", "low"))
+    x = along(alt.X, "at", plot.domain, plot.unit, tickCount=4, titleAnchor="end", titlePadding=2)
+    y = along(
+        alt.Y, "share", (0, 1), values=[0, 0.5, 1], format="%", minExtent=_LEFT, maxExtent=_LEFT, domain=False,
+        ticks=False,
+    )  # fmt: skip
     names = _names(groups)
-    longest = max(map(len, names)) * 6.5 + 60
-    colour = alt.Color(
-        "group:N",
-        scale=alt.Scale(domain=names, range=[GROUP_COLOURS[index % len(GROUP_COLOURS)] for index in range(len(names))]),
-        legend=alt.Legend(columns=max(1, int(across / longest)), labelLimit=int(across - 80), symbolOpacity=1),
-    )
+    legends = max(1, int(across / (max(map(len, names)) * 6.5 + 60)))
+    colour = coloured("group", names, columns=legends, labelLimit=int(across - 80), symbolOpacity=1)
     tip = [alt.Tooltip("group:N"), alt.Tooltip("words:N", title="time"), alt.Tooltip("share:Q", format=".1%")]
     below = 0 if plot.alone else _HEIGHT  # alone in the line of the title, else where curves are seldom
     band = alt.MarkDef("area", opacity=0.16, interpolate="step-after", clip=True)
     line = alt.MarkDef("line", interpolate="step-after", strokeWidth=1.8, clip=True)
     paper = alt.Tooltip("words:N", title="paper")
     layers = [
-        data.marks(plot.bands, band, x, low, alt.Y2("high:Q"), colour),
+        data.marks(plot.bands, band, x, moved(y, "low:Q"), alt.Y2("high:Q"), colour),
         data.marks(plot.curves, line, x, y, colour, tip, zoomed=plot.name),
         data.marks(plot.papers, alt.MarkDef("rule", style="paper", clip=True), x, paper),
     ]

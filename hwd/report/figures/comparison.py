@@ -15,6 +15,9 @@ from hwd.report.figures.figure import (
     Datasets,
     Figure,
     Row,
+    a_row_each,
+    along,
+    coloured,
     heading,
     in_lines,
     in_rows,
@@ -26,7 +29,11 @@ from hwd.timeline.difference import NEGLIGIBLE
 
 _STEP, _SHIFT, _GAP = 24, 80, 18
 _TITLE = "Two runs compared"
-_FASTER, _NEITHER, _SLOWER, _FEW = "shorter", "no difference shown", "longer", "too few for a verdict"
+_FEW = "too few for a verdict"
+_VERDICTS = {
+    "shorter": GROUP_COLOURS[0], "no difference shown": GROUP_COLOURS[7], "longer": GROUP_COLOURS[1],
+    _FEW: GROUP_COLOURS[4],
+}  # fmt: skip
 
 
 def comparison_figure(comparison: Comparison) -> Figure:
@@ -56,25 +63,10 @@ def _chart(comparison: Comparison, width: float, data: Datasets) -> Chart:
 def _panel(data: Datasets, topology: str, found: tuple[ComparisonRow, ...], width: float) -> Chart:
     left = max(len(str(row.stage)) for row in found) * CHARACTER + 12
     plot = width - 2 * MARGIN - left - _SHIFT
-    x = alt.X(
-        "low:Q",
-        title=None,
-        scale=alt.Scale(domain=[-1, 1]),
-        axis=alt.Axis(values=[-1, -0.5, 0, 0.5, 1], format="+~g"),
-    )
-    y = alt.Y(
-        "stage:N",
-        title=None,
-        scale=alt.Scale(domain=[str(row.stage) for row in found]),
-        axis=alt.Axis(domain=False, ticks=False, minExtent=int(left), maxExtent=int(left)),
-    )
-    colour = alt.Color(
-        "verdict:N",
-        scale=alt.Scale(
-            domain=[_FASTER, _NEITHER, _SLOWER, _FEW],
-            range=[GROUP_COLOURS[0], GROUP_COLOURS[7], GROUP_COLOURS[1], GROUP_COLOURS[4]],
-        ),
-        legend=alt.Legend(symbolType="circle", columns=max(1, int(plot / 130))),
+    x = along(alt.X, "low", (-1, 1), values=[-1, -0.5, 0, 0.5, 1], format="+~g")
+    y = a_row_each("stage", [str(row.stage) for row in found], minExtent=int(left), maxExtent=int(left))
+    colour = coloured(
+        "verdict", [*_VERDICTS], [*_VERDICTS.values()], symbolType="circle", columns=max(1, int(plot / 130))
     )
     tip = alt.Tooltip("words:N", title="difference")
     values = [*_rows(found)]

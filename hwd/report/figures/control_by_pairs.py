@@ -2,20 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import cycle, islice
 
 import altair as alt
 
-from hwd.report.figures.figure import (
-    GROUP_COLOURS,
-    MARGIN,
-    Chart,
-    Datasets,
-    Figure,
-    Row,
-    heading,
-    unit_of,
-)
+from hwd.report.figures.figure import MARGIN, Chart, Datasets, Figure, Row, along, coloured, heading, unit_of
 from hwd.report.papers import PaperFigure, Statistic
 from hwd.report.quantity import duration, interval, stated
 from hwd.report.switch_commands import PairsRow
@@ -56,18 +46,8 @@ def _chart(
         scale=alt.Scale(type="log", base=2, domain=[counts[0] / 1.25, counts[-1] * 1.25], nice=False),
         axis=alt.Axis(values=counts, grid=False, labelOverlap=True),
     )
-    y = alt.Y(
-        "seconds:Q",
-        title=f"control, {unit}",
-        scale=alt.Scale(domain=[0, high_s * factor], nice=False),
-        axis=alt.Axis(minExtent=_LEFT, tickCount=5, domain=False),
-    )
-    groups = [*dict.fromkeys(row.group for row in found)]
-    colour = alt.Color(
-        "group:N",
-        scale=alt.Scale(domain=groups, range=[*islice(cycle(GROUP_COLOURS), len(groups))]),
-        legend=alt.Legend(symbolType="circle"),
-    )
+    y = along(alt.Y, "seconds", (0, high_s * factor), f"control, {unit}", minExtent=_LEFT, tickCount=5, domain=False)
+    colour = coloured("group", [*dict.fromkeys(row.group for row in found)], symbolType="circle")
     tip = alt.Tooltip("words:N", title="control")
     means: list[Row] = [_point(row, row.mean_s * factor) for row in found]
     p99s: list[Row] = [_point(row, row.p99_s * factor) for row in found if row.p99_s is not None]

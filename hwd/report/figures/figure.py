@@ -3,9 +3,10 @@
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import cycle, islice
+from typing import Any, TypeVar
 
 import altair as alt
 
@@ -42,6 +43,7 @@ SCREEN_WIDTHS = (1160.0, 700.0, 336.0)
 _OF_THE_WHOLE = frozenset({"$schema", "config", "datasets", "usermeta"})
 MARGIN = 14
 """Pixels around a figure."""
+_Axis = TypeVar("_Axis", alt.X, alt.Y)
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 
 
@@ -115,17 +117,45 @@ def in_lines(panels: Sequence[Chart], columns: int) -> list[Sequence[Chart]]:
     return [panels[at : at + columns] for at in range(0, len(panels), columns)]
 
 
-def moved(x: alt.X, column: str) -> alt.X:
+def along(channel: type[_Axis], column: str, ends: Iterable[float], title: str | None = None, /, **axis: Any) -> _Axis:
+    """Numbers on an axis with these ends."""
+    scale = alt.Scale(domain=[*ends], nice=False)
+    return channel(f"{column}:Q", title=title, scale=scale, axis=alt.Axis(**axis))
+
+
+def moved(axis: _Axis, column: str) -> _Axis:
     """The same scale and axis for another column."""
-    found = x.copy(deep=False)
+    found = axis.copy(deep=False)
     found["shorthand"] = column
     return found
+
+
+def a_row_each(column: str, names: Sequence[str], **axis: Any) -> alt.Y:
+    """Names below each other, without lines."""
+    look = alt.Axis(ticks=False, domain=False, **axis)
+    return alt.Y(f"{column}:N", title=None, scale=alt.Scale(domain=[*names]), axis=look)
+
+
+def coloured(column: str, names: Sequence[str], colours: Sequence[str] = GROUP_COLOURS, **legend: Any) -> alt.Color:
+    """A colour for each name; where there are more names, colours are there again."""
+    scale = alt.Scale(domain=[*names], range=[*islice(cycle(colours), len(names))])
+    return alt.Color(f"{column}:N", scale=scale, legend=alt.Legend(**legend))
 
 
 def unit_of(seconds: float) -> tuple[float, str]:
     """The factor and the name of the unit for an axis that reaches so far."""
     size = abs(seconds)
     return (1e6, "µs") if size < 1e-3 else (1e3, "ms") if size < 2 else (1.0, "s")
+
+
+def arrow(link: object) -> str:
+    """A link's name as figures show it."""
+    return str(link).replace("<->", " ↔ ")
+
+
+def not_drawn(count: int, most: int, what: str) -> str:
+    """What a figure leaves out, in words; an empty text where it has all."""
+    return f"{count - most} more {what} not drawn" if count > most else ""
 
 
 def cut(words: str, width: float) -> str:

@@ -16,7 +16,7 @@ from hwd.report.grouping import by_dwell_words, by_sweep, group_samples
 from hwd.report.papers import PaperFigure, figures
 from hwd.report.run_report import RunReport
 from hwd.report.stages import pairs_rows
-from hwd.timeline import LinkTimeline, Timeline, samples
+from hwd.timeline import samples
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ def typical_figures(reports: Sequence[RunReport]) -> Iterator[Figure]:
     """
     many = len(reports) > 1
     parts = [(report, words, found) for report in reports for words, found in by_sweep(report.timelines)]
-    moved = [{one.what: len(_moved(one)) for one in found if _moved(one)} for _, _, found in parts]
+    moved = [{one.what: len(one.moved) for one in found if one.moved} for _, _, found in parts]
     shared = set[str]().union(*moved).intersection(*(found for found in moved if found))
     most = max(sorted(shared), key=lambda what: max(found.get(what, 0) for found in moved), default=None)
     middles = [
@@ -79,10 +79,6 @@ def typical_figures(reports: Sequence[RunReport]) -> Iterator[Figure]:
         beside = [other for _, _, other in middles]
         drawn = waterfall_figure(middle, virtual_time=report.run.virtual_time, beside=beside)
         yield named(named(drawn, words), report.run.id if many else "")
-
-
-def _moved(timeline: Timeline) -> list[LinkTimeline]:
-    return [link for link in timeline.links if not link.kept]
 
 
 def distributions(reports: Sequence[RunReport], by: Sequence[str], compare_with: str | None) -> Figure | None:

@@ -8,7 +8,18 @@ from functools import partial
 
 import altair as alt
 
-from hwd.report.figures.figure import CHARACTER, MARGIN, Chart, Datasets, Figure, Row, heading
+from hwd.report.figures.figure import (
+    CHARACTER,
+    MARGIN,
+    Chart,
+    Datasets,
+    Figure,
+    Row,
+    a_row_each,
+    arrow,
+    heading,
+    not_drawn,
+)
 from hwd.report.quantity import bound, duration, is_resolved, resolved
 from hwd.timeline import LinkTimeline, Stage, StageName, Timeline
 from hwd.timeline.dwell import Moved
@@ -42,7 +53,7 @@ class HeatMap:
 
     name: str
     title: str
-    note: str
+    notes: tuple[str, ...]
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     cells: tuple[tuple[Cell | None, ...], ...]
@@ -60,11 +71,11 @@ def link_by_stage(timelines: Sequence[Timeline], only: Container[Moved] | None =
         tuple(_median(name, [link.stage(name) for _, link in found]) for name in StageName)
         for found in [*links.values()][:ROWS_MAX]
     ]
-    more = _more(len(links), ROWS_MAX, "links")
+    left_out = not_drawn(len(links), ROWS_MAX, "links")
     return HeatMap(
         name="links-by-stage",
         title="Links by stage",
-        note=f"median over all repeats · colour: against the median of the column · {_SIGNS}{more}",
+        notes=("median over all repeats", "colour: against the median of the column", _SIGNS, left_out),
         rows=tuple(links)[:ROWS_MAX],
         columns=tuple(map(str, StageName)),
         cells=tuple(cells),
@@ -90,11 +101,11 @@ def link_by_repeat(timelines: Sequence[Timeline]) -> HeatMap | None:
         + (None,) * (min(repeats, REPEATS_MAX) - len(found))
         for link, found in [*links.items()][:ROWS_MAX]
     )
-    more = _more(len(links), ROWS_MAX, "links") + _more(repeats, REPEATS_MAX, "repeats")
+    left_out = not_drawn(len(links), ROWS_MAX, "links"), not_drawn(repeats, REPEATS_MAX, "repeats")
     return HeatMap(
         name="links-by-repeat",
         title=f"Links by repeat: {stage}",
-        note=f"colour: against the median of all · {_SIGNS}{more}",
+        notes=("colour: against the median of all", _SIGNS, *left_out),
         rows=tuple(links)[:ROWS_MAX],
         columns=tuple(str(index + 1) for index in range(min(repeats, REPEATS_MAX))),
         cells=cells,
@@ -125,20 +136,11 @@ def _chart(heat: HeatMap, width: float, data: Datasets) -> Chart:
     longest = max((len(str(row["says"])) for row in values), default=0)
     every = 1 if heat.by_column else max(1, math.ceil(max(map(len, heat.columns)) * CHARACTER / across))
     turned = heat.by_column and max(map(len, heat.columns)) * CHARACTER > across
-    x = alt.X(
-        "column:N",
-        title=None,
-        scale=alt.Scale(domain=[*heat.columns]),
-        axis=alt.Axis(
-            orient="top", ticks=False, domain=False, labelAngle=-50 if turned else 0, values=heat.columns[::every]
-        ),
+    axis = alt.Axis(
+        orient="top", ticks=False, domain=False, labelAngle=-50 if turned else 0, values=heat.columns[::every]
     )
-    y = alt.Y(
-        "link:N",
-        title=None,
-        scale=alt.Scale(domain=[_arrow(row) for row in heat.rows]),
-        axis=alt.Axis(ticks=False, domain=False, labelLimit=int(names)),
-    )
+    x = alt.X("column:N", title=None, scale=alt.Scale(domain=[*heat.columns]), axis=axis)
+    y = a_row_each("link", [arrow(row) for row in heat.rows], labelLimit=int(names))
     scale = alt.Scale(domain=[-1, 0, 1], range=[_BLUE, _WHITE, _ORANGE], clamp=True, interpolate="rgb")
     tip = [alt.Tooltip("link:N"), alt.Tooltip("words:N", title="value")]
     coloured = [row for row in values if row["place"] is not None]
@@ -157,7 +159,7 @@ def _chart(heat: HeatMap, width: float, data: Datasets) -> Chart:
         layers.append(data.marks(coloured, alt.MarkDef("text", fontSize=10), *says, color=dark))
         layers.append(data.marks(plain, alt.MarkDef("text", fontSize=10, style="soft"), *says))
     size = {"width": across * len(heat.columns), "height": _ROW * len(heat.rows)}
-    return {"layer": layers, **size, "title": heading(heat.title, [heat.note], width)}
+    return {"layer": layers, **size, "title": heading(heat.title, [" · ".join(filter(None, heat.notes))], width)}
 
 
 def _rows(heat: HeatMap) -> Iterator[Row]:
@@ -169,7 +171,7 @@ def _rows(heat: HeatMap) -> Iterator[Row]:
             known = cell.seconds is not None
             place = _place(cell.seconds, middle, full) if cell.seconds is not None and cell.resolved else None
             yield {
-                "link": _arrow(link), "column": column, "known": known, "place": place, "says": _says(cell),
+                "link": arrow(link), "column": column, "known": known, "place": place, "says": _says(cell),
                 "words": cell.words,
             }  # fmt: skip
 
@@ -202,18 +204,10 @@ def _moved(
     """The timelines of each link, by its name, with the id of the reconfiguration."""
     links: dict[str, list[tuple[str, LinkTimeline]]] = {}
     for timeline in timelines:
-        for link in timeline.links:
-            if not link.kept and (only is None or (timeline.reconfiguration, link.link) in only):
+        for link in timeline.moved:
+            if only is None or (timeline.reconfiguration, link.link) in only:
                 links.setdefault(str(link.link), []).append((timeline.reconfiguration, link))
     return dict(sorted(links.items()))
-
-
-def _more(count: int, most: int, what: str) -> str:
-    return f" · {count - most} more {what} not drawn" if count > most else ""
-
-
-def _arrow(link: str) -> str:
-    return link.replace("<->", " ↔ ")
 
 
 def _medians(heat: HeatMap) -> list[tuple[float, float]]:

@@ -13,24 +13,8 @@ import vl_convert
 from pypdf import PdfReader, PdfWriter
 
 from hwd.report.figures.figure import SCREEN_WIDTHS, Datasets, Figure, config
+from hwd_drivers.core.printable import printable
 
-_ILLEGAL = {
-    code: "\N{REPLACEMENT CHARACTER}"
-    for code in (
-        *range(0x20),
-        *range(0x7F, 0xA0),
-        0x61C,
-        0x200E,
-        0x200F,
-        *range(0x2028, 0x202F),
-        *range(0x2066, 0x206A),
-        *range(0xD800, 0xE000),
-        0xFFFE,
-        0xFFFF,
-    )
-    if chr(code) not in "\t\n\r"
-}
-"""Characters that XML cannot have, even escaped, and those that change the direction of the text around them."""
 _CLIP = re.compile(r"clip\d+(?=[\")])")
 _SIZE = re.compile(r'(<svg [^>]*?)width="([0-9.]+)" height="([0-9.]+)"')
 _POINTS_IN_INCH = 72.0
@@ -41,7 +25,7 @@ def specification(figure: Figure, width: float) -> dict[str, Any]:
     data = Datasets()
     chart = figure.chart(width, data)
     whole = {"$schema": alt.SCHEMA_URL, **chart, "description": figure.description, "datasets": data.by_name}
-    return {key: _legal(part) for key, part in whole.items()}
+    return {key: _visible(part) for key, part in whole.items()}
 
 
 def specifications(figure: Figure) -> list[dict[str, Any]]:
@@ -59,7 +43,7 @@ def svg(figure: Figure, width: float, *, width_in: float | None = None) -> str:
     chart = json.dumps(specification(figure, width))
     text: str = vl_convert.vegalite_to_svg(chart, config=config(dark=False))
     text = _with_own_ids(text, hashlib.sha256(chart.encode()).hexdigest()[:8])
-    title, words = escape(_legal(figure.title)), escape(_legal(figure.description))
+    title, words = escape(_visible(figure.title)), escape(_visible(figure.description))
     text = text.replace("<svg ", '<svg role="img" ', 1)
     text = text.replace(">", f"><title>{title}</title><desc>{words}</desc>", 1)
     if width_in is None:
@@ -97,12 +81,13 @@ def script() -> str:
     return text
 
 
-def _legal(value: Any) -> Any:
+def _visible(value: Any) -> Any:
+    """No character that XML cannot have, even escaped, or that changes the direction of the text around it."""
     match value:
         case str():
-            return value.translate(_ILLEGAL)
+            return printable(value, most=10 * len(value))
         case dict():
-            return {key: _legal(part) for key, part in value.items()}
+            return {key: _visible(part) for key, part in value.items()}
         case list():
-            return [_legal(part) for part in value]
+            return [_visible(part) for part in value]
     return value

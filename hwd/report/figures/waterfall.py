@@ -21,9 +21,14 @@ from hwd.report.figures.figure import (
     Datasets,
     Figure,
     Row,
+    a_row_each,
+    along,
+    arrow,
+    coloured,
     heading,
     in_rows,
     moved,
+    not_drawn,
     unit_of,
 )
 from hwd.report.figures.render import svg
@@ -41,8 +46,6 @@ _STEP, _BAR, _ANSWER = 27, 13, 4
 _TOTAL = 78
 """Pixels for the sum of each row."""
 _GAP = 22
-_THINNEST = 1.6
-"""Pixels of the thinnest bar."""
 _ZOOM_FROM = 430.0
 """In a narrower figure there is room for the whole only."""
 _STAGES = (StageName.CONTROL, *(stage for _, stage in CHAIN))
@@ -66,14 +69,18 @@ def typical(timelines: Sequence[Timeline]) -> Timeline | None:
     """
     timed: list[tuple[int, float, Timeline]] = []
     for timeline in timelines:
-        if moved := [link for link in timeline.links if not link.kept]:
-            seconds = [total_s for link in moved if (total_s := link.stage(StageName.TURNAROUND).seconds) is not None]
+        if timeline.moved:
+            seconds = _turnarounds_s(timeline)
             timed.append((len(seconds), max(seconds, default=0.0), timeline))
     if not timed:
         return None
     most = max(count for count, _, _ in timed)
     best = sorted(((seconds, timeline) for count, seconds, timeline in timed if count == most), key=lambda one: one[0])
     return best[(len(best) - 1) // 2][1]
+
+
+def _turnarounds_s(timeline: Timeline) -> list[float]:
+    return [total_s for link in timeline.moved if (total_s := link.stage(StageName.TURNAROUND).seconds) is not None]
 
 
 def waterfall(timeline: Timeline, *, virtual_time: bool) -> str:
@@ -94,13 +101,11 @@ def waterfall_figure(timeline: Timeline, *, virtual_time: bool, beside: Sequence
 
 
 def _more(timeline: Timeline) -> str:
-    rest = len(timeline.links) - ROWS_MAX
-    return f"{rest} more links not drawn" if rest > 0 else ""
+    return not_drawn(len(timeline.links), ROWS_MAX, "links")
 
 
 def _chart(timeline: Timeline, compared: Sequence[Timeline], virtual_time: bool, width: float, data: Datasets) -> Chart:
     links = timeline.links[:ROWS_MAX]
-    moved = [link for link in timeline.links if not link.kept]
     scaled = [link for one in compared for link in one.links[:ROWS_MAX] if not link.kept]
     labels = max((len(str(link.link)) for link in links), default=10) * CHARACTER + 16
     room = width - 2 * MARGIN - labels - _TOTAL
@@ -111,55 +116,39 @@ def _chart(timeline: Timeline, compared: Sequence[Timeline], virtual_time: bool,
     else:
         parts = [room]
     panels = [
-        _panel(data, links, moved, scale, part, across=width, labels=index == 0, totals=index == len(scales) - 1)
+        _panel(data, timeline, scale, part, across=width, labels=index == 0, totals=index == len(scales) - 1)
         for index, (scale, part) in enumerate(zip(scales, parts, strict=True))
     ]
-    notes = [*_heading(timeline, moved), *_origins(moved, virtual_time), *_signs(timeline, len(scales) > 1)]
+    notes = [*_heading(timeline), *_origins(timeline, virtual_time), *_signs(timeline, len(scales) > 1)]
     title = heading(timeline.what or timeline.reconfiguration, notes, width)
     return in_rows([panels], _GAP, title)
 
 
 def _panel(
-    data: Datasets,
-    links: Sequence[LinkTimeline],
-    moved: Sequence[LinkTimeline],
-    scale: _Scale,
-    width: float,
-    *,
-    across: float,
-    labels: bool,
-    totals: bool,
+    data: Datasets, timeline: Timeline, scale: _Scale, width: float, *, across: float, labels: bool, totals: bool
 ) -> Chart:
-    """`links`: those drawn; `moved`: all that moved; `across`: the width of the whole figure, for the legend."""
+    """`across`: the width of the whole figure, for the legend."""
+    links = timeline.links[:ROWS_MAX]
     factor, unit = unit_of(max(abs(scale.low_s), abs(scale.high_s)))
     domain = [scale.low_s * factor, scale.high_s * factor]
-    x = alt.X(
-        "start:Q",
-        title=f"{scale.title}, {unit}",
-        scale=alt.Scale(domain=domain, nice=False),
-        axis=alt.Axis(tickCount=max(3, int(width / 60)), titleAnchor="start", orient="top", titlePadding=8,
-                      titleFontWeight=600),
+    ticks = max(3, int(width / 60))
+    title = f"{scale.title}, {unit}"
+    x = along(
+        alt.X, "start", domain, title, tickCount=ticks, titleAnchor="start", orient="top", titlePadding=8,
+        titleFontWeight=600,
     )  # fmt: skip
-    y = alt.Y(
-        "link:N",
-        title=None,
-        scale=alt.Scale(domain=[_name(link) for link in links], paddingInner=0, paddingOuter=0),
-        axis=alt.Axis(domain=False, ticks=False, grid=False, labels=labels, labelPadding=8),
-    )
-    names = _legend(moved)
-    column = max(map(len, names)) * CHARACTER + 26
-    colour = alt.Color(
-        "stage:N",
-        scale=alt.Scale(domain=names, range=[STAGE_COLOURS[stage] for stage in _STAGES]),
-        legend=alt.Legend(columns=max(2, int((across - 2 * MARGIN) / column)), columnPadding=10, offset=10),
-    )
-    known, unknown, whiskers = _bars(links, names, scale, factor, thinnest=(domain[1] - domain[0]) * _THINNEST / width)
+    y = a_row_each("link", [arrow(link.link) for link in links], grid=False, labels=labels, labelPadding=8)
+    names = _legend(timeline)
+    columns = max(2, int((across - 2 * MARGIN) / (max(map(len, names)) * CHARACTER + 26)))
+    colours = [STAGE_COLOURS[stage] for stage in _STAGES]
+    colour = coloured("stage", names, colours, columns=columns, columnPadding=10, offset=10)
+    known, unknown, whiskers = _bars(links, names, scale, factor)
     tip = alt.Tooltip("words:N", title="link")
     on = (x, alt.X2("end:Q"), y, tip)
     answer = alt.MarkDef("bar", height=_ANSWER, clip=True, yOffset=_BAR / 2 + 3)
     layers = [
-        data.marks(unknown, alt.MarkDef("bar", style="unknown", height=_BAR, clip=True), *on),
-        data.marks(known, alt.MarkDef("bar", height=_BAR, clip=True, minBandSize=1), *on, colour, zoomed=scale.name),
+        data.marks(unknown, alt.MarkDef("bar", style="unknown", height=_BAR, clip=True, minBandSize=1.6), *on),
+        data.marks(known, alt.MarkDef("bar", height=_BAR, clip=True, minBandSize=1.6), *on, colour, zoomed=scale.name),
         data.marks(_answers(links, names[0], scale, factor), answer, *on, colour),
     ]
     if scale.name == "switch":
@@ -204,10 +193,10 @@ def _host(moved: Sequence[LinkTimeline]) -> _Scale:
 
 
 def _bars(
-    links: Sequence[LinkTimeline], names: Sequence[str], scale: _Scale, factor: float, thinnest: float
+    links: Sequence[LinkTimeline], names: Sequence[str], scale: _Scale, factor: float
 ) -> tuple[list[Row], list[Row], list[Row]]:
-    """The bars of known stages, those of unknown ones, and the bound of each end. No bar is drawn thinner than
-    `thinnest`; the later ones come first, so that a thin bar lies on the long one that follows it.
+    """The bars of known stages, those of unknown ones, and the bound of each end. The later ones come first, so that a
+    thin bar lies on the long one that follows it.
     """
     known: list[Row] = []
     unknown: list[Row] = []
@@ -221,14 +210,15 @@ def _bars(
             start_s, end_s = bar.start_s - zero_s, min(bar.end_s - zero_s, scale.high_s * 2)
             if end_s < scale.low_s or start_s > scale.high_s:
                 continue
-            start, end = start_s * factor, max(end_s * factor, start_s * factor + thinnest)
-            one: Row = {"link": _name(link), "start": start, "end": end, "words": bar.title}
+            one: Row = {
+                "link": arrow(link.link), "start": start_s * factor, "end": end_s * factor, "words": bar.title
+            }  # fmt: skip
             if bar.stage is None:
                 unknown.append(one)
                 continue
             known.append({**one, "stage": legend[bar.stage]})
             least, most = (end_s - bar.error_s) * factor, (end_s + bar.error_s) * factor
-            ends.append({"link": _name(link), "least": least, "most": most})
+            ends.append({"link": arrow(link.link), "least": least, "most": most})
     return known, unknown, ends
 
 
@@ -250,7 +240,7 @@ def _answers(links: Sequence[LinkTimeline], label: str, scale: _Scale, factor: f
     if scale.since_firmware:
         return []
     return [
-        {"link": _name(link), "start": 0, "end": control.seconds * factor, "stage": label, "words": str(control)}
+        {"link": arrow(link.link), "start": 0, "end": control.seconds * factor, "stage": label, "words": str(control)}
         for link in links
         if not link.kept and (control := link.stage(StageName.CONTROL)).seconds is not None
     ]
@@ -259,7 +249,7 @@ def _answers(links: Sequence[LinkTimeline], label: str, scale: _Scale, factor: f
 def _darks(links: Sequence[LinkTimeline], factor: float) -> list[Row]:
     found = [(link, _after_command_s(link, InstantName.DARK)) for link in links if not link.kept]
     return [
-        {"link": _name(link), "start": at_s * factor, "words": f"dark {duration(at_s)} after the command"}
+        {"link": arrow(link.link), "start": at_s * factor, "words": f"dark {duration(at_s)} after the command"}
         for link, at_s in found
         if at_s is not None
     ]
@@ -289,13 +279,13 @@ def _words(links: Sequence[LinkTimeline], scale: _Scale, width: float) -> list[R
         elif scale.name == "whole" and not bars(link):
             says, why = "command unknown", link.instant(InstantName.COMMANDED).why
         if says:
-            found.append({"link": _name(link), "says": says, "words": why or says})
+            found.append({"link": arrow(link.link), "says": says, "words": why or says})
     return found
 
 
 def _totals(data: Datasets, links: Sequence[LinkTimeline], y: alt.Y, width: float) -> Iterator[Chart]:
     """The turnaround of each link and its bound, right of the panel."""
-    found = [(_name(link), link.stage(StageName.TURNAROUND)) for link in links if not link.kept]
+    found = [(arrow(link.link), link.stage(StageName.TURNAROUND)) for link in links if not link.kept]
     sums: list[Row] = [
         {"link": name, "says": duration(one.seconds), "bound": bound(one.error_s), "words": str(one)}
         for name, one in found
@@ -313,33 +303,35 @@ def _totals(data: Datasets, links: Sequence[LinkTimeline], y: alt.Y, width: floa
             yield data.marks(values, mark, y, alt.Text(f"{field}:N"), tip, x=alt.value(width))
 
 
-def _legend(moved: Sequence[LinkTimeline]) -> list[str]:
+def _legend(timeline: Timeline) -> list[str]:
     """For each stage its name and its median."""
     labels = []
     for stage in _STAGES:
-        seen = [one for link in moved if (one := link.stage(stage)).seconds is not None]
+        seen = [one for link in timeline.moved if (one := link.stage(stage)).seconds is not None]
         middle_s = statistics.median(one.seconds or 0.0 for one in seen) if seen else None
         known = middle_s is not None and is_resolved(middle_s, statistics.median(one.error_s or 0.0 for one in seen))
         labels.append(f"{stage} {duration(middle_s) if known else 'unresolved' if seen else 'unknown'}")
     return labels
 
 
-def _heading(timeline: Timeline, moved: Sequence[LinkTimeline]) -> Iterator[str]:
+def _heading(timeline: Timeline) -> Iterator[str]:
     """What it is of, and its total."""
-    dwells_s = [link.dwell_s for link in moved if link.dwell_s is not None]
+    dwells_s = [link.dwell_s for link in timeline.moved if link.dwell_s is not None]
     run = f"run {timeline.run}" if timeline.run else ""
     dwell = interval(min(dwells_s), max(dwells_s)) if dwells_s else "unknown"
     words = (run, swept(timeline.sweep), f"reconfiguration {timeline.reconfiguration}", f"dwell {dwell}")
     yield ", ".join(filter(None, words))
-    totals = [total_s for link in moved if (total_s := link.stage(StageName.TURNAROUND).seconds) is not None]
-    kept = sum(link.kept for link in timeline.links)
+    totals = _turnarounds_s(timeline)
+    kept = len(timeline.links) - len(timeline.moved)
     total = f" · from command to first transfer {duration(statistics.median(totals))} (median)" if totals else ""
-    yield f"{len(timeline.links) - kept} links moved{f', {kept} kept' if kept else ''}{total}"
+    yield f"{len(timeline.moved)} links moved{f', {kept} kept' if kept else ''}{total}"
 
 
-def _origins(moved: Sequence[LinkTimeline], virtual_time: bool) -> Iterator[str]:
+def _origins(timeline: Timeline, virtual_time: bool) -> Iterator[str]:
     """Where the figures come from."""
-    origins = {stage: {one for link in moved if (one := link.stage(stage).origin) is not None} for stage in _STAGES}
+    origins = {
+        stage: {one for link in timeline.moved if (one := link.stage(stage).origin) is not None} for stage in _STAGES
+    }
     words = [f"{stage} {'/'.join(sorted(found))}" for stage, found in origins.items() if found]
     if Origin.FITTED in set().union(*origins.values()):
         words.append("fitted: drawn from a model of a paper's own figure")
@@ -351,10 +343,6 @@ def _signs(timeline: Timeline, zoomed: bool) -> Iterator[str]:
     signs = ["grey bar under the light: the switch's answer", "grey tick: dark"] if zoomed else []
     breaches = f"{len(timeline.breaches)} breaches of the order" if timeline.breaches else ""
     yield " · ".join(filter(None, (*signs, "dashed outline: unknown", _more(timeline), breaches)))
-
-
-def _name(link: LinkTimeline) -> str:
-    return str(link.link).replace("<->", " ↔ ")
 
 
 def _describe(link: LinkTimeline) -> str:

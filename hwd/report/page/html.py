@@ -10,7 +10,9 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from hwd.report.comparison import Comparison, compare, delta, medians, shift, verdict
+from hwd.report import comparison as compared
+from hwd.report import quantity, rc_recovery, stages
+from hwd.report.comparison import Comparison
 from hwd.report.figures.comparison import comparison_figure
 from hwd.report.figures.figure import SCREEN_WIDTHS, Figure, config, named
 from hwd.report.figures.figures import Figures, pairs_papers
@@ -18,18 +20,7 @@ from hwd.report.figures.render import script, specifications, svg
 from hwd.report.figures.waterfall import waterfall_figure
 from hwd.report.grouping import notes, split_by
 from hwd.report.page.markup import escape
-from hwd.report.quantity import duration, resolved, stated
-from hwd.report.rc_recovery import RECOVERY_HEADINGS, recovery_cells, recovery_rows
 from hwd.report.run_report import RunReport
-from hwd.report.stages import (
-    FITTED,
-    ORIGIN_WORDS,
-    pairs_figures,
-    pairs_rows,
-    stage_figures,
-    stage_table,
-    turnaround_rows,
-)
 
 WATERFALLS_MAX = 12
 """Reconfigurations drawn one by one; the tables and distributions have all."""
@@ -54,8 +45,9 @@ def html(
     """
     comparisons = all_compared(reports) if comparisons is None else comparisons
     split = split_by(reports, by)
-    stages = stage_table(reports, by=split, compare_with=compare_with)
+    rows = stages.stage_table(reports, by=split, compare_with=compare_with)
     drawn = Figures.of(reports, by=split, compare_with=compare_with, comparisons=comparisons)
+    pairs = stages.pairs_rows(reports)
     papers, fitted = pairs_papers(reports, compare_with)
     return _templates().get_template("report.html.jinja").render(
         reports=reports,
@@ -63,12 +55,13 @@ def html(
         notes=[note for report in reports for note in notes(report)],
         drawn=drawn,
         others=[*_others(reports)],
-        stages=stages,
-        origins={row.origin for row in stages},
-        recoveries=[(report.run.id, recovery_rows(report.timelines)) for report in reports],
-        pairs=pairs_rows(reports),
-        papers=papers,
-        fitted=fitted,
+        stage_rows=rows,
+        origins={row.origin for row in rows},
+        recoveries=[(report.run.id, rc_recovery.recovery_rows(report.timelines)) for report in reports],
+        pairs=pairs,
+        papers={
+            row.pairs: [stages.paper_words(one, fitted) for one in papers if one.pairs == row.pairs] for row in pairs
+        },
         comparisons=comparisons,
         wrong=_some(_wrong(reports)),
         explained=_some(
@@ -91,7 +84,7 @@ def comparison_html(comparison: Comparison) -> str:
 
 
 def all_compared(reports: Sequence[RunReport]) -> tuple[Comparison, ...]:
-    return tuple(compare(reports[0], other) for other in reports[1:])
+    return tuple(compared.compare(reports[0], other) for other in reports[1:])
 
 
 @cache
@@ -102,25 +95,8 @@ def _templates() -> jinja2.Environment:
         finalize=_finalize,
         undefined=jinja2.StrictUndefined,
     )
-    made.filters |= {
-        one.__name__: one
-        for one in (
-            cut,
-            date,
-            delta,
-            duration,
-            medians,
-            pairs_figures,
-            recovery_cells,
-            shift,
-            specifications,
-            stage_figures,
-            verdict,
-        )
-    }
-    made.globals |= {
-        "FITTED": FITTED, "ORIGINS": ORIGIN_WORDS, "RECOVERY_HEADINGS": RECOVERY_HEADINGS, "stated": stated
-    }  # fmt: skip
+    made.filters |= {"cut": cut, "date": date, "specifications": specifications}
+    made.globals |= {"compared": compared, "quantity": quantity, "rc_recovery": rc_recovery, "stages": stages}
     return made
 
 
@@ -137,12 +113,12 @@ def _facts(reports: Sequence[RunReport]) -> Iterator[tuple[str, str]]:
     """The outcome, the turnaround of each treatment, and what makes a reader careful."""
     if len(reports) == 1:
         yield str(reports[0].run.outcome or "under way"), reports[0].run.why or "outcome of the run"
-    timed = turnaround_rows(reports)
+    timed = stages.turnaround_rows(reports)
     if len(timed) > FACTS_MAX:
         yield str(len(timed)), "treatments: the table of stages has the times of each"
     for row in timed if len(timed) <= FACTS_MAX else ():
-        count = f"median of {row.n} in {row.reconfigurations} reconfigurations"
-        yield resolved(row.median_s, row.error_s), ", ".join(["from command to first transfer", count, *row.group])
+        words = f"from command to first transfer, median of {row.n} in {row.reconfigurations} reconfigurations"
+        yield quantity.resolved(row.median_s, row.error_s), ", ".join([words, *row.group])
     endings = [ending for report in reports for ending in report.endings]
     confirmed = sum(ending.outcome == "confirmed" for ending in endings)
     breaches = sum(len(timeline.breaches) for report in reports for timeline in report.timelines)

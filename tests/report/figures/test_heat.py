@@ -63,7 +63,7 @@ def made(*cells: Sequence[Cell | None]) -> HeatMap:
     columns = tuple(f"c{index}" for index in range(len(cells[0])))
     rows = tuple(f"r{index}" for index in range(len(cells)))
     return HeatMap(
-        name="x", title="x", note="", rows=rows, columns=columns, cells=tuple(map(tuple, cells)), by_column=True
+        name="x", title="x", notes=(), rows=rows, columns=columns, cells=tuple(map(tuple, cells)), by_column=True
     )
 
 
@@ -84,7 +84,7 @@ def test_many_repeats_are_cut_and_counted_and_small_cells_have_no_text(
     heat = link_by_repeat([make_timeline(1, links=1)] * (REPEATS_MAX + 3))
     assert heat is not None
     figure = heat_figure(heat)
-    assert heat.note.endswith(" · 3 more repeats not drawn")
+    assert heat.notes[-1] == "3 more repeats not drawn"
     assert "3 more repeats not drawn" in " ".join(texts_of(svg(figure, 1160)))
     assert not any(layer["mark"]["type"] == "text" for layer, _ in marks_of(figure, 411))
 

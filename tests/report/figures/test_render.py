@@ -74,12 +74,19 @@ def test_any_text_stays_a_text(words: str) -> None:
     assert tags <= {"svg", "title", "desc", "g", "rect", "path", "text", "defs", "clipPath", "tspan"}
 
 
-@pytest.mark.parametrize("words", ["<b>&\"'主\t±", "\x00\x1b\ud800\ufffe", "${alert(1)}", "{{1}}"])
-def test_strangers_characters_do_not_break_it(words: str) -> None:
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("<b>&\"'主±", "<b>&\"'主±"),
+        ("\x00\x1b\ud800\ufffe\u202e", r"\x00\x1b\ud800\ufffe\u202e"),
+        ("${alert(1)}", "${alert(1)}"),
+        ("{{1}}", "{{1}}"),
+    ],
+)
+def test_strangers_characters_do_not_break_it(words: str, shown: str) -> None:
     root = ElementTree.fromstring(svg(of_words(words), 300))
     (desc,) = [part.text for part in root if part.tag.endswith("}desc")]
-    replaced = re.sub("[\x00\x1b\ud800\ufffe]", "\N{REPLACEMENT CHARACTER}", words)
-    assert desc == replaced
+    assert desc == shown
 
 
 def test_a_paper_figure_has_its_width(make_run: MakeRun) -> None:

@@ -151,7 +151,8 @@ def test_pairs_have_a_table_with_the_paper_beside_each(make_run: MakeRun) -> Non
     report = dataclasses.replace(make_run(), commands=commands, lab=RunTimings(others=frozenset({"polatis-mfabric"})))
     words = " ".join(Page(html([report])).words)
     assert "1, real time 3 41.0 ms" in words
-    assert "mfabric fig. 10: mean 46.75 ms; mfabric fig. 10: p99 68 ms  fitted to it" in words
+    mean, p99 = "mean 46.75 ms (16 pairs)", "p99 68 ms (16 pairs) (read off the curve)"
+    assert f"mfabric fig. 10: {mean}  fitted to it ; mfabric fig. 10: {p99}  fitted to it" in words
     assert "Control time by pairs" not in html([make_run()])
 
 
