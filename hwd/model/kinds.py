@@ -91,6 +91,7 @@ FACTS: Final[Mapping[str, tuple[type[Fact], ...]]] = {
         runs.RunFault,
         runs.RunAssert,
         runs.RunEnded,
+        runs.RunOverdue,
     ),
 }
 """All of them, by subject, in the order of the reference page."""

@@ -60,12 +60,16 @@ class Queue(Generic[W]):
     def waiting(self) -> tuple[W, ...]:
         return tuple(self._waiting)
 
-    def check_calendar(self, waiting: W) -> None:
-        """Raises RefusedError where its ports are reserved for somebody else at the time of its start."""
+    def check_calendar(self, waiting: W, *, now_wall_ns: int) -> None:
+        """Raises RefusedError where its ports are reserved for somebody else at the time of its start.
+
+        A reservation whose time has come is about to be a lease, for whose end a run waits.
+        """
         ends_wall_ns = waiting.from_wall_ns + round(waiting.span_s * 1e9)
         asker = Asker(run=waiting.id, from_wall_ns=waiting.from_wall_ns, until_wall_ns=ends_wall_ns)
         for refusal in self._ledger.refusals(asker, waiting.ports, PortAction.START, now_wall_ns=waiting.from_wall_ns):
-            if refusal.claim is not None and refusal.claim.reason is Reason.RESERVATION:
+            claim = refusal.claim
+            if claim is not None and claim.reason is Reason.RESERVATION and claim.since_wall_ns > now_wall_ns:
                 raise RefusedError(str(refusal))
 
     def add(self, waiting: W) -> None:

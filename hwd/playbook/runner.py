@@ -34,6 +34,9 @@ from hwd_drivers.core.errors import BugError, FailedError, HwdError
 
 END_WITHIN_S = 4.6
 """The time limit for undoing all changes of a run, so that an abort takes 5 s at most."""
+STOPPED_WITHIN_S = 1.0
+"""The time limit for the steps to stop. What hangs longer, as in records that do not answer, is left behind: the
+switches come first, and what hung does nothing more when it goes on."""
 CLEARED_WITHIN_S = 0.3
 """The time limit for clearing faults of twins before switches are rolled back; it usually takes a millisecond."""
 
@@ -101,7 +104,10 @@ class Runner:
         self._aborted_by: str | None = None
         self._task: asyncio.Task[None] | None = None
         self._clearing: asyncio.Task[None] | None = None
-        self._stopped = False
+        self._stopped = asyncio.Event()
+        self._stopped_s: float | None = None
+        self.waits_for = "its steps"
+        """What has to end before the run does."""
 
     @property
     def ports(self) -> frozenset[str]:
@@ -132,13 +138,15 @@ class Runner:
         fault: HwdError | None = None
         outcome, why = RunOutcome.SUCCEEDED, ""
         try:
-            await self._task
+            await self._join(self._task)
         except HwdError as error:
             fault, outcome, why = error, RunOutcome.FAILED, why_failed(error)
         except asyncio.CancelledError:
             if self._aborted_by is None and not self._task.cancelled():
                 self._task.cancel()
             outcome, why = RunOutcome.ABORTED, f"by {self._aborted_by or 'the end of the daemon'}"
+        except TimeoutError:
+            outcome, why = RunOutcome.ABORTED, f"by {self._aborted_by}"
         except Exception as error:  # the supervisor of runs: the switches come first
             log.exception("run %s", self.id)
             fault = BugError(repr(error))
@@ -149,6 +157,9 @@ class Runner:
             outcome, why = RunOutcome.FAILED, why_failed(fault)
         elif not_undone:
             why = "; ".join([why, *not_undone])
+        if not self._task.done():
+            why = f"{why}; its step {self._shared.begun} still hangs, and does nothing more"
+            log.error("run %s: %s", self.id, why)
         if switches.state is SafeState.MIXED:
             why = f"{why}; switches by branch: {switches}"
         if unreadable:
@@ -200,9 +211,29 @@ class Runner:
 
     def _stop_once(self) -> None:
         """Cancel the steps, but only once: a second cancel would cut the roll-back short."""
-        if self._task is not None and not self._stopped:
-            self._stopped = True
+        if self._task is not None and not self._stopped.is_set():
+            self._stopped_s = asyncio.get_running_loop().time()
+            self._stopped.set()
             self._task.cancel()
+
+    async def _join(self, steps: asyncio.Task[None]) -> None:
+        """Wait for the steps. Raises TimeoutError where they go on for `STOPPED_WITHIN_S` after they were stopped: they
+        wait for their way back, which `_undo` waits for too, or they hang.
+        """
+        stopped = asyncio.create_task(self._stopped.wait(), name=f"hwd:run/{self.id}/stopped")
+        try:
+            await asyncio.wait([steps, stopped], return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            self._stop_once()
+            await asyncio.wait([steps], timeout=STOPPED_WITHIN_S)
+            raise
+        finally:
+            stopped.cancel()
+        if self._stopped.is_set():
+            await asyncio.wait([steps], timeout=STOPPED_WITHIN_S)
+        if not steps.done():
+            raise TimeoutError
+        await steps
 
     def _is_clear(self, clearing: asyncio.Task[None]) -> None:
         if not clearing.cancelled():
@@ -214,7 +245,9 @@ class Runner:
 
         Returns where the switches were left, what could not be undone in time, and the switches that cannot be read.
         """
-        by_s = asyncio.get_running_loop().time() + END_WITHIN_S
+        self.waits_for = "what it changed to be undone"
+        now_s = asyncio.get_running_loop().time()
+        by_s = (now_s if self._stopped_s is None else self._stopped_s) + END_WITHIN_S
         tasks: dict[str, asyncio.Task[None]] = {}
         if self._clearing is not None and not self._shared.has_harmed:
             tasks["faults of twins"] = self._clearing
@@ -229,11 +262,16 @@ class Runner:
         open_ones = [one for one in self._reconfigurer.last_of(self.id) if one.state is not State.ENDED]
         await asyncio.gather(*(self._reconfigurer.roll_back(one, why) for one in open_ones))
         left = [text for what, task in tasks.items() if (text := await self._end_of(what, task, by_s))]
-        for lane in self._shared.lanes:
-            await lane.release()
+        releases = {
+            f"lease {lane.lease.id}": self._start(lane.release(), "release")
+            for lane in self._shared.lanes
+            if lane.lease is not None
+        }
+        left += [text for what, task in releases.items() if (text := await self._end_of(what, task, by_s))]
         switches = left_by(self._shared.lanes, self._reconfigurer.last_by_branch(self.id))
         unreadable = self._reconfigurer.unreadable(self.id)
         self._reconfigurer.forget(self.id)
+        self.waits_for = "the records to take its end"
         return switches, left, unreadable
 
     def _start(self, work: Coroutine[None, None, None], what: str) -> asyncio.Task[None]:

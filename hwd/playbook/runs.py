@@ -8,10 +8,11 @@ await runs.abort(status.run, by="ada")
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace as replace_end
 
 from msgspec.structs import replace
 
-from hwd.model.documents.runs import RunEnded, RunStarted
+from hwd.model.documents.runs import RunEnded, RunOverdue, RunStarted
 from hwd.model.recorded_run import RunOutcome
 from hwd.model.run import RunState, RunStatus
 from hwd.playbook.board import ENDED_KEPT, Board
@@ -31,7 +32,7 @@ from hwd.records.recorder import RecordingSink
 from hwd.records.records import Records
 from hwd_drivers.core.documents import Document, Fact, Sink
 from hwd_drivers.core.emitter import Emitter
-from hwd_drivers.core.errors import HwdError, RefusedError
+from hwd_drivers.core.errors import FailedError, HwdError, RefusedError
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.offload import Offload
 
@@ -41,6 +42,8 @@ SETTLED_WITHIN_S = 30.0
 """The longest that queued runs of an earlier process wait for switches and hosts; then they start and may fail."""
 SETTLED_LOOK_S = 0.25
 THE_LAB = "the switches and hosts to be there"
+ABORTED_WITHIN_S = 5.0
+"""The longest that an abort waits for the end of a run."""
 DAEMON_END = "the end of the daemon"
 ENDING = "the daemon is ending; nothing new begins"
 
@@ -171,9 +174,34 @@ class Runs:
             await self._ended[id].wait()
 
     async def abort(self, id: str, *, by: str) -> RunStatus:
-        """End a run in its safe state, within 5 s; one that waits is taken out of the queue. Returns its end."""
+        """End a run in its safe state; one that waits is taken out of the queue. Returns its end within 5 s.
+
+        An end that the records do not take by then is returned nevertheless. Raises FailedError where the run has not
+        ended; that is emitted too.
+        """
         if id not in self._tasks:
             id = self._lookup.live(id)
+        runner = self._active.get(id)
+        aborting = asyncio.create_task(self._abort(id, by), name=f"hwd:runs/abort-{id}")
+        try:
+            await asyncio.wait([aborting], timeout=ABORTED_WITHIN_S)
+        finally:
+            if not aborting.done():
+                aborting.add_done_callback(_log_failure)
+        if aborting.done():
+            return aborting.result()
+        if runner is not None and runner.end is not None:
+            end = replace_end(
+                runner.end, why=f"{runner.end.why}; the records do not answer, and do not have its end yet"
+            )
+            return ended_status(self._lookup.known(id), end, by=by, ended_wall_ns=self._clock.wall_ns())
+        waits_for = "the records" if runner is None else runner.waits_for
+        self._emit(RunOverdue(run=id, by=by, waits_for=waits_for, within_s=ABORTED_WITHIN_S))
+        why = f"run {id}: not ended within {ABORTED_WITHIN_S:g} s of its abort: it waits for {waits_for}"
+        log.error("%s", why)
+        raise FailedError(f"{why}. `hwd status` shows where the switches are; ask again, or restart the daemon")
+
+    async def _abort(self, id: str, by: str) -> RunStatus:
         if id not in self._active:
             async with self._starting:
                 if (waiting := self._queue.get(id)) is not None:
@@ -219,7 +247,7 @@ class Runs:
                 due_wall_ns=due_wall_ns,
             )
             waiting = WaitingRun(queued=queued, runner=Runner(queued.id, playbook, self._access))
-            self._queue.check_calendar(waiting)
+            self._queue.check_calendar(waiting, now_wall_ns=self._clock.wall_ns())
             self._enqueue(waiting)
             waits_for = self._queue_waits()[queued.id]
             try:
@@ -396,3 +424,9 @@ class Runs:
 
     def _document(self, fact: Fact) -> Document:
         return Document(at_ns=self._clock.monotonic_ns(), wall_ns=self._clock.wall_ns(), fact=fact)
+
+
+def _log_failure(task: asyncio.Task[RunStatus]) -> None:
+    """What came of an abort whose caller was answered before."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("%s: %s", task.get_name(), error)

@@ -13,6 +13,7 @@ from hwd.sim.plan import (
     CutClient,
     DelayMessages,
     GiveUp,
+    GrantSwitch,
     Kill,
     ReleaseLease,
     RepeatMessages,
@@ -21,6 +22,7 @@ from hwd.sim.plan import (
     Select,
     Step,
     StopBroker,
+    TakeBackSwitch,
     TakeLease,
     TwinFault,
     WorldPlan,
@@ -79,6 +81,9 @@ def _deed(draw: random.Random, rack: Rack, earlier: dict[type[object], list[int]
         choices.append((2, lambda: AbortRun(of=draw.choice(runs))))
     if rack.owned:
         choices.append((6, lambda: _select(draw, rack)))
+        choices.append((3, lambda: TakeBackSwitch(switch=draw.choice([*rack.owners]))))
+    if earlier.get(TakeBackSwitch):
+        choices.append((2, lambda: GrantSwitch(switch=draw.choice([*rack.owners]))))
     (make,) = draw.choices([make for _, make in choices], weights=[weight for weight, _ in choices])
     return make()
 
@@ -137,6 +142,7 @@ def _trouble(draw: random.Random, rack: Rack) -> AnyAct:
                 for_s=for_s,
             ),
         ),
+        (2, lambda: BadDisk(disk="records", error=draw.choice(("EIO", "ENOSPC", "hangs")), writes=0, for_s=for_s)),
     ]
     (make,) = draw.choices([make for _, make in choices], weights=[weight for weight, _ in choices])
     return make()

@@ -139,6 +139,7 @@ class _Scene:
                     tasks.append(asyncio.create_task(operators.do(step), name=f"hwd:sim/step-{step.number}"))
                 else:
                     self.tell(f"trouble {step.number}: {step.act}")
+                    self.witness.troubled = True
                     troubles.begin(step.act)
             await troubles.end_all()
             self.tell("all troubles are over")

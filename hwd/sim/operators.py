@@ -15,11 +15,13 @@ from hwd.sim.plan import (
     Apply,
     Confirm,
     GiveUp,
+    GrantSwitch,
     ReleaseLease,
     RollBack,
     RunPlaybook,
     Select,
     Step,
+    TakeBackSwitch,
     TakeLease,
 )
 from hwd.sim.racks import Rack
@@ -103,6 +105,13 @@ class Operators:
                 await self._bounded(step, service.abort_run(self._runs[of], by="somebody"))
             case Select():
                 await self._select(step.number, step.act)
+            case TakeBackSwitch(switch=switch):
+                taken = await self._call(step.number, service.release_lease(switch, kick=True, by="somebody"))
+                if taken.told is True:
+                    self._witness.taken_back.add(switch)
+            case GrantSwitch(switch=switch):
+                self._witness.taken_back.discard(switch)
+                await self._call(step.number, service.grant_lease(switch, by="somebody"))
 
     async def _apply(self, service: Service, number: int, act: Apply) -> None:
         lease = None if act.lease is None else self._leases.get(act.lease)
@@ -137,6 +146,7 @@ class Operators:
         except OSError as error:
             self._tell(f"to {number}: its agent is down: {reason_of(error)}")
             return
+        self._witness.job_began(act.host)
         wanted = dict.fromkeys(self._rack.owned[act.host], f"in-{act.output}")
         answer = await job.ask({"set": wanted, "within_s": act.within_s})
         self._tell(f"to {number}: {answer.get('outcome')} {answer.get('why', '')}")

@@ -75,6 +75,18 @@ class Select(Deed, frozen=True, kw_only=True):
     within_s: float = 1.0
 
 
+class TakeBackSwitch(Deed, frozen=True, kw_only=True):
+    """An operator takes a switch from the host that owns it: nobody may set it until it is granted again."""
+
+    switch: str
+
+
+class GrantSwitch(Deed, frozen=True, kw_only=True):
+    """Its host may set it again."""
+
+    switch: str
+
+
 class Trouble(Act, frozen=True, kw_only=True):
     """A fault."""
 
@@ -116,7 +128,9 @@ class TwinFault(Trouble, frozen=True, kw_only=True):
 
 
 class BadDisk(Trouble, frozen=True, kw_only=True):
-    """The journal, or the spool of a host, fails with `error` after `writes` more writes: EIO, or ENOSPC."""
+    """The journal, or the spool of a host, fails with `error` after `writes` more writes: EIO, or ENOSPC. The records
+    do so at once, or do not answer (`hangs`).
+    """
 
     disk: str
     error: str
@@ -134,6 +148,8 @@ AnyAct = (
     | AbortRun
     | GiveUp
     | Select
+    | TakeBackSwitch
+    | GrantSwitch
     | Kill
     | StopBroker
     | CutClient

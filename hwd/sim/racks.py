@@ -47,6 +47,11 @@ class Rack:
         return load_text(self.text, file=f"{self.name}.yaml").require()
 
     @property
+    def owners(self) -> dict[str, str]:
+        """By switch, the host that it belongs to."""
+        return {name: switch.owner for name, switch in self.testbed.switches.items() if switch.owner is not None}
+
+    @property
     def driven(self) -> tuple[str, ...]:
         """The switches that the daemon drives."""
         return tuple(name for name, switch in self.testbed.switches.items() if switch.owner is None)

@@ -51,6 +51,12 @@ class Troubles:
                 self._until(for_s, self._delay_no_more)
             case TwinFault():
                 self._twin_fault(act)
+            case BadDisk(disk="records", error=error, for_s=for_s):
+                if error == "hangs":
+                    world.records_disk.hang()
+                else:
+                    world.records_disk.refuse({"EIO": "disk I/O error", "ENOSPC": "database or disk is full"}[error])
+                self._until(for_s, world.records_disk.mend)
             case BadDisk(disk=name, error=error, writes=writes, for_s=for_s):
                 disk = world.journal_disk if name == "journal" else world.spools[name]
                 if error == "EIO":
@@ -117,6 +123,7 @@ class Troubles:
     def _start(self, node: str) -> None:
         self._world.kill(node)
         if node == DAEMON:
+            self._world.records_disk.mend()  # a daemon whose records do not open ends again, with their error
             self._world.start_daemon()
         else:
             self._world.start_agent(host_of(node))

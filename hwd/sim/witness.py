@@ -1,6 +1,7 @@
 """The witness of a world: looks at mirrors, disks and messages as they change, and holds them against the rules."""
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,6 +23,10 @@ from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ProtocolError
 from hwd_drivers.core.values import Crossconnect, PortSide
 
+JOB_WITHIN_S: Final = 20.0
+"""From the request of a job to the last change that comes of it: a slow switch answers after 12 s."""
+PLAN_WITHIN_S: Final = 30.0
+"""From the read that a plan was made from to its begin."""
 EVENT_STREAM: Final = "the event stream"
 ACTS: tuple[str, ...] = ("set", "put-back", "delegate")
 """Verbs of commands that change something at a host."""
@@ -60,6 +65,10 @@ class Witness:
         self.lease_of: dict[str, str | None] = {}
         self.touched: dict[tuple[str, PortSide], float] = {}
         """When somebody else than we last changed what is at an end: a front panel, a power cycle, a fault."""
+        self.troubled = False
+        """Whether anything has befallen the world."""
+        self.taken_back: set[str] = set()
+        """Switches of hosts of which an operator was told that their host may not set them any more."""
         self.on_document: list[Callable[[Document], None]] = []
         self._rack = rack
         self._world: World | None = None
@@ -67,6 +76,7 @@ class Witness:
         self._powered: dict[str, bool] = {}
         self._outside = False
         self._late: dict[str, str] = {}
+        self._job_s: dict[str, float] = {}
 
     @property
     def world(self) -> World:
@@ -131,6 +141,8 @@ class Witness:
             self.touch(switch, frozenset(end for one in changed for end in one.ends))
         elif switch in self._rack.driven:
             self._check_change(switch, before - now, now - before)
+        else:
+            self._check_writer(switch, changed)
 
     def _check_change(self, switch: str, gone: frozenset[Crossconnect], come: frozenset[Crossconnect]) -> None:
         entries = [entry for entry in self.journaled() if entry.concerns(switch)]
@@ -147,6 +159,17 @@ class Witness:
             asked_under = {self.lease_of.get(entry.reconfiguration) for entry in of}
             runs = {entry.run for entry in of}
             self._check_leases(switch, one, ports, asked_under, runs)
+
+    def job_began(self, host: str) -> None:
+        """A job of this host asks its agent to set its switches."""
+        self._job_s[host] = self.now_s
+
+    def _check_writer(self, switch: str, changed: frozenset[Crossconnect]) -> None:
+        words = f"{switch} changed ({', '.join(map(str, sorted(changed, key=Crossconnect.sort_key)))})"
+        if switch in self.taken_back:
+            self.breach("one-writer", f"{words}, and it was taken back from its host, whose agent was told")
+        if self.now_s - self._job_s.get(self._rack.owners[switch], -math.inf) > JOB_WITHIN_S:
+            self.breach("one-writer", f"{words}, and no job of its host asked for that")
 
     def _check_leases(
         self, switch: str, one: Crossconnect, ports: set[str], leases: set[str | None], runs: set[str | None]
@@ -194,6 +217,12 @@ class Witness:
                         for move in moves
                     },
                 )
+                self._check_plan(self.seen[id])
+            case ReconfigurationEnded(reconfiguration=id, outcome=outcome, why=why) if (
+                not self.troubled and outcome != "confirmed" and why.partition(":")[0] in self._rack.driven
+            ):
+                self.end(id, outcome, EVENT_STREAM)
+                self.breach("no-failure-without-cause", f"{id} is {outcome}: {why}")
             case ReconfigurationEnded(reconfiguration=id) | DaemonRecovered(reconfiguration=id) as end if (
                 id in self.seen and end.from_journal
             ):
@@ -237,6 +266,17 @@ class Witness:
                     self.breach(rule, f"{seen.id} is {outcome}, and {switch} {one} is not there")
                 if one in unwanted and one in there:
                     self.breach(rule, f"{seen.id} is {outcome}, and {switch} still carries {one}")
+
+    def _check_plan(self, seen: Seen) -> None:
+        """Whether a plan that begins was made from what is there."""
+        since_s = max(0.0, self.now_s - PLAN_WITHIN_S)
+        for switch, (removed, added) in seen.moves.items():
+            there = frozenset(self.world.rack.switches[switch].mirror.crossconnects())
+            wrong = [f"{one} is not there" for one in removed - there]
+            wrong += [f"{one} is there" for one in (added - removed) & there]
+            ends = removed | added
+            if wrong and not self.was_touched(switch, ends, since_s=since_s):
+                self.breach("plan-of-now", f"{seen.id} begins, and at {switch} {', '.join(sorted(wrong))}")
 
     # --- messages
 

@@ -22,6 +22,7 @@ from hwd.model.testbed import Testbed
 from hwd.playbook.twin_faults import SetFault
 from hwd.records.journal_id import MemoryJournalId
 from hwd.records.records import Records
+from hwd.sim.records_disk import RecordsDisk
 from hwd.twin.agent_config import agent_config
 from hwd.twin.faults.rack_faults import RackFaults
 from hwd.twin.rack import TwinRack
@@ -97,6 +98,7 @@ class World:
         self._sinks = (self.documents.append, *sinks)
         self._addresses: Mapping[str, str] = {}
         self.journal_disk = MemoryDisk()
+        self.records_disk = RecordsDisk()
         self.journal_id = MemoryJournalId()
         self.spools = {name: MemoryDisk() for name in testbed.hosts}
         self.settings = {name: MemoryDisk() for name in testbed.hosts}
@@ -206,7 +208,7 @@ class World:
     # --- parts
 
     async def _run_daemon(self) -> None:
-        self._records = Records(self._records_url, InlineOffload())
+        self._records = Records(self._records_url, self.records_disk)
         daemon = self._make_daemon(
             testbed=self.testbed,
             testbed_text=self._testbed_text,

@@ -24,6 +24,8 @@ from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.offload import Offload
 from hwd_drivers.switching.moves import ApplyMode
 
+STOPPED_WITHIN_S = 1.0
+"""For an apply to stop before it goes back."""
 PLANS_KEPT = 256
 """Plans that can be applied by their hash; older ones are forgotten."""
 
@@ -105,7 +107,12 @@ class Applies:
         beginning = self._under_way.get(reconfiguration or "")
         if reconfiguration is not None and beginning is not None and not self._reconfigurer.is_known(reconfiguration):
             beginning.cancel()  # it reads and plans: nothing was sent
-            await asyncio.wait([beginning])
+            await asyncio.wait([beginning], timeout=STOPPED_WITHIN_S)
+            if not beginning.done():
+                raise FailedError(
+                    f"reconfiguration {reconfiguration}: nothing was moved, and it ends as soon as the records answer, "
+                    f"which they did not do within {STOPPED_WITHIN_S:g} s. Look at the disk of the data directory"
+                )
             if not self._reconfigurer.is_known(reconfiguration):
                 raise RefusedError(f"reconfiguration {reconfiguration}: stopped before it began; nothing was moved")
         one = self._reconfigurer.get(reconfiguration)
@@ -113,7 +120,7 @@ class Applies:
             raise RefusedError(f"reconfiguration {one.id}: belongs to run {one.run}; `hwd abort {one.run}` ends both")
         if (task := self._under_way.get(one.id)) is not None:
             task.cancel()
-            await asyncio.wait([task])
+            await asyncio.wait([task], timeout=STOPPED_WITHIN_S)  # what hangs in it does nothing more when it goes on
         await self._reconfigurer.roll_back(one, "roll-back asked for")
         if one.state is not State.ENDED:
             raise FailedError(

@@ -13,10 +13,10 @@ from hwd.model.documents.reconfigurations import (
     ReconfigurationStarted,
     ReconfigurationState,
 )
-from hwd.model.documents.runs import RunEnded, RunStarted, RunStep
+from hwd.model.documents.runs import RunEnded, RunOverdue, RunStarted, RunStep
 from hwd.model.timeline import Timeline
 from hwd_drivers.core.documents import Document, Fact
-from hwd_drivers.core.errors import ConfigError, RefusedError
+from hwd_drivers.core.errors import ConfigError, FailedError, RefusedError
 from hwd_drivers.twins.server import Denial
 
 from .conftest import CROSSED, OTHER, STRAIGHT, Lab, RunLab, ends
@@ -119,6 +119,65 @@ def test_abort_with_the_broker_gone_and_the_switch_silent_keeps_its_time(run_lab
         lab.world.broker.stop()
         lab.faults().silent = True
         assert (await abort(lab, run)).safe_state == "unknown"
+
+    run_lab(test)
+
+
+@pytest.mark.parametrize("state", ["driving", "driven", "waiting"])
+def test_abort_brings_the_light_back_and_says_so_though_the_records_do_not_answer(run_lab: RunLab, state: str) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.do(apply(STRAIGHT))
+        run = await lab.start(LEASE, apply(CROSSED), wait())
+        await lab.until(ReconfigurationState, state=state)
+        lab.world.records_disk.hang()
+        end = await abort(lab, run)
+        assert (end.outcome, end.safe_state) == ("aborted", "before-apply")
+        assert end.why == "by ada; the records do not answer, and do not have its end yet"
+        assert lab.light() == ends(STRAIGHT)
+        lab.world.records_disk.mend()
+        await lab.until(RunEnded, run=run)
+        record = await lab.service.run(run)
+        assert (record.outcome, record.why, record.safe_state) == ("aborted", "by ada", "before-apply")
+        assert left_nothing(lab)
+
+    run_lab(test)
+
+
+def test_abort_leaves_a_step_behind_that_hangs_in_the_records(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.do(apply(STRAIGHT))
+        run = await lab.start(
+            apply(CROSSED), "wait: {for_s: 1}", "lease: {ports: [ocs1.7], for_s: 60}", "wait: {for_s: 60}"
+        )
+        await lab.until(RunStep, step=2, state="started")
+        await asyncio.sleep(0.9)  # the records have all that was told, so the next to write is the step
+        lab.world.records_disk.hang()
+        await asyncio.sleep(1)
+        end = await abort(lab, run)
+        assert (end.outcome, end.safe_state) == ("aborted", "before-apply")
+        assert "by ada; its step 3 still hangs, and does nothing more" in end.why
+        assert lab.light() == ends(STRAIGHT)
+        lab.world.records_disk.mend()
+        await lab.until(RunEnded, run=run)
+        assert left_nothing(lab)
+
+    run_lab(test)
+
+
+def test_abort_that_cannot_end_a_run_in_time_is_an_error_and_is_told(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.start(LEASE, "wait: {for_s: 60}")
+        queued = await lab.start(LEASE, apply(CROSSED))
+        lab.world.records_disk.hang()
+        with pytest.raises(
+            FailedError, match=r"not ended within 5 s of its abort: it waits for the records\. `hwd status`"
+        ):
+            await abort(lab, queued)
+        (overdue,) = lab.emitted(RunOverdue)
+        assert (overdue.run, overdue.by, overdue.waits_for) == (queued, "ada", "the records")
+        lab.world.records_disk.mend()
+        await lab.until(RunEnded, run=queued)
+        assert (await lab.service.run(queued)).outcome == "aborted"
 
     run_lab(test)
 

@@ -2,17 +2,44 @@
 
 import pytest
 
-from hwd.sim.draw import draw_plan
 from hwd.sim.execution import play
-from hwd.sim.plan import Apply, BadDisk, RollBack, Step, WorldPlan
+from hwd.sim.plan import (
+    AbortRun,
+    Apply,
+    BadDisk,
+    Confirm,
+    DelayMessages,
+    Kill,
+    ReleaseLease,
+    RollBack,
+    RunPlaybook,
+    Step,
+    TakeLease,
+    TwinFault,
+    WorldPlan,
+)
 
+BOTH = "1A-2B,2A-1B"
 JOURNAL_OF_EIO = "a journal that refused a begin with EIO was not written again: the daemon stayed not ready (seed 205)"
 
 END_LOST_BY_THE_RECORDS = (
     "the daemon died after the journal had an end and before the records had it: they never got it (seed {})"
 )
 
+ABORT_WAITED_FOR_THE_RECORDS = "an abort waited for records that did not answer, with the light back long before"
+
 FOUND = {
+    ABORT_WAITED_FOR_THE_RECORDS: WorldPlan(
+        seed=1,
+        rack="one-switch",
+        steps=(
+            Step(number=0, at_s=1.0, act=RunPlaybook(wanted=("ocs1:1A-4B,4A-1B", "ocs1:2A-3B,3A-2B"))),
+            Step(number=1, at_s=1.01, act=BadDisk(disk="records", error="hangs", writes=0, for_s=30.0)),
+            Step(number=2, at_s=1.2, act=AbortRun(of=0)),
+            Step(number=3, at_s=15.0, act=RollBack(of=0)),
+        ),
+        one_in=0,
+    ),
     JOURNAL_OF_EIO: WorldPlan(
         seed=205,
         rack="one-switch",
@@ -23,7 +50,53 @@ FOUND = {
         ),
         one_in=0,
     ),
-    **{END_LOST_BY_THE_RECORDS.format(seed): draw_plan(seed) for seed in (203, 580)},
+    END_LOST_BY_THE_RECORDS.format(203): WorldPlan(
+        seed=203,
+        rack="two-switches",
+        steps=(
+            Step(number=10, at_s=1.631, act=TwinFault(fault={"switch": "ocs1", "fault": "garble"}, for_s=1.0)),
+            Step(number=0, at_s=4.202, act=Apply(what=f"ocs1:{BOTH} ocs2:{BOTH}", confirm_within_s=2.0)),
+            Step(number=1, at_s=4.74, act=Apply(what=f"ocs1:{BOTH} ocs2:{BOTH}", confirm_within_s=2.0)),
+            Step(number=2, at_s=6.668, act=Apply(what=f"ocs2:{BOTH}", confirm_within_s=2.0)),
+            Step(
+                number=3,
+                at_s=6.703,
+                act=RunPlaybook(wanted=(f"ocs1:{BOTH} ocs2:{BOTH}", f"ocs1:{BOTH} ocs2:3A-4B,4A-3B")),
+            ),
+            Step(number=4, at_s=8.461, act=Apply(what="ocs1:1A-3B,2A-4B ocs2:1A-3B,2A-4B", confirm_within_s=2.0)),
+            Step(number=5, at_s=9.015, act=RollBack(of=2)),
+            Step(number=8, at_s=9.08, act=Kill(node="daemon", callbacks=1, away_s=3.0)),
+            Step(number=6, at_s=9.978, act=RollBack(of=2)),
+            Step(number=7, at_s=11.813, act=Confirm(of=2)),
+            Step(number=9, at_s=11.813, act=TwinFault(fault={"port": "h0.eth0", "fault": "unplug"}, for_s=4.0)),
+        ),
+        one_in=40,
+    ),
+    END_LOST_BY_THE_RECORDS.format(580): WorldPlan(
+        seed=580,
+        rack="one-switch",
+        steps=(
+            Step(number=0, at_s=2.521, act=TakeLease(ports=("h1.eth1", "h0.eth1"), for_s=1.0)),
+            Step(number=1, at_s=2.702, act=ReleaseLease(of=0)),
+            Step(number=9, at_s=2.702, act=Kill(node="daemon", callbacks=1, away_s=3.0)),
+            Step(number=2, at_s=5.87, act=Apply(what="ocs1:2A-3B,3A-2B", confirm_within_s=2.0)),
+            Step(number=8, at_s=5.87, act=Kill(node="daemon", callbacks=564, away_s=3.0)),
+            Step(
+                number=3,
+                at_s=6.984,
+                act=Apply(what="ocs1:1A-3B,3A-1B,2A-4B,4A-2B", lease=0, ready_within_s=2.0, confirm_within_s=2.0),
+            ),
+            Step(number=4, at_s=7.592, act=Apply(what="ocs1:5A-6B,6A-5B", ready_within_s=2.0, confirm_within_s=0.5)),
+            Step(number=7, at_s=8.752, act=BadDisk(disk="journal", error="EIO", writes=0, for_s=0.2)),
+            Step(
+                number=5,
+                at_s=8.992,
+                act=RunPlaybook(wanted=("ocs1:5A-6B,6A-5B", "ocs1:1A-4B,4A-1B,2A-3B,3A-2B"), mtu=9000),
+            ),
+            Step(number=6, at_s=10.843, act=DelayMessages(by_s=8.0, for_s=4.0)),
+        ),
+        one_in=200,
+    ),
 }
 
 

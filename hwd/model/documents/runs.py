@@ -90,6 +90,15 @@ class RunAssert(RunFact, frozen=True, kw_only=True):
     values: dict[str, Any]
 
 
+class RunOverdue(RunFact, frozen=True, kw_only=True):
+    """An abort that has not ended the run within its bound. `waits_for`: what has to end before the run does."""
+
+    KIND: ClassVar = "run.overdue"
+    by: str
+    waits_for: str
+    within_s: float
+
+
 class RunEnded(RunFact, frozen=True, kw_only=True):
     """`outcome`: succeeded, failed, aborted, crashed."""
 

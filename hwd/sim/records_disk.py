@@ -1,0 +1,40 @@
+"""The disk under the records of a simulated world: it works, refuses, or does not answer."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar, TypeVarTuple
+
+from hwd_drivers.core.errors import FailedError
+from hwd_drivers.core.offload import InlineOffload
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+class RecordsDisk:
+    """The `Offload` of the records: SQLite fails inside of what it runs, or that does not return."""
+
+    def __init__(self) -> None:
+        self._offload = InlineOffload()
+        self._refusal: str | None = None
+        self._answers = asyncio.Event()
+        self._answers.set()
+
+    async def __call__(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
+        await self._answers.wait()
+        if self._refusal is not None:
+            raise FailedError(f"records: {self._refusal}")
+        return await self._offload(fn, *args)
+
+    def refuse(self, text: str) -> None:
+        """From here on it fails, as with SQLite's words `disk I/O error`."""
+        self._refusal = text
+
+    def hang(self) -> None:
+        """From here on nothing returns."""
+        self._answers.clear()
+
+    def mend(self) -> None:
+        """It works, and what hung goes on."""
+        self._refusal = None
+        self._answers.set()
