@@ -256,6 +256,8 @@ class Completion:
             timer.cancel()
 
     async def _go_back(self, reconfiguration: Reconfiguration, why: str) -> None:
+        if steps := reconfiguration.steps_text:
+            why = f"{why}. Of its plan, {steps}"
         outcome, said = Outcome.FAILED, f"{why}; the roll-back broke off"
         unanswered_s = dict(reconfiguration.unanswered_s)
 

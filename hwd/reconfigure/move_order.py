@@ -110,8 +110,10 @@ class _Search:
         """No order of these groups has fewer links dark at once."""
         if len(part) <= EXACT_GROUPS:
             return self.most_dark(self._best(part))
-        is_ring = all(len(self._of[group]) == 2 for group in part) and all(
-            link.cut == link.good and link.cut.bit_count() == 2 for link in self._links_of(part)
+        is_ring = (
+            len(part) > 2
+            and all(len(self._of[group]) == 2 for group in part)
+            and all(link.cut == link.good and link.cut.bit_count() == 2 for link in self._links_of(part))
         )
         if is_ring:
             return 3  # the first group leaves two links dark, and any other one cuts a third
@@ -141,7 +143,7 @@ class _Search:
         return steps[::-1]
 
     def packed(self, sequences: Iterable[Sequence[Group]], most: int) -> list[list[Group]]:
-        """Steps by first fit: one sequence after the other, as fast as `most` lets it, and beside it what fits whole."""
+        """Steps by first fit: sequence after sequence, as fast as `most` lets each, and beside it what fits whole."""
         waiting = sorted(sequences, key=lambda one: (-len(self._links_of(one)), one))
         steps: list[list[Group]] = []
         while waiting:

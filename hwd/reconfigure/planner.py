@@ -8,13 +8,14 @@ from hwd.fabric.state import State, crossconnect_ports
 from hwd.interlocks import NO_MOTION, Interlocks, Motion, Proposal
 from hwd.model.interlock import Interlock, InterlockState
 from hwd.model.link import Link, SwitchCrossconnect, SwitchEnd
-from hwd.model.plan import Plan, PlannedLink
+from hwd.model.plan import Plan, PlannedLink, PlanSteps
 from hwd.model.request import Request
 from hwd.model.state import Observed
 from hwd.model.testbed import Testbed
 from hwd.ports.isolation import Circuits
 from hwd.reconfigure.composites import CompositeDemand, CompositeWay, lead, settle
 from hwd.reconfigure.route import HostReadings, Routed, Router, host_crossconnects
+from hwd.reconfigure.steps import Transition, steps_of
 from hwd_drivers.core.errors import LinkError
 from hwd_drivers.core.offload import Offload
 from hwd_drivers.core.values import Crossconnect, CrossconnectState, PortSide, natural_key
@@ -157,6 +158,17 @@ class Planner:
             freed=self._freed(request, wanted.crossconnects),
             is_restore=request.body.restore is not None,
             away=request.away,
+            order=self._order(moves, observed, then) if request.body.steps and moving else None,
+        )
+
+    def _order(self, moves: tuple[SwitchMoves, ...], observed: Observed, then: State) -> PlanSteps:
+        return steps_of(
+            Transition(
+                moves=moves,
+                before=self._fabric.routed_of(observed),
+                after=self._fabric.routed_of(then),
+                elements={move.switch: self._testbed.switches[move.switch].capabilities.elements for move in moves},
+            )
         )
 
     def is_current(self, routed: Routed) -> bool:
@@ -340,8 +352,8 @@ def _inside(ways: Iterable[CompositeWay]) -> _Inside:
 class BackgroundPlanner:
     """Asks a planner: in a thread by `offload` where a search takes seconds, so that the event loop stays free.
 
-    Without a composite there is no search, and a thread would take longer than the planner. A planner changes nothing
-    that it reads, so the loop may use it at the same time.
+    With neither a composite nor steps there is no search, and a thread would take longer than the planner. A planner
+    changes nothing that it reads, so the loop may use it at the same time.
     """
 
     def __init__(self, planner: Planner, offload: Offload) -> None:
@@ -374,6 +386,6 @@ class BackgroundPlanner:
         motion: Motion = NO_MOTION,
     ) -> Plan:
         """See `Planner.plan`."""
-        if not routed.composites:
+        if not (routed.composites or routed.request.body.steps):
             return self._planner.plan(routed, observed, blocked, motion)
         return await self._offload(self._planner.plan, routed, observed, blocked, motion)
