@@ -115,6 +115,7 @@ class Operators:
             lease=lease,
             ready_within_s=act.ready_within_s,
             confirm_within_s=act.confirm_within_s,
+            steps=act.steps,
             id=id,
         )
         status = await self._call(number, service.apply(body))
@@ -218,5 +219,6 @@ def playbook_text(act: RunPlaybook) -> str:
     lines = ["playbook: simulated", "shows: what a seed draws", "steps:", "  - lease: {ports: all, for_s: 60}"]
     if act.mtu is not None:
         lines.append(f"  - host: {{ports: all, set: {{mtu: {act.mtu}}}}}")
-    lines += [f'  - apply: {{pairs: "{wanted}"}}' for wanted in act.wanted]
+    steps = ", steps: true" if act.steps else ""
+    lines += [f'  - apply: {{pairs: "{wanted}"{steps}}}' for wanted in act.wanted]
     return "\n".join(lines) + "\n"
