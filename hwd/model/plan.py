@@ -21,6 +21,7 @@ from hwd.model.documents.plans import (
 from hwd.model.documents.reconfigurations import StartedLink
 from hwd.model.interlock import Interlock, InterlockState
 from hwd.model.link import Link, RoutedLink, SwitchCrossconnect, SwitchEnd
+from hwd.model.prediction import PlanPrediction
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 
@@ -175,6 +176,8 @@ class Plan:
     """After a crash the next start brings back the state that was read at the start of the apply."""
     order: PlanSteps | None = None
     """Its moves in steps; None where all switches are driven at once."""
+    prediction: PlanPrediction | None = None
+    """Of its time; None where nothing moves. It follows from the records, and is not in `hash`."""
     hash: str = field(default="", compare=False)
     """12 hexadecimal digits, the same on every machine for the same moves from the same state. Leave it out, but for a
     plan that the journal holds without its paths.
@@ -225,6 +228,7 @@ class Plan:
             away=[*self.away],
             isolation=self.isolation,
             order=None if self.order is None else self.order.summary,
+            prediction=self.prediction,
         )
 
     def _hashed(self) -> dict[str, Any]:

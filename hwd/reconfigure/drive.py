@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 
-from msgspec import UNSET
 from msgspec.structs import replace
 
 from hwd.fabric.state import crossconnect_ports
@@ -182,8 +181,9 @@ class Drive:
             commanded_ns=None,
             acknowledged_ns=None,
             commands=1,
-            step=UNSET if reconfiguration.plan.order is None else reconfiguration.step,
         )
+        if reconfiguration.plan.order is not None:
+            fact = replace(fact, step=reconfiguration.step, made=len(move.add), removed=len(move.remove))
 
         def sent(commanded_ns: int) -> None:
             nonlocal fact

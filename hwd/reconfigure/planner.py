@@ -14,6 +14,7 @@ from hwd.model.state import Observed
 from hwd.model.testbed import Testbed
 from hwd.ports.isolation import Circuits
 from hwd.reconfigure.composites import CompositeDemand, CompositeWay, lead, settle
+from hwd.reconfigure.device_times import DeviceTimes
 from hwd.reconfigure.route import HostReadings, Routed, Router, host_crossconnects
 from hwd.reconfigure.steps import Transition, steps_of
 from hwd_drivers.core.errors import LinkError
@@ -51,16 +52,24 @@ class _Inside:
 
 
 class Planner:
-    """Plans for one testbed. `host_readings()`: what the switches that hosts drive carry now; no plan moves these."""
+    """Plans for one testbed. `host_readings()`: what the switches that hosts drive carry now; no plan moves these.
+    `device_times`: for predictions; by default nothing was observed yet.
+    """
 
     def __init__(
-        self, testbed: Testbed, fabric: Fabric, expect: Expectation, host_readings: Callable[[], HostReadings] = dict
+        self,
+        testbed: Testbed,
+        fabric: Fabric,
+        expect: Expectation,
+        host_readings: Callable[[], HostReadings] = dict,
+        device_times: DeviceTimes | None = None,
     ) -> None:
         self._router = Router(testbed, fabric, host_readings)
         self._host_readings = host_readings
         self._testbed = testbed
         self._fabric = fabric
         self._expect = expect
+        self._device_times = device_times or DeviceTimes()
         self._interlocks = Interlocks(testbed, fabric)
 
     @property
@@ -133,6 +142,8 @@ class Planner:
         waits = request.body.ready_within_s is not None  # for kept links too
         links_come = any(waits or not one.kept for one in planned)
         expected_s, expected_from = self._expect(moving, links_come) if moving else (0.0, "nothing moves")
+        order = self._order(moves, observed, then) if request.body.steps and moving else None
+        prediction = self._device_times.predict(moves, planned, waits=waits, steps=order) if moving else None
         return Plan(
             what=request.wanted.name,
             mode=request.body.mode,
@@ -158,7 +169,8 @@ class Planner:
             freed=self._freed(request, wanted.crossconnects),
             is_restore=request.body.restore is not None,
             away=request.away,
-            order=self._order(moves, observed, then) if request.body.steps and moving else None,
+            order=order,
+            prediction=prediction,
         )
 
     def _order(self, moves: tuple[SwitchMoves, ...], observed: Observed, then: State) -> PlanSteps:

@@ -50,6 +50,7 @@ class Operators:
         self._tell = tell
         self._leases: dict[int, str] = {}
         self._runs: dict[int, str] = {}
+        self._latest_select: dict[str, int] = {}
         self._within_s: dict[str, float] = {}
         self._confirm_by_s: dict[str, float] = {}
         self._asked_s: dict[str, float] = {}
@@ -138,11 +139,12 @@ class Operators:
         except OSError as error:
             self._tell(f"to {number}: its agent is down: {reason_of(error)}")
             return
+        self._latest_select[act.host] = number
         wanted = dict.fromkeys(self._rack.owned[act.host], f"in-{act.output}")
         answer = await job.ask({"set": wanted, "within_s": act.within_s})
         self._tell(f"to {number}: {answer.get('outcome')} {answer.get('why', '')}")
-        if answer.get("outcome") not in ("up", "not-up"):
-            return
+        if answer.get("outcome") not in ("up", "not-up") or self._latest_select[act.host] != number:
+            return  # a later job of its host may have set them again before the answer came
         for switch, one in answer["switches"].items():
             there = [str(pair) for pair in self._world.rack.switches[switch].mirror.crossconnects()]
             if one["now"] != there:

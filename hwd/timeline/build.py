@@ -59,7 +59,8 @@ def build_timeline(
     added = {move.switch: frozenset(f"{move.switch}:{one}" for one in move.add) for move in started.moves}
     for entry in started.links:
         link, kept = Link.parse(entry.link), entry.kept
-        sent, answered = _switch_instants(kept, _switches(entry, added), by_step.get(entry.step, []))
+        switches = _switches(entry, added)
+        sent, answered = _switch_instants(kept, switches, by_step.get(entry.step, []))
         link_since_ns = sent.earliest_ns if sent.knowledge is Knowledge.SEEN else since_ns
         both = []
         for id in link.ends:
@@ -79,7 +80,12 @@ def build_timeline(
         ends += both
         links.append(
             LinkTimeline(
-                link=str(link), kept=kept, instants=instants, stages=stages(_by_name(instants)), dwell_s=dwell_s
+                link=str(link),
+                kept=kept,
+                instants=instants,
+                stages=stages(_by_name(instants)),
+                dwell_s=dwell_s,
+                switches=switches,
             )
         )
     return Timeline(
@@ -132,7 +138,13 @@ def _command(switch: str, parts: list[ReconfigurationCommanded], origins: Mappin
     else:
         acknowledged = _stamp(InstantName.ACKNOWLEDGED, max(answered_ns), origin, source, error_ns)
     count = sum(part.commands for part in parts)
-    return SwitchCommand(switch=switch, commands=count, instants=(commanded, acknowledged))
+    return SwitchCommand(
+        switch=switch,
+        commands=count,
+        instants=(commanded, acknowledged),
+        made=parts[0].made,
+        removed=parts[0].removed,
+    )
 
 
 def _stamp(name: InstantName, at_ns: int, origin: Origin, source: str, error_ns: int) -> Instant:

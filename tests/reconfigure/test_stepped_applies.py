@@ -167,7 +167,8 @@ def test_a_death_at_any_time_ends_as_before_or_as_wanted(run_lab: RunLab, ready_
         await apply(lab, FIRST)
         boundaries = [(1, "begun"), (1, "done"), (2, "begun"), (2, "done")]
         outcomes = set[tuple[str, int]]()
-        for number in range(200):
+        number, is_done = 0, False
+        while not is_done:
             id = f"death{number:03}"
             task = asyncio.create_task(apply(lab, THEN, ready_within_s=ready_within_s, steps=True, id=id))
             if number < len(boundaries):
@@ -175,7 +176,8 @@ def test_a_death_at_any_time_ends_as_before_or_as_wanted(run_lab: RunLab, ready_
                 await lab.until(ReconfigurationStep, step=step, state=state)
             else:
                 await asyncio.wait([task], timeout=0.04 * (number - len(boundaries)))
-            if task.done():
+            number += 1
+            if is_done := task.done():
                 break
             lab.world.kill(DAEMON)
             with pytest.raises(NodeKilled):
@@ -198,7 +200,6 @@ def test_a_death_at_any_time_ends_as_before_or_as_wanted(run_lab: RunLab, ready_
                 ("".join(ends), len([one for one in lab.emitted(ReconfigurationStep) if one.reconfiguration == id]))
             )
             await apply(lab, FIRST)
-        assert task.done()
         assert number > 10, "it died at every time until it was done"
         assert {count for _, count in outcomes} >= {0, 1, 2, 3}, "before, in and behind its steps"
         assert {outcome for outcome, _ in outcomes} >= {"", "rolled-back"}

@@ -87,8 +87,8 @@ class Rack:
             assert step.moves
             for move in step.moves:
                 assert frozenset(move.before) == state[move.switch]
-            bare = state | {move.switch: state[move.switch] - {*move.remove} for move in step.moves}
-            full = state | {move.switch: move.after for move in step.moves}
+            bare = {**state, **{move.switch: state[move.switch] - {*move.remove} for move in step.moves}}
+            full = {**state, **{move.switch: move.after for move in step.moves}}
             for each in (bare, full):
                 for crossconnects in each.values():
                     ends = [end for one in crossconnects for end in one.ends]

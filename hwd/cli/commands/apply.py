@@ -305,6 +305,8 @@ def show_plan(output: Output, plan: "PlanSummary") -> None:
         output.say("  the switches are as wanted; nothing moves")
     else:
         output.say(f"  expected: {seconds(plan.expected_s)} ({plan.expected_from})")
+    if plan.prediction is not None:
+        output.say(f"  predicted: {plan.prediction}")
 
 
 def step_lines(order: "PlanOrder") -> list[str]:

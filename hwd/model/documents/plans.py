@@ -7,6 +7,7 @@ from typing_extensions import override
 
 from hwd.model.html_table import table
 from hwd.model.interlock import Interlock, InterlockName, InterlockState
+from hwd.model.prediction import PlanPrediction
 from hwd_drivers.core.documents import Fact
 from hwd_drivers.switching.moves import ApplyMode
 
@@ -131,6 +132,7 @@ class PlanSummary(msgspec.Struct, frozen=True, kw_only=True):
     keeps it from being applied. `away`: switches of a restore that cannot be reached, each with the reason; it leaves
     them out. `isolation`: that it touches no circuit of somebody else's lease; null where that was not asked.
     `lease_epoch`: of `lease`. `order`: its steps; null where all switches are driven at once.
+    `prediction`: of its time, by the records of its devices; null where nothing moves.
     """
 
     hash: str
@@ -153,6 +155,7 @@ class PlanSummary(msgspec.Struct, frozen=True, kw_only=True):
     away: list[str] = []
     isolation: PlanIsolation | None = None
     order: PlanOrder | None = None
+    prediction: PlanPrediction | None = None
 
     @property
     def refused(self) -> list[Interlock]:

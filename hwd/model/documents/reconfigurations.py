@@ -7,6 +7,7 @@ from msgspec import UNSET, UnsetType
 
 from hwd.model.hang import Hang
 from hwd.model.interlock import Interlock
+from hwd.model.prediction import PlanPrediction
 from hwd_drivers.core.documents import Fact
 
 
@@ -80,7 +81,8 @@ class ReconfigurationCommanded(ReconfigurationFact, frozen=True, kw_only=True):
     """One switch was commanded.
 
     `window_s`: from the end of our last read to the first byte; None for a host's own switch. `error_ns`: of the
-    host's clock. `source`: `host h0` where that drove it. `step`: of the plan, where that has steps.
+    host's clock. `source`: `host h0` where that drove it. `step`: of the plan, where that has steps;
+    `made` and `removed` are then its crossconnects.
     """
 
     KIND: ClassVar = "reconfiguration.commanded"
@@ -92,6 +94,8 @@ class ReconfigurationCommanded(ReconfigurationFact, frozen=True, kw_only=True):
     error_ns: int | UnsetType = UNSET
     source: str | UnsetType = UNSET
     step: int | UnsetType = UNSET
+    made: int | UnsetType = UNSET
+    removed: int | UnsetType = UNSET
 
 
 class ReconfigurationStep(ReconfigurationFact, frozen=True, kw_only=True):
@@ -123,8 +127,9 @@ class ReconfigurationEnded(ReconfigurationFact, frozen=True, kw_only=True):
 
     `wanted`: the desired state from here on, of the fibre ends that it names; only of a confirmed one. `stale`:
     crossconnects of its switches, `ocs1:1A-2B`, at an end of which something else is desired; `unasked`: those that
-    nobody ever asked for. `from_journal`: an earlier process of the daemon died before its records had this. The next
-    one tells it, with the time of the journal's entry; `at_ns` is made of that, and a long `why` may be cut.
+    nobody ever asked for. `prediction`: of its time, with what it was. `from_journal`: an earlier process of the daemon
+    died before its records had this. The next one tells it, with the time of the journal's entry; `at_ns` is made of
+    that, and a long `why` may be cut.
     """
 
     KIND: ClassVar = "reconfiguration.ended"
@@ -138,6 +143,7 @@ class ReconfigurationEnded(ReconfigurationFact, frozen=True, kw_only=True):
     wanted: list[WantedSwitch] | UnsetType = UNSET
     stale: list[str] | UnsetType = UNSET
     unasked: list[str] | UnsetType = UNSET
+    prediction: PlanPrediction | UnsetType = UNSET
     source: str | UnsetType = UNSET
     host: str | UnsetType = UNSET
     from_journal: bool | UnsetType = UNSET
