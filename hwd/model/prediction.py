@@ -57,7 +57,7 @@ class PredictedTime(msgspec.Struct, frozen=True, kw_only=True):
 
 class PlanPrediction(msgspec.Struct, frozen=True, kw_only=True):
     """Of a plan: from the first command until all switches have acknowledged, and until all links that move are ready.
-    `ready` is None where that is not asked for, or no link moves.
+    `ready` is None where no link moves.
     """
 
     acknowledged: PredictedTime

@@ -73,17 +73,17 @@ class DeviceTimes:
     ) -> PlanPrediction:
         """The times of a plan: the largest of those of its devices, which are taken to be independent of each other.
 
-        `waits`: for ready links. With `steps`, a step begins when the links of the one before it are ready.
+        With `steps`, a step begins when the links of the one before it are ready, if the plan `waits` for that.
         """
         adds = {move.switch: frozenset(move.add) for move in moves if not move.is_empty}
-        ends = {} if not waits else {link: _ends(link, adds) for link in links if not link.kept}
+        ends = {str(link.routed.link): _ends(link, adds) for link in links if not link.kept}
         if steps is None or len(steps.steps) < 2:
             devices: list[Device] = [(switch, ()) for switch in adds]
             ready = [end for both in ends.values() for end in both]
             return PlanPrediction(
                 acknowledged=self._predicted(devices), ready=self._predicted(ready) if ready else None
             )
-        return self._of_steps({str(link.routed.link): both for link, both in ends.items()}, steps, waits=waits)
+        return self._of_steps(ends, steps, waits=waits)
 
     def _of_steps(self, ends: Mapping[str, Sequence[Device]], order: PlanSteps, *, waits: bool) -> PlanPrediction:
         ready = [[end for link in step.made for end in ends.get(str(link), ())] for step in order.steps]

@@ -18,6 +18,7 @@ from hwd.report.figures.render import script, specifications, svg
 from hwd.report.figures.waterfall import waterfall_figure
 from hwd.report.grouping import notes, split_by
 from hwd.report.page.markup import escape
+from hwd.report.predictions import PREDICTION_HEADINGS, prediction_cells, prediction_rows
 from hwd.report.quantity import duration, resolved, stated
 from hwd.report.rc_recovery import RECOVERY_HEADINGS, recovery_cells, recovery_rows
 from hwd.report.run_report import RunReport
@@ -66,6 +67,7 @@ def html(
         stages=stages,
         origins={row.origin for row in stages},
         recoveries=[(report.run.id, recovery_rows(report.timelines)) for report in reports],
+        predictions=[(report.run.id, prediction_rows(report.predictions)) for report in reports],
         pairs=pairs_rows(reports),
         papers=papers,
         fitted=fitted,
@@ -111,6 +113,7 @@ def _templates() -> jinja2.Environment:
             duration,
             medians,
             pairs_figures,
+            prediction_cells,
             recovery_cells,
             shift,
             specifications,
@@ -119,7 +122,8 @@ def _templates() -> jinja2.Environment:
         )
     }
     made.globals |= {
-        "FITTED": FITTED, "ORIGINS": ORIGIN_WORDS, "RECOVERY_HEADINGS": RECOVERY_HEADINGS, "stated": stated
+        "FITTED": FITTED, "ORIGINS": ORIGIN_WORDS, "PREDICTION_HEADINGS": PREDICTION_HEADINGS,
+        "RECOVERY_HEADINGS": RECOVERY_HEADINGS, "stated": stated
     }  # fmt: skip
     return made
 
