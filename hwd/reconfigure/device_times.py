@@ -63,6 +63,12 @@ class DeviceTimes:
         if isinstance(document.fact, Timeline):
             self._take(document.fact)
 
+    def add(self, device: Device, seconds: float) -> None:
+        """Take one observation."""
+        if (times := self._times.get(device)) is None:
+            times = self._times[device] = _Times()
+        times.add(seconds)
+
     def predict(
         self,
         moves: Iterable[SwitchMoves],
@@ -139,7 +145,7 @@ class DeviceTimes:
         for command in timeline.commands:
             sent, answered = command.commanded, command.acknowledged
             if sent.knowledge is Knowledge.SEEN and answered.knowledge is Knowledge.SEEN:
-                self._add((command.switch, ()), (answered.at_ns - sent.at_ns) / 1e9)
+                self.add((command.switch, ()), (answered.at_ns - sent.at_ns) / 1e9)
         moved = {
             link.link: (tuple(sorted(link.switches)), sent.at_ns)
             for link in timeline.links
@@ -151,12 +157,7 @@ class DeviceTimes:
                 ready = end.instant(InstantName.READY)
                 switches, sent_ns = moved[end.link]
                 if ready.knowledge is Knowledge.SEEN:
-                    self._add((end.end, switches), (ready.at_ns - sent_ns) / 1e9)
-
-    def _add(self, device: Device, seconds: float) -> None:
-        if (times := self._times.get(device)) is None:
-            times = self._times[device] = _Times()
-        times.add(seconds)
+                    self.add((end.end, switches), (ready.at_ns - sent_ns) / 1e9)
 
 
 class _Times:

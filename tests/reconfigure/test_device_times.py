@@ -157,7 +157,7 @@ def test_over_many_histories_the_predictions_cover_what_they_say() -> None:
     for _ in range(worlds):
         times = DeviceTimes()
         for _, switch in itertools.product(range(100), switches):
-            times._add((switch, ()), draw.expovariate(50))
+            times.add((switch, ()), draw.expovariate(50))
         next_s = max(draw.expovariate(50) for _ in switches)
         scored = replace(predict(times, *switches).acknowledged, measured_s=next_s)
         for quantile in below:
