@@ -1,4 +1,4 @@
-"""Plans of many pairs over eight switches, with the prediction of their time, by links that all move; and in steps."""
+"""Plans of many pairs over eight switches, in which all move, with the prediction of their time; and in steps."""
 
 import itertools
 import time
@@ -9,8 +9,7 @@ from bench.progress import Progress
 from hwd.daemon.installed_drivers import load_text
 from hwd.fabric.fabric import Fabric
 from hwd.model.bodies import PlanBody
-from hwd.model.link import Link
-from hwd.model.nic_port import NicPortId
+from hwd.model.link import SwitchCrossconnect
 from hwd.model.plan import Plan
 from hwd.model.request import Request, WantedState
 from hwd.model.testbed import Testbed
@@ -79,13 +78,12 @@ class _Rack:
             )
             for switch in switches
         }
-        links = tuple(
-            Link.of(NicPortId(host=f"h{one}", port=f"eth{rail}"), NicPortId(host=f"h{one + 2}", port=f"eth{rail}"))
-            for rail in range(SWITCHES)
+        crossconnects = tuple(
+            SwitchCrossconnect(switch=switch, crossconnect=_crossconnect(one, one ^ 2))
+            for switch in switches
             for one in range(hosts)
-            if one % 4 < 2
         )
-        self._wanted = WantedState(name="swapped", links=links)
+        self._wanted = WantedState(name="swapped", crossconnects=crossconnects)
 
     def plan(self, *, steps: bool) -> Plan:
         body = PlanBody(steps=steps, ready_within_s=20.0)

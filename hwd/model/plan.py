@@ -97,6 +97,10 @@ class PlannedLink:
         return PlanLink(link=str(self.routed.link), kept=self.kept, circuits=circuits)
 
 
+DARK_NAMED = 4
+"""Links that are named in the reason why they are dark together; the rest is a number."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedStep:
     """One step of a plan: the moves of its switches, from what the steps before it left.
@@ -123,6 +127,19 @@ class PlanSteps:
         return max((len(step.dark) for step in self.steps), default=0)
 
     @property
+    def why(self) -> str:
+        """Why several links are dark at once; empty where at most one is."""
+        worst = max(self.steps, key=lambda step: len(step.dark), default=None)
+        if worst is None or len(worst.dark) < 2:
+            return ""
+        links = [*map(str, worst.dark[:DARK_NAMED])]
+        more = f" and {len(worst.dark) - DARK_NAMED} more" if len(worst.dark) > DARK_NAMED else ""
+        return (
+            f"{', '.join(links)}{more} hold ends that the new links of each other need, so that none can go first; "
+            "a way around over spare ports is not looked for"
+        )
+
+    @property
     def summary(self) -> PlanOrder:
         return PlanOrder(
             steps=[
@@ -133,6 +150,7 @@ class PlanSteps:
             dark_at_least=self.dark_at_least,
             steps_at_least=self.steps_at_least,
             dark_all_at_once=self.dark_all_at_once,
+            why=self.why,
         )
 
 

@@ -85,16 +85,19 @@ class _Groups:
         """The moves of each switch in each step, with what is there before it."""
         there = {move.switch: move.before for move in self._moves}
         made: dict[str, tuple[Crossconnect, ...]] = {move.switch: () for move in self._moves}
+        removes: dict[tuple[str, int], list[Crossconnect]] = {}
+        adds: dict[tuple[str, int], list[Crossconnect]] = {}
+        for one in self._removed:
+            removes.setdefault((one.switch, self._step(self._first[one], step_of)), []).append(one.crossconnect)
+        for one in self._added:
+            adds.setdefault((one.switch, step_of[self._number[one]]), []).append(one.crossconnect)
         for number in range(1 + max(step_of.values(), default=-1)):
             step: list[SwitchMoves] = []
             for move in self._moves:
-                remove = tuple(
-                    one for one in move.remove if self._step(self._first[_at(move.switch, one)], step_of) == number
-                )
-                add = tuple(one for one in move.add if step_of[self._number[_at(move.switch, one)]] == number)
+                remove, add = (tuple(part.get((move.switch, number), ())) for part in (removes, adds))
                 if not (remove or add):
                     continue
-                before = there[move.switch]
+                before, gone, changed = there[move.switch], frozenset(remove), frozenset((*remove, *add))
                 step.append(
                     SwitchMoves(
                         switch=move.switch,
@@ -102,11 +105,10 @@ class _Groups:
                         add=add,
                         keep=(*move.keep, *made[move.switch]),
                         before=before,
-                        failed=tuple(one for one in move.failed if one in before),
-                        lasting=tuple(one for one in move.lasting if one in remove or one in add),
+                        failed=tuple(one for one in move.failed if one in before) if move.failed else (),
+                        lasting=tuple(one for one in move.lasting if one in changed),
                     )
                 )
-                gone = frozenset(remove)
                 there[move.switch] = (*(one for one in before if one not in gone), *add)
                 made[move.switch] += add
             yield tuple(step)

@@ -318,6 +318,8 @@ def step_lines(order: "PlanOrder") -> list[str]:
             for move in step.moves
         )
         lines.append(f"    {number}: {moves}, dark {', '.join(step.dark) or 'none'}")
+    if order.why:
+        lines.append(f"    why more than one: {order.why}")
     return lines
 
 

@@ -103,7 +103,7 @@ class PlanOrder(msgspec.Struct, frozen=True, kw_only=True):
 
     `dark_at_once`: the most links that are dark in one step; no order has fewer than `dark_at_least`, and with as few
     none has fewer steps than `steps_at_least`. `dark_all_at_once`: how many are dark where all switches are driven at
-    once.
+    once. `why`: why several links are dark at once, empty where at most one is.
     """
 
     steps: list[PlanStep]
@@ -111,6 +111,7 @@ class PlanOrder(msgspec.Struct, frozen=True, kw_only=True):
     dark_at_least: int
     steps_at_least: int
     dark_all_at_once: int
+    why: str = ""
 
     @override
     def __str__(self) -> str:
