@@ -12,7 +12,7 @@ END_LOST_BY_THE_RECORDS = (
     "the daemon died after the journal had an end and before the records had it: they never got it (seed {})"
 )
 
-EVENTS_BY_A_STEPPED_CLOCK = "the look at the events put those of a host whose clock was stepped in the wrong order, and missed changes (seed 259)"
+EVENTS_BY_A_STEPPED_CLOCK = "the look took events of a host whose clock was stepped in a wrong order (seed 259)"
 
 FOUND = {
     JOURNAL_OF_EIO: WorldPlan(
