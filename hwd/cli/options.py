@@ -70,6 +70,14 @@ ConfirmWithin = Annotated[
     ),
 ]
 
+Steps = Annotated[
+    bool,
+    typer.Option(
+        "--steps",
+        help="Not all switches at once, but in steps, in the order in which the fewest links are dark at once.",
+    ),
+]
+
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan, and change nothing.")]
 

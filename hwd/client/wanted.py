@@ -27,6 +27,8 @@ class Wanted(TypedDict, total=False):
     """None: do not wait until the links are ready."""
     confirm_within_s: float | None
     """None: it is confirmed as soon as it is ready."""
+    steps: bool
+    """True: in the order in which the fewest links are dark at once, one step after the other."""
     overrides: dict[str, str]
     """Interlocks that shall not refuse it, each with the reason: `{"loss-budget": "measured by hand"}`."""
 

@@ -35,6 +35,7 @@ from hwd.ports.ledger import Ledger
 from hwd.ports.testbed_ports import all_ports
 from hwd.reconfigure.baselines import Baselines
 from hwd.reconfigure.desired import Desired
+from hwd.reconfigure.device_times import DeviceTimes
 from hwd.reconfigure.drift import Drift
 from hwd.reconfigure.earlier_states import EarlierStates
 from hwd.reconfigure.history import History, Outcomes
@@ -119,6 +120,8 @@ class Daemon:
         ledger, fabric = Ledger(lease_required=testbed.leases.required), Fabric(testbed)
         history, outcomes = History(testbed), Outcomes(clock)
         await history.load(records)
+        device_times = DeviceTimes()
+        await device_times.load(records)
         await outcomes.load(records)
         move_counts = MoveCounts(testbed, clock)
         await move_counts.load(records)
@@ -181,7 +184,7 @@ class Daemon:
             selections.resume(*(await records.unfinished_selections.read()))
 
         baselines = Baselines(testbed, leases, clock=clock, sink=sink)
-        planner = Planner(testbed, fabric, history.expect, host_switches.crossconnects)
+        planner = Planner(testbed, fabric, history.expect, host_switches.crossconnects, device_times)
         background_planner = BackgroundPlanner(planner, machine.offload)
         self.reconfigurer = reconfigurer = Reconfigurer(
             planner=background_planner,
@@ -286,7 +289,16 @@ class Daemon:
 
         sink.subscribe(lease_ends, baselines)
         sink.subscribe(
-            history, outcomes, move_counts, desired, switchboard, linkboard, changeboard, daemonboard, alerts
+            history,
+            device_times,
+            outcomes,
+            move_counts,
+            desired,
+            switchboard,
+            linkboard,
+            changeboard,
+            daemonboard,
+            alerts,
         )
         sink.subscribe(delegations)  # an agent may claim what no host owns
         if has_host_switches:

@@ -35,7 +35,8 @@ class PlanBody(Body, frozen=True, kw_only=True):
     switch, `ocs1.3`, `h0.eth0`; of all where it is empty), or the state `before` a reconfiguration of the history.
 
     `overrides`: interlocks that shall not refuse it, each with the reason, which is recorded. `epoch`: of the lease,
-    refused where another is in force.
+    refused where another is in force. `steps`: in the order in which the fewest links are dark at once, one step after
+    the other.
     """
 
     what: Annotated[str, Meta(max_length=100_000)] = ""
@@ -47,6 +48,7 @@ class PlanBody(Body, frozen=True, kw_only=True):
     epoch: int | None = None
     ready_within_s: Seconds | None = None
     confirm_within_s: Seconds | None = None
+    steps: bool = False
     overrides: dict[InterlockName, Reason] = field(default_factory=dict)
 
     @property

@@ -76,6 +76,7 @@ FACTS: Final[Mapping[str, tuple[type[Fact], ...]]] = {
         plans.InterlockRefused,
         reconfigurations.ReconfigurationStarted,
         reconfigurations.ReconfigurationCommanded,
+        reconfigurations.ReconfigurationStep,
         reconfigurations.ReconfigurationState,
         reconfigurations.ReconfigurationEnded,
         Timeline,

@@ -8,10 +8,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from hwd.model.documents.plans import PlanCircuit, PlanComposite, PlanIsolation, PlanLink, PlanMoves, PlanSummary
+from hwd.model.documents.plans import (
+    PlanCircuit,
+    PlanComposite,
+    PlanIsolation,
+    PlanLink,
+    PlanMoves,
+    PlanOrder,
+    PlanStep,
+    PlanSummary,
+)
 from hwd.model.documents.reconfigurations import StartedLink
 from hwd.model.interlock import Interlock, InterlockState
 from hwd.model.link import Link, RoutedLink, SwitchCrossconnect, SwitchEnd
+from hwd.model.prediction import PlanPrediction
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 
@@ -87,10 +97,67 @@ class PlannedLink:
         return PlanLink(link=str(self.routed.link), kept=self.kept, circuits=circuits)
 
 
+DARK_NAMED = 4
+"""Links that are named in the reason why they are dark together; the rest is a number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedStep:
+    """One step of a plan: the moves of its switches, from what the steps before it left.
+
+    `made`: the wanted links that it makes. `dark`: links that are dark while it is made.
+    """
+
+    moves: tuple[SwitchMoves, ...]
+    made: tuple[Link, ...]
+    dark: tuple[Link, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSteps:
+    """The moves of a plan in steps. The bounds are those of `PlanOrder`."""
+
+    steps: tuple[PlannedStep, ...]
+    dark_at_least: int
+    steps_at_least: int
+    dark_all_at_once: int
+
+    @property
+    def dark_at_once(self) -> int:
+        return max((len(step.dark) for step in self.steps), default=0)
+
+    @property
+    def why(self) -> str:
+        """Why several links are dark at once; empty where at most one is."""
+        worst = max(self.steps, key=lambda step: len(step.dark), default=None)
+        if worst is None or len(worst.dark) < 2:
+            return ""
+        links = [*map(str, worst.dark[:DARK_NAMED])]
+        more = f" and {len(worst.dark) - DARK_NAMED} more" if len(worst.dark) > DARK_NAMED else ""
+        return (
+            f"{', '.join(links)}{more} hold ends that the new links of each other need, so that none can go first; "
+            "a way around over spare ports is not looked for"
+        )
+
+    @property
+    def summary(self) -> PlanOrder:
+        return PlanOrder(
+            steps=[
+                PlanStep(moves=[*map(_moves, step.moves)], made=[*map(str, step.made)], dark=[*map(str, step.dark)])
+                for step in self.steps
+            ],
+            dark_at_once=self.dark_at_once,
+            dark_at_least=self.dark_at_least,
+            steps_at_least=self.steps_at_least,
+            dark_all_at_once=self.dark_all_at_once,
+            why=self.why,
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """All that is known before the first command. `hash` covers moves, state before, links, rules, and interlocks that
-    refuse or are overridden.
+    """All that is known before the first command. `hash` covers moves, their steps, state before, links, rules, and
+    interlocks that refuse or are overridden.
 
     `dark`: links that lose their light and are not wanted. `touches`: ports, such as `ocs1.3` and `h0.eth0`, whose
     light it changes or may change; it follows from the rest and from the known state of other switches, and is not in
@@ -125,6 +192,10 @@ class Plan:
     isolation: PlanIsolation | None = None
     crash_rule: ClassVar[str] = "roll-back"
     """After a crash the next start brings back the state that was read at the start of the apply."""
+    order: PlanSteps | None = None
+    """Its moves in steps; None where all switches are driven at once."""
+    prediction: PlanPrediction | None = None
+    """Of its time; None where nothing moves. It follows from the records, and is not in `hash`."""
     hash: str = field(default="", compare=False)
     """12 hexadecimal digits, the same on every machine for the same moves from the same state. Leave it out, but for a
     plan that the journal holds without its paths.
@@ -141,6 +212,12 @@ class Plan:
         return all(move.is_empty for move in self.moves)
 
     @property
+    def step_of(self) -> Mapping[Link, int]:
+        """The number of the step that makes a link, from 1 on; empty without an order."""
+        steps = () if self.order is None else self.order.steps
+        return {link: number for number, step in enumerate(steps, 1) for link in step.made}
+
+    @property
     def overridden(self) -> tuple[Interlock, ...]:
         """Interlocks that would refuse, and were overridden."""
         return tuple(one for one in self.interlocks if one.state is InterlockState.OVERRIDDEN)
@@ -153,15 +230,7 @@ class Plan:
             what=self.what,
             mode=self.mode,
             empty=self.empty,
-            moves=[
-                PlanMoves(
-                    switch=move.switch,
-                    remove=[*map(str, move.remove)],
-                    add=[*map(str, move.add)],
-                    keep=[*map(str, move.keep)],
-                )
-                for move in self.moves
-            ],
+            moves=[*map(_moves, self.moves)],
             composites=[composite.summary for composite in self.composites],
             links=[planned.summary for planned in self.links],
             dark=[*map(str, self.dark)],
@@ -176,6 +245,8 @@ class Plan:
             interlocks=[*self.interlocks],
             away=[*self.away],
             isolation=self.isolation,
+            order=None if self.order is None else self.order.summary,
+            prediction=self.prediction,
         )
 
     def _hashed(self) -> dict[str, Any]:
@@ -187,10 +258,7 @@ class Plan:
         return {
             "what": self.what,
             "mode": self.mode,
-            "moves": [
-                [move.switch, *(sorted(map(str, part)) for part in (move.remove, move.add, move.keep, move.before))]
-                for move in self.moves
-            ],
+            "moves": [*map(_hashed_moves, self.moves)],
             "links": [
                 [str(planned.routed.link), planned.kept, sorted(map(str, planned.routed.crossconnects))]
                 for planned in self.links
@@ -199,4 +267,18 @@ class Plan:
             "lease": self.lease,
             "rules": [self.crash_rule, self.ready_within_s, self.confirm_within_s],
             **({"interlocks": judged} if judged else {}),
+            **({"steps": [[*map(_hashed_moves, step.moves)] for step in self.order.steps]} if self.order else {}),
         }
+
+
+def _moves(move: SwitchMoves) -> PlanMoves:
+    return PlanMoves(
+        switch=move.switch,
+        remove=[*map(str, move.remove)],
+        add=[*map(str, move.add)],
+        keep=[*map(str, move.keep)],
+    )
+
+
+def _hashed_moves(move: SwitchMoves) -> list[Any]:
+    return [move.switch, *(sorted(map(str, part)) for part in (move.remove, move.add, move.keep, move.before))]

@@ -24,11 +24,16 @@ END_INSTANTS = (
 
 
 class SwitchCommand(msgspec.Struct, frozen=True, kw_only=True):
-    """When one switch was commanded and when it answered; `commands` is how many were sent."""
+    """When one switch was commanded and when it answered; `commands` is how many were sent.
+
+    `made`, `removed`: crossconnects of a step, where the plan has steps.
+    """
 
     switch: str
     commands: int
     instants: tuple[Instant, Instant]
+    made: int | UnsetType = UNSET
+    removed: int | UnsetType = UNSET
 
     @property
     def commanded(self) -> Instant:
@@ -58,7 +63,8 @@ class EndTimeline(msgspec.Struct, frozen=True, kw_only=True):
 class LinkTimeline(msgspec.Struct, frozen=True, kw_only=True):
     """A link with its instants (all of InstantName) and stages (all of StageName).
 
-    `dwell_s`: time since the link's last reconfiguration when this one was commanded; None where that is not known.
+    `switches`: those that had to add a crossconnect for it. `dwell_s`: time since the link's last reconfiguration when
+    this one was commanded; None where that is not known.
     """
 
     link: str
@@ -66,6 +72,7 @@ class LinkTimeline(msgspec.Struct, frozen=True, kw_only=True):
     instants: tuple[Instant, ...]
     stages: tuple[Stage, ...]
     dwell_s: float | None
+    switches: list[str] | UnsetType = UNSET
 
     def instant(self, name: InstantName) -> Instant:
         return _named(self.instants, name)

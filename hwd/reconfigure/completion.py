@@ -14,6 +14,7 @@ from hwd.reconfigure.agent_watch import AgentWatch
 from hwd.reconfigure.confirm_wait import ConfirmWait
 from hwd.reconfigure.crash_recovery import CrashRecovery
 from hwd.reconfigure.desired import Desired
+from hwd.reconfigure.device_times import measured
 from hwd.reconfigure.history import HostSettings
 from hwd.reconfigure.journal import OpenEntry
 from hwd.reconfigure.reconfiguration import Emitter, Outcome, Reconfiguration, State
@@ -256,6 +257,8 @@ class Completion:
             timer.cancel()
 
     async def _go_back(self, reconfiguration: Reconfiguration, why: str) -> None:
+        if steps := reconfiguration.steps_text:
+            why = f"{why}. Of its plan, {steps}"
         outcome, said = Outcome.FAILED, f"{why}; the roll-back broke off"
         unanswered_s = dict(reconfiguration.unanswered_s)
 
@@ -335,6 +338,7 @@ class Completion:
         wanted = reconfiguration.wanted if outcome is Outcome.CONFIRMED else None
         if wanted is not None:
             reconfiguration.leftovers = self._desired.leftovers(reconfiguration.id, wanted, self._switches.latest())
+        timeline, predicted = reconfiguration.timeline, reconfiguration.plan.prediction
         return ReconfigurationEnded(
             reconfiguration=reconfiguration.id,
             run=reconfiguration.run,
@@ -347,6 +351,7 @@ class Completion:
             wanted=UNSET if wanted is None else [*wanted],
             stale=[*reconfiguration.leftovers.stale] or UNSET,
             unasked=[*reconfiguration.leftovers.unasked] or UNSET,
+            prediction=UNSET if timeline is None or predicted is None else measured(timeline, predicted),
         )
 
     def _timeline(self, reconfiguration: Reconfiguration) -> Timeline:

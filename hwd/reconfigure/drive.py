@@ -6,18 +6,19 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from hwd.fabric.state import crossconnect_ports
-from hwd.model.documents.reconfigurations import ReconfigurationCommanded
+from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationStep
 from hwd.model.link import SwitchCrossconnect
 from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction
 from hwd.reconfigure.agent_watch import AgentWatch
 from hwd.reconfigure.crash_recovery import CrashRecovery
 from hwd.reconfigure.planner import BackgroundPlanner
+from hwd.reconfigure.readiness import Readiness
 from hwd.reconfigure.reconfiguration import Emitter, Reconfiguration, State
 from hwd.reconfigure.remarks import overrun_report, read_back_remarks, uses
 from hwd.reconfigure.switches import Switches, raise_joined
 from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.errors import FailedError, RefusedError
+from hwd_drivers.core.errors import FailedError, NotReadyError, RefusedError
 from hwd_drivers.core.reason import reason_of
 from hwd_drivers.core.values import PortOverride, PortSide
 from hwd_drivers.switching.drive import COMMAND_WITHIN_S, at_once, change, drive
@@ -35,40 +36,114 @@ class Drive:
         switches: Switches,
         agent_watch: AgentWatch,
         recovery: CrashRecovery,
+        readiness: Readiness,
         emitter: Emitter,
     ) -> None:
         self._switches = switches
         self._agent_watch = agent_watch
         self._recovery = recovery
+        self._readiness = readiness
         self._emitter = emitter
 
     async def run(self, reconfiguration: Reconfiguration) -> None:
-        """Raises HwdError; a switch may have moved if `reconfiguration.journaled` is set."""
+        """Drive and read back all steps of the plan: one, unless it has an order.
+
+        A step holds before the next begins: its switches report it and, where the plan asks for that, its links are
+        ready. Raises HwdError; a switch may have moved if `reconfiguration.journaled` is set.
+        """
         plan = reconfiguration.plan
         moving = [move for move in plan.moves if not move.is_empty]
-        relied = [move for move in plan.moves if move.keep and move.is_empty] if moving else []
+        steps = [tuple(moving)] if plan.order is None else [step.moves for step in plan.order.steps]
         if reconfiguration.hosts:
             await self._agent_watch.begin(reconfiguration)
             await self._check_unchanged(reconfiguration, moving)  # the start of the watch took time
+        for number, moves in enumerate(steps, 1):
+            if number > 1:
+                await self._check_step(reconfiguration, moves, number)
+            is_last = number == len(steps)
+            await self._step(reconfiguration, moves, number, moving if is_last else ())
+            if not is_last and plan.ready_within_s is not None:
+                await self._wait_ready(reconfiguration, number, within_s=plan.ready_within_s)
+            if plan.order is not None:
+                self._tell_step(reconfiguration, number, "done")
+        self._emitter.change_state(reconfiguration, State.DRIVEN)
+
+    async def _step(
+        self, reconfiguration: Reconfiguration, moves: Sequence[SwitchMoves], number: int, whole: Sequence[SwitchMoves]
+    ) -> None:
+        """Drive one step and read it back. `whole`: in the last one, the moves of all steps by switch."""
+        plan = reconfiguration.plan
+        relied = [move for move in plan.moves if move.keep and move.is_empty] if whole else []
         on_overrun = overrun_report(self._emitter, reconfiguration.id, reconfiguration.remarks)
-        watches = {move.switch: OverrunWatch(move.switch, on_overrun) for move in (*moving, *relied)}
+        read = [*(whole or moves), *relied]
+        watches = {move.switch: OverrunWatch(move.switch, on_overrun) for move in (*moves, *read)}
+
+        def begin() -> None:
+            if number == 1:
+                self._begin(reconfiguration, is_journaled=bool(moves))
+            else:
+                self._emitter.change_state(reconfiguration, State.DRIVING)
+            if plan.order is not None:
+                reconfiguration.step = number
+                self._tell_step(reconfiguration, number, "begun")
+
         try:
             raise_joined(
-                await drive(
-                    moving,
-                    lambda move: self._command(reconfiguration, move, watches[move.switch]),
-                    begin=lambda: self._begin(reconfiguration, is_journaled=bool(moving)),
-                )
+                await drive(moves, lambda move: self._command(reconfiguration, move, watches[move.switch]), begin=begin)
             )
             self._emitter.change_state(reconfiguration, State.READ_BACK)
-            read = [*moving, *relied]
-            raise_joined(await at_once(read, lambda move: self._read_back(reconfiguration, move, watches[move.switch])))
+            alone = bool(whole) and plan.mode is ApplyMode.OVERWRITE
+            raise_joined(
+                await at_once(
+                    read, lambda move: self._read_back(reconfiguration, move, watches[move.switch], alone=alone)
+                )
+            )
         finally:
             for watch in watches.values():
                 watch.close()
-        self._emitter.change_state(reconfiguration, State.DRIVEN)
 
-    async def _check_unchanged(self, reconfiguration: Reconfiguration, moving: Sequence[SwitchMoves]) -> None:
+    async def _check_step(self, reconfiguration: Reconfiguration, moves: Sequence[SwitchMoves], number: int) -> None:
+        """Before a later step: raises FailedError where it was ended meanwhile, or its switches are not as they were
+        left.
+        """
+        if reconfiguration.ending is None:
+            await self._check_unchanged(reconfiguration, moves, sent=f"step {number} was not begun")
+        if reconfiguration.ending is not None:
+            raise FailedError(f"reconfiguration {reconfiguration.id}: ended by somebody before its step {number}")
+
+    async def _wait_ready(self, reconfiguration: Reconfiguration, number: int, *, within_s: float) -> None:
+        """Until the links that the steps so far have made are ready. Raises NotReadyError where they are late."""
+        order = reconfiguration.plan.order
+        if order is None:
+            return
+        to_come = {link for step in order.steps[number:] for link in step.made}
+        reconfiguration.awaited = frozenset(reconfiguration.links) - to_come
+        self._emitter.change_state(reconfiguration, State.WAITING)
+        try:
+            why = await self._readiness.wait(reconfiguration, within_s=within_s)
+        finally:
+            reconfiguration.awaited = None
+        if why is not None:
+            raise NotReadyError(why)
+
+    def _tell_step(self, reconfiguration: Reconfiguration, number: int, state: str) -> None:
+        if (order := reconfiguration.plan.order) is None:
+            return
+        step = order.steps[number - 1]
+        self._emitter(
+            ReconfigurationStep(
+                reconfiguration=reconfiguration.id,
+                step=number,
+                steps=len(order.steps),
+                state=state,
+                made=[*map(str, step.made)],
+                dark=[*map(str, step.dark)],
+            )
+        )
+
+    async def _check_unchanged(
+        self, reconfiguration: Reconfiguration, moving: Sequence[SwitchMoves], *, sent: str = "nothing was sent"
+    ) -> None:
         """Raises RefusedError where a switch has changed since the plan, on ports that no other reconfiguration has."""
         if not moving:
             return
@@ -81,7 +156,7 @@ class Drive:
             if changed:
                 other = ", ".join(sorted(map(str, changed)))
                 raise RefusedError(
-                    f"{move.switch}: changed meanwhile, and not by this daemon ({other}); nothing was sent. Plan again"
+                    f"{move.switch}: changed meanwhile, and not by this daemon ({other}); {sent}. Plan again"
                 )
 
     def _begin(self, reconfiguration: Reconfiguration, *, is_journaled: bool) -> None:
@@ -107,6 +182,8 @@ class Drive:
             acknowledged_ns=None,
             commands=1,
         )
+        if reconfiguration.plan.order is not None:
+            fact = replace(fact, step=reconfiguration.step, made=len(move.add), removed=len(move.remove))
 
         def sent(commanded_ns: int) -> None:
             nonlocal fact
@@ -130,10 +207,12 @@ class Drive:
                 reconfiguration.commanded.append(fact)
                 self._emitter(fact)
 
-    async def _read_back(self, reconfiguration: Reconfiguration, move: SwitchMoves, watch: OverrunWatch) -> None:
+    async def _read_back(
+        self, reconfiguration: Reconfiguration, move: SwitchMoves, watch: OverrunWatch, *, alone: bool
+    ) -> None:
         """Read back and compare. Under `safe` a crossconnect that the change took from another client is a failure."""
         driver, mode = self._switches.driver(move.switch), reconfiguration.plan.mode
-        states = await read_back(driver, move, alone=mode is ApplyMode.OVERWRITE, on_settled=watch.read_back)
+        states = await read_back(driver, move, alone=alone, on_settled=watch.read_back)
         reconfiguration.remarks += read_back_remarks(move, states, mode, others=reconfiguration.ports_of_others)
         if watch.lost and mode is ApplyMode.SAFE:
             lost = ", ".join(map(str, watch.lost))

@@ -64,7 +64,7 @@ def bounded(fact: EndFact, known: Mapping[str, Any]) -> EndFact:
         return fact
     match fact:
         case ReconfigurationEnded():
-            fact = replace(fact, remarks=UNSET, hangs=UNSET, stale=UNSET, unasked=UNSET)
+            fact = replace(fact, remarks=UNSET, hangs=UNSET, stale=UNSET, unasked=UNSET, prediction=UNSET)
         case JournalGivenUp():
             fact = replace(fact, left=[], by=_cut(fact.by, END_BYTES // 4))
         case DaemonRecovered():

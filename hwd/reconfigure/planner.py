@@ -8,13 +8,15 @@ from hwd.fabric.state import State, crossconnect_ports
 from hwd.interlocks import NO_MOTION, Interlocks, Motion, Proposal
 from hwd.model.interlock import Interlock, InterlockState
 from hwd.model.link import Link, SwitchCrossconnect, SwitchEnd
-from hwd.model.plan import Plan, PlannedLink
+from hwd.model.plan import Plan, PlannedLink, PlanSteps
 from hwd.model.request import Request
 from hwd.model.state import Observed
 from hwd.model.testbed import Testbed
 from hwd.ports.isolation import Circuits
 from hwd.reconfigure.composites import CompositeDemand, CompositeWay, lead, settle
+from hwd.reconfigure.device_times import DeviceTimes
 from hwd.reconfigure.route import HostReadings, Routed, Router, host_crossconnects
+from hwd.reconfigure.steps import Transition, steps_of
 from hwd_drivers.core.errors import LinkError
 from hwd_drivers.core.offload import Offload
 from hwd_drivers.core.values import Crossconnect, CrossconnectState, PortSide, natural_key
@@ -50,16 +52,24 @@ class _Inside:
 
 
 class Planner:
-    """Plans for one testbed. `host_readings()`: what the switches that hosts drive carry now; no plan moves these."""
+    """Plans for one testbed. `host_readings()`: what the switches that hosts drive carry now; no plan moves these.
+    `device_times`: for predictions; by default nothing was observed yet.
+    """
 
     def __init__(
-        self, testbed: Testbed, fabric: Fabric, expect: Expectation, host_readings: Callable[[], HostReadings] = dict
+        self,
+        testbed: Testbed,
+        fabric: Fabric,
+        expect: Expectation,
+        host_readings: Callable[[], HostReadings] = dict,
+        device_times: DeviceTimes | None = None,
     ) -> None:
         self._router = Router(testbed, fabric, host_readings)
         self._host_readings = host_readings
         self._testbed = testbed
         self._fabric = fabric
         self._expect = expect
+        self._device_times = device_times or DeviceTimes()
         self._interlocks = Interlocks(testbed, fabric)
 
     @property
@@ -132,6 +142,8 @@ class Planner:
         waits = request.body.ready_within_s is not None  # for kept links too
         links_come = any(waits or not one.kept for one in planned)
         expected_s, expected_from = self._expect(moving, links_come) if moving else (0.0, "nothing moves")
+        order = self._order(moves, observed, then) if request.body.steps and moving else None
+        prediction = self._device_times.predict(moves, planned, waits=waits, steps=order) if moving else None
         return Plan(
             what=request.wanted.name,
             mode=request.body.mode,
@@ -157,6 +169,18 @@ class Planner:
             freed=self._freed(request, wanted.crossconnects),
             is_restore=request.body.restore is not None,
             away=request.away,
+            order=order,
+            prediction=prediction,
+        )
+
+    def _order(self, moves: tuple[SwitchMoves, ...], observed: Observed, then: State) -> PlanSteps:
+        return steps_of(
+            Transition(
+                moves=moves,
+                before=self._fabric.routed_of(observed),
+                after=self._fabric.routed_of(then),
+                elements={move.switch: self._testbed.switches[move.switch].capabilities.elements for move in moves},
+            )
         )
 
     def is_current(self, routed: Routed) -> bool:
@@ -340,8 +364,8 @@ def _inside(ways: Iterable[CompositeWay]) -> _Inside:
 class BackgroundPlanner:
     """Asks a planner: in a thread by `offload` where a search takes seconds, so that the event loop stays free.
 
-    Without a composite there is no search, and a thread would take longer than the planner. A planner changes nothing
-    that it reads, so the loop may use it at the same time.
+    With neither a composite nor steps there is no search, and a thread would take longer than the planner. A planner
+    changes nothing that it reads, so the loop may use it at the same time.
     """
 
     def __init__(self, planner: Planner, offload: Offload) -> None:
@@ -374,6 +398,6 @@ class BackgroundPlanner:
         motion: Motion = NO_MOTION,
     ) -> Plan:
         """See `Planner.plan`."""
-        if not routed.composites:
+        if not (routed.composites or routed.request.body.steps):
             return self._planner.plan(routed, observed, blocked, motion)
         return await self._offload(self._planner.plan, routed, observed, blocked, motion)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from hwd.model.documents.hosts import HostEvent
 from hwd.model.documents.reconfigurations import (
@@ -144,6 +144,10 @@ class Reconfiguration:
     """By host: the boot of the agent that watches, and the peers that it probes."""
     observed_late: set[str] = field(default_factory=set)
     """Hosts whose agents did not watch from start to end."""
+    step: int = 0
+    """The last step of its plan that was begun; 0 for none, and where the plan has no order."""
+    awaited: frozenset[Link] | None = None
+    """Links that are to be ready now, as later steps make the others; None for all."""
     wanted: Sequence[WantedSwitch] = ()
     """The desired state once it is confirmed."""
     remarks: list[str] = field(default_factory=list)
@@ -184,6 +188,7 @@ class Reconfiguration:
         self.links = tuple(planned.routed.link for planned in self.plan.links)
         self.ends = frozenset(end for link in self.links for end in link.ends)
         self.hosts = tuple(sorted({end.host for end in self.ends}))
+        step_of = self.plan.step_of
         self.switches = frozenset(move.switch for move in self.plan.moves)
         self.started = ReconfigurationStarted(
             reconfiguration=self.id,
@@ -192,7 +197,11 @@ class Reconfiguration:
             what=self.plan.what,
             sweep=dict(self.sweep),
             settings={port: dict(values) for port, values in self.settings.items()},
-            links=[planned.started for planned in self.plan.links],
+            links=[
+                structs.replace(one.started, step=step_of.get(one.routed.link, UNSET)) if step_of else one.started
+                for one in self.plan.links
+            ],
+            dark_at_once=UNSET if self.plan.order is None else self.plan.order.dark_at_once,
             moves=[
                 StartedMove(
                     switch=move.switch,
@@ -212,12 +221,24 @@ class Reconfiguration:
 
     @property
     def not_ready(self) -> tuple[Link, ...]:
-        return tuple(link for link in self.links if not self._ready.issuperset(link.ends))
+        awaited = self.links if self.awaited is None else [link for link in self.links if link in self.awaited]
+        return tuple(link for link in awaited if not self._ready.issuperset(link.ends))
 
     @property
     def ready(self) -> frozenset[NicPortId]:
         """Ends whose own transfers succeeded."""
         return frozenset(self._ready)
+
+    @property
+    def steps_text(self) -> str:
+        """Which of its steps were begun, as text; empty where its plan has no order of several steps."""
+        count = 0 if self.plan.order is None else len(self.plan.order.steps)
+        if count < 2 or not self.step:
+            return ""
+        if self.step == count:
+            return f"all of its {count} steps had begun"
+        begun = "step 1" if self.step == 1 else f"steps 1 to {self.step}"
+        return f"{begun} of {count} had begun, the others not"
 
     def assume_ready(self) -> None:
         """Count all ends as ready: an earlier process of the daemon has seen that."""

@@ -43,7 +43,7 @@ from hwd.reconfigure.switches import Look, Switches, same_fault
 from hwd.timeline.clock_step import ClockStep
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Json, Sink
-from hwd_drivers.core.errors import FailedError, HwdError, RefusedError
+from hwd_drivers.core.errors import FailedError, HwdError, NotReadyError, RefusedError
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.devices.facts import SwitchDown, SwitchUp
 from hwd_drivers.switching.moves import ApplyMode
@@ -102,7 +102,13 @@ class Reconfigurer:
         )
         agent_watch = AgentWatch(agents)
         self._readiness = Readiness(switches, agent_watch, hangs)
-        self._drive = Drive(switches=switches, agent_watch=agent_watch, recovery=self._recovery, emitter=self._emitter)
+        self._drive = Drive(
+            switches=switches,
+            agent_watch=agent_watch,
+            recovery=self._recovery,
+            readiness=self._readiness,
+            emitter=self._emitter,
+        )
         self._completion = Completion(
             under_way=self._under_way,
             switches=switches,
@@ -246,6 +252,8 @@ class Reconfigurer:
             await self.roll_back(reconfiguration, "aborted" if isinstance(error, asyncio.CancelledError) else why)
             if not isinstance(error, HwdError):
                 raise
+            if isinstance(error, NotReadyError):  # in a step before the last
+                raise not_ready_error(reconfiguration) from error
             after = reconfiguration.outcome or Outcome.FAILED
             raise same_fault(
                 error, f"{error}. Outcome: {after}{'' if after is Outcome.ROLLED_BACK else f' ({reconfiguration.why})'}"

@@ -15,6 +15,7 @@ from hwd.model.documents.reconfigurations import (
 )
 from hwd.model.hang import Hang
 from hwd.model.instant import Origin
+from hwd.model.prediction import PlanPrediction
 from hwd.model.recorded_run import Run
 from hwd.report.conditions import plain
 from hwd.timeline import Timeline, build_timeline
@@ -32,7 +33,7 @@ class RecordedReconfiguration:
     then, in which a missing event means nothing. `made` and `removed`: crossconnects by switch. `switches`: of each
     link, by its text. `outcome` None: its end was not recorded. Unix time is the daemon's monotonic time plus
     `wall_offset_ns`. `states`: when it entered which. `hangs`: where its links hung when the wait
-    for them ended, as far as that is known.
+    for them ended, as far as that is known. `prediction`: of its time, with what it was; None where none was recorded.
     """
 
     timeline: Timeline
@@ -48,6 +49,7 @@ class RecordedReconfiguration:
     seconds: float | None
     states: tuple[tuple[int, str], ...]
     hangs: tuple[Hang, ...] = ()
+    prediction: PlanPrediction | None = None
 
 
 @dataclass(slots=True)
@@ -120,6 +122,7 @@ class Reassembly:
             seconds=None if ended is None else ended.seconds,
             states=tuple(one.states),
             hangs=_hangs(one, ended),
+            prediction=None if ended is None else ended.prediction or None,
         )
 
     def _broken_off(self, one: _Open, started: ReconfigurationStarted) -> Timeline:

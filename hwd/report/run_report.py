@@ -18,6 +18,7 @@ from hwd.model.documents.runs import RunStep
 from hwd.model.documents.switches import SwitchOverrun
 from hwd.model.hang import Hang
 from hwd.model.instant import Instant, Knowledge
+from hwd.model.prediction import PlanPrediction
 from hwd.model.recorded_run import Run, RunOutcome
 from hwd.records import Records
 from hwd.report.conditions import RunTimings
@@ -49,13 +50,16 @@ BROKEN_OFF = "broken off"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How one reconfiguration ended. `hangs`: where its links hung when the wait for them ended."""
+    """How one reconfiguration ended. `hangs`: where its links hung when the wait for them ended. `prediction`: of its
+    time, with what it was.
+    """
 
     reconfiguration: str
     outcome: str
     why: str
     seconds: float | None
     hangs: tuple[Hang, ...] = ()
+    prediction: PlanPrediction | None = None
 
     @property
     def more_hangs(self) -> tuple[Hang, ...]:
@@ -81,6 +85,10 @@ class RunReport:
     commands: tuple[Commanded, ...] = ()
     guard: WriteWindows = field(default_factory=WriteWindows)
     clock_steps: tuple[str, ...] = ()
+
+    @property
+    def predictions(self) -> tuple[PlanPrediction, ...]:
+        return tuple(one.prediction for one in self.endings if one.prediction is not None)
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -181,6 +189,7 @@ class _Gathering:
             why=one.why if one.outcome else "its end is not recorded",
             seconds=one.seconds,
             hangs=one.hangs,
+            prediction=one.prediction,
         )
         self._endings.append(ending)
 

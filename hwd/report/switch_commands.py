@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import UNSET
 
 from hwd.model.instant import Knowledge, Origin
 from hwd.report.reconfigurations import RecordedReconfiguration
@@ -65,8 +66,8 @@ def commanded(one: RecordedReconfiguration) -> tuple[Commanded, ...]:
             Commanded(
                 reconfiguration=one.timeline.reconfiguration,
                 switch=command.switch,
-                pairs=one.made.get(command.switch, 0),
-                removed=one.removed.get(command.switch, 0),
+                pairs=one.made.get(command.switch, 0) if command.made is UNSET else command.made,
+                removed=one.removed.get(command.switch, 0) if command.removed is UNSET else command.removed,
                 commands=command.commands,
                 control_s=(answered.at_ns - sent.at_ns) / _NS_IN_S if seen else None,
                 error_s=(answered.error_ns + sent.error_ns) / _NS_IN_S if seen else None,

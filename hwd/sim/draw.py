@@ -4,6 +4,8 @@ import random
 from collections.abc import Callable
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from hwd.sim.plan import (
     AbortRun,
     AnyAct,
@@ -31,6 +33,8 @@ from hwd.sim.racks import RACKS, Rack
 from hwd.sim.world import DAEMON, agent_node
 from hwd_drivers.core.ids import Draws
 
+TRUNKS_SHARE: Final = 0.25
+"""Of the seeds: those whose rack has links over trunks, which move in several steps."""
 LASTS_S: Final = 12.0
 """The time in which operators act and things befall the world; then all faults end."""
 DEEDS: Final = (3, 8)
@@ -41,14 +45,17 @@ ONE_IN: Final = (0, 200, 40, 10)
 
 def draw_plan(seed: int) -> WorldPlan:
     """The plan of this seed."""
-    draw = Draws(seed).stream("plan")
-    rack = RACKS[draw.choice(sorted(RACKS))]
+    draws = Draws(seed)
+    draw, order = draws.stream("plan"), draws.stream("order of moves")
+    rack = RACKS[draw.choice(("host-owned", "one-switch", "two-switches"))]
+    if order.random() < TRUNKS_SHARE:
+        rack = RACKS["trunks"]
     times = sorted(draw.uniform(0.0, LASTS_S) for _ in range(draw.randint(*DEEDS)))
     acts: list[tuple[float, AnyAct]] = []
     numbers: dict[type[object], list[int]] = {}
     steps: list[Step] = []
     for at_s in times:
-        act = _deed(draw, rack, numbers)
+        act = _stepped(order, _deed(draw, rack, numbers))
         numbers.setdefault(type(act), []).append(len(steps))
         steps.append(Step(number=len(steps), at_s=round(at_s, 3), act=act))
     for _ in range(draw.randint(*TROUBLES)):
@@ -86,6 +93,12 @@ def _deed(draw: random.Random, rack: Rack, earlier: dict[type[object], list[int]
         choices.append((2, lambda: GrantSwitch(switch=draw.choice([*rack.owners]))))
     (make,) = draw.choices([make for _, make in choices], weights=[weight for weight, _ in choices])
     return make()
+
+
+def _stepped(draw: random.Random, act: AnyAct) -> AnyAct:
+    """Every other apply goes in steps; drawn apart, so that the rest of a seed is the same without it."""
+    steps = draw.random() < 0.5
+    return replace(act, steps=steps) if isinstance(act, Apply | RunPlaybook) else act
 
 
 def _apply(draw: random.Random, rack: Rack, leases: list[int]) -> Apply:

@@ -160,7 +160,8 @@ class LastLook:
         changes: dict[str, int] = {}
         carrier: dict[str, bool] = {}
         counters: dict[str, object] = {}
-        for event in sorted(events, key=lambda one: one.agent_ns):
+        boots = {event.boot: number for number, event in reversed([*enumerate(events)])}
+        for event in sorted(events, key=lambda one: (boots[one.boot], one.seq)):  # a host's clock may be stepped
             numbers.setdefault((event.host, event.boot), []).append(event.seq)
             if isinstance(event.data, CarrierData):
                 port = f"{event.host}.{event.port}"

@@ -52,6 +52,7 @@ class Operators:
         self._tell = tell
         self._leases: dict[int, str] = {}
         self._runs: dict[int, str] = {}
+        self._latest_select: dict[str, int] = {}
         self._within_s: dict[str, float] = {}
         self._confirm_by_s: dict[str, float] = {}
         self._asked_s: dict[str, float] = {}
@@ -124,6 +125,7 @@ class Operators:
             lease=lease,
             ready_within_s=act.ready_within_s,
             confirm_within_s=act.confirm_within_s,
+            steps=act.steps,
             id=id,
         )
         status = await self._call(number, service.apply(body))
@@ -147,11 +149,12 @@ class Operators:
             self._tell(f"to {number}: its agent is down: {reason_of(error)}")
             return
         self._witness.job_began(act.host)
+        self._latest_select[act.host] = number
         wanted = dict.fromkeys(self._rack.owned[act.host], f"in-{act.output}")
         answer = await job.ask({"set": wanted, "within_s": act.within_s})
         self._tell(f"to {number}: {answer.get('outcome')} {answer.get('why', '')}")
-        if answer.get("outcome") not in ("up", "not-up"):
-            return
+        if answer.get("outcome") not in ("up", "not-up") or self._latest_select[act.host] != number:
+            return  # a later job of its host may have set them again before the answer came
         for switch, one in answer["switches"].items():
             there = [str(pair) for pair in self._world.rack.switches[switch].mirror.crossconnects()]
             if one["now"] != there:
@@ -228,5 +231,6 @@ def playbook_text(act: RunPlaybook) -> str:
     lines = ["playbook: simulated", "shows: what a seed draws", "steps:", "  - lease: {ports: all, for_s: 60}"]
     if act.mtu is not None:
         lines.append(f"  - host: {{ports: all, set: {{mtu: {act.mtu}}}}}")
-    lines += [f'  - apply: {{pairs: "{wanted}"}}' for wanted in act.wanted]
+    steps = ", steps: true" if act.steps else ""
+    lines += [f'  - apply: {{pairs: "{wanted}"{steps}}}' for wanted in act.wanted]
     return "\n".join(lines) + "\n"

@@ -27,12 +27,13 @@ class Deed(Act, frozen=True, kw_only=True):
 
 
 class Apply(Deed, frozen=True, kw_only=True):
-    """`lease`: the step that took it."""
+    """`lease`: the step that took it. `steps`: in steps with the fewest links dark at once."""
 
     what: str
     lease: int | None = None
     ready_within_s: float | None = None
     confirm_within_s: float | None = None
+    steps: bool = False
 
 
 class Confirm(Deed, frozen=True, kw_only=True):
@@ -53,10 +54,11 @@ class ReleaseLease(Deed, frozen=True, kw_only=True):
 
 
 class RunPlaybook(Deed, frozen=True, kw_only=True):
-    """A lease of all ports, then each of `wanted` in turn. `mtu`: also set on every port before."""
+    """A lease of all ports, then each of `wanted` in turn. `mtu`: also set on every port before. `steps`: of each."""
 
     wanted: tuple[str, ...]
     mtu: int | None = None
+    steps: bool = False
 
 
 class AbortRun(Deed, frozen=True, kw_only=True):

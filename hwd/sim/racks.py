@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Final
 
 from hwd.daemon.installed_drivers import load_text
+from hwd.fabric.fabric import Fabric
 from hwd.model.testbed import Testbed
 
 _HEAD: Final = """
@@ -45,6 +46,10 @@ class Rack:
     @cached_property
     def testbed(self) -> Testbed:
         return load_text(self.text, file=f"{self.name}.yaml").require()
+
+    @cached_property
+    def fabric(self) -> Fabric:
+        return Fabric(self.testbed)
 
     @property
     def owners(self) -> dict[str, str]:
@@ -145,4 +150,37 @@ HOST_OWNED: Final = Rack(
     attached={},
     owned={"h0": ("tx0", "rx0"), "h1": ("tx1", "rx1")},
 )
-RACKS: Final = {rack.name: rack for rack in (ONE_SWITCH, TWO_SWITCHES, HOST_OWNED)}
+
+
+def _over(*trunks: tuple[int, int]) -> str:
+    """On both switches of `TRUNKS`, the ports of hosts with the trunks that they get."""
+    pairs = ",".join(f"{port}A-{trunk}B,{trunk}A-{port}B" for port, trunk in trunks)
+    return f"ocs1:{pairs} ocs2:{pairs}"
+
+
+TRUNKS: Final = Rack(
+    name="trunks",
+    text=_text(
+        "trunks",
+        [
+            _MATRIX.format(name="ocs1", timing="polatis-50ms", seed=7),
+            _MATRIX.format(name="ocs2", timing="polatis-opus", seed=8),
+        ],
+        2,
+        [
+            *(f"h{host}.eth{port} <-> ocs{host + 1}.{port + 1}" for host in (0, 1) for port in (0, 1)),
+            *(f"ocs1.{trunk} <-> ocs2.{trunk}" for trunk in (5, 6, 7)),
+        ],
+    ),
+    wanted=(
+        _over((1, 5), (2, 6)),
+        _over((1, 7), (2, 5)),
+        _over((1, 6), (2, 5)),
+        _over((1, 6), (2, 7)),
+        _over((2, 6)),
+        "ocs1:1A-5B,5A-1B,2A-6B,6A-2B ocs2:2A-5B,5A-2B,1A-6B,6A-1B",
+    ),
+    attached={f"ocs{host + 1}.{port + 1}": f"h{host}.eth{port}" for host in (0, 1) for port in (0, 1)},
+    owned={},
+)
+RACKS: Final = {rack.name: rack for rack in (ONE_SWITCH, TWO_SWITCHES, HOST_OWNED, TRUNKS)}

@@ -17,6 +17,7 @@ RULES: Final = {
     "recovered": "Once all is well again, no reconfiguration, run or entry of the journal stays open.",
     "no-event-lost": "Every change of carrier is recorded once, or counted as lost.",
     "late-command-refused": "A command that reaches an agent after its expiry is not done.",
+    "dark-as-planned": "An apply in steps never has more links dark at once than its plan says.",
     "one-story": "Answers, documents, records and journal tell one outcome of a reconfiguration.",
     "confirm-in-time": "A change that awaits a confirm is confirmed by one that comes in time, and by nothing else.",
     "abort-bounded": "An abort or a roll-back ends within 5 seconds.",

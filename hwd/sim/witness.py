@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+from msgspec import UNSET
+
 from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp
 from hwd.model.documents.leases import LeaseReleased, LeaseTaken
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted, ReconfigurationState
 from hwd.reconfigure import journal_file
 from hwd.reconfigure.journal_file import OpenEntry
+from hwd.reconfigure.reconfiguration import State
 from hwd.sim.racks import Rack
 from hwd.sim.rules import Violation
 from hwd.sim.world import DAEMON, World
@@ -40,6 +43,25 @@ class Promise:
     ports: frozenset[str]
     expires_wall_ns: int
     released: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepsWatch:
+    """An apply in steps: the links that were lit when it began, the wanted one of each NIC port, and how many may be
+    dark at once.
+    """
+
+    lit: frozenset[str]
+    wanted: dict[str, str]
+    dark_at_once: int
+
+    def dark(self, lit: frozenset[str]) -> list[str]:
+        """Links that were lit and have an end whose wanted link is not, where these are lit now."""
+        return [
+            link
+            for link in sorted(self.lit - lit)
+            if any(end in self.wanted and self.wanted[end] not in lit for end in link.split("<->"))
+        ]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -75,6 +97,8 @@ class Witness:
         self._stands: dict[str, frozenset[Crossconnect]] = {}
         self._powered: dict[str, bool] = {}
         self._outside = False
+        self._steps: dict[str, StepsWatch] = {}
+        """Applies in steps on their way forth."""
         self._late: dict[str, str] = {}
         self._job_s: dict[str, float] = {}
 
@@ -121,6 +145,7 @@ class Witness:
     def _died(self, node: str) -> None:
         """The lease of a run ends with the process that ran it."""
         if node == DAEMON:
+            self._steps.clear()
             for promise in self.promises.values():
                 promise.released = promise.released or promise.holder.startswith("run ")
 
@@ -141,6 +166,7 @@ class Witness:
             self.touch(switch, frozenset(end for one in changed for end in one.ends))
         elif switch in self._rack.driven:
             self._check_change(switch, before - now, now - before)
+            self._check_dark()
         else:
             self._check_writer(switch, changed)
 
@@ -170,6 +196,24 @@ class Witness:
             self.breach("one-writer", f"{words}, and it was taken back from its host, whose agent was told")
         if self.now_s - self._job_s.get(self._rack.owners[switch], -math.inf) > JOB_WITHIN_S:
             self.breach("one-writer", f"{words}, and no job of its host asked for that")
+
+    def _check_dark(self) -> None:
+        if not self._steps:
+            return
+        lit = self._lit()
+        for id, steps in self._steps.items():
+            since_s = self.seen[id].at_s
+            if any(at_s >= since_s for at_s in self.touched.values()):
+                continue  # somebody else's change of light is not the plan's
+            if len(found := steps.dark(lit)) > steps.dark_at_once:
+                self.breach(
+                    "dark-as-planned", f"{id}: {', '.join(found)} are dark, its plan says {steps.dark_at_once} at once"
+                )
+
+    def _lit(self) -> frozenset[str]:
+        """The links that the optics make now, settled or not."""
+        state = {name: twin.mirror.crossconnects() for name, twin in self.world.rack.switches.items()}
+        return frozenset(map(str, self._rack.fabric.links_of(state)))
 
     def _check_leases(
         self, switch: str, one: Crossconnect, ports: set[str], leases: set[str | None], runs: set[str | None]
@@ -202,6 +246,12 @@ class Witness:
     def take(self, document: Document) -> None:
         """A sink: what the daemon tells, held against the optics at once."""
         match document.fact:
+            case (
+                ReconfigurationState(reconfiguration=id, state=State.ROLLING_BACK)
+                | ReconfigurationEnded(reconfiguration=id)
+            ):
+                self._steps.pop(id, None)
+        match document.fact:
             case ReconfigurationStarted(reconfiguration=id) if id in self.seen:
                 pass  # its daemon died before the records had it, and the next one tells it
             case ReconfigurationStarted(reconfiguration=id, run=run, moves=moves) as started if not started.source:
@@ -218,6 +268,12 @@ class Witness:
                     },
                 )
                 self._check_plan(self.seen[id])
+                if started.dark_at_once is not UNSET:
+                    self._steps[id] = StepsWatch(
+                        lit=self._lit(),
+                        wanted={end: link.link for link in started.links for end in link.link.split("<->")},
+                        dark_at_once=started.dark_at_once,
+                    )
             case ReconfigurationEnded(reconfiguration=id, outcome=outcome, why=why) if (
                 not self.troubled and outcome != "confirmed" and why.partition(":")[0] in self._rack.driven
             ):

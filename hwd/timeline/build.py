@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from hwd.model.documents.hosts import HostEvent
 from hwd.model.documents.reconfigurations import (
@@ -47,7 +47,8 @@ def build_timeline(
     host; each is reported as a breach, with the violations of order that it causes, and widens no bound to hide them.
     """
     observed = Observed(started.reconfiguration, events, sampled)
-    commands = _commands(commanded, switch_origins)
+    by_step = _commands(commanded, switch_origins)
+    commands = [command for of_step in by_step.values() for command in of_step]
     since_ns = min((command.commanded.earliest_ns or 0 for command in commands), default=0)
     ends: list[EndTimeline] = []
     links: list[LinkTimeline] = []
@@ -58,7 +59,8 @@ def build_timeline(
     added = {move.switch: frozenset(f"{move.switch}:{one}" for one in move.add) for move in started.moves}
     for entry in started.links:
         link, kept = Link.parse(entry.link), entry.kept
-        sent, answered = _switch_instants(kept, _switches(entry, added), commands)
+        switches = _switches(entry, added)
+        sent, answered = _switch_instants(kept, switches, by_step.get(entry.step, []))
         link_since_ns = sent.earliest_ns if sent.knowledge is Knowledge.SEEN else since_ns
         both = []
         for id in link.ends:
@@ -78,7 +80,12 @@ def build_timeline(
         ends += both
         links.append(
             LinkTimeline(
-                link=str(link), kept=kept, instants=instants, stages=stages(_by_name(instants)), dwell_s=dwell_s
+                link=str(link),
+                kept=kept,
+                instants=instants,
+                stages=stages(_by_name(instants)),
+                dwell_s=dwell_s,
+                switches=switches,
             )
         )
     return Timeline(
@@ -102,14 +109,19 @@ def build_timeline(
 _OF_SWITCHES = (InstantName.COMMANDED, InstantName.ACKNOWLEDGED)
 
 
-def _commands(commanded: Sequence[ReconfigurationCommanded], origins: Mapping[str, Origin]) -> list[SwitchCommand]:
-    """One for each switch; several exchanges with one switch count as one command, from the first byte to
-    the last answer.
+def _commands(
+    commanded: Sequence[ReconfigurationCommanded], origins: Mapping[str, Origin]
+) -> dict[int | UnsetType, list[SwitchCommand]]:
+    """By step of the plan, one for each switch; several exchanges with one switch count as one command, from the first
+    byte to the last answer.
     """
-    by_switch: dict[str, list[ReconfigurationCommanded]] = {}
+    parts: dict[tuple[int | UnsetType, str], list[ReconfigurationCommanded]] = {}
     for one in commanded:
-        by_switch.setdefault(one.switch, []).append(one)
-    return [_command(switch, parts, origins) for switch, parts in by_switch.items()]
+        parts.setdefault((one.step, one.switch), []).append(one)
+    by_step: dict[int | UnsetType, list[SwitchCommand]] = {}
+    for (step, switch), some in parts.items():
+        by_step.setdefault(step, []).append(_command(switch, some, origins))
+    return by_step
 
 
 def _command(switch: str, parts: list[ReconfigurationCommanded], origins: Mapping[str, Origin]) -> SwitchCommand:
@@ -126,7 +138,13 @@ def _command(switch: str, parts: list[ReconfigurationCommanded], origins: Mappin
     else:
         acknowledged = _stamp(InstantName.ACKNOWLEDGED, max(answered_ns), origin, source, error_ns)
     count = sum(part.commands for part in parts)
-    return SwitchCommand(switch=switch, commands=count, instants=(commanded, acknowledged))
+    return SwitchCommand(
+        switch=switch,
+        commands=count,
+        instants=(commanded, acknowledged),
+        made=parts[0].made,
+        removed=parts[0].removed,
+    )
 
 
 def _stamp(name: InstantName, at_ns: int, origin: Origin, source: str, error_ns: int) -> Instant:

@@ -75,7 +75,7 @@ def test_plan_as_json_has_its_hash_and_is_read_back_from_its_document() -> None:
         '{"hash":"fcd356752ba4","what":"ring","mode":"update","empty":false,'
         '"moves":[{"switch":"ocs1","remove":["1A-2B"],"add":["2A-1B"],"keep":["3A-4B"]}],"composites":[],"links":[],'
         '"dark":[],"expected_s":3.0,"expected_from":"records","warnings":[],"lease":null,"lease_epoch":null,"crash_rule":"roll-back",'
-        '"ready_within_s":15.0,"confirm_within_s":null,"interlocks":[],"away":[],"isolation":null}'
+        '"ready_within_s":15.0,"confirm_within_s":null,"interlocks":[],"away":[],"isolation":null,"order":null,"prediction":null}'
     )
     made = PlanMade(plan=PLAN.summary, what=PLAN.what, hash=PLAN.hash)
     assert read_fact(made.KIND, msgspec.json.encode(made)) == made

@@ -14,6 +14,7 @@ from hwd.sim.plan import (
     RollBack,
     RunPlaybook,
     Step,
+    StopBroker,
     TakeLease,
     TwinFault,
     WorldPlan,
@@ -27,6 +28,7 @@ END_LOST_BY_THE_RECORDS = (
 )
 
 ABORT_WAITED_FOR_THE_RECORDS = "an abort waited for records that did not answer, with the light back long before"
+EVENTS_BY_A_STEPPED_CLOCK = "the look took events of a host whose clock was stepped in a wrong order (seed 259)"
 
 FOUND = {
     ABORT_WAITED_FOR_THE_RECORDS: WorldPlan(
@@ -49,6 +51,48 @@ FOUND = {
             Step(number=2, at_s=3.0, act=RollBack(of=1)),
         ),
         one_in=0,
+    ),
+    EVENTS_BY_A_STEPPED_CLOCK: WorldPlan(
+        seed=259,
+        rack="trunks",
+        steps=(
+            Step(
+                number=0,
+                at_s=1.201,
+                act=RunPlaybook(
+                    wanted=(
+                        "ocs1:1A-6B,6A-1B,2A-5B,5A-2B ocs2:1A-6B,6A-1B,2A-5B,5A-2B",
+                        "ocs1:1A-6B,6A-1B,2A-7B,7A-2B ocs2:1A-6B,6A-1B,2A-7B,7A-2B",
+                    ),
+                    steps=True,
+                ),
+            ),
+            Step(
+                number=11,
+                at_s=1.201,
+                act=TwinFault(fault={"host": "h0", "fault": "clock-step", "seconds": 3600.0}, for_s=0.2),
+            ),
+            Step(number=8, at_s=1.277, act=BadDisk(disk="journal", error="EIO", writes=0, for_s=0.2)),
+            Step(number=1, at_s=6.482, act=TakeLease(ports=("h0.eth1", "ocs2.5", "h0.eth0"), for_s=4.0)),
+            Step(number=2, at_s=6.7, act=AbortRun(of=0)),
+            Step(number=3, at_s=7.532, act=TakeLease(ports=("all",), for_s=30.0)),
+            Step(number=9, at_s=7.741, act=StopBroker(for_s=4.0)),
+            Step(number=4, at_s=8.444, act=AbortRun(of=0)),
+            Step(number=5, at_s=10.814, act=AbortRun(of=0)),
+            Step(
+                number=6,
+                at_s=11.062,
+                act=Apply(
+                    what="ocs1:1A-6B,6A-1B,2A-7B,7A-2B ocs2:1A-6B,6A-1B,2A-7B,7A-2B",
+                    lease=3,
+                    confirm_within_s=2.0,
+                    steps=True,
+                ),
+            ),
+            Step(number=7, at_s=11.567, act=Confirm(of=6)),
+            Step(number=10, at_s=11.975, act=Kill(node="daemon", callbacks=1, away_s=0.0)),
+        ),
+        one_in=10,
     ),
     END_LOST_BY_THE_RECORDS.format(203): WorldPlan(
         seed=203,

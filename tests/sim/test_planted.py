@@ -256,6 +256,22 @@ class EndlessAbort(Daemon):
         completion.roll_back = wait  # type: ignore[method-assign]
 
 
+class StepsAtOnce(Daemon):
+    """It drives the switches of all steps at once, whatever the order of its plan."""
+
+    @override
+    async def open(self) -> None:
+        await super().open()
+        drive = self.reconfigurer._drive
+        run = drive.run
+
+        async def at_once(reconfiguration: Reconfiguration) -> None:
+            reconfiguration.plan = replace(reconfiguration.plan, order=None)
+            await run(reconfiguration)
+
+        drive.run = at_once  # type: ignore[method-assign]
+
+
 class NoRecovery(Daemon):
     """It does not undo what a crash cut off."""
 
@@ -282,6 +298,7 @@ class NoRecovery(Daemon):
         (SwappedOrder, "no-failure-without-cause"),
         (StaleState, "plan-of-now"),
         (SecondWriter, "one-writer"),
+        (StepsAtOnce, "dark-as-planned"),
     ],
 )
 def test_planted_bug_is_found(planted: type[Daemon], rule: str, seeds: int) -> None:

@@ -19,6 +19,7 @@ from hwd.cli.options import (
     NoReady,
     Override,
     ReadyWithin,
+    Steps,
     Url,
     What,
     Yes,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from hwd.client import Client
     from hwd.client.wanted import Wanted
     from hwd.model.answers import ReconfigurationStatus
-    from hwd.model.documents.plans import PlanComposite, PlanSummary
+    from hwd.model.documents.plans import PlanComposite, PlanOrder, PlanSummary
 
 HASH = re.compile("[0-9a-f]{12}")
 SUBJECTS_NAMED = 4
@@ -68,6 +69,7 @@ def plan(
     ready_within: ReadyWithin = READY_WITHIN_S,
     no_ready: NoReady = False,
     confirm_within: ConfirmWithin = None,
+    steps: Steps = False,
     override: Override = None,
     url: Url = None,
     json: Json = False,
@@ -88,6 +90,7 @@ def plan(
             lease=lease,
             ready_within_s=None if no_ready else ready_within,
             confirm_within_s=confirm_within,
+            steps=steps,
             overrides=overrides_of(override),
         )
         made = hwd.plan(**wanted)
@@ -108,6 +111,7 @@ def apply(
     ready_within: ReadyWithin = READY_WITHIN_S,
     no_ready: NoReady = False,
     confirm_within: ConfirmWithin = None,
+    steps: Steps = False,
     override: Override = None,
     yes: Yes = False,
     url: Url = None,
@@ -128,11 +132,13 @@ def apply(
             lease=lease,
             ready_within_s=None if no_ready else ready_within,
             confirm_within_s=confirm_within,
+            steps=steps,
             overrides=overrides_of(override),
         )
         if HASH.fullmatch(wanted.get("what", "")):
-            if override:
-                raise ConfigError("--override: a plan that is applied by its hash has the overrides of `hwd plan`")
+            if override or steps:
+                option, has = ("--override", "overrides") if override else ("--steps", "steps")
+                raise ConfigError(f"{option}: a plan that is applied by its hash has the {has} of `hwd plan`")
             result = _drive(hwd, output, what[0], partial(hwd.apply_hash, what[0], by=me()))
         elif yes or not output.on_terminal:
             result = _drive(hwd, output, " ".join(what), partial(hwd.apply, by=me(), **wanted))
@@ -169,6 +175,7 @@ def rollback(
     ready_within: ReadyWithin = READY_WITHIN_S,
     no_ready: NoReady = False,
     confirm_within: ConfirmWithin = None,
+    steps: Steps = False,
     override: Override = None,
     yes: Yes = False,
     url: Url = None,
@@ -196,6 +203,7 @@ def rollback(
                     "lease": lease,
                     "ready_within_s": None if no_ready else ready_within,
                     "confirm_within_s": confirm_within,
+                    "steps": steps,
                     "overrides": overrides_of(override),
                 },
             )
@@ -282,6 +290,9 @@ def show_plan(output: Output, plan: "PlanSummary") -> None:
     ]
     if rows:
         output.table(("  link", "", "loss at most", "margin"), rows)
+    if plan.order is not None:
+        for line in step_lines(plan.order):
+            output.say(line)
     if plan.dark:
         output.say(f"  goes dark: {', '.join(plan.dark)}")
     for line in interlock_lines(plan):
@@ -294,6 +305,22 @@ def show_plan(output: Output, plan: "PlanSummary") -> None:
         output.say("  the switches are as wanted; nothing moves")
     else:
         output.say(f"  expected: {seconds(plan.expected_s)} ({plan.expected_from})")
+    if plan.prediction is not None:
+        output.say(f"  predicted: {plan.prediction}")
+
+
+def step_lines(order: "PlanOrder") -> list[str]:
+    """The steps of a plan, each with the links that are dark in it."""
+    lines = [f"  order: {order}"]
+    for number, step in enumerate(order.steps, 1):
+        moves = "; ".join(
+            f"{move.switch} {' '.join([*(f'-{one}' for one in move.remove), *(f'+{one}' for one in move.add)])}"
+            for move in step.moves
+        )
+        lines.append(f"    {number}: {moves}, dark {', '.join(step.dark) or 'none'}")
+    if order.why:
+        lines.append(f"    why more than one: {order.why}")
+    return lines
 
 
 def interlock_lines(plan: "PlanSummary") -> list[str]:

@@ -68,6 +68,7 @@ def add_to(program: typer.Typer) -> None:
 def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> None:
     """One run: its outcome, its steps, and the durations of its stages."""
     from hwd.report.grouping import compared_with, notes, split_by
+    from hwd.report.predictions import prediction_rows, prediction_text
     from hwd.report.rc_recovery import recovery_rows, recovery_text
     from hwd.report.stages import pairs_rows, stage_table
     from hwd.report.text import pairs_text, stage_text
@@ -106,6 +107,9 @@ def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> 
     if recoveries := recovery_rows(loaded.timelines):
         output.say()
         output.block(recovery_text(recoveries).rstrip())
+    if predictions := prediction_rows(loaded.predictions):
+        output.say()
+        output.block(prediction_text(predictions).rstrip())
     for timeline in loaded.timelines:
         for breach in timeline.breaches:
             output.say(f"order broken in {timeline.reconfiguration}: {breach}")
@@ -131,6 +135,9 @@ def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> 
             "events_lost": loaded.events_lost,
             "overruns": loaded.guard.overruns,
             "clock_steps": [*loaded.clock_steps],
+            "predictions": {
+                one.reconfiguration: one.prediction for one in loaded.endings if one.prediction is not None
+            },
             "hangs": {ending.reconfiguration: ending.hangs for ending in loaded.endings if ending.hangs},
         }
     )

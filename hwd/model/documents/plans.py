@@ -7,6 +7,7 @@ from typing_extensions import override
 
 from hwd.model.html_table import table
 from hwd.model.interlock import Interlock, InterlockName, InterlockState
+from hwd.model.prediction import PlanPrediction
 from hwd_drivers.core.documents import Fact
 from hwd_drivers.switching.moves import ApplyMode
 
@@ -89,6 +90,40 @@ class PlanIsolation(msgspec.Struct, frozen=True, kw_only=True):
         return f"{f'no move touches {of}' if of else 'nobody else holds a lease of lit ports'}{missing}"
 
 
+class PlanStep(msgspec.Struct, frozen=True, kw_only=True):
+    """One step: what it moves, the wanted links that it makes, and the links that are dark while it is made."""
+
+    moves: list[PlanMoves]
+    made: list[str]
+    dark: list[str]
+
+
+class PlanOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """The order of the moves, in steps that each hold by themselves.
+
+    `dark_at_once`: the most links that are dark in one step; no order has fewer than `dark_at_least`, and with as few
+    none has fewer steps than `steps_at_least`. `dark_all_at_once`: how many are dark where all switches are driven at
+    once. `why`: why several links are dark at once, empty where at most one is.
+    """
+
+    steps: list[PlanStep]
+    dark_at_once: int
+    dark_at_least: int
+    steps_at_least: int
+    dark_all_at_once: int
+    why: str = ""
+
+    @override
+    def __str__(self) -> str:
+        """`3 steps, at most 2 links dark at once (no order has fewer); all at once 6`."""
+        count, most, least = len(self.steps), self.dark_at_once, self.dark_at_least
+        proof = "no order has fewer" if most == least else f"none has fewer than {least}"
+        return (
+            f"{count} step{'' if count == 1 else 's'}, at most {most} link{'' if most == 1 else 's'} dark at once "
+            f"({proof}); all at once {self.dark_all_at_once}"
+        )
+
+
 class PlanSummary(msgspec.Struct, frozen=True, kw_only=True):
     """What moves, what goes dark, where the light goes.
 
@@ -97,7 +132,8 @@ class PlanSummary(msgspec.Struct, frozen=True, kw_only=True):
     confirmed as soon as ready. `interlocks`: all that were checked, those that do not hold first; one that is `refused`
     keeps it from being applied. `away`: switches of a restore that cannot be reached, each with the reason; it leaves
     them out. `isolation`: that it touches no circuit of somebody else's lease; null where that was not asked.
-    `lease_epoch`: of `lease`.
+    `lease_epoch`: of `lease`. `order`: its steps; null where all switches are driven at once.
+    `prediction`: of its time, by the records of its devices; null where nothing moves.
     """
 
     hash: str
@@ -119,6 +155,8 @@ class PlanSummary(msgspec.Struct, frozen=True, kw_only=True):
     interlocks: list[Interlock] = []
     away: list[str] = []
     isolation: PlanIsolation | None = None
+    order: PlanOrder | None = None
+    prediction: PlanPrediction | None = None
 
     @property
     def refused(self) -> list[Interlock]:

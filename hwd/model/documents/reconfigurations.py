@@ -7,6 +7,7 @@ from msgspec import UNSET, UnsetType
 
 from hwd.model.hang import Hang
 from hwd.model.interlock import Interlock
+from hwd.model.prediction import PlanPrediction
 from hwd_drivers.core.documents import Fact
 
 
@@ -17,12 +18,15 @@ class ReconfigurationFact(Fact, frozen=True, kw_only=True):
 
 
 class StartedLink(msgspec.Struct, frozen=True, kw_only=True):
-    """A link that is wanted. `kept`: none of its crossconnects moves. `crossconnects`: `ocs1:1A-2B`."""
+    """A link that is wanted. `kept`: none of its crossconnects moves. `crossconnects`: `ocs1:1A-2B`. `step`: the one
+    that makes it, from 1 on, where the plan has steps.
+    """
 
     link: str
     kept: bool
     switches: list[str] | UnsetType = UNSET
     crossconnects: list[str] | UnsetType = UNSET
+    step: int | UnsetType = UNSET
 
 
 class StartedMove(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +52,8 @@ class ReconfigurationStarted(ReconfigurationFact, frozen=True, kw_only=True):
     `sweep`: {variable: value} of its run; `settings`: {NIC port: {setting: value}} that runs have in force. `lease`:
     the one under which it was asked for, None without one; `holder` and `lease_epoch`: of that lease. `overridden`:
     interlocks that somebody overrode, with the reason. `by`: who asked for it; `verified`: by a token of that name,
-    else it is what the caller stated. `from_journal`: see `reconfiguration.ended`.
+    else it is what the caller stated. `dark_at_once`: of a plan with steps, the most links dark in one of them.
+    `from_journal`: see `reconfiguration.ended`.
     """
 
     KIND: ClassVar = "reconfiguration.started"
@@ -68,6 +73,7 @@ class ReconfigurationStarted(ReconfigurationFact, frozen=True, kw_only=True):
     source: str | UnsetType = UNSET
     host: str | UnsetType = UNSET
     epochs: dict[str, int] | UnsetType = UNSET
+    dark_at_once: int | UnsetType = UNSET
     from_journal: bool | UnsetType = UNSET
 
 
@@ -75,7 +81,8 @@ class ReconfigurationCommanded(ReconfigurationFact, frozen=True, kw_only=True):
     """One switch was commanded.
 
     `window_s`: from the end of our last read to the first byte; None for a host's own switch. `error_ns`: of the
-    host's clock. `source`: `host h0` where that drove it.
+    host's clock. `source`: `host h0` where that drove it. `step`: of the plan, where that has steps;
+    `made` and `removed` are then its crossconnects.
     """
 
     KIND: ClassVar = "reconfiguration.commanded"
@@ -86,6 +93,23 @@ class ReconfigurationCommanded(ReconfigurationFact, frozen=True, kw_only=True):
     window_s: float | None = None
     error_ns: int | UnsetType = UNSET
     source: str | UnsetType = UNSET
+    step: int | UnsetType = UNSET
+    made: int | UnsetType = UNSET
+    removed: int | UnsetType = UNSET
+
+
+class ReconfigurationStep(ReconfigurationFact, frozen=True, kw_only=True):
+    """A step of a plan with steps. `state`: begun, or done once it was read back and, where asked for, is ready.
+
+    `made`: the wanted links that it makes; `dark`: links that are dark meanwhile.
+    """
+
+    KIND: ClassVar = "reconfiguration.step"
+    step: int
+    steps: int
+    state: str
+    made: list[str]
+    dark: list[str]
 
 
 class ReconfigurationState(ReconfigurationFact, frozen=True, kw_only=True):
@@ -103,8 +127,9 @@ class ReconfigurationEnded(ReconfigurationFact, frozen=True, kw_only=True):
 
     `wanted`: the desired state from here on, of the fibre ends that it names; only of a confirmed one. `stale`:
     crossconnects of its switches, `ocs1:1A-2B`, at an end of which something else is desired; `unasked`: those that
-    nobody ever asked for. `from_journal`: an earlier process of the daemon died before its records had this. The next
-    one tells it, with the time of the journal's entry; `at_ns` is made of that, and a long `why` may be cut.
+    nobody ever asked for. `prediction`: of its time, with what it was. `from_journal`: an earlier process of the daemon
+    died before its records had this. The next one tells it, with the time of the journal's entry; `at_ns` is made of
+    that, and a long `why` may be cut.
     """
 
     KIND: ClassVar = "reconfiguration.ended"
@@ -118,6 +143,7 @@ class ReconfigurationEnded(ReconfigurationFact, frozen=True, kw_only=True):
     wanted: list[WantedSwitch] | UnsetType = UNSET
     stale: list[str] | UnsetType = UNSET
     unasked: list[str] | UnsetType = UNSET
+    prediction: PlanPrediction | UnsetType = UNSET
     source: str | UnsetType = UNSET
     host: str | UnsetType = UNSET
     from_journal: bool | UnsetType = UNSET
