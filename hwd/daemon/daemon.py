@@ -21,7 +21,7 @@ from hwd.daemon.agents import GatewayAgents
 from hwd.daemon.disk_space import SpaceWatch
 from hwd.daemon.driven_switches import origins, supervisors
 from hwd.daemon.fanout import Fanout
-from hwd.daemon.lag import LagWatch
+from hwd.daemon.lag import LagWatch, ignore_lag
 from hwd.daemon.limits import Limits
 from hwd.daemon.seams import Machine, Process, RackAccess, Storage
 from hwd.fabric.fabric import Fabric
@@ -66,6 +66,7 @@ from hwd.web.switchboard import Switchboard
 from hwd_drivers.core.documents import Sink
 from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import HwdError
+from hwd_drivers.devices.supervisor import NOT_CONNECTED_YET
 
 CLOSE_WITHIN_S = 10.0
 """The time limit for runs and applies to reach their safe states when the daemon stops. Each takes 5 s at most, all at
@@ -77,7 +78,7 @@ class Daemon:
     """The daemon of one testbed. Its constructor takes all that it needs.
 
     `limits` counts limits that were reached, also in the embedded broker and the HTTP server, which start before the
-    daemon; the daemon emits documents of them.
+    daemon; the daemon emits documents of them. `on_turn` gets the lag of each measured turn of the event loop.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class Daemon:
         process: Process,
         sinks: Sequence[Sink] = (),
         limits: Limits | None = None,
+        on_turn: Callable[[float], None] = ignore_lag,
     ) -> None:
         self.testbed = testbed
         self.metrics = Metrics(Budget.of(testbed))
@@ -108,6 +110,7 @@ class Daemon:
         self._sink = Fanout([self._recorder, self.metrics, self.hub, *sinks])
         self._emit = Emitter(machine.clock, self._sink)
         self._limits = limits or Limits(machine.clock)
+        self._lag_watch = LagWatch(self._emit, on_turn)
 
     async def open(self) -> None:
         """Read records and journal, close crashed runs in the records, and build the parts. Touches no device."""
@@ -125,7 +128,7 @@ class Daemon:
         desired = Desired(testbed, ledger, self._recorder.flush)
         await desired.load(records)
 
-        driven = supervisors(testbed, self._rack.open_switch, machine=machine, sink=sink)
+        self._driven = driven = supervisors(testbed, self._rack.open_switch, machine=machine, sink=sink)
         switches = Switches(driven, clock, origins(testbed))
         switchboard = Switchboard(testbed.switches, switches.cause)
         linkboard = Linkboard(fabric, switchboard.reports, switchboard.made_wall_ns, clock.wall_ns)
@@ -307,7 +310,7 @@ class Daemon:
             "hosts/selections": selections.run,
             "bus/runs": topics.run,
             "runs/queue": runs.run,
-            "loop/lag": LagWatch(self._emit).run,
+            "loop/lag": self._lag_watch.run,
             "limits/tell": partial(self._limits.run, sink),
         }
         if self._space is not None:
@@ -343,6 +346,10 @@ class Daemon:
             except HwdError as error:
                 log.error("the last documents could not be written: %s", error)
             self._records.close()
+
+    def looked(self) -> bool:
+        """Whether each switch that the daemon drives was read, or a first attempt to connect to it failed."""
+        return all(one.cause != NOT_CONNECTED_YET for one in self._driven.values())
 
     def refused_client(self, client_id: str, why: str) -> None:
         """The broker refused a client with this id: an agent without its password, or a stranger."""
