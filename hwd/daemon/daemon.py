@@ -19,10 +19,11 @@ from hwd.bus.host_switches.switch_documents import HostSwitches
 from hwd.bus.runtopics import RunTopics
 from hwd.daemon.agents import GatewayAgents
 from hwd.daemon.disk_space import SpaceWatch
-from hwd.daemon.driven_switches import origins, supervisors
+from hwd.daemon.driven_switches import DrivenSwitches
 from hwd.daemon.fanout import Fanout
 from hwd.daemon.lag import LagWatch, ignore_lag
 from hwd.daemon.limits import Limits
+from hwd.daemon.reload import Reload, TestbedFile
 from hwd.daemon.seams import Machine, Process, RackAccess, Storage
 from hwd.fabric.fabric import Fabric
 from hwd.model.documents.daemon import DaemonStarted, DaemonStopped, JournalDamaged
@@ -66,7 +67,6 @@ from hwd.web.switchboard import Switchboard
 from hwd_drivers.core.documents import Sink
 from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import HwdError
-from hwd_drivers.devices.supervisor import NOT_CONNECTED_YET
 
 CLOSE_WITHIN_S = 10.0
 """The time limit for runs and applies to reach their safe states when the daemon stops. Each takes 5 s at most, all at
@@ -79,6 +79,7 @@ class Daemon:
 
     `limits` counts limits that were reached, also in the embedded broker and the HTTP server, which start before the
     daemon; the daemon emits documents of them. `on_turn` gets the lag of each measured turn of the event loop.
+    `testbed_file`: what a reload reads; without it there is none.
     """
 
     def __init__(
@@ -93,11 +94,13 @@ class Daemon:
         sinks: Sequence[Sink] = (),
         limits: Limits | None = None,
         on_turn: Callable[[float], None] = ignore_lag,
+        testbed_file: TestbedFile | None = None,
     ) -> None:
-        self.testbed = testbed
         self.metrics = Metrics(Budget.of(testbed))
         self.hub = Hub()
+        self._testbed = testbed
         self._testbed_text = testbed_text
+        self._testbed_file = testbed_file
         self._machine = machine
         self._process = process
         self._rack = rack
@@ -114,7 +117,7 @@ class Daemon:
 
     async def open(self) -> None:
         """Read records and journal, close crashed runs in the records, and build the parts. Touches no device."""
-        testbed, records, sink = self.testbed, self._records, self._sink
+        testbed, records, sink = self._testbed, self._records, self._sink
         machine, clock, ids = self._machine, self._machine.clock, self._machine.ids
         await records.open()
         await self._identity.load()
@@ -128,8 +131,8 @@ class Daemon:
         desired = Desired(testbed, ledger, self._recorder.flush)
         await desired.load(records)
 
-        self._driven = driven = supervisors(testbed, self._rack.open_switch, machine=machine, sink=sink)
-        switches = Switches(driven, clock, origins(testbed))
+        self._driven = driven = DrivenSwitches(testbed, self._rack.open_switch, machine=machine, sink=sink)
+        switches = Switches(driven.drivers, clock, driven.origins)
         switchboard = Switchboard(testbed.switches, switches.cause)
         linkboard = Linkboard(fabric, switchboard.reports, switchboard.made_wall_ns, clock.wall_ns)
         changeboard, daemonboard, alerts = Changeboard(testbed.switches), Daemonboard(), Alerts(clock)
@@ -216,11 +219,12 @@ class Daemon:
             sink=sink,
         )
         reconfiguration_log = ReconfigurationLog(records, self._recorder.flush)
+        earlier = EarlierStates(testbed, reconfiguration_log)
         applies = Applies(
             testbed=testbed,
             reconfigurer=reconfigurer,
             restores=restores,
-            earlier=EarlierStates(testbed, reconfiguration_log),
+            earlier=earlier,
             ids=ids,
             offload=machine.offload,
         )
@@ -243,7 +247,7 @@ class Daemon:
         runs = Runs(
             template=RunTemplate(
                 testbed=testbed,
-                testbed_text=self._testbed_text,
+                testbed_text=lambda: self.reloads.text,
                 version=self._process.version,
                 commit=self._process.commit.id,
                 virtual_time=machine.virtual_time,
@@ -271,8 +275,26 @@ class Daemon:
         self._topics = topics = RunTopics(
             self._rack.bus, testbed.name, lambda: {status.run: status for status in board.all}
         )
+        self.reloads = Reload(
+            file=self._testbed_file,
+            fabric=fabric,
+            text=self._testbed_text,
+            parts=(
+                *(ledger, history, move_counts, desired, switchboard, linkboard, changeboard, self.metrics),
+                *(delegations, selections, settings, baselines, background_planner, restores, drift, earlier),
+                *(applies, faults, rack, runs),
+            ),
+            switches=driven,
+            ledger=ledger,
+            runs=runs,
+            clock=clock,
+            offload=machine.offload,
+            emit=self._emit,
+            recorded=self._recorder.flush,
+        )
         self.service = Service(
             rack=rack,
+            reloads=self.reloads,
             applies=applies,
             runs=runs,
             faults=faults,
@@ -296,7 +318,7 @@ class Daemon:
             sink.subscribe(host_switches, selections)
         sink.subscribe(reconfigurer, drift, recovery, runs.recovery, board, topics)
         self._tasks: dict[str, Callable[[], Coroutine[None, None, None]]] = {
-            **{f"{name}/supervisor": supervisor.run for name, supervisor in driven.items()},
+            "switches/supervisors": driven.run,
             "bus/gateway": gateway.run,
             "leases/expiry": leases.run,
             "leases/requests": requests.run,
@@ -324,7 +346,7 @@ class Daemon:
             DaemonStarted(
                 version=self._process.version,
                 pid=self._process.pid,
-                testbed=self.testbed.name,
+                testbed=self._testbed.name,
                 data_dir=self._process.data_dir,
             )
         )
@@ -349,7 +371,7 @@ class Daemon:
 
     def looked(self) -> bool:
         """Whether each switch that the daemon drives was read, or a first attempt to connect to it failed."""
-        return all(one.cause != NOT_CONNECTED_YET for one in self._driven.values())
+        return self._driven.looked()
 
     def refused_client(self, client_id: str, why: str) -> None:
         """The broker refused a client with this id: an agent without its password, or a stranger."""

@@ -10,6 +10,7 @@ import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version as version_of
 from pathlib import Path
 
@@ -19,9 +20,10 @@ from hwd.daemon.broker_choice import EMBEDDED, chosen_broker
 from hwd.daemon.commit import find_commit
 from hwd.daemon.daemon import Daemon
 from hwd.daemon.datadir import DataDirectory
-from hwd.daemon.installed_drivers import load
+from hwd.daemon.installed_drivers import load, load_text
 from hwd.daemon.launch import RackProcess, has_twins
 from hwd.daemon.limits import Limits
+from hwd.daemon.reload import TestbedFile
 from hwd.daemon.seams import Machine, Process, RackAccess, Storage
 from hwd.daemon.service_manager import ServiceManager
 from hwd.daemon.switch_opener import opener
@@ -165,6 +167,11 @@ async def serve(
             ),
             limits=limits,
             on_turn=Watchdog(notifier).feed,
+            testbed_file=TestbedFile(
+                name=str(options.testbed),
+                read=partial(options.testbed.read_text, encoding="utf-8"),
+                load=partial(load_text, file=str(options.testbed)),
+            ),
         )
         if embedded is not None:
             embedded.refusals.on_note(daemon.refused_client)
@@ -235,7 +242,7 @@ async def _run(
             log.info("browser %s", token.page(http_url))
         log.info("mqtt    %s", BrokerUrl.parse(mqtt_url))
         log.info("data    %s", data)
-        managed = asyncio.create_task(manager.run(), name="hwd:service/manager")
+        managed = asyncio.create_task(manager.run(daemon.service.reload), name="hwd:service/manager")
         await main
     finally:
         manager.stopping()

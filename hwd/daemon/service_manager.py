@@ -1,27 +1,36 @@
-"""ServiceManager: tells systemd when the daemon is ready, how it is, and when it reloads or stops."""
+"""ServiceManager: tells systemd when the daemon is ready, how it is, when it reloads and stops; reloads at SIGHUP."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Final
+import logging
+import signal
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
-from hwd.model.answers import Readiness
+from hwd.model.answers import Readiness, ReloadReport
+from hwd.model.bodies import ReloadBody
 from hwd_agents.process.systemd import Notifier
+from hwd_drivers.core.errors import HwdError
 
 FIRST_LOOK_S: Final = 20.0
 """The longest wait for the first attempt at each switch: one that is away holds up no start."""
 POLL_S: Final = 0.1
 STATUS_S: Final = 2.0
 """The time between two looks at the readiness. Only a change is reported."""
+ASKER: Final = "SIGHUP"
+
+log = logging.getLogger(__name__)
+
+ReloadTestbed = Callable[[ReloadBody], Coroutine[Any, Any, ReloadReport]]
 
 
 class ServiceManager:
-    """Sends nothing where no service manager asked for it.
+    """Does nothing where no service manager asked for it: SIGHUP then ends the process, as that of a closed terminal.
 
     `subject`: what this daemon runs. `looked`: whether each switch was read, or an attempt at it failed.
 
     ```
     manager = ServiceManager(notifier, subject="testbed lab", looked=daemon.looked, readiness=daemon.service.ready)
-    await manager.run()     # READY=1 after the first look at all switches; STATUS= at each change; until cancelled
+    await manager.run(daemon.service.reload)
     ```
     """
 
@@ -38,19 +47,28 @@ class ServiceManager:
         self._looked = looked
         self._readiness = readiness
 
-    async def run(self) -> None:
-        """Until cancelled. Call it when the API listens."""
+    async def run(self, reload: ReloadTestbed) -> None:
+        """READY=1 after the first look at all switches, STATUS= at each change, until cancelled. Call it when the API
+        listens.
+        """
         if not self._notifier.has_manager:
             return
-        loop = asyncio.get_running_loop()
+        loop, asked = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_signal_handler(signal.SIGHUP, asked.set)  # in place of the handler that ends the process
         until_s = loop.time() + FIRST_LOOK_S
-        while not self._looked() and loop.time() < until_s:
+        while not self._looked() and loop.time() < until_s:  # noqa: ASYNC110 - supervisors set no event at a failure
             await asyncio.sleep(POLL_S)
-        self.ready(status := self.status)
+        self._notifier.ready(status := self.status)
         while True:
-            await asyncio.sleep(STATUS_S)
-            if status != (status := self.status):
-                self._notifier.status(status)
+            try:
+                async with asyncio.timeout(STATUS_S):
+                    await asked.wait()
+            except TimeoutError:
+                if status != (status := self.status):
+                    self._notifier.status(status)
+                continue
+            asked.clear()
+            await self._reload(reload)
 
     @property
     def status(self) -> str:
@@ -58,14 +76,16 @@ class ServiceManager:
         found = self._readiness()
         return f"{self._subject}: ready" if found.ready else f"{self._subject}: not ready: {'; '.join(found.why)}"
 
-    def ready(self, status: str) -> None:
-        """Report the end of the start, or of a reload."""
-        self._notifier.ready(status)
-
-    def reloading(self, *, monotonic_ns: int) -> None:
-        """Report that a reload begins. `ready` must follow."""
-        self._notifier.reloading(monotonic_ns=monotonic_ns)
-
     def stopping(self) -> None:
         """Report that the daemon stops in order."""
         self._notifier.stopping()
+
+    async def _reload(self, reload: ReloadTestbed) -> None:
+        """Take the file without a question, or log why not. `READY=1` ends the reload for systemd either way."""
+        self._notifier.reloading()
+        try:
+            await reload(ReloadBody(by=ASKER))
+        except HwdError as error:
+            log.error("reload by SIGHUP: %s", error)
+        finally:
+            self._notifier.ready(self.status)

@@ -33,8 +33,8 @@ class Watchdog:
         is_late = lag_s > limit_s
         if is_late and not self._was_late:
             log.warning(
-                "event loop: a turn came %.1f s late, over %.1f s: the watchdog is not fed. The service manager restarts "
-                "the daemon where that lasts %.0f s",
+                "event loop: a turn came %.1f s late, over %.1f s: the watchdog is not fed. The service manager "
+                "restarts the daemon where that lasts %.0f s",
                 *(lag_s, limit_s, period_s),
             )
         self._was_late = is_late

@@ -5,7 +5,7 @@ to change.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hwd.fabric.fabric import Fabric, LinkWays
 from hwd.model.link import SwitchCrossconnect
@@ -39,6 +39,8 @@ class Routed:
     ports: frozenset[str]
     host_readings: HostReadings
     """The present crossconnects of the switches of hosts; the links need no others of these switches."""
+    router: object = field(default=None, compare=False, repr=False)
+    """The router that found it: another one may have another testbed."""
 
 
 class Router:
@@ -110,6 +112,7 @@ class Router:
             switches=tuple(sorted(inner.union(crossconnects))),
             ports=frozenset(ports),
             host_readings=host_readings,
+            router=self,
         )
 
     def _ways(

@@ -42,9 +42,9 @@ class Notifier:
         """Report how the process is, in one line: `systemctl status` shows it."""
         self._send(f"STATUS={_one_line(status)}")
 
-    def reloading(self, *, monotonic_ns: int) -> None:
-        """Report that a reload begins, at this time of CLOCK_MONOTONIC; `ready` reports its end."""
-        self._send(f"RELOADING=1\nMONOTONIC_USEC={monotonic_ns // 1000}")
+    def reloading(self) -> None:
+        """Report that a reload begins; `ready` reports its end. For units of `Type=notify`."""
+        self._send("RELOADING=1")
 
     def stopping(self) -> None:
         """Report that the process is stopping in order."""

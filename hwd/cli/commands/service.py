@@ -1,16 +1,19 @@
-"""`hwd install-service`: the daemon as a service of systemd."""
+"""`hwd install-service` and `hwd reload`: the daemon as a service of systemd, and its changed testbed file."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hwd.cli.options import Json
+from hwd.cli.options import SECONDS_MOST, Json, Url, Yes
 from hwd.cli.output import Output
+from hwd.cli.write_target import busy
 
 if TYPE_CHECKING:
     from hwd.daemon.service_unit import ServiceUnit
+    from hwd.model.answers import ReloadReport
 
+DRAIN_S = 10.0
 UNITS = Path("/etc/systemd/system")
 STEPS_SINCE = 254
 """The version of systemd that lengthens its pauses between restarts."""
@@ -22,6 +25,7 @@ def add_to(program: typer.Typer) -> None:
     program.command("install-service", epilog="Example: hwd install-service /etc/hwd/lab.yaml --dry-run")(
         install_service
     )
+    program.command(epilog="Example: hwd reload --dry-run; hwd reload --yes")(reload)
 
 
 def install_service(
@@ -31,7 +35,8 @@ def install_service(
         typer.Option("--data", metavar="DIR", help="Default: /var/lib/hwd/<testbed>. Another one needs --user."),
     ] = None,
     http: Annotated[
-        str, typer.Option("--http", metavar="HOST:PORT", help="Other addresses need HWD_TOKENS in the environment file.")
+        str,
+        typer.Option("--http", metavar="HOST:PORT", help="Other addresses need HWD_TOKENS in the environment file."),
     ] = "127.0.0.1:8642",
     mqtt: Annotated[
         str | None,
@@ -92,11 +97,61 @@ def install_service(
     output.data({"unit": unit.name, "path": str(path), "written": not dry_run, "text": unit.text})
 
 
+def reload(
+    yes: Yes = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what the file changes, and change nothing.")] = False,
+    drain_within: Annotated[
+        float,
+        typer.Option(
+            "--drain-within", metavar="S", min=0.0, max=SECONDS_MOST, help="Wait so long for who holds what changes."
+        ),
+    ] = DRAIN_S,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Let the daemon take its changed testbed file, whole or not at all, and show first what it changes.
+
+    Reconfigurations, leases, runs and waits for a confirm on ports that it touches have to end first; all else goes on.
+    A file with errors (exit status 2), or a change that a running daemon cannot take (3), leaves all as it is.
+    """
+    from hwd.cli.commands.apply import ask
+    from hwd.cli.commands.leases import me
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        report = hwd.reload(dry_run=True)
+        _show_changes(report, output)
+        if dry_run or not report.changes:
+            output.data(report)
+            return
+        if output.on_terminal and not yes and not ask("Take it?"):
+            output.note("nothing was touched")
+            raise typer.Exit(130)
+        with busy(output, f"reload: waiting for at most {drain_within:g} s"):
+            done = hwd.reload(hash=report.hash, drain_s=drain_within, by=me())
+    output.say(f"testbed {done.testbed}: reloaded")
+    output.data(done)
+
+
+def _show_changes(report: "ReloadReport", output: Output) -> None:
+    if not report.changes:
+        output.say(f"testbed {report.testbed}: the file says what it said before")
+        return
+    for change in report.changes:
+        output.say(str(change))
+        if change.obstacle:
+            output.say(f"  cannot be taken by a running daemon: {change.obstacle}")
+    for held in report.held:
+        output.say(f"held now: {held}")
+
+
 def _obstacles(unit: "ServiceUnit") -> list[str]:
     """Why the service could not run: all reasons at once."""
     found = []
     testbed = unit.testbed
-    twins = [one.name for one in (*testbed.switches.values(), *testbed.hosts.values()) if one.twin is not None]
+    twins = [one.name for one in testbed.switches.values() if one.twin is not None]
+    twins += [one.name for one in testbed.hosts.values() if one.twin is not None]
     if twins:
         found.append(
             f"{', '.join(twins)} of testbed {testbed.name} are twins, and the service starts no rack: "
