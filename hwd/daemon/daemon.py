@@ -282,7 +282,7 @@ class Daemon:
             parts=(
                 *(ledger, history, move_counts, desired, switchboard, linkboard, changeboard, self.metrics),
                 *(delegations, selections, settings, baselines, background_planner, restores, drift, earlier),
-                *(applies, faults, rack, runs),
+                *(applies, faults, rack, runs, self),
             ),
             switches=driven,
             ledger=ledger,
@@ -372,6 +372,10 @@ class Daemon:
     def looked(self) -> bool:
         """Whether each switch that the daemon drives was read, or a first attempt to connect to it failed."""
         return self._driven.looked()
+
+    def use_testbed(self, fabric: Fabric) -> None:
+        """Go on with the testbed of this fabric."""
+        self._testbed = fabric.testbed
 
     def refused_client(self, client_id: str, why: str) -> None:
         """The broker refused a client with this id: an agent without its password, or a stranger."""

@@ -76,8 +76,8 @@ class _Diff:
             what = f"{self.old.name} -> {self.new.name}"
             yield _changed("key testbed", what, obstacle="its data, its token and its topics have this name")
         if self.old.access_group != self.new.access_group:
-            what = f"{self.old.access_group} -> {self.new.access_group}"
-            yield _changed("key access.group", what, obstacle="the token is given to its group at the start")
+            what = _words(self.old.access_group, self.new.access_group)
+            yield _changed("key access_group", what, obstacle="the token is given to its group at the start")
         yield from self._switches()
         yield from self._hosts()
         yield from self._strands()
@@ -139,7 +139,7 @@ class _Diff:
         for kind, _, before, after in _pairs(old, new):
             strand = after or before
             assert strand is not None
-            subject = f"fibre {' - '.join(f'{end.owner}.{end.port}' for end in strand.ends)}"
+            subject = f"fibre {' - '.join(in_order(f'{end.owner}.{end.port}' for end in strand.ends))}"
             what = _strand_fields(before, after) if before and after else f"{strand.loss_db:g} dB"
             if before and after and not what:
                 continue  # it stands in another line of the file, or the other way round

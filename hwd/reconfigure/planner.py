@@ -165,7 +165,7 @@ class Planner:
 
     def is_current(self, routed: Routed) -> bool:
         """Whether this planner found the route, and the switches of hosts carry what they did then."""
-        return routed.router is self._router and self._host_readings() == routed.host_readings
+        return routed.mark is self._router.mark and self._host_readings() == routed.host_readings
 
     def circuits(self, observed: Observed) -> Circuits:
         """Light from NIC port to NIC port now, one way, with the crossconnects that it passes."""

@@ -39,8 +39,8 @@ class Routed:
     ports: frozenset[str]
     host_readings: HostReadings
     """The present crossconnects of the switches of hosts; the links need no others of these switches."""
-    router: object = field(default=None, compare=False, repr=False)
-    """The router that found it: another one may have another testbed."""
+    mark: object = field(default=None, compare=False, repr=False)
+    """That of the router that found it: another router may have another testbed."""
 
 
 class Router:
@@ -50,6 +50,7 @@ class Router:
         self._testbed = testbed
         self._fabric = fabric
         self._host_readings = host_readings
+        self.mark = object()
 
     def route(self, request: Request) -> Routed:
         """Find the ways of the links that are asked for.
@@ -112,7 +113,7 @@ class Router:
             switches=tuple(sorted(inner.union(crossconnects))),
             ports=frozenset(ports),
             host_readings=host_readings,
-            router=self,
+            mark=self.mark,
         )
 
     def _ways(
