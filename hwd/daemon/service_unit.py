@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from hwd.model.testbed import Testbed
+from hwd_drivers.transports.serial_line import PREFIX as SERIAL
 
 STATE: Final = "/var/lib/hwd"
 """The data folders of services, by testbed."""
@@ -136,7 +137,7 @@ class ServiceUnit:
     def devices(self) -> tuple[str, ...]:
         """The serial lines and GPIO chips of switches that the daemon drives."""
         owned = (switch for switch in self.testbed.switches.values() if switch.owner is None)
-        found = (switch.address.split(":")[0] for switch in owned if switch.address is not None)
+        found = (switch.address.removeprefix(SERIAL) for switch in owned if switch.address is not None)
         return tuple(sorted({address for address in found if address.startswith("/dev/")}))
 
     @property

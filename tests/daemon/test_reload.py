@@ -36,7 +36,7 @@ from hwd_drivers.devices.facts import SwitchDown, SwitchUp
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
 from hwd_drivers.twins.registry import Twin, twin_of
 from hwd_drivers.twins.timing import find_timing
-from hwd_drivers.twins.virtual_time import VirtualClock, run_virtual
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
 
 NIC = "{module: 100g-lr4, match: {pci: '0000:41:00.0', port: 1}}"
 POLATIS = "driver: polatis-tl1, model: polatis-6000, login: {user: a, password: {env: P}}, size: 8x8"
@@ -100,11 +100,9 @@ def run_desk(test: Test) -> None:
     """Run a test on a desk whose switches are up, in virtual time."""
 
     async def main() -> None:
-        clock, dialer, draws = (
-            VirtualClock(asyncio.get_running_loop(), wall_start_ns=10**18),
-            MemoryDialer(MemoryNet()),
-            Draws(1),
-        )
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        clock, dialer, draws = VirtualClock(loop, wall_start_ns=10**18), MemoryDialer(MemoryNet()), Draws(1)
         documents: list[Document] = []
         holder: list[Desk] = []
 
