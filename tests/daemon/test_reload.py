@@ -411,7 +411,7 @@ def test_a_part_that_raises_brings_all_parts_back(monkeypatch: pytest.MonkeyPatc
             if "ocs3" in fabric.testbed.switches:
                 raise KeyError("a bug")
 
-        monkeypatch.setattr(desk.daemon.reconfigurer.desired, "use_testbed", fail)
+        monkeypatch.setattr(desk.daemon, "use_testbed", fail)  # all other parts have it by then
         desk.text = TEXT.replace("hosts:\n", f"{OCS3}\nhosts:\n")
         with pytest.raises(KeyError):
             await desk.reload()
