@@ -118,7 +118,7 @@ async def test_a_service_is_ready_reloads_comes_back_and_leaves_a_wait_for_a_con
         assert "next: systemctl daemon-reload && systemctl enable --now hwd-lab" in said
         await host.run("systemctl daemon-reload && systemctl enable --now hwd-lab")
         assert await host.show("ActiveState") == "active"
-        assert await host.show("StatusText") == "testbed lab: ready"
+        await host.run("until systemctl show hwd-lab -p StatusText | grep -q 'testbed lab: ready'; do sleep 0.2; done")
         main = await host.show("MainPID")
         assert (await host.run(f"stat -c %u /proc/{main}")).strip() != "0"
         assert "CapEff:\t0000000000000000" in await host.run(f"cat /proc/{main}/status")
