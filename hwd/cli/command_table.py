@@ -20,6 +20,7 @@ MODULES = {
     "drivers": ("driver",),
     "agents": ("agent",),
     "brokers": ("broker",),
+    "service": ("install-service", "reload"),
     "sim": ("sim",),
 }
 """Importing all of them takes longer than most commands."""

@@ -32,6 +32,7 @@ from hwd.model.answers import (
     HistoryEntry,
     HostStatus,
     ReconfigurationStatus,
+    ReloadReport,
     Status,
     SwitchStatus,
 )
@@ -228,6 +229,23 @@ class AsyncClient:
         """
         path = f"reconfigurations/{_part(reconfiguration)}/give-up"
         return await self._connection.post(path, JournalGivenUp, bodies.ByBody(by=by), within_s=DRIVE_S)
+
+    async def reload(
+        self,
+        *,
+        dry_run: bool = False,
+        hash: str | None = None,
+        drain_s: float = 10.0,
+        by: str = "a Python client",
+    ) -> ReloadReport:
+        """Let the daemon take its changed testbed file, or with `dry_run` say what it would change.
+
+        `hash`: of the answer that was looked at; refused where the file has changed since. `drain_s`: how long to wait
+        for those who hold what changes. Raises ConfigError with all problems of the file, RefusedError where it cannot
+        be taken now; nothing has changed then.
+        """
+        body = bodies.ReloadBody(dry_run=dry_run, hash=hash, drain_s=drain_s, by=by)
+        return await self._connection.post("reload", ReloadReport, body, within_s=DRIVE_S + drain_s)
 
     async def timeline(self, reconfiguration: str) -> "MeasuredTimeline":
         """The timeline of a reconfiguration that has ended, as long as the event stream retains it. Raises FailedError

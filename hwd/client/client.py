@@ -87,6 +87,7 @@ class Client:
     confirm = waiting(AsyncClient.confirm)
     roll_back = waiting(AsyncClient.roll_back)
     give_up = waiting(AsyncClient.give_up)
+    reload = waiting(AsyncClient.reload)
     timeline = waiting(AsyncClient.timeline)
 
     start_run = waiting(AsyncClient.start_run)

@@ -19,10 +19,11 @@ from hwd.bus.host_switches.switch_documents import HostSwitches
 from hwd.bus.runtopics import RunTopics
 from hwd.daemon.agents import GatewayAgents
 from hwd.daemon.disk_space import SpaceWatch
-from hwd.daemon.driven_switches import origins, supervisors
+from hwd.daemon.driven_switches import DrivenSwitches
 from hwd.daemon.fanout import Fanout
-from hwd.daemon.lag import LagWatch
+from hwd.daemon.lag import LagWatch, ignore_lag
 from hwd.daemon.limits import Limits
+from hwd.daemon.reload import Reload, TestbedFile
 from hwd.daemon.seams import Machine, Process, RackAccess, Storage
 from hwd.fabric.fabric import Fabric
 from hwd.model.documents.daemon import DaemonStarted, DaemonStopped, JournalDamaged
@@ -78,7 +79,8 @@ class Daemon:
     """The daemon of one testbed. Its constructor takes all that it needs.
 
     `limits` counts limits that were reached, also in the embedded broker and the HTTP server, which start before the
-    daemon; the daemon emits documents of them.
+    daemon; the daemon emits documents of them. `on_turn` gets the lag of each measured turn of the event loop.
+    `testbed_file`: what a reload reads; without it there is none.
     """
 
     def __init__(
@@ -92,11 +94,14 @@ class Daemon:
         process: Process,
         sinks: Sequence[Sink] = (),
         limits: Limits | None = None,
+        on_turn: Callable[[float], None] = ignore_lag,
+        testbed_file: TestbedFile | None = None,
     ) -> None:
-        self.testbed = testbed
         self.metrics = Metrics(Budget.of(testbed))
         self.hub = Hub()
+        self._testbed = testbed
         self._testbed_text = testbed_text
+        self._testbed_file = testbed_file
         self._machine = machine
         self._process = process
         self._rack = rack
@@ -109,10 +114,11 @@ class Daemon:
         self._sink = Fanout([self._recorder, self.metrics, self.hub, *sinks])
         self._emit = Emitter(machine.clock, self._sink)
         self._limits = limits or Limits(machine.clock)
+        self._lag_watch = LagWatch(self._emit, on_turn)
 
     async def open(self) -> None:
         """Read records and journal, close crashed runs in the records, and build the parts. Touches no device."""
-        testbed, records, sink = self.testbed, self._records, self._sink
+        testbed, records, sink = self._testbed, self._records, self._sink
         machine, clock, ids = self._machine, self._machine.clock, self._machine.ids
         await records.open()
         await self._identity.load()
@@ -128,8 +134,8 @@ class Daemon:
         desired = Desired(testbed, ledger, self._recorder.flush)
         await desired.load(records)
 
-        driven = supervisors(testbed, self._rack.open_switch, machine=machine, sink=sink)
-        switches = Switches(driven, clock, origins(testbed))
+        self._driven = driven = DrivenSwitches(testbed, self._rack.open_switch, machine=machine, sink=sink)
+        switches = Switches(driven.drivers, clock, driven.origins)
         switchboard = Switchboard(testbed.switches, switches.cause)
         linkboard = Linkboard(fabric, switchboard.reports, switchboard.made_wall_ns, clock.wall_ns)
         changeboard, daemonboard, alerts = Changeboard(testbed.switches), Daemonboard(), Alerts(clock)
@@ -216,11 +222,12 @@ class Daemon:
             sink=sink,
         )
         reconfiguration_log = ReconfigurationLog(records, self._recorder.flush)
+        earlier = EarlierStates(testbed, reconfiguration_log)
         applies = Applies(
             testbed=testbed,
             reconfigurer=reconfigurer,
             restores=restores,
-            earlier=EarlierStates(testbed, reconfiguration_log),
+            earlier=earlier,
             ids=ids,
             offload=machine.offload,
         )
@@ -243,7 +250,7 @@ class Daemon:
         runs = Runs(
             template=RunTemplate(
                 testbed=testbed,
-                testbed_text=self._testbed_text,
+                testbed_text=lambda: self.reloads.text,
                 version=self._process.version,
                 commit=self._process.commit.id,
                 virtual_time=machine.virtual_time,
@@ -271,8 +278,26 @@ class Daemon:
         self._topics = topics = RunTopics(
             self._rack.bus, testbed.name, lambda: {status.run: status for status in board.all}
         )
+        self.reloads = Reload(
+            file=self._testbed_file,
+            fabric=fabric,
+            text=self._testbed_text,
+            parts=(
+                *(ledger, history, move_counts, desired, switchboard, linkboard, changeboard, self.metrics),
+                *(delegations, selections, settings, baselines, background_planner, restores, drift, earlier),
+                *(applies, faults, rack, runs, self),
+            ),
+            switches=driven,
+            ledger=ledger,
+            runs=runs,
+            clock=clock,
+            offload=machine.offload,
+            emit=self._emit,
+            recorded=self._recorder.flush,
+        )
         self.service = Service(
             rack=rack,
+            reloads=self.reloads,
             applies=applies,
             runs=runs,
             faults=faults,
@@ -305,7 +330,7 @@ class Daemon:
             sink.subscribe(host_switches, selections)
         sink.subscribe(reconfigurer, drift, recovery, runs.recovery, board, topics)
         self._tasks: dict[str, Callable[[], Coroutine[None, None, None]]] = {
-            **{f"{name}/supervisor": supervisor.run for name, supervisor in driven.items()},
+            "switches/supervisors": driven.run,
             "bus/gateway": gateway.run,
             "leases/expiry": leases.run,
             "leases/requests": requests.run,
@@ -319,7 +344,7 @@ class Daemon:
             "hosts/selections": selections.run,
             "bus/runs": topics.run,
             "runs/queue": runs.run,
-            "loop/lag": LagWatch(self._emit).run,
+            "loop/lag": self._lag_watch.run,
             "limits/tell": partial(self._limits.run, sink),
         }
         if self._space is not None:
@@ -333,7 +358,7 @@ class Daemon:
             DaemonStarted(
                 version=self._process.version,
                 pid=self._process.pid,
-                testbed=self.testbed.name,
+                testbed=self._testbed.name,
                 data_dir=self._process.data_dir,
             )
         )
@@ -355,6 +380,14 @@ class Daemon:
             except HwdError as error:
                 log.error("the last documents could not be written: %s", error)
             self._records.close()
+
+    def looked(self) -> bool:
+        """Whether each switch that the daemon drives was read, or a first attempt to connect to it failed."""
+        return self._driven.looked()
+
+    def use_testbed(self, fabric: Fabric) -> None:
+        """Go on with the testbed of this fabric."""
+        self._testbed = fabric.testbed
 
     def refused_client(self, client_id: str, why: str) -> None:
         """The broker refused a client with this id: an agent without its password, or a stranger."""

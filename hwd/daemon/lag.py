@@ -1,6 +1,7 @@
-"""The delay of the event loop, measured and reported."""
+"""The delay of the event loop, measured and reported; the watchdog of a service manager is fed by it."""
 
 import asyncio
+from collections.abc import Callable
 
 from hwd.model.documents.daemon import DaemonLag
 from hwd_drivers.core.emitter import Emitter
@@ -11,11 +12,16 @@ REPORT_S = 10.0
 """The time between two documents `daemon.lag`."""
 
 
-class LagWatch:
-    """Emits `daemon.lag`: how late the loop was at most."""
+def ignore_lag(lag_s: float) -> None:
+    """The default of `on_turn`."""
 
-    def __init__(self, emit: Emitter) -> None:
+
+class LagWatch:
+    """Emits `daemon.lag`: how late the loop was at most. `on_turn` gets the lag of each turn that was measured."""
+
+    def __init__(self, emit: Emitter, on_turn: Callable[[float], None] = ignore_lag) -> None:
         self._emit = emit
+        self._on_turn = on_turn
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -24,6 +30,8 @@ class LagWatch:
             longest_s, until_s = 0.0, loop.time() + REPORT_S
             while (due_s := loop.time() + PERIOD_S) < until_s:
                 await asyncio.sleep(PERIOD_S)
-                longest_s = max(longest_s, loop.time() - due_s)
+                lag_s = loop.time() - due_s
+                longest_s = max(longest_s, lag_s)
+                self._on_turn(lag_s)
             self._emit(DaemonLag(seconds=longest_s))
             await asyncio.sleep(max(0.0, until_s - loop.time()))

@@ -10,6 +10,7 @@ import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version as version_of
 from pathlib import Path
 
@@ -19,12 +20,15 @@ from hwd.daemon.broker_choice import EMBEDDED, chosen_broker
 from hwd.daemon.commit import find_commit
 from hwd.daemon.daemon import Daemon
 from hwd.daemon.datadir import DataDirectory
-from hwd.daemon.installed_drivers import load
+from hwd.daemon.installed_drivers import load, load_text
 from hwd.daemon.launch import RackProcess, has_twins
 from hwd.daemon.limits import Limits
+from hwd.daemon.reload import TestbedFile
 from hwd.daemon.seams import Machine, Process, RackAccess, Storage
+from hwd.daemon.service_manager import ServiceManager
 from hwd.daemon.switch_opener import opener
 from hwd.daemon.token import Token
+from hwd.daemon.watchdog import Watchdog
 from hwd.model.fault import Fault
 from hwd.model.testbed import Testbed
 from hwd.playbook.twin_faults import NoRackError
@@ -37,6 +41,7 @@ from hwd.web.door import check_listen, read_tokens
 from hwd.web.server import HttpServer, listen
 from hwd.web.stream import EventStream
 from hwd_agents.bus.mqtt import BrokerUrl, MqttBus
+from hwd_agents.process.systemd import Notifier
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.disk import Disk, FileDisk
 from hwd_drivers.core.errors import ConfigError
@@ -82,6 +87,7 @@ async def serve(
     testbed = loaded.require()
     for problem in loaded.problems:
         log.warning("%s", problem)
+    notifier = Notifier(environment, pid=os.getpid())
     set_tokens = read_tokens(environment)
     broker = chosen_broker(options.mqtt, environment)
     directory = options.data or data_dir(testbed.name, environment)
@@ -160,6 +166,12 @@ async def serve(
                 commit=await offload(find_commit),
             ),
             limits=limits,
+            on_turn=Watchdog(notifier).feed,
+            testbed_file=TestbedFile(
+                name=str(options.testbed),
+                read=partial(options.testbed.read_text, encoding="utf-8"),
+                load=partial(load_text, file=str(options.testbed)),
+            ),
         )
         if embedded is not None:
             embedded.refusals.on_note(daemon.refused_client)
@@ -179,6 +191,9 @@ async def serve(
             reached=limits,
         )
         server = HttpServer(app, sock, before_stop=events.stop, reached=limits)
+        manager = ServiceManager(
+            notifier, subject=f"testbed {testbed.name}", looked=daemon.looked, readiness=daemon.service.ready
+        )
         async with asyncio.TaskGroup() as group:
             process = _rack(options, testbed, folder)
             rack = None
@@ -186,7 +201,7 @@ async def serve(
                 started.append(process)
                 rack = group.create_task(process.watch(), name="hwd:twins/watch")
             try:
-                await _run(daemon, server, announcement, testbed, mqtt_url, agents, data.path, token)
+                await _run(daemon, server, manager, announcement, testbed, mqtt_url, agents, data.path, token)
             finally:
                 if rack is not None:
                     rack.cancel()
@@ -196,6 +211,7 @@ async def serve(
 async def _run(
     daemon: Daemon,
     server: HttpServer,
+    manager: ServiceManager,
     announcement: Announcement,
     testbed: Testbed,
     mqtt_url: str,
@@ -205,6 +221,7 @@ async def _run(
 ) -> None:
     """The daemon ends first, with its runs in their safe states, and its listeners hear of it; then the HTTP server."""
     main = asyncio.create_task(daemon.run(), name="hwd:daemon")
+    managed: asyncio.Task[None] | None = None
     try:
         http_url = await server.start()
         announcement.write(
@@ -225,8 +242,12 @@ async def _run(
             log.info("browser %s", token.page(http_url))
         log.info("mqtt    %s", BrokerUrl.parse(mqtt_url))
         log.info("data    %s", data)
+        managed = asyncio.create_task(manager.run(daemon.service.reload), name="hwd:service/manager")
         await main
     finally:
+        manager.stopping()
+        if managed is not None:
+            managed.cancel()
         main.cancel()
         await asyncio.wait([main])
         await server.stop()

@@ -138,3 +138,15 @@ class FaultBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=False):
 
     lease: str | None = None
     epoch: int | None = None
+
+
+class ReloadBody(Body, frozen=True, kw_only=True):
+    """`dry_run`: only say what the testbed file would change. `hash`: refused where the file has another by now.
+
+    `drain_s`: how long to wait for those who hold what changes. `by`: who asks, where no token says so.
+    """
+
+    dry_run: bool = False
+    hash: Name | None = None
+    drain_s: Annotated[float, Meta(ge=0, le=DAY_S)] = 10.0
+    by: Name | None = None

@@ -22,6 +22,7 @@ FACTS: Final[Mapping[str, tuple[type[Fact], ...]]] = {
     "the daemon": (
         daemon.DaemonStarted,
         daemon.DaemonStopped,
+        daemon.TestbedReloaded,
         daemon.DaemonLag,
         daemon.DaemonDisk,
         daemon.LimitReached,

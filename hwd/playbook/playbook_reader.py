@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping
 
 from hwd.config.playbook.playbook import Playbook, load_playbook_text
+from hwd.fabric.fabric import Fabric
 from hwd.model.testbed import Testbed
 from hwd_drivers.core.offload import Offload
 
@@ -16,11 +17,18 @@ class PlaybookReader:
         self._offload = offload
         self._reading = asyncio.Lock()
 
+    def use_testbed(self, fabric: Fabric) -> None:
+        """Go on with the testbed of this fabric."""
+        self._testbed = fabric.testbed
+
     async def read(self, text: str, *, file: str, parameters: Mapping[str, str]) -> Playbook:
         """Raises ConfigError with every problem."""
 
-        def load() -> Playbook:
-            return load_playbook_text(text, file=file, overrides=parameters, testbed=self._testbed)
+        def load(testbed: Testbed) -> Playbook:
+            return load_playbook_text(text, file=file, overrides=parameters, testbed=testbed)
 
         async with self._reading:
-            return await self._offload(load)
+            while True:
+                playbook = await self._offload(load, testbed := self._testbed)
+                if testbed is self._testbed:  # else it was reloaded meanwhile
+                    return playbook

@@ -20,11 +20,12 @@ from hwd_drivers.core.documents import Fact, Json
 class RunTemplate:
     """What all run records of this daemon have in common: the lab and the program.
 
-    `commit`: of this program, None if unknown. `inventory()`: models, serials and versions that the devices report now.
+    `commit`: of this program, None if unknown. `testbed_text()`: the file, as it is in force.
+    `inventory()`: models, serials and versions that the devices report now.
     """
 
     testbed: Testbed
-    testbed_text: str
+    testbed_text: Callable[[], str]
     version: str
     commit: str | None
     virtual_time: bool
@@ -39,7 +40,7 @@ class RunTemplate:
             playbook_text=queued.playbook_text,
             parameters=dict(parameters),
             testbed=self.testbed.name,
-            testbed_text=self.testbed_text,
+            testbed_text=self.testbed_text(),
             inventory=dict(self.inventory()),
             version=self.version,
             commit=self.commit,
@@ -56,7 +57,7 @@ class RunTemplate:
             playbook_text=queued.playbook_text,
             parameters=dict(queued.parameters),
             testbed=self.testbed.name,
-            testbed_text=self.testbed_text,
+            testbed_text=self.testbed_text(),
             version=self.version,
             commit=self.commit,
             virtual_time=self.virtual_time,

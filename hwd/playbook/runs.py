@@ -8,10 +8,11 @@ await runs.abort(status.run, by="ada")
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import replace as replace_end
+from dataclasses import replace as replace_field
 
 from msgspec.structs import replace
 
+from hwd.fabric.fabric import Fabric
 from hwd.model.documents.runs import RunEnded, RunOverdue, RunStarted
 from hwd.model.recorded_run import RunOutcome
 from hwd.model.run import RunState, RunStatus
@@ -26,6 +27,7 @@ from hwd.playbook.runner import RunAccess, RunEnd, Runner, why_failed
 from hwd.playbook.safe_state import SafeState
 from hwd.ports.claim import Claim, holder_of
 from hwd.ports.rules import ROWS, PortAction, Reason
+from hwd.ports.testbed_ports import all_ports
 from hwd.records.finish import to_its_end
 from hwd.records.queued_run import QueuedRun
 from hwd.records.recorder import RecordingSink
@@ -89,6 +91,8 @@ class Runs:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._ended: dict[str, asyncio.Event] = {}
         self._starting = asyncio.Lock()
+        self._requests = 0
+        """Those that are neither refused nor started nor queued yet."""
         self._changed = asyncio.Event()
         self._closing = False
         self.recovery = RunRecovery(
@@ -99,6 +103,22 @@ class Runs:
             on_change=self._changed.set,
         )
         ledger.on_release(self._take_release)
+
+    def use_testbed(self, fabric: Fabric) -> None:
+        """Go on with the testbed of this fabric."""
+        self._template = replace_field(self._template, testbed=fabric.testbed)
+        self._access = replace_field(self._access, all_ports=all_ports(fabric.testbed))
+        self._reader.use_testbed(fabric)
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether a run is about to begin or to queue: its ports are not claimed yet."""
+        return self._requests > 0 or self._starting.locked()
+
+    @property
+    def waiting(self) -> tuple[WaitingRun, ...]:
+        """Queued runs, with their ports."""
+        return self._queue.waiting
 
     async def open(self) -> None:
         """Close crashed runs, and load the queue of earlier processes of the daemon."""
@@ -165,8 +185,11 @@ class Runs:
         self, *, text: str, file: str, parameters: Mapping[str, str], due_wall_ns: int | None = None
     ) -> RunStatus:
         """Check the playbook, and start or queue it. Raises ConfigError with every problem, before any switch moves."""
-        # the caller may go away meanwhile
-        return await to_its_end(self._start(text, file, parameters, due_wall_ns), name="hwd:runs/start")
+        self._requests += 1
+        try:  # the caller may go away meanwhile
+            return await to_its_end(self._start(text, file, parameters, due_wall_ns), name="hwd:runs/start")
+        finally:
+            self._requests -= 1
 
     async def wait(self, id: str) -> None:
         """Wait for the end of a run."""
@@ -191,7 +214,7 @@ class Runs:
         if aborting.done():
             return aborting.result()
         if runner is not None and runner.end is not None:
-            end = replace_end(
+            end = replace_field(
                 runner.end, why=f"{runner.end.why}; the records do not answer, and do not have its end yet"
             )
             return ended_status(self._lookup.known(id), end, by=by, ended_wall_ns=self._clock.wall_ns())

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from hwd.fabric.fabric import Fabric
 from hwd.model.fault import Clear, Fault, HostFault, PortFault, SwitchFault, decode_fault
 from hwd.model.fault_check import check_fault
 from hwd.model.testbed import Testbed
@@ -52,6 +53,10 @@ class TwinFaults:
         self._complained: dict[str, str] = {}
         self._turn = asyncio.Lock()
         self._work: set[asyncio.Task[None]] = set()
+
+    def use_testbed(self, fabric: Fabric) -> None:
+        """Go on with the testbed of this fabric."""
+        self._testbed = fabric.testbed
 
     def of(self, run: str) -> "RunFaults":
         return RunFaults(run, self)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Final
 
+from hwd.fabric.fabric import Fabric
 from hwd.ports.claim import Claim, utc
 from hwd.ports.rules import ROWS, Pass, PortAction, Reason, Row, Rule
 from hwd_drivers.core.errors import RefusedError
@@ -71,6 +72,10 @@ class Ledger:
         self._claims: dict[Reason, dict[str, Claim]] = {reason: {} for reason in Reason}
         self._watchers: list[Callable[[Claim], None]] = []
         self._reports: dict[Reason, Callable[[Claim], str]] = {}
+
+    def use_testbed(self, fabric: Fabric) -> None:
+        """Go on with the testbed of this fabric."""
+        self._lease_required = fabric.testbed.leases.required
 
     # --- claims
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import ClassVar
 
+from hwd.fabric.fabric import Fabric
 from hwd.fabric.state import crossconnect_ports
 from hwd.model.bodies import PlanBody
 from hwd.model.documents.leases import LeaseBaseline, LeaseTaken
@@ -44,6 +45,10 @@ class Baselines:
         self._leases = leases
         self._emit = Emitter(clock, sink)
         self._changed = asyncio.Event()
+
+    def use_testbed(self, fabric: Fabric) -> None:
+        """Go on with the testbed of this fabric."""
+        self._testbed = fabric.testbed
 
     async def note(self, plan: Plan, observed: Observed) -> None:
         """Make durable what the ports of the plan's lease had before, where that is not noted yet."""

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from hwd.fabric.fabric import Fabric
 from hwd.model.desired import (
     DesiredEnd,
     DesiredEnds,
@@ -55,12 +56,28 @@ class Desired:
         self._ledger = ledger
         self._recorded = recorded
         self._ends: dict[str, dict[PortSide, DesiredEnd]] = {}
+        self._left: dict[str, dict[PortSide, DesiredEnd]] = {}
+        """Of ends that the testbed has no more: desired again when it has them again."""
 
     async def load(self, records: Records) -> None:
         """Take the state that earlier processes of the daemon recorded. Ends that the testbed has no more are left."""
-        for switch, ends in (await records.desired.all()).items():
+        self._take({switch: dict(ends) for switch, ends in (await records.desired.all()).items()})
+
+    def use_testbed(self, fabric: Fabric) -> None:
+        """Go on with the testbed of this fabric."""
+        self._testbed = fabric.testbed
+        names = {**self._left, **self._ends}
+        merged = {name: {**self._left.get(name, {}), **self._ends.get(name, {})} for name in names}
+        self._take(
+            {name: {end: one for end, one in ends.items() if _agrees(one, ends)} for name, ends in merged.items()}
+        )
+
+    def _take(self, recorded: Mapping[str, dict[PortSide, DesiredEnd]]) -> None:
+        self._ends, self._left = {}, {}
+        for switch, ends in recorded.items():
             known = self._testbed.ends.get(switch, frozenset())
             self._ends[switch] = {end: one for end, one in ends.items() if end in known and _is_whole(one, known)}
+            self._left[switch] = {end: one for end, one in ends.items() if end not in self._ends[switch]}
 
     def __call__(self, document: Document) -> None:
         if isinstance(fact := document.fact, ReconfigurationEnded | SwitchAdopted):
@@ -120,6 +137,13 @@ class Desired:
         except HwdError as error:
             return f"that this is desired from here on is not in the records yet: {error}"
         return ""
+
+
+def _agrees(one: DesiredEnd, ends: DesiredEnds) -> bool:
+    """Whether the other end wants the same: it may have been decided about while this one was not in the testbed."""
+    if one.crossconnect is None:
+        return True
+    return all(end in ends and ends[end].crossconnect == one.crossconnect for end in one.crossconnect.ends)
 
 
 def _is_whole(one: DesiredEnd, known: frozenset[PortSide]) -> bool:

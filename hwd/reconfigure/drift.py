@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from hwd.fabric.fabric import Fabric
 from hwd.fabric.state import crossconnect_ports
 from hwd.model.bodies import PlanBody
 from hwd.model.desired import SwitchDifference
@@ -99,6 +100,12 @@ class Drift:
         self._tries: dict[tuple[str, PortSide], _Tries] = {}
         self._own: str | None = None
         """The restore of ours that is in progress."""
+
+    def use_testbed(self, fabric: Fabric) -> None:
+        """Go on with the testbed of this fabric."""
+        self._policy = fabric.testbed.drift
+        self._emitted = {name: one for name, one in self._emitted.items() if name in fabric.testbed.switches}
+        self._changed.set()
 
     def __call__(self, document: Document) -> None:
         match document.fact:

@@ -1,5 +1,6 @@
 """Earlier states: what was before a reconfiguration of the history, as a request that is planned from what is now."""
 
+from hwd.fabric.fabric import Fabric
 from hwd.model.answers import HistoryEntry
 from hwd.model.bodies import PlanBody
 from hwd.model.link import SwitchCrossconnect, SwitchEnd
@@ -18,6 +19,10 @@ class EarlierStates:
     def __init__(self, testbed: Testbed, log: ReconfigurationLog) -> None:
         self._testbed = testbed
         self._log = log
+
+    def use_testbed(self, fabric: Fabric) -> None:
+        """Go on with the testbed of this fabric."""
+        self._testbed = fabric.testbed
 
     async def before(self, body: PlanBody) -> Request:
         """The way to the state before reconfiguration `body.before`.

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from msgspec import UNSET, UnsetType
 
+from hwd.fabric.fabric import Fabric
 from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp, JournalOpen
 from hwd.model.documents.reconfigurations import ReconfigurationEnded
 from hwd.model.documents.runs import RunHost
@@ -40,6 +41,10 @@ class History:
     def __init__(self, testbed: Testbed) -> None:
         self._testbed = testbed
         self._seconds: deque[float] = deque(maxlen=TURNAROUNDS_REMEMBERED)
+
+    def use_testbed(self, fabric: Fabric) -> None:
+        """Go on with the testbed of this fabric."""
+        self._testbed = fabric.testbed
 
     @property
     def full(self) -> bool:

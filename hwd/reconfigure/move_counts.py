@@ -8,7 +8,9 @@ from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, Final
 
+from hwd.fabric.fabric import Fabric
 from hwd.interlocks import NO_MOTION, Motion
+from hwd.model.interlock import InterlockRules
 from hwd.model.testbed import Testbed
 from hwd.records.records import Records
 from hwd_drivers.core.clock import Clock
@@ -35,10 +37,14 @@ class MoveCounts:
     def __init__(self, testbed: Testbed, clock: Clock) -> None:
         rules = testbed.interlocks
         self._clock = clock
-        self._limited = {*rules.moves_max, *rules.moves_per_hour_max, *rules.changes_max}
+        self._limited = _limited(rules)
         self._in_life: dict[str, Counter[str]] = {}
         self._hours = {name: _Window(HOUR_NS) for name in rules.moves_per_hour_max}
         self._changes = {name: _Window(round(rules.rate_s * 1e9)) for name in rules.changes_max}
+
+    def use_testbed(self, fabric: Fabric) -> None:
+        """Go on with the testbed of this fabric."""
+        self._limited = _limited(fabric.testbed.interlocks)  # with the same windows: see `testbed_diff`
 
     async def load(self, records: Records) -> None:
         """Take the counts of the records, and the commands of the last hour that earlier processes recorded."""
@@ -82,6 +88,10 @@ class MoveCounts:
         for windows in (self._hours, self._changes):
             if command.moved and (window := windows.get(command.switch)) is not None:
                 window.add(command.moved, at_ns=at_ns)
+
+
+def _limited(rules: InterlockRules) -> frozenset[str]:
+    return frozenset({*rules.moves_max, *rules.moves_per_hour_max, *rules.changes_max})
 
 
 class _Window:

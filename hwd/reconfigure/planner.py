@@ -72,6 +72,10 @@ class Planner:
         self._device_times = device_times or DeviceTimes()
         self._interlocks = Interlocks(testbed, fabric)
 
+    def on(self, fabric: Fabric) -> "Planner":
+        """The same for another testbed."""
+        return Planner(fabric.testbed, fabric, self._expect, self._host_readings)
+
     @property
     def has_composites(self) -> bool:
         """Whether a way may lead through elements. The search through a large composite takes seconds."""
@@ -184,8 +188,8 @@ class Planner:
         )
 
     def is_current(self, routed: Routed) -> bool:
-        """Whether the switches of hosts carry what they did when this route was found."""
-        return self._host_readings() == routed.host_readings
+        """Whether this planner found the route, and the switches of hosts carry what they did then."""
+        return routed.mark is self._router.mark and self._host_readings() == routed.host_readings
 
     def circuits(self, observed: Observed) -> Circuits:
         """Light from NIC port to NIC port now, one way, with the crossconnects that it passes."""
@@ -372,6 +376,10 @@ class BackgroundPlanner:
         self._planner = planner
         self._offload = offload
 
+    def use_testbed(self, fabric: Fabric) -> None:
+        """Go on with the testbed of this fabric."""
+        self._planner = self._planner.on(fabric)
+
     def ports_lit_by(self, crossconnects: Iterable[SwitchCrossconnect], observed: Observed) -> frozenset[str]:
         """See `Planner.ports_lit_by`."""
         return self._planner.ports_lit_by(crossconnects, observed)
@@ -386,9 +394,11 @@ class BackgroundPlanner:
 
     async def route(self, request: Request) -> Routed:
         """See `Planner.route`."""
-        if not self._planner.has_composites:
-            return self._planner.route(request)
-        return await self._offload(self._planner.route, request)
+        while (planner := self._planner).has_composites:
+            routed = await self._offload(planner.route, request)
+            if planner is self._planner:  # else the testbed was reloaded meanwhile
+                return routed
+        return planner.route(request)
 
     async def plan(
         self,

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from hwd.config.yaml.file_problem import nearest
+from hwd.fabric.fabric import Fabric
 from hwd.model.bodies import PlanBody
 from hwd.model.link import SwitchCrossconnect, SwitchEnd
 from hwd.model.request import Request, WantedState
@@ -24,6 +25,10 @@ class Restores:
         self._desired = desired
         self._switches = switches
         self._planner = planner
+
+    def use_testbed(self, fabric: Fabric) -> None:
+        """Go on with the testbed of this fabric."""
+        self._testbed = fabric.testbed
 
     async def desired(self, body: PlanBody) -> Request:
         """The way to the desired state of the ports in `body.restore`, of all where it is empty.

@@ -5,7 +5,7 @@ to change.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hwd.fabric.fabric import Fabric, LinkWays
 from hwd.model.link import SwitchCrossconnect
@@ -39,6 +39,8 @@ class Routed:
     ports: frozenset[str]
     host_readings: HostReadings
     """The present crossconnects of the switches of hosts; the links need no others of these switches."""
+    mark: object = field(default=None, compare=False, repr=False)
+    """That of the router that found it: another router may have another testbed."""
 
 
 class Router:
@@ -48,6 +50,7 @@ class Router:
         self._testbed = testbed
         self._fabric = fabric
         self._host_readings = host_readings
+        self.mark = object()
 
     def route(self, request: Request) -> Routed:
         """Find the ways of the links that are asked for.
@@ -110,6 +113,7 @@ class Router:
             switches=tuple(sorted(inner.union(crossconnects))),
             ports=frozenset(ports),
             host_readings=host_readings,
+            mark=self.mark,
         )
 
     def _ways(

@@ -8,18 +8,26 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from hwd.model.answers import HistoryEntry
-from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp
+from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp, TestbedReloaded
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted, StartedMove
 from hwd.model.documents.switches import SwitchAdopted
 from hwd.records.records import Records, Stored
 from hwd_drivers.core.errors import UnknownError
 from hwd_drivers.core.values import Crossconnect
 
-KINDS: Final = (ReconfigurationStarted, ReconfigurationEnded, DaemonRecovered, JournalGivenUp, SwitchAdopted)
+KINDS: Final = (
+    ReconfigurationStarted,
+    ReconfigurationEnded,
+    DaemonRecovered,
+    JournalGivenUp,
+    SwitchAdopted,
+    TestbedReloaded,
+)
 PAGE: Final = 200
 """Documents in one query."""
 GIVEN_UP: Final = "given-up"
 ADOPTED: Final = "adopted"
+RELOADED: Final = "reloaded"
 
 
 class ReconfigurationLog:
@@ -112,6 +120,16 @@ def _take(stored: Stored, ends: dict[str, HistoryEntry]) -> HistoryEntry | None:
                 verified=True,
                 outcome=ADOPTED,
                 moves=[StartedMove(switch=switch, remove=[], add=crossconnects)],
+            )
+        case TestbedReloaded(changes=changes, by=by, verified=verified):
+            return HistoryEntry(
+                reconfiguration=None,
+                wall_ns=wall_ns,
+                ended_wall_ns=wall_ns,
+                what=f"testbed file: {'; '.join(changes)}",
+                by=by,
+                verified=verified,
+                outcome=RELOADED,
             )
     return None
 

@@ -23,6 +23,7 @@ from hwd.model.documents.daemon import (
     JournalRefused,
     JournalWritten,
     LimitReached,
+    TestbedReloaded,
 )
 from hwd.model.documents.hosts import (
     ClockAligned,
@@ -88,7 +89,7 @@ class Alerts:
     """
 
     TAKES: ClassVar = (
-        *(BusUp, BusDown, DaemonDisk, DaemonLag, DaemonRecovered, LimitReached),
+        *(BusUp, BusDown, DaemonDisk, DaemonLag, DaemonRecovered, LimitReached, TestbedReloaded),
         *(JournalGivenUp, JournalOpen, JournalRefused, JournalWritten),
         *(SwitchUp, SwitchDown, SwitchUnknown, SwitchRestarted, SwitchRead, SwitchCommand, SwitchOverrun, SwitchDrift),
         *(HostBirth, HostUp, HostDown, HostEvent, HostLost, HostGarbage, HostTrouble, ClockAligned, ClockStepped),
@@ -149,6 +150,10 @@ class Alerts:
 
     def _take_daemon(self, fact: Fact) -> None:
         match fact:
+            case TestbedReloaded(former_switches=former):
+                for found in (self._states, self._events):
+                    for key in [key for key in found if key[0].startswith("Switch") and key[1] in former]:
+                        del found[key]
             case BusUp(address=address):
                 self._hold("BusDisconnected", address, "", False)
             case BusDown(address=address, cause=cause):

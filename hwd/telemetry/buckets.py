@@ -51,6 +51,11 @@ class Buckets(Collector):
         self.refused = 0
         self._cells: dict[Labels, _Cell] = {}
 
+    def drop(self, first_label: str) -> None:
+        """Remove the histograms whose first label is this."""
+        first = clean(first_label)
+        self._cells = {key: cell for key, cell in self._cells.items() if key[:1] != (first,)}
+
     def observe(self, seconds: float, *labels: str, by: Mapping[str, str] | None = None, wall_s: float = 0.0) -> None:
         """`by`: labels of an exemplar at `wall_s` (unix time). A value that is no name of our own is left out."""
         key = tuple(map(clean, labels))

@@ -11,6 +11,7 @@ from itertools import chain
 from prometheus_client.core import CollectorRegistry, Metric
 from prometheus_client.registry import Collector
 
+from hwd.fabric.fabric import Fabric
 from hwd.model.documents.daemon import (
     BusDown,
     BusUp,
@@ -23,6 +24,7 @@ from hwd.model.documents.daemon import (
     JournalRefused,
     JournalWritten,
     LimitReached,
+    TestbedReloaded,
 )
 from hwd.model.documents.hosts import HostEvent, HostFact
 from hwd.model.documents.leases import LeaseBaseline, LeaseFact, LeaseReleased, LeaseRequestFact, LeaseTakenBack
@@ -161,6 +163,11 @@ class Metrics(Collector):
         self._registry.register(self)
         self._rendering = asyncio.Lock()
 
+    def use_testbed(self, fabric: Fabric) -> None:
+        """Go on with as many series as the testbed of this fabric may have."""
+        for metric, sized in zip(self._all, Metrics(Budget.of(fabric.testbed)), strict=True):
+            metric.limit = sized.limit
+
     def render(self, accept: str = "") -> Exposition:
         """The values of this moment, in the format that an `Accept` header asks for."""
         return Exposition(self._registry, openmetrics=wants_openmetrics(accept), lock=self._rendering)
@@ -269,6 +276,9 @@ class Metrics(Collector):
             case DaemonStarted(version=version):
                 self._build_info.drop()
                 self._build_info.set(1, version)
+            case TestbedReloaded(former_switches=former):
+                for switch in former:
+                    self._switches.forget(switch)
             case DaemonLag(seconds=seconds):
                 self._lag.set(seconds)
             case DaemonDisk(free_bytes=int(free_bytes)):

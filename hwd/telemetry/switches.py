@@ -101,6 +101,12 @@ class Switches:
     def __iter__(self) -> Iterator[Series | Buckets]:
         return (value for value in vars(self).values() if isinstance(value, Series | Buckets))
 
+    def forget(self, switch: str) -> None:
+        """It is no part of the testbed any more, or another device."""
+        for series in self:
+            series.drop(switch)
+        self._blocked_ends.pop(switch, None)
+
     def unguarded(self, switch: str, seconds: float) -> None:
         """From our last read of it to our first byte."""
         self._unguarded_seconds.observe(seconds, switch)

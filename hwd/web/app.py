@@ -31,6 +31,7 @@ from hwd.model.answers import (
     Problem,
     Readiness,
     ReconfigurationStatus,
+    ReloadReport,
     Status,
     SwitchStatus,
 )
@@ -98,6 +99,7 @@ def make_app(
     app.add_middleware(Door, tokens=tokens, names=names, session=session, local=local)  # the first that a request meets
     for router in (
         _looks(service),
+        _testbed(service),
         _reconfigurations(service),
         _runs(service, events),
         _leases(service),
@@ -128,6 +130,22 @@ def _looks(service: Service) -> APIRouter:
     async def hosts() -> Response:
         """Hosts, their agents and the alignment of their clocks."""
         return encoded(service.hosts())
+
+    return router
+
+
+def _testbed(service: Service) -> APIRouter:
+    router = APIRouter(tags=["testbed"])
+
+    @router.post("/reload", openapi_extra=described(bodies.ReloadBody, needed=False, answer=ReloadReport))
+    async def reload(
+        request: Request, body: Annotated[bodies.ReloadBody, body_of(bodies.ReloadBody, needed=False)]
+    ) -> Response:
+        """Take the changed testbed file, whole or not at all; with `dry_run` only say what it would change.
+
+        Answers after those who hold what changes are done. It goes on when the caller goes away.
+        """
+        return encoded(await service.reload(body, caller_of(request)))
 
     return router
 

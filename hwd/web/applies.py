@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from hwd.config.testbed.topology_file import load_topology_text
 from hwd.config.testbed.wanted_state import parse_what
+from hwd.fabric.fabric import Fabric
 from hwd.model.answers import ReconfigurationStatus
 from hwd.model.bodies import File, PlanBody, ReconfigurationBody
 from hwd.model.documents.plans import PlanSummary
@@ -54,6 +55,10 @@ class Applies:
         self._planned: dict[str, Planned] = {}
         self._under_way: dict[str, asyncio.Task[ReconfigurationStatus]] = {}
         self._closing = False
+
+    def use_testbed(self, fabric: Fabric) -> None:
+        """Go on with the testbed of this fabric."""
+        self._testbed = fabric.testbed
 
     async def plan(self, body: PlanBody) -> PlanSummary:
         """Raises ConfigError where what is wanted means nothing on this testbed."""

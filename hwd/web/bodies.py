@@ -24,6 +24,7 @@ from hwd.model.answers import (
     Problem,
     Readiness,
     ReconfigurationStatus,
+    ReloadReport,
     Status,
     SwitchStatus,
 )
@@ -37,6 +38,7 @@ from hwd.model.bodies import (
     OverrideBody,
     PlanBody,
     ReconfigurationBody,
+    ReloadBody,
     RenewBody,
     RunBody,
 )
@@ -59,6 +61,7 @@ BODIES: Final = (
     OverrideBody,
     PlanBody,
     ReconfigurationBody,
+    ReloadBody,
     RenewBody,
     RunBody,
 )
@@ -77,6 +80,7 @@ ANSWERS: Final = (
     Problem,
     Readiness,
     ReconfigurationStatus,
+    ReloadReport,
     Run,
     RunStatus,
     RunSummary,

@@ -7,6 +7,7 @@ from typing import ClassVar
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from hwd.fabric.fabric import Fabric
 from hwd.model.answers import SwitchChange
 from hwd.model.answers.changes import NOT_ENDED
 from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp
@@ -85,6 +86,11 @@ class Changeboard:
         self._switches = frozenset(switches)
         self._changes: dict[str, SwitchChange] = {}
         self._open: dict[str, _Open] = {}
+
+    def use_testbed(self, fabric: Fabric) -> None:
+        """Go on with the testbed of this fabric."""
+        self._switches = frozenset(fabric.testbed.switches)
+        self._changes = {name: one for name, one in self._changes.items() if name in self._switches}
 
     async def load(self, records: Records) -> None:
         """Take the last changes that earlier processes of the daemon recorded."""

@@ -64,6 +64,10 @@ class Linkboard:
         """By host and port: when a known carrier became unknown, as its agent was lost."""
         self._states = PortStates()
 
+    def use_testbed(self, fabric: Fabric) -> None:
+        """Go on with the testbed of this fabric."""
+        self._fabric = fabric
+
     def __call__(self, document: Document) -> None:
         if isinstance(document.fact, HostFact):
             self._states.take(document.fact)

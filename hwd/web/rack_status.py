@@ -8,6 +8,7 @@ from hwd.bus.gateway import Gateway
 from hwd.bus.host_switches.delegations import Delegations
 from hwd.bus.host_view import HostView
 from hwd.bus.skew import skew
+from hwd.fabric.fabric import Fabric
 from hwd.model.answers import (
     Alert,
     BusStatus,
@@ -70,6 +71,10 @@ class RackStatus:
         self._delegations = delegations
         self._reconfigurer = reconfigurer
         self._recorder = recorder
+
+    def use_testbed(self, fabric: Fabric) -> None:
+        """Go on with the testbed of this fabric."""
+        self.testbed = fabric.testbed
 
     def bus(self) -> BusStatus:
         return BusStatus(

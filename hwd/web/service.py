@@ -1,7 +1,8 @@
 """The service of the daemon: one method for each call of the HTTP API, bodies in and answers out, without HTTP."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from typing import Any, Protocol
 
 from msgspec import UNSET
 from msgspec.structs import asdict, replace
@@ -20,17 +21,19 @@ from hwd.model.answers import (
     HostStatus,
     Readiness,
     ReconfigurationStatus,
+    ReloadReport,
     Status,
     SwitchStatus,
 )
 from hwd.model.answers.leases import RESERVED, WAITING
-from hwd.model.bodies import PlanBody, ReconfigurationBody
+from hwd.model.bodies import PlanBody, ReconfigurationBody, ReloadBody
 from hwd.model.documents.daemon import JournalGivenUp
 from hwd.model.documents.plans import PlanSummary
 from hwd.model.fault import parse_fault
 from hwd.model.recorded_run import Run, RunSummary
 from hwd.model.request import Caller
 from hwd.model.run import RunProgress, RunState, RunStatus
+from hwd.model.testbed import Testbed
 from hwd.playbook.runs import Runs
 from hwd.playbook.twin_faults import TwinFaults
 from hwd.ports.claim import Claim
@@ -42,6 +45,7 @@ from hwd.ports.testbed_ports import all_ports, leasable
 from hwd.reconfigure.lease_requests import CLAIM_WITHIN_S, WAITER_SILENT_S, LeaseRequests, Place
 from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.reconfigurer import Reconfigurer
+from hwd.records.finish import to_its_end
 from hwd.records.reconfiguration_log import ReconfigurationLog
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import Records
@@ -53,6 +57,12 @@ from hwd_drivers.core.errors import ConfigError, RefusedError, UnknownError
 from hwd_drivers.core.values import PortOverride
 
 
+class Reloads(Protocol):
+    """Takes a changed testbed file while the daemon runs."""
+
+    def reload(self, body: ReloadBody, caller: Caller | None) -> Coroutine[Any, Any, ReloadReport]: ...
+
+
 class Service:
     """The daemon's offer to callers. All methods raise HwdError; its `exit_status` and `title` go to the caller."""
 
@@ -60,6 +70,7 @@ class Service:
         self,
         *,
         rack: RackStatus,
+        reloads: Reloads,
         applies: Applies,
         runs: Runs,
         faults: TwinFaults,
@@ -73,8 +84,8 @@ class Service:
         recorder: RecordingSink,
         clock: Clock,
     ) -> None:
-        self.testbed = rack.testbed
         self._rack = rack
+        self._reloads = reloads
         self._applies = applies
         self._runs = runs
         self._faults = faults
@@ -87,6 +98,11 @@ class Service:
         self._log = log
         self._recorder = recorder
         self._clock = clock
+
+    @property
+    def testbed(self) -> Testbed:
+        """As it is now."""
+        return self._rack.testbed
 
     # --- state
 
@@ -280,6 +296,12 @@ class Service:
         await self._reconfigurer.overrides.set(switch, found, PortOverride(to), lease=lease, epoch=epoch, by=by)
         blocked = [*self._rack.blocked(switch)]
         return HeldEnds(switch=switch, ends=[*map(str, found)], to=to, blocked=blocked)
+
+    async def reload(self, body: ReloadBody, caller: Caller | None = None) -> ReloadReport:
+        """Take the changed testbed file, or say what it would change. Goes on when its caller goes away."""
+        if body.dry_run:
+            return await self._reloads.reload(body, caller)
+        return await to_its_end(self._reloads.reload(body, caller), name="hwd:testbed/reload")
 
     # --- runs: see `Runs`
 

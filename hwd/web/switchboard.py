@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 
+from hwd.fabric.fabric import Fabric
 from hwd.model.answers import OverrunReport, RestartReport, SwitchStatus
 from hwd.model.documents.switches import SwitchOverrun, SwitchUnknown
 from hwd.model.testbed import Switch
@@ -42,11 +43,23 @@ class Switchboard:
         self, switches: Mapping[str, Switch], cause: Callable[[str], str | None] = lambda switch: None
     ) -> None:
         self._cause = cause
+        self._switches = dict(switches)
         self._reports = {name: _at_first(name, switch.owner) for name, switch in switches.items()}
         self._made_wall_ns: dict[str, dict[str, int]] = {}
         """By switch and crossconnect: when it was first read, of those that came within a session."""
         self._begins: set[str] = set()
         """Switches whose session has begun and was not read yet: what they add came at an unknown time."""
+
+    def use_testbed(self, fabric: Fabric) -> None:
+        """Go on with the testbed of this fabric."""
+        before, self._switches = self._switches, dict(fabric.testbed.switches)
+        for name in [name for name in self._reports if self._switches.get(name) != before[name]]:
+            del self._reports[name]
+            self._made_wall_ns.pop(name, None)
+            self._begins.discard(name)
+        self._reports = {
+            name: self._reports.get(name) or _at_first(name, switch.owner) for name, switch in self._switches.items()
+        }
 
     def reports(self) -> list[SwitchStatus]:
         """In the order of the testbed file; for an unreachable one with the present cause."""

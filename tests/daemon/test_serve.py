@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import signal
+import socket
 import sqlite3
 import stat
 import subprocess
@@ -418,3 +419,41 @@ def test_an_address_is_read(text: str, read: tuple[str, int]) -> None:
 def test_what_is_no_address_is_bad_input(text: str) -> None:
     with pytest.raises(ConfigError, match="write it as HOST:PORT"):
         host_and_port(text, "--http")
+
+
+def test_a_service_manager_hears_of_start_reloads_and_stop(serve: Serve, tmp_path: Path) -> None:
+    file = tmp_path / "desk.yaml"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(20)
+
+        def heard(word: str) -> str:
+            """The first message that begins with this, after watchdog messages and changes of the status."""
+            while not (message := manager.recv(4096).decode()).startswith(word):
+                assert message.startswith(("WATCHDOG=1", "STATUS="))
+            return message
+
+        process = serve("--no-twin", "--http", "127.0.0.1:0", NOTIFY_SOCKET=str(tmp_path / "notify"))
+        ready = heard("READY=1")
+        assert ready.startswith("READY=1\nSTATUS=testbed desk: not ready: ")
+        assert "switch ocs1 is down: " in ready, "its first attempt has ended"
+        place = re.search(r"http +(\S+)", said_until(process, "data "))
+        assert place is not None
+        assert httpx.get(f"{place[1]}/healthz", trust_env=False).json() == {"alive": True}
+
+        file.write_text(f"{TESTBED}ports: {{ocs1.3: {{state: maintenance, why: dirty}}}}\n")
+        process.send_signal(signal.SIGHUP)
+        heard("RELOADING=1")
+        heard("READY=1")
+        said_until(process, "reloaded: state of port ocs1.3 added: maintenance: dirty")
+
+        file.write_text(f"{TESTBED}switchs: {{}}\n")
+        process.send_signal(signal.SIGHUP)
+        heard("RELOADING=1")
+        heard("READY=1")
+        assert "switchs" in said_until(process, "unknown key")
+
+        process.send_signal(signal.SIGTERM)
+        heard("STOPPING=1")
+        process.communicate(timeout=20)
+        assert process.returncode == 0

@@ -1,7 +1,8 @@
-"""The agent and all that it imports, as a folder for a machine's PYTHONPATH: the installed files, compiled too."""
+"""Agent, or daemon, and all it imports, as a folder for a machine's PYTHONPATH: the installed files, compiled too."""
 
 import shutil
 import sys
+from collections.abc import Collection
 from importlib.metadata import Distribution, distribution
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,11 +13,13 @@ from packaging.utils import canonicalize_name
 
 PYTHON: Final = (3, 11)
 """Of the machines' Debian: what is compiled for another one does not run there."""
-OURS: Final = {"hwd-agents": "hwd_agents", "hwd-drivers": "hwd_drivers"}
+OURS: Final = {"hwd-agents": "hwd_agents", "hwd-drivers": "hwd_drivers", "hwd-daemon": "hwd"}
+FIGURES: Final = ("vl-convert-python", "altair", "narwhals", "jsonschema", "pypdf")
+"""What only reports import: more than all else together."""
 
 
 def missing_for_agent() -> str:
-    """Why the agent cannot be taken into a machine; empty where it can."""
+    """Why agent and daemon cannot be taken into a machine; empty where they can."""
     if sys.version_info[:2] != PYTHON:
         return f"needs Python {PYTHON[0]}.{PYTHON[1]}, as the machines have: what is installed here is not for theirs"
     return ""
@@ -24,7 +27,16 @@ def missing_for_agent() -> str:
 
 def pack_agent(folder: Path) -> Path:
     """Fill `folder`, and return it."""
-    for one in _closure("hwd-agents", {}).values():
+    return _pack("hwd-agents", folder)
+
+
+def pack_daemon(folder: Path) -> Path:
+    """Fill `folder` with what the daemon and its command line import, but for reports, and return it."""
+    return _pack("hwd-daemon", folder, without=FIGURES)
+
+
+def _pack(name: str, folder: Path, *, without: Collection[str] = ()) -> Path:
+    for one in _closure(name, {}, without).values():
         name = one.metadata["Name"]
         _copy_metadata(one, folder)
         if name in OURS:
@@ -37,13 +49,13 @@ def pack_agent(folder: Path) -> Path:
     return folder
 
 
-def _closure(name: str, found: dict[str, Distribution]) -> dict[str, Distribution]:
-    if name not in found:
+def _closure(name: str, found: dict[str, Distribution], without: Collection[str]) -> dict[str, Distribution]:
+    if name not in found and name not in without:
         found[name] = distribution(name)
         for requirement in found[name].requires or ():
             wanted = Requirement(requirement)
             if wanted.marker is None or wanted.marker.evaluate({"extra": ""}):
-                _closure(canonicalize_name(wanted.name), found)
+                _closure(canonicalize_name(wanted.name), found, without)
     return found
 
 

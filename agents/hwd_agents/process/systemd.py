@@ -31,16 +31,33 @@ class Notifier:
 
     def ready(self, status: str) -> None:
         """Report that the process has started."""
-        self._send(f"READY=1\nSTATUS={status}")
+        self._send(f"READY=1\nSTATUS={_one_line(status)}")
+
+    @property
+    def has_manager(self) -> bool:
+        """Whether a service manager started this process and listens."""
+        return bool(self._address)
+
+    def status(self, status: str) -> None:
+        """Report how the process is, in one line: `systemctl status` shows it."""
+        self._send(f"STATUS={_one_line(status)}")
+
+    def reloading(self) -> None:
+        """Report that a reload begins; `ready` reports its end. For units of `Type=notify`."""
+        self._send("RELOADING=1")
 
     def stopping(self) -> None:
         """Report that the process is stopping in order."""
         self._send("STOPPING=1")
 
+    def beat(self) -> None:
+        """Send one watchdog message."""
+        self._send("WATCHDOG=1")
+
     async def keep_alive(self) -> None:
         """Send watchdog messages from the event loop, until cancelled."""
         while self.period_s > 0:
-            self._send("WATCHDOG=1")
+            self.beat()
             await asyncio.sleep(self.period_s / BEATS)
 
     def _send(self, text: str) -> None:
@@ -54,3 +71,8 @@ class Notifier:
             if not self._failed:
                 _log.warning("cannot send %s to the service manager: %s", text.partition("\n")[0], error.strerror)
             self._failed = True
+
+
+def _one_line(text: str) -> str:
+    """A line break would begin another message: a device chooses what stands in its error."""
+    return " ".join(text.split())

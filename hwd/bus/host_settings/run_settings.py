@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 
 from hwd.bus.gateway import Gateway
 from hwd.bus.host_settings.setting_claims import SettingClaims
+from hwd.fabric.fabric import Fabric
 from hwd.model.action import Action
 from hwd.model.documents.leases import LeaseReleased
 from hwd.model.documents.runs import RunHost, RunNote
@@ -79,6 +80,10 @@ class HostSettings:
         self._birth_came = asyncio.Event()
         self._claims = SettingClaims(ledger, clock, why=self._why)
         gateway.on_birth(self._take_birth)
+
+    def use_testbed(self, fabric: Fabric) -> None:
+        """Go on with the testbed of this fabric."""
+        self._testbed = fabric.testbed
 
     @property
     def left(self) -> tuple[Claim, ...]:

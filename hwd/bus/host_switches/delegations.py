@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Protocol
 
 from hwd.bus.gateway import Gateway
+from hwd.fabric.fabric import Fabric
 from hwd.model.documents.hosts import ClockAligned, HostDown, HostUp
 from hwd.model.documents.leases import LeaseDelegated, LeaseTakenBack
 from hwd.model.documents.switches import SwitchRefused
@@ -98,6 +99,10 @@ class Delegations:
         self._leases = {one.switch: one for one in await self._store.all() if one.switch in self._owners}
         for name in self._owners:
             self._claim(name)
+
+    def use_testbed(self, fabric: Fabric) -> None:
+        """Go on with the testbed of this fabric."""
+        self._testbed = fabric.testbed
 
     def get(self, switch: str) -> Delegation | None:
         """The last lease of a switch, in force or taken back; None where there was none, or it is no host's."""

@@ -117,6 +117,10 @@ class Selections:
         self._waiting: deque[tuple[float, _Local]] = deque()
         self._came = asyncio.Event()
 
+    def use_testbed(self, fabric: Fabric) -> None:
+        """Go on with the testbed of this fabric."""
+        self._testbed, self._fabric = fabric.testbed, fabric
+
     def __call__(self, document: Document) -> None:
         event = document.fact
         if not isinstance(event, HostEvent):

@@ -242,7 +242,7 @@ def way_back(hwd: "Client", output: Output, *, wanted: "Wanted", dry_run: bool, 
 
 def drive_plan(hwd: "Client", output: Output, plan: "PlanSummary", *, yes: bool) -> "ReconfigurationStatus":
     """Apply a plan, on a terminal after a question, unless `yes`."""
-    if output.on_terminal and not yes and not _ask("Apply it?"):
+    if output.on_terminal and not yes and not ask("Apply it?"):
         output.note("nothing was touched")
         raise typer.Exit(130)
     expected = f"{plan.hash}, expected {seconds(plan.expected_s)}"
@@ -445,7 +445,8 @@ def _refuse(plan: "PlanSummary") -> None:
         raise RefusedError(why)
 
 
-def _ask(question: str) -> bool:
+def ask(question: str) -> bool:
+    """Ask on the terminal. Ctrl-C there ends the command."""
     try:
         return typer.confirm(question, err=True)
     except typer.Abort:

@@ -11,6 +11,7 @@ from hwd.model.answers.hosts import ClockStepReport, HostClock, HostSpool, HostS
 from hwd.model.answers.leases import HeldLease, HeldSettings, SwitchLease
 from hwd.model.answers.problem import Problem
 from hwd.model.answers.reconfigurations import LeftOpen, ReconfigurationStatus
+from hwd.model.answers.reload import ReloadReport, TestbedChangeReport
 from hwd.model.answers.runs import AbortedRun, AcceptedRun
 from hwd.model.answers.status import BusStatus, Liveness, Readiness, Status, StorageStatus
 from hwd.model.answers.switches import CompositeStatus, HeldEnds, LinkStatus, OverrunReport, RestartReport, SwitchStatus
@@ -41,6 +42,7 @@ __all__ = [
     "Problem",
     "Readiness",
     "ReconfigurationStatus",
+    "ReloadReport",
     "RestartReport",
     "Status",
     "StorageStatus",
@@ -48,5 +50,6 @@ __all__ = [
     "SwitchDesired",
     "SwitchLease",
     "SwitchStatus",
+    "TestbedChangeReport",
     "UnlitLink",
 ]

@@ -33,6 +33,24 @@ class DaemonLag(Fact, frozen=True, kw_only=True):
     seconds: float
 
 
+class TestbedReloaded(Fact, frozen=True, kw_only=True):
+    """A changed testbed file was taken while the daemon ran.
+
+    `hash`: of its text. `changes`: each difference in words. `former_switches`: those that are gone or are another
+    device now. `by`: who asked for it, empty where nobody said; `verified`: by a token of that name.
+    """
+
+    __test__: ClassVar = False
+
+    KIND: ClassVar = "testbed.reloaded"
+    testbed: str
+    hash: str
+    changes: list[str]
+    former_switches: list[str]
+    by: str
+    verified: bool
+
+
 DISK_EACH_S = 60.0
 """Between two reads of the disk: time enough to see it fill up before it is full, and few documents in a day."""
 

@@ -102,3 +102,11 @@ def test_a_manager_that_is_gone_is_said_once(tmp_path: Path, caplog: pytest.LogC
     notifier.ready("h0")
     notifier.stopping()
     assert caplog.messages == ["cannot send READY=1 to the service manager: No such file or directory"]
+
+
+async def test_words_of_a_device_begin_no_message_of_their_own(manager: socket.socket) -> None:
+    notifier = Notifier({"NOTIFY_SOCKET": manager.getsockname()}, pid=1)
+    notifier.status("not ready: ocs1: bad\nWATCHDOG=trigger\r\nMAINPID=1")
+    assert (await heard(manager, "STATUS=not ready: ocs1: bad WATCHDOG=trigger MAINPID=1")) != []
+    notifier.reloading()
+    assert await heard(manager, "RELOADING=1") == ["RELOADING=1"]

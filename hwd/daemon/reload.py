@@ -1,0 +1,236 @@
+"""Reload: takes a changed testbed file while the daemon runs, whole or not at all."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final, Protocol
+
+from hwd.config.testbed.testbed import Loaded
+from hwd.daemon.driven_switches import DrivenSwitches
+from hwd.fabric.fabric import Fabric
+from hwd.model.answers import ReloadReport, TestbedChangeReport
+from hwd.model.bodies import ReloadBody
+from hwd.model.documents.daemon import TestbedReloaded
+from hwd.model.request import Caller
+from hwd.model.testbed_diff import ChangeKind, TestbedChange, in_order, testbed_diff
+from hwd.playbook.runs import Runs
+from hwd.ports.ledger import Ledger
+from hwd.ports.rules import Reason
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.emitter import Emitter
+from hwd_drivers.core.errors import ConfigError, RefusedError
+from hwd_drivers.core.offload import Offload
+
+LOOK_S: Final = 0.1
+"""Between two looks at who holds the ports."""
+HELD: Final = tuple(reason for reason in Reason if reason is not Reason.DELEGATION)
+"""A host holds its own switches always, and no reload changes these."""
+HASH_CHARS: Final = 12
+
+log = logging.getLogger(__name__)
+
+
+class UsesTestbed(Protocol):
+    """A part of the daemon that holds the testbed, or what it made of it."""
+
+    def use_testbed(self, fabric: Fabric) -> None:
+        """Go on with the testbed of this fabric. Changes nothing where it raises."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestbedFile:
+    """`name`: for messages. `read`: its text now. `load`: the testbed of a text, and all that is wrong in it."""
+
+    __test__ = False
+
+    name: str
+    read: Callable[[], str]
+    load: Callable[[str], Loaded]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Proposal:
+    text: str
+    hash: str
+    fabric: Fabric
+    changes: tuple[TestbedChange, ...]
+
+    @property
+    def ports(self) -> frozenset[str]:
+        return frozenset(port for change in self.changes for port in change.ports)
+
+    @property
+    def switches(self) -> frozenset[str]:
+        return frozenset(name for change in self.changes for name in change.switches)
+
+
+class Reload:
+    """Checks everything first, waits until nobody holds what changes, and then swaps without giving way to any task.
+
+    `parts`: all that hold the testbed; each is asked once. Should one raise, which is a bug, those before it go back to
+    the former testbed, and the reload is refused. `switches` come last: their sessions follow the testbed of all else.
+    """
+
+    def __init__(
+        self,
+        *,
+        file: TestbedFile | None,
+        fabric: Fabric,
+        text: str,
+        parts: Sequence[UsesTestbed],
+        switches: DrivenSwitches,
+        ledger: Ledger,
+        runs: Runs,
+        clock: Clock,
+        offload: Offload,
+        emit: Emitter,
+        recorded: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.text = text
+        self._file = file
+        self._fabric = fabric
+        self._parts = (*parts, switches)
+        self._switches = switches
+        self._ledger = ledger
+        self._runs = runs
+        self._clock = clock
+        self._offload = offload
+        self._emit = emit
+        self._recorded = recorded
+        self._turn = asyncio.Lock()
+
+    async def reload(self, body: ReloadBody, caller: Caller | None = None) -> ReloadReport:
+        """Take the file, or with `dry_run` say what it would change.
+
+        Raises ConfigError with every problem of the file, RefusedError where it differs from what `hash` was shown for,
+        has a change that a running daemon cannot take, or where ports that it touches are held for longer than
+        `drain_s`. Then nothing has changed.
+        """
+        async with self._turn:
+            proposal = await self._propose()
+            if body.dry_run:
+                return self._report(proposal, done=False)
+            if body.hash is not None and body.hash != proposal.hash:
+                raise RefusedError(f"{self._name}: it was changed after it was shown. Look at it again: hwd reload")
+            if obstacles := [f"{change}: {change.obstacle}" for change in proposal.changes if change.obstacle]:
+                raise RefusedError(
+                    f"{self._name}: a running daemon cannot take this, and nothing was changed: "
+                    f"{'; '.join(obstacles)}. Restart it, under systemd by "
+                    f"`systemctl restart hwd-{self._fabric.testbed.name}`: waits for a confirm, leases and queue go on"
+                )
+            drained_s = await self._drain(proposal, body.drain_s)
+            self._swap(proposal)
+            await self._tell(proposal, caller or (None if body.by is None else Caller(name=body.by)))
+            return self._report(proposal, done=True, drained_s=drained_s)
+
+    # --- before: nothing is changed
+
+    @property
+    def _name(self) -> str:
+        return "reload" if self._file is None else self._file.name
+
+    async def _propose(self) -> _Proposal:
+        if (file := self._file) is None:
+            raise RefusedError("reload: this daemon was not started from a testbed file")
+
+        def propose(old: Fabric) -> _Proposal:
+            try:
+                text = file.read()
+            except (OSError, UnicodeDecodeError) as error:
+                raise ConfigError(f"{file.name}: cannot be read: {error}") from error
+            testbed = file.load(text).require()
+            changes = testbed_diff(old.testbed, testbed)
+            hash = sha256(text.encode()).hexdigest()[:HASH_CHARS]
+            return _Proposal(text=text, hash=hash, fabric=Fabric(testbed), changes=changes)
+
+        return await self._offload(propose, self._fabric)
+
+    async def _drain(self, proposal: _Proposal, within_s: float) -> float:
+        """Wait until nobody holds what changes; returns how long that took. No other task runs after its last look."""
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        while held := [*self._holders(proposal)]:
+            left_s = began_s + within_s - loop.time()
+            if left_s <= 0:
+                raise RefusedError(
+                    f"{self._name}: not taken within {within_s:g} s, and nothing was changed: {'; '.join(held)}. "
+                    "Wait for longer with --drain-within, or end these"
+                )
+            await asyncio.sleep(min(LOOK_S, left_s))
+        return loop.time() - began_s
+
+    def _holders(self, proposal: _Proposal) -> Iterator[str]:
+        """Who holds ports or switches that change: which ports, whose they are, until when, and what to do."""
+        ports, switches, now_ns = proposal.ports, proposal.switches, self._clock.wall_ns()
+        if self._runs.is_starting and ports:
+            yield "a run is about to start"
+        for claim in self._ledger.all(*HELD):
+            taken = (claim.ports | claim.relies_on) & ports
+            if claim.is_in_force(now_ns) and (taken or claim.switches & switches):
+                yield claim.text(now_ns, taken or claim.switches & switches)
+        for run in self._runs.waiting:
+            if taken := run.ports & ports:
+                named = in_order(taken)
+                yield f"{', '.join(named[:4])}{', ...' if len(named) > 4 else ''}: queued run {run.id} wants them"
+
+    # --- the swap
+
+    def _swap(self, proposal: _Proposal) -> None:
+        before, done = self._fabric, list[UsesTestbed]()
+        try:
+            for part in self._parts:
+                done.append(part)
+                part.use_testbed(proposal.fabric)
+        except Exception:
+            for part in done:
+                part.use_testbed(before)
+            raise
+        self._fabric, self.text = proposal.fabric, proposal.text
+
+    async def _tell(self, proposal: _Proposal, caller: Caller | None) -> None:
+        """After the end of the former sessions: what they still told must not follow it."""
+        await self._switches.settle()
+        if not proposal.changes:
+            log.info("%s: reloaded; it says what it said before", self._name)
+            return
+        gone = [
+            name
+            for change in proposal.changes
+            if change.kind is not ChangeKind.ADDED
+            for name in change.switches
+            if change.subject == f"switch {name}"
+        ]
+        log.info("%s: reloaded: %s", self._name, "; ".join(map(str, proposal.changes)))
+        self._emit(
+            TestbedReloaded(
+                testbed=proposal.fabric.testbed.name,
+                hash=proposal.hash,
+                changes=[*map(str, proposal.changes)],
+                former_switches=gone,
+                by="" if caller is None else caller.name,
+                verified=caller is not None and caller.is_verified,
+            )
+        )
+        await self._recorded()
+
+    def _report(self, proposal: _Proposal, *, done: bool, drained_s: float = 0.0) -> ReloadReport:
+        return ReloadReport(
+            testbed=proposal.fabric.testbed.name,
+            hash=proposal.hash,
+            done=done,
+            drained_s=drained_s,
+            changes=[
+                TestbedChangeReport(
+                    kind=change.kind,
+                    subject=change.subject,
+                    what=change.what,
+                    ports=in_order(change.ports),
+                    obstacle=change.obstacle,
+                )
+                for change in proposal.changes
+            ],
+            held=[] if done else [*self._holders(proposal)],
+        )

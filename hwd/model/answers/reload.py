@@ -1,0 +1,39 @@
+"""The answer to a reload of the testbed file."""
+
+from typing_extensions import override
+
+from hwd.model.answers.answer import Answer
+
+
+class TestbedChangeReport(Answer, frozen=True, kw_only=True):
+    """One difference of the file. `kind`: added, removed or changed. `what`: what of `subject` differs.
+
+    `ports`: those that nobody may hold while it is taken. `obstacle`: why a running daemon cannot take it; empty where
+    it can.
+    """
+
+    __test__ = False
+
+    kind: str
+    subject: str
+    what: str
+    ports: list[str]
+    obstacle: str
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.subject} {self.kind}{f': {self.what}' if self.what else ''}"
+
+
+class ReloadReport(Answer, frozen=True, kw_only=True):
+    """What a reload changed, or with `done` false what it would change. `hash`: of the file's text.
+
+    `held`: who holds ports that it touches now, in words. `drained_s`: how long it waited for them.
+    """
+
+    testbed: str
+    hash: str
+    done: bool
+    drained_s: float
+    changes: list[TestbedChangeReport]
+    held: list[str]

@@ -1,0 +1,263 @@
+"""What differs between two testbeds, in words: switches, hosts, fibres, passives, composites, ports, rules."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import Any, Final
+
+from hwd.model.interlock import InterlockRules
+from hwd.model.testbed import Host, NicPort, Strand, Switch, Testbed
+from hwd_drivers.core.values import FibreEnd, natural_key
+
+
+class ChangeKind(StrEnum):
+    """What became of a part of the testbed."""
+
+    ADDED = "added"
+    """It is new."""
+    REMOVED = "removed"
+    """It is gone."""
+    CHANGED = "changed"
+    """It is there, and something of it differs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestbedChange:
+    """One difference. `subject`: `switch ocs1`, `fibre h0.eth0 - ocs1.1`, `key drift`. `what`: what of it differs.
+
+    `ports`: those that nobody may hold while it is taken in, since their light, or who drives it, changes. `switches`:
+    those that nobody may use meanwhile. `obstacle`: why a running daemon cannot take it in; empty where it can.
+    """
+
+    __test__ = False
+
+    kind: ChangeKind
+    subject: str
+    what: str = ""
+    ports: frozenset[str] = frozenset()
+    switches: frozenset[str] = frozenset()
+    obstacle: str = ""
+
+    def __str__(self) -> str:
+        """`switch ocs1 changed: address 10.0.0.5:3082 -> 10.0.0.9:3082`."""
+        return f"{self.subject} {self.kind}{f': {self.what}' if self.what else ''}"
+
+
+TWIN: Final = "a twin rack knows the testbed file of its start"
+OWNED: Final = "it belongs to a host, whose agent has its file and its lease"
+LOGINS: Final = "the broker's users are made at the start of the daemon"
+WINDOWS: Final = "changes are counted for these limits from the start of the daemon"
+KEYS: Final = {"leases": "leases", "drift": "drift", "interlocks": "interlocks", "host_actions": "host_actions"}
+"""Fields of `Testbed` that are rules: they count from the next plan on, and nothing is drained for them."""
+
+
+def testbed_diff(old: Testbed, new: Testbed) -> tuple[TestbedChange, ...]:
+    """All differences, in the order of the parts of a testbed file."""
+    return tuple(_Diff(old, new).changes())
+
+
+@dataclass(slots=True)
+class _Diff:
+    old: Testbed
+    new: Testbed
+    _near: dict[str, set[FibreEnd]] = field(init=False)
+    """By passive: the fibre ends that a strand of the old or the new testbed joins it to."""
+
+    def __post_init__(self) -> None:
+        self._near = defaultdict(set)
+        for strand in (*self.old.strands, *self.new.strands):
+            for end in (*strand.ends, *strand.via):
+                if self._is_passive(end.owner):
+                    self._near[end.owner].update(strand.ends)
+
+    def changes(self) -> Iterator[TestbedChange]:
+        if self.old.name != self.new.name:
+            what = f"{self.old.name} -> {self.new.name}"
+            yield _changed("key testbed", what, obstacle="its data, its token and its topics have this name")
+        if self.old.access_group != self.new.access_group:
+            what = _words(self.old.access_group, self.new.access_group)
+            yield _changed("key access_group", what, obstacle="the token is given to its group at the start")
+        yield from self._switches()
+        yield from self._hosts()
+        yield from self._strands()
+        yield from self._passives()
+        yield from self._packet_switches()
+        yield from self._composites()
+        yield from self._port_notes()
+        yield from self._rules()
+
+    # --- devices
+
+    def _switches(self) -> Iterator[TestbedChange]:
+        for kind, name, before, after in _pairs(self.old.switches, self.new.switches):
+            found = [one for one in (before, after) if one is not None]
+            obstacle = OWNED if any(one.owner is not None for one in found) else ""
+            if not obstacle and after is not None and any(one.twin is not None for one in found):
+                obstacle = TWIN
+            what = "" if after is None else f"{after.model} {after.size or ''}".strip() + _at(after)
+            yield TestbedChange(
+                kind=kind,
+                subject=f"switch {name}",
+                what=_fields(before, after, but={"capabilities"}) if before and after else what,
+                ports=frozenset(f"{name}.{end.port}" for one in found for end in one.capabilities.ends),
+                switches=frozenset({name}),
+                obstacle=obstacle,
+            )
+
+    def _hosts(self) -> Iterator[TestbedChange]:
+        for kind, name, before, after in _pairs(self.old.hosts, self.new.hosts):
+            ports = frozenset(str(port.id) for one in (before, after) if one is not None for port in one.ports)
+            if before is None or after is None:
+                yield TestbedChange(kind=kind, subject=f"host {name}", ports=ports, obstacle=LOGINS)
+                continue
+            if what := _fields(before, after, but={"ports"}):
+                yield _changed(f"host {name}", what, obstacle=TWIN if before.twin != after.twin else "")
+            yield from self._nic_ports(before, after)
+
+    def _nic_ports(self, before: Host, after: Host) -> Iterator[TestbedChange]:
+        old, new = ({str(port.id): port for port in host.ports} for host in (before, after))
+        is_twin = after.twin is not None
+        for kind, name, one, other in _pairs(old, new):
+            what = _nic_fields(one, other) if one is not None and other is not None else ""
+            obstacle = TWIN if is_twin else ""
+            yield TestbedChange(
+                kind=kind, subject=f"NIC port {name}", what=what, ports=frozenset({name}), obstacle=obstacle
+            )
+
+    def _packet_switches(self) -> Iterator[TestbedChange]:
+        for kind, name, before, after in _pairs(self.old.packet_switches, self.new.packet_switches):
+            what = _fields(before, after) if before and after else ""
+            yield TestbedChange(kind=kind, subject=f"packet switch {name}", what=what)
+
+    # --- fibres
+
+    def _strands(self) -> Iterator[TestbedChange]:
+        """One change for all strands between the same two ports, as of a duplex cable, where they differ alike."""
+        found: dict[tuple[ChangeKind, str, str], frozenset[str]] = {}
+        old, new = ({frozenset(map(str, one.ends)): one for one in bed.strands} for bed in (self.old, self.new))
+        for kind, _, before, after in _pairs(old, new):
+            strand = after or before
+            assert strand is not None
+            subject = f"fibre {' - '.join(in_order(f'{end.owner}.{end.port}' for end in strand.ends))}"
+            what = _strand_fields(before, after) if before and after else f"{strand.loss_db:g} dB"
+            if before and after and not what:
+                continue  # it stands in another line of the file, or the other way round
+            key = kind, subject, "" if kind is ChangeKind.REMOVED else what
+            found[key] = found.get(key, frozenset()) | self._ports_of(strand.ends)
+        for (kind, subject, what), ports in found.items():
+            yield TestbedChange(kind=kind, subject=subject, what=what, ports=ports)
+
+    def _passives(self) -> Iterator[TestbedChange]:
+        for kind, name, before, after in _pairs(self.old.passives, self.new.passives):
+            what = _fields(before, after) if before and after else ""
+            ports = self._ports_of(self._near.get(name, ()))
+            yield TestbedChange(kind=kind, subject=f"passive {name}", what=what, ports=ports)
+
+    def _composites(self) -> Iterator[TestbedChange]:
+        for kind, name, before, after in _pairs(self.old.composites, self.new.composites):
+            places = [place for one in (before, after) if one is not None for place in one.ports.values()]
+            yield TestbedChange(
+                kind=kind,
+                subject=f"composite {name}",
+                what="its ports" if before and after else "",
+                ports=frozenset(f"{place.owner}.{place.port}" for place in places),
+                switches=frozenset(place.owner for place in places),
+            )
+
+    def _ports_of(self, ends: Iterable[FibreEnd]) -> frozenset[str]:
+        """The switch ports and NIC ports that the light of these ends comes from or goes to, through passives."""
+        found, seen, left = set[str](), set[str](), list(ends)
+        while left:
+            end = left.pop()
+            if not self._is_passive(end.owner):
+                found.add(f"{end.owner}.{end.port}")
+            elif end.owner not in seen:
+                seen.add(end.owner)
+                left += self._near[end.owner]
+        return frozenset(found)
+
+    def _is_passive(self, owner: str) -> bool:
+        return owner in self.old.passives or owner in self.new.passives
+
+    # --- rules
+
+    def _port_notes(self) -> Iterator[TestbedChange]:
+        old, new = ({f"{one.switch}.{one.port}": one for one in bed.port_notes} for bed in (self.old, self.new))
+        for kind, name, before, after in _pairs(old, new):
+            what = " -> ".join(str(one) for one in (before, after) if one is not None)
+            yield TestbedChange(kind=kind, subject=f"state of port {name}", what=what)
+
+    def _rules(self) -> Iterator[TestbedChange]:
+        for name, key in KEYS.items():
+            before, after = getattr(self.old, name), getattr(self.new, name)
+            if before != after:
+                what = _fields(before, after) if hasattr(before, "__dataclass_fields__") else _words(before, after)
+                yield _changed(f"key {key}", what, obstacle=_window_obstacle(before, after))
+
+
+def _pairs(old: Mapping[Any, Any], new: Mapping[Any, Any]) -> Iterator[tuple[ChangeKind, Any, Any | None, Any | None]]:
+    """What differs between two tables: those that are gone first, so that what replaces them comes after."""
+    for name in old:
+        if name not in new:
+            yield ChangeKind.REMOVED, name, old[name], None
+    for name, after in new.items():
+        if name not in old:
+            yield ChangeKind.ADDED, name, None, after
+        elif old[name] != after:
+            yield ChangeKind.CHANGED, name, old[name], after
+
+
+def _changed(subject: str, what: str, *, obstacle: str = "") -> TestbedChange:
+    return TestbedChange(kind=ChangeKind.CHANGED, subject=subject, what=what, obstacle=obstacle)
+
+
+def _fields(before: Any, after: Any, *, but: Iterable[str] = ()) -> str:
+    """`address 10.0.0.5:3082 -> 10.0.0.9:3082, size 8x8 -> 16x16`; long values by the name of their field alone."""
+    found = []
+    for one in fields(before):
+        values = getattr(before, one.name), getattr(after, one.name)
+        if one.name not in but and values[0] != values[1]:
+            simple = all(value is None or isinstance(value, str | int | float) for value in values)
+            found.append(f"{one.name} {_words(*values)}" if simple else one.name)
+    return ", ".join(found)
+
+
+def _nic_fields(before: NicPort, after: NicPort) -> str:
+    module = _fields(before.module, after.module)
+    return ", ".join(filter(None, (_fields(before, after, but={"module"}), module and f"module {module}")))
+
+
+def _strand_fields(before: Strand, after: Strand) -> str:
+    found = _fields(before, after, but={"ends", "source", "loss_db"})
+    loss = f"loss {before.loss_db:g} -> {after.loss_db:g} dB" if before.loss_db != after.loss_db else ""
+    return ", ".join(filter(None, (loss, found)))
+
+
+def _words(before: object, after: object) -> str:
+    def word(value: object) -> str:
+        if isinstance(value, tuple):
+            return " ".join(map(str, value)) or "none"
+        return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+    return f"{word(before)} -> {word(after)}"
+
+
+def _at(switch: Switch) -> str:
+    return f" at {switch.address}" if switch.address is not None else ""
+
+
+def _window_obstacle(before: object, after: object) -> str:
+    if not isinstance(before, InterlockRules) or not isinstance(after, InterlockRules):
+        return ""
+    same = (
+        before.moves_per_hour_max.keys() == after.moves_per_hour_max.keys()
+        and before.changes_max.keys() == after.changes_max.keys()
+        and (before.rate_s == after.rate_s or not before.changes_max)
+    )
+    return "" if same else WINDOWS
+
+
+def in_order(ports: Iterable[str]) -> list[str]:
+    """Ports as people read them: `ocs1.2` before `ocs1.10`."""
+    return sorted(ports, key=natural_key)

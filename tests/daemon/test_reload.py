@@ -1,0 +1,422 @@
+"""A changed testbed file is taken while the daemon runs, whole or not at all, and what it does not touch goes on."""
+
+import asyncio
+import gc
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hwd.daemon.daemon import Daemon
+from hwd.daemon.installed_drivers import load_text
+from hwd.daemon.reload import TestbedFile
+from hwd.daemon.seams import Machine, Process, RackAccess, Storage
+from hwd.daemon.switch_opener import OpenSwitch, opener
+from hwd.fabric.fabric import Fabric
+from hwd.model.answers import ReloadReport
+from hwd.model.bodies import PlanBody, ReconfigurationBody, ReloadBody
+from hwd.model.documents.daemon import TestbedReloaded
+from hwd.model.fault import Fault
+from hwd.model.request import Caller
+from hwd.model.testbed import Switch, Testbed
+from hwd.records.records import Records
+from hwd.web.service import Service
+from hwd_agents.bus.memory import MemoryBroker, MemoryBus
+from hwd_drivers.core.disk import MemoryDisk
+from hwd_drivers.core.documents import Document, Sink
+from hwd_drivers.core.errors import ConfigError, RefusedError
+from hwd_drivers.core.ids import Draws, SeededIds
+from hwd_drivers.core.offload import InlineOffload
+from hwd_drivers.devices import registry
+from hwd_drivers.devices.abilities import Device
+from hwd_drivers.devices.facts import SwitchDown, SwitchUp
+from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
+from hwd_drivers.twins.registry import Twin, twin_of
+from hwd_drivers.twins.timing import find_timing
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
+
+NIC = "{module: 100g-lr4, match: {pci: '0000:41:00.0', port: 1}}"
+POLATIS = "driver: polatis-tl1, model: polatis-6000, login: {user: a, password: {env: P}}, size: 8x8"
+TEXT = f"""\
+testbed: desk
+switches:
+  ocs1: {{{POLATIS}, address: 'unix:/ocs1'}}
+  ocs2: {{{POLATIS}, address: 'unix:/ocs2'}}
+hosts:
+  h0: {{ssh: root@10.0.0.1, nics: {{eth0: {NIC}}}}}
+  h1: {{ssh: root@10.0.0.2, nics: {{eth0: {NIC}}}}}
+fibres:
+  - {{from: h0.eth0, to: ocs1.1, loss_db: 0.4}}
+  - h1.eth0 <-> ocs1.2
+"""
+OCS2 = next(line for line in TEXT.splitlines() if line.startswith("  ocs2"))
+OCS3 = OCS2.replace("ocs2", "ocs3")
+
+
+class Desk:
+    """A daemon on switches at addresses, as real ones are, and its testbed file."""
+
+    def __init__(self, daemon: Daemon, documents: list[Document]) -> None:
+        self.daemon = daemon
+        self.documents = documents
+        self.text = TEXT
+        self.changed = asyncio.Event()
+
+    @property
+    def service(self) -> Service:
+        return self.daemon.service
+
+    async def reload(self, *, drain_s: float = 0.0, **more: Any) -> ReloadReport:
+        return await self.service.reload(ReloadBody(drain_s=drain_s, **more), Caller(name="ada", is_verified=True))
+
+    async def refused(self, **more: Any) -> str:
+        with pytest.raises(RefusedError) as refusal:
+            await self.reload(**more)
+        return str(refusal.value)
+
+    async def apply(self, what: str, **more: Any) -> None:
+        await self.service.apply(ReconfigurationBody(what=what, **more))
+
+    async def until_up(self, *switches: str) -> None:
+        """Until sessions began with these switches, as often as they are named, since the start."""
+        while Counter(switches) - Counter(fact.switch for fact in self.of(SwitchUp)):
+            self.changed.clear()
+            await self.changed.wait()
+
+    def of(self, *facts: type) -> list[Any]:
+        return [document.fact for document in self.documents if isinstance(document.fact, facts)]
+
+    def crossconnects(self, switch: str) -> tuple[str, ...]:
+        return next(one.crossconnects for one in self.service.switches() if one.switch == switch)
+
+
+Test = Callable[[Desk], Coroutine[Any, Any, None]]
+
+
+def run_desk(test: Test) -> None:
+    """Run a test on a desk whose switches are up, in virtual time."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        clock, dialer, draws = VirtualClock(loop, wall_start_ns=10**18), MemoryDialer(MemoryNet()), Draws(1)
+        documents: list[Document] = []
+        holder: list[Desk] = []
+
+        def take(document: Document) -> None:
+            documents.append(document)
+            if holder:
+                holder[0].changed.set()
+
+        file = TestbedFile(
+            name="desk.yaml",
+            read=lambda: holder[0].text,
+            load=lambda text: load_text(text, file="desk.yaml"),
+        )
+        testbed = load_text(TEXT, file="desk.yaml").require()
+        async with AsyncExitStack() as stack:
+            for name in ("ocs1", "ocs2", "ocs3"):
+                await _start_twin(name, testbed, stack, clock=clock, dialer=dialer, draws=draws)
+            daemon = Daemon(
+                testbed=testbed,
+                testbed_text=TEXT,
+                machine=Machine(clock=clock, ids=SeededIds(1), draws=draws, offload=InlineOffload(), virtual_time=True),
+                storage=Storage(records=Records("sqlite://", InlineOffload()), journal=MemoryDisk()),
+                rack=RackAccess(
+                    bus=MemoryBus(MemoryBroker(), "daemon", clock),
+                    open_switch=_opener(dialer, clock),
+                    set_fault=_no_rack,
+                ),
+                process=Process(version="test", data_dir="memory", pid=1),
+                sinks=(take,),
+                testbed_file=file,
+            )
+            del testbed
+            holder.append(Desk(daemon, documents))
+            await daemon.open()
+            running = asyncio.create_task(daemon.run())
+            try:
+                await holder[0].until_up("ocs1", "ocs2")
+                await test(holder[0])
+            finally:
+                running.cancel()
+                await asyncio.wait([running])
+
+    run_virtual(main())
+
+
+def _opener(dialer: MemoryDialer, clock: VirtualClock) -> OpenSwitch:
+    """Opens a switch at the twin in memory that has the name of its socket."""
+    open_at = opener(dialer=dialer, clock=clock, twin_address=lambda name: None, environment={"P": "x"})
+
+    async def open_switch(switch: Switch, sink: Sink) -> Device:
+        assert switch.address is not None
+        return await open_at(replace(switch, address=switch.address.replace("unix:/", "mem:")), sink)
+
+    return open_switch
+
+
+async def _start_twin(
+    name: str, testbed: Testbed, stack: AsyncExitStack, *, clock: VirtualClock, dialer: MemoryDialer, draws: Draws
+) -> None:
+    switch = testbed.switches["ocs1"]
+    twin: Twin = twin_of(registry.find(switch.driver)).make(
+        name=name,
+        capabilities=switch.capabilities,
+        timing=find_timing("ideal"),
+        draws=draws,
+        clock=clock,
+        dialer=dialer,
+        address=f"mem:{name}",
+        options={},
+    )
+    await twin.start()
+    stack.push_async_callback(twin.close)
+
+
+async def _no_rack(fault: Fault) -> None:
+    raise AssertionError("no test sets a fault")
+
+
+# --- what is taken
+
+
+def test_a_new_switch_is_driven_and_the_sessions_of_the_others_stay() -> None:
+    async def test(desk: Desk) -> None:
+        desk.text = TEXT.replace("hosts:\n", f"{OCS3}\nhosts:\n")
+        report = await desk.reload()
+        assert [str(change) for change in report.changes] == ["switch ocs3 added: polatis-6000 8x8 at unix:/ocs3"]
+        await desk.until_up("ocs3")
+        await desk.apply("ocs3:1A-2B")
+        assert desk.crossconnects("ocs3") == ("1A-2B",)
+        assert [fact.switch for fact in desk.of(SwitchUp)].count("ocs1") == 1
+        assert desk.of(SwitchDown) == []
+
+    run_desk(test)
+
+
+def test_a_switch_at_another_address_gets_a_session_there() -> None:
+    async def test(desk: Desk) -> None:
+        await desk.apply("ocs2:1A-2B")
+        await desk.apply("ocs1:1A-2B")
+        desk.text = TEXT.replace("unix:/ocs2", "unix:/ocs3")
+        report = await desk.reload()
+        assert [str(change) for change in report.changes] == ["switch ocs2 changed: address unix:/ocs2 -> unix:/ocs3"]
+        await desk.until_up("ocs2", "ocs2")
+        assert (desk.crossconnects("ocs1"), desk.crossconnects("ocs2")) == (("1A-2B",), ())
+
+    run_desk(test)
+
+
+def test_a_switch_that_is_gone_leaves_no_session_no_metric_and_no_alert() -> None:
+    async def test(desk: Desk) -> None:
+        desk.text = TEXT.replace(f"{OCS2}\n", "")
+        assert 'hwd_switch_up{switch="ocs2"} 1.0' in await _metrics(desk)
+        report = await desk.reload()
+        assert [str(change) for change in report.changes] == ["switch ocs2 removed"]
+        assert [one.switch for one in desk.service.switches()] == ["ocs1"]
+        assert 'switch="ocs2"' not in await _metrics(desk)
+        assert not [task for task in asyncio.all_tasks() if task.get_name() == "hwd:ocs2/supervisor"]
+        with pytest.raises(ConfigError, match="is no switch of testbed desk"):
+            await desk.service.plan(PlanBody(what="ocs2:1A-2B"))
+
+    run_desk(test)
+
+
+async def _metrics(desk: Desk) -> str:
+    return b"".join([part async for part in desk.daemon.metrics.render()]).decode()
+
+
+def test_a_new_loss_counts_in_the_next_plan() -> None:
+    async def test(desk: Desk) -> None:
+        desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 40.0")
+        report = await desk.reload()
+        assert [str(change) for change in report.changes] == ["fibre h0.eth0 - ocs1.1 changed: loss 0.4 -> 40 dB"]
+        plan = await desk.service.plan(PlanBody(what="ocs1:1A-2B,2A-1B"))
+        assert next(one.state for one in plan.interlocks if one.name == "loss-budget" and "h0" in one.subject) == (
+            "refused"
+        )
+
+    run_desk(test)
+
+
+def test_rules_count_at_once_and_drain_nothing() -> None:
+    async def test(desk: Desk) -> None:
+        await desk.service.take_lease(ports=["ocs1.1"], for_s=60.0, holder="ada")
+        desk.text = f"{TEXT}leases: {{required: true}}\n"
+        await desk.reload()
+        with pytest.raises(RefusedError, match="wants a lease for every change"):
+            await desk.apply("ocs2:1A-2B")
+
+    run_desk(test)
+
+
+def test_a_reload_is_recorded_with_its_changes_and_who_asked() -> None:
+    async def test(desk: Desk) -> None:
+        desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 0.9")
+        report = await desk.reload()
+        (told,) = desk.of(TestbedReloaded)
+        assert (told.changes, told.by, told.hash) == ([str(report.changes[0])], "ada", report.hash)
+        (entry,) = await desk.service.history(limit=5)
+        assert (entry.outcome, entry.by, entry.verified) == ("reloaded", "ada", True)
+        assert "loss 0.4 -> 0.9 dB" in entry.what
+
+    run_desk(test)
+
+
+def test_after_a_reload_nothing_holds_the_former_testbed() -> None:
+    async def test(desk: Desk) -> None:
+        await desk.apply("ocs1:1A-2B")
+        await desk.service.plan(PlanBody(what="ocs1:3A-4B"))
+        desk.text = TEXT.replace("hosts:\n", f"{OCS3}\nhosts:\n").replace("loss_db: 0.4", "loss_db: 0.9")
+        await desk.reload()
+        gc.collect()
+        beds = [one for one in gc.get_objects() if isinstance(one, Testbed) and one.name == "desk"]
+        assert [sorted(one.switches) for one in beds] == [["ocs1", "ocs2", "ocs3"]]
+        assert len([one for one in gc.get_objects() if isinstance(one, Fabric) and one.testbed.name == "desk"]) == 1
+
+    run_desk(test)
+
+
+def test_what_is_desired_of_a_switch_that_comes_back_is_desired_again() -> None:
+    async def test(desk: Desk) -> None:
+        await desk.apply("ocs2:1A-2B")
+        desk.text = TEXT.replace(f"{OCS2}\n", "")
+        await desk.reload()
+        assert desk.service.status().desired == []
+        desk.text = TEXT
+        await desk.reload()
+        (desired,) = desk.service.status().desired
+        assert (desired.switch, desired.crossconnects) == ("ocs2", ["1A-2B"])
+
+    run_desk(test)
+
+
+def test_a_file_that_says_the_same_in_other_words_changes_nothing() -> None:
+    async def test(desk: Desk) -> None:
+        desk.text = f"# moved\n\n{TEXT}"
+        report = await desk.reload()
+        assert (report.done, report.changes, desk.of(TestbedReloaded)) == (True, [], [])
+
+    run_desk(test)
+
+
+# --- what is refused, and changes nothing
+
+
+def test_a_file_with_errors_is_refused_with_all_of_them() -> None:
+    async def test(desk: Desk) -> None:
+        desk.text = TEXT.replace("ocs1.1,", "ocs9.1,").replace("<-> ocs1.2", "<-> ocs1.99")
+        with pytest.raises(ConfigError, match=r"(?s)ocs9.*ocs1.99|ocs1.99.*ocs9"):
+            await desk.reload()
+        assert [one.switch for one in desk.service.switches()] == ["ocs1", "ocs2"]
+        await desk.apply("ocs1:1A-2B")
+
+    run_desk(test)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ("testbed: desk", "testbed: table", "key testbed changed: desk -> table"),
+        ("testbed: desk\n", "testbed: desk\naccess_group: root\n", "key access_group changed: none -> root"),
+        ("  h1: {", "  h2: {", "host h1 removed"),
+        (
+            "size: 8x8, address: 'unix:/ocs2'",
+            "size: 8x8, owner: h1, address: 'unix:/ocs2'",
+            "switch ocs2 changed: owner",
+        ),
+        ("fibres:", "interlocks: {rate: {changes: {ocs1: 3}}}\nfibres:", "key interlocks changed"),
+    ],
+)
+def test_what_a_running_daemon_cannot_take_is_refused_by_name(old: str, new: str, named: str) -> None:
+    async def test(desk: Desk) -> None:
+        desk.text = TEXT.replace(old, new).replace("h1.eth0", "h2.eth0" if "h2" in new else "h1.eth0")
+        why = await desk.refused()
+        assert named in why
+        assert "systemctl restart hwd-desk" in why
+        assert desk.service.testbed.name == "desk"
+        assert desk.of(TestbedReloaded) == []
+
+    run_desk(test)
+
+
+def test_a_lease_on_a_port_that_changes_is_waited_for_and_then_named() -> None:
+    async def test(desk: Desk) -> None:
+        loop = asyncio.get_running_loop()
+        lease = await desk.service.take_lease(ports=["ocs1.1"], for_s=60.0, holder="ada")
+        desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 0.9")
+        began_s = loop.time()
+        why = await desk.refused(drain_s=5.0)
+        assert 5.0 <= loop.time() - began_s < 5.2
+        assert "ocs1.1: " in why
+        assert "ada" in why
+        assert desk.of(TestbedReloaded) == []
+        waiting = asyncio.create_task(desk.reload(drain_s=30.0))
+        await asyncio.sleep(3.0)
+        await desk.service.release_lease(lease.id)
+        assert 3.0 <= (await waiting).drained_s < 3.3
+
+    run_desk(test)
+
+
+def test_a_lease_on_ports_that_stay_holds_nothing_up() -> None:
+    async def test(desk: Desk) -> None:
+        await desk.service.take_lease(ports=["ocs2.1", "h1.eth0"], for_s=60.0, holder="ada")
+        desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 0.9")
+        assert (await desk.reload()).done
+
+    run_desk(test)
+
+
+def test_a_wait_for_a_confirm_holds_its_switch_and_goes_on_after_a_refusal() -> None:
+    async def test(desk: Desk) -> None:
+        await desk.apply("ocs2:1A-2B", confirm_within_s=30.0)
+        desk.text = TEXT.replace("unix:/ocs2", "unix:/ocs3")
+        assert "reconfiguration" in await desk.refused(drain_s=1.0)
+        assert desk.crossconnects("ocs2") == ("1A-2B",)
+        assert (await desk.reload(drain_s=60.0)).drained_s > 25.0, "it was rolled back in time, and then taken"
+
+    run_desk(test)
+
+
+def test_a_wait_for_a_confirm_elsewhere_survives_a_reload() -> None:
+    async def test(desk: Desk) -> None:
+        await desk.apply("ocs1:3A-4B", confirm_within_s=30.0)
+        desk.text = TEXT.replace("unix:/ocs2", "unix:/ocs3")
+        await desk.reload()
+        await asyncio.sleep(31.0)
+        assert desk.crossconnects("ocs1") == (), "not confirmed: it went back, at its time"
+
+    run_desk(test)
+
+
+def test_a_file_that_was_changed_after_it_was_shown_is_not_taken() -> None:
+    async def test(desk: Desk) -> None:
+        desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 0.9")
+        shown = await desk.reload(dry_run=True)
+        assert (shown.done, desk.of(TestbedReloaded)) == (False, [])
+        desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 4.0")
+        assert "changed after it was shown" in await desk.refused(hash=shown.hash)
+
+    run_desk(test)
+
+
+def test_a_part_that_raises_brings_all_parts_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(desk: Desk) -> None:
+        def fail(fabric: Fabric) -> None:
+            if "ocs3" in fabric.testbed.switches:
+                raise KeyError("a bug")
+
+        monkeypatch.setattr(desk.daemon, "use_testbed", fail)  # all other parts have it by then
+        desk.text = TEXT.replace("hosts:\n", f"{OCS3}\nhosts:\n")
+        with pytest.raises(KeyError):
+            await desk.reload()
+        assert [one.switch for one in desk.service.switches()] == ["ocs1", "ocs2"]
+        assert len(desk.of(SwitchUp)) == 2
+        await desk.apply("ocs1:1A-2B")
+
+    run_desk(test)

@@ -1,0 +1,154 @@
+"""The unit of the daemon, judged by systemd's own tools, and the command that writes it."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hwd.daemon.installed_drivers import load_text
+from hwd.daemon.service_unit import ServiceUnit, is_ours
+from hwd.model.testbed import Testbed
+
+MOST_EXPOSED = 1.5
+"""Of 10, as `systemd-analyze security` counts it."""
+
+
+def bed_of(switch: str = "address: '10.0.0.5:3082'", more: str = "") -> Testbed:
+    login = "login: {user: admin, password: {env: OCS1_PASSWORD}}"
+    return load_text(
+        f"testbed: lab\nswitches:\n  ocs1: {{driver: polatis-tl1, model: polatis-6000, size: 8x8, {switch}, {login}}}\n"
+        f"hosts: {{}}\nfibres: []\n{more}",
+        file="lab.yaml",
+    ).require()
+
+
+def unit(bed: Testbed | None = None, *, program: Path = Path("/opt/hwd/bin/hwd"), **more: object) -> ServiceUnit:
+    values = {"file": Path("/etc/hwd/lab.yaml"), "http": "127.0.0.1:8642", **more}
+    return ServiceUnit(testbed=bed or bed_of(), program=program, **values)  # type: ignore[arg-type]
+
+
+def values(text: str, key: str) -> list[str]:
+    return [line.partition("=")[2] for line in text.splitlines() if line.startswith(f"{key}=")]
+
+
+def analyze(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("needs systemd-analyze. As root: apt-get install systemd")
+    return subprocess.run(["systemd-analyze", *arguments], capture_output=True, text=True, timeout=30, check=False)
+
+
+@pytest.mark.parametrize("user", [None, "root"])
+def test_systemd_finds_nothing_wrong_with_it(user: str | None, tmp_path: Path) -> None:
+    program = tmp_path / "hwd"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    path = tmp_path / "hwd-lab.service"
+    path.write_text(unit(bed_of(), program=program, user=user).text)
+    said = analyze("verify", "--man=no", str(path))
+    assert [line for line in said.stderr.splitlines() if "hwd-lab" in line] == []
+
+
+def test_it_may_do_little(tmp_path: Path) -> None:
+    path = tmp_path / "hwd-lab.service"
+    path.write_text(unit().text)
+    said = analyze("security", "--offline=yes", "--no-pager", str(path))
+    found = re.search(r"exposure level for hwd-lab.service: ([\d.]+)", said.stdout)
+    assert found is not None, said.stderr
+    assert float(found.group(1)) <= MOST_EXPOSED
+
+
+def test_a_serial_line_is_the_only_device_that_it_opens() -> None:
+    plain = unit().text
+    serial = unit(bed_of("address: 'serial:/dev/ttyUSB0'")).text
+    assert (values(plain, "PrivateDevices"), values(plain, "DeviceAllow")) == (["yes"], [])
+    assert (values(serial, "PrivateDevices"), values(serial, "DeviceAllow")) == ([], ["/dev/ttyUSB0 rw"])
+    assert values(serial, "SupplementaryGroups") == ["dialout"]
+
+
+def test_the_group_of_the_token_passes_the_data_folder() -> None:
+    text = unit(bed_of(more="access_group: root\n"), user="lab").text
+    assert (values(text, "Group"), values(text, "StateDirectoryMode")) == (["root"], ["0710"])
+    assert values(unit().text, "StateDirectoryMode") == ["0700"]
+
+
+def test_bytes_that_mean_something_to_systemd_are_kept() -> None:
+    text = unit(file=Path("/etc/hwd/50% of $HOME/lab.yaml")).text
+    assert 'serve "/etc/hwd/50%% of $$HOME/lab.yaml" --data' in values(text, "ExecStart")[0]
+
+
+def test_a_unit_that_somebody_changed_is_not_ours() -> None:
+    text = unit().text
+    assert is_ours(text)
+    assert not is_ours(text.replace("NoNewPrivileges=yes", "NoNewPrivileges=no"))
+    assert not is_ours("[Service]\n")
+
+
+# --- the command
+
+FILE = """\
+testbed: lab
+switches:
+  ocs1: {driver: polatis-tl1, model: polatis-6000, size: 8x8, address: '10.0.0.5:3082'}
+hosts: {}
+fibres: []
+"""
+
+
+class Machine:
+    """A folder in place of a machine's /etc."""
+
+    def __init__(self, folder: Path) -> None:
+        self.units = folder / "units"
+        self.units.mkdir()
+        self.file = folder / "lab.yaml"
+        self.file.write_text(FILE)
+        self.unit = self.units / "hwd-lab.service"
+
+    def install(self, *more: str) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, "-m", "hwd.cli", "install-service", str(self.file), "--units", str(self.units)]
+        return subprocess.run([*command, *more], capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_what_a_service_would_not_see_is_named_before_anything_is_written(machine: Machine) -> None:
+    said = machine.install("--dry-run")
+    assert said.returncode == 2
+    assert said.stdout.startswith("# Written by `hwd install-service`")
+    assert f"{machine.file}: a service does not see this folder" in said.stderr or "may not pass" in said.stderr
+    assert not machine.unit.exists()
+
+
+def test_a_file_that_it_did_not_write_is_left_alone(machine: Machine) -> None:
+    machine.unit.write_text("[Service]\nExecStart=/bin/true\n")
+    said = machine.install("--uninstall")
+    assert (said.returncode, machine.unit.read_text()) == (3, "[Service]\nExecStart=/bin/true\n")
+    assert "did not write it" in said.stderr
+
+
+def test_an_enabled_service_is_not_removed_and_a_disabled_one_is(machine: Machine) -> None:
+    machine.unit.write_text(unit().text)
+    wants = machine.units / "multi-user.target.wants"
+    wants.mkdir()
+    (wants / "hwd-lab.service").symlink_to(machine.unit)
+    said = machine.install("--uninstall")
+    assert (said.returncode, machine.unit.exists()) == (3, True)
+    assert "systemctl disable --now hwd-lab" in said.stderr
+    (wants / "hwd-lab.service").unlink()
+    said = machine.install("--uninstall", "--json")
+    assert (said.returncode, machine.unit.exists()) == (0, False)
+    assert json.loads(said.stdout)["data"] == "/var/lib/hwd/lab"
+
+
+def test_a_service_starts_no_rack_of_twins(machine: Machine) -> None:
+    machine.file.write_text(FILE.replace("address: '10.0.0.5:3082'", "twin: {timing: ideal, seed: 1}"))
+    said = machine.install()
+    assert (said.returncode, machine.unit.exists()) == (2, False)
+    assert "ocs1 of testbed lab are twins" in said.stderr
