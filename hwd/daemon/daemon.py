@@ -50,6 +50,7 @@ from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.reconfigure.records_catch_up import RecordsCatchUp
 from hwd.reconfigure.restores import Restores
 from hwd.reconfigure.switches import Switches
+from hwd.reconfigure.transfers import Transfers, ports_by_host
 from hwd.records.reconfiguration_log import ReconfigurationLog
 from hwd.records.recorder import RecordingSink
 from hwd.telemetry import Budget, Metrics
@@ -63,6 +64,7 @@ from hwd.web.linkboard import Linkboard
 from hwd.web.rack_status import RackStatus
 from hwd.web.service import Service
 from hwd.web.switchboard import Switchboard
+from hwd_agents.wire import ClaimTransfer, EndTransfers
 from hwd_drivers.core.documents import Sink
 from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import HwdError
@@ -180,13 +182,27 @@ class Daemon:
         if has_host_switches := any(switch.owner is not None for switch in testbed.switches.values()):
             selections.resume(*(await records.unfinished_selections.read()))
 
+        agents = GatewayAgents(gateway)
+        transfers = Transfers(
+            ledger,
+            testbed.transfers,
+            ports=ports_by_host(str(port.id) for port in testbed.ports()),
+            store=records.transfers,
+            agents=agents,
+            clock=clock,
+            sink=sink,
+            announce=sink.without(self._recorder),
+        )
+        await transfers.load()
+        gateway.asks.serve(ClaimTransfer, transfers.claim)
+        gateway.asks.serve(EndTransfers, transfers.end)
         baselines = Baselines(testbed, leases, clock=clock, sink=sink)
         planner = Planner(testbed, fabric, history.expect, host_switches.crossconnects)
         background_planner = BackgroundPlanner(planner, machine.offload)
         self.reconfigurer = reconfigurer = Reconfigurer(
             planner=background_planner,
             switches=switches,
-            agents=GatewayAgents(gateway),
+            agents=agents,
             hangs=linkboard,
             journal=self._journal,
             ledger=ledger,
@@ -196,6 +212,7 @@ class Daemon:
             outcomes=outcomes,
             move_counts=move_counts,
             desired=desired,
+            transfers=transfers,
             note_baseline=baselines.note,
         )
         recovery = JournalRecovery(reconfigurer, journal=self._journal, identity=self._identity, switches=switches)
@@ -284,7 +301,7 @@ class Daemon:
             clock=clock,
         )
 
-        sink.subscribe(lease_ends, baselines)
+        sink.subscribe(lease_ends, baselines, transfers)
         sink.subscribe(
             history, outcomes, move_counts, desired, switchboard, linkboard, changeboard, daemonboard, alerts
         )
@@ -297,6 +314,7 @@ class Daemon:
             "bus/gateway": gateway.run,
             "leases/expiry": leases.run,
             "leases/requests": requests.run,
+            "transfers/ends": transfers.run,
             "leases/baselines": partial(baselines.run, reconfigurer),
             "records/writer": self._recorder.run,
             "journal/recover": recovery.run,

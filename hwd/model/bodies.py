@@ -35,7 +35,8 @@ class PlanBody(Body, frozen=True, kw_only=True):
     switch, `ocs1.3`, `h0.eth0`; of all where it is empty), or the state `before` a reconfiguration of the history.
 
     `overrides`: interlocks that shall not refuse it, each with the reason, which is recorded. `epoch`: of the lease,
-    refused where another is in force.
+    refused where another is in force. `drain_within_s`: how long it waits for the end of the transfers on ports that it
+    moves; null: they refuse it.
     """
 
     what: Annotated[str, Meta(max_length=100_000)] = ""
@@ -47,6 +48,7 @@ class PlanBody(Body, frozen=True, kw_only=True):
     epoch: int | None = None
     ready_within_s: Seconds | None = None
     confirm_within_s: Seconds | None = None
+    drain_within_s: Seconds | None = None
     overrides: dict[InterlockName, Reason] = field(default_factory=dict)
 
     @property
@@ -56,7 +58,7 @@ class PlanBody(Body, frozen=True, kw_only=True):
 
 
 class ReconfigurationBody(PlanBody, frozen=True, kw_only=True):
-    """As `PlanBody`, or the hash of a plan, without any other field of it.
+    """As `PlanBody`, or the hash of a plan, without any other field of it but `drain_within_s`.
 
     `by`: who asks, for the history; a token with a name counts instead. `id`: the reconfiguration's, by default a new
     one; who chooses it can roll back before the answer comes.
