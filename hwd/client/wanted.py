@@ -27,6 +27,8 @@ class Wanted(TypedDict, total=False):
     """None: do not wait until the links are ready."""
     confirm_within_s: float | None
     """None: it is confirmed as soon as it is ready."""
+    drain_within_s: float | None
+    """How long to wait for the end of transfers on ports that it moves; None: they refuse it."""
     overrides: dict[str, str]
     """Interlocks that shall not refuse it, each with the reason: `{"loss-budget": "measured by hand"}`."""
 

@@ -294,6 +294,7 @@ class Daemon:
             leases=leases,
             requests=requests,
             settings=settings,
+            transfers=transfers,
             delegations=delegations,
             records=records,
             log=reconfiguration_log,

@@ -30,8 +30,8 @@ class Asker:
     """Who asks: the lease that it acts under, its run, the reconfiguration that it is.
 
     `epoch`: of its lease, where it says which. `request`: the request for a lease that it is. `switches`: those that it
-    uses; `whole`: it wants them for itself alone. `cuts`: it may cut transfers in flight. What it does lasts from `from_wall_ns` (None: now) until
-    `until_wall_ns` (None: it is over at once).
+    uses; `whole`: it wants them for itself alone. `cuts`: it may cut transfers in flight. What it does lasts from
+    `from_wall_ns` (None: now) until `until_wall_ns` (None: it is over at once).
     """
 
     lease: str | None = None

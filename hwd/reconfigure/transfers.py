@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final, Protocol
 
 from hwd.bus.asks import AskedBy
+from hwd.model.answers import TransferStatus
 from hwd.model.documents.hosts import ClockAligned, HostBirth
 from hwd.model.documents.transfers import TransferClaimed, TransferCut, TransferEnded, TransferRefused
 from hwd.model.testbed import TransferRules
@@ -141,6 +142,37 @@ class Transfers:
     def unreported(self) -> tuple[str, ...]:
         """Hosts that have not said since the start of the daemon whether they are sending."""
         return tuple(self._unreported_until_ns)
+
+    def status(self) -> list[TransferStatus]:
+        """Those in flight, then hosts that may be sending."""
+        now_ns = self._clock.monotonic_ns()
+        found = [
+            TransferStatus(
+                transfer=one.name,
+                host=one.host,
+                process=one.process,
+                phase=one.phase,
+                ports=sorted(one.ports),
+                since_s=(now_ns - one.since_ns) / 1e9,
+                left_s=one.left_s(now_ns),
+                drained_by=self.drained_by(one),
+            )
+            for one in self._transfers.values()
+        ]
+        for host, until_ns in self._unreported_until_ns.items():
+            left_s = max(0.0, (until_ns - now_ns) / 1e9)
+            found.append(
+                TransferStatus(
+                    transfer="",
+                    host=host,
+                    process="",
+                    phase="",
+                    ports=sorted(self._ports[host]),
+                    since_s=self.rules.longest_s - left_s,
+                    left_s=left_s,
+                )
+            )
+        return found
 
     def drained_by(self, transfer: Transfer) -> str | None:
         """The reconfiguration that waits for its end."""

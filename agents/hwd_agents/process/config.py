@@ -180,8 +180,8 @@ class SelectionConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class TransfersConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where processes of this host say what they are sending. `socket`: a Unix socket of mode 0660, of `group` where one
-    is named; null: none.
+    """Where processes of this host say what they are sending. `socket`: a Unix socket of mode 0660, of `group` where
+    one is named; null: none.
     """
 
     socket: str | None = None

@@ -266,7 +266,7 @@ class HostTransfers:
         return not self._ending
 
     def _port(self, link: str) -> str:
-        """The port of this host in `eth0`, `h0.eth0` or `h0.eth0<->h1.eth0`. Raises RefusedError where there is none."""
+        """The port of this host in `eth0`, `h0.eth0` or `h0.eth0<->h1.eth0`. Raises RefusedError where none is."""
         for end in map(str.strip, link.split(_ARROW)):
             host, dot, port = end.partition(".")
             name = port if dot and host == self._host else end

@@ -37,8 +37,8 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class AnswerLine(msgspec.Struct, frozen=True, kw_only=True):
-    """`outcome`: `go`: send now, for `within_s` from the claim at the longest; `ended`; `over`: it had ended before, for
-    `why`; `refused`: do not send, for `why`; `failed`: the daemon cannot be asked now, do not send.
+    """`outcome`: `go`: send now, for `within_s` from the claim at the longest; `ended`; `over`: it had ended before,
+    for `why`; `refused`: do not send, for `why`; `failed`: the daemon cannot be asked now, do not send.
     """
 
     id: Text | At | None

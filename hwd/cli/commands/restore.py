@@ -7,7 +7,19 @@ import typer
 
 from hwd.cli import completion as completing
 from hwd.cli.commands.apply import overrides_of, way_back
-from hwd.cli.options import READY_WITHIN_S, ConfirmWithin, DryRun, Json, Lease, NoReady, Override, ReadyWithin, Url, Yes
+from hwd.cli.options import (
+    READY_WITHIN_S,
+    ConfirmWithin,
+    DrainWithin,
+    DryRun,
+    Json,
+    Lease,
+    NoReady,
+    Override,
+    ReadyWithin,
+    Url,
+    Yes,
+)
 from hwd.cli.output import Output, coloured
 
 if TYPE_CHECKING:
@@ -33,6 +45,7 @@ def restore(
     ready_within: ReadyWithin = READY_WITHIN_S,
     no_ready: NoReady = False,
     confirm_within: ConfirmWithin = None,
+    drain_within: DrainWithin = None,
     override: Override = None,
     yes: Yes = False,
     url: Url = None,
@@ -57,6 +70,7 @@ def restore(
                 "lease": lease,
                 "ready_within_s": None if no_ready else ready_within,
                 "confirm_within_s": confirm_within,
+                "drain_within_s": drain_within,
                 "overrides": overrides_of(override),
             },
         )

@@ -140,7 +140,7 @@ class LeafReader:
             return ()
         meaning = self._meaning(what, where, part) or _Meaning(wanted=WantedState(name=what))
         self._ask_interlocks(meaning, entry, where, part.reading)
-        body = PlanBody(what=what, mode=entry.mode, overrides=entry.override)
+        body = PlanBody(what=what, mode=entry.mode, overrides=entry.override, drain_within_s=entry.drain_within_s)
         apply = ApplyStep(request=Request(wanted=meaning.wanted, body=body), ports=meaning.ports)
         if entry.ready_within_s is None:
             return (apply,)

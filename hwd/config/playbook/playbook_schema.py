@@ -61,7 +61,7 @@ class LeaseEntry(Entry):
 
 class ApplyEntry(Entry):
     """Other keys are arguments of the topology: hosts, rail, groups. `override`: interlocks that shall not refuse it,
-    each with the reason.
+    each with the reason. `drain_within_s`: how long it waits for the end of transfers on ports that it moves.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -72,6 +72,7 @@ class ApplyEntry(Entry):
     pairs: Words | None = None
     mode: ApplyMode = ApplyMode.UPDATE
     ready_within_s: Seconds | None = None
+    drain_within_s: Seconds | None = None
     override: dict[InterlockName, Annotated[str, Field(min_length=1, max_length=REASON_LENGTH_MAX)]] = Field(
         default_factory=dict
     )

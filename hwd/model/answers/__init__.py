@@ -14,6 +14,7 @@ from hwd.model.answers.reconfigurations import LeftOpen, ReconfigurationStatus
 from hwd.model.answers.runs import AbortedRun, AcceptedRun
 from hwd.model.answers.status import BusStatus, Liveness, Readiness, Status, StorageStatus
 from hwd.model.answers.switches import CompositeStatus, HeldEnds, LinkStatus, OverrunReport, RestartReport, SwitchStatus
+from hwd.model.answers.transfers import TransferStatus
 
 __all__ = [
     "AbortedRun",
@@ -48,5 +49,6 @@ __all__ = [
     "SwitchDesired",
     "SwitchLease",
     "SwitchStatus",
+    "TransferStatus",
     "UnlitLink",
 ]
