@@ -369,7 +369,7 @@ class Daemon:
 
     async def _close(self) -> None:
         try:
-            async with asyncio.timeout(CLOSE_WITHIN_S):
+            async with asyncio.timeout(CLOSE_WITHIN_S + self.testbed.transfers.drain_s):
                 try:
                     await self.service.close()
                 finally:  # after a timeout too: a pending confirm has no other chance before the next start

@@ -33,6 +33,7 @@ class Apply(Deed, frozen=True, kw_only=True):
     lease: int | None = None
     ready_within_s: float | None = None
     confirm_within_s: float | None = None
+    drain_within_s: float | None = None
 
 
 class Confirm(Deed, frozen=True, kw_only=True):
@@ -73,6 +74,22 @@ class Select(Deed, frozen=True, kw_only=True):
     host: str
     output: int
     within_s: float = 1.0
+
+
+class Claim(Deed, frozen=True, kw_only=True):
+    """A rank on `host` connects to its agent and claims a transfer over `port`."""
+
+    host: str
+    port: str
+    within_s: float
+    wait_s: float = 0.0
+
+
+class EndTransfer(Deed, frozen=True, kw_only=True):
+    """The rank ends its transfer. `dies`: its connection ends, without a word."""
+
+    of: int
+    dies: bool = False
 
 
 class Trouble(Act, frozen=True, kw_only=True):
@@ -134,6 +151,8 @@ AnyAct = (
     | AbortRun
     | GiveUp
     | Select
+    | Claim
+    | EndTransfer
     | Kill
     | StopBroker
     | CutClient

@@ -13,6 +13,7 @@ from hwd.reconfigure.reconfiguration import Reconfiguration
 from hwd.sim.rank import Rank
 from hwd.sim.world import DAEMON, agent_node
 from hwd_drivers.core.errors import RefusedError
+from hwd_drivers.devices.facts import SwitchUp
 
 from .conftest import CROSSED, EXAMPLE, STRAIGHT, Lab, RunLab
 
@@ -218,8 +219,7 @@ def test_restarted_daemon_starts_nothing_under_a_transfer(run_lab: RunLab) -> No
         rank, transfer = await go(lab, within_s=60)
         lab.world.kill(DAEMON)
         lab.world.start_daemon()
-        while lab.world.daemon is None or not lab.service.ready().ready:
-            await asyncio.sleep(0.001)
+        await lab.until(SwitchUp)
         with pytest.raises(RefusedError, match=r"transfer-in-flight.* (may be sending|is in flight)"):
             await lab.begin(CROSSED)
         await lab.world.settled()
