@@ -1,4 +1,4 @@
-"""Transfers in a rack of real processes: a rank claims over the agent's Unix socket, and `hwd apply` keeps off its light."""
+"""Transfers in a rack of processes: a rank claims over its agent's socket, and `hwd apply` keeps off its light."""
 
 import asyncio
 import signal
