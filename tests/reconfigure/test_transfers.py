@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hwd.model.documents.reconfigurations import ReconfigurationEnded
-from hwd.model.documents.transfers import TransferCut, TransferEnded
+from hwd.model.documents.transfers import TransferClaimed, TransferCut, TransferEnded
 from hwd.model.interlock import InterlockName
 from hwd.reconfigure.reconfiguration import Reconfiguration
 from hwd.sim.rank import Rank
@@ -395,6 +395,18 @@ def test_override_is_refused_where_the_testbed_is_silent(run_lab: RunLab) -> Non
     async def test(lab: Lab) -> None:
         with pytest.raises(RefusedError, match="cannot be overridden"):
             await lab.begin(CROSSED, overrides={"transfer-in-flight": "the job hangs"})
+
+    run_lab(test)
+
+
+def test_messages_that_come_twice_claim_and_end_once(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        lab.world.broker.repeat_qos1 = True
+        rank, transfer = await go(lab)
+        assert (await rank.end(transfer))["outcome"] == "ended"
+        await asyncio.sleep(0.5)
+        assert len(lab.emitted(TransferClaimed)) == len(lab.emitted(TransferEnded)) == 1
+        assert lab.service.status().transfers == []
 
     run_lab(test)
 
