@@ -46,8 +46,8 @@ class Client(Protocol):
 class LineSocket:
     """Listens until cancelled. `answer` makes the answer of one line; `gone` is called with each client that is gone.
 
-    `what`: the key of the configuration that names the place, for errors. `lines_per_s`: of one client, read later
-    beyond that.
+    `what`: the key of the configuration that names the place, for errors and for names of tasks. `lines_per_s`: of one
+    client, read later beyond that.
     """
 
     def __init__(
@@ -116,7 +116,8 @@ class LineSocket:
         bucket = None
         if self._lines_per_s is not None:
             bucket = Bucket(per_s=self._lines_per_s, most=self._lines_per_s)
-        return _Session(self._answer, self._sessions, self._spawn, self._gone, bucket)
+        task = self._what.partition(".")[0]
+        return _Session(self._answer, self._sessions, lambda work: self._spawn(work, task), self._gone, bucket)
 
 
 class _Session(asyncio.Protocol):
@@ -126,7 +127,7 @@ class _Session(asyncio.Protocol):
         self,
         answer: Callable[[Client, bytes], Awaitable[bytes]],
         sessions: "dict[_Session, None]",
-        spawn: Spawn,
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
         gone: Callable[[Client], None],
         bucket: Bucket | None,
     ) -> None:
@@ -197,7 +198,7 @@ class _Session(asyncio.Protocol):
         """Start the received requests; stop reading from a client that does not read its answers, or asks too much."""
         while self._lines and self._pending < PENDING_MOST and not self._full and self._may_go_on():
             self._pending += 1
-            self._spawn(self._do(self._lines.popleft()), "job")
+            self._spawn(self._do(self._lines.popleft()))
         if self._transport is None:
             return
         if self._lines:
