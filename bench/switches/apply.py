@@ -29,6 +29,8 @@ from hwd.reconfigure.move_counts import MoveCounts
 from hwd.reconfigure.planner import BackgroundPlanner, Planner
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.reconfigure.switches import Switches
+from hwd.reconfigure.transfers import Transfers
+from hwd.records.records import Records
 from hwd.web.linkboard import Linkboard
 from hwd.web.switchboard import Switchboard
 from hwd_agents.wire import Arguments
@@ -127,10 +129,22 @@ async def applying(testbed: Testbed, address: str, folder: Path, *, sync: bool) 
     disk = FileDisk(folder / "journal")
     offload = ThreadOffload(1)
     history, fabric, ledger = History(testbed), Fabric(testbed), Ledger()
+    agents = SilentAgents()
+    records = Records("sqlite://", offload)
+    transfers = Transfers(
+        ledger,
+        testbed.transfers,
+        ports={},
+        store=records.transfers,
+        agents=agents,
+        clock=clock,
+        sink=documents.append,
+        announce=documents.append,
+    )
     reconfigurer = Reconfigurer(
         planner=BackgroundPlanner(Planner(testbed, fabric, history.expect), offload),
         switches=Switches({"ocs1": supervisor}, clock, {"ocs1": Origin.TWIN}),
-        agents=SilentAgents(),
+        agents=agents,
         hangs=Linkboard(fabric, Switchboard(testbed.switches).reports),
         journal=Journal(disk, sync=sync),
         ledger=ledger,
@@ -140,6 +154,7 @@ async def applying(testbed: Testbed, address: str, folder: Path, *, sync: bool) 
         outcomes=Outcomes(clock),
         move_counts=MoveCounts(testbed, clock),
         desired=Desired(testbed, ledger, no_records),
+        transfers=transfers,
     )
     run = asyncio.create_task(supervisor.run(), name="bench:supervisor")
     try:

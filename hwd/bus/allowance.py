@@ -19,6 +19,9 @@ STATES_PER_S, STATES_MOST = 1.0, 20
 EVENTS_PER_S, EVENTS_MOST = 256 << 10, 128 << 20
 """Bytes of events: several full spools at once, and then more than any host produces."""
 
+ASKS_PER_S, ASKS_MOST = 500.0, 2000
+"""Asks: each of eight ranks of a host may claim and end some tens of phases a second."""
+
 
 class Allowance:
     """The limits of one host. Each method returns whether a message is within its limit, and calls `reached` if not."""
@@ -30,6 +33,7 @@ class Allowance:
         self._unknown_boots = Bucket(per_s=UNKNOWN_BOOTS_PER_S, most=UNKNOWN_BOOTS_MOST)
         self._births = Bucket(per_s=BIRTHS_PER_S, most=BIRTHS_MOST)
         self._states = Bucket(per_s=STATES_PER_S, most=STATES_MOST)
+        self._asks = Bucket(per_s=ASKS_PER_S, most=ASKS_MOST)
         self._events = Bucket(per_s=EVENTS_PER_S, most=EVENTS_MOST)
         self.events_refused = 0
         """Messages of events over the limit: they are not lost, as their agent sends them again."""
@@ -71,6 +75,12 @@ class Allowance:
             return True
         self.events_refused += 1
         return self._over(Limit.AGENT_EVENTS, f"events over {EVENTS_PER_S} bytes/s; they wait in its spool")
+
+    def ask(self) -> bool:
+        """Whether the agent may ask something now."""
+        return self._asks.take() or self._over(
+            Limit.AGENT_ASKS, f"asks, where {ASKS_MOST} at once and then {ASKS_PER_S:g} a second are taken"
+        )
 
     def unknown_boot(self) -> bool:
         """Whether events of one more boot whose birth never came are accepted now.

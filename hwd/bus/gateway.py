@@ -5,13 +5,14 @@ Their messages become documents on the daemon's clock; its commands go out with 
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from hwd.bus.allowance import BIRTH_MOST_BYTES, Allowance
+from hwd.bus.asks import Asks
 from hwd.bus.clocks.clock_udp import ClockUdp
 from hwd.bus.clocks.timekeeper import Timekeeper
 from hwd.bus.containment import Containment
@@ -30,8 +31,10 @@ from hwd.timeline.alignment import Alignment
 from hwd_agents.bus.protocol import Bus, Incoming
 from hwd_agents.wire import (
     Ack,
+    Answer,
     AnyMessage,
     Arguments,
+    Ask,
     Birth,
     ClockReply,
     Command,
@@ -115,12 +118,20 @@ class Gateway:
         self._refresher = Refresher(partial(self.command, within_s=REFRESH_WITHIN_S), contain=self.containment.of)
         self._timekeepers = {name: self._new_timekeeper(host) for name, host in self._hosts.items()}
         self._tasks: asyncio.TaskGroup | None = None
+        self.asks = Asks(
+            clock=clock,
+            alignment=lambda boot: self._events.alignment(boot),
+            answer=self._answer,
+            spawn=self._spawn,
+        )
+        """What agents ask: call `asks.serve` for each verb."""
         self._birth_calls: list[Callable[[str], None]] = []
         for leaf, handler in (
             ("state", self._take_state),
             ("birth", self._take_birth),
             ("event", self._take_events),
             ("reply", self._take_reply),
+            ("ask", self._take_ask),
         ):
             bus.subscribe(topic(testbed, "+", leaf), self._checked(leaf, handler))
         bus.on_up(self._bus_up)
@@ -321,6 +332,15 @@ class Gateway:
             case _:
                 raise wrong_topic(message)
 
+    def _take_ask(self, host: HostAgent, message: AnyMessage, incoming: Incoming) -> None:
+        if not isinstance(message, Ask):
+            raise wrong_topic(message)
+        if incoming.retained:
+            raise ProtocolError("an ask is for the daemon that runs when it is sent: it cannot be retained")
+        if message.boot == host.boot:
+            host.alive(self._now_s())
+        self.asks.take(host, message, within_rate=host.allowance.ask())
+
     # --- clocks
 
     def _new_timekeeper(self, host: HostAgent) -> Timekeeper:
@@ -365,6 +385,24 @@ class Gateway:
 
     async def _acknowledge(self, host: str, boot: str, upto: int) -> None:
         await self._send(host, "ack", Ack(boot=boot, seq=self._hosts[host].next_seq(boot, "ack"), upto=upto))
+
+    async def _answer(self, host: str, answer: Answer) -> None:
+        try:
+            await self._bus.publish(topic(self._testbed, host, "answer"), encode(answer), qos=1)
+        except LinkError as error:  # its asker gives up at its expiry
+            log.debug("%s: the answer to %s: %s", host, answer.id, error)
+
+    def _spawn(self, work: Coroutine[Any, Any, None], what: str) -> None:
+        """Run it in a task of its host, whose name begins `what`."""
+        if self._tasks is None:
+            work.close()
+            return
+
+        async def contained() -> None:
+            with self.containment.of(what.partition("/")[0], "its asks"):
+                await work
+
+        self._tasks.create_task(contained(), name=f"hwd:{what}")
 
     async def _send(self, host: str, leaf: str, message: Message) -> bool:
         """Send at QoS 0; False where the bus is down. What matters is sent again when it is up."""

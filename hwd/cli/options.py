@@ -59,6 +59,16 @@ Override = Annotated[
         help="Do not let this interlock refuse it, where the testbed allows that; the reason is recorded. Repeatable.",
     ),
 ]
+DrainWithin = Annotated[
+    float | None,
+    typer.Option(
+        "--drain-within",
+        metavar="S",
+        min=SECONDS_LEAST,
+        max=SECONDS_MOST,
+        help="Wait so many seconds for the end of transfers in flight on ports that move; without it they refuse it.",
+    ),
+]
 ConfirmWithin = Annotated[
     float | None,
     typer.Option(

@@ -175,18 +175,26 @@ class AsyncClient:
         can roll it back before the answer has come.
         """
         body = body_of(bodies.ReconfigurationBody, wanted, id=id, by=by)
-        within_s = DRIVE_S + (body.ready_within_s or 0.0)
+        within_s = DRIVE_S + (body.ready_within_s or 0.0) + (body.drain_within_s or 0.0)
         return await self._connection.post("reconfigurations", ReconfigurationStatus, body, within_s=within_s)
 
     async def apply_hash(
-        self, hash: str, *, id: str | None = None, by: str | None = None, within_s: float = 10 * DRIVE_S
+        self,
+        hash: str,
+        *,
+        id: str | None = None,
+        by: str | None = None,
+        within_s: float = 10 * DRIVE_S,
+        drain_within_s: float | None = None,
     ) -> ReconfigurationStatus:
-        """Apply a plan of this daemon; `within_s` limits the whole of it. `id`, `by`: see `apply`."""
+        """Apply a plan of this daemon; `within_s` limits the whole of it, beside `drain_within_s`, which is that of the
+        plan where it is None. `id`, `by`: see `apply`.
+        """
         return await self._connection.post(
             "reconfigurations",
             ReconfigurationStatus,
-            bodies.ReconfigurationBody(hash=hash, id=id, by=by),
-            within_s=within_s,
+            bodies.ReconfigurationBody(hash=hash, id=id, by=by, drain_within_s=drain_within_s),
+            within_s=within_s + (drain_within_s or 0.0),
         )
 
     async def restore(
@@ -199,7 +207,11 @@ class AsyncClient:
         """
         wanted["restore"] = [*ports]
         made = await self.plan(**wanted)
-        return None if made.empty else await self.apply_hash(made.hash, id=id, by=by)
+        return (
+            None
+            if made.empty
+            else await self.apply_hash(made.hash, id=id, by=by, drain_within_s=wanted.get("drain_within_s"))
+        )
 
     async def history(
         self, *, limit: int = 50, switch: str | None = None, port: str | None = None, before: str | None = None

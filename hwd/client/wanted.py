@@ -29,6 +29,8 @@ class Wanted(TypedDict, total=False):
     """None: it is confirmed as soon as it is ready."""
     steps: bool
     """True: in the order in which the fewest links are dark at once, one step after the other."""
+    drain_within_s: float | None
+    """How long to wait for the end of transfers on ports that it moves; None: they refuse it."""
     overrides: dict[str, str]
     """Interlocks that shall not refuse it, each with the reason: `{"loss-budget": "measured by hand"}`."""
 

@@ -52,6 +52,7 @@ from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.reconfigure.records_catch_up import RecordsCatchUp
 from hwd.reconfigure.restores import Restores
 from hwd.reconfigure.switches import Switches
+from hwd.reconfigure.transfers import Transfers
 from hwd.records.reconfiguration_log import ReconfigurationLog
 from hwd.records.recorder import RecordingSink
 from hwd.telemetry import Budget, Metrics
@@ -65,6 +66,7 @@ from hwd.web.linkboard import Linkboard
 from hwd.web.rack_status import RackStatus
 from hwd.web.service import Service
 from hwd.web.switchboard import Switchboard
+from hwd_agents.wire import ClaimTransfer, EndTransfers
 from hwd_drivers.core.documents import Sink
 from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import HwdError
@@ -189,13 +191,26 @@ class Daemon:
         if has_host_switches := any(switch.owner is not None for switch in testbed.switches.values()):
             selections.resume(*(await records.unfinished_selections.read()))
 
+        agents = GatewayAgents(gateway)
+        transfers = Transfers(
+            ledger,
+            testbed,
+            store=records.transfers,
+            agents=agents,
+            clock=clock,
+            sink=sink,
+            announce=sink.without(self._recorder),
+        )
+        await transfers.load()
+        gateway.asks.serve(ClaimTransfer, transfers.claim)
+        gateway.asks.serve(EndTransfers, transfers.end)
         baselines = Baselines(testbed, leases, clock=clock, sink=sink)
         planner = Planner(testbed, fabric, history.expect, host_switches.crossconnects, device_times)
         background_planner = BackgroundPlanner(planner, machine.offload)
         self.reconfigurer = reconfigurer = Reconfigurer(
             planner=background_planner,
             switches=switches,
-            agents=GatewayAgents(gateway),
+            agents=agents,
             hangs=linkboard,
             journal=self._journal,
             ledger=ledger,
@@ -205,6 +220,7 @@ class Daemon:
             outcomes=outcomes,
             move_counts=move_counts,
             desired=desired,
+            transfers=transfers,
             note_baseline=baselines.note,
         )
         recovery = JournalRecovery(reconfigurer, journal=self._journal, identity=self._identity, switches=switches)
@@ -285,7 +301,7 @@ class Daemon:
             parts=(
                 *(ledger, history, move_counts, desired, switchboard, linkboard, changeboard, self.metrics),
                 *(delegations, selections, settings, baselines, background_planner, restores, drift, earlier),
-                *(applies, faults, rack, runs, self),
+                *(applies, faults, rack, runs, transfers, self),
             ),
             switches=driven,
             ledger=ledger,
@@ -305,6 +321,7 @@ class Daemon:
             leases=leases,
             requests=requests,
             settings=settings,
+            transfers=transfers,
             delegations=delegations,
             records=records,
             log=reconfiguration_log,
@@ -312,7 +329,7 @@ class Daemon:
             clock=clock,
         )
 
-        sink.subscribe(lease_ends, baselines)
+        sink.subscribe(lease_ends, baselines, transfers)
         sink.subscribe(
             history,
             device_times,
@@ -334,6 +351,7 @@ class Daemon:
             "bus/gateway": gateway.run,
             "leases/expiry": leases.run,
             "leases/requests": requests.run,
+            "transfers/ends": transfers.run,
             "leases/baselines": partial(baselines.run, reconfigurer),
             "records/writer": self._recorder.run,
             "journal/recover": recovery.run,
@@ -395,7 +413,7 @@ class Daemon:
 
     async def _close(self) -> None:
         try:
-            async with asyncio.timeout(CLOSE_WITHIN_S):
+            async with asyncio.timeout(CLOSE_WITHIN_S + self._testbed.transfers.drain_s):
                 try:
                     await self.service.close()
                 finally:  # after a timeout too: a pending confirm has no other chance before the next start

@@ -8,6 +8,7 @@ from hwd.interlocks.light import input_power, loss_budget, overload
 from hwd.interlocks.overrides import check_allowed, overridden
 from hwd.interlocks.ports import forbidden_pairs, port_state
 from hwd.interlocks.proposal import Proposal
+from hwd.interlocks.transfers import transfers_in_flight
 from hwd.interlocks.wear import rate, wear
 from hwd.model.interlock import Interlock, InterlockName, InterlockState, in_order
 from hwd.model.link import RoutedLink
@@ -31,6 +32,12 @@ class Interlocks:
         rules, overrides = self._testbed.interlocks, overrides or {}
         check_allowed(overrides, rules)
         return in_order(overridden(self._found(proposal), overrides, rules))
+
+    def in_flight(
+        self, transfers: Mapping[str, str], ports: int, overrides: Mapping[InterlockName, str]
+    ) -> tuple[Interlock, ...]:
+        """See `transfers_in_flight`. Apart from `found`, as it is asked again when the plan is applied."""
+        return tuple(overridden(transfers_in_flight(transfers, ports), overrides, self._testbed.interlocks))
 
     def of_links(self, links: Iterable[RoutedLink], overrides: Mapping[InterlockName, str]) -> tuple[Interlock, ...]:
         """What refuses links whatever the switches carry and however they have moved. Raises as `found` does."""

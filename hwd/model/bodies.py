@@ -36,7 +36,8 @@ class PlanBody(Body, frozen=True, kw_only=True):
 
     `overrides`: interlocks that shall not refuse it, each with the reason, which is recorded. `epoch`: of the lease,
     refused where another is in force. `steps`: in the order in which the fewest links are dark at once, one step after
-    the other.
+    the other. `drain_within_s`: how long it waits for the end of the transfers on ports that it
+    moves; null: they refuse it.
     """
 
     what: Annotated[str, Meta(max_length=100_000)] = ""
@@ -49,6 +50,7 @@ class PlanBody(Body, frozen=True, kw_only=True):
     ready_within_s: Seconds | None = None
     confirm_within_s: Seconds | None = None
     steps: bool = False
+    drain_within_s: Seconds | None = None
     overrides: dict[InterlockName, Reason] = field(default_factory=dict)
 
     @property
@@ -58,7 +60,7 @@ class PlanBody(Body, frozen=True, kw_only=True):
 
 
 class ReconfigurationBody(PlanBody, frozen=True, kw_only=True):
-    """As `PlanBody`, or the hash of a plan, without any other field of it.
+    """As `PlanBody`, or the hash of a plan, without any other field of it but `drain_within_s`.
 
     `by`: who asks, for the history; a token with a name counts instead. `id`: the reconfiguration's, by default a new
     one; who chooses it can roll back before the answer comes.

@@ -35,6 +35,8 @@ class InterlockName(StrEnum):
     """No switch is changed more often than allowed, in a time of the testbed file."""
     FORBIDDEN_PAIR = "forbidden-pair"
     """No pair of ports, and no crossconnect, that the testbed file forbids is joined."""
+    TRANSFER_IN_FLIGHT = "transfer-in-flight"
+    """No process of a host has said that it is sending over a port that the plan moves."""
 
 
 class InterlockState(StrEnum):

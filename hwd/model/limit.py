@@ -31,6 +31,8 @@ class Limit(StrEnum):
     """An agent reported that it is down more often than an agent does; the message was ignored."""
     AGENT_EVENTS = "agent-events"
     """More events of a host than are accepted in a time; they wait in its spool."""
+    AGENT_ASKS = "agent-asks"
+    """More asks of a host than are taken in a time; the others are refused."""
     DESCRIPTORS = "descriptors"
     """The process has no file descriptor left for another connection; accepting pauses."""
 

@@ -1,5 +1,6 @@
 """A request: the wanted state of the switches, and how to apply it."""
 
+import dataclasses
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -51,6 +52,10 @@ class Request:
     """Switches that it would concern, left out since they cannot be reached: each with the reason."""
     warnings: tuple[str, ...] = ()
     """What the plan is to warn of."""
+
+    def draining(self, within_s: float) -> Self:
+        """The same request, which waits for the end of transfers for so long."""
+        return dataclasses.replace(self, body=replace(self.body, drain_within_s=within_s))
 
     def under(self, lease: str | None, epoch: int | None = None) -> Self:
         """The same request by the holder of this lease."""

@@ -290,6 +290,17 @@ class LeaseRules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TransferRules:
+    """The key `transfers` of a testbed file. `longest_s`: the longest phase that a process may claim ports for.
+
+    `drain_s`: how long a way back waits for the end of the transfers on its ports before it cuts them.
+    """
+
+    longest_s: float = 600.0
+    drain_s: float = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Testbed:
     """One testbed file, checked. Names map to parts in the order of the file."""
 
@@ -308,6 +319,7 @@ class Testbed:
     interlocks: InterlockRules = field(default_factory=InterlockRules)
     drift: DriftPolicy = DriftPolicy.REPORT
     leases: LeaseRules = field(default_factory=LeaseRules)
+    transfers: TransferRules = field(default_factory=TransferRules)
     access_group: str | None = None
     """The group of the daemon's machine whose users may read the daemon's token."""
     ends: Mapping[str, frozenset[PortSide]] = field(init=False, repr=False, compare=False)

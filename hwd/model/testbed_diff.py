@@ -48,7 +48,7 @@ TWIN: Final = "a twin rack knows the testbed file of its start"
 OWNED: Final = "it belongs to a host, whose agent has its file and its lease"
 LOGINS: Final = "the broker's users are made at the start of the daemon"
 WINDOWS: Final = "changes are counted for these limits from the start of the daemon"
-KEYS: Final = {"leases": "leases", "drift": "drift", "interlocks": "interlocks", "host_actions": "host_actions"}
+KEYS: Final = ("leases", "drift", "interlocks", "host_actions", "transfers")
 """Fields of `Testbed` that are rules: they count from the next plan on, and nothing is drained for them."""
 
 
@@ -189,8 +189,8 @@ class _Diff:
             yield TestbedChange(kind=kind, subject=f"state of port {name}", what=what)
 
     def _rules(self) -> Iterator[TestbedChange]:
-        for name, key in KEYS.items():
-            before, after = getattr(self.old, name), getattr(self.new, name)
+        for key in KEYS:
+            before, after = getattr(self.old, key), getattr(self.new, key)
             if before != after:
                 what = _fields(before, after) if hasattr(before, "__dataclass_fields__") else _words(before, after)
                 yield _changed(f"key {key}", what, obstacle=_window_obstacle(before, after))

@@ -197,7 +197,8 @@ class Runs:
             await self._ended[id].wait()
 
     async def abort(self, id: str, *, by: str) -> RunStatus:
-        """End a run in its safe state; one that waits is taken out of the queue. Returns its end within 5 s.
+        """End a run in its safe state; one that waits is taken out of the queue. Returns its end within 5 s, and the
+        testbed's `drain_s` where transfers are in flight.
 
         An end that the records do not take by then is returned nevertheless. Raises FailedError where the run has not
         ended; that is emitted too.
@@ -205,9 +206,11 @@ class Runs:
         if id not in self._tasks:
             id = self._lookup.live(id)
         runner = self._active.get(id)
+        drains = self._ledger.all(Reason.TRANSFER) or self._ledger.all(Reason.UNREPORTED)
+        within_s = ABORTED_WITHIN_S + (self._access.reconfigurer.drain_s if drains else 0.0)
         aborting = asyncio.create_task(self._abort(id, by), name=f"hwd:runs/abort-{id}")
         try:
-            await asyncio.wait([aborting], timeout=ABORTED_WITHIN_S)
+            await asyncio.wait([aborting], timeout=within_s)
         finally:
             if not aborting.done():
                 aborting.add_done_callback(_log_failure)
@@ -219,8 +222,8 @@ class Runs:
             )
             return ended_status(self._lookup.known(id), end, by=by, ended_wall_ns=self._clock.wall_ns())
         waits_for = "the records" if runner is None else runner.waits_for
-        self._emit(RunOverdue(run=id, by=by, waits_for=waits_for, within_s=ABORTED_WITHIN_S))
-        why = f"run {id}: not ended within {ABORTED_WITHIN_S:g} s of its abort: it waits for {waits_for}"
+        self._emit(RunOverdue(run=id, by=by, waits_for=waits_for, within_s=within_s))
+        why = f"run {id}: not ended within {within_s:g} s of its abort: it waits for {waits_for}"
         log.error("%s", why)
         raise FailedError(f"{why}. `hwd status` shows where the switches are; ask again, or restart the daemon")
 

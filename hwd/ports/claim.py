@@ -19,7 +19,8 @@ class Claim:
     `epoch`: that of a lease or a delegation, None before the first grant. `run`: the run that it belongs to.
 
     `relies_on`: ports that it does not change and that must not change under it. `switches`: those that it uses;
-    `whole`: nobody else may use them at all. `what`: what it is for; `why`: why it is not free yet, both in words;
+    `whole`: nobody else may use them at all. `at_rest`: of a reconfiguration, it moves nothing now and waits for its
+    confirm. `what`: what it is for; `why`: why it is not free yet, both in words;
     `Ledger.report_why` makes it anew at each question.
     """
 
@@ -34,6 +35,7 @@ class Claim:
     relies_on: frozenset[str] = frozenset()
     switches: frozenset[str] = frozenset()
     whole: bool = False
+    at_rest: bool = False
     what: str = ""
     why: str = ""
 

@@ -31,8 +31,8 @@ class Asker:
     """Who asks: the lease that it acts under, its run, the reconfiguration that it is.
 
     `epoch`: of its lease, where it says which. `request`: the request for a lease that it is. `switches`: those that it
-    uses; `whole`: it wants them for itself alone. What it does lasts from `from_wall_ns` (None: now) until
-    `until_wall_ns` (None: it is over at once).
+    uses; `whole`: it wants them for itself alone. `cuts`: it may cut transfers in flight. What it does lasts from
+    `from_wall_ns` (None: now) until `until_wall_ns` (None: it is over at once).
     """
 
     lease: str | None = None
@@ -44,6 +44,7 @@ class Asker:
     reconfiguration: str | None = None
     switches: frozenset[str] = frozenset()
     whole: bool = False
+    cuts: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +186,8 @@ class Ledger:
             or (Pass.ITS_RUN in passes and claim.run is not None and claim.run == asker.run)
             or (Pass.RUN_IS_OVER in passes and not self.is_active(claim.run))
             or (Pass.RUN_IS_ACTIVE in passes and self.is_active(claim.run))
+            or (Pass.CUTS in passes and asker.cuts)
+            or (Pass.AT_REST in passes and claim.at_rest)
         )
 
 

@@ -32,6 +32,12 @@ class Reason(StrEnum):
     """Somebody waits in the queue of leases for them."""
     DUE_RUN = "due-run"
     """A queued run has a due time, and takes a lease of them then."""
+    TRANSFER = "transfer"
+    """A process of a host is sending over them now."""
+    UNREPORTED = "unreported"
+    """A host may still send over them: its agent has not said so since the daemon started."""
+    DRAIN = "drain"
+    """A reconfiguration waits for the end of the transfers on them."""
 
 
 class PortAction(StrEnum):
@@ -55,6 +61,8 @@ class PortAction(StrEnum):
     """Set or clear a fault of a twin."""
     START = "start"
     """Start a run that may use them."""
+    TRANSFER = "transfer"
+    """Send over them, from now until the end of a phase."""
 
 
 class Pass(Flag):
@@ -71,6 +79,10 @@ class Pass(Flag):
     """Everybody, when the run of the claim has ended."""
     RUN_IS_ACTIVE = auto()
     """Everybody, while the run of the claim is active."""
+    CUTS = auto()
+    """Who may cut transfers: a way back, or somebody who has overridden that interlock."""
+    AT_REST = auto()
+    """Everybody, while the reconfiguration of the claim moves nothing and waits for its confirm."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +110,7 @@ class Row:
 
 
 _ALL = Rule()
+_IN_FLIGHT: Final = {PortAction.CHANGE: Rule(passes=Pass.CUTS), PortAction.OVERRIDE: Rule(passes=Pass.CUTS)}
 _NOT_UNDONE: Final = {
     PortAction.LEASE: _ALL,
     PortAction.RELY: Rule(whole=True),
@@ -130,12 +143,13 @@ ROWS: Final[Mapping[Reason, Row]] = {
             PortAction.OVERRIDE: Rule(whole=True),
             PortAction.SET: Rule(passes=Pass.ITS_RUN),
             PortAction.PUT_BACK: Rule(passes=Pass.ITS_RUN),
+            PortAction.TRANSFER: Rule(passes=Pass.AT_REST),
         },
     ),
     Reason.CUT_OFF: Row(
         says="reconfiguration {id} ({what}) was cut off and is not undone yet: {why}. "
         "It is tried again and again; `hwd give-up {id}` leaves it as it is",
-        bars=_NOT_UNDONE,
+        bars={**_NOT_UNDONE, PortAction.TRANSFER: _ALL},
     ),
     Reason.IN_DOUBT: Row(says="{id} ({what}): {why}", bars=_NOT_UNDONE),
     Reason.DELEGATION: Row(
@@ -183,5 +197,20 @@ ROWS: Final[Mapping[Reason, Row]] = {
         says="run {run} is due there from {begins} to {ends}. Reserve another time, or end it with `hwd abort {run}`",
         dated=True,
         bars={PortAction.RESERVE: Rule(spans=True)},
+    ),
+    Reason.TRANSFER: Row(
+        says="transfer {id} of {owner} is in flight on it, phase {what}, since {begins}, {why}. "
+        "Wait for its end, or let `hwd apply` wait for it with --drain-within S",
+        bars=_IN_FLIGHT,
+    ),
+    Reason.UNREPORTED: Row(
+        says="host {owner} may be sending over it: {why}. Wait for its report, or let `hwd apply` wait for it with "
+        "--drain-within S",
+        bars=_IN_FLIGHT,
+    ),
+    Reason.DRAIN: Row(
+        says="reconfiguration {id} ({what}) waits for the end of the transfers on it, and moves it then. "
+        "Ask again when it is done, or send another way meanwhile",
+        bars={PortAction.TRANSFER: _ALL},
     ),
 }

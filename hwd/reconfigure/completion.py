@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Coroutine, MutableMapping, Sequence
+from dataclasses import replace
 
 from msgspec import UNSET
 
@@ -20,6 +21,7 @@ from hwd.reconfigure.journal import OpenEntry
 from hwd.reconfigure.reconfiguration import Emitter, Outcome, Reconfiguration, State
 from hwd.reconfigure.remarks import gone_remarks, lasting_remarks, overrun_report, unknown_overrun
 from hwd.reconfigure.switches import Switches, raise_joined
+from hwd.reconfigure.transfers import Transfers
 from hwd.timeline.build import build_timeline
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import BugError, FailedError, HwdError, RefusedError
@@ -55,6 +57,7 @@ class Completion:
         ledger: Ledger,
         host_settings: HostSettings,
         desired: Desired,
+        transfers: Transfers,
         clock: Clock,
         emitter: Emitter,
     ) -> None:
@@ -65,6 +68,7 @@ class Completion:
         self._ledger = ledger
         self._host_settings = host_settings
         self._desired = desired
+        self._transfers = transfers
         self._clock = clock
         self._emitter = emitter
         self._moved_ns: dict[str, int] = {}
@@ -114,7 +118,7 @@ class Completion:
         terms, wait, now = entry.terms, entry.wait, self._clock.wall_ns()
         if terms is None or wait is None:
             raise BugError(f"reconfiguration {entry.reconfiguration}: the journal says nothing of its wait")
-        self._ledger.claim(terms.claim)
+        self._ledger.claim(replace(terms.claim, at_rest=True))
         reconfiguration = Reconfiguration(
             id=entry.reconfiguration,
             plan=terms.plan(what=entry.what, moves=entry.moves),
@@ -214,6 +218,7 @@ class Completion:
             await self.roll_back(reconfiguration, f"not confirmed within {reconfiguration.plan.confirm_within_s:g} s")
 
         self._emitter.change_state(reconfiguration, State.AWAITING_CONFIRM)
+        self._transfers.set_at_rest(reconfiguration.id, True)
         self._confirm_timers[reconfiguration.id] = asyncio.create_task(
             expire(), name=f"hwd:reconfigure/confirm-{reconfiguration.id}"
         )
@@ -247,6 +252,7 @@ class Completion:
         """Start the one task that ends it; no caller can cancel that."""
         self._stop_timer(reconfiguration)
         if state is State.ROLLING_BACK:
+            self._transfers.set_at_rest(reconfiguration.id, False)
             self._recovery.go_back(reconfiguration.id)
         self._emitter.change_state(reconfiguration, state)
         reconfiguration.end_by(asyncio.create_task(end, name=f"hwd:reconfigure/end-{reconfiguration.id}"))
@@ -270,6 +276,10 @@ class Completion:
         try:
             errors: dict[str, HwdError] = {}
             if reconfiguration.journaled:
+                touched = reconfiguration.plan.touches
+                reconfiguration.remarks += await self._transfers.drain(
+                    touched, by=reconfiguration.id, what=f"back from {reconfiguration.plan.what}"
+                )
                 errors = await self._switches.bring(
                     reconfiguration.plan.moves,
                     way,

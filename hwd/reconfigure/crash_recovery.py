@@ -5,7 +5,7 @@ A try that fails is repeated until it succeeds or an operator gives the reconfig
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from hwd.model.answers import LeftOpen
@@ -18,7 +18,9 @@ from hwd.model.documents.daemon import (
 )
 from hwd.model.documents.reconfiguration_end import EndFact, outcome_of
 from hwd.model.documents.reconfigurations import ReconfigurationStarted, WantedSwitch
+from hwd.model.link import SwitchCrossconnect
 from hwd.model.plan import Plan
+from hwd.model.state import Observed
 from hwd.ports.claim import Claim
 from hwd.ports.ledger import Ledger
 from hwd.ports.rules import Reason
@@ -29,6 +31,7 @@ from hwd.reconfigure.planner import moved_ports
 from hwd.reconfigure.reconfiguration import Outcome
 from hwd.reconfigure.remarks import gone_remarks, lasting_remarks, overrun_report
 from hwd.reconfigure.switches import Switches
+from hwd.reconfigure.transfers import Transfers
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import FailedError, LinkError, RefusedError
@@ -55,7 +58,20 @@ class _Tried:
 class CrashRecovery:
     """Owns what the journal has open, and holds its ports until it is closed."""
 
-    def __init__(self, *, journal: Journal, switches: Switches, ledger: Ledger, clock: Clock, emit: Emitter) -> None:
+    def __init__(
+        self,
+        *,
+        journal: Journal,
+        switches: Switches,
+        ledger: Ledger,
+        transfers: Transfers,
+        lit_by: Callable[[Iterable[SwitchCrossconnect], Observed], frozenset[str]],
+        clock: Clock,
+        emit: Emitter,
+    ) -> None:
+        """`lit_by`: NIC ports whose light may pass some crossconnects."""
+        self._transfers = transfers
+        self._lit_by = lit_by
         self._journal = journal
         self._switches = switches
         self._ledger = ledger
@@ -95,6 +111,10 @@ class CrashRecovery:
                         what=entry.what,
                     )
                 )
+
+    def light(self) -> frozenset[str]:
+        """The NIC ports whose light ways back may change that are open; those of all hosts while a switch is unread."""
+        return frozenset().union(*(self._light_of(entry) for entry in self._journal.open if not entry.doubt))
 
     async def recover(self) -> None:
         """Try each one once; what fails stays open. Bugs are raised at the end, so that none blocks the others."""
@@ -314,7 +334,24 @@ class CrashRecovery:
         away = self._switches.away(move.switch for move in entry.moves)
         return "; ".join(away) or "its switches are back, and it is tried anew"
 
+    def _light_of(self, entry: OpenEntry) -> frozenset[str]:
+        latest = self._switches.latest()
+        if self._switches.names and not latest.keys() >= {*self._switches.names}:
+            return self._transfers.ports
+        moved = (
+            SwitchCrossconnect(switch=move.switch, crossconnect=one)
+            for move in entry.moves
+            for one in (*move.remove, *move.add)
+        )
+        return self._lit_by(moved, latest)
+
     async def _bring(self, entry: OpenEntry) -> None:
+        away = self._switches.away(move.switch for move in entry.moves)
+        cut = (
+            []
+            if away
+            else await self._transfers.drain(self._light_of(entry), by=entry.reconfiguration, what=entry.what)
+        )
         on_overrun = overrun_report(self._emit, entry.reconfiguration)
         brought = await self._switches.bring(entry.moves, way_back, within_s=WITHIN_S, on_overrun=on_overrun)
         errors = [*brought.values()]
@@ -340,7 +377,7 @@ class CrashRecovery:
             names = ", ".join(last.switches)
             why = f"{names} could not be {'reached' if last.waits else 'driven'} before, and can be now"
         gone = gone_remarks(entry.moves, self._switches.latest())
-        why = ". ".join([why, *lasting_remarks(entry.moves), *gone])
+        why = ". ".join([why, *lasting_remarks(entry.moves), *gone, *cut])
         recovered = DaemonRecovered(reconfiguration=entry.reconfiguration, run=entry.run, outcome=outcome, why=why)
         self.write_end(recovered)
         self._release(entry)

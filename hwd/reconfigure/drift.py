@@ -214,7 +214,7 @@ class Drift:
             request = await self._restores.desired(PlanBody(restore=ports))
             if request.wanted.is_empty:
                 return
-            reconfiguration = await self._reconfigurer.begin(request, caller=BY_POLICY)
+            reconfiguration = await self._reconfigurer.begin(request, caller=BY_POLICY, is_way_back=True)
             self._own = reconfiguration.id
             await self._reconfigurer.confirm(reconfiguration)
         except HwdError as error:
@@ -283,7 +283,7 @@ class Drift:
         moved = [one for one in differs.stale if not ends.isdisjoint(one.ends)] + ([wanted] if wanted else [])
         touched = [SwitchCrossconnect(switch=differs.switch, crossconnect=one) for one in moved]
         ports = crossconnect_ports(touched) | self._planner.ports_lit_by(touched, self._switches.latest())
-        refusal = self._ledger.may(Asker(), ports, PortAction.CHANGE, now_wall_ns=self._clock.wall_ns())
+        refusal = self._ledger.may(Asker(cuts=True), ports, PortAction.CHANGE, now_wall_ns=self._clock.wall_ns())
         return refusal is None
 
     def _next_s(self) -> float | None:

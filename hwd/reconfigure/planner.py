@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.state import State, crossconnect_ports
 from hwd.interlocks import NO_MOTION, Interlocks, Motion, Proposal
-from hwd.model.interlock import Interlock, InterlockState
+from hwd.model.interlock import Interlock, InterlockName, InterlockState
 from hwd.model.link import Link, SwitchCrossconnect, SwitchEnd
 from hwd.model.plan import Plan, PlannedLink, PlanSteps
 from hwd.model.request import Request
@@ -187,6 +187,12 @@ class Planner:
             )
         )
 
+    def in_flight(
+        self, transfers: Mapping[str, str], ports: int, overrides: Mapping[InterlockName, str]
+    ) -> tuple[Interlock, ...]:
+        """See `Interlocks.in_flight`."""
+        return self._interlocks.in_flight(transfers, ports, overrides)
+
     def is_current(self, routed: Routed) -> bool:
         """Whether this planner found the route, and the switches of hosts carry what they did then."""
         return routed.mark is self._router.mark and self._host_readings() == routed.host_readings
@@ -336,6 +342,7 @@ def _held_dark(
 def _needless(request: Request, interlocks: Iterable[Interlock]) -> Iterable[str]:
     """Warnings about overrides of interlocks that do not refuse."""
     used = {one.name for one in interlocks if one.state is InterlockState.OVERRIDDEN}
+    used.add(InterlockName.TRANSFER_IN_FLIGHT)  # it is asked when the plan is applied
     return (
         f"the override of {name} is not needed: it refuses nothing" for name in request.body.overrides.keys() - used
     )
@@ -387,6 +394,12 @@ class BackgroundPlanner:
     def circuits(self, observed: Observed) -> Circuits:
         """See `Planner.circuits`."""
         return self._planner.circuits(observed)
+
+    def in_flight(
+        self, transfers: Mapping[str, str], ports: int, overrides: Mapping[InterlockName, str]
+    ) -> tuple[Interlock, ...]:
+        """See `Interlocks.in_flight`."""
+        return self._planner.in_flight(transfers, ports, overrides)
 
     def is_current(self, routed: Routed) -> bool:
         """See `Planner.is_current`."""

@@ -10,7 +10,7 @@ await reconfigurer.confirm(reconfiguration)
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from hwd.model.answers import LeftOpen
@@ -19,7 +19,7 @@ from hwd.model.documents.daemon import JournalGivenUp
 from hwd.model.documents.hosts import ClockAligned, ClockStepped, HostBirth, HostEvent, HostUp
 from hwd.model.documents.plans import InterlockRefused, PlanMade
 from hwd.model.documents.runs import RunHost
-from hwd.model.interlock import refusal, refused
+from hwd.model.interlock import InterlockName, in_order, refusal, refused
 from hwd.model.plan import Plan
 from hwd.model.request import Caller, Request
 from hwd.model.state import Observed
@@ -40,6 +40,7 @@ from hwd.reconfigure.readiness import Hangs, Readiness, not_ready_error
 from hwd.reconfigure.reconfiguration import Emitter, Outcome, Reconfiguration, State
 from hwd.reconfigure.route import Routed
 from hwd.reconfigure.switches import Look, Switches, same_fault
+from hwd.reconfigure.transfers import InFlightError, Transfers
 from hwd.timeline.clock_step import ClockStep
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Json, Sink
@@ -78,6 +79,7 @@ class Reconfigurer:
         outcomes: Outcomes,
         move_counts: MoveCounts,
         desired: Desired,
+        transfers: Transfers,
         clock: Clock,
         ids: Ids,
         sink: Sink,
@@ -89,6 +91,7 @@ class Reconfigurer:
         self._ledger = ledger
         self._outcomes = outcomes
         self._move_counts = move_counts
+        self._transfers = transfers
         self.desired = desired
         self._clock = clock
         self._ids = ids
@@ -98,8 +101,15 @@ class Reconfigurer:
         self._last_of_run: dict[str, dict[str, Reconfiguration]] = {}
         self.overrides = Overrides(planner=planner, switches=switches, ledger=ledger, clock=clock)
         self._recovery = CrashRecovery(
-            journal=journal, switches=switches, ledger=ledger, clock=clock, emit=self._emitter
+            journal=journal,
+            switches=switches,
+            ledger=ledger,
+            transfers=transfers,
+            lit_by=planner.ports_lit_by,
+            clock=clock,
+            emit=self._emitter,
         )
+        transfers.light_of_ways_back(self._recovery.light)
         agent_watch = AgentWatch(agents)
         self._readiness = Readiness(switches, agent_watch, hangs)
         self._drive = Drive(
@@ -117,6 +127,7 @@ class Reconfigurer:
             ledger=ledger,
             host_settings=self._host_settings,
             desired=desired,
+            transfers=transfers,
             clock=clock,
             emitter=self._emitter,
         )
@@ -151,6 +162,11 @@ class Reconfigurer:
     def last_by_branch(self, run: str) -> Mapping[str, Reconfiguration]:
         """As `last_of`, by the names of the branches."""
         return self._last_of_run.get(run, {})
+
+    @property
+    def drain_s(self) -> float:
+        """How long a way back waits for transfers before it cuts them."""
+        return self._transfers.rules.drain_s
 
     def unreadable(self, run: str) -> list[str]:
         """Switches that cannot be read now, of what the run confirmed last."""
@@ -201,9 +217,9 @@ class Reconfigurer:
         routed = await self._planner.route(request)
         planned = await self._planned(routed, await self._switches.read_unmoved(routed.switches))
         plan = planned.plan
-        asker, now = Asker(lease=plan.lease, epoch=request.body.epoch), self._clock.wall_ns()
-        self._ledger.check(asker, plan.touches, PortAction.CHANGE, now_wall_ns=now)
-        plan = self._isolated(plan)
+        asker = Asker(lease=plan.lease, epoch=request.body.epoch, cuts=True)  # transfers are an interlock of the plan
+        self._ledger.check(asker, plan.touches, PortAction.CHANGE, now_wall_ns=self._clock.wall_ns())
+        plan = self._isolated(self._in_flight(plan, request.body.overrides))
         planned = replace(planned, plan=plan)
         self._emitter(PlanMade(plan=plan.summary, what=plan.what, hash=plan.hash))
         self._report_refusals(plan, run=None)
@@ -221,11 +237,14 @@ class Reconfigurer:
         sweep: Mapping[str, Json] | None = None,
         id: str | None = None,
         caller: Caller | None = None,
+        is_way_back: bool = False,
     ) -> Reconfiguration:
         """Drive the switches to what is wanted and read them back.
 
         `planned`: what `plan` made of the request; nothing else is applied. `id`: by default a new one. `sweep`: the
-        parameter values of the sweep of `run`. `caller`: who asks for it.
+        parameter values of the sweep of `run`. `caller`: who asks for it. `is_way_back`: it waits for the end of
+        transfers for the testbed's `drain_s` and then cuts them; else they refuse it, after the request's
+        `drain_within_s` where it has one.
         Before any switch moves it raises RefusedError (lease, port in use by another one, an interlock, or the switches
         differ from what `planned` was made for), LinkError and ConfigError; after the switches were rolled back
         FailedError and LinkError. No interlock is asked on the way back.
@@ -239,12 +258,19 @@ class Reconfigurer:
         self._claim(id, routed, run=run, relies_on=routed.ports)
         reconfiguration: Reconfiguration | None = None
         try:
-            async with self._switches.turns.take(routed.switches):
-                reconfiguration = await self._prepare(
-                    id, routed, planned, run=run, branch=branch, sweep=sweep or {}, caller=caller
-                )
-                await self._drive.run(reconfiguration)
+            drain = self._drain(request, is_way_back=is_way_back)
+            while reconfiguration is None:
+                try:
+                    async with self._switches.turns.take(routed.switches):
+                        reconfiguration = await self._prepare(
+                            id, routed, planned, run=run, branch=branch, sweep=sweep or {}, caller=caller, drain=drain
+                        )
+                        await self._drive.run(reconfiguration)
+                except InFlightError as error:
+                    self._transfers.hold_off(id, error.ports, request.wanted.name)
+                    await self._transfers.ended(error.ports, by_s=drain.by_s)
         except BaseException as error:
+            self._transfers.let_on(id)
             if reconfiguration is None:
                 self._ledger.release(Reason.RECONFIGURATION, id)
                 raise
@@ -363,8 +389,12 @@ class Reconfigurer:
         branch: str,
         sweep: Mapping[str, Json],
         caller: Caller | None,
+        drain: "_Drain",
     ) -> Reconfiguration:
-        """Plan, or compare with what was planned for, and take the ports that the plan touches."""
+        """Plan, or compare with what was planned for, and take the ports that the plan touches.
+
+        Raises InFlightError while it is to wait for the end of transfers; nothing is taken then.
+        """
         theirs = self._ports_of_others(id)  # later ones wait for the end of our turn
         look = await self._switches.read_unmoved(routed.switches)
         plan = (await self._planned(routed, look, planned)).plan
@@ -373,10 +403,23 @@ class Reconfigurer:
                 f"plan {planned.plan.hash}: {_difference(planned.plan, plan)}; "
                 f"the plan now is {plan.hash}. Look at it and apply that"
             )
+        overrides, waited_s = routed.request.body.overrides, drain.waited_s
+        if not (
+            drain.is_way_back and drain.is_over
+        ):  # no await from here to the claim: a transfer comes before or after
+            plan = self._in_flight(plan, overrides)
+        cuts = drain.is_way_back or InterlockName.TRANSFER_IN_FLIGHT in overrides
         if why := refusal(plan.interlocks):
+            if not drain.is_over and {one.name for one in refused(plan.interlocks)} == {
+                InterlockName.TRANSFER_IN_FLIGHT
+            }:
+                self._check_change(id, routed.request, plan.touches, run=run)
+                raise InFlightError(why, plan.touches)
             self._report_refusals(plan, run=run)
             raise RefusedError(why)
-        self._claim(id, routed, run=run, relies_on=routed.ports | relied_ports(plan), changes=plan.touches)
+        self._claim(id, routed, run=run, relies_on=routed.ports | relied_ports(plan), changes=plan.touches, cuts=cuts)
+        self._transfers.let_on(id)
+        remarks = self._transfers.cut(plan.touches, by=id, what=plan.what, waited_s=waited_s) if cuts else []
         plan = self._isolated(plan)
         if self._note_baseline is not None:
             await self._note_baseline(plan, look.observed)
@@ -395,6 +438,7 @@ class Reconfigurer:
             caller=caller,
             wanted=self.desired.already(wanted) if plan.is_restore else wanted,
             lease_epoch=None if lease is None else lease.epoch,
+            remarks=remarks,
         )
         self._under_way[id] = reconfiguration
         if run is not None:
@@ -409,6 +453,17 @@ class Reconfigurer:
             return before
         plan = await self._planner.plan(*planned_from)
         return Planned(routed=routed, observed=look.observed, blocked=blocked, motion=motion, plan=plan)
+
+    def _drain(self, request: Request, *, is_way_back: bool) -> "_Drain":
+        now_s = asyncio.get_running_loop().time()
+        for_s = self._transfers.rules.drain_s if is_way_back else request.body.drain_within_s or 0.0
+        return _Drain(since_s=now_s, by_s=now_s + for_s, is_way_back=is_way_back)
+
+    def _in_flight(self, plan: Plan, overrides: Mapping[InterlockName, str]) -> Plan:
+        """The plan with the interlock of the transfers that are in flight now."""
+        others = [one for one in plan.interlocks if one.name is not InterlockName.TRANSFER_IN_FLIGHT]
+        found = self._planner.in_flight(self._transfers.on(plan.touches), len(plan.touches), overrides)
+        return replace(plan, interlocks=in_order([*others, *found]))
 
     def _isolated(self, plan: Plan) -> Plan:
         """The plan with its proof that it touches no circuit of somebody else's lease; raises RefusedError where it
@@ -458,13 +513,25 @@ class Reconfigurer:
         run: str | None,
         relies_on: frozenset[str],
         changes: frozenset[str] = frozenset(),
+        cuts: bool = False,
     ) -> None:
-        """Claim ports for a reconfiguration, or widen its claim; raises RefusedError, and the old claim then stays."""
+        """Claim ports for a reconfiguration, or widen its claim; raises RefusedError, and the old claim then stays.
+
+        `cuts`: in spite of transfers in flight.
+        """
         request, now = routed.request, self._clock.wall_ns()
         switches = frozenset(routed.switches)
         whole = request.body.mode is ApplyMode.OVERWRITE or bool(request.wanted.emptied)
         body = request.body
-        asker = Asker(lease=body.lease, epoch=body.epoch, run=run, reconfiguration=id, switches=switches, whole=whole)
+        asker = Asker(
+            lease=body.lease,
+            epoch=body.epoch,
+            run=run,
+            reconfiguration=id,
+            switches=switches,
+            whole=whole,
+            cuts=cuts,
+        )
         self._ledger.check(asker, relies_on | changes, PortAction.RELY, now_wall_ns=now)
         if changes:
             self._ledger.check(asker, changes, PortAction.CHANGE, now_wall_ns=now)
@@ -482,10 +549,33 @@ class Reconfigurer:
             )
         )
 
+    def _check_change(self, id: str, request: Request, ports: frozenset[str], *, run: str | None) -> None:
+        """Raises RefusedError where another reason than a transfer keeps these ports from being changed."""
+        body, now = request.body, self._clock.wall_ns()
+        asker = Asker(lease=body.lease, epoch=body.epoch, run=run, reconfiguration=id, cuts=True)
+        self._ledger.check(asker, ports, PortAction.CHANGE, now_wall_ns=now)
+
     def _ports_of_others(self, id: str) -> frozenset[str]:
         """Ports that other reconfigurations in progress change or rely on."""
         others = (claim for claim in self._ledger.all(Reason.RECONFIGURATION) if claim.id != id)
         return frozenset(port for claim in others for port in claim.ports | claim.relies_on)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Drain:
+    """Until when a reconfiguration waits for the end of transfers, in seconds of the loop's clock."""
+
+    since_s: float
+    by_s: float
+    is_way_back: bool
+
+    @property
+    def is_over(self) -> bool:
+        return asyncio.get_running_loop().time() >= self.by_s
+
+    @property
+    def waited_s(self) -> float:
+        return asyncio.get_running_loop().time() - self.since_s
 
 
 def _difference(planned: Plan, now: Plan) -> str:

@@ -25,6 +25,7 @@ from hwd.records.reserve import Reserve
 from hwd.records.store import Store, insert_rows
 from hwd.records.store_access import Access
 from hwd.records.tables import alignments, documents, queue, runs, seen
+from hwd.records.transfer_table import TransferTable
 from hwd.records.twinfaults import TwinFaultTable
 from hwd.records.unfinished import UnfinishedSelections
 from hwd_drivers.core.documents import Document
@@ -89,6 +90,7 @@ class Records:
         self.desired = DesiredTable(self._access)
         self.twin_faults = TwinFaultTable(self._access)
         self.delegations = DelegationTable(self._access)
+        self.transfers = TransferTable(self._access)
         self.unfinished_selections = UnfinishedSelections(self._access, self._read_fact)
         self._unowned_kept = unowned_kept
         self._reserve = reserve

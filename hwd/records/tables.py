@@ -2,7 +2,7 @@
 
 import sqlalchemy as sa
 
-VERSION = 6
+VERSION = 7
 """Incremented with every change of a table. A file of a newer version is refused, an older one is upgraded
 by `UPGRADES`.
 """
@@ -18,6 +18,7 @@ UPGRADES: dict[int, tuple[str, ...]] = {
         "ALTER TABLE leases ADD COLUMN claim_within_s FLOAT",
         "ALTER TABLE leases ADD COLUMN baseline TEXT NOT NULL DEFAULT '{}'",
     ),
+    6: (),
 }
 """SQL that turns version n into n + 1. New tables need none: missing tables are created."""
 
@@ -146,6 +147,9 @@ delegations = sa.Table(
     sa.Column("why", sa.Text, nullable=False),
 )
 """The last delegation of each switch that its host drives."""
+
+transfer_hosts = sa.Table("transfer_hosts", metadata, sa.Column("host", sa.Text, primary_key=True))
+"""Hosts that have claimed a transfer."""
 
 moves = sa.Table(
     "moves",

@@ -9,6 +9,7 @@ from hwd.fabric.host_ports import ports_behind
 from hwd.model.testbed import Host, Switch, Testbed
 from hwd.rollout.layout import Layout
 from hwd_agents.process.config import make_config
+from hwd_agents.transfers import SOCKET
 from hwd_drivers.core.errors import ConfigError
 
 HEAD: Final = "# Made by `hwd agent` from the testbed {testbed}: the next `hwd agent deploy` overwrites changes.\n"
@@ -35,6 +36,9 @@ def make_agent_file(testbed: Testbed, host: Host, *, broker: str, layout: Layout
         data["switches"] = {switch.name: _switch(testbed, host, switch) for switch in owned}
         if host.jobs is not None:
             data["selection"] = {"group": host.jobs}
+    data["transfers"] = {"socket": f"unix:{SOCKET}"}
+    if host.jobs is not None:
+        data["transfers"]["group"] = host.jobs
     if layout.prefix:
         data["spool"] = {"directory": layout.state}
     make_config(data, where=f"agent file of {host.name}")
@@ -45,6 +49,11 @@ def make_agent_file(testbed: Testbed, host: Host, *, broker: str, layout: Layout
 def owned_switches(testbed: Testbed, host: Host) -> tuple[Switch, ...]:
     """Switches that only this host drives."""
     return tuple(switch for switch in testbed.switches.values() if switch.owner == host.name)
+
+
+def sets_group(testbed: Testbed, host: Host) -> bool:
+    """Whether its agent gives a socket to the group of its jobs."""
+    return host.jobs is not None or bool(owned_switches(testbed, host))
 
 
 def _switch(testbed: Testbed, host: Host, switch: Switch) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from hwd.model.testbed import Host, Testbed
-from hwd.rollout.agent_file import make_agent_file, owned_switches
+from hwd.rollout.agent_file import make_agent_file, owned_switches, sets_group
 from hwd.rollout.births import Births
 from hwd.rollout.broker import Brokers
 from hwd.rollout.host_report import CutOffError, HostReport, Progress, Result
@@ -97,7 +97,7 @@ class Rollout:
             self._check_version(host, facts, bundle)
             contents: dict[str, bytes | Path] = {
                 "agent.yaml": make_agent_file(self.testbed, host, broker=broker, layout=self.layout),
-                UNIT: make_unit(self.layout, tools=facts["tools"], switches=bool(owned_switches(self.testbed, host))),
+                UNIT: make_unit(self.layout, tools=facts["tools"], sets_group=sets_group(self.testbed, host)),
             }
             there = facts["environments"].get(bundle.id) is not None
             there = there and (facts["current"] != bundle.id or facts["current_runs"])

@@ -11,7 +11,7 @@ import msgspec
 
 from hwd.model.answers import Status
 from hwd.model.testbed import Host, Testbed
-from hwd.rollout.agent_file import make_agent_file, owned_switches
+from hwd.rollout.agent_file import make_agent_file, sets_group
 from hwd.rollout.births import Births, connected
 from hwd.rollout.broker import Brokers
 from hwd.rollout.findings import Finding, Light, green, of_birth, of_disk, of_install, of_silence, of_unit, red, yellow
@@ -136,7 +136,7 @@ class Doctor:
                 )
             )
         if self.layout.unit:
-            unit = make_unit(self.layout, tools=facts["tools"], switches=bool(owned_switches(self.testbed, host)))
+            unit = make_unit(self.layout, tools=facts["tools"], sets_group=sets_group(self.testbed, host))
             found.append(_drift("unit file", self.layout.unit, facts["unit"], unit, host.name))
         broker = BrokerUrl.parse(url)
         if broker.transport == "tcp":

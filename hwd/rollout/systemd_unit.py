@@ -12,9 +12,9 @@ PCI: Final = "/sys/devices"
 """The place of these registers as files, `config` and `resource0` of the PCI device: /sys is otherwise read-only."""
 
 
-def make_unit(layout: Layout, *, tools: Collection[str], switches: bool) -> bytes:
-    """`tools`: those of the NIC's vendor that are installed there. `switches`: whether the host drives switches by its
-    own lines: the group of the socket for its jobs is then set.
+def make_unit(layout: Layout, *, tools: Collection[str], sets_group: bool) -> bytes:
+    """`tools`: those of the NIC's vendor that are installed there. `sets_group`: whether the agent gives its sockets to
+    the group of the host's jobs.
     """
     standard = Layout()
     text = files("hwd_agents").joinpath("hwd-agent.service").read_text(encoding="utf-8")
@@ -25,7 +25,7 @@ def make_unit(layout: Layout, *, tools: Collection[str], switches: bool) -> byte
         bounds = "CAP_SYS_NICE CAP_IPC_LOCK"
         text = text.replace(bounds, f"{bounds} {TOOL_CAPABILITIES}").replace("@privileged @resources", "@resources")
         text = text.replace("ProtectKernelTunables=yes", f"ProtectKernelTunables=yes\nReadWritePaths={PCI}")
-    if switches:
+    if sets_group:
         bounds = "CAP_SYS_NICE CAP_IPC_LOCK"
         text = text.replace(bounds, f"{bounds} CAP_CHOWN").replace(
             "SystemCallFilter=adjtimex", "SystemCallFilter=@chown adjtimex"

@@ -11,9 +11,11 @@ from hwd.sim.plan import (
     AnyAct,
     Apply,
     BadDisk,
+    Claim,
     Confirm,
     CutClient,
     DelayMessages,
+    EndTransfer,
     GiveUp,
     GrantSwitch,
     Kill,
@@ -63,6 +65,8 @@ def draw_plan(seed: int) -> WorldPlan:
         at_s = draw.choice((near_s, near_s, draw.uniform(0.0, LASTS_S)))
         acts.append((at_s, _trouble(draw, rack)))
     for at_s, act in acts:
+        steps.append(Step(number=len(steps), at_s=round(at_s, 3), act=act))
+    for at_s, act in _transfers(Draws(seed).stream("transfers"), rack, first=len(steps), times=times):
         steps.append(Step(number=len(steps), at_s=round(at_s, 3), act=act))
     steps.sort(key=lambda step: (step.at_s, step.number))
     return WorldPlan(seed=seed, rack=rack.name, steps=tuple(steps), one_in=draw.choice(ONE_IN))
@@ -121,6 +125,30 @@ def _run(draw: random.Random, rack: Rack) -> RunPlaybook:
     return RunPlaybook(
         wanted=tuple(draw.choice(rack.wanted) for _ in range(draw.randint(1, 2))), mtu=draw.choice((None, None, 9000))
     )
+
+
+def _transfers(draw: random.Random, rack: Rack, *, first: int, times: list[float]) -> list[tuple[float, AnyAct]]:
+    """Ranks that claim and end, in half of the worlds, some close to what operators do; and applies that wait for them.
+    `first`: the number of the first of these steps.
+    """
+    acts: list[tuple[float, AnyAct]] = []
+    for _ in range(draw.choice((0, draw.randint(1, 5)))):
+        at_s = max(0.0, draw.choice((draw.choice(times) + draw.uniform(-0.3, 1.5), draw.uniform(0.0, LASTS_S))))
+        host = draw.choice(sorted(rack.testbed.hosts))
+        port = draw.choice(rack.testbed.hosts[host].ports).id.port
+        within_s, wait_s = draw.choice((0.5, 3.0, 10.0)), draw.choice((0.0, 0.0, 1.0, 4.0))
+        claim = first + len(acts)
+        acts.append((at_s, Claim(host=host, port=port, within_s=within_s, wait_s=wait_s)))
+        if draw.random() < 0.8:
+            acts.append((at_s + draw.uniform(0.0, within_s), EndTransfer(of=claim, dies=draw.random() < 0.3)))
+        if draw.random() < 0.5:
+            apply = Apply(
+                what=draw.choice(rack.wanted),
+                confirm_within_s=draw.choice((None, 1.0)),
+                drain_within_s=draw.choice((None, 0.5, 5.0)),
+            )
+            acts.append((at_s + draw.choice((0.0, draw.uniform(0.0, 1.0))), apply))
+    return acts
 
 
 def _select(draw: random.Random, rack: Rack) -> Select:

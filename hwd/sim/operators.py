@@ -13,7 +13,9 @@ from hwd.reconfigure.reconfiguration import State
 from hwd.sim.plan import (
     AbortRun,
     Apply,
+    Claim,
     Confirm,
+    EndTransfer,
     GiveUp,
     GrantSwitch,
     ReleaseLease,
@@ -25,7 +27,8 @@ from hwd.sim.plan import (
     TakeLease,
 )
 from hwd.sim.racks import Rack
-from hwd.sim.witness import Promise, Witness
+from hwd.sim.rank import Rank
+from hwd.sim.witness import InFlight, Promise, Witness
 from hwd.sim.world import DAEMON, World, select_address
 from hwd.web.service import Service
 from hwd_drivers.core.documents import Document
@@ -56,6 +59,8 @@ class Operators:
         self._within_s: dict[str, float] = {}
         self._confirm_by_s: dict[str, float] = {}
         self._asked_s: dict[str, float] = {}
+        self._ranks: dict[int, tuple[Rank, str]] = {}
+        """By step: a rank with its transfer."""
         witness.on_document.append(self._hear)
 
     async def do(self, step: Step) -> None:
@@ -73,6 +78,13 @@ class Operators:
             self._witness.breach("no-bug", f"step {step.number} ({step.act}) raised {error!r}")
 
     async def _do(self, step: Step) -> None:
+        match step.act:
+            case Claim():
+                await self._claim(step.number, step.act)
+                return
+            case EndTransfer(of=of, dies=dies):
+                await self._end_transfer(step.number, of, dies=dies)
+                return
         service = self._service()
         if service is None:
             self._tell(f"to {step.number}: the daemon is down")
@@ -126,6 +138,7 @@ class Operators:
             ready_within_s=act.ready_within_s,
             confirm_within_s=act.confirm_within_s,
             steps=act.steps,
+            drain_within_s=act.drain_within_s,
             id=id,
         )
         status = await self._call(number, service.apply(body))
@@ -141,6 +154,36 @@ class Operators:
             self._witness.breach(
                 "confirm-in-time", f"{id} was confirmed at {asked_s:.3f} s, its time ended {by_s:.3f} s"
             )
+
+    async def _claim(self, number: int, act: Claim) -> None:
+        asked_s = self._witness.now_s
+        try:
+            rank = await Rank.connect(self._world, act.host)
+        except OSError as error:
+            self._tell(f"to {number}: its agent is down: {reason_of(error)}")
+            return
+        answer = await rank.claim(act.port, within_s=act.within_s, wait_s=act.wait_s, phase=f"step {number}")
+        self._tell(f"to {number}: {answer['outcome']} {answer['why']}")
+        if answer["outcome"] == "go":
+            id = answer["transfer"]
+            self._ranks[number] = rank, id
+            self._witness.transfers[number] = InFlight(
+                name=f"{act.host}/{id}",
+                port=f"{act.host}.{act.port}",
+                until_s=asked_s + act.within_s,
+                is_over=lambda: id in rank.over or rank.gone.is_set(),
+            )
+
+    async def _end_transfer(self, number: int, of: int, *, dies: bool) -> None:
+        self._witness.transfers.pop(of, None)
+        if of not in self._ranks:
+            return
+        rank, id = self._ranks.pop(of)
+        if dies:
+            rank.leave()
+            return
+        answer = await rank.end(id)
+        self._tell(f"to {number}: {answer['outcome']} {answer['why']}")
 
     async def _select(self, number: int, act: Select) -> None:
         try:
@@ -168,7 +211,8 @@ class Operators:
             await self._call(step.number, call)
         finally:
             took_s = self._witness.now_s - began_s
-            if took_s > ABORT_BOUND_S + SLACK_S:
+            drain_s = self._rack.testbed.transfers.drain_s if self._ranks else 0.0
+            if took_s > ABORT_BOUND_S + drain_s + SLACK_S:
                 self._witness.breach("abort-bounded", f"step {step.number} ({step.act}) took {took_s:.3f} s")
 
     async def _call(self, number: int, call: Coroutine[Any, Any, T]) -> T:

@@ -34,6 +34,7 @@ class Apply(Deed, frozen=True, kw_only=True):
     ready_within_s: float | None = None
     confirm_within_s: float | None = None
     steps: bool = False
+    drain_within_s: float | None = None
 
 
 class Confirm(Deed, frozen=True, kw_only=True):
@@ -87,6 +88,22 @@ class GrantSwitch(Deed, frozen=True, kw_only=True):
     """Its host may set it again."""
 
     switch: str
+
+
+class Claim(Deed, frozen=True, kw_only=True):
+    """A rank on `host` connects to its agent and claims a transfer over `port`."""
+
+    host: str
+    port: str
+    within_s: float
+    wait_s: float = 0.0
+
+
+class EndTransfer(Deed, frozen=True, kw_only=True):
+    """The rank ends its transfer. `dies`: its connection ends, without a word."""
+
+    of: int
+    dies: bool = False
 
 
 class Trouble(Act, frozen=True, kw_only=True):
@@ -152,6 +169,8 @@ AnyAct = (
     | Select
     | TakeBackSwitch
     | GrantSwitch
+    | Claim
+    | EndTransfer
     | Kill
     | StopBroker
     | CutClient

@@ -20,7 +20,8 @@ RULES: Final = {
     "dark-as-planned": "An apply in steps never has more links dark at once than its plan says.",
     "one-story": "Answers, documents, records and journal tell one outcome of a reconfiguration.",
     "confirm-in-time": "A change that awaits a confirm is confirmed by one that comes in time, and by nothing else.",
-    "abort-bounded": "An abort or a roll-back ends within 5 seconds.",
+    "transfer-kept": "By our command no light is cut under a transfer in flight, but by a way back that recorded it.",
+    "abort-bounded": "An abort or a roll-back ends within 5 seconds, and drain_s more where transfers are in flight.",
     "answer-given": "Every call of an operator is answered, or its daemon dies.",
     "no-bug": "No part ends by itself, and no error is one that we do not raise on purpose.",
 }

@@ -9,9 +9,10 @@ from typing import Final
 
 from msgspec import UNSET
 
-from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp
+from hwd.model.documents.daemon import DaemonRecovered, DaemonStarted, JournalGivenUp
 from hwd.model.documents.leases import LeaseReleased, LeaseTaken
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted, ReconfigurationState
+from hwd.model.documents.transfers import TransferClaimed, TransferCut
 from hwd.reconfigure import journal_file
 from hwd.reconfigure.journal_file import OpenEntry
 from hwd.reconfigure.reconfiguration import State
@@ -22,7 +23,7 @@ from hwd_agents.bus.protocol import Bus, Incoming
 from hwd_agents.wire import Command, Reply
 from hwd_agents.wire.messages import decode
 from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.documents import Document
+from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.errors import ProtocolError
 from hwd_drivers.core.values import Crossconnect, PortSide
 
@@ -75,6 +76,18 @@ class Seen:
     outcomes: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(slots=True, kw_only=True)
+class InFlight:
+    """A transfer as its rank knows it: it may send over `port` until `until_s`, or until `is_over` says that it heard
+    otherwise.
+    """
+
+    name: str
+    port: str
+    until_s: float
+    is_over: Callable[[], bool]
+
+
 class Witness:
     """Attach it to a world that has started. `lease_of` says under which lease a reconfiguration was asked for."""
 
@@ -83,7 +96,11 @@ class Witness:
         self.unwatched: dict[str, int] = {}
         """Changes of carrier of a NIC port before its agent first looked."""
         self.promises: dict[str, Promise] = {}
+        self.transfers: dict[int, InFlight] = {}
+        """By step: transfers that a rank was let go and has not ended."""
         self.seen: dict[str, Seen] = {}
+        self._moving: set[str] = set()
+        """Reconfigurations that may move something now, as this process of the daemon tells it."""
         self.lease_of: dict[str, str | None] = {}
         self.touched: dict[tuple[str, PortSide], float] = {}
         """When somebody else than we last changed what is at an end: a front panel, a power cycle, a fault."""
@@ -185,6 +202,45 @@ class Witness:
             asked_under = {self.lease_of.get(entry.reconfiguration) for entry in of}
             runs = {entry.run for entry in of}
             self._check_leases(switch, one, ports, asked_under, runs)
+            if one in gone:
+                self._check_transfers(switch, one, ports)
+
+    def _check_transfers(self, switch: str, one: Crossconnect, ports: set[str]) -> None:
+        for flight in self.transfers.values():
+            if flight.port in ports and flight.until_s > self.now_s and not flight.is_over():
+                self.breach("transfer-kept", f"{switch} {one} went dark under {flight.name} on {flight.port}")
+
+    def _let_go(self, claimed: TransferClaimed) -> None:
+        """One that its rank has already is told again by a daemon that was started anew."""
+        if any(flight.name == claimed.transfer for flight in self.transfers.values()):
+            return
+        for seen in [self.seen[id] for id in sorted(self._moving)]:
+            ends = {
+                (switch, end) for switch, sides in seen.moves.items() for one in sides[0] | sides[1] for end in one.ends
+            }
+            ports = {self._rack.attached.get(f"{switch}.{end.port}") for switch, end in ends}
+            if shared := ports.intersection(claimed.ports):
+                names = ", ".join(sorted(filter(None, shared)))
+                self.breach("transfer-kept", f"{claimed.transfer} was let onto {names}, which {seen.id} moves")
+
+    def _hear_state(self, fact: Fact) -> None:
+        match fact:
+            case DaemonStarted():
+                self._moving.clear()
+            case ReconfigurationState(reconfiguration=id, state="awaiting-confirm"):
+                self._moving.discard(id)
+            case ReconfigurationState(reconfiguration=id) if id in self.seen:
+                self._moving.add(id)
+            case ReconfigurationEnded(reconfiguration=id) | DaemonRecovered(reconfiguration=id):
+                self._moving.discard(id)
+
+    def _cut(self, cut: TransferCut) -> None:
+        """What a way back records before it goes. Without a name: its host had not said what it sends."""
+        if cut.reconfiguration not in self.seen:
+            self.breach("transfer-kept", f"{cut.reconfiguration} cut {cut.transfer or cut.host}, and is no way back")
+        for number, flight in [*self.transfers.items()]:
+            if flight.name == cut.transfer or (not cut.transfer and flight.port in cut.ports):
+                del self.transfers[number]
 
     def job_began(self, host: str) -> None:
         """A job of this host asks its agent to set its switches."""
@@ -245,6 +301,7 @@ class Witness:
 
     def take(self, document: Document) -> None:
         """A sink: what the daemon tells, held against the optics at once."""
+        self._hear_state(document.fact)
         match document.fact:
             case (
                 ReconfigurationState(reconfiguration=id, state=State.ROLLING_BACK)
@@ -293,6 +350,10 @@ class Witness:
                 self.end(id, "given-up", EVENT_STREAM)
             case LeaseTaken(lease=id, holder=holder, ports=ports, expires_wall_ns=expires) if holder.startswith("run "):
                 self.promises[id] = Promise(holder=holder, ports=frozenset(ports), expires_wall_ns=expires)
+            case TransferClaimed() as claimed:
+                self._let_go(claimed)
+            case TransferCut() as cut:
+                self._cut(cut)
             case LeaseReleased(lease=id) if id in self.promises:
                 self.promises[id].released = True
         for hear in self.on_document:

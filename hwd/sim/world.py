@@ -31,7 +31,7 @@ from hwd.web.service import Service
 from hwd_agents.bus.memory import MemoryBroker, MemoryBus
 from hwd_agents.bus.protocol import Bus
 from hwd_agents.process.agent import Agent
-from hwd_agents.process.config import AgentConfig, SelectionConfig, SourcesConfig, TwinConfig
+from hwd_agents.process.config import AgentConfig, SelectionConfig, SourcesConfig, TransfersConfig, TwinConfig
 from hwd_agents.process.seams import Seams
 from hwd_agents.process.seams import Storage as AgentStorage
 from hwd_agents.sources.twin.twin_sources import TwinSources
@@ -284,12 +284,18 @@ class World:
             sources=SourcesConfig(twin=TwinConfig(address=self._addresses[host])),
             addresses=self._addresses,
             selection=SelectionConfig(socket=select_address(host)),
+            transfers=TransfersConfig(socket=transfer_address(host)),
         )
 
 
 def select_address(host: str) -> str:
     """Where the jobs of a host set its own switches."""
     return f"mem:select-{host}"
+
+
+def transfer_address(host: str) -> str:
+    """Where the processes of a host say what they are sending."""
+    return f"mem:transfers-{host}"
 
 
 def agent_node(host: str) -> str:

@@ -36,6 +36,13 @@ from hwd.model.documents.reconfigurations import (
     ReconfigurationState,
 )
 from hwd.model.documents.runs import RunEnded
+from hwd.model.documents.transfers import (
+    TransferClaimed,
+    TransferCut,
+    TransferEnded,
+    TransferFact,
+    TransferRefused,
+)
 from hwd.model.interlock import InterlockName
 from hwd.model.limit import Limit
 from hwd.model.run import RunState, RunStatus
@@ -113,6 +120,23 @@ class Metrics(Collector):
             "Plans, and applies of them, that an interlock refused",
             "interlock",
             limit=len(InterlockName),
+            counter=True,
+        )
+        self._transfers = Series(
+            "hwd_transfers_in_flight", "Transfers that processes of a host are sending now", "host", limit=budget.hosts
+        )
+        self._transfers_refused = Series(
+            "hwd_transfers_refused_total",
+            "Transfers that were not let onto their ports",
+            "host",
+            limit=budget.hosts,
+            counter=True,
+        )
+        self._transfers_cut = Series(
+            "hwd_transfers_cut_total",
+            "Transfers whose light a reconfiguration took, most by a way back",
+            "host",
+            limit=budget.hosts,
             counter=True,
         )
         self._link_ready = Series(
@@ -200,6 +224,8 @@ class Metrics(Collector):
             case HostFact() as fact:
                 self._hosts.take(fact)
                 self._links.take(fact)
+            case TransferFact() as fact:
+                self._take_transfer(fact)
             case LeaseRequestFact() | LeaseBaseline():
                 return  # it is in force when it is taken
             case LeaseFact() as fact:
@@ -265,6 +291,20 @@ class Metrics(Collector):
         else:
             self._leases[fact.lease] = None
         self._lease_count.set(len(self._leases))
+
+    def _take_transfer(self, fact: TransferFact) -> None:
+        host = fact.host
+        match fact:
+            case TransferClaimed():
+                self._transfers.add(1, host)
+                self._transfers_refused.add(0, host)
+                self._transfers_cut.add(0, host)
+            case TransferEnded():
+                self._transfers.add(-1, host)
+            case TransferRefused():
+                self._transfers_refused.add(1, host)
+            case TransferCut():
+                self._transfers_cut.add(1, host)
 
     def _count_journal(self) -> None:
         self._journal_open.set(len(self._journal))

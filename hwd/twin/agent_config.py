@@ -17,6 +17,7 @@ from hwd_agents.process.config import (
     SourcesConfig,
     SpoolConfig,
     SwitchConfig,
+    TransfersConfig,
 )
 from hwd_drivers.core.errors import BugError
 
@@ -36,10 +37,12 @@ def agent_config(
     shift_clock: bool = True,
     addresses: Mapping[str, str] | None = None,
     selection: SelectionConfig | None = None,
+    transfers: TransfersConfig | None = None,
     graph: Graph | None = None,
 ) -> AgentConfig:
     """`graph` is that of the testbed, for callers that make many. `addresses`: those of the rack's twins, for the
-    switches that the host owns. `selection`: the socket where its jobs set them.
+    switches that the host owns. `selection`: the socket where its jobs set them; `transfers`: where they say what they
+    are sending.
 
     `shift_clock` false: the clock of the agent's process is shifted already, or must not be.
     """
@@ -64,6 +67,7 @@ def agent_config(
         modules=prompt_unless_declared(testbed.hosts[host]),
         switches=_switches(testbed, host, addresses or {}, graph),
         selection=selection or SelectionConfig(),
+        transfers=transfers or TransfersConfig(),
         sources=sources,
         spool=spool or SpoolConfig(),
         clock=shifted if shift_clock else None,

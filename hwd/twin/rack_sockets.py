@@ -34,6 +34,11 @@ def select_socket(run_dir: Path, host: str) -> Path:
     return run_dir / f"{host}.select.sock"
 
 
+def transfer_socket(run_dir: Path, host: str) -> Path:
+    """The socket where processes of a host say what they are sending."""
+    return run_dir / f"{host}.transfers.sock"
+
+
 def monitor_socket(run_dir: Path, host: str) -> Path:
     """The socket of the monitor of a virtual machine."""
     return run_dir / f"{host}.monitor"
@@ -61,6 +66,7 @@ def _all(testbed: Testbed, run_dir: Path) -> Iterator[Path]:
     owners = {switch.owner for switch in testbed.switches.values()}
     for host in testbed.hosts:
         yield host_socket(run_dir, host)
+        yield transfer_socket(run_dir, host)
         if host in owners:
             yield select_socket(run_dir, host)
     for machine in machine_hosts(testbed):

@@ -29,9 +29,24 @@ from hwd.twin.kernel_hosts import kernel_hosts, machine_hosts
 from hwd.twin.kernelside import KernelNetwork
 from hwd.twin.processes import AgentProcess
 from hwd.twin.rack import TwinRack
-from hwd.twin.rack_sockets import check_sockets, control_socket, host_socket, monitor_socket, select_socket
+from hwd.twin.rack_sockets import (
+    check_sockets,
+    control_socket,
+    host_socket,
+    monitor_socket,
+    select_socket,
+    transfer_socket,
+)
 from hwd.twin.truth import TruthFile
-from hwd_agents.process.config import BrokerFrom, KernelConfig, SelectionConfig, SourcesConfig, SpoolConfig, TwinConfig
+from hwd_agents.process.config import (
+    BrokerFrom,
+    KernelConfig,
+    SelectionConfig,
+    SourcesConfig,
+    SpoolConfig,
+    TransfersConfig,
+    TwinConfig,
+)
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import LinkError, RefusedError
@@ -280,6 +295,7 @@ class _Rack:
             spool=SpoolConfig(directory=str(self._run_dir / "spool" / host)),
             addresses=self.place.addresses,
             selection=SelectionConfig(socket=f"unix:{select_socket(self._run_dir, host)}"),
+            transfers=TransfersConfig(socket=f"unix:{transfer_socket(self._run_dir, host)}"),
             graph=self._graph,
         )
         path = self._run_dir / f"agent-{host}.yaml"

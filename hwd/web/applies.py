@@ -81,6 +81,8 @@ class Applies:
         """
         planned = self._held(body)
         request = await self._request(body) if planned is None else planned.routed.request
+        if planned is not None and body.drain_within_s is not None:
+            request = request.draining(body.drain_within_s)
         if request.wanted.is_empty:
             raise RefusedError(f"{request.wanted.name}: nothing to do, the switches that can be reached are so")
         if self._closing:
@@ -180,7 +182,7 @@ class Applies:
         """The plan that is named by its hash; None without a hash."""
         if body.hash is None:
             return None
-        if body != ReconfigurationBody(hash=body.hash, id=body.id, by=body.by):
+        if body != ReconfigurationBody(hash=body.hash, id=body.id, by=body.by, drain_within_s=body.drain_within_s):
             raise ConfigError("hash: no other field is allowed with it; mode, lease and limits are those of the plan")
         planned = self._planned.get(body.hash)
         if planned is None:

@@ -45,6 +45,7 @@ from hwd.ports.testbed_ports import all_ports, leasable
 from hwd.reconfigure.lease_requests import CLAIM_WITHIN_S, WAITER_SILENT_S, LeaseRequests, Place
 from hwd.reconfigure.leases import Leases
 from hwd.reconfigure.reconfigurer import Reconfigurer
+from hwd.reconfigure.transfers import Transfers
 from hwd.records.finish import to_its_end
 from hwd.records.reconfiguration_log import ReconfigurationLog
 from hwd.records.recorder import RecordingSink
@@ -78,6 +79,7 @@ class Service:
         leases: Leases,
         requests: LeaseRequests,
         settings: HostSettings,
+        transfers: Transfers,
         delegations: Delegations,
         records: Records,
         log: ReconfigurationLog,
@@ -93,6 +95,7 @@ class Service:
         self._leases = leases
         self._requests = requests
         self._settings = settings
+        self._transfers = transfers
         self._delegations = delegations
         self._records = records
         self._log = log
@@ -125,6 +128,7 @@ class Service:
             unlit=self._rack.unlit(),
             leases=self.leases(),
             lease_requests=self.lease_requests(),
+            transfers=self._transfers.status(),
             held=self.held(),
             reconfigurations=self.reconfigurations(),
             open=[*self._reconfigurer.left_open],

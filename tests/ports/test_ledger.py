@@ -92,13 +92,36 @@ TEXTS = {
         "h0.eth0: run r9 is due there from 1970-01-01 00:16:40 UTC to 1970-01-01 00:17:40 UTC. "
         "Reserve another time, or end it with `hwd abort r9`",
     ),
+    Reason.TRANSFER: (
+        claim(Reason.TRANSFER, "h0/8f14-1", since_wall_ns=NOW, what="all-reduce 7", why="for another 4.0 s at most"),
+        "h0.eth0: transfer h0/8f14-1 of ben is in flight on it, phase all-reduce 7, since 1970-01-01 00:16:40 UTC, for "
+        "another 4.0 s at most. Wait for its end, or let `hwd apply` wait for it with --drain-within S",
+    ),
+    Reason.UNREPORTED: (
+        claim(Reason.UNREPORTED, "ben", why="its agent is down"),
+        "h0.eth0: host ben may be sending over it: its agent is down. Wait for its report, or let `hwd apply` wait for "
+        "it with --drain-within S",
+    ),
+    Reason.DRAIN: (
+        claim(Reason.DRAIN, what="one pair"),
+        "h0.eth0: reconfiguration x1 (one pair) waits for the end of the transfers on it, and moves it then. Ask again "
+        "when it is done, or send another way meanwhile",
+    ),
 }
+ASKED = {
+    Reason.RUN: PortAction.START,
+    Reason.DUE_RUN: PortAction.RESERVE,
+    Reason.TRANSFER: PortAction.CHANGE,
+    Reason.UNREPORTED: PortAction.CHANGE,
+    Reason.DRAIN: PortAction.TRANSFER,
+}
+"""What each reason bars, where it is not a lease."""
 
 
 @pytest.mark.parametrize("reason", Reason)
 def test_each_reason_says_what_whose_until_when_and_what_to_do(reason: Reason) -> None:
     made, text = TEXTS[reason]
-    action = {Reason.RUN: PortAction.START, Reason.DUE_RUN: PortAction.RESERVE}.get(reason, PortAction.LEASE)
+    action = ASKED.get(reason, PortAction.LEASE)
     with pytest.raises(RefusedError) as raised:
         ledger_of(made).check(SOMEBODY, [PORT, "h1.eth0"], action, now_wall_ns=NOW)
     assert str(raised.value) == text
@@ -107,8 +130,8 @@ def test_each_reason_says_what_whose_until_when_and_what_to_do(reason: Reason) -
 # what a stranger is refused, by reason
 BARRED = {
     Reason.LEASE: "lease reserve change override set put-back fault",
-    Reason.RECONFIGURATION: "lease rely change override set put-back",
-    Reason.CUT_OFF: "lease rely change override set put-back",
+    Reason.RECONFIGURATION: "lease rely change override set put-back transfer",
+    Reason.CUT_OFF: "lease rely change override set put-back transfer",
     Reason.IN_DOUBT: "lease rely change override set put-back",
     Reason.DELEGATION: "lease reserve change override set",
     Reason.SETTINGS: "lease change override set start",
@@ -116,6 +139,9 @@ BARRED = {
     Reason.RESERVATION: "lease reserve change override start",
     Reason.WAIT: "lease",
     Reason.DUE_RUN: "reserve",
+    Reason.TRANSFER: "change override",
+    Reason.UNREPORTED: "change override",
+    Reason.DRAIN: "transfer",
 }
 
 
@@ -125,6 +151,21 @@ def test_stranger_is_refused_what_the_reason_bars_and_nothing_else(reason: Reaso
     found = [action for action in PortAction if refused(ledger, Asker(run="r1"), action)]
     assert found == [PortAction(name) for name in BARRED[reason].split()]
     assert not any(refused(ledger, Asker(run="r1"), action, "h0.eth1", "ocs1.3") for action in PortAction)
+
+
+@pytest.mark.parametrize("reason", [Reason.TRANSFER, Reason.UNREPORTED])
+def test_only_who_may_cut_transfers_changes_light_under_one(reason: Reason) -> None:
+    ledger = ledger_of(TEXTS[reason][0], leased())
+    assert refused(ledger, Asker(lease="l1", cuts=False), PortAction.CHANGE)
+    assert not refused(ledger, Asker(lease="l1", cuts=True), PortAction.CHANGE)
+    assert "leased to ada" in refused(ledger, Asker(cuts=True), PortAction.CHANGE), "it passes nothing else"
+
+
+def test_transfer_goes_over_ports_of_a_reconfiguration_that_is_at_rest_alone() -> None:
+    assert refused(ledger_of(claim(Reason.RECONFIGURATION)), SOMEBODY, PortAction.TRANSFER)
+    at_rest = ledger_of(claim(Reason.RECONFIGURATION, at_rest=True))
+    assert not refused(at_rest, SOMEBODY, PortAction.TRANSFER)
+    assert refused(at_rest, SOMEBODY, PortAction.CHANGE)
 
 
 def test_reconfiguration_under_a_lease_passes_it_and_no_other() -> None:

@@ -6,15 +6,23 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from hwd.bus.gateway import Gateway
+from hwd.daemon.agents import GatewayAgents
+from hwd.daemon.installed_drivers import load_text
 from hwd.model.plan import Plan
 from hwd.ports.ledger import Ledger
 from hwd.reconfigure.crash_recovery import CrashRecovery
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.switches import Switches
+from hwd.reconfigure.transfers import Transfers
+from hwd.records.records import Records
+from hwd_agents.bus.memory import MemoryBroker, MemoryBus
+from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.disk import MemoryDisk
-from hwd_drivers.core.documents import Document
+from hwd_drivers.core.documents import Document, Sink
 from hwd_drivers.core.emitter import Emitter
-from hwd_drivers.core.ids import Draws
+from hwd_drivers.core.ids import Draws, SeededIds
+from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.devices import registry
 from hwd_drivers.devices.registry import OpenContext
@@ -106,8 +114,15 @@ async def recovery_of(journal: Journal, told: list[str], *, bug_at: str = "") ->
         for switch, twin in zip(switches.values(), twins, strict=True):
             await switch.wait_up()
             twin.faults.silent = True
+        ledger = Ledger()
         yield CrashRecovery(
-            journal=journal, switches=Switches(switches, clock), ledger=Ledger(), clock=clock, emit=Emitter(clock, tell)
+            journal=journal,
+            switches=Switches(switches, clock),
+            ledger=ledger,
+            transfers=no_transfers(ledger, clock, tell),
+            lit_by=lambda crossconnects, observed: frozenset(),
+            clock=clock,
+            emit=Emitter(clock, tell),
         )
     finally:
         for run in runs:
@@ -115,6 +130,21 @@ async def recovery_of(journal: Journal, told: list[str], *, bug_at: str = "") ->
         await asyncio.wait(runs)
         for twin in twins:
             await twin.close()
+
+
+def no_transfers(ledger: Ledger, clock: Clock, sink: Sink) -> Transfers:
+    """Of a testbed without hosts."""
+    bus = MemoryBus(MemoryBroker(), "daemon", clock)
+    gateway = Gateway(bus=bus, testbed="lab", hosts=(), clock=clock, ids=SeededIds(1), sink=sink)
+    return Transfers(
+        ledger,
+        load_text("testbed: lab\n", file="lab.yaml").require(),
+        store=Records("sqlite://", InlineOffload()).transfers,
+        agents=GatewayAgents(gateway),
+        clock=clock,
+        sink=sink,
+        announce=sink,
+    )
 
 
 def journal_of(*switches: str) -> Journal:

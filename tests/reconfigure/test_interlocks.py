@@ -14,6 +14,7 @@ from hwd.model.documents.reconfigurations import ReconfigurationCommanded, Recon
 from hwd.model.interlock import InterlockName
 from hwd.reconfigure import journal_file
 from hwd.records.records import Records
+from hwd.sim.rank import Rank
 from hwd.sim.world import DAEMON, agent_node
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.offload import InlineOffload
@@ -183,6 +184,9 @@ async def check_way_back(lab: Any) -> None:
     before the way back.
     """
     assert carried(lab) == {*STRAIGHT.removeprefix("ocs1:").split(",")}
+    await lab.world.settled()
+    rank = await Rank.connect(lab.world, "h0")
+    assert (await rank.claim("eth0", within_s=60))["outcome"] == "go"
     plan = await lab.service.plan(lab.request(CROSSED))
     assert {one.name for one in plan.refused} == {*InterlockName}
 

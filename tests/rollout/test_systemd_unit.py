@@ -20,7 +20,7 @@ def values(unit: bytes, key: str) -> list[str]:
 def test_systemd_finds_nothing_wrong_with_it(prefix: str, tools: tuple[str, ...], tmp_path: Path) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("needs systemd-analyze. As root: apt-get install systemd")
-    unit = make_unit(Layout(prefix=prefix), tools=tools, switches=False)
+    unit = make_unit(Layout(prefix=prefix), tools=tools, sets_group=False)
     program = tmp_path / "hwd-agent"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
@@ -33,23 +33,23 @@ def test_systemd_finds_nothing_wrong_with_it(prefix: str, tools: tuple[str, ...]
 
 
 def test_only_a_host_with_the_vendors_tool_may_touch_registers() -> None:
-    (plain,) = values(make_unit(Layout(), tools=(), switches=False), "CapabilityBoundingSet")
-    (with_tool,) = values(make_unit(Layout(), tools=("mstlink",), switches=False), "CapabilityBoundingSet")
+    (plain,) = values(make_unit(Layout(), tools=(), sets_group=False), "CapabilityBoundingSet")
+    (with_tool,) = values(make_unit(Layout(), tools=("mstlink",), sets_group=False), "CapabilityBoundingSet")
     assert "CAP_SYS_RAWIO" not in plain
     assert with_tool.split()[-2:] == ["CAP_SYS_RAWIO", "CAP_SYS_ADMIN"]
-    assert values(make_unit(Layout(), tools=(), switches=False), "ReadWritePaths") == []
-    assert values(make_unit(Layout(), tools=("mstlink",), switches=False), "ReadWritePaths") == ["/sys/devices"]
+    assert values(make_unit(Layout(), tools=(), sets_group=False), "ReadWritePaths") == []
+    assert values(make_unit(Layout(), tools=("mstlink",), sets_group=False), "ReadWritePaths") == ["/sys/devices"]
 
 
 def test_only_a_host_with_switches_of_its_own_may_give_a_socket_to_a_group() -> None:
-    plain, owner = (make_unit(Layout(), tools=(), switches=switches) for switches in (False, True))
+    plain, owner = (make_unit(Layout(), tools=(), sets_group=switches) for switches in (False, True))
     assert "CAP_CHOWN" in values(owner, "CapabilityBoundingSet")[0]
     assert "CAP_CHOWN" not in values(plain, "CapabilityBoundingSet")[0]
     assert values(owner, "SystemCallFilter")[-1].startswith("@chown ")
 
 
 def test_a_prefix_moves_all_that_it_reads_and_writes() -> None:
-    unit = make_unit(Layout(prefix="/srv/hwd"), tools=(), switches=False)
+    unit = make_unit(Layout(prefix="/srv/hwd"), tools=(), sets_group=False)
     assert values(unit, "ExecStart") == [
         "/srv/hwd/opt/hwd-agent/current/bin/hwd-agent --config /srv/hwd/etc/hwd/agent.yaml"
     ]

@@ -12,8 +12,9 @@ from hwd.daemon.daemon import Daemon
 from hwd.daemon.seams import RackAccess, Storage
 from hwd.model.documents.hosts import HostEvent
 from hwd.model.testbed import Switch
-from hwd.ports.ledger import Asker
-from hwd.ports.rules import PortAction
+from hwd.ports.claim import Claim
+from hwd.ports.ledger import Asker, Refusal
+from hwd.ports.rules import PortAction, Reason
 from hwd.reconfigure.reconfiguration import Reconfiguration
 from hwd.reconfigure.switches import Look
 from hwd.records.entry import Entry
@@ -281,6 +282,50 @@ class NoRecovery(Daemon):
         self._tasks["journal/recover"] = asyncio.Event().wait  # type: ignore[assignment]
 
 
+class ForgottenTransfers(Daemon):
+    """It grants transfers, and its ledger forgets them."""
+
+    @override
+    async def open(self) -> None:
+        await super().open()
+        ledger = self.service._leases.ledger
+        put = ledger.claim
+
+        def forget(claim: Claim) -> None:
+            if claim.reason is not Reason.TRANSFER:
+                put(claim)
+
+        ledger.claim = forget  # type: ignore[method-assign]
+
+
+class TransfersLetOn(Daemon):
+    """It lets transfers onto ports that are being moved."""
+
+    @override
+    async def open(self) -> None:
+        await super().open()
+        ledger = self.service._leases.ledger
+        may = ledger.may
+
+        def lax(asker: Asker, ports: Iterable[str], action: PortAction, *, now_wall_ns: int) -> Refusal | None:
+            return None if action is PortAction.TRANSFER else may(asker, ports, action, now_wall_ns=now_wall_ns)
+
+        ledger.may = lax  # type: ignore[method-assign]
+
+
+class SilentCut(Daemon):
+    """Its ways back cut transfers and tell nobody."""
+
+    @override
+    async def open(self) -> None:
+        await super().open()
+
+        async def drain(ports: frozenset[str], *, by: str, what: str) -> list[str]:
+            return []
+
+        self.service._transfers.drain = drain  # type: ignore[method-assign]
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seeds", [1, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
@@ -299,6 +344,9 @@ class NoRecovery(Daemon):
         (StaleState, "plan-of-now"),
         (SecondWriter, "one-writer"),
         (StepsAtOnce, "dark-as-planned"),
+        (ForgottenTransfers, "transfer-kept"),
+        (TransfersLetOn, "transfer-kept"),
+        (SilentCut, "transfer-kept"),
     ],
 )
 def test_planted_bug_is_found(planted: type[Daemon], rule: str, seeds: int) -> None:

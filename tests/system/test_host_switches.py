@@ -16,9 +16,9 @@ from hwd.model.bodies import PlanBody
 from hwd.records.records import Records
 from hwd.sim.world import DAEMON, World, agent_node, select_address
 from hwd_agents.process.config import AgentConfig, SwitchConfig
+from hwd_agents.process.line_socket import PENDING_MOST
 from hwd_agents.spool.syncer import SpoolSync
 from hwd_agents.switches.intents import Intents
-from hwd_agents.switches.select_socket import PENDING_MOST
 from hwd_drivers.core.errors import ConfigError, LinkError, RefusedError
 from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.core.values import Crossconnect

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from hwd.model.documents.daemon import BusUp, DaemonLag, DaemonStarted, LimitRea
 from hwd.model.documents.hosts import ClockAligned, HostBirth, HostEvent, HostGarbage
 from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationEnded
 from hwd.model.documents.runs import RunEnded
+from hwd.model.documents.transfers import TransferClaimed
 from hwd.model.instant import Instant, InstantName, Knowledge
 from hwd.model.stage import Stage, StageName
 from hwd.model.timeline import LinkTimeline, Timeline
@@ -99,6 +101,8 @@ def everything(switches: int, size: int, hosts: int, ports: int) -> Iterator[Doc
                 wall_clock=WALL,
             )
         )
+        flight: dict[str, Any] = {"transfer": "t", "host": host, "process": "p", "phase": "-", "ports": ["eth0"]}
+        yield told(TransferClaimed(**flight, within_s=1.0))
         yield told(HostGarbage(host=host, topic="", why="", count=1))
         yield told(
             ClockAligned(

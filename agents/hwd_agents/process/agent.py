@@ -14,6 +14,7 @@ from hwd_agents.clock.host_clock import NAME as CLOCK
 from hwd_agents.clock.host_clock import HostClock
 from hwd_agents.process.command_handler import Commands
 from hwd_agents.process.config import AgentConfig
+from hwd_agents.process.daemon_asks import DaemonAsks
 from hwd_agents.process.host_inventory import Inventory
 from hwd_agents.process.seams import Seams, Storage
 from hwd_agents.process.version import own_version
@@ -26,6 +27,7 @@ from hwd_agents.spool.outbox import Outbox
 from hwd_agents.spool.spool import Spool
 from hwd_agents.spool.syncer import Syncer
 from hwd_agents.switches.own_switches import OwnSwitches
+from hwd_agents.transfers.host_transfers import HostTransfers
 from hwd_agents.watchers import nics
 from hwd_agents.watchers.restarter import Restarter
 from hwd_agents.watchers.watchers import Watchers
@@ -133,6 +135,23 @@ class Agent:
             spawn=self._spawn,
             on_change=self._birth_due.set,
         )
+        self._asks = DaemonAsks(
+            host=config.host,
+            boot=self.boot,
+            clock=clock,
+            is_up=self._is_up,
+            publish=lambda payload: self._bus.publish(self._topic("ask"), payload, qos=1),
+            spawn=self._spawn,
+        )
+        self._transfers = HostTransfers(
+            config.transfers,
+            self._asks,
+            host=config.host,
+            boot=self.boot,
+            ports=config.ports,
+            acceptor=seams.dialer,
+            spawn=self._spawn,
+        )
         self._host_clock = HostClock(
             config.host,
             clock,
@@ -149,7 +168,7 @@ class Agent:
             self._outbox,
             self._spool,
             self._settings,
-            more=self._own_switches.verbs,
+            more={**self._own_switches.verbs, **self._transfers.verbs},
         )
 
     @property
@@ -164,7 +183,12 @@ class Agent:
 
     async def run(self) -> None:
         """Run until cancelled."""
-        for leaf, handler in (("clock", self._on_clock), ("command", self._on_command), ("ack", self._on_ack)):
+        for leaf, handler in (
+            ("clock", self._on_clock),
+            ("command", self._on_command),
+            ("ack", self._on_ack),
+            ("answer", self._on_answer),
+        ):
             self._bus.subscribe(self._topic(leaf), self._contained(handler))
         self._bus.on_up(self._on_up)
         self._bus.on_down(self._on_down)
@@ -186,6 +210,7 @@ class Agent:
                         (LIMITS, self._limits.run),
                         (CLOCK, self._host_clock.run),
                         *self._own_switches.runs(),
+                        *self._transfers.runs(),
                     ]:
                         tasks.create_task(self._restarter.keep(what, run), name=f"hwd:{host}/{what}")
                     self._on_started()
@@ -214,6 +239,7 @@ class Agent:
 
     def _on_down(self, cause: str) -> None:
         self._greeted = False
+        self._asks.lost(cause)
 
     async def _publish_after_connect(self) -> None:
         """First messages on a new connection: the birth message, before any events."""
@@ -277,6 +303,16 @@ class Agent:
             return
         if not isinstance(message, wire.Ack) or not self._outbox.ack(message):
             self._garbage += 1
+
+    def _on_answer(self, incoming: Incoming) -> None:
+        message = self._decode(incoming)
+        match message:
+            case wire.Answer():
+                self._asks.take(message)  # nobody waits for one that came twice, or too late
+            case None:
+                pass
+            case _:
+                self._garbage += 1
 
     def _on_command(self, incoming: Incoming) -> None:
         message = self._decode(incoming)

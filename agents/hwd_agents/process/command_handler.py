@@ -58,6 +58,7 @@ class Commands:
     | hold | held: how many of its settings are set; back: as of put-back, those put back earlier as nobody held them |
     | put-back | back: [{port, setting, state}], left: [{port, setting, why}] |
     | delegate, take-back | as `hwd_agents.switches.own_switches` has them |
+    | report-transfers, cut-transfers | as `hwd_agents.transfers.host_transfers` has them |
     """
 
     def __init__(

@@ -179,6 +179,15 @@ class SelectionConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     fall_s: float = 0.25
 
 
+class TransfersConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where processes of this host say what they are sending. `socket`: a Unix socket of mode 0660, of `group` where
+    one is named; null: none.
+    """
+
+    socket: str | None = None
+    group: str | None = None
+
+
 class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole configuration. `ports` are by their names in the testbed file.
 
@@ -201,6 +210,7 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     modules: dict[str, ModuleTiming] = {}
     switches: dict[str, SwitchConfig] = {}
     selection: SelectionConfig = SelectionConfig()
+    transfers: TransfersConfig = TransfersConfig()
     realtime: bool = True
     clock_port: int | None = 0
 
@@ -316,6 +326,11 @@ def _problems(config: AgentConfig) -> list[str]:
         problems.append(
             f"selection.socket: {config.selection.socket!r} is no Unix socket; write unix:/run/hwd-agent/select.sock"
         )
+    place = config.transfers.socket
+    if place is not None and not place.startswith(("unix:/", "mem:")):
+        problems.append(f"transfers.socket: {place!r} is no Unix socket; write unix:/run/hwd-agent/transfers.sock")
+    if place is not None and place == config.selection.socket and config.switches:
+        problems.append(f"transfers.socket: {place!r} is that of the selections; name another one")
     if not 1 <= config.rc.ack_timeout <= ACK_TIMEOUT_MOST:
         problems.append(
             f"rc.ack_timeout: {config.rc.ack_timeout} is not 1 to {ACK_TIMEOUT_MOST}; 0 would wait for ever"

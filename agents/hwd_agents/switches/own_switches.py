@@ -7,13 +7,14 @@ import msgspec
 
 from hwd_agents.process.command_handler import Verb
 from hwd_agents.process.config import AgentConfig
+from hwd_agents.process.line_socket import Spawn
 from hwd_agents.process.seams import Seams
 from hwd_agents.spool.outbox import Emit
 from hwd_agents.spool.spool import Spool
 from hwd_agents.switches.epochs import Epochs
 from hwd_agents.switches.host_switches import Switches
 from hwd_agents.switches.intents import Intents
-from hwd_agents.switches.select_socket import SelectSocket, Spawn
+from hwd_agents.switches.select_socket import SelectSocket
 from hwd_agents.switches.selections import Selections
 from hwd_agents.watchers.link_watcher import LinkWatcher
 from hwd_agents.wire import SwitchNote

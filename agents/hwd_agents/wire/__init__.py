@@ -41,7 +41,9 @@ from .messages import EVENTS_MAX as EVENTS_MAX
 from .messages import OLDEST_READ as OLDEST_READ
 from .messages import VERSION as VERSION
 from .messages import Ack as Ack
+from .messages import Answer as Answer
 from .messages import AnyMessage as AnyMessage
+from .messages import Ask as Ask
 from .messages import Birth as Birth
 from .messages import ClockReply as ClockReply
 from .messages import ClockRequest as ClockRequest
@@ -68,3 +70,12 @@ from .observation import Observation as Observation
 from .selection import PortUp as PortUp
 from .selection import Selected as Selected
 from .selection import SwitchSet as SwitchSet
+from .transfers import ClaimTransfer as ClaimTransfer
+from .transfers import CutTransfers as CutTransfers
+from .transfers import EndTransfers as EndTransfers
+from .transfers import ReportTransfers as ReportTransfers
+from .transfers import StandingTransfer as StandingTransfer
+from .transfers import StandingTransfers as StandingTransfers
+from .transfers import TransferGranted as TransferGranted
+from .transfers import TransfersCut as TransfersCut
+from .transfers import TransfersEnded as TransfersEnded

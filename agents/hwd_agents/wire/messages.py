@@ -9,6 +9,8 @@
 | ack | daemon | no | Ack |
 | command | daemon, QoS 1 | no | Command |
 | clock | daemon | no | ClockRequest |
+| ask | agent, QoS 1 | no | Ask |
+| answer | daemon, QoS 1 | no | Answer |
 
 Every message has `v`, `boot` (a UUID for each start of the agent), `seq`, `type`, then its own fields. `at_ns`,
 `earliest_ns` and `expires_at_ns` are the agent's CLOCK_MONOTONIC_RAW of that boot. The Structs here and
@@ -39,6 +41,8 @@ EVENTS_MAX = 256
 SETTINGS_MOST: Final = 16 * PORTS_MOST
 ID_MOST: Final = 1024
 """The longest id of a command, in characters; a UUID has 36."""
+ASK_ID_MOST: Final = 128
+"""The longest id of an ask, in characters: the daemon remembers it with its answer."""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=False):
@@ -137,6 +141,8 @@ class Command(Message, frozen=True, kw_only=True, tag="command"):
     | put-back | run: restore all settings that this run changed |
     | delegate | grants: {switch: epoch}, the host's own switches that it may set; the reply has all of them |
     | take-back | switch, epoch, why: the host may not set it any more, until it is granted again |
+    | report-transfers | nothing: say which transfers are in flight |
+    | cut-transfers | transfers, why: their light is cut now; tell who sends |
     """
 
     id: Annotated[str, Meta(min_length=1, max_length=ID_MOST)]
@@ -176,7 +182,31 @@ class ClockReply(Message, frozen=True, kw_only=True, tag="clock-reply"):
     t3_ns: At
 
 
-AnyMessage = State | Birth | Events | Ack | Command | Reply | ClockRequest | ClockReply
+class Ask(Message, frozen=True, kw_only=True, tag="ask"):
+    """A request of an agent to the daemon. A late one, or one of another boot, is answered `expired` and not done.
+
+    | verb | arguments |
+    |---|---|
+    | claim-transfer | transfer, ports, phase, process, within_s, wait_s: a process is about to send over these ports |
+    | end-transfers | transfers: these have ended |
+    """
+
+    id: Annotated[str, Meta(min_length=1, max_length=ASK_ID_MOST)]
+    expires_at_ns: At
+    verb: Name
+    arguments: dict[str, Any] = {}
+
+
+class Answer(Message, frozen=True, kw_only=True, tag="answer"):
+    """The daemon's answer to the ask `id` of `boot`. `data`: with the outcome `done`, as the verb has it."""
+
+    id: Annotated[str, Meta(min_length=1, max_length=ASK_ID_MOST)]
+    outcome: Literal["done", "expired", "refused", "failed"]
+    why: Text = ""
+    data: dict[str, Any] = {}
+
+
+AnyMessage = State | Birth | Events | Ack | Command | Reply | ClockRequest | ClockReply | Ask | Answer
 
 _decoder: msgspec.json.Decoder[AnyMessage] = msgspec.json.Decoder(AnyMessage)
 _encoder = msgspec.json.Encoder()

@@ -13,6 +13,7 @@ from hwd.cli.commands.leases import me
 from hwd.cli.options import (
     READY_WITHIN_S,
     ConfirmWithin,
+    DrainWithin,
     DryRun,
     Json,
     Lease,
@@ -70,6 +71,7 @@ def plan(
     no_ready: NoReady = False,
     confirm_within: ConfirmWithin = None,
     steps: Steps = False,
+    drain_within: DrainWithin = None,
     override: Override = None,
     url: Url = None,
     json: Json = False,
@@ -91,6 +93,7 @@ def plan(
             ready_within_s=None if no_ready else ready_within,
             confirm_within_s=confirm_within,
             steps=steps,
+            drain_within_s=drain_within,
             overrides=overrides_of(override),
         )
         made = hwd.plan(**wanted)
@@ -112,6 +115,7 @@ def apply(
     no_ready: NoReady = False,
     confirm_within: ConfirmWithin = None,
     steps: Steps = False,
+    drain_within: DrainWithin = None,
     override: Override = None,
     yes: Yes = False,
     url: Url = None,
@@ -133,13 +137,16 @@ def apply(
             ready_within_s=None if no_ready else ready_within,
             confirm_within_s=confirm_within,
             steps=steps,
+            drain_within_s=drain_within,
             overrides=overrides_of(override),
         )
         if HASH.fullmatch(wanted.get("what", "")):
             if override or steps:
                 option, has = ("--override", "overrides") if override else ("--steps", "steps")
                 raise ConfigError(f"{option}: a plan that is applied by its hash has the {has} of `hwd plan`")
-            result = _drive(hwd, output, what[0], partial(hwd.apply_hash, what[0], by=me()))
+            result = _drive(
+                hwd, output, what[0], partial(hwd.apply_hash, what[0], by=me(), drain_within_s=drain_within)
+            )
         elif yes or not output.on_terminal:
             result = _drive(hwd, output, " ".join(what), partial(hwd.apply, by=me(), **wanted))
             if result.plan is not None:
@@ -147,8 +154,8 @@ def apply(
         else:
             made = hwd.plan(**wanted)
             show_plan(output, made)
-            _refuse(made)
-            result = drive_plan(hwd, output, made, yes=made.empty)
+            _refuse(made, drain_within_s=drain_within)
+            result = drive_plan(hwd, output, made, yes=made.empty, drain_within_s=drain_within)
     _say_how_it_is(output, result)
     output.data(result)
 
@@ -176,6 +183,7 @@ def rollback(
     no_ready: NoReady = False,
     confirm_within: ConfirmWithin = None,
     steps: Steps = False,
+    drain_within: DrainWithin = None,
     override: Override = None,
     yes: Yes = False,
     url: Url = None,
@@ -204,6 +212,7 @@ def rollback(
                     "ready_within_s": None if no_ready else ready_within,
                     "confirm_within_s": confirm_within,
                     "steps": steps,
+                    "drain_within_s": drain_within,
                     "overrides": overrides_of(override),
                 },
             )
@@ -229,9 +238,10 @@ def way_back(hwd: "Client", output: Output, *, wanted: "Wanted", dry_run: bool, 
         show_plan(output, made)
     if made.empty or dry_run:
         output.data(made)
-    _refuse(made)
+    drain_within_s = wanted.get("drain_within_s")
+    _refuse(made, drain_within_s=drain_within_s)
     if not (made.empty or dry_run):
-        result = drive_plan(hwd, output, made, yes=yes)
+        result = drive_plan(hwd, output, made, yes=yes, drain_within_s=drain_within_s)
         _say_how_it_is(output, result)
         output.data(result)
     for one in made.away:
@@ -240,13 +250,15 @@ def way_back(hwd: "Client", output: Output, *, wanted: "Wanted", dry_run: bool, 
         raise typer.Exit(LinkError.exit_status)
 
 
-def drive_plan(hwd: "Client", output: Output, plan: "PlanSummary", *, yes: bool) -> "ReconfigurationStatus":
+def drive_plan(
+    hwd: "Client", output: Output, plan: "PlanSummary", *, yes: bool, drain_within_s: float | None = None
+) -> "ReconfigurationStatus":
     """Apply a plan, on a terminal after a question, unless `yes`."""
     if output.on_terminal and not yes and not ask("Apply it?"):
         output.note("nothing was touched")
         raise typer.Exit(130)
     expected = f"{plan.hash}, expected {seconds(plan.expected_s)}"
-    return _drive(hwd, output, expected, partial(hwd.apply_hash, plan.hash, by=me()))
+    return _drive(hwd, output, expected, partial(hwd.apply_hash, plan.hash, by=me(), drain_within_s=drain_within_s))
 
 
 def give_up(
@@ -437,11 +449,12 @@ def _few(names: list[str]) -> str:
     return ", ".join(names[:SUBJECTS_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _refuse(plan: "PlanSummary") -> None:
-    """Raises RefusedError where an interlock refuses it."""
-    from hwd.model.interlock import refusal
+def _refuse(plan: "PlanSummary", *, drain_within_s: float | None = None) -> None:
+    """Raises RefusedError where an interlock refuses it, but for transfers whose end is waited for."""
+    from hwd.model.interlock import InterlockName, refusal
 
-    if why := refusal(plan.interlocks):
+    waited_for = None if drain_within_s is None else InterlockName.TRANSFER_IN_FLIGHT
+    if why := refusal(one for one in plan.interlocks if one.name is not waited_for):
         raise RefusedError(why)
 
 

@@ -10,6 +10,7 @@ from hwd.cli.commands.apply import overrides_of, way_back
 from hwd.cli.options import (
     READY_WITHIN_S,
     ConfirmWithin,
+    DrainWithin,
     DryRun,
     Json,
     Lease,
@@ -46,6 +47,7 @@ def restore(
     no_ready: NoReady = False,
     confirm_within: ConfirmWithin = None,
     steps: Steps = False,
+    drain_within: DrainWithin = None,
     override: Override = None,
     yes: Yes = False,
     url: Url = None,
@@ -71,6 +73,7 @@ def restore(
                 "ready_within_s": None if no_ready else ready_within,
                 "confirm_within_s": confirm_within,
                 "steps": steps,
+                "drain_within_s": drain_within,
                 "overrides": overrides_of(override),
             },
         )

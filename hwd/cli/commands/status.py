@@ -34,7 +34,10 @@ SHOWN_STAGES = ("control", "optical", "firmware", "carrier", "rdma", "ready", "t
 SHOWN_ENDS = 6
 """Names in one line; all of them are in the JSON."""
 CARRIER = {True: "up", False: "down", None: "unknown"}
-QUIET = ("host.event", "switch.power", "clock.aligned", "switch.read", "daemon.lag", "daemon.disk", "run.state")
+QUIET = (
+    *("host.event", "switch.power", "clock.aligned", "switch.read", "daemon.lag", "daemon.disk", "run.state"),
+    *("transfer.claimed", "transfer.ended"),
+)
 """Kinds that come by the hundred; `hwd watch --all` shows them."""
 
 
@@ -96,6 +99,8 @@ def status(url: Url = None, json: Json = False) -> None:
         output.say(no_links(now.switches))
     output.say()
     show_leases(output, now.leases)
+    for transfer in now.transfers:
+        output.say(str(transfer))
     for one in now.reconfigurations:
         left = "" if one.confirm_in_s is None else f", rolled back in {seconds(one.confirm_in_s)}"
         output.say(f"reconfiguration {one.reconfiguration} ({one.what}) ", coloured(one.state), left)

@@ -146,6 +146,7 @@ class LeafReader:
             steps=entry.steps,
             ready_within_s=entry.ready_within_s if entry.steps else None,  # else only the wait step asks for it
             overrides=entry.override,
+            drain_within_s=entry.drain_within_s,
         )
         apply = ApplyStep(request=Request(wanted=meaning.wanted, body=body), ports=meaning.ports)
         if entry.ready_within_s is None:

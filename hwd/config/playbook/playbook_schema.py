@@ -62,6 +62,7 @@ class LeaseEntry(Entry):
 class ApplyEntry(Entry):
     """Other keys are arguments of the topology: hosts, rail, groups. `override`: interlocks that shall not refuse it,
     each with the reason. `steps`: in the order in which the fewest links are dark at once, one step after the other.
+    `drain_within_s`: how long it waits for the end of transfers on ports that it moves.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -73,6 +74,7 @@ class ApplyEntry(Entry):
     mode: ApplyMode = ApplyMode.UPDATE
     ready_within_s: Seconds | None = None
     steps: Annotated[bool, Field(strict=True)] = False
+    drain_within_s: Seconds | None = None
     override: dict[InterlockName, Annotated[str, Field(min_length=1, max_length=REASON_LENGTH_MAX)]] = Field(
         default_factory=dict
     )

@@ -27,7 +27,7 @@ from hwd.config.yaml.tree import Node, Reading, read_tree
 from hwd.config.yaml.validate import is_secret, validate
 from hwd.fabric.graph import Graph
 from hwd.fabric.loss_budget import over_budget
-from hwd.model.testbed import Composite, DriftPolicy, LeaseRules, PortNote, SecretRef, Switch, Testbed
+from hwd.model.testbed import Composite, DriftPolicy, LeaseRules, PortNote, SecretRef, Switch, Testbed, TransferRules
 from hwd_drivers.core.errors import ConfigError
 
 NAMES_SHOWN = 4
@@ -159,6 +159,9 @@ class _Loader:
             interlocks=interlocks,
             drift=top.drift if top else DriftPolicy.REPORT,
             leases=LeaseRules(required=top.leases.required, baseline=top.leases.baseline) if top else LeaseRules(),
+            transfers=TransferRules(longest_s=top.transfers.longest_s, drain_s=top.transfers.drain_s)
+            if top
+            else TransferRules(),
             access_group=top.access_group if top else None,
         )
         if testbed.drift is DriftPolicy.RESTORE and testbed.leases.required:

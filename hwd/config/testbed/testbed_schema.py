@@ -246,6 +246,7 @@ class InterlocksEntry(Entry):
     wear: WearEntry = WearEntry()
     rate: RateEntry = RateEntry()
     forbidden_pair: ForbiddenPairEntry = Field(alias="forbidden-pair", default=ForbiddenPairEntry())
+    transfer_in_flight: InterlockEntry = Field(alias="transfer-in-flight", default=InterlockEntry())
 
 
 class LeasesEntry(Entry):
@@ -255,6 +256,15 @@ class LeasesEntry(Entry):
 
     required: bool = False
     baseline: bool = False
+
+
+class TransfersEntry(Entry):
+    """`longest_s`: the longest phase that a process may claim ports for. `drain_s`: how long a way back waits for the
+    end of the transfers on its ports before it cuts them.
+    """
+
+    longest_s: Annotated[float, Field(strict=True, ge=1, le=86_400, allow_inf_nan=False)] = 600.0
+    drain_s: Annotated[float, Field(strict=True, ge=0, le=60, allow_inf_nan=False)] = 2.0
 
 
 class TestbedFile(Entry):
@@ -272,6 +282,7 @@ class TestbedFile(Entry):
     ports: dict[str, Any] = {}
     interlocks: dict[str, Any] = {}
     leases: LeasesEntry = LeasesEntry()
+    transfers: TransfersEntry = TransfersEntry()
     host_actions: tuple[Setting, ...] = ()
     drift: Annotated[
         DriftPolicy,

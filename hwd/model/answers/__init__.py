@@ -15,6 +15,7 @@ from hwd.model.answers.reload import ReloadReport, TestbedChangeReport
 from hwd.model.answers.runs import AbortedRun, AcceptedRun
 from hwd.model.answers.status import BusStatus, Liveness, Readiness, Status, StorageStatus
 from hwd.model.answers.switches import CompositeStatus, HeldEnds, LinkStatus, OverrunReport, RestartReport, SwitchStatus
+from hwd.model.answers.transfers import TransferStatus
 
 __all__ = [
     "AbortedRun",
@@ -51,5 +52,6 @@ __all__ = [
     "SwitchLease",
     "SwitchStatus",
     "TestbedChangeReport",
+    "TransferStatus",
     "UnlitLink",
 ]

@@ -5,6 +5,8 @@ from typing import Any, Final
 
 from hwd_agents.wire import (
     Ack,
+    Answer,
+    Ask,
     Birth,
     ClockNote,
     ClockReply,
@@ -113,6 +115,8 @@ def messages(inventory: Any) -> Mapping[str, Message]:
         "reply": Reply(boot="b1", seq=1, id="c1", outcome="done", data={"here": 2, "oldest_seq": 1}, at_ns=50),
         "clock-request": ClockRequest(boot="b1", seq=1, id=4, t1_ns=7),
         "clock-reply": ClockReply(boot="b1", seq=1, id=4, t1_ns=7, t2_ns=8, t3_ns=9),
+        "ask": Ask(boot="b1", seq=1, id="a1", expires_at_ns=99, verb="end-transfers", arguments={"transfers": ["t1"]}),
+        "answer": Answer(boot="b1", seq=1, id="a1", outcome="done", data={"over": {}}),
     }
 
 

@@ -7,12 +7,16 @@ import msgspec
 
 from hwd_agents.wire import (
     Arguments,
+    ClaimTransfer,
+    CutTransfers,
     Delegate,
+    EndTransfers,
     HoldSettings,
     Observe,
     Peer,
     PutBack,
     Refresh,
+    ReportTransfers,
     Resend,
     SetPort,
     Settle,
@@ -122,6 +126,12 @@ ANSWERS: Final[Mapping[str, Mapping[str, Any]]] = {
     "put-back": {"back": [BACK], "left": [{"port": "eth0", "setting": "fec", "why": "it is gone"}]},
     "delegate": {"switches": {"sel0": STANDS}, "refused": {"sel1": "not here"}},
     "take-back": {"switches": {"sel0": STANDS}, "refused": {}},
+    "claim-transfer": {"within_s": 5.0, "waited_s": 0.5},
+    "end-transfers": {"over": {"t1": "its longest time was over"}},
+    "report-transfers": {
+        "transfers": [{"transfer": "t1", "ports": ["eth0"], "phase": "p1", "process": "rank 3", "left_s": 4.0}]
+    },
+    "cut-transfers": {"told": ["t1"]},
 }
 ARGUMENTS: Final[tuple[Arguments[Any], ...]] = (
     Observe(
@@ -137,5 +147,9 @@ ARGUMENTS: Final[tuple[Arguments[Any], ...]] = (
     PutBack(run="k3v9"),
     Delegate(grants={"sel0": 1}),
     TakeBack(switch="sel0", epoch=1, why="it was kicked"),
+    ClaimTransfer(transfer="t1", ports=["eth0"], phase="p1", process="rank 3", within_s=5.0),
+    EndTransfers(transfers=["t1"]),
+    ReportTransfers(),
+    CutTransfers(transfers=["t1"], why="reconfiguration k3v9a1xx cut it"),
 )
 """One command of each kind."""

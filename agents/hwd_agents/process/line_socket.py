@@ -1,0 +1,227 @@
+"""LineSocket: a Unix socket for processes of this host, with JSON lines. At most some clients, lines and answers."""
+
+import asyncio
+import os
+import shutil
+import socket
+import struct
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from typing_extensions import override
+
+from hwd_agents.probes.token_bucket import Bucket
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.reason import reason_of
+from hwd_drivers.transports.dial import Acceptor
+
+MODE: Final = 0o660
+LINE_LIMIT_BYTES: Final = 64 * 1024
+PENDING_MOST: Final = 64
+"""Most unanswered requests of one client; further ones are not read until one is answered and that answer is read."""
+CLIENTS_MOST: Final = 256
+"""Clients at a time; a further one is hung up on."""
+UNIX: Final = "unix:"
+_CREDENTIALS: Final = struct.Struct("3i")  # struct ucred: pid, uid, gid
+
+Spawn = Callable[[Coroutine[Any, Any, None], str], None]
+"""Runs a coroutine to its end, in a task of the agent."""
+
+
+class Client(Protocol):
+    """One connection, as who answers its lines has it."""
+
+    @property
+    def peer(self) -> str:
+        """`pid 4711 of uid 1000`; empty where the kernel does not say it."""
+        ...
+
+    def send(self, line: bytes) -> None:
+        """Send a line that is no answer; nothing where the client is gone."""
+        ...
+
+
+class LineSocket:
+    """Listens until cancelled. `answer` makes the answer of one line; `gone` is called with each client that is gone.
+
+    `what`: the key of the configuration that names the place, for errors and for names of tasks. `lines_per_s`: of one
+    client, read later beyond that.
+    """
+
+    def __init__(
+        self,
+        place: str,
+        *,
+        what: str,
+        group: str | None,
+        answer: Callable[[Client, bytes], Awaitable[bytes]],
+        acceptor: Acceptor,
+        spawn: Spawn,
+        gone: Callable[[Client], None] = lambda client: None,
+        lines_per_s: float | None = None,
+    ) -> None:
+        self._place = place
+        self._what = what
+        self._group = group
+        self._answer = answer
+        self._acceptor = acceptor
+        self._spawn = spawn
+        self._gone = gone
+        self._lines_per_s = lines_per_s
+        self._sessions: dict[_Session, None] = {}
+
+    async def run(self) -> None:
+        """Raises ConfigError when it cannot listen there."""
+        if not self._place.startswith(UNIX):
+            listener = await self._acceptor.listen(self._session, self._place)
+            close: Callable[[], Coroutine[Any, Any, None]] = listener.close
+        else:
+            close = await self._listen(Path(self._place.removeprefix(UNIX)))
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await close()
+            for session in [*self._sessions]:
+                session.hang_up()
+
+    async def _listen(self, path: Path) -> Callable[[], Coroutine[Any, Any, None]]:
+        """Set the mode before the socket has a name: only owner and group can ever connect, whatever the umask."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if path.is_socket():
+                path.unlink()  # left by a dead agent; a running one would hold the spool
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+            try:
+                os.fchmod(sock.fileno(), MODE)
+                sock.bind(str(path))
+                path.chmod(MODE)
+                if self._group is not None:
+                    shutil.chown(path, group=self._group)
+                server = await asyncio.get_running_loop().create_unix_server(self._session, sock=sock)
+            except BaseException:
+                sock.close()
+                raise
+        except (OSError, LookupError) as error:
+            raise ConfigError(f"{self._what}: {path}: cannot listen: {reason_of(error)}") from error
+
+        async def close() -> None:
+            server.close()
+            path.unlink(missing_ok=True)
+
+        return close
+
+    def _session(self) -> "_Session":
+        bucket = None
+        if self._lines_per_s is not None:
+            bucket = Bucket(per_s=self._lines_per_s, most=self._lines_per_s)
+        task = self._what.partition(".")[0]
+        return _Session(self._answer, self._sessions, lambda work: self._spawn(work, task), self._gone, bucket)
+
+
+class _Session(asyncio.Protocol):
+    """One client."""
+
+    def __init__(
+        self,
+        answer: Callable[[Client, bytes], Awaitable[bytes]],
+        sessions: "dict[_Session, None]",
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
+        gone: Callable[[Client], None],
+        bucket: Bucket | None,
+    ) -> None:
+        self.peer = ""
+        self._answer = answer
+        self._sessions = sessions
+        self._spawn = spawn
+        self._report_gone = gone
+        self._bucket = bucket
+        self._again: asyncio.TimerHandle | None = None
+        self._begun = bytearray()
+        self._transport: asyncio.Transport | None = None
+        self._lines: deque[bytes] = deque()
+        self._pending = 0
+        self._full = False
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._sessions[self] = None
+        if len(self._sessions) > CLIENTS_MOST:
+            self.hang_up()
+            return
+        if (sock := transport.get_extra_info("socket")) is not None and sock.family == socket.AF_UNIX:
+            found = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            pid, uid, _ = _CREDENTIALS.unpack(found)
+            self.peer = f"pid {pid} of uid {uid}"
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._sessions.pop(self, None)
+        if self._again is not None:
+            self._again.cancel()
+        self._report_gone(self)
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        *lines, rest = data.split(b"\n")
+        if lines:
+            lines[0] = bytes(self._begun) + lines[0]
+            self._begun.clear()
+        self._begun += rest
+        self._lines += filter(None, map(bytes.strip, lines))
+        self._go_on()
+        if len(self._begun) > LINE_LIMIT_BYTES:
+            self.hang_up()
+
+    @override
+    def pause_writing(self) -> None:
+        self._full = True
+
+    @override
+    def resume_writing(self) -> None:
+        self._full = False
+        self._go_on()
+
+    def send(self, line: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(line + b"\n")
+
+    def hang_up(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _go_on(self) -> None:
+        """Start the received requests; stop reading from a client that does not read its answers, or asks too much."""
+        while self._lines and self._pending < PENDING_MOST and not self._full and self._may_go_on():
+            self._pending += 1
+            self._spawn(self._do(self._lines.popleft()))
+        if self._transport is None:
+            return
+        if self._lines:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    def _may_go_on(self) -> bool:
+        """Whether the client is within its rate; else it goes on by itself."""
+        if self._bucket is None or self._bucket.take():
+            return True
+        if self._again is None:
+            self._again = asyncio.get_running_loop().call_later(self._bucket.wait_s(), self._try_again)
+        return False
+
+    def _try_again(self) -> None:
+        self._again = None
+        self._go_on()
+
+    async def _do(self, line: bytes) -> None:
+        try:
+            answer = await self._answer(self, line)
+        finally:
+            self._pending -= 1
+        self.send(answer)
+        self._go_on()

@@ -1,0 +1,5 @@
+"""Transfers in flight, for a process of a job: it says what it is sending, so that no light is cut under it."""
+
+from .client import SOCKET as SOCKET
+from .client import Transfers as Transfers
+from .client import transfer as transfer

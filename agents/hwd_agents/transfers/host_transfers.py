@@ -1,0 +1,275 @@
+"""HostTransfers: the transfers of one host, each of a process that is connected to the agent.
+
+The daemon decides whether one may go. What ended is told to it until it has answered.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from hwd_agents.process.config import TransfersConfig
+from hwd_agents.process.daemon_asks import DaemonAsks
+from hwd_agents.process.line_socket import Client, LineSocket, Spawn
+from hwd_agents.transfers.lines import AnswerLine, Claim, Line, OverLine
+from hwd_agents.wire import (
+    ClaimTransfer,
+    CutTransfers,
+    EndTransfers,
+    StandingTransfer,
+    StandingTransfers,
+    TransfersCut,
+    clipped,
+)
+from hwd_drivers.core.errors import HwdError, RefusedError
+from hwd_drivers.core.reason import reason_of
+from hwd_drivers.transports.dial import Acceptor
+
+ANSWER_WITHIN_S: Final = 2.0
+"""For the daemon's answer, beside the wait that the process allows."""
+AGAIN_S: Final = 1.0
+"""Between attempts to tell the daemon what has ended."""
+TOLD_AFTER_S: Final = 5.0
+"""So long after its longest time the daemon has ended a transfer by itself, whether or not it was told."""
+OF_A_CLIENT_MOST: Final = 64
+LINES_PER_S: Final = 200.0
+ENDS: Final = "transfers"
+SOCKET: Final = "transfer socket"
+_ARROW: Final = "<->"
+
+log = logging.getLogger(__name__)
+
+Verb = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Standing:
+    """A transfer that was granted. `until_s`: the end of its longest time, `loop.time()`; the daemon's is later."""
+
+    client: Client
+    asked: ClaimTransfer
+    until_s: float
+
+
+class HostTransfers:
+    """A transfer ends with the connection that made it, when its process says so, and when its time is over."""
+
+    def __init__(
+        self,
+        config: TransfersConfig,
+        asks: DaemonAsks,
+        *,
+        host: str,
+        boot: str,
+        ports: Mapping[str, object],
+        acceptor: Acceptor,
+        spawn: Spawn,
+    ) -> None:
+        self._asks = asks
+        self._host = host
+        self._boot = boot
+        self._ports = ports
+        self._number = 0
+        self._standing: dict[str, _Standing] = {}
+        self._clients: dict[Client, set[str]] = {}
+        """By client: its transfers, asked for or granted."""
+        self._gone: set[Client] = set()
+        self._over: dict[str, str] = {}
+        """Why transfers of connected clients are over that these have not ended."""
+        self._ending: dict[str, float] = {}
+        """What the daemon is to be told, each with the `loop.time()` from which on it knows without that."""
+        self._changed = asyncio.Event()
+        self._socket = None
+        if config.socket is not None:
+            self._socket = LineSocket(
+                config.socket,
+                what="transfers.socket",
+                group=config.group,
+                answer=self._answer,
+                acceptor=acceptor,
+                spawn=spawn,
+                gone=self._lost,
+                lines_per_s=LINES_PER_S,
+            )
+
+    def runs(self) -> list[tuple[str, Callable[[], Coroutine[None, None, None]]]]:
+        """Name and body of each task."""
+        return [] if self._socket is None else [(SOCKET, self._socket.run), (ENDS, self.run)]
+
+    @property
+    def verbs(self) -> Mapping[str, Verb]:
+        """The handlers of the daemon's commands about them, by verb."""
+        return {"report-transfers": self._report, "cut-transfers": self._cut}
+
+    async def run(self) -> None:
+        """End transfers whose time is over, and tell the daemon of ends, until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            self._changed.clear()
+            for id in [id for id, one in self._standing.items() if one.until_s <= loop.time()]:
+                within_s = self._standing[id].asked.within_s
+                self._end(id, f"its longest time of {within_s:g} s is over. Claim a longer one, or a phase at a time")
+            told = await self._tell() if self._ending else True
+            ends_s = [one.until_s for one in self._standing.values()]
+            if not told:
+                ends_s.append(loop.time() + AGAIN_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(min(ends_s, default=None)):
+                    await self._changed.wait()
+
+    # --- lines of processes
+
+    async def _answer(self, client: Client, text: bytes) -> bytes:
+        try:
+            line = msgspec.json.decode(text, type=Line)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:  # the last: nested too deeply
+            why = f'not a request: {reason_of(error)}. Write {{"claim": {{"links": ["eth0"], "within_s": 5}}}}'
+            return msgspec.json.encode(AnswerLine(id=None, outcome="refused", why=clipped(why)))
+        if line.claim is not None and line.end is None:
+            return msgspec.json.encode(await self._claim(client, line.claim, line.id))
+        if line.end is not None and line.claim is None:
+            return msgspec.json.encode(self._ended(client, line.end, line.id))
+        why = "a request has either claim or end"
+        return msgspec.json.encode(AnswerLine(id=line.id, outcome="refused", why=why))
+
+    async def _claim(self, client: Client, claim: Claim, line_id: str | int | None) -> AnswerLine:
+        if client in self._gone:
+            return AnswerLine(id=line_id, outcome="refused", why="its process is gone")
+        loop = asyncio.get_running_loop()
+        own = self._clients.setdefault(client, set())
+        if len(own) >= OF_A_CLIENT_MOST:
+            why = f"this process has {OF_A_CLIENT_MOST} transfers already. End one before"
+            return AnswerLine(id=line_id, outcome="refused", why=why)
+        try:
+            ports = [*dict.fromkeys(map(self._port, claim.links))]
+        except RefusedError as error:
+            return AnswerLine(id=line_id, outcome="refused", why=str(error))
+        self._number += 1
+        id = f"{self._boot[:8]}-{self._number}"
+        process = ", ".join(part for part in (claim.process, client.peer) if part) or "a process"
+        asked = ClaimTransfer(
+            transfer=id,
+            ports=ports,
+            phase=claim.phase,
+            process=process,
+            within_s=claim.within_s,
+            wait_s=claim.wait_s,
+        )
+        own.add(id)
+        asked_s = loop.time()
+        latest_s = asked_s + claim.wait_s + ANSWER_WITHIN_S + claim.within_s + TOLD_AFTER_S
+        try:
+            granted = await self._asks.ask(asked, within_s=claim.wait_s + ANSWER_WITHIN_S)
+        except RefusedError as error:
+            own.discard(id)
+            return AnswerLine(id=line_id, outcome="refused", transfer=id, why=clipped(str(error)))
+        except HwdError as error:  # the daemon may have granted it, and the answer is lost
+            own.discard(id)
+            self._end_later(id, latest_s)
+            return AnswerLine(id=line_id, outcome="failed", transfer=id, why=clipped(str(error)))
+        except BaseException:
+            self._end_later(id, latest_s)
+            raise
+        if client in self._gone:
+            self._end_later(id, latest_s)
+            return AnswerLine(id=line_id, outcome="refused", transfer=id, why="its process is gone")
+        until_s = asked_s + granted.waited_s + granted.within_s  # before the daemon's: that began later
+        self._standing[id] = _Standing(client=client, asked=asked, until_s=until_s)
+        self._changed.set()
+        return AnswerLine(id=line_id, outcome="go", transfer=id, within_s=granted.within_s)
+
+    def _ended(self, client: Client, id: str, line_id: str | int | None) -> AnswerLine:
+        if (why := self._over.get(id)) is not None and id in self._clients.get(client, ()):
+            del self._over[id]
+            self._clients[client].discard(id)
+            return AnswerLine(id=line_id, outcome="over", transfer=id, why=why)
+        standing = self._standing.get(id)
+        if standing is None or standing.client is not client:
+            return AnswerLine(
+                id=line_id, outcome="refused", transfer=id, why=f"{id}: this process has no such transfer"
+            )
+        self._end(id)
+        return AnswerLine(id=line_id, outcome="ended", transfer=id)
+
+    def _lost(self, client: Client) -> None:
+        """A process is gone: its transfers end with its connection."""
+        self._gone.add(client)
+        for id in self._clients.pop(client, set()):
+            self._over.pop(id, None)
+            if id in self._standing:
+                self._end(id)
+            else:  # asked for, or over: it waits no longer
+                self._end_later(id, asyncio.get_running_loop().time() + TOLD_AFTER_S)
+        asyncio.get_running_loop().call_later(2 * ANSWER_WITHIN_S + 60.0, self._gone.discard, client)
+
+    # --- commands of the daemon
+
+    async def _report(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        now_s = asyncio.get_running_loop().time()
+        standing = [
+            StandingTransfer(
+                transfer=id,
+                ports=one.asked.ports,
+                phase=one.asked.phase,
+                process=one.asked.process,
+                left_s=max(0.0, one.until_s - now_s),
+            )
+            for id, one in self._standing.items()
+        ]
+        answer: dict[str, Any] = msgspec.to_builtins(StandingTransfers(transfers=standing))
+        return answer
+
+    async def _cut(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        asked = msgspec.convert(arguments, CutTransfers)
+        told = [id for id in asked.transfers if id in self._standing]
+        for id in told:
+            self._end(id, asked.why)
+        answer: dict[str, Any] = msgspec.to_builtins(TransfersCut(told=told))
+        return answer
+
+    # --- ends
+
+    def _end(self, id: str, why: str = "") -> None:
+        """End one. `why`: its process did not; it is told at once."""
+        one = self._standing.pop(id)
+        if why:
+            self._over[id] = why
+            one.client.send(msgspec.json.encode(OverLine(over=id, why=why)))
+        elif one.client in self._clients:
+            self._clients[one.client].discard(id)
+        self._end_later(id, one.until_s + TOLD_AFTER_S)
+
+    def _end_later(self, id: str, known_s: float) -> None:
+        self._ending[id] = known_s
+        self._changed.set()
+
+    async def _tell(self) -> bool:
+        """Tell the daemon what has ended; returns whether nothing is left to tell."""
+        now_s = asyncio.get_running_loop().time()
+        self._ending = {id: known_s for id, known_s in self._ending.items() if known_s > now_s}
+        ids = [*self._ending]
+        if not ids:
+            return True
+        try:
+            await self._asks.ask(EndTransfers(transfers=ids), within_s=ANSWER_WITHIN_S)
+        except RefusedError as error:
+            log.warning("%s: the daemon does not take ends of transfers: %s", self._host, error)
+        except HwdError as error:
+            log.debug("%s: ends of transfers: %s", self._host, error)
+            return False
+        for id in ids:
+            self._ending.pop(id, None)
+        return not self._ending
+
+    def _port(self, link: str) -> str:
+        """The port of this host in `eth0`, `h0.eth0` or `h0.eth0<->h1.eth0`. Raises RefusedError where none is."""
+        for end in map(str.strip, link.split(_ARROW)):
+            host, dot, port = end.partition(".")
+            name = port if dot and host == self._host else end
+            if name in self._ports:
+                return name
+        raise RefusedError(f"{link}: is no port or link of host {self._host}; it has {', '.join(self._ports)}")

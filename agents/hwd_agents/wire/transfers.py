@@ -1,0 +1,94 @@
+"""Transfers in flight: what an agent asks of the daemon about them, and what the daemon commands and is answered."""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from .arguments import Arguments
+from .bounds import PORTS_MOST, Name, Seconds, Text
+
+TRANSFERS_MOST = 1024
+"""Transfers of one host at a time."""
+
+Ports = Annotated[list[Name], Meta(min_length=1, max_length=PORTS_MOST)]
+Transfers = Annotated[list[Name], Meta(max_length=TRANSFERS_MOST)]
+
+
+class TransferGranted(msgspec.Struct, frozen=True, kw_only=True):
+    """To `claim-transfer`: it may go, for `within_s` at the longest, after a wait of `waited_s` for its ports."""
+
+    within_s: Seconds
+    waited_s: Seconds = 0.0
+
+
+class ClaimTransfer(Arguments[TransferGranted], frozen=True, kw_only=True):
+    """A process of the host is about to send over `ports`, for one `phase` of `within_s` at most.
+
+    `transfer`: its id, chosen by the agent. `ports`: of this host, without its name. `wait_s`: how long it waits for
+    ports that are being moved; 0: it is refused at once.
+    """
+
+    VERB = "claim-transfer"
+    ANSWER = TransferGranted
+
+    transfer: Name
+    ports: Ports
+    phase: Name
+    process: Name
+    within_s: Seconds
+    wait_s: Seconds = 0.0
+
+
+class TransfersEnded(msgspec.Struct, frozen=True, kw_only=True):
+    """To `end-transfers`: why some were over before, by transfer."""
+
+    over: Annotated[dict[Name, Text], Meta(max_length=TRANSFERS_MOST)] = {}
+
+
+class EndTransfers(Arguments[TransfersEnded], frozen=True, kw_only=True):
+    """These transfers have ended."""
+
+    VERB = "end-transfers"
+    ANSWER = TransfersEnded
+
+    transfers: Transfers
+
+
+class StandingTransfer(msgspec.Struct, frozen=True, kw_only=True):
+    """A transfer as the agent has it. `left_s`: until its longest time is over."""
+
+    transfer: Name
+    ports: Ports
+    phase: Name
+    process: Name
+    left_s: Seconds
+
+
+class StandingTransfers(msgspec.Struct, frozen=True, kw_only=True):
+    """To `report-transfers`: those that were granted and have not ended."""
+
+    transfers: Annotated[list[StandingTransfer], Meta(max_length=TRANSFERS_MOST)] = []
+
+
+class ReportTransfers(Arguments[StandingTransfers], frozen=True, kw_only=True):
+    """Say which transfers are in flight now."""
+
+    VERB = "report-transfers"
+    ANSWER = StandingTransfers
+
+
+class TransfersCut(msgspec.Struct, frozen=True, kw_only=True):
+    """To `cut-transfers`: those of them whose process was still sending, and was told."""
+
+    told: Transfers = []
+
+
+class CutTransfers(Arguments[TransfersCut], frozen=True, kw_only=True):
+    """The light of these transfers is cut, and why."""
+
+    VERB = "cut-transfers"
+    ANSWER = TransfersCut
+
+    transfers: Transfers
+    why: Text

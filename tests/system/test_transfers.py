@@ -1,0 +1,91 @@
+"""Transfers in a rack of processes: a rank claims over its agent's socket, and `hwd apply` keeps off its light."""
+
+import asyncio
+import signal
+import sys
+
+import pytest
+
+from .conftest import CROSSED, STRAIGHT, Lab, Mosquitto, Program
+
+pytestmark = pytest.mark.timeout(120)
+
+RANK = """
+import sys
+from hwd_agents.transfers import Transfers
+with Transfers(sys.argv[1], process="rank 3") as transfers:
+    with transfers.transfer(["eth0"], phase="all-reduce 7", within_s=60.0):
+        print("sending", flush=True)
+        sys.stdin.readline()
+print("done", flush=True)
+"""
+
+
+def socket_of(lab: Lab, host: str) -> str:
+    return str(lab.folder / "run" / "lab" / f"{host}.transfers.sock")
+
+
+async def rank(lab: Lab) -> Program:
+    """A process of a job on h0 that has said that it is sending."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", RANK, socket_of(lab, "h0")),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    async with asyncio.timeout(20):
+        assert await process.stdout.readline() == b"sending\n"
+    program = Program(process, lab.folder / "rank.log")
+    lab.programs.append(program)
+    return program
+
+
+def pairs(crossconnects: frozenset[str]) -> str:
+    return f"ocs1:{','.join(sorted(crossconnects))}"
+
+
+async def test_apply_keeps_off_a_rank_that_sends_and_goes_when_that_has_ended(lab: Lab) -> None:
+    await lab.up()
+    await keeps_off(lab)
+
+
+async def test_it_is_so_over_mosquitto(lab: Lab, mosquitto: Mosquitto) -> None:
+    await lab.up(mqtt=mosquitto.url)
+    await keeps_off(lab)
+
+
+async def keeps_off(lab: Lab) -> None:
+    assert (await lab.hwd("apply", pairs(STRAIGHT), "--no-ready")).status == 0
+    sending = await rank(lab)
+    refused = await lab.hwd("apply", pairs(CROSSED), "--no-ready")
+    assert refused.status == 3
+    assert all(part in refused.err for part in ("rank 3", f"pid {sending.pid}", "all-reduce 7", "--drain-within"))
+    assert await lab.light() == STRAIGHT
+    status = await lab.hwd("status")
+    assert "rank 3" in status.out
+    draining = lab.go("apply", pairs(CROSSED), "--no-ready", "--drain-within", "30")
+    await lab.until("the apply waits", lambda now: any(one.get("drained_by") for one in now["transfers"]))
+    assert await lab.light() == STRAIGHT
+    assert sending.process.stdin is not None
+    sending.process.stdin.write(b"\n")
+    assert (await draining).status == 0
+    assert await lab.light() == CROSSED
+    metrics = await lab.get("/metrics")
+    assert 'hwd_transfers_in_flight{host="h0"} 0.0' in metrics
+
+
+async def test_killed_rank_holds_nothing_and_a_killed_daemon_forgets_nothing(lab: Lab) -> None:
+    daemon = await lab.up()
+    assert (await lab.hwd("apply", pairs(STRAIGHT), "--no-ready")).status == 0
+    sending = await rank(lab)
+    await daemon.end(signal.SIGKILL)
+    await lab.serve()
+    await lab.until("the daemon is back", lambda now: all(one["up"] for one in now["switches"]))
+    refused = await lab.hwd("apply", pairs(CROSSED), "--no-ready")
+    assert (refused.status, "transfer-in-flight" in refused.err) == (3, True)
+    await lab.until(
+        "the agent has reported", lambda now: [one["process"] for one in now["transfers"] if one["transfer"]]
+    )
+    await sending.end(signal.SIGKILL)
+    await lab.until("nothing is in flight", lambda now: not now["transfers"])
+    assert (await lab.hwd("apply", pairs(CROSSED), "--no-ready")).status == 0
