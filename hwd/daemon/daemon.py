@@ -184,6 +184,7 @@ class Daemon:
         planner = Planner(testbed, fabric, history.expect, host_switches.crossconnects)
         background_planner = BackgroundPlanner(planner, machine.offload)
         self.reconfigurer = reconfigurer = Reconfigurer(
+            testbed=testbed,
             planner=background_planner,
             switches=switches,
             agents=GatewayAgents(gateway),
@@ -291,7 +292,7 @@ class Daemon:
         sink.subscribe(delegations)  # an agent may claim what no host owns
         if has_host_switches:
             sink.subscribe(host_switches, selections)
-        sink.subscribe(reconfigurer, drift, recovery, runs.recovery, board, topics)
+        sink.subscribe(reconfigurer, reconfigurer.sets, drift, recovery, runs.recovery, board, topics)
         self._tasks: dict[str, Callable[[], Coroutine[None, None, None]]] = {
             **{f"{name}/supervisor": supervisor.run for name, supervisor in driven.items()},
             "bus/gateway": gateway.run,
@@ -301,6 +302,7 @@ class Daemon:
             "records/writer": self._recorder.run,
             "journal/recover": recovery.run,
             "switches/drift": drift.run,
+            "sets/keep": reconfigurer.sets.run,
             "hosts/settings": settings.run,
             "runs/faults": faults.run,
             "hosts/leases": delegations.run,

@@ -1,12 +1,14 @@
 """The drive: what is sent to switches. Moves of a plan are journaled, sent and read back; overrides are sent."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from hwd.fabric.state import crossconnect_ports
-from hwd.model.documents.reconfigurations import ReconfigurationCommanded
+from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationState
 from hwd.model.link import SwitchCrossconnect
 from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction
@@ -17,6 +19,7 @@ from hwd.reconfigure.reconfiguration import Emitter, Reconfiguration, State
 from hwd.reconfigure.remarks import overrun_report, read_back_remarks, uses
 from hwd.reconfigure.switches import Switches, raise_joined
 from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.documents import Document, Fact, Sink
 from hwd_drivers.core.errors import FailedError, RefusedError
 from hwd_drivers.core.reason import reason_of
 from hwd_drivers.core.values import PortOverride, PortSide
@@ -36,32 +39,69 @@ class Drive:
         agent_watch: AgentWatch,
         recovery: CrashRecovery,
         emitter: Emitter,
+        clock: Clock,
+        sink: Sink,
     ) -> None:
         self._switches = switches
         self._agent_watch = agent_watch
         self._recovery = recovery
         self._emitter = emitter
+        self._clock = clock
+        self._sink = sink
 
     async def run(self, reconfiguration: Reconfiguration) -> None:
         """Raises HwdError; a switch may have moved if `reconfiguration.journaled` is set."""
         plan = reconfiguration.plan
         moving = [move for move in plan.moves if not move.is_empty]
         relied = [move for move in plan.moves if move.keep and move.is_empty] if moving else []
-        if reconfiguration.hosts:
+        if reconfiguration.is_watched:
             await self._agent_watch.begin(reconfiguration)
             await self._check_unchanged(reconfiguration, moving)  # the start of the watch took time
+        await self._drive(
+            reconfiguration,
+            moving,
+            read=[*moving, *relied],
+            begin=lambda: self._begin(reconfiguration, is_journaled=bool(moving)),
+            announce=_nothing,
+        )
+
+    async def switch(self, reconfiguration: Reconfiguration, *, origin: str) -> None:
+        """The same for a switch of a prepared set from its target `origin`: nothing is read and synced before, and what
+        it tells it tells after the first bytes.
+        """
+        moves = reconfiguration.plan.moves
+        moving = [move for move in moves if not move.is_empty]
+        announcement = Announcement(self._clock, self._sink, reconfiguration)
+
+        def begin() -> None:
+            if moving:
+                with journal_written():
+                    self._recovery.switch(reconfiguration, origin)
+                reconfiguration.journaled = True
+
+        await self._drive(reconfiguration, moving, read=moves, begin=begin, announce=announcement)
+
+    async def _drive(
+        self,
+        reconfiguration: Reconfiguration,
+        moving: Sequence[SwitchMoves],
+        *,
+        read: Sequence[SwitchMoves],
+        begin: Callable[[], None],
+        announce: Callable[[], None],
+    ) -> None:
+        """`announce` is called behind the first byte, and before anything else is told."""
         on_overrun = overrun_report(self._emitter, reconfiguration.id, reconfiguration.remarks)
-        watches = {move.switch: OverrunWatch(move.switch, on_overrun) for move in (*moving, *relied)}
+        watches = {move.switch: OverrunWatch(move.switch, on_overrun) for move in read}
         try:
-            raise_joined(
-                await drive(
-                    moving,
-                    lambda move: self._command(reconfiguration, move, watches[move.switch]),
-                    begin=lambda: self._begin(reconfiguration, is_journaled=bool(moving)),
-                )
+            errors = await drive(
+                moving,
+                lambda move: self._command(reconfiguration, move, watches[move.switch], announce),
+                begin=begin,
             )
+            announce()
+            raise_joined(errors)
             self._emitter.change_state(reconfiguration, State.READ_BACK)
-            read = [*moving, *relied]
             raise_joined(await at_once(read, lambda move: self._read_back(reconfiguration, move, watches[move.switch])))
         finally:
             for watch in watches.values():
@@ -86,19 +126,20 @@ class Drive:
 
     def _begin(self, reconfiguration: Reconfiguration, *, is_journaled: bool) -> None:
         if is_journaled:
-            try:
+            with journal_written():
                 self._recovery.begin(reconfiguration.plan, reconfiguration.started, reconfiguration.wanted)
-            except OSError as error:
-                raise FailedError(
-                    f"journal: cannot write the plan: {reason_of(error)}. Nothing was sent. "
-                    "Make room on the disk of the data directory and ask again; the daemon goes on as it is"
-                ) from error
             reconfiguration.journaled = True
             self._emitter.change_state(reconfiguration, State.JOURNALED)
         self._emitter(reconfiguration.started)
         self._emitter.change_state(reconfiguration, State.DRIVING)
 
-    async def _command(self, reconfiguration: Reconfiguration, move: SwitchMoves, watch: OverrunWatch) -> None:
+    async def _command(
+        self,
+        reconfiguration: Reconfiguration,
+        move: SwitchMoves,
+        watch: OverrunWatch,
+        announce: Callable[[], None],
+    ) -> None:
         read_ns = reconfiguration.read_ns[move.switch]
         fact = ReconfigurationCommanded(
             reconfiguration=reconfiguration.id,
@@ -110,7 +151,14 @@ class Drive:
 
         def sent(commanded_ns: int) -> None:
             nonlocal fact
-            fact = replace(fact, commanded_ns=commanded_ns, window_s=(commanded_ns - read_ns) / 1e9)
+            asked_ns = reconfiguration.asked_ns
+            fact = replace(
+                fact,
+                commanded_ns=commanded_ns,
+                window_s=(commanded_ns - read_ns) / 1e9,
+                asked_s=UNSET if asked_ns is None else (commanded_ns - asked_ns) / 1e9,
+            )
+            asyncio.get_running_loop().call_soon(announce)  # behind the byte that is next
 
         try:
             exchange = await change(self._switches.driver(move.switch), move, sent)
@@ -127,6 +175,7 @@ class Drive:
             raise
         finally:
             if fact.commanded_ns is not None:
+                announce()
                 reconfiguration.commanded.append(fact)
                 self._emitter(fact)
 
@@ -141,6 +190,43 @@ class Drive:
                 f"{move.switch}: {lost} came between our read and our write and is lost to it, "
                 "which --mode safe does not allow. Tell its owner, then plan again"
             )
+
+
+class Announcement:
+    """Tells once, when it is called, that a switch of a prepared set has begun, with the time at which it did."""
+
+    def __init__(self, clock: Clock, sink: Sink, reconfiguration: Reconfiguration) -> None:
+        self._sink = sink
+        self._reconfiguration = reconfiguration
+        self._began = clock.monotonic_ns(), clock.wall_ns()
+        self._is_told = False
+
+    def __call__(self) -> None:
+        if self._is_told:
+            return
+        self._is_told = True
+        reconfiguration, (at_ns, wall_ns) = self._reconfiguration, self._began
+        states = [State.JOURNALED, State.DRIVING] if reconfiguration.journaled else [State.DRIVING]
+        facts: list[Fact] = [ReconfigurationState(reconfiguration=reconfiguration.id, state=one) for one in states]
+        facts.insert(len(facts) - 1, reconfiguration.started)  # in the order of any other
+        for fact in facts:
+            self._sink(Document(at_ns=at_ns, wall_ns=wall_ns, fact=fact))
+
+
+@contextmanager
+def journal_written() -> Iterator[None]:
+    """Raises FailedError where the journal does not take what is written in it."""
+    try:
+        yield
+    except OSError as error:
+        raise FailedError(
+            f"journal: cannot write the plan: {reason_of(error)}. Nothing was sent. "
+            "Make room on the disk of the data directory and ask again; the daemon goes on as it is"
+        ) from error
+
+
+def _nothing() -> None:
+    """What a plan tells was told before its first byte."""
 
 
 class Overrides:

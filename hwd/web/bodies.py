@@ -21,6 +21,7 @@ from hwd.model.answers import (
     HistoryEntry,
     HostStatus,
     Liveness,
+    PreparedSetStatus,
     Problem,
     Readiness,
     ReconfigurationStatus,
@@ -36,9 +37,11 @@ from hwd.model.bodies import (
     LeaseBody,
     OverrideBody,
     PlanBody,
+    PrepareBody,
     ReconfigurationBody,
     RenewBody,
     RunBody,
+    SwitchBody,
 )
 from hwd.model.documents.daemon import JournalGivenUp
 from hwd.model.documents.plans import PlanSummary
@@ -58,9 +61,11 @@ BODIES: Final = (
     LeaseBody,
     OverrideBody,
     PlanBody,
+    PrepareBody,
     ReconfigurationBody,
     RenewBody,
     RunBody,
+    SwitchBody,
 )
 ANSWERS: Final = (
     AbortedRun,
@@ -74,6 +79,7 @@ ANSWERS: Final = (
     JournalGivenUp,
     Liveness,
     PlanSummary,
+    PreparedSetStatus,
     Problem,
     Readiness,
     ReconfigurationStatus,

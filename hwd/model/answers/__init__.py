@@ -9,6 +9,7 @@ from hwd.model.answers.faults import FaultConfirmation
 from hwd.model.answers.history import HistoryEntry
 from hwd.model.answers.hosts import ClockStepReport, HostClock, HostSpool, HostStatus
 from hwd.model.answers.leases import HeldLease, HeldSettings, SwitchLease
+from hwd.model.answers.prepared import PreparedSetStatus, SetTarget
 from hwd.model.answers.problem import Problem
 from hwd.model.answers.reconfigurations import LeftOpen, ReconfigurationStatus
 from hwd.model.answers.runs import AbortedRun, AcceptedRun
@@ -38,10 +39,12 @@ __all__ = [
     "LinkStatus",
     "Liveness",
     "OverrunReport",
+    "PreparedSetStatus",
     "Problem",
     "Readiness",
     "ReconfigurationStatus",
     "RestartReport",
+    "SetTarget",
     "Status",
     "StorageStatus",
     "SwitchChange",

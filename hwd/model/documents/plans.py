@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 import msgspec
+from msgspec import UNSET, UnsetType
 from typing_extensions import override
 
 from hwd.model.html_table import table
@@ -97,7 +98,8 @@ class PlanSummary(msgspec.Struct, frozen=True, kw_only=True):
     confirmed as soon as ready. `interlocks`: all that were checked, those that do not hold first; one that is `refused`
     keeps it from being applied. `away`: switches of a restore that cannot be reached, each with the reason; it leaves
     them out. `isolation`: that it touches no circuit of somebody else's lease; null where that was not asked.
-    `lease_epoch`: of `lease`.
+    `lease_epoch`: of `lease`. `prepared_set`, `target`: of one that was not planned, but goes from one target of a
+    prepared set to another.
     """
 
     hash: str
@@ -119,6 +121,8 @@ class PlanSummary(msgspec.Struct, frozen=True, kw_only=True):
     interlocks: list[Interlock] = []
     away: list[str] = []
     isolation: PlanIsolation | None = None
+    prepared_set: str | UnsetType = UNSET
+    target: str | UnsetType = UNSET
 
     @property
     def refused(self) -> list[Interlock]:

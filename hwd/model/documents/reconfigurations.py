@@ -48,7 +48,8 @@ class ReconfigurationStarted(ReconfigurationFact, frozen=True, kw_only=True):
     `sweep`: {variable: value} of its run; `settings`: {NIC port: {setting: value}} that runs have in force. `lease`:
     the one under which it was asked for, None without one; `holder` and `lease_epoch`: of that lease. `overridden`:
     interlocks that somebody overrode, with the reason. `by`: who asked for it; `verified`: by a token of that name,
-    else it is what the caller stated. `from_journal`: see `reconfiguration.ended`.
+    else it is what the caller stated. `prepared_set`, `target`: of one that brings a prepared set to a target.
+    `from_journal`: see `reconfiguration.ended`.
     """
 
     KIND: ClassVar = "reconfiguration.started"
@@ -65,6 +66,8 @@ class ReconfigurationStarted(ReconfigurationFact, frozen=True, kw_only=True):
     overridden: list[Interlock] | UnsetType = UNSET
     by: str | UnsetType = UNSET
     verified: bool | UnsetType = UNSET
+    prepared_set: str | UnsetType = UNSET
+    target: str | UnsetType = UNSET
     source: str | UnsetType = UNSET
     host: str | UnsetType = UNSET
     epochs: dict[str, int] | UnsetType = UNSET
@@ -74,8 +77,9 @@ class ReconfigurationStarted(ReconfigurationFact, frozen=True, kw_only=True):
 class ReconfigurationCommanded(ReconfigurationFact, frozen=True, kw_only=True):
     """One switch was commanded.
 
-    `window_s`: from the end of our last read to the first byte; None for a host's own switch. `error_ns`: of the
-    host's clock. `source`: `host h0` where that drove it.
+    `window_s`: from the end of our last read to the first byte; None for a host's own switch. `asked_s`: from the call
+    to the first byte, of a prepared set alone: a read that goes before the change is in it. `error_ns`: of the host's
+    clock. `source`: `host h0` where that drove it.
     """
 
     KIND: ClassVar = "reconfiguration.commanded"
@@ -84,6 +88,7 @@ class ReconfigurationCommanded(ReconfigurationFact, frozen=True, kw_only=True):
     acknowledged_ns: int | None
     commands: int
     window_s: float | None = None
+    asked_s: float | UnsetType = UNSET
     error_ns: int | UnsetType = UNSET
     source: str | UnsetType = UNSET
 
