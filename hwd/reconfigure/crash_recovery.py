@@ -191,6 +191,14 @@ class CrashRecovery:
             )
         )
 
+    def sync(self) -> str:
+        """Sync the entry of `switch`; returns why that failed, empty where it did not."""
+        try:
+            self._journal.sync()
+        except OSError as error:
+            return reason_of(error)
+        return ""
+
     def await_confirm(self, id: str, wait: ConfirmWait) -> None:
         """Journal that one awaits its confirm. On OSError it is not to be said: a crash would roll it back."""
         self._journal.await_confirm(id, wait)

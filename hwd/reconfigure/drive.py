@@ -1,7 +1,7 @@
 """The drive: what is sent to switches. Moves of a plan are journaled, sent and read back; overrides are sent."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from msgspec import UNSET
@@ -57,21 +57,24 @@ class Drive:
         if reconfiguration.is_watched:
             await self._agent_watch.begin(reconfiguration)
             await self._check_unchanged(reconfiguration, moving)  # the start of the watch took time
-        await self._drive(
-            reconfiguration,
-            moving,
-            read=[*moving, *relied],
-            begin=lambda: self._begin(reconfiguration, is_journaled=bool(moving)),
-            announce=_nothing,
-        )
+        with self._watched(reconfiguration, [*moving, *relied]) as watches:
+            raise_joined(
+                await drive(
+                    moving,
+                    lambda move: self._command(reconfiguration, move, watches[move.switch], self._emitter),
+                    begin=lambda: self._begin(reconfiguration, is_journaled=bool(moving)),
+                )
+            )
+            await self._read(reconfiguration, [*moving, *relied], watches)
 
     async def switch(self, reconfiguration: Reconfiguration, *, origin: str) -> None:
-        """The same for a switch of a prepared set from its target `origin`: nothing is read and synced before, and what
-        it tells it tells after the first bytes.
+        """The same for a switch of a prepared set from its target `origin`. Nothing is read and synced before it.
+
+        Its entry is synced once the switches have answered, and only then something is told of it.
         """
         moves = reconfiguration.plan.moves
         moving = [move for move in moves if not move.is_empty]
-        announcement = Announcement(self._clock, self._sink, reconfiguration)
+        began, commanded = (self._clock.monotonic_ns(), self._clock.wall_ns()), list[Fact]()
 
         def begin() -> None:
             if moving:
@@ -79,34 +82,53 @@ class Drive:
                     self._recovery.switch(reconfiguration, origin)
                 reconfiguration.journaled = True
 
-        await self._drive(reconfiguration, moving, read=moves, begin=begin, announce=announcement)
-
-    async def _drive(
-        self,
-        reconfiguration: Reconfiguration,
-        moving: Sequence[SwitchMoves],
-        *,
-        read: Sequence[SwitchMoves],
-        begin: Callable[[], None],
-        announce: Callable[[], None],
-    ) -> None:
-        """`announce` is called behind the first byte, and before anything else is told."""
-        on_overrun = overrun_report(self._emitter, reconfiguration.id, reconfiguration.remarks)
-        watches = {move.switch: OverrunWatch(move.switch, on_overrun) for move in read}
-        try:
-            errors = await drive(
-                moving,
-                lambda move: self._command(reconfiguration, move, watches[move.switch], announce),
-                begin=begin,
-            )
-            announce()
+        with self._watched(reconfiguration, moves) as watches:
+            try:
+                errors = await drive(
+                    moving,
+                    lambda move: self._command(reconfiguration, move, watches[move.switch], commanded.append),
+                    begin=begin,
+                )
+            finally:
+                why = self._recovery.sync()
+                if reconfiguration.journaled or not moving:
+                    self._tell(reconfiguration, began, commanded)
             raise_joined(errors)
-            self._emitter.change_state(reconfiguration, State.READ_BACK)
-            raise_joined(await at_once(read, lambda move: self._read_back(reconfiguration, move, watches[move.switch])))
+            if why:
+                raise FailedError(
+                    f"journal: the switch cannot be synced: {why}. Look at the disk of the data directory"
+                )
+            await self._read(reconfiguration, moves, watches)
+
+    @contextmanager
+    def _watched(
+        self, reconfiguration: Reconfiguration, moves: Sequence[SwitchMoves]
+    ) -> Iterator[Mapping[str, OverrunWatch]]:
+        on_overrun = overrun_report(self._emitter, reconfiguration.id, reconfiguration.remarks)
+        watches = {move.switch: OverrunWatch(move.switch, on_overrun) for move in moves}
+        try:
+            yield watches
         finally:
             for watch in watches.values():
                 watch.close()
+
+    async def _read(
+        self, reconfiguration: Reconfiguration, moves: Sequence[SwitchMoves], watches: Mapping[str, OverrunWatch]
+    ) -> None:
+        self._emitter.change_state(reconfiguration, State.READ_BACK)
+        raise_joined(await at_once(moves, lambda move: self._read_back(reconfiguration, move, watches[move.switch])))
         self._emitter.change_state(reconfiguration, State.DRIVEN)
+
+    def _tell(self, reconfiguration: Reconfiguration, began: tuple[int, int], commanded: Sequence[Fact]) -> None:
+        """What has been done of a switch of a prepared set, with the time of its begin, in the order of any other."""
+        states = [State.JOURNALED] if reconfiguration.journaled else []
+        facts: list[Fact] = [ReconfigurationState(reconfiguration=reconfiguration.id, state=one) for one in states]
+        facts.append(reconfiguration.started)
+        facts.append(ReconfigurationState(reconfiguration=reconfiguration.id, state=State.DRIVING))
+        for fact in facts:
+            self._sink(Document(at_ns=began[0], wall_ns=began[1], fact=fact))
+        for fact in commanded:
+            self._emitter(fact)
 
     async def _check_unchanged(self, reconfiguration: Reconfiguration, moving: Sequence[SwitchMoves]) -> None:
         """Raises RefusedError where a switch has changed since the plan, on ports that no other reconfiguration has."""
@@ -138,7 +160,7 @@ class Drive:
         reconfiguration: Reconfiguration,
         move: SwitchMoves,
         watch: OverrunWatch,
-        announce: Callable[[], None],
+        tell: Callable[[ReconfigurationCommanded], None],
     ) -> None:
         read_ns = reconfiguration.read_ns[move.switch]
         fact = ReconfigurationCommanded(
@@ -158,7 +180,6 @@ class Drive:
                 window_s=(commanded_ns - read_ns) / 1e9,
                 asked_s=UNSET if asked_ns is None else (commanded_ns - asked_ns) / 1e9,
             )
-            asyncio.get_running_loop().call_soon(announce)  # behind the byte that is next
 
         try:
             exchange = await change(self._switches.driver(move.switch), move, sent)
@@ -175,9 +196,8 @@ class Drive:
             raise
         finally:
             if fact.commanded_ns is not None:
-                announce()
                 reconfiguration.commanded.append(fact)
-                self._emitter(fact)
+                tell(fact)
 
     async def _read_back(self, reconfiguration: Reconfiguration, move: SwitchMoves, watch: OverrunWatch) -> None:
         """Read back and compare. Under `safe` a crossconnect that the change took from another client is a failure."""
@@ -192,27 +212,6 @@ class Drive:
             )
 
 
-class Announcement:
-    """Tells once, when it is called, that a switch of a prepared set has begun, with the time at which it did."""
-
-    def __init__(self, clock: Clock, sink: Sink, reconfiguration: Reconfiguration) -> None:
-        self._sink = sink
-        self._reconfiguration = reconfiguration
-        self._began = clock.monotonic_ns(), clock.wall_ns()
-        self._is_told = False
-
-    def __call__(self) -> None:
-        if self._is_told:
-            return
-        self._is_told = True
-        reconfiguration, (at_ns, wall_ns) = self._reconfiguration, self._began
-        states = [State.JOURNALED, State.DRIVING] if reconfiguration.journaled else [State.DRIVING]
-        facts: list[Fact] = [ReconfigurationState(reconfiguration=reconfiguration.id, state=one) for one in states]
-        facts.insert(len(facts) - 1, reconfiguration.started)  # in the order of any other
-        for fact in facts:
-            self._sink(Document(at_ns=at_ns, wall_ns=wall_ns, fact=fact))
-
-
 @contextmanager
 def journal_written() -> Iterator[None]:
     """Raises FailedError where the journal does not take what is written in it."""
@@ -223,10 +222,6 @@ def journal_written() -> Iterator[None]:
             f"journal: cannot write the plan: {reason_of(error)}. Nothing was sent. "
             "Make room on the disk of the data directory and ask again; the daemon goes on as it is"
         ) from error
-
-
-def _nothing() -> None:
-    """What a plan tells was told before its first byte."""
 
 
 class Overrides:

@@ -223,7 +223,7 @@ class Journal:
         self._put_set(stored, frame)
 
     def switch(self, entry: SwitchEntry) -> None:
-        """Append a switch between two targets of a set, without a sync. On OSError drive no switch.
+        """Append a switch between two targets of a set, without a sync: see `sync`. On OSError drive no switch.
 
         One entry at a time is not on the disk: where the switch of another set is not, that is synced first.
         """
@@ -236,6 +236,12 @@ class Journal:
         self._append(frame, sync=False)
         self._recorded.clear()
         self._put(one, frame)
+
+    def sync(self) -> None:
+        """Sync what `switch` has appended. On OSError the journal is written anew before its next entry."""
+        if self._has_unsynced:
+            self._sync_read()
+            self._has_unsynced = False
 
     def stand(self, prepared_set: str, *, at: str) -> None:
         """Write at which target the switches of a set were found; durable when it returns."""
@@ -337,7 +343,7 @@ class Journal:
         self._refused = reason_of(error)
 
     def _sync_read(self) -> None:
-        """Sync what an earlier process may have left without a sync. On OSError the journal is rewritten first."""
+        """Sync what was left without a sync, by an earlier process too. On OSError the journal is rewritten first."""
         try:
             self._disk.sync()
         except OSError as error:

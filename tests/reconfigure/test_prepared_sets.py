@@ -26,17 +26,13 @@ TARGETS = {"straight": {"what": STRAIGHT}, "crossed": {"what": CROSSED}}
 
 
 async def lease(lab: Lab, *, for_s: float = 3600.0) -> str:
-    held = await lab.world.nodes.run_in_node(
-        DAEMON, lab.service.take_lease(holder="ada", ports=["all"], for_s=for_s)
-    )
+    held = await lab.world.nodes.run_in_node(DAEMON, lab.service.take_lease(holder="ada", ports=["all"], for_s=for_s))
     return held.lease
 
 
 async def prepare(lab: Lab, targets: dict[str, Any] = TARGETS, **more: Any) -> PreparedSetStatus:
     body = {"lease": more.pop("lease", None) or await lease(lab), **more, "targets": targets}
-    return await lab.world.nodes.run_in_node(
-        DAEMON, lab.service.prepare(msgspec.convert(body, PrepareBody))
-    )
+    return await lab.world.nodes.run_in_node(DAEMON, lab.service.prepare(msgspec.convert(body, PrepareBody)))
 
 
 async def switch(lab: Lab, prepared: PreparedSetStatus, target: str, **more: Any) -> ReconfigurationStatus:
@@ -285,9 +281,7 @@ def test_what_is_no_set_is_refused_in_words(
 
 def test_a_target_that_touches_what_is_leased_to_others_is_refused(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
-        await lab.world.nodes.run_in_node(
-            DAEMON, lab.service.take_lease(holder="bob", ports=["ocs1.1"], for_s=600)
-        )
+        await lab.world.nodes.run_in_node(DAEMON, lab.service.take_lease(holder="bob", ports=["ocs1.1"], for_s=600))
         mine = await lab.world.nodes.run_in_node(
             DAEMON, lab.service.take_lease(holder="ada", ports=["ocs1.2"], for_s=600)
         )

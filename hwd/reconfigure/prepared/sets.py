@@ -203,7 +203,7 @@ class PreparedSets:
                 verified=prepared.verified if prepared.by else UNSET,
             )
         )
-        await self._agent_watch.arm(id, live.links)
+        await self._arm(live)
         return self._status(live)
 
     # --- switch
@@ -339,7 +339,7 @@ class PreparedSets:
                 f"prepared set {id}: cannot be released, the journal does not take it: {reason_of(error)}. "
                 "It stands; make room on the disk of the data directory"
             ) from error
-        await self._agent_watch.disarm(id, {end.host for link in live.links for end in link.ends})
+        await self._disarm(live)
         return status
 
     def _end(self, live: LiveSet, why: str) -> None:
@@ -380,8 +380,7 @@ class PreparedSets:
             self._ledger.claim(live.claim)
         else:
             live.read_ns = dict.fromkeys(live.switches, now_ns)
-        if live.prepared.ready_within_s is not None:
-            self._to_arm.add(live.id)  # the watch for it has ended that of the set
+        self._to_arm.add(live.id)  # the watch for it has ended that of the set
 
     async def run(self) -> None:
         """End sets at their time, settle them after a restart, and keep agents watching, until cancelled."""
@@ -399,7 +398,7 @@ class PreparedSets:
             if loop.time() >= arm_all_s:
                 self._to_arm.update(self._sets)
                 arm_all_s = loop.time() + RENEW_S
-            await self._arm()
+            await self._arm_again()
             waits_s = [arm_all_s - loop.time(), *self._left_s()]
             try:
                 async with asyncio.timeout(max(0.001, min([*waits_s, *([AGAIN_S] if again else [])]))):
@@ -430,15 +429,25 @@ class PreparedSets:
         except OSError as error:
             log.warning("prepared set %s: its end cannot be journaled yet: %s", live.id, reason_of(error))
             return False
-        await self._agent_watch.disarm(live.id, {end.host for link in live.links for end in link.ends})
+        await self._disarm(live)
         return True
 
-    async def _arm(self) -> None:
+    async def _arm_again(self) -> None:
         """Let agents watch again that may have stopped: they are new, or a switch has taken their ports."""
-        for id in [one for one in self._to_arm if one in self._sets and self._sets[one].switching is None]:
-            self._to_arm.discard(id)
-            await self._agent_watch.arm(id, self._sets[id].links)
         self._to_arm &= self._sets.keys()
+        for live in [self._sets[id] for id in sorted(self._to_arm)]:
+            if live.switching is None:
+                self._to_arm.discard(live.id)
+                await self._arm(live)
+
+    async def _arm(self, live: LiveSet) -> None:
+        """Agents sample fast from then on, for a set whose switches wait for ready links: else nobody needs that."""
+        if live.prepared.ready_within_s is not None:
+            await self._agent_watch.arm(live.id, live.links)
+
+    async def _disarm(self, live: LiveSet) -> None:
+        if live.prepared.ready_within_s is not None:
+            await self._agent_watch.disarm(live.id, {end.host for link in live.links for end in link.ends})
 
     def _left_s(self) -> list[float]:
         now = self._clock.wall_ns()
