@@ -1,6 +1,7 @@
 """Prepared sets: prepared once, switched at once, and brought in order by their rule after a crash."""
 
 import asyncio
+import errno
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from hwd.model.documents.reconfigurations import (
     ReconfigurationEnded,
     ReconfigurationStarted,
 )
+from hwd.model.documents.switches import SwitchOverrun
 from hwd.sim.world import DAEMON
 from hwd_drivers.core.errors import ConfigError, FailedError, HwdError, RefusedError
 from hwd_drivers.core.values import Crossconnect
@@ -198,7 +200,8 @@ def test_an_abort_goes_back_to_the_target_before(run_lab: RunLab) -> None:
 def test_a_set_ends_with_its_lease_or_at_its_time(run_lab: RunLab, way: str) -> None:
     async def test(lab: Lab) -> None:
         held = await lease(lab, for_s=30.0 if way == "expiry" else 3600.0)
-        prepared = await prepare(lab, lease=held, **({"for_s": 30.0} if way == "own" else {}))
+        own: dict[str, Any] = {"for_s": 30.0} if way == "own" else {}
+        prepared = await prepare(lab, lease=held, **own)
         await switch(lab, prepared, "straight")
         if way == "kick":
             await lab.world.nodes.run_in_node(DAEMON, lab.service.release_lease(held, kick=True, by="bob"))
@@ -421,5 +424,48 @@ def test_a_preparation_that_was_cut_off_before_its_entry_left_nothing(run_lab: R
         await lab.world.settled()
         assert (lab.service.sets(), lab.emitted(SetPrepared)) == ([], [])
         await apply(lab, STRAIGHT, lease=held)
+
+    run_lab(test)
+
+
+# --- what others do, and what the disk does
+
+
+def test_what_a_switch_takes_from_another_client_is_reported(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        prepared = await prepare(lab)
+        await switch(lab, prepared, "straight")
+        lab.set_fault({"switch": "ocs1", "fault": "panel", "remove": ["1A-3B"], "add": ["1A-8B"]})
+        done = await switch(lab, prepared, "crossed")
+        assert (done.outcome, light(lab)) == ("confirmed", wanted(CROSSED))
+        (overrun,) = lab.emitted(SwitchOverrun)
+        assert overrun.lost == ["1A-8B"]
+        assert any("1A-8B of another client" in remark for remark in done.remarks)
+
+    run_lab(test)
+
+
+def test_a_journal_that_refuses_a_set_leaves_nothing_and_is_written_again(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        held = await lease(lab)
+        lab.world.journal_disk.refusal = (errno.EIO, 0)
+        with pytest.raises(FailedError, match="cannot write the plan"):
+            await prepare(lab, lease=held)
+        assert lab.service.sets() == []
+        lab.world.journal_disk.refusal = None
+        await asyncio.sleep(20.0)
+        assert lab.service.ready().ready
+        prepared = await prepare(lab, lease=held)
+        assert (await switch(lab, prepared, "straight")).outcome == "confirmed"
+
+    run_lab(test)
+
+
+def test_a_switch_on_a_full_disk_has_its_room(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        prepared = await prepare(lab)
+        await switch(lab, prepared, "straight")
+        lab.world.journal_disk.capacity_bytes = lab.world.journal_disk.size() + lab.world.journal_disk.room()
+        assert (await switch(lab, prepared, "crossed")).outcome == "confirmed"
 
     run_lab(test)

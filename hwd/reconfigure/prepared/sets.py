@@ -185,6 +185,7 @@ class PreparedSets:
                     self._journal.prepare(prepared, at=first)
         except BaseException:
             self._ledger.release(Reason.PREPARED_SET, id)
+            self._changed.set()  # a journal that refused it has to be written anew
             raise
         self._sets[id] = live
         self._ledger.claim(live.claim)
@@ -335,6 +336,7 @@ class PreparedSets:
         try:
             self._end(live, why)
         except OSError as error:
+            self._changed.set()
             raise FailedError(
                 f"prepared set {id}: cannot be released, the journal does not take it: {reason_of(error)}. "
                 "It stands; make room on the disk of the data directory"
@@ -395,6 +397,7 @@ class PreparedSets:
                 except Exception:  # a supervisor: the set stays as it is, and the daemon goes on
                     log.exception("prepared set %s: a bug in keeping it", live.id)
                     again = True
+            again |= bool(self._journal.write_again())
             if loop.time() >= arm_all_s:
                 self._to_arm.update(self._sets)
                 arm_all_s = loop.time() + RENEW_S
