@@ -128,6 +128,7 @@ async def applying(testbed: Testbed, address: str, folder: Path, *, sync: bool) 
     offload = ThreadOffload(1)
     history, fabric, ledger = History(testbed), Fabric(testbed), Ledger()
     reconfigurer = Reconfigurer(
+        testbed=testbed,
         planner=BackgroundPlanner(Planner(testbed, fabric, history.expect), offload),
         switches=Switches({"ocs1": supervisor}, clock, {"ocs1": Origin.TWIN}),
         agents=SilentAgents(),

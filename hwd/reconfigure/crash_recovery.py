@@ -175,7 +175,8 @@ class CrashRecovery:
         """As `begin`, of a switch of a prepared set from its target `origin`, without a sync."""
         if self._unwritten and (trouble := self.write_ends()):
             raise OSError(trouble)
-        of_set, caller = reconfiguration.plan.of_set, reconfiguration.caller
+        plan, caller, wall_ns = reconfiguration.plan, reconfiguration.caller, self._clock.wall_ns()
+        of_set = plan.of_set
         if of_set is None:
             raise BugError(f"reconfiguration {reconfiguration.id}: no switch of a prepared set")
         self._journal.switch(
@@ -184,11 +185,20 @@ class CrashRecovery:
                 prepared_set=of_set.id,
                 origin=origin,
                 target=of_set.target,
-                hash=reconfiguration.plan.hash,
-                wall_ns=self._clock.wall_ns(),
+                hash=plan.hash,
+                wall_ns=wall_ns,
                 by=None if caller is None else caller.name,
                 verified=caller is not None and caller.is_verified,
-            )
+            ),
+            of=OpenEntry(
+                reconfiguration=reconfiguration.id,
+                run=reconfiguration.run,
+                what=plan.what,
+                moves=plan.moves,
+                wanted=tuple(reconfiguration.wanted),
+                started=DatedFact(wall_ns=wall_ns, fact=reconfiguration.started),
+                of_set=of_set,
+            ),
         )
 
     def sync(self) -> str:

@@ -222,14 +222,19 @@ class Journal:
         self._append(frame)
         self._put_set(stored, frame)
 
-    def switch(self, entry: SwitchEntry) -> None:
+    def switch(self, entry: SwitchEntry, of: OpenEntry | None = None) -> None:
         """Append a switch between two targets of a set, without a sync: see `sync`. On OSError drive no switch.
+
+        `of`: what follows from the set, where the caller has it already.
 
         One entry at a time is not on the disk: where the switch of another set is not, that is synced first.
         """
         self._prepare()
         stored = self._sets[entry.prepared_set]
-        one = journal_file.switch_entry(self._next, entry, stored.prepared)
+        if of is None:
+            one = journal_file.switch_entry(self._next, entry, stored.prepared)
+        else:
+            one = Numbered(number=self._next, hash=entry.hash, entry=of)
         frame = journal_file.switch(self._next, entry, self._recorded)
         ends = journal_file.rest_bytes(one, may_await=False) + journal_file.set_rest_bytes(stored, is_switching=True)
         self._hold_room(len(frame) + ends, but=entry.prepared_set)

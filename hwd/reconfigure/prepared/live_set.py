@@ -1,11 +1,12 @@
 """A prepared set as the daemon has it: its states, the plans between its targets, and what is known of its switches."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from hwd.model.documents.reconfigurations import WantedSwitch
 from hwd.model.link import Link, RoutedLink, SwitchCrossconnect
 from hwd.model.plan import Plan, PlannedLink
-from hwd.model.prepared import FINISH, PreparedSet, SetState, SetSwitch, moves_between
+from hwd.model.prepared import FINISH, PreparedSet, SetState, SetSwitch, moves_between, wanted_at
 from hwd.ports.claim import Claim
 from hwd.ports.ledger import Asker
 from hwd.ports.rules import Reason
@@ -39,6 +40,7 @@ class LiveSet:
     links: tuple[Link, ...] = field(init=False)
     """All that some target wants, in the order of the targets."""
     _plans: dict[tuple[str, str], Plan] = field(default_factory=dict)
+    _wanted: dict[tuple[str, str], list[WantedSwitch]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.ports = frozenset(self.prepared.ports)
@@ -86,10 +88,20 @@ class LiveSet:
         found = self._plans.get((origin, target))
         if found is None:
             lit = self.prepared.target(origin)
-            found = self._plans[origin, target] = self.plan_from(
-                self.states[origin], target, lit=() if lit is None else lit.lit
-            )
+            found = self.plan_from(self.states[origin], target, lit=() if lit is None else lit.lit)
+            self._plans[origin, target] = found
+            self._wanted[origin, target] = self.wanted(found)
         return found
+
+    def wanted_between(self, origin: str, target: str) -> Sequence[WantedSwitch]:
+        """What is desired once that way is confirmed; call `plan` before."""
+        return self._wanted[origin, target]
+
+    def wanted(self, plan: Plan) -> list[WantedSwitch]:
+        """What is desired once a plan of this set is confirmed."""
+        target = None if plan.of_set is None else self.prepared.target(plan.of_set.target)
+        assert target is not None
+        return wanted_at(target, plan.moves)
 
     def plan_ahead(self, origin: str) -> None:
         """Make the ways from a target to each of the others."""

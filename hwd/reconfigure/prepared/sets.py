@@ -7,7 +7,7 @@ await sets.release(prepared.id, why="released")
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from typing import ClassVar, Final
 
 from msgspec import UNSET
@@ -17,7 +17,7 @@ from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp
 from hwd.model.documents.hosts import HostBirth, HostUp
 from hwd.model.documents.leases import LeaseReleased
 from hwd.model.documents.prepared import SetPrepared, SetReleased, SetSettled
-from hwd.model.documents.reconfigurations import ReconfigurationEnded
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, WantedSwitch
 from hwd.model.documents.switches import SwitchAdopted
 from hwd.model.plan import Plan
 from hwd.model.prepared import BEFORE, FINISH, PreparedSet, moves_between, wanted_at
@@ -225,7 +225,10 @@ class PreparedSets:
         plan = self._plan(live, stored, target)
         self._check_switchable(live, stored)
         claim = self._claim_switch(live, reconfiguration, epoch=epoch)
-        one = self._reconfiguration(live, reconfiguration, plan, caller, asked_ns=asked_ns, lease_holder=claim.owner)
+        wanted = live.wanted_between(stored.at, target)
+        one = self._reconfiguration(
+            live, reconfiguration, plan, wanted, caller, asked_ns=asked_ns, lease_holder=claim.owner
+        )
         live.switching = reconfiguration
         try:
             await self._drive.switch(one, origin=stored.at)
@@ -282,14 +285,12 @@ class PreparedSets:
         live: LiveSet,
         id: str,
         plan: Plan,
+        wanted: Sequence[WantedSwitch],
         caller: Caller | None,
         *,
         asked_ns: int | None,
         lease_holder: str,
     ) -> Reconfiguration:
-        assert plan.of_set is not None
-        target = live.prepared.target(plan.of_set.target)
-        assert target is not None
         one = Reconfiguration(
             id=id,
             plan=plan,
@@ -299,7 +300,7 @@ class PreparedSets:
             lease_holder=lease_holder,
             caller=caller,
             lease_epoch=live.prepared.lease_epoch,
-            wanted=wanted_at(target, plan.moves),
+            wanted=wanted,
             asked_ns=asked_ns,
         )
         self._under_way[id] = one
@@ -540,7 +541,8 @@ class PreparedSets:
         id = self._ids.token(length=8)
         caller = Caller(name=f"rule of prepared set {live.id}", is_verified=True)
         self._claim_reconfiguration(live, id)
-        one = self._reconfiguration(live, id, plan, caller, asked_ns=None, lease_holder=live.prepared.holder)
+        holder = live.prepared.holder
+        one = self._reconfiguration(live, id, plan, live.wanted(plan), caller, asked_ns=None, lease_holder=holder)
         live.switching = id
         try:
             await self._drive.run(one)
