@@ -13,7 +13,7 @@ from bench.broker import MosquittoMissingError
 from bench.daemon import fleet, intake, memory, render, report, size, startup, status
 from bench.measure import Bar
 from bench.progress import Progress
-from bench.switches import apply, change, composites, controllers, plan, selection, twins
+from bench.switches import apply, change, composites, controllers, plan, prepared, selection, twins
 from bench.table import keep, machine, result, table
 from hwd.twin.kernel import NamespacesUnavailableError
 
@@ -30,6 +30,7 @@ class Measure(Protocol):
 MEASURES: Mapping[str, Measure] = {
     "change": change.measure,
     "apply": apply.measure,
+    "prepared": prepared.measure,
     "composites": composites.measure,
     "plan": plan.measure,
     "controllers": controllers.measure,

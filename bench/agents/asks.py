@@ -16,8 +16,8 @@ from bench.progress import Progress
 from bench.switches.apply import SilentAgents
 from hwd.bus.broker import EmbeddedBroker
 from hwd.bus.gateway import Gateway
+from hwd.daemon.installed_drivers import load_text
 from hwd.model.documents.hosts import ClockAligned
-from hwd.model.testbed import TransferRules
 from hwd.ports.ledger import Ledger
 from hwd.reconfigure.transfers import Transfers
 from hwd.records.records import Records
@@ -47,6 +47,7 @@ from hwd_drivers.core.offload import InlineOffload
 TESTBED, HOST, BOOT = "bench", "h0", "8f14e45f-ceea-467f-a0e6-1f2d3c4b5a69"
 CLAIM = ClaimTransfer(transfer="8f14e45f-1", ports=["eth0"], phase="all-reduce 7", process="rank 3", within_s=5.0)
 LIMIT = 1.5
+RACK = f"testbed: {TESTBED}\nhosts:\n  {HOST}: {{nics: {{eth0: {{ip: 10.1.0.1/32}}}}}}\n"
 AT_ONCE = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)]
 BROKERS = ("Mosquitto", "embedded broker")
 """The bar is for Mosquitto: the embedded broker shares the loop with both ends here."""
@@ -65,8 +66,7 @@ class Ours:
         self._records = Records("sqlite://", InlineOffload())
         self._transfers = Transfers(
             Ledger(),
-            TransferRules(),
-            ports={HOST: frozenset({f"{HOST}.eth0"})},
+            load_text(RACK, file="bench.yaml").require(),
             store=self._records.transfers,
             agents=SilentAgents(),
             clock=clock,

@@ -133,8 +133,7 @@ async def applying(testbed: Testbed, address: str, folder: Path, *, sync: bool) 
     records = Records("sqlite://", offload)
     transfers = Transfers(
         ledger,
-        testbed.transfers,
-        ports={},
+        testbed,
         store=records.transfers,
         agents=agents,
         clock=clock,
@@ -142,6 +141,7 @@ async def applying(testbed: Testbed, address: str, folder: Path, *, sync: bool) 
         announce=documents.append,
     )
     reconfigurer = Reconfigurer(
+        testbed=testbed,
         planner=BackgroundPlanner(Planner(testbed, fabric, history.expect), offload),
         switches=Switches({"ocs1": supervisor}, clock, {"ocs1": Origin.TWIN}),
         agents=agents,

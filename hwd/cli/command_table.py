@@ -11,6 +11,7 @@ MODULES = {
     "tokens": ("token",),
     "apply": ("plan", "apply", "confirm", "rollback", "give-up"),
     "restore": ("restore", "history"),
+    "sets": ("prepare", "switch", "sets", "release"),
     "experiments": ("run", "abort", "pause", "resume", "queue", "runs"),
     "results": ("show", "report", "compare", "export"),
     "verify": ("verify",),

@@ -12,7 +12,7 @@ import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Self, Unpack, cast
 from urllib.parse import quote
 
 from hwd.client.connection import Connection
@@ -31,6 +31,7 @@ from hwd.model.answers import (
     HeldLease,
     HistoryEntry,
     HostStatus,
+    PreparedSetStatus,
     ReconfigurationStatus,
     ReloadReport,
     Status,
@@ -44,6 +45,8 @@ from hwd_drivers.core.documents import Document, Json
 
 if TYPE_CHECKING:
     from hwd.client.timelines import MeasuredTimeline, RunResult, Timelines
+    from hwd.model.interlock import InterlockName
+    from hwd_drivers.switching.moves import ApplyMode
 
 DRIVE_S = 60.0
 """Added to the time that an apply may wait for readiness."""
@@ -223,6 +226,67 @@ class AsyncClient:
         named = {"switch": switch, "port": port, "before": before}
         query = {"limit": str(limit), **{name: value for name, value in named.items() if value is not None}}
         return await self._connection.get("history", list[HistoryEntry], query=query)
+
+    # --- prepared sets
+
+    async def prepare(
+        self,
+        targets: Mapping[str, str | tuple[str, str]],
+        *,
+        lease: str,
+        epoch: int | None = None,
+        after_crash: str = "finish",
+        for_s: float | None = None,
+        mode: str = "update",
+        ready_within_s: float | None = None,
+        overrides: Mapping[str, str] | None = None,
+        by: str | None = None,
+    ) -> PreparedSetStatus:
+        """Route, check, hold and journal targets once; `switch` then drives to one of them at once.
+
+        hwd.prepare({"day": "ring hosts=h0,h1", "night": "pairs rail=0"}, lease=lease.id)
+
+        `targets`: by name, each as on the command line, or the name and the text of a topology file. `lease`: the set
+        is held under it, and ends with it, at the latest after `for_s` seconds. `after_crash`: what becomes of a switch
+        that a crash cuts off: `finish`, `before` (the state at the preparation), or the name of a target.
+        `ready_within_s`: each switch waits until its links are ready.
+        """
+        body = bodies.PrepareBody(
+            targets={
+                name: bodies.TargetBody(what=what)
+                if isinstance(what, str)
+                else bodies.TargetBody(file=bodies.File(name=what[0], text=what[1]))
+                for name, what in targets.items()
+            },
+            lease=lease,
+            epoch=epoch,
+            after_crash=after_crash,
+            for_s=for_s,
+            mode=cast("ApplyMode", mode),  # only the daemon checks it
+            ready_within_s=ready_within_s,
+            overrides=cast("dict[InterlockName, str]", dict(overrides or {})),
+            by=by,
+        )
+        return await self._connection.post("sets", PreparedSetStatus, body, within_s=DRIVE_S)
+
+    async def switch(
+        self, prepared_set: str, target: str, *, epoch: int | None = None, id: str | None = None, by: str | None = None
+    ) -> ReconfigurationStatus:
+        """Bring a prepared set to one of its targets. Answers when the switches are read back, and where the set says
+        so the links are ready.
+        """
+        path = f"sets/{_part(prepared_set)}/switch"
+        body = bodies.SwitchBody(target=target, epoch=epoch, id=id, by=by)
+        return await self._connection.post(path, ReconfigurationStatus, body, within_s=10 * DRIVE_S)
+
+    async def sets(self) -> list[PreparedSetStatus]:
+        """Prepared sets that have not ended."""
+        return await self._connection.get("sets", list[PreparedSetStatus])
+
+    async def release_set(self, prepared_set: str, *, epoch: int | None = None) -> PreparedSetStatus:
+        """End a prepared set: its ports are free, its switches stay as they are."""
+        path = f"sets/{_part(prepared_set)}/release"
+        return await self._connection.post(path, PreparedSetStatus, bodies.EpochBody(epoch=epoch), within_s=DRIVE_S)
 
     async def confirm(self, reconfiguration: str | None = None) -> ReconfigurationStatus:
         """Keep the new state. None: the only reconfiguration under way."""

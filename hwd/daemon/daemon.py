@@ -208,6 +208,7 @@ class Daemon:
         planner = Planner(testbed, fabric, history.expect, host_switches.crossconnects, device_times)
         background_planner = BackgroundPlanner(planner, machine.offload)
         self.reconfigurer = reconfigurer = Reconfigurer(
+            testbed=testbed,
             planner=background_planner,
             switches=switches,
             agents=agents,
@@ -301,7 +302,7 @@ class Daemon:
             parts=(
                 *(ledger, history, move_counts, desired, switchboard, linkboard, changeboard, self.metrics),
                 *(delegations, selections, settings, baselines, background_planner, restores, drift, earlier),
-                *(applies, faults, rack, runs, transfers, self),
+                *(applies, faults, rack, runs, transfers, reconfigurer.sets, self),
             ),
             switches=driven,
             ledger=ledger,
@@ -345,7 +346,7 @@ class Daemon:
         sink.subscribe(delegations)  # an agent may claim what no host owns
         if has_host_switches:
             sink.subscribe(host_switches, selections)
-        sink.subscribe(reconfigurer, drift, recovery, runs.recovery, board, topics)
+        sink.subscribe(reconfigurer, reconfigurer.sets, drift, recovery, runs.recovery, board, topics)
         self._tasks: dict[str, Callable[[], Coroutine[None, None, None]]] = {
             "switches/supervisors": driven.run,
             "bus/gateway": gateway.run,
@@ -356,6 +357,7 @@ class Daemon:
             "records/writer": self._recorder.run,
             "journal/recover": recovery.run,
             "switches/drift": drift.run,
+            "sets/keep": reconfigurer.sets.run,
             "hosts/settings": settings.run,
             "runs/faults": faults.run,
             "hosts/leases": delegations.run,

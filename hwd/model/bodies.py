@@ -71,6 +71,42 @@ class ReconfigurationBody(PlanBody, frozen=True, kw_only=True):
     by: Name | None = None
 
 
+class TargetBody(Body, frozen=True, kw_only=True):
+    """One target of a prepared set: `what` as on the command line, or a topology `file`."""
+
+    what: Annotated[str, Meta(max_length=100_000)] = ""
+    file: File | None = None
+
+
+class PrepareBody(Body, frozen=True, kw_only=True):
+    """The targets of a prepared set by name, each as a plan takes it, and the lease that the set is held under.
+
+    `after_crash`: what becomes of a switch that a crash cuts off: `finish`, `before`, or the name of a target. `for_s`:
+    the set ends then, by default with its lease. `ready_within_s`: each switch waits until its links are ready.
+    `epoch`: of the lease. `overrides`: as of a plan. `by`: who asks, for the history; a token with a name counts
+    instead.
+    """
+
+    targets: dict[str, TargetBody]
+    lease: Name
+    epoch: int | None = None
+    after_crash: Name = "finish"
+    for_s: Annotated[float, Meta(gt=0, le=7 * DAY_S)] | None = None
+    mode: ApplyMode = ApplyMode.UPDATE
+    ready_within_s: Seconds | None = None
+    overrides: dict[InterlockName, Reason] = field(default_factory=dict)
+    by: Name | None = None
+
+
+class SwitchBody(Body, frozen=True, kw_only=True):
+    """To which target. `epoch`: of the set's lease, refused where another is in force. `id`, `by`: as of an apply."""
+
+    target: Name
+    epoch: int | None = None
+    id: Annotated[str, Meta(pattern="^[0-9a-z]{8}$")] | None = None
+    by: Name | None = None
+
+
 class RunBody(Body, frozen=True, kw_only=True):
     """A playbook by its text, with the files that it names in `files`; `file` is its name and is not opened."""
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 from typing_extensions import override
 
-from hwd.model.documents import daemon, hosts, leases, plans, reconfigurations, runs, switches, transfers
+from hwd.model.documents import daemon, hosts, leases, plans, prepared, reconfigurations, runs, switches, transfers
 from hwd.model.run import RunStatus
 from hwd.model.timeline import Timeline
 from hwd_drivers.core.documents import Document, Fact
@@ -87,6 +87,11 @@ FACTS: Final[Mapping[str, tuple[type[Fact], ...]]] = {
         transfers.TransferRefused,
         transfers.TransferEnded,
         transfers.TransferCut,
+    ),
+    "prepared sets": (
+        prepared.SetPrepared,
+        prepared.SetSettled,
+        prepared.SetReleased,
     ),
     "runs": (
         runs.RunStarted,

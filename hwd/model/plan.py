@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from msgspec import UNSET
+
 from hwd.model.documents.plans import (
     PlanCircuit,
     PlanComposite,
@@ -22,6 +24,7 @@ from hwd.model.documents.reconfigurations import StartedLink
 from hwd.model.interlock import Interlock, InterlockState
 from hwd.model.link import Link, RoutedLink, SwitchCrossconnect, SwitchEnd
 from hwd.model.prediction import PlanPrediction
+from hwd.model.prepared import SetSwitch
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 
@@ -190,6 +193,8 @@ class Plan:
     lease_epoch: int | None = None
     """Of `lease`. It follows from the ledger, as does `isolation`; both are not in `hash`."""
     isolation: PlanIsolation | None = None
+    of_set: SetSwitch | None = None
+    """It brings a prepared set to a target. Not in `hash`."""
     crash_rule: ClassVar[str] = "roll-back"
     """After a crash the next start brings back the state that was read at the start of the apply."""
     order: PlanSteps | None = None
@@ -239,7 +244,7 @@ class Plan:
             warnings=[*self.warnings],
             lease=self.lease,
             lease_epoch=self.lease_epoch,
-            crash_rule=self.crash_rule,
+            crash_rule="finish" if self.of_set is not None and self.of_set.forward else self.crash_rule,
             ready_within_s=self.ready_within_s,
             confirm_within_s=self.confirm_within_s,
             interlocks=[*self.interlocks],
@@ -247,6 +252,8 @@ class Plan:
             isolation=self.isolation,
             order=None if self.order is None else self.order.summary,
             prediction=self.prediction,
+            prepared_set=UNSET if self.of_set is None else self.of_set.id,
+            target=UNSET if self.of_set is None else self.of_set.target,
         )
 
     def _hashed(self) -> dict[str, Any]:

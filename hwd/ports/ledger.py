@@ -30,9 +30,10 @@ ENDS_REMEMBERED: Final = 1000
 class Asker:
     """Who asks: the lease that it acts under, its run, the reconfiguration that it is.
 
-    `epoch`: of its lease, where it says which. `request`: the request for a lease that it is. `switches`: those that it
-    uses; `whole`: it wants them for itself alone. `cuts`: it may cut transfers in flight. What it does lasts from
-    `from_wall_ns` (None: now) until `until_wall_ns` (None: it is over at once).
+    `epoch`: of its lease, where it says which. `request`: the request for a lease that it is. `prepared_set`: the set
+    that it is, or that it switches. `switches`: those that it uses; `whole`: it wants them for itself alone. `cuts`: it
+    may cut transfers in flight. What it does lasts from `from_wall_ns` (None: now) until `until_wall_ns` (None: it is
+    over at once).
     """
 
     lease: str | None = None
@@ -42,6 +43,7 @@ class Asker:
     until_wall_ns: int | None = None
     run: str | None = None
     reconfiguration: str | None = None
+    prepared_set: str | None = None
     switches: frozenset[str] = frozenset()
     whole: bool = False
     cuts: bool = False
@@ -182,13 +184,17 @@ class Ledger:
 
     def _passes(self, passes: Pass, asker: Asker, claim: Claim) -> bool:
         return (
-            (Pass.ITSELF in passes and claim.id in (asker.lease, asker.reconfiguration, asker.request))
+            (Pass.ITSELF in passes and claim.id in _own_ids(asker))
             or (Pass.ITS_RUN in passes and claim.run is not None and claim.run == asker.run)
             or (Pass.RUN_IS_OVER in passes and not self.is_active(claim.run))
             or (Pass.RUN_IS_ACTIVE in passes and self.is_active(claim.run))
             or (Pass.CUTS in passes and asker.cuts)
             or (Pass.AT_REST in passes and claim.at_rest)
         )
+
+
+def _own_ids(asker: Asker) -> tuple[str | None, ...]:
+    return asker.lease, asker.reconfiguration, asker.request, asker.prepared_set
 
 
 def _counts(row: Row, rule: Rule, asker: Asker, claim: Claim, now_wall_ns: int) -> bool:

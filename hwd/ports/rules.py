@@ -20,6 +20,8 @@ class Reason(StrEnum):
     """A reconfiguration was cut off, and is neither undone nor finished yet."""
     IN_DOUBT = "in-doubt"
     """A damaged journal does not tell whether a reconfiguration had ended; an operator has to decide."""
+    PREPARED_SET = "prepared-set"
+    """They belong to a prepared set, which may be switched to another of its targets at any time."""
     DELEGATION = "delegation"
     """They belong to a switch of a host, which alone sets it, under an epoch."""
     SETTINGS = "settings"
@@ -70,7 +72,7 @@ class Pass(Flag):
 
     NOBODY = 0
     ITSELF = auto()
-    """Who acts under this lease, or is this reconfiguration or this request for a lease."""
+    """Who acts under this lease, or is this reconfiguration, this request for a lease or this prepared set."""
     ITS_RUN = auto()
     """The run of the claim."""
     COVERED = auto()
@@ -152,6 +154,17 @@ ROWS: Final[Mapping[Reason, Row]] = {
         bars={**_NOT_UNDONE, PortAction.TRANSFER: _ALL},
     ),
     Reason.IN_DOUBT: Row(says="{id} ({what}): {why}", bars=_NOT_UNDONE),
+    Reason.PREPARED_SET: Row(
+        says="held by prepared set {id} of {owner}. Wait, or end it with `hwd release {id}`",
+        bars={
+            PortAction.LEASE: _ALL,
+            PortAction.RESERVE: Rule(spans=True),
+            PortAction.RELY: Rule(passes=Pass.ITSELF, whole=True),
+            PortAction.CHANGE: Rule(passes=Pass.ITSELF),
+            PortAction.OVERRIDE: Rule(passes=Pass.COVERED),
+            PortAction.SET: Rule(passes=Pass.ITS_RUN),
+        },
+    ),
     Reason.DELEGATION: Row(
         says="switch {id} belongs to host {owner}, which alone sets it: hwd-agent select {id}:... on {owner}",
         bars={

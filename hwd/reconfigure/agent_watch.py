@@ -104,6 +104,23 @@ class AgentWatch:
         hosts = {end.host for link in reconfiguration.not_ready for end in link.ends}
         return bool(hosts) and not any(self._agents.is_there(host) for host in hosts)
 
+    async def arm(self, id: str, links: Iterable[Link], *, for_s: float = WATCH_S) -> None:
+        """Let agents sample the ports of these links at their high rate from now on, under this id.
+
+        An agent observes a port with one peer: that of the first of several links.
+        """
+        others = {end: link.other(end) for link in reversed(list(links)) for end in link.ends}
+        asked: dict[str, list[Peer]] = {}
+        for end, other in others.items():
+            if (peer := self._peer(end, other, kept=True)) is not None:
+                asked.setdefault(end.host, []).append(peer)
+        commands = {host: Observe(reconfiguration=id, peers=peers, for_s=for_s) for host, peers in asked.items()}
+        await self._ask(id, commands, _ignore)
+
+    async def disarm(self, id: str, hosts: Iterable[str]) -> None:
+        """End what `arm` began."""
+        await self._ask(id, dict.fromkeys(hosts, Settle(reconfiguration=id)), _ignore)
+
     async def settle(self, reconfiguration: Reconfiguration) -> None:
         """End the watch, and put how the agents sampled into `reconfiguration.sampled`."""
 
@@ -132,19 +149,24 @@ class AgentWatch:
         peers: list[Peer] = []
         for planned in reconfiguration.plan.links:
             for end in planned.routed.link.ends:
-                peer = planned.routed.link.other(end)
-                if end.host == host and (address := self._agents.address(peer)) is not None:
-                    peers.append(
-                        Peer(
-                            port=str(end),
-                            peer=str(peer),
-                            peer_ip=address[0],
-                            peer_probe_port=address[1],
-                            kept=planned.kept,
-                            peer_verbs=self._agents.verbs(peer),
-                        )
-                    )
+                other = planned.routed.link.other(end)
+                if end.host == host and (peer := self._peer(end, other, kept=planned.kept)) is not None:
+                    peers.append(peer)
         return self._agents.boot(host), peers
+
+    def _peer(self, end: NicPortId, peer: NicPortId, *, kept: bool) -> Peer | None:
+        """What the agent of `end` is told of the other end; None where nobody has reported its address."""
+        address = self._agents.address(peer)
+        if address is None:
+            return None
+        return Peer(
+            port=str(end),
+            peer=str(peer),
+            peer_ip=address[0],
+            peer_probe_port=address[1],
+            kept=kept,
+            peer_verbs=self._agents.verbs(peer),
+        )
 
     async def _ask(self, id: str, asked: Mapping[str, Arguments[A]], take: Callable[[str, A], None]) -> None:
         async def ask(host: str, arguments: Arguments[A]) -> None:
@@ -154,3 +176,7 @@ class AgentWatch:
                 log.warning("%s: %s. Instants of %s may stay unknown", id, error, host)
 
         await asyncio.gather(*(ask(host, arguments) for host, arguments in asked.items()))
+
+
+def _ignore(host: str, answer: Observations) -> None:
+    """Nothing is made of what an armed agent has seen: its events tell it."""

@@ -171,7 +171,7 @@ class Completion:
         if reconfiguration.id in self._unwritten:  # a repeated request
             self._recovery.write_ends()
             self.finish_written()
-        elif reconfiguration.ending is None and not reconfiguration.hosts:
+        elif reconfiguration.ending is None and not reconfiguration.is_watched:
             self._stop_timer(reconfiguration)
             self._confirm(reconfiguration)  # no agent has to answer, so this cannot be interrupted
         elif reconfiguration.ending is None:
@@ -302,7 +302,8 @@ class Completion:
 
     async def _end(self, reconfiguration: Reconfiguration, outcome: Outcome, why: str) -> None:
         try:
-            await self._agent_watch.settle(reconfiguration)
+            if reconfiguration.is_watched:
+                await self._agent_watch.settle(reconfiguration)
         finally:
             self._finish(reconfiguration, outcome, why)
 

@@ -1,5 +1,7 @@
 """Crash recovery: undoes every reconfiguration that the journal still has open, but for those that await a confirm.
 
+A switch of a prepared set is finished where the rule of its set says so.
+
 A try that fails is repeated until it succeeds or an operator gives the reconfiguration up.
 """
 
@@ -17,7 +19,7 @@ from hwd.model.documents.daemon import (
     JournalWritten,
 )
 from hwd.model.documents.reconfiguration_end import EndFact, outcome_of
-from hwd.model.documents.reconfigurations import ReconfigurationStarted, WantedSwitch
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted, WantedSwitch
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.plan import Plan
 from hwd.model.state import Observed
@@ -27,17 +29,18 @@ from hwd.ports.rules import Reason
 from hwd.reconfigure.confirm_wait import ConfirmTerms, ConfirmWait
 from hwd.reconfigure.journal import Journal, OpenEntry
 from hwd.reconfigure.journal_facts import DatedFact
+from hwd.reconfigure.journal_sets import SwitchEntry
 from hwd.reconfigure.planner import moved_ports
-from hwd.reconfigure.reconfiguration import Outcome
+from hwd.reconfigure.reconfiguration import Outcome, Reconfiguration
 from hwd.reconfigure.remarks import gone_remarks, lasting_remarks, overrun_report
 from hwd.reconfigure.switches import Switches
 from hwd.reconfigure.transfers import Transfers
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.emitter import Emitter
-from hwd_drivers.core.errors import FailedError, LinkError, RefusedError
+from hwd_drivers.core.errors import BugError, FailedError, LinkError, RefusedError
 from hwd_drivers.core.reason import reason_of
 from hwd_drivers.devices.supervisor import NOT_CONNECTED_YET
-from hwd_drivers.switching.way_back import way_back
+from hwd_drivers.switching.way_back import way_back, way_on
 
 WITHIN_S = 30.0
 """The time limit for one try; no caller waits for it, and another try follows."""
@@ -143,7 +146,7 @@ class CrashRecovery:
                 what=entry.what,
                 why=claim.why,
                 tried_wall_ns=tried.wall_ns if (tried := self._tried.get(entry.reconfiguration)) else None,
-                goes="nowhere" if entry.doubt else "back",
+                goes="nowhere" if entry.doubt else "forward" if self._goes_forward(entry) else "back",
                 ports=sorted(claim.ports),
             )
             for entry in self._journal.open
@@ -185,7 +188,46 @@ class CrashRecovery:
             terms=ConfirmTerms.of(plan, self._ledger.get(Reason.RECONFIGURATION, id)),
             wanted=wanted,
             started=DatedFact(wall_ns=self._clock.wall_ns(), fact=started),
+            of_set=plan.of_set,
         )
+
+    def switch(self, reconfiguration: Reconfiguration, origin: str) -> None:
+        """As `begin`, of a switch of a prepared set from its target `origin`, without a sync."""
+        if self._unwritten and (trouble := self.write_ends()):
+            raise OSError(trouble)
+        plan, caller, wall_ns = reconfiguration.plan, reconfiguration.caller, self._clock.wall_ns()
+        of_set = plan.of_set
+        if of_set is None:
+            raise BugError(f"reconfiguration {reconfiguration.id}: no switch of a prepared set")
+        self._journal.switch(
+            SwitchEntry(
+                reconfiguration=reconfiguration.id,
+                prepared_set=of_set.id,
+                origin=origin,
+                target=of_set.target,
+                hash=plan.hash,
+                wall_ns=wall_ns,
+                by=None if caller is None else caller.name,
+                verified=caller is not None and caller.is_verified,
+            ),
+            of=OpenEntry(
+                reconfiguration=reconfiguration.id,
+                run=reconfiguration.run,
+                what=plan.what,
+                moves=plan.moves,
+                wanted=tuple(reconfiguration.wanted),
+                started=DatedFact(wall_ns=wall_ns, fact=reconfiguration.started),
+                of_set=of_set,
+            ),
+        )
+
+    def sync(self) -> str:
+        """Sync the entry of `switch`; returns why that failed, empty where it did not."""
+        try:
+            self._journal.sync()
+        except OSError as error:
+            return reason_of(error)
+        return ""
 
     def await_confirm(self, id: str, wait: ConfirmWait) -> None:
         """Journal that one awaits its confirm. On OSError it is not to be said: a crash would roll it back."""
@@ -353,7 +395,8 @@ class CrashRecovery:
             else await self._transfers.drain(self._light_of(entry), by=entry.reconfiguration, what=entry.what)
         )
         on_overrun = overrun_report(self._emit, entry.reconfiguration)
-        brought = await self._switches.bring(entry.moves, way_back, within_s=WITHIN_S, on_overrun=on_overrun)
+        way = way_on if self._goes_forward(entry) else way_back
+        brought = await self._switches.bring(entry.moves, way, within_s=WITHIN_S, on_overrun=on_overrun)
         errors = [*brought.values()]
         if errors:
             why = "; ".join(map(str, errors))
@@ -365,6 +408,9 @@ class CrashRecovery:
             return
         last = self._tried.pop(entry.reconfiguration, None)
         self._last_why.pop(entry.reconfiguration, None)
+        if self._goes_forward(entry):
+            self._finish(entry)
+            return
         outcome = Outcome.ROLLED_BACK
         before = self._from_before_start.get(entry.reconfiguration)
         if before is not None and before.wait is not None:
@@ -383,6 +429,29 @@ class CrashRecovery:
         self._release(entry)
         self._emit(recovered)
         log.info("journal: %s (%s) is %s: %s", entry.reconfiguration, entry.what, outcome, why)
+
+    def _goes_forward(self, entry: OpenEntry) -> bool:
+        """A failure of this process goes back; only what a crash cut off may be finished."""
+        is_cut_off = entry.reconfiguration in self._from_before_start
+        return is_cut_off and entry.of_set is not None and entry.of_set.forward
+
+    def _finish(self, entry: OpenEntry) -> None:
+        """Close a switch of a prepared set that was brought to its target."""
+        assert entry.of_set is not None
+        began = entry.started
+        fact = ReconfigurationEnded(
+            reconfiguration=entry.reconfiguration,
+            run=entry.run,
+            what=entry.what,
+            outcome=Outcome.CONFIRMED,
+            why=f"the daemon ended before it did; finished by the rule of prepared set {entry.of_set.id}",
+            seconds=0.0 if began is None else max(0, self._clock.wall_ns() - began.wall_ns) / 1e9,
+            wanted=[*entry.wanted],
+        )
+        self.write_end(fact)
+        self._release(entry)
+        self._emit(fact)
+        log.info("journal: %s (%s) is %s: %s", entry.reconfiguration, entry.what, fact.outcome, fact.why)
 
     def _emit_open(self, entry: OpenEntry, why: str, *, level: int = logging.WARNING) -> None:
         """Emit `journal.open`, once for each new reason."""

@@ -26,8 +26,10 @@ from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import HwdError
 from hwd_drivers.core.values import Crossconnect, PortSide
 
-IN_PROGRESS = (Reason.RECONFIGURATION, Reason.CUT_OFF, Reason.IN_DOUBT)
-"""Ports of such claims are on their way to a state, or back from it: no difference there counts."""
+IN_PROGRESS = (Reason.RECONFIGURATION, Reason.CUT_OFF, Reason.IN_DOUBT, Reason.PREPARED_SET)
+"""Ports of such claims are on their way to a state, or back from it, or a prepared set says what is desired of them: no
+difference there counts.
+"""
 
 log = logging.getLogger(__name__)
 
@@ -97,9 +99,16 @@ class Desired:
         return {name: crossconnects_of(self._ends[name]) for name in self.switches}
 
     def changing(self, *, but: str = "") -> frozenset[str]:
-        """Ports that reconfigurations in progress change or rely on, `ocs1.3`. `but`: a reconfiguration left out."""
+        """Ports that reconfigurations in progress change or rely on, and those of prepared sets, `ocs1.3`. `but`: a
+        reconfiguration left out.
+        """
         claims = (claim for claim in self._ledger.all(*IN_PROGRESS) if claim.id != but)
         return frozenset(port for claim in claims for port in claim.ports | claim.relies_on)
+
+    def sets_on(self, ports: frozenset[str] | None) -> list[str]:
+        """Prepared sets that say what is desired of some of these ports, of any where it is None."""
+        claims = self._ledger.all(Reason.PREPARED_SET)
+        return [claim.id for claim in claims if ports is None or not claim.ports.isdisjoint(ports)]
 
     def difference(self, switch: str, observed: Observed) -> SwitchDifference | None:
         """How a switch differs from what is wanted; None where it was not read."""

@@ -1,12 +1,14 @@
 """The drive: what is sent to switches. Moves of a plan are journaled, sent and read back; overrides are sent."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from hwd.fabric.state import crossconnect_ports
-from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationStep
+from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationState, ReconfigurationStep
 from hwd.model.link import SwitchCrossconnect
 from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction
@@ -18,6 +20,7 @@ from hwd.reconfigure.reconfiguration import Emitter, Reconfiguration, State
 from hwd.reconfigure.remarks import overrun_report, read_back_remarks, uses
 from hwd.reconfigure.switches import Switches, raise_joined
 from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.documents import Document, Fact, Sink
 from hwd_drivers.core.errors import FailedError, NotReadyError, RefusedError
 from hwd_drivers.core.reason import reason_of
 from hwd_drivers.core.values import PortOverride, PortSide
@@ -38,12 +41,16 @@ class Drive:
         recovery: CrashRecovery,
         readiness: Readiness,
         emitter: Emitter,
+        clock: Clock,
+        sink: Sink,
     ) -> None:
         self._switches = switches
         self._agent_watch = agent_watch
         self._recovery = recovery
         self._readiness = readiness
         self._emitter = emitter
+        self._clock = clock
+        self._sink = sink
 
     async def run(self, reconfiguration: Reconfiguration) -> None:
         """Drive and read back all steps of the plan: one, unless it has an order.
@@ -54,7 +61,7 @@ class Drive:
         plan = reconfiguration.plan
         moving = [move for move in plan.moves if not move.is_empty]
         steps = [tuple(moving)] if plan.order is None else [step.moves for step in plan.order.steps]
-        if reconfiguration.hosts:
+        if reconfiguration.is_watched:
             await self._agent_watch.begin(reconfiguration)
             await self._check_unchanged(reconfiguration, moving)  # the start of the watch took time
         for number, moves in enumerate(steps, 1):
@@ -74,9 +81,7 @@ class Drive:
         """Drive one step and read it back. `whole`: in the last one, the moves of all steps by switch."""
         plan = reconfiguration.plan
         relied = [move for move in plan.moves if move.keep and move.is_empty] if whole else []
-        on_overrun = overrun_report(self._emitter, reconfiguration.id, reconfiguration.remarks)
         read = [*(whole or moves), *relied]
-        watches = {move.switch: OverrunWatch(move.switch, on_overrun) for move in (*moves, *read)}
 
         def begin() -> None:
             if number == 1:
@@ -87,20 +92,16 @@ class Drive:
                 reconfiguration.step = number
                 self._tell_step(reconfiguration, number, "begun")
 
-        try:
+        with self._watched(reconfiguration, [*moves, *read]) as watches:
             raise_joined(
-                await drive(moves, lambda move: self._command(reconfiguration, move, watches[move.switch]), begin=begin)
-            )
-            self._emitter.change_state(reconfiguration, State.READ_BACK)
-            alone = bool(whole) and plan.mode is ApplyMode.OVERWRITE
-            raise_joined(
-                await at_once(
-                    read, lambda move: self._read_back(reconfiguration, move, watches[move.switch], alone=alone)
+                await drive(
+                    moves,
+                    lambda move: self._command(reconfiguration, move, watches[move.switch], self._emitter),
+                    begin=begin,
                 )
             )
-        finally:
-            for watch in watches.values():
-                watch.close()
+            alone = bool(whole) and plan.mode is ApplyMode.OVERWRITE
+            await self._read(reconfiguration, read, watches, alone=alone)
 
     async def _check_step(self, reconfiguration: Reconfiguration, moves: Sequence[SwitchMoves], number: int) -> None:
         """Before a later step: raises FailedError where it was ended meanwhile, or its switches are not as they were
@@ -141,6 +142,76 @@ class Drive:
             )
         )
 
+    async def switch(self, reconfiguration: Reconfiguration, *, origin: str) -> None:
+        """The same for a switch of a prepared set from its target `origin`. Nothing is read and synced before it.
+
+        Its entry is synced once the switches have answered, and only then something is told of it.
+        """
+        moves = reconfiguration.plan.moves
+        moving = [move for move in moves if not move.is_empty]
+        began, commanded = (self._clock.monotonic_ns(), self._clock.wall_ns()), list[Fact]()
+
+        def begin() -> None:
+            if moving:
+                with journal_written():
+                    self._recovery.switch(reconfiguration, origin)
+                reconfiguration.journaled = True
+
+        with self._watched(reconfiguration, moves) as watches:
+            try:
+                errors = await drive(
+                    moving,
+                    lambda move: self._command(reconfiguration, move, watches[move.switch], commanded.append),
+                    begin=begin,
+                )
+            finally:
+                why = self._recovery.sync()
+                if reconfiguration.journaled or not moving:
+                    self._tell(reconfiguration, began, commanded)
+            raise_joined(errors)
+            if why:
+                raise FailedError(
+                    f"journal: the switch cannot be synced: {why}. Look at the disk of the data directory"
+                )
+            await self._read(reconfiguration, moves, watches, alone=False)
+        self._emitter.change_state(reconfiguration, State.DRIVEN)
+
+    @contextmanager
+    def _watched(
+        self, reconfiguration: Reconfiguration, moves: Sequence[SwitchMoves]
+    ) -> Iterator[Mapping[str, OverrunWatch]]:
+        on_overrun = overrun_report(self._emitter, reconfiguration.id, reconfiguration.remarks)
+        watches = {move.switch: OverrunWatch(move.switch, on_overrun) for move in moves}
+        try:
+            yield watches
+        finally:
+            for watch in watches.values():
+                watch.close()
+
+    async def _read(
+        self,
+        reconfiguration: Reconfiguration,
+        moves: Sequence[SwitchMoves],
+        watches: Mapping[str, OverrunWatch],
+        *,
+        alone: bool,
+    ) -> None:
+        self._emitter.change_state(reconfiguration, State.READ_BACK)
+        raise_joined(
+            await at_once(moves, lambda move: self._read_back(reconfiguration, move, watches[move.switch], alone=alone))
+        )
+
+    def _tell(self, reconfiguration: Reconfiguration, began: tuple[int, int], commanded: Sequence[Fact]) -> None:
+        """What has been done of a switch of a prepared set, with the time of its begin, in the order of any other."""
+        states = [State.JOURNALED] if reconfiguration.journaled else []
+        facts: list[Fact] = [ReconfigurationState(reconfiguration=reconfiguration.id, state=one) for one in states]
+        facts.append(reconfiguration.started)
+        facts.append(ReconfigurationState(reconfiguration=reconfiguration.id, state=State.DRIVING))
+        for fact in facts:
+            self._sink(Document(at_ns=began[0], wall_ns=began[1], fact=fact))
+        for fact in commanded:
+            self._emitter(fact)
+
     async def _check_unchanged(
         self, reconfiguration: Reconfiguration, moving: Sequence[SwitchMoves], *, sent: str = "nothing was sent"
     ) -> None:
@@ -161,19 +232,20 @@ class Drive:
 
     def _begin(self, reconfiguration: Reconfiguration, *, is_journaled: bool) -> None:
         if is_journaled:
-            try:
+            with journal_written():
                 self._recovery.begin(reconfiguration.plan, reconfiguration.started, reconfiguration.wanted)
-            except OSError as error:
-                raise FailedError(
-                    f"journal: cannot write the plan: {reason_of(error)}. Nothing was sent. "
-                    "Make room on the disk of the data directory and ask again; the daemon goes on as it is"
-                ) from error
             reconfiguration.journaled = True
             self._emitter.change_state(reconfiguration, State.JOURNALED)
         self._emitter(reconfiguration.started)
         self._emitter.change_state(reconfiguration, State.DRIVING)
 
-    async def _command(self, reconfiguration: Reconfiguration, move: SwitchMoves, watch: OverrunWatch) -> None:
+    async def _command(
+        self,
+        reconfiguration: Reconfiguration,
+        move: SwitchMoves,
+        watch: OverrunWatch,
+        tell: Callable[[ReconfigurationCommanded], None],
+    ) -> None:
         read_ns = reconfiguration.read_ns[move.switch]
         fact = ReconfigurationCommanded(
             reconfiguration=reconfiguration.id,
@@ -187,7 +259,13 @@ class Drive:
 
         def sent(commanded_ns: int) -> None:
             nonlocal fact
-            fact = replace(fact, commanded_ns=commanded_ns, window_s=(commanded_ns - read_ns) / 1e9)
+            asked_ns = reconfiguration.asked_ns
+            fact = replace(
+                fact,
+                commanded_ns=commanded_ns,
+                window_s=(commanded_ns - read_ns) / 1e9,
+                asked_s=UNSET if asked_ns is None else (commanded_ns - asked_ns) / 1e9,
+            )
 
         try:
             exchange = await change(self._switches.driver(move.switch), move, sent)
@@ -205,7 +283,7 @@ class Drive:
         finally:
             if fact.commanded_ns is not None:
                 reconfiguration.commanded.append(fact)
-                self._emitter(fact)
+                tell(fact)
 
     async def _read_back(
         self, reconfiguration: Reconfiguration, move: SwitchMoves, watch: OverrunWatch, *, alone: bool
@@ -220,6 +298,18 @@ class Drive:
                 f"{move.switch}: {lost} came between our read and our write and is lost to it, "
                 "which --mode safe does not allow. Tell its owner, then plan again"
             )
+
+
+@contextmanager
+def journal_written() -> Iterator[None]:
+    """Raises FailedError where the journal does not take what is written in it."""
+    try:
+        yield
+    except OSError as error:
+        raise FailedError(
+            f"journal: cannot write the plan: {reason_of(error)}. Nothing was sent. "
+            "Make room on the disk of the data directory and ask again; the daemon goes on as it is"
+        ) from error
 
 
 class Overrides:

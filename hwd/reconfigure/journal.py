@@ -1,8 +1,8 @@
 """The journal: every plan, durable before its first command, so that after a crash it is undone without a guess.
 
-It writes the frames of `journal_file` to a `Disk`. Each begin reserves room for its end, and for its wait for a confirm
-where it will have one, so that a full disk still takes them. How one began and ended stays in it until the records have
-committed that.
+It writes the frames of `journal_file` to a `Disk`, each synced but for the switch of a prepared set. Each begin
+reserves room for its end, and for its wait for a confirm where it will have one, so that a full disk still takes them.
+How one began and ended stays in it until the records have committed that.
 """
 
 import errno
@@ -15,10 +15,12 @@ from hwd.model.desired import wanted_of
 from hwd.model.documents.reconfiguration_end import EndFact, outcome_of
 from hwd.model.documents.reconfigurations import ReconfigurationStarted, WantedSwitch
 from hwd.model.plan import Plan
+from hwd.model.prepared import PreparedSet, SetSwitch
 from hwd.reconfigure import journal_file
 from hwd.reconfigure.confirm_wait import ConfirmTerms, ConfirmWait
 from hwd.reconfigure.journal_facts import DatedFact
 from hwd.reconfigure.journal_file import Ended, Numbered, OpenEntry
+from hwd.reconfigure.journal_sets import StoredSet, SwitchEntry
 from hwd_drivers.core.disk import Disk
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.reason import reason_of
@@ -27,6 +29,7 @@ COMPACT_BYTES = 1 << 20
 """With this much more on disk than twice what is open, the journal is rewritten with what is open."""
 ROOM_BYTES = 16 << 10
 """The bytes reserved at a time, where the disk has them: one sync, and enough for dozens of reconfigurations."""
+CONFIRMED = "confirmed"
 LOST_WHAT = "what a damaged journal held"
 
 __all__ = ["Damage", "Ended", "Journal", "OpenEntry"]
@@ -69,6 +72,11 @@ class Journal:
         """Outcomes of what is open that the records have already: the end itself could not be written yet."""
         self._may_await: set[str] = set()
         """What is open and may still await a confirm: room is reserved for that."""
+        self._sets: dict[str, StoredSet] = {}
+        self._set_frames: dict[str, bytes] = {}
+        """The frames of prepared sets, as they were at the last rewrite."""
+        self._has_unsynced = False
+        """The last entry is a switch of a prepared set that may not be on the disk yet."""
         self._next = 1
         self._id = ""
         self._is_loaded = False
@@ -94,6 +102,8 @@ class Journal:
         self._next = contents.next
         for one in contents.open:
             self._put_read(one)
+        for stored in contents.sets:
+            self._put_set(stored)
         for ended in contents.ended:
             frames = journal_file.begin(ended.begun)
             frames += journal_file.end(ended.number, ended.begun, ended.outcome, ended.told)
@@ -143,6 +153,14 @@ class Journal:
         return tuple(one.entry for one in self._open.values())
 
     @property
+    def sets(self) -> tuple[StoredSet, ...]:
+        """Prepared sets that have not ended, oldest first."""
+        return tuple(self._sets.values())
+
+    def set(self, id: str) -> StoredSet | None:
+        return self._sets.get(id)
+
+    @property
     def ended(self) -> tuple[Ended, ...]:
         """Those that have ended and whose end the records may lack, oldest first."""
         return tuple(one for one, _ in self._ended.values())
@@ -164,11 +182,13 @@ class Journal:
         terms: ConfirmTerms | None = None,
         wanted: Sequence[WantedSwitch] | None = None,
         started: DatedFact[ReconfigurationStarted] | None = None,
+        of_set: SetSwitch | None = None,
     ) -> None:
         """Write a begin; durable when it returns, with room for all that may follow. On OSError drive no switch.
 
         `terms`: of its wait for a confirm, where it will have one. `wanted`: the desired state once it is confirmed,
-        None for what its moves say. `started`: its first document.
+        None for what its moves say. `started`: its first document. `of_set`: the target of a prepared set that it
+        brings about.
         """
         self._prepare()
         entry = OpenEntry(
@@ -180,6 +200,7 @@ class Journal:
             overridden=tuple(map(str, plan.overridden)),
             wanted=tuple(wanted_of(plan.moves) if wanted is None else wanted),
             started=started,
+            of_set=of_set,
         )
         one = Numbered(number=self._next, hash=plan.hash, entry=entry)
         frame = journal_file.begin(one, self._recorded)
@@ -189,6 +210,57 @@ class Journal:
         self._put(one, frame)
         if terms is not None:
             self._may_await.add(reconfiguration)
+
+    def prepare(self, prepared: PreparedSet, *, at: str) -> None:
+        """Write a prepared set whose switches are at this target; durable when it returns, with room for its first
+        switch. On OSError there is no such set.
+        """
+        self._prepare()
+        stored = StoredSet(number=self._next, prepared=prepared, at=at)
+        frame = journal_file.prepare(stored)
+        self._hold_room(len(frame) + journal_file.set_rest_bytes(stored, is_switching=False))
+        self._append(frame)
+        self._put_set(stored, frame)
+
+    def switch(self, entry: SwitchEntry, of: OpenEntry | None = None) -> None:
+        """Append a switch between two targets of a set, without a sync: see `sync`. On OSError drive no switch.
+
+        `of`: what follows from the set, where the caller has it already.
+
+        One entry at a time is not on the disk: where the switch of another set is not, that is synced first.
+        """
+        self._prepare()
+        stored = self._sets[entry.prepared_set]
+        if of is None:
+            one = journal_file.switch_entry(self._next, entry, stored.prepared)
+        else:
+            one = Numbered(number=self._next, hash=entry.hash, entry=of)
+        frame = journal_file.switch(self._next, entry, self._recorded)
+        ends = journal_file.rest_bytes(one, may_await=False) + journal_file.set_rest_bytes(stored, is_switching=True)
+        self._hold_room(len(frame) + ends, but=entry.prepared_set)
+        self._append(frame, sync=False)
+        self._recorded.clear()
+        self._put(one, frame)
+
+    def sync(self) -> None:
+        """Sync what `switch` has appended. On OSError the journal is written anew before its next entry."""
+        if self._has_unsynced:
+            self._sync_read()
+            self._has_unsynced = False
+
+    def stand(self, prepared_set: str, *, at: str) -> None:
+        """Write at which target the switches of a set were found; durable when it returns."""
+        self._prepare()
+        stored, number = self._sets[prepared_set], self._next
+        self._append(journal_file.stands(number, stored, at))
+        self._sets[prepared_set] = replace(stored, at=at, also=(*stored.also, number))
+
+    def release(self, prepared_set: str) -> None:
+        """Write the end of a set; durable when it returns. On OSError it has not ended."""
+        self._prepare()
+        if (stored := self._sets.get(prepared_set)) is not None:
+            self._append(journal_file.release(self._next, stored))
+            del self._sets[prepared_set], self._set_frames[prepared_set]
 
     def await_confirm(self, reconfiguration: str, wait: ConfirmWait) -> None:
         """Write that an entry with terms awaits its confirm; durable when it returns. On OSError it does not."""
@@ -217,15 +289,21 @@ class Journal:
         self._append(frame)
         self._open.pop(reconfiguration)
         before = self._frames.pop(reconfiguration)
+        if one.entry.of_set is not None:
+            before = journal_file.begin(one)  # it may outlive its set
+            self._note_set(one.entry.of_set, outcome)
         self._may_await.discard(reconfiguration)
         if self._recorded_before.pop(reconfiguration, None) != outcome and told is not None:
             self._ended[one.number] = Ended(begun=one, number=number, outcome=outcome, told=told), before + frame
-        there = sum(map(len, self._content()))
+        there = sum(map(len, [*self._content(), *self._set_frames.values()]))
         if self._disk.size() > COMPACT_BYTES + 2 * there:
             try:
                 self._write_anew()
             except OSError as error:
                 log.warning("journal: cannot begin anew, it goes on growing: %s", reason_of(error))
+        elif one.entry.of_set is not None:
+            with suppress(OSError):  # the next switch tries it again, and is refused where it fails
+                self._hold_room(0)
 
     def bounded(self, reconfiguration: str, fact: EndFact) -> EndFact:
         """The fact of an end as short as the journal takes it."""
@@ -270,7 +348,7 @@ class Journal:
         self._refused = reason_of(error)
 
     def _sync_read(self) -> None:
-        """Sync what an earlier process may have left without a sync. On OSError the journal is rewritten first."""
+        """Sync what was left without a sync, by an earlier process too. On OSError the journal is rewritten first."""
         try:
             self._disk.sync()
         except OSError as error:
@@ -298,6 +376,18 @@ class Journal:
         self._open[one.entry.reconfiguration] = one
         self._frames[one.entry.reconfiguration] = frame
 
+    def _put_set(self, stored: StoredSet, frame: bytes | None = None) -> None:
+        if not stored.number:
+            stored = replace(stored, number=self._next)
+        id = stored.prepared.id
+        self._sets[id] = stored
+        self._set_frames[id] = journal_file.prepare(stored) if frame is None else frame
+
+    def _note_set(self, of_set: SetSwitch, outcome: str) -> None:
+        stored = self._sets.get(of_set.id)
+        if stored is not None and outcome == CONFIRMED and stored.prepared.target(of_set.target) is not None:
+            self._sets[of_set.id] = replace(stored, at=of_set.target)
+
     def _lost(self) -> Numbered:
         """An open entry for what cannot be read any more."""
         doubt = (
@@ -314,12 +404,15 @@ class Journal:
         self._append(frame)
         self._put(replace(one, entry=replace(one.entry, wait=wait), also=(*one.also, number)), self._frames[id] + frame)
 
-    def _append(self, frame: bytes) -> None:
+    def _append(self, frame: bytes, *, sync: bool = True) -> None:
         before = self._disk.size()
         try:
-            self._disk.append(frame)
-            if self._sync:
+            if self._has_unsynced and not sync:
                 self._disk.sync()
+            self._disk.append(frame)
+            if self._sync and sync:
+                self._disk.sync()
+            self._has_unsynced = self._sync and not sync
         except OSError:
             with suppress(OSError):
                 self._rewind(before)
@@ -334,9 +427,9 @@ class Journal:
             self._distrust(error)
             raise
 
-    def _hold_room(self, size: int) -> None:
-        """Reserve room for `size` bytes and for all that may follow what is open."""
-        size += self._rest_bytes()
+    def _hold_room(self, size: int, *, but: str = "") -> None:
+        """Reserve room for `size` bytes and for all that may follow what is open. `but`: a set that `size` includes."""
+        size += self._rest_bytes(but=but)
         if self._disk.room() >= size:
             return
         try:
@@ -349,10 +442,15 @@ class Journal:
                 self._distrust(error)
             raise
 
-    def _rest_bytes(self) -> int:
-        return journal_file.TAIL_BYTES + sum(
-            journal_file.rest_bytes(one, may_await=id in self._may_await) for id, one in self._open.items()
+    def _rest_bytes(self, *, but: str = "") -> int:
+        switching = {one.entry.of_set.id for one in self._open.values() if one.entry.of_set is not None}
+        of_open = sum(journal_file.rest_bytes(one, may_await=id in self._may_await) for id, one in self._open.items())
+        of_sets = sum(
+            journal_file.set_rest_bytes(one, is_switching=id in switching)
+            for id, one in self._sets.items()
+            if id != but
         )
+        return journal_file.TAIL_BYTES + of_open + of_sets
 
     def _write_anew(self) -> None:
         """Rewrite it with what is open. Damaged bytes are set aside before."""
@@ -361,17 +459,21 @@ class Journal:
             self._is_to_keep = False
         of_open = [number for one in self._open.values() for number in (one.number, *one.also)]
         of_ended = [number for one, _ in self._ended.values() for number in (one.begun.number, one.number)]
-        kept = sorted([*of_open, *of_ended])  # a begin without its end must not look open
+        of_sets = [one.number for one in self._sets.values()]
+        kept = sorted([*of_open, *of_ended, *of_sets])  # a begin without its end must not look open
+        sets = {id: replace(one, also=()) for id, one in self._sets.items()}
+        set_frames = {id: journal_file.prepare(one) for id, one in sets.items()}
         head = journal_file.first(self._id, kept=kept, next=self._next)
         room = self._rest_bytes()
-        data = head + b"".join(self._content())
+        data = head + b"".join([*set_frames.values(), *self._content()])
         try:
             self._disk.replace(data, reserve=room + ROOM_BYTES)
         except OSError:
             self._disk.replace(data, reserve=room)
+        self._sets, self._set_frames = sets, set_frames
         self._recorded.clear()
-        self._is_stale = False
+        self._is_stale = self._has_unsynced = False
 
     def _content(self) -> list[bytes]:
-        """The frames of all that must stay."""
+        """The frames of all that must stay, but for those of sets, which come before them."""
         return [*(frames for _, frames in self._ended.values()), *self._frames.values()]

@@ -11,6 +11,8 @@ Each payload is one JSON object. Its first key is `entry`, by which the reader f
   `started`: its first document. `recorded`: the numbers of begins whose ends the records have meanwhile.
 - `awaits`: the reconfiguration with the number `of` awaits its confirm, until `until_wall_ns`.
 - `goes-back`: that with the number `of` awaits none any more, and is being rolled back.
+  `set`: of one that brings a prepared set to a target, with that target.
+- `prepare`, `switch`, `stands`, `release`: prepared sets, see `journal_sets`. A `switch` is a begin in short.
 - `lost`: a damaged journal may have had more open entries; `doubt` says why.
 - `end`: the end of the entry with the number `of`. `also`: the numbers of its `awaits` and `goes-back`. `told`: the
   document that tells it. Begin and end stay in the file until the records have that.
@@ -18,12 +20,13 @@ Each payload is one JSON object. Its first key is `entry`, by which the reader f
 Every entry has its version `v`, and all but the first have a number `n`, so that a missing one is noticed. The last
 entry is followed by zeros, as room for all that may follow what is open and at least `TAIL_BYTES`: a file without them
 was cut off. Version 1 had no numbers, no room and no first entry; version 2 had no waits for a confirm; version 3 had
-no documents: how those ended before the records had it is not known any more.
+no documents: how those ended before the records had it is not known any more; version 4 had no prepared sets.
 """
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Final
 
 from msgspec import convert, to_builtins
@@ -33,16 +36,18 @@ from hwd.model.documents.daemon import JournalGivenUp
 from hwd.model.documents.reconfiguration_end import EndFact, outcome_of
 from hwd.model.documents.reconfigurations import ReconfigurationStarted, WantedSwitch
 from hwd.model.plan import Plan
-from hwd.reconfigure import journal_facts
+from hwd.model.prepared import PreparedSet, SetSwitch
+from hwd.reconfigure import journal_facts, journal_sets
 from hwd.reconfigure.confirm_wait import ConfirmTerms, ConfirmWait
 from hwd.reconfigure.journal_facts import DatedFact
+from hwd.reconfigure.journal_sets import StoredSet, SwitchEntry
 from hwd_drivers.core.disk import SECTOR_BYTES
 from hwd_drivers.core.errors import ConfigError, HwdError
 from hwd_drivers.core.frames import FRAME_LIMIT_BYTES, decode_frames, encode_frame
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.switching.moves import SwitchMoves
 
-VERSION: Final = 4
+VERSION: Final = 5
 START: Final = b'{"entry":"'
 TAIL_BYTES: Final = 64
 _HEADER_BYTES: Final = 8
@@ -66,8 +71,9 @@ class OpenEntry:
 
     `terms`: those of its wait for a confirm, where it will have one; `wait`: set while it awaits it. `overridden`:
     interlocks that somebody overrode for it, and why, in words. `wanted`: the desired state once it is confirmed.
-    `started`: its first document. `doubt`: why it is not undone until an operator decides. Without `moves` it stands
-    for entries that a damaged journal lost, which may concern any switch.
+    `started`: its first document. `of_set`: of one that brings a prepared set to a target. `doubt`: why it is not
+    undone until an operator decides. Without `moves` it stands for entries that a damaged journal lost, which may
+    concern any switch.
     """
 
     reconfiguration: str
@@ -80,6 +86,7 @@ class OpenEntry:
     overridden: tuple[str, ...] = ()
     wanted: tuple[WantedSwitch, ...] = ()
     started: DatedFact[ReconfigurationStarted] | None = None
+    of_set: SetSwitch | None = None
 
     @property
     def awaits_confirm(self) -> bool:
@@ -113,15 +120,16 @@ class Ended:
 class Contents:
     """The contents of a file.
 
-    `ended`: those whose end is not known to be in the records. `ends`: the end of its last readable entry. `damage`:
-    what is wrong with it, or empty. `is_lossy`: an open entry or an end may be lost by the damage; then every open
-    entry that may have ended has a `doubt`.
+    `sets`: prepared sets that have not ended. `ended`: those whose end is not known to be in the records. `ends`: the
+    end of its last readable entry. `damage`: what is wrong with it, or empty. `is_lossy`: an open entry or an end may
+    be lost by the damage; then every open entry that may have ended has a `doubt`.
     """
 
     id: str | None = None
     version: int = VERSION
     open: tuple[Numbered, ...] = ()
     ended: tuple[Ended, ...] = ()
+    sets: tuple[StoredSet, ...] = ()
     next: int = 1
     ends: int = 0
     damage: str = ""
@@ -159,15 +167,21 @@ def read(data: bytes, known: str | None) -> Contents:
         damage.append(f"it lacks {len(missing)} entries")
     words = ", ".join(damage)
 
+    def may_have_ended(number: int) -> bool:
+        return all_unsure or any(missing > number for missing in unsettled)
+
     def doubted(one: Numbered) -> Numbered:
-        may_have_ended = all_unsure or any(number > one.number for number in unsettled)
-        return _doubted(one, words) if may_have_ended else one
+        return _doubted(one, words) if may_have_ended(one.number) else one
+
+    def doubted_set(one: StoredSet) -> StoredSet:
+        return replace(one, doubt=one.doubt or _set_doubt(words)) if may_have_ended(one.number) else one
 
     return Contents(
         id=log.header,
         version=log.version,
         open=tuple(map(doubted, log.open.values())),
         ended=tuple(log.ended.values()) if known in (None, log.header) else (),
+        sets=tuple(map(doubted_set, log.sets.values())),
         next=max(log.last + 1, log.next),
         ends=frames.read_bytes,
         damage=words,
@@ -210,10 +224,62 @@ def begin(one: Numbered, recorded: Sequence[int] = ()) -> bytes:
             **({"wanted": to_builtins(entry.wanted)} if entry.wanted != (*wanted_of(entry.moves),) else {}),
             **({"confirm": entry.terms.to_json()} if entry.terms is not None else {}),
             **({"started": journal_facts.to_json(started, _known_of_start(one))} if started is not None else {}),
+            **({"set": to_builtins(entry.of_set)} if entry.of_set is not None else {}),
             **({"recorded": [*recorded]} if recorded else {}),
             **({"doubt": entry.doubt} if entry.doubt else {}),
         }
     )
+
+
+def prepare(stored: StoredSet) -> bytes:
+    """The frame of a prepared set."""
+    return _frame({"entry": "prepare", "v": VERSION, "n": stored.number, **journal_sets.to_json(stored)})
+
+
+def switch(number: int, entry: SwitchEntry, recorded: Sequence[int] = ()) -> bytes:
+    """The frame of a switch from one target of a set to another; `switch_entry` makes the open entry of it."""
+    told = {"recorded": [*recorded]} if recorded else {}
+    return _frame({"entry": "switch", "v": VERSION, "n": number, **entry.to_json(), **told})
+
+
+def switch_entry(number: int, entry: SwitchEntry, prepared: PreparedSet) -> Numbered:
+    """What a `switch` says, with all that follows from its set. Raises KeyError where that has no such target."""
+    return Numbered(
+        number=number,
+        hash=entry.hash,
+        entry=OpenEntry(
+            reconfiguration=entry.reconfiguration,
+            run=prepared.run,
+            what=prepared.what(entry.target),
+            moves=entry.moves(prepared),
+            wanted=entry.wanted(prepared),
+            started=entry.started(prepared),
+            of_set=entry.of_set(prepared),
+        ),
+    )
+
+
+def stands(number: int, of: StoredSet, at: str) -> bytes:
+    """The frame that says at which target a start has found a set."""
+    return _frame({"entry": "stands", "v": VERSION, "n": number, "of": of.number, "set": of.prepared.id, "at": at})
+
+
+def release(number: int, of: StoredSet) -> bytes:
+    """The frame of the end of a set."""
+    also = {"also": [*of.also]} if of.also else {}
+    return _frame({"entry": "release", "v": VERSION, "n": number, "of": of.number, "set": of.prepared.id, **also})
+
+
+def set_rest_bytes(of: StoredSet, *, is_switching: bool) -> int:
+    """The most that can follow of a set without a further reservation: one switch with its end, then its own end."""
+    longest = replace(of, number=_HIGHEST_NUMBER, also=(*of.also, _HIGHEST_NUMBER))
+    name = max((one.name for one in of.prepared.targets), key=len)
+    size = len(release(_HIGHEST_NUMBER, longest)) + len(stands(_HIGHEST_NUMBER, longest, name))
+    if not is_switching:
+        entry = journal_sets.longest_switch(of.prepared)
+        size += len(switch(_HIGHEST_NUMBER, entry)) + 5 * len(entry.by or "")  # a name in JSON may be 6 times as long
+        size += _end_bytes_of_switch()
+    return size
 
 
 def awaits(number: int, of: Numbered, wait: ConfirmWait) -> bytes:
@@ -256,6 +322,14 @@ def rest_bytes(of: Numbered, *, may_await: bool) -> int:
     return size
 
 
+@cache
+def _end_bytes_of_switch() -> int:
+    """The most that the end of a switch takes."""
+    entry = OpenEntry(reconfiguration="x" * 8, run=None, what="", moves=())
+    one = Numbered(number=_HIGHEST_NUMBER, hash="", entry=entry, also=(_HIGHEST_NUMBER, _HIGHEST_NUMBER))
+    return journal_facts.END_BYTES + len(end(_HIGHEST_NUMBER, one, _LONGEST_OUTCOME, _LONGEST_END))
+
+
 @dataclass(slots=True)
 class _Log:
     """The readable entries of a file, taken one after the other."""
@@ -266,6 +340,7 @@ class _Log:
     next: int = 1
     open: dict[str, Numbered] = field(default_factory=dict)
     ended: dict[int, Ended] = field(default_factory=dict)
+    sets: dict[str, StoredSet] = field(default_factory=dict)
     seen: set[int] = field(default_factory=set)
     settled: set[int] = field(default_factory=set)
 
@@ -309,6 +384,19 @@ class _Log:
                 )
                 for begun in entry.get("recorded", ()):
                     self.ended.pop(int(begun), None)
+            case "prepare":
+                self.sets[entry["set"]] = journal_sets.from_json(number, entry)
+            case "switch":
+                short = SwitchEntry.from_json(entry)
+                one = switch_entry(number, short, self.sets[short.prepared_set].prepared)
+                self.open[short.reconfiguration] = one
+                for begun in entry.get("recorded", ()):
+                    self.ended.pop(int(begun), None)
+            case "stands":
+                self._stand(entry["set"], entry["at"], number)
+            case "release":
+                self.sets.pop(entry["set"], None)
+                self.settled.update((int(entry["of"]), *map(int, entry.get("also", ()))))
             case "awaits":
                 self._follow(
                     entry,
@@ -321,9 +409,12 @@ class _Log:
             case "goes-back":
                 self._follow(entry, None)
             case "end":
-                one = self.open.pop(entry["reconfiguration"], None)
-                if one is not None and one.number == int(entry.get("of", 0)) and "told" in entry:
-                    self._end(one, number, str(entry["outcome"]), entry["told"])
+                ended = self.open.pop(entry["reconfiguration"], None)
+                if ended is not None and ended.number == int(entry.get("of", 0)):
+                    if "told" in entry:
+                        self._end(ended, number, str(entry["outcome"]), entry["told"])
+                    if entry["outcome"] == _CONFIRMED and (of_set := ended.entry.of_set) is not None:
+                        self._stand(of_set.id, of_set.target)
                 self.settled.update((int(entry.get("of", 0)), *map(int, entry.get("also", ()))))
             case other:
                 raise ValueError(f"{other} is no entry of version {VERSION}")
@@ -333,6 +424,11 @@ class _Log:
     def _end(self, one: Numbered, number: int, outcome: str, told: dict[str, Any]) -> None:
         if (fact := journal_facts.end_from_json(told, _known_of_end(one, outcome))) is not None:
             self.ended[one.number] = Ended(begun=one, number=number, outcome=outcome, told=fact)
+
+    def _stand(self, id: str, at: str, number: int = 0) -> None:
+        """A set is at a target. `number`: of the entry that says so of itself."""
+        if (stored := self.sets.get(id)) is not None and stored.prepared.target(at) is not None:
+            self.sets[id] = replace(stored, at=at, also=(*stored.also, number) if number else stored.also)
 
     def _follow(self, entry: dict[str, Any], wait: ConfirmWait | None) -> None:
         """Take what an entry says of the wait of an earlier one. Where that one is lost, its number is missing."""
@@ -382,6 +478,10 @@ def _doubted(one: Numbered, words: str) -> Numbered:
     return replace(one, entry=replace(one.entry, wait=None, doubt=doubt), also=())
 
 
+def _set_doubt(words: str) -> str:
+    return f"the journal was damaged ({words}), and whether it had ended is not known"
+
+
 def _open_entry(entry: dict[str, Any]) -> OpenEntry:
     def crossconnects(texts: list[str]) -> tuple[Crossconnect, ...]:
         return tuple(Crossconnect.parse(text) for text in texts)
@@ -413,6 +513,7 @@ def _open_entry(entry: dict[str, Any]) -> OpenEntry:
         wanted=convert(entry["wanted"], tuple[WantedSwitch, ...]) if "wanted" in entry else (*wanted_of(moves),),
         doubt=entry.get("doubt", ""),
         overridden=tuple(entry.get("overridden", ())),
+        of_set=convert(entry["set"], SetSwitch) if "set" in entry else None,
     )
     started = entry.get("started")
     if started is None:
@@ -437,6 +538,7 @@ def _known_of_start(one: Numbered) -> dict[str, Any]:
     return {
         **_known(one),
         "hash": one.hash,
+        **({"prepared_set": one.entry.of_set.id, "target": one.entry.of_set.target} if one.entry.of_set else {}),
         "moves": [
             {"switch": move.switch, "remove": [*map(str, move.remove)], "add": [*map(str, move.add)]}
             for move in one.entry.moves

@@ -183,6 +183,11 @@ class Leases:
             self._changed.set()
         return claim
 
+    def note_act(self, id: str) -> None:
+        """A sign of a holder, where nothing may wait for the records: an act under a lease in force."""
+        if id in self._heard_ns:
+            self._heard_ns[id] = self._clock.monotonic_ns()
+
     async def release(self, id: str, *, why: str = "released", by: str = "", reason: str = "") -> None:
         """Release a lease; no error where it is over already. `by` and `reason`: who kicks it, and why."""
         released = self.ledger.release(Reason.LEASE, id)

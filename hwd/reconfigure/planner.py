@@ -7,7 +7,7 @@ from hwd.fabric.fabric import Fabric
 from hwd.fabric.state import State, crossconnect_ports
 from hwd.interlocks import NO_MOTION, Interlocks, Motion, Proposal
 from hwd.model.interlock import Interlock, InterlockName, InterlockState
-from hwd.model.link import Link, SwitchCrossconnect, SwitchEnd
+from hwd.model.link import Link, RoutedLink, SwitchCrossconnect, SwitchEnd
 from hwd.model.plan import Plan, PlannedLink, PlanSteps
 from hwd.model.request import Request
 from hwd.model.state import Observed
@@ -201,6 +201,15 @@ class Planner:
         """Light from NIC port to NIC port now, one way, with the crossconnects that it passes."""
         return self._fabric.circuits({**observed, **self._host_readings()})
 
+    def routed_of(self, state: State) -> tuple[RoutedLink, ...]:
+        """The links that these crossconnects make, with what the switches of hosts carry now."""
+        hosts = {name: frozenset(one.crossconnect for one in found) for name, found in self._host_readings().items()}
+        return self._fabric.routed_of({**state, **hosts})
+
+    def expect(self, switches: Iterable[str], *, links_come: bool) -> tuple[float, str]:
+        """The expected seconds, and where that figure comes from."""
+        return self._expect(switches, links_come)
+
     def ports_lit_by(self, crossconnects: Iterable[SwitchCrossconnect], observed: Observed) -> frozenset[str]:
         """NIC ports whose light may pass these crossconnects."""
         state = {name: tuple(reading.crossconnect for reading in readings) for name, readings in observed.items()}
@@ -390,6 +399,14 @@ class BackgroundPlanner:
     def ports_lit_by(self, crossconnects: Iterable[SwitchCrossconnect], observed: Observed) -> frozenset[str]:
         """See `Planner.ports_lit_by`."""
         return self._planner.ports_lit_by(crossconnects, observed)
+
+    def routed_of(self, state: State) -> tuple[RoutedLink, ...]:
+        """See `Planner.routed_of`."""
+        return self._planner.routed_of(state)
+
+    def expect(self, switches: Iterable[str], *, links_come: bool) -> tuple[float, str]:
+        """See `Planner.expect`."""
+        return self._planner.expect(switches, links_come=links_come)
 
     def circuits(self, observed: Observed) -> Circuits:
         """See `Planner.circuits`."""

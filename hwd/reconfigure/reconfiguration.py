@@ -128,6 +128,8 @@ class Reconfiguration:
     """Who asked for it; None where nobody said."""
     lease_epoch: int | None = None
     """Of the lease of its plan; None without one."""
+    asked_ns: int | None = None
+    """When a switch of a prepared set was asked for; None for any other."""
     state: State = State.PLANNED
     outcome: Outcome | None = None
     why: str = ""
@@ -217,7 +219,14 @@ class Reconfiguration:
             overridden=[*self.plan.overridden] or UNSET,
             by=UNSET if self.caller is None else self.caller.name,
             verified=UNSET if self.caller is None else self.caller.is_verified,
+            prepared_set=UNSET if self.plan.of_set is None else self.plan.of_set.id,
+            target=UNSET if self.plan.of_set is None else self.plan.of_set.target,
         )
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether agents watch for it: for a switch of a prepared set only where it waits for ready links."""
+        return bool(self.hosts) and (self.plan.of_set is None or self.plan.ready_within_s is not None)
 
     @property
     def not_ready(self) -> tuple[Link, ...]:

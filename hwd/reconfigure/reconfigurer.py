@@ -11,6 +11,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 from hwd.model.answers import LeftOpen
@@ -23,6 +24,7 @@ from hwd.model.interlock import InterlockName, in_order, refusal, refused
 from hwd.model.plan import Plan
 from hwd.model.request import Caller, Request
 from hwd.model.state import Observed
+from hwd.model.testbed import Testbed
 from hwd.ports.claim import Claim, holder_of
 from hwd.ports.isolation import breach, isolation
 from hwd.ports.ledger import Asker, Ledger
@@ -36,6 +38,7 @@ from hwd.reconfigure.history import HostSettings, Outcomes
 from hwd.reconfigure.journal import Journal
 from hwd.reconfigure.move_counts import MoveCounts
 from hwd.reconfigure.planner import BackgroundPlanner, Planned, relied_ports
+from hwd.reconfigure.prepared.sets import PreparedSets
 from hwd.reconfigure.readiness import Hangs, Readiness, not_ready_error
 from hwd.reconfigure.reconfiguration import Emitter, Outcome, Reconfiguration, State
 from hwd.reconfigure.route import Routed
@@ -70,6 +73,7 @@ class Reconfigurer:
     def __init__(
         self,
         *,
+        testbed: Testbed,
         planner: BackgroundPlanner,
         switches: Switches,
         agents: Agents,
@@ -95,7 +99,7 @@ class Reconfigurer:
         self.desired = desired
         self._clock = clock
         self._ids = ids
-        self._emitter = Emitter(clock, sink)
+        self._emitter = emitter = Emitter(clock, sink)
         self._host_settings = HostSettings()
         self._under_way: dict[str, Reconfiguration] = {}
         self._last_of_run: dict[str, dict[str, Reconfiguration]] = {}
@@ -117,7 +121,9 @@ class Reconfigurer:
             agent_watch=agent_watch,
             recovery=self._recovery,
             readiness=self._readiness,
-            emitter=self._emitter,
+            emitter=emitter,
+            clock=clock,
+            sink=sink,
         )
         self._completion = Completion(
             under_way=self._under_way,
@@ -133,6 +139,25 @@ class Reconfigurer:
         )
         for entry in self._recovery.awaiting:
             self._completion.take_over(entry)
+        self.sets = PreparedSets(
+            testbed=testbed,
+            journal=journal,
+            planner=planner,
+            switches=switches,
+            ledger=ledger,
+            agent_watch=agent_watch,
+            drive=self._drive,
+            completion=self._completion,
+            transfers=transfers,
+            under_way=self._under_way,
+            planned=self._plan_target,
+            report_refusals=partial(self._report_refusals, run=None),
+            isolate=self._isolated,
+            note_baseline=note_baseline,
+            clock=clock,
+            ids=ids,
+            emitter=emitter,
+        )
 
     # --- reading and planning: nothing is touched
 
@@ -465,6 +490,10 @@ class Reconfigurer:
         found = self._planner.in_flight(self._transfers.on(plan.touches), len(plan.touches), overrides)
         return replace(plan, interlocks=in_order([*others, *found]))
 
+    async def _plan_target(self, request: Request, look: Look) -> Plan:
+        """A target of a prepared set, from one look at the switches for all of them."""
+        return (await self._planned(await self._planner.route(request), look)).plan
+
     def _isolated(self, plan: Plan) -> Plan:
         """The plan with its proof that it touches no circuit of somebody else's lease; raises RefusedError where it
         does.
@@ -556,8 +585,9 @@ class Reconfigurer:
         self._ledger.check(asker, ports, PortAction.CHANGE, now_wall_ns=now)
 
     def _ports_of_others(self, id: str) -> frozenset[str]:
-        """Ports that other reconfigurations in progress change or rely on."""
-        others = (claim for claim in self._ledger.all(Reason.RECONFIGURATION) if claim.id != id)
+        """Ports that other reconfigurations in progress change or rely on, and those that prepared sets may switch."""
+        claims = self._ledger.all(Reason.RECONFIGURATION, Reason.PREPARED_SET)
+        others = (claim for claim in claims if claim.id != id)
         return frozenset(port for claim in others for port in claim.ports | claim.relies_on)
 
 

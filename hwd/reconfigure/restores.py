@@ -38,10 +38,16 @@ class Restores:
         names = body.restore or ()
         ports = self._ports(names)
         name = f"desired state of {', '.join(names)}" if names else "desired state"
+        warnings = tuple(
+            f"prepared set {id} says what is desired of its ports, and they are left out: `hwd switch {id} TARGET`, "
+            f"or `hwd release {id}`"
+            for id in self._desired.sets_on(ports)
+        )
         concerned = [one for one in self._desired.switches if self._concerns(one, ports)]
         if not concerned:
             why = f"{name}: no confirmed reconfiguration has named {'these ports' if names else 'any port'} so far"
-            return Request(wanted=WantedState(name=name), body=body, warnings=(f"{why}: nothing is desired there",))
+            why = f"{why}: nothing is desired there"
+            return Request(wanted=WantedState(name=name), body=body, warnings=(why, *warnings))
         away = tuple(self._switches.away(concerned))
         reachable = [one for one in concerned if self._switches.cause(one) is None]
         observed = (await self._switches.read_unmoved(reachable)).observed
@@ -50,7 +56,7 @@ class Restores:
             crossconnects=tuple(self._missing(reachable, ports, observed)),
             freed=tuple(self._freed(reachable, ports, observed)),
         )
-        return Request(wanted=wanted, body=body, away=away)
+        return Request(wanted=wanted, body=body, away=away, warnings=warnings)
 
     def _ports(self, names: Iterable[str]) -> frozenset[str] | None:
         """The ports that names mean, `ocs1.3` and `h0.eth0`; None for all."""

@@ -96,6 +96,8 @@ def _take(stored: Stored, ends: dict[str, HistoryEntry]) -> HistoryEntry | None:
                 holder=started.holder or None,
                 moves=[move for move in started.moves if move.remove or move.add],
                 links=[one.link for one in started.links],
+                prepared_set=started.prepared_set or None,
+                target=started.target or None,
             )
             end = ends.pop(started.reconfiguration, None)
             if end is None:

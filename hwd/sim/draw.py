@@ -18,14 +18,18 @@ from hwd.sim.plan import (
     EndTransfer,
     GiveUp,
     GrantSwitch,
+    KickLease,
     Kill,
+    PrepareSet,
     ReleaseLease,
+    ReleaseSet,
     RepeatMessages,
     RollBack,
     RunPlaybook,
     Select,
     Step,
     StopBroker,
+    SwitchSet,
     TakeBackSwitch,
     TakeLease,
     TwinFault,
@@ -41,6 +45,8 @@ LASTS_S: Final = 12.0
 """The time in which operators act and things befall the world; then all faults end."""
 DEEDS: Final = (3, 8)
 TROUBLES: Final = (0, 4)
+SETS_ONE_IN: Final = 4
+"""One of so many worlds is about a prepared set."""
 ONE_IN: Final = (0, 200, 40, 10)
 """How seldom a step of a task is overtaken; 0: never."""
 
@@ -52,12 +58,17 @@ def draw_plan(seed: int) -> WorldPlan:
     rack = RACKS[draw.choice(("host-owned", "one-switch", "two-switches"))]
     if order.random() < TRUNKS_SHARE:
         rack = RACKS["trunks"]
+    of_sets = draws.stream("sets")
+    is_of_sets = of_sets.random() * SETS_ONE_IN < 1
     times = sorted(draw.uniform(0.0, LASTS_S) for _ in range(draw.randint(*DEEDS)))
+    if is_of_sets:
+        times = sorted([*times, *(of_sets.uniform(0.0, LASTS_S) for _ in range(draw.randint(*DEEDS)))])
     acts: list[tuple[float, AnyAct]] = []
     numbers: dict[type[object], list[int]] = {}
     steps: list[Step] = []
     for at_s in times:
-        act = _stepped(order, _deed(draw, rack, numbers))
+        deed = _deed_of_sets(of_sets, rack, numbers) if is_of_sets else _deed(draw, rack, numbers)
+        act = _stepped(order, deed)
         numbers.setdefault(type(act), []).append(len(steps))
         steps.append(Step(number=len(steps), at_s=round(at_s, 3), act=act))
     for _ in range(draw.randint(*TROUBLES)):
@@ -103,6 +114,41 @@ def _stepped(draw: random.Random, act: AnyAct) -> AnyAct:
     """Every other apply goes in steps; drawn apart, so that the rest of a seed is the same without it."""
     steps = draw.random() < 0.5
     return replace(act, steps=steps) if isinstance(act, Apply | RunPlaybook) else act
+
+
+def _deed_of_sets(draw: random.Random, rack: Rack, earlier: dict[type[object], list[int]]) -> AnyAct:
+    """In a world that is about a prepared set: its lease, the set, then mostly its switches."""
+    leases, sets, switches = (earlier.get(kind, []) for kind in (TakeLease, PrepareSet, SwitchSet))
+    if not leases:
+        return TakeLease(ports=("all",), for_s=draw.choice((5.0, 30.0, 30.0)))
+    if not sets:
+        return _set(draw, rack, leases)
+    choices: list[tuple[int, Callable[[], AnyAct]]] = [
+        (14, lambda: SwitchSet(of=sets[-1], target=draw.choice(("t0", "t1", "t0", "t1", "before")))),
+        (1, lambda: ReleaseSet(of=draw.choice(sets))),
+        (1, lambda: ReleaseLease(of=draw.choice(leases))),
+        (1, lambda: KickLease(of=draw.choice(leases))),
+        (1, lambda: TakeLease(ports=("all",), for_s=30.0)),
+        (2, lambda: _set(draw, rack, leases)),
+        (1, lambda: _apply(draw, rack, leases)),
+    ]
+    if switches:
+        choices += [
+            (2, lambda: RollBack(of=switches[-1])),
+            (1, lambda: GiveUp(of=draw.choice(switches))),
+        ]
+    (make,) = draw.choices([make for _, make in choices], weights=[weight for weight, _ in choices])
+    return make()
+
+
+def _set(draw: random.Random, rack: Rack, leases: list[int]) -> PrepareSet:
+    return PrepareSet(
+        wanted=tuple(draw.sample(rack.wanted, 2)),
+        lease=leases[-1],
+        rule=draw.choice(("finish", "finish", "before", "t0")),
+        for_s=draw.choice((None, None, None, 4.0)),
+        ready_within_s=draw.choice((None, None, 2.0)),
+    )
 
 
 def _apply(draw: random.Random, rack: Rack, leases: list[int]) -> Apply:

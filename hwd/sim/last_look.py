@@ -19,6 +19,7 @@ from hwd_agents.wire.events import CarrierData
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.frames import decode_frames
 from hwd_drivers.core.offload import InlineOffload
+from hwd_drivers.core.values import PortSide
 
 REST_WITHIN_S: Final = 90.0
 """Longer than the slowest retry: a try of the recovery takes up to 30 s, and another follows after 5 s."""
@@ -51,6 +52,7 @@ class LastLook:
         await asyncio.gather(*calls)
         await self._come_to_rest()
         self._check_ends()
+        self._check_sets()
         await self._check_events()
         await self._check_story()
 
@@ -79,6 +81,8 @@ class LastLook:
             *map(str, status.open),
             *(f"run {one.run} is {one.state}" for one in (*status.runs, *status.queue)),
             *(f"the journal has {one.reconfiguration} open" for one in self._witness.journaled()),
+            *(f"set {one.id} is nowhere: {one.why}" for one in status.sets if one.at is None),
+            *(f"set {one.id} is still being switched" for one in status.sets if one.switching is not None),
         ]
 
     async def _give_up(self, service: Service) -> None:
@@ -107,6 +111,33 @@ class LastLook:
             if outcome is not None and taken.isdisjoint(ends):
                 self._witness.check_optics(seen, outcome, "all-or-nothing")
             taken |= ends
+
+    def _check_sets(self) -> None:
+        """Each set that was answered and has not ended stands, and its switches have its target."""
+        now_ns = self._world.clock.wall_ns()
+        stored = {one.prepared.id: one for one in self._witness.journaled_sets()}
+        for id, promise in self._witness.sets.items():
+            lease = self._witness.promises.get(promise.lease)
+            is_over = promise.released or promise.given_up or lease is None or lease.released
+            is_over = is_over or any(
+                until_ns is not None and until_ns <= now_ns
+                for until_ns in (promise.expires_wall_ns, None if lease is None else lease.expires_wall_ns)
+            )
+            if id not in stored and not is_over:
+                self._witness.breach("set-stands", f"set {id} was prepared, and is gone")
+        for id, one in stored.items():
+            for switch, wanted in one.prepared.state(one.at).items():
+                mirror = self._world.rack.switches[switch].mirror
+                ends = frozenset(map(PortSide.parse, one.prepared.ends[switch]))
+                there = frozenset(each for each in mirror.crossconnects() if not ends.isdisjoint(each.ends))
+                strange = frozenset(
+                    each
+                    for each in there ^ wanted
+                    if not self._witness.was_touched(switch, frozenset((each,)), since_s=0.0)
+                )
+                if strange:
+                    names = ", ".join(sorted(map(str, strange)))
+                    self._witness.breach("set-stands", f"set {id} is at {one.at}, and {switch} differs at {names}")
 
     async def _check_events(self) -> None:
         until_s = self._witness.now_s + EVENTS_WITHIN_S

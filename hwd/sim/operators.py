@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 from typing_extensions import override
 
-from hwd.model.bodies import ReconfigurationBody
+from hwd.model.bodies import PrepareBody, ReconfigurationBody, TargetBody
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
 from hwd.reconfigure.reconfiguration import State
 from hwd.sim.plan import (
@@ -18,17 +18,21 @@ from hwd.sim.plan import (
     EndTransfer,
     GiveUp,
     GrantSwitch,
+    KickLease,
+    PrepareSet,
     ReleaseLease,
+    ReleaseSet,
     RollBack,
     RunPlaybook,
     Select,
     Step,
+    SwitchSet,
     TakeBackSwitch,
     TakeLease,
 )
 from hwd.sim.racks import Rack
 from hwd.sim.rank import Rank
-from hwd.sim.witness import InFlight, Promise, Witness
+from hwd.sim.witness import InFlight, Promise, SetPromise, Witness
 from hwd.sim.world import DAEMON, World, select_address
 from hwd.web.service import Service
 from hwd_drivers.core.documents import Document
@@ -56,6 +60,7 @@ class Operators:
         self._leases: dict[int, str] = {}
         self._runs: dict[int, str] = {}
         self._latest_select: dict[str, int] = {}
+        self._sets: dict[int, str] = {}
         self._within_s: dict[str, float] = {}
         self._confirm_by_s: dict[str, float] = {}
         self._asked_s: dict[str, float] = {}
@@ -110,6 +115,16 @@ class Operators:
             case ReleaseLease(of=of) if of in self._leases:
                 self._witness.promises[self._leases[of]].released = True
                 await self._call(step.number, service.release_lease(self._leases[of]))
+            case KickLease(of=of) if of in self._leases:
+                self._witness.promises[self._leases[of]].released = True
+                await self._call(step.number, service.release_lease(self._leases[of], kick=True, by="somebody"))
+            case PrepareSet(lease=of) if of in self._leases:
+                await self._prepare(service, step.number, step.act, self._leases[of])
+            case SwitchSet(of=of, target=target) if of in self._sets:
+                await self._switch(service, step.number, self._sets[of], target)
+            case ReleaseSet(of=of) if of in self._sets:
+                self._witness.sets[self._sets[of]].released = True
+                await self._call(step.number, service.release_set(self._sets[of]))
             case RunPlaybook():
                 text = playbook_text(step.act)
                 run = await self._call(step.number, service.start_run(text=text, file="playbook.yaml", parameters={}))
@@ -142,6 +157,23 @@ class Operators:
             id=id,
         )
         status = await self._call(number, service.apply(body))
+        if status.outcome is not None and status.outcome != "failed":
+            self._witness.end(id, status.outcome, "who asked for it")
+
+    async def _prepare(self, service: Service, number: int, act: PrepareSet, lease: str) -> None:
+        targets = {f"t{place}": TargetBody(what=what) for place, what in enumerate(act.wanted)}
+        body = PrepareBody(
+            targets=targets, lease=lease, after_crash=act.rule, for_s=act.for_s, ready_within_s=act.ready_within_s
+        )
+        made = await self._call(number, service.prepare(body))
+        self._sets[number] = made.id
+        until_ns = None if act.for_s is None else self._world.clock.wall_ns() + round(act.for_s * 1e9)
+        self._witness.sets[made.id] = SetPromise(lease=lease, expires_wall_ns=until_ns)
+
+    async def _switch(self, service: Service, number: int, prepared_set: str, target: str) -> None:
+        id = id_of(number)
+        self._witness.lease_of[id] = self._witness.sets[prepared_set].lease
+        status = await self._call(number, service.switch(prepared_set, target, id=id))
         if status.outcome is not None and status.outcome != "failed":
             self._witness.end(id, status.outcome, "who asked for it")
 

@@ -54,6 +54,29 @@ class ReleaseLease(Deed, frozen=True, kw_only=True):
     of: int
 
 
+class PrepareSet(Deed, frozen=True, kw_only=True):
+    """Targets `t0` and `t1`, under the lease of a step. `rule`: what becomes of a switch that a crash cuts off."""
+
+    wanted: tuple[str, ...]
+    lease: int
+    rule: str = "finish"
+    for_s: float | None = None
+    ready_within_s: float | None = None
+
+
+class SwitchSet(Deed, frozen=True, kw_only=True):
+    of: int
+    target: str
+
+
+class ReleaseSet(Deed, frozen=True, kw_only=True):
+    of: int
+
+
+class KickLease(Deed, frozen=True, kw_only=True):
+    of: int
+
+
 class RunPlaybook(Deed, frozen=True, kw_only=True):
     """A lease of all ports, then each of `wanted` in turn. `mtu`: also set on every port before. `steps`: of each."""
 
@@ -163,6 +186,10 @@ AnyAct = (
     | RollBack
     | TakeLease
     | ReleaseLease
+    | KickLease
+    | PrepareSet
+    | SwitchSet
+    | ReleaseSet
     | RunPlaybook
     | AbortRun
     | GiveUp

@@ -15,6 +15,7 @@ RULES: Final = {
     "success-read-back": "What is said to be confirmed, or rolled back, is so in the optics of the twin.",
     "all-or-nothing": "At the end each reconfiguration is finished or undone, on all of its switches.",
     "recovered": "Once all is well again, no reconfiguration, run or entry of the journal stays open.",
+    "set-stands": "A prepared set lasts until its release, its lease or its time ends; its switches have its target.",
     "no-event-lost": "Every change of carrier is recorded once, or counted as lost.",
     "late-command-refused": "A command that reaches an agent after its expiry is not done.",
     "dark-as-planned": "An apply in steps never has more links dark at once than its plan says.",

@@ -11,10 +11,12 @@ from msgspec import UNSET
 
 from hwd.model.documents.daemon import DaemonRecovered, DaemonStarted, JournalGivenUp
 from hwd.model.documents.leases import LeaseReleased, LeaseTaken
+from hwd.model.documents.prepared import SetReleased
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted, ReconfigurationState
 from hwd.model.documents.transfers import TransferClaimed, TransferCut
 from hwd.reconfigure import journal_file
 from hwd.reconfigure.journal_file import OpenEntry
+from hwd.reconfigure.journal_sets import StoredSet
 from hwd.reconfigure.reconfiguration import State
 from hwd.sim.racks import Rack
 from hwd.sim.rules import Violation
@@ -66,6 +68,16 @@ class StepsWatch:
 
 
 @dataclass(slots=True, kw_only=True)
+class SetPromise:
+    """A prepared set as its caller was told of it. `given_up`: an operator left a switch of it as it was."""
+
+    lease: str
+    expires_wall_ns: int | None
+    released: bool = False
+    given_up: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
 class Seen:
     """A reconfiguration: what it removes and adds by switch, and what became of it by whom."""
 
@@ -101,7 +113,10 @@ class Witness:
         self.seen: dict[str, Seen] = {}
         self._moving: set[str] = set()
         """Reconfigurations that may move something now, as this process of the daemon tells it."""
+        self.sets: dict[str, SetPromise] = {}
+        """By id, once they were answered."""
         self.lease_of: dict[str, str | None] = {}
+        self.lease_of_set: dict[str, str] = {}
         self.touched: dict[tuple[str, PortSide], float] = {}
         """When somebody else than we last changed what is at an end: a front panel, a power cycle, a fault."""
         self.troubled = False
@@ -188,10 +203,18 @@ class Witness:
             self._check_writer(switch, changed)
 
     def _check_change(self, switch: str, gone: frozenset[Crossconnect], come: frozenset[Crossconnect]) -> None:
-        entries = [entry for entry in self.journaled() if entry.concerns(switch)]
+        contents = self._contents()
+        entries = [found.entry for found in contents.open if found.entry.concerns(switch)]
+        for stored in contents.sets:
+            self.lease_of_set[stored.prepared.id] = stored.prepared.lease
         for one in sorted(gone | come, key=Crossconnect.sort_key):
             of = [entry for entry in entries if _has(entry, switch, one)]
-            if not of:
+            leases = {self.lease_of.get(entry.reconfiguration) for entry in of}
+            leases |= {self.lease_of_set.get(entry.of_set.id) for entry in of if entry.of_set is not None}
+            leases |= (sets := {found.prepared.lease for found in contents.sets if _may_have(found, switch, one)})
+            if not of and not sets and one in gone and self._overruns(contents.sets, switch, one):
+                continue
+            if not of and not sets:
                 self.breach(
                     "intent-durable", f"{switch} was commanded to change {one}, and no synced entry is open of it"
                 )
@@ -199,9 +222,8 @@ class Witness:
             ports = {f"{switch}.{end.port}" for end in one.ends}
             if one in gone:
                 ports |= {self._rack.attached[port] for port in sorted(ports) if port in self._rack.attached}
-            asked_under = {self.lease_of.get(entry.reconfiguration) for entry in of}
             runs = {entry.run for entry in of}
-            self._check_leases(switch, one, ports, asked_under, runs)
+            self._check_leases(switch, one, ports, leases, runs)
             if one in gone:
                 self._check_transfers(switch, one, ports)
 
@@ -271,6 +293,14 @@ class Witness:
         state = {name: twin.mirror.crossconnects() for name, twin in self.world.rack.switches.items()}
         return frozenset(map(str, self._rack.fabric.links_of(state)))
 
+    def _overruns(self, sets: tuple[StoredSet, ...], switch: str, one: Crossconnect) -> bool:
+        """Whether somebody else has put this at an end of a set, whose switches read nothing before: that is reported,
+        not prevented.
+        """
+        ends = frozenset(map(str, one.ends))
+        is_there = any(not ends.isdisjoint(found.prepared.ends.get(switch, ())) for found in sets)
+        return is_there and self.was_touched(switch, frozenset((one,)), since_s=0.0)
+
     def _check_leases(
         self, switch: str, one: Crossconnect, ports: set[str], leases: set[str | None], runs: set[str | None]
     ) -> None:
@@ -287,7 +317,14 @@ class Witness:
 
     def journaled(self) -> tuple[OpenEntry, ...]:
         """What the journal's disk holds open now, after a power cut."""
-        return tuple(one.entry for one in journal_file.read(self.world.journal_disk.durable(), None).open)
+        return tuple(one.entry for one in self._contents().open)
+
+    def journaled_sets(self) -> tuple[StoredSet, ...]:
+        """The prepared sets that the journal's disk has, after a power cut."""
+        return self._contents().sets
+
+    def _contents(self) -> journal_file.Contents:
+        return journal_file.read(self.world.journal_disk.durable(), None)
 
     def read_journal(self) -> None:
         """Note what the journal holds open, of a daemon that died before it could tell."""
@@ -346,6 +383,8 @@ class Witness:
             case DaemonRecovered(reconfiguration=id, outcome=outcome) if id in self.seen:
                 self.end(id, outcome, EVENT_STREAM)
                 self.check_optics(self.seen[id], outcome, "success-read-back")
+            case SetReleased(prepared_set=id, why=why) if id in self.sets and "given up" in why:
+                self.sets[id].given_up = True
             case JournalGivenUp(reconfiguration=id):
                 self.end(id, "given-up", EVENT_STREAM)
             case LeaseTaken(lease=id, holder=holder, ports=ports, expires_wall_ns=expires) if holder.startswith("run "):
@@ -448,6 +487,11 @@ class _TappedBus:
 
     async def run(self) -> None:
         await self._bus.run()
+
+
+def _may_have(stored: StoredSet, switch: str, one: Crossconnect) -> bool:
+    """Whether a crossconnect is of some target of a set."""
+    return any(str(one) in target.state.get(switch, ()) for target in stored.prepared.targets)
 
 
 def _has(entry: OpenEntry, switch: str, one: Crossconnect) -> bool:

@@ -28,6 +28,7 @@ from hwd.model.answers import (
     HistoryEntry,
     HostStatus,
     Liveness,
+    PreparedSetStatus,
     Problem,
     Readiness,
     ReconfigurationStatus,
@@ -101,6 +102,7 @@ def make_app(
         _looks(service),
         _testbed(service),
         _reconfigurations(service),
+        _sets(service),
         _runs(service, events),
         _leases(service),
         _overrides(service),
@@ -197,6 +199,47 @@ def _reconfigurations(service: Service) -> APIRouter:
     async def give_up(id: str, body: Annotated[bodies.ByBody, body_of(bodies.ByBody)]) -> Response:
         """Leave one that was cut off as it is, and free its ports."""
         return encoded(await service.give_up(id, by=body.by))
+
+    return router
+
+
+def _sets(service: Service) -> APIRouter:
+    router = APIRouter(tags=["prepared sets"])
+
+    @router.get("/sets", openapi_extra=described(answer=list[PreparedSetStatus]))
+    async def sets() -> Response:
+        """Prepared sets that have not ended, each with the target that its switches have."""
+        return encoded(service.sets())
+
+    @router.post(
+        "/sets", status_code=201, openapi_extra=described(bodies.PrepareBody, answer=PreparedSetStatus, status=201)
+    )
+    async def prepare(request: Request, body: Annotated[bodies.PrepareBody, body_of(bodies.PrepareBody)]) -> Response:
+        """Route and check targets, hold their ports under a lease, and journal them. No switch moves.
+
+        A lease that ends ends its sets.
+        """
+        return encoded(await service.prepare(body, caller_of(request)), 201)
+
+    @router.post("/sets/{id}/switch", openapi_extra=described(bodies.SwitchBody, answer=ReconfigurationStatus))
+    async def switch(
+        id: str, request: Request, body: Annotated[bodies.SwitchBody, body_of(bodies.SwitchBody)]
+    ) -> Response:
+        """Bring a set to a target: driven at once, without a plan; answers when it is read back and confirmed.
+
+        Every set has the target `before`: what its switches carried at the preparation.
+        """
+        status = await service.switch(
+            id, body.target, id=body.id, epoch=body.epoch, by=body.by, caller=caller_of(request)
+        )
+        return encoded(status)
+
+    @router.post(
+        "/sets/{id}/release", openapi_extra=described(bodies.EpochBody, needed=False, answer=PreparedSetStatus)
+    )
+    async def release(id: str, body: Annotated[bodies.EpochBody, body_of(bodies.EpochBody, needed=False)]) -> Response:
+        """End a set: its ports are free, its switches stay as they are."""
+        return encoded(await service.release_set(id, epoch=body.epoch))
 
     return router
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from pathlib import PurePath
 
 from msgspec.structs import replace
@@ -9,14 +10,15 @@ from msgspec.structs import replace
 from hwd.config.testbed.topology_file import load_topology_text
 from hwd.config.testbed.wanted_state import parse_what
 from hwd.fabric.fabric import Fabric
-from hwd.model.answers import ReconfigurationStatus
-from hwd.model.bodies import File, PlanBody, ReconfigurationBody
+from hwd.model.answers import PreparedSetStatus, ReconfigurationStatus
+from hwd.model.bodies import File, PlanBody, PrepareBody, ReconfigurationBody
 from hwd.model.documents.plans import PlanSummary
 from hwd.model.link import Topology
 from hwd.model.request import Caller, Request, WantedState
 from hwd.model.testbed import Testbed
 from hwd.reconfigure.earlier_states import EarlierStates
 from hwd.reconfigure.planner import Planned
+from hwd.reconfigure.prepared.preparation import SetTerms
 from hwd.reconfigure.reconfiguration import Reconfiguration, State
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.reconfigure.restores import Restores
@@ -88,17 +90,62 @@ class Applies:
         if self._closing:
             raise RefusedError("the daemon is ending; nothing new begins")
         id = body.id or self._ids.token(length=8)
-        if id in self._under_way or self._reconfigurer.is_known(id):
-            raise RefusedError(f"reconfiguration {id}: there is one of that id; ask with another, or with none")
-        if caller is None and body.by is not None:
-            caller = Caller(name=body.by)
-        task = asyncio.create_task(self._apply(id, request, planned, caller), name=f"hwd:apply/{id}")
-        self._under_way[id] = task
-        task.add_done_callback(lambda done: self._applied(id, done))
-        await asyncio.wait([task])
-        if task.cancelled():
-            raise FailedError(f"apply {id} ({request.wanted.name}): stopped and rolled back before it was done")
-        return task.result()
+        self._check_new(id)
+        return await self._carry(id, request.wanted.name, self._apply(id, request, planned, _caller(caller, body.by)))
+
+    async def prepare(self, body: PrepareBody, caller: Caller | None = None) -> PreparedSetStatus:
+        """Make a prepared set of these targets. Raises ConfigError where one means nothing on this testbed."""
+        if self._closing:
+            raise RefusedError("the daemon is ending; nothing new begins")
+        requests = {}
+        for name, target in body.targets.items():
+            of_plan = PlanBody(
+                what=target.what,
+                file=target.file,
+                mode=body.mode,
+                lease=body.lease,
+                epoch=body.epoch,
+                ready_within_s=body.ready_within_s,
+                overrides=body.overrides,
+            )
+            try:
+                requests[name] = await self._request(of_plan)
+            except ConfigError as error:
+                raise ConfigError(f"target {name}: {error}") from error
+        return await self._reconfigurer.sets.prepare(
+            requests,
+            SetTerms(
+                rule=body.after_crash,
+                lease=body.lease,
+                epoch=body.epoch,
+                for_s=body.for_s,
+                ready_within_s=body.ready_within_s,
+                mode=body.mode,
+                caller=_caller(caller, body.by),
+            ),
+        )
+
+    async def switch(
+        self,
+        prepared_set: str,
+        target: str,
+        *,
+        id: str | None = None,
+        epoch: int | None = None,
+        by: str | None = None,
+        caller: Caller | None = None,
+    ) -> ReconfigurationStatus:
+        """Drive a prepared set to a target at once, read back, wait for ready links where its terms say so, and
+        confirm.
+
+        The arguments are those of `SwitchBody`. It goes on when its caller goes away, and `roll_back` stops it.
+        """
+        if self._closing:
+            raise RefusedError("the daemon is ending; nothing new begins")
+        id = id or self._ids.token(length=8)
+        self._check_new(id)
+        switch = self._switch(id, prepared_set, target, epoch, _caller(caller, by))
+        return await self._carry(id, f"prepared set {prepared_set} to {target}", switch)
 
     async def confirm(self, reconfiguration: str | None) -> ReconfigurationStatus:
         one = self._reconfigurer.get(reconfiguration)
@@ -149,6 +196,22 @@ class Applies:
 
     # --- inside
 
+    def _check_new(self, id: str) -> None:
+        if id in self._under_way or self._reconfigurer.is_known(id):
+            raise RefusedError(f"reconfiguration {id}: there is one of that id; ask with another, or with none")
+
+    async def _carry(
+        self, id: str, what: str, way: Coroutine[None, None, ReconfigurationStatus]
+    ) -> ReconfigurationStatus:
+        """Go one way to its end, whatever becomes of its caller."""
+        task = asyncio.create_task(way, name=f"hwd:apply/{id}")
+        self._under_way[id] = task
+        task.add_done_callback(lambda done: self._applied(id, done))
+        await asyncio.wait([task])
+        if task.cancelled():
+            raise FailedError(f"apply {id} ({what}): stopped and rolled back before it was done")
+        return task.result()
+
     async def _request(self, body: PlanBody) -> Request:
         asked = {
             "what": body.what or None,
@@ -195,7 +258,17 @@ class Applies:
     async def _apply(
         self, id: str, request: Request, planned: Planned | None, caller: Caller | None
     ) -> ReconfigurationStatus:
-        reconfiguration = await self._reconfigurer.begin(request, planned=planned, id=id, caller=caller)
+        return await self._complete(await self._reconfigurer.begin(request, planned=planned, id=id, caller=caller))
+
+    async def _switch(
+        self, id: str, prepared_set: str, target: str, epoch: int | None, caller: Caller | None
+    ) -> ReconfigurationStatus:
+        return await self._complete(
+            await self._reconfigurer.sets.switch(prepared_set, target, reconfiguration=id, caller=caller, epoch=epoch)
+        )
+
+    async def _complete(self, reconfiguration: Reconfiguration) -> ReconfigurationStatus:
+        """The rest of the way, once the switches are driven and read back."""
         plan = reconfiguration.plan
         try:
             if plan.ready_within_s is not None:
@@ -214,6 +287,11 @@ class Applies:
         if not task.cancelled() and (error := task.exception()) is not None:
             was_said = self._reconfigurer.became(id) is not None  # by its end, in the same words
             log.log(logging.DEBUG if was_said else logging.WARNING, "apply %s: %s", id, error)
+
+
+def _caller(caller: Caller | None, stated: str | None) -> Caller | None:
+    """Who asks: as a token says, else as they state."""
+    return Caller(name=stated) if caller is None and stated is not None else caller
 
 
 def under_way(one: Reconfiguration) -> ReconfigurationStatus:

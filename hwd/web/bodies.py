@@ -21,6 +21,7 @@ from hwd.model.answers import (
     HistoryEntry,
     HostStatus,
     Liveness,
+    PreparedSetStatus,
     Problem,
     Readiness,
     ReconfigurationStatus,
@@ -37,10 +38,12 @@ from hwd.model.bodies import (
     LeaseBody,
     OverrideBody,
     PlanBody,
+    PrepareBody,
     ReconfigurationBody,
     ReloadBody,
     RenewBody,
     RunBody,
+    SwitchBody,
 )
 from hwd.model.documents.daemon import JournalGivenUp
 from hwd.model.documents.plans import PlanSummary
@@ -60,10 +63,12 @@ BODIES: Final = (
     LeaseBody,
     OverrideBody,
     PlanBody,
+    PrepareBody,
     ReconfigurationBody,
     ReloadBody,
     RenewBody,
     RunBody,
+    SwitchBody,
 )
 ANSWERS: Final = (
     AbortedRun,
@@ -77,6 +82,7 @@ ANSWERS: Final = (
     JournalGivenUp,
     Liveness,
     PlanSummary,
+    PreparedSetStatus,
     Problem,
     Readiness,
     ReconfigurationStatus,

@@ -19,6 +19,7 @@ from hwd.model.answers import (
     HeldSettings,
     HistoryEntry,
     HostStatus,
+    PreparedSetStatus,
     Readiness,
     ReconfigurationStatus,
     ReloadReport,
@@ -26,7 +27,7 @@ from hwd.model.answers import (
     SwitchStatus,
 )
 from hwd.model.answers.leases import RESERVED, WAITING
-from hwd.model.bodies import PlanBody, ReconfigurationBody, ReloadBody
+from hwd.model.bodies import PlanBody, PrepareBody, ReconfigurationBody, ReloadBody
 from hwd.model.documents.daemon import JournalGivenUp
 from hwd.model.documents.plans import PlanSummary
 from hwd.model.fault import parse_fault
@@ -129,6 +130,7 @@ class Service:
             leases=self.leases(),
             lease_requests=self.lease_requests(),
             transfers=self._transfers.status(),
+            sets=self.sets(),
             held=self.held(),
             reconfigurations=self.reconfigurations(),
             open=[*self._reconfigurer.left_open],
@@ -204,6 +206,34 @@ class Service:
     async def give_up(self, reconfiguration: str, *, by: str) -> JournalGivenUp:
         """Leave as it is what the journal holds open."""
         return await self._reconfigurer.give_up(reconfiguration, by=by)
+
+    # --- prepared sets
+
+    def sets(self) -> list[PreparedSetStatus]:
+        """Those that have not ended."""
+        return [*self._reconfigurer.sets.all()]
+
+    async def prepare(self, body: PrepareBody, caller: Caller | None = None) -> PreparedSetStatus:
+        await self._hear_holder(body.lease, body.epoch)
+        return await self._applies.prepare(body, caller)
+
+    async def switch(
+        self,
+        prepared_set: str,
+        target: str,
+        *,
+        id: str | None = None,
+        epoch: int | None = None,
+        by: str | None = None,
+        caller: Caller | None = None,
+    ) -> ReconfigurationStatus:
+        """Bring a prepared set to a target: see `Applies.switch`."""
+        self._leases.note_act(self._reconfigurer.sets.lease_of(prepared_set))
+        return await self._applies.switch(prepared_set, target, id=id, epoch=epoch, by=by, caller=caller)
+
+    async def release_set(self, id: str, *, epoch: int | None = None) -> PreparedSetStatus:
+        """End a prepared set; its switches stay as they are."""
+        return await self._reconfigurer.sets.release(id, epoch=epoch)
 
     # --- leases and faults
 

@@ -31,6 +31,9 @@ ARGUMENTS: Mapping[str, Any] = {
     "fault": {"fault": "clear"},
     "switch": "ocs1",
     "ends": ["1A"],
+    "targets": {"day": "ocs1:1A-2B"},
+    "target": "day",
+    "prepared_set": "k3v9",
 }
 """For what has no default."""
 

@@ -65,6 +65,10 @@ TEXTS = {
         claim(Reason.IN_DOUBT, what="one pair", why="the journal was damaged"),
         "h0.eth0: x1 (one pair): the journal was damaged",
     ),
+    Reason.PREPARED_SET: (
+        claim(Reason.PREPARED_SET),
+        "h0.eth0: held by prepared set x1 of ben. Wait, or end it with `hwd release x1`",
+    ),
     Reason.DELEGATION: (
         claim(Reason.DELEGATION, "sel"),
         "h0.eth0: switch sel belongs to host ben, which alone sets it: hwd-agent select sel:... on ben",
@@ -133,6 +137,7 @@ BARRED = {
     Reason.RECONFIGURATION: "lease rely change override set put-back transfer",
     Reason.CUT_OFF: "lease rely change override set put-back transfer",
     Reason.IN_DOUBT: "lease rely change override set put-back",
+    Reason.PREPARED_SET: "lease reserve rely change override set",
     Reason.DELEGATION: "lease reserve change override set",
     Reason.SETTINGS: "lease change override set start",
     Reason.RUN: "start",

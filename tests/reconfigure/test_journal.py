@@ -294,8 +294,8 @@ def test_journal_of_other_records_is_held() -> None:
 
 def test_entry_of_a_newer_version_is_refused() -> None:
     disk = MemoryDisk()
-    disk.append(encode_frame(b'{"entry":"journal","v":5,"id":"j1"}'))
-    with pytest.raises(ConfigError, match=r"written by a newer hwd \(version 5, this one knows 4\)"):
+    disk.append(encode_frame(b'{"entry":"journal","v":6,"id":"j1"}'))
+    with pytest.raises(ConfigError, match=r"written by a newer hwd \(version 6, this one knows 5\)"):
         Journal(disk).load(known="j1")
 
 
@@ -579,7 +579,7 @@ def test_journal_of_version_2_is_read_and_written_anew() -> None:
     (entry,) = journal.load(known="j1")
     wanted = (*wanted_of(entry.moves),)
     assert entry == OpenEntry(reconfiguration="r2", run=None, what="ring", moves=entry.moves, wanted=wanted)
-    assert (journal.damage, b'"v":2' in disk.read(), b'"v":4' in disk.read()) == (None, False, True)
+    assert (journal.damage, b'"v":2' in disk.read(), b'"v":5' in disk.read()) == (None, False, True)
     journal.begin(plan(), reconfiguration="r3", run=None, terms=TERMS)
     journal.await_confirm("r3", WAIT)
     again = Journal(disk)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hwd.model.documents.prepared import SetSettled
 from hwd.model.documents.reconfigurations import ReconfigurationEnded
 from hwd.model.documents.transfers import TransferClaimed, TransferCut, TransferEnded
 from hwd.model.interlock import InterlockName
@@ -13,9 +14,12 @@ from hwd.reconfigure.reconfiguration import Reconfiguration
 from hwd.sim.rank import Rank
 from hwd.sim.world import DAEMON, agent_node
 from hwd_drivers.core.errors import RefusedError
+from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.devices.facts import SwitchUp
 
 from .conftest import CROSSED, EXAMPLE, STRAIGHT, Lab, RunLab
+from .test_confirm_over_restarts import light, restart, wanted
+from .test_prepared_sets import prepare, switch
 
 OF_ONE_PORT = "ocs1:1A-4B,4A-1B"
 """What moves the light of h0.eth0 and no port of its neighbour h0.eth1."""
@@ -435,5 +439,39 @@ def test_nothing_of_transfers_but_cuts_is_recorded(run_lab: RunLab, tmp_path: Pa
         records.close()
         assert not {kind for kind in kinds if kind.startswith("transfer.")}
         assert lab.emitted(TransferEnded)
+
+    run_lab(test)
+
+
+def test_set_is_prepared_under_a_transfer_and_not_switched(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await applied(lab, STRAIGHT)
+        rank, transfer = await go(lab, phase="all-reduce 7")
+        prepared = await prepare(lab)
+        before = lab.light()
+        with pytest.raises(RefusedError, match=f"h0/{transfer}.*all-reduce 7"):
+            await switch(lab, prepared, "crossed")
+        assert lab.light() == before
+        await rank.end(transfer)
+        await asyncio.sleep(0.1)
+        assert (await switch(lab, prepared, "crossed")).outcome == "confirmed"
+        await go(lab)  # nothing moves any more
+
+    run_lab(test)
+
+
+def test_rule_of_a_set_cuts_transfers_only_after_its_wait_and_says_so(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        prepared = await prepare(lab, after_crash="straight")
+        await switch(lab, prepared, "straight")
+        _, transfer = await go(lab)
+        lab.world.kill(DAEMON)
+        mirror, now_ns = lab.world.rack.switches["ocs1"].mirror, lab.world.clock.monotonic_ns()
+        mirror.connect([Crossconnect.parse("1A-8B")], now_ns, move=True)  # somebody at the front panel
+        await restart(lab)
+        await lab.until(SetSettled)
+        (cut,) = [one for one in lab.emitted(TransferCut) if one.transfer == f"h0/{transfer}"]
+        assert cut.waited_s == pytest.approx(2.0, abs=0.1)
+        assert light(lab) == wanted(STRAIGHT)
 
     run_lab(test)

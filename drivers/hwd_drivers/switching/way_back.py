@@ -1,4 +1,4 @@
-"""way_back: from what some moves left of a switch to what was there before them, from any point on their way."""
+"""way_back, way_on: from any point on the way of some moves to what was there before them, or to their end."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,7 +10,7 @@ from hwd_drivers.switching.overrun import OverrunWatch
 from hwd_drivers.switching.read_back import read_back
 
 Way = Callable[[SwitchMoves, Sequence[CrossconnectReading]], SwitchMoves]
-"""From some moves and the readings now to the moves that lead back."""
+"""From some moves and the readings now to the moves that lead back, or on."""
 
 
 def way_back(move: SwitchMoves, now: Sequence[CrossconnectReading]) -> SwitchMoves:
@@ -37,6 +37,22 @@ def way_back(move: SwitchMoves, now: Sequence[CrossconnectReading]) -> SwitchMov
         ),
         before=tuple(sorted(there, key=Crossconnect.sort_key)),
         failed=move.failed,
+    )
+
+
+def way_on(move: SwitchMoves, now: Sequence[CrossconnectReading]) -> SwitchMoves:
+    """The moves from the readings now to what `move` leads to; they touch nothing else."""
+    there = {reading.crossconnect: reading.state for reading in now}
+    missing = tuple(
+        one for one in (*move.add, *move.keep) if there.get(one, CrossconnectState.FAILED) is CrossconnectState.FAILED
+    )
+    to_remove = (frozenset(move.remove) - frozenset(move.add)) | frozenset(missing)
+    return SwitchMoves(
+        switch=move.switch,
+        remove=tuple(one for one in there if one in to_remove),
+        add=missing,
+        keep=tuple(one for one in (*move.add, *move.keep) if one not in missing),
+        before=tuple(sorted(there, key=Crossconnect.sort_key)),
     )
 
 

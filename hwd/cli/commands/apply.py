@@ -144,11 +144,9 @@ def apply(
             if override or steps:
                 option, has = ("--override", "overrides") if override else ("--steps", "steps")
                 raise ConfigError(f"{option}: a plan that is applied by its hash has the {has} of `hwd plan`")
-            result = _drive(
-                hwd, output, what[0], partial(hwd.apply_hash, what[0], by=me(), drain_within_s=drain_within)
-            )
+            result = drive(hwd, output, what[0], partial(hwd.apply_hash, what[0], by=me(), drain_within_s=drain_within))
         elif yes or not output.on_terminal:
-            result = _drive(hwd, output, " ".join(what), partial(hwd.apply, by=me(), **wanted))
+            result = drive(hwd, output, " ".join(what), partial(hwd.apply, by=me(), **wanted))
             if result.plan is not None:
                 show_plan(output, result.plan)
         else:
@@ -156,7 +154,7 @@ def apply(
             show_plan(output, made)
             _refuse(made, drain_within_s=drain_within)
             result = drive_plan(hwd, output, made, yes=made.empty, drain_within_s=drain_within)
-    _say_how_it_is(output, result)
+    say_how_it_is(output, result)
     output.data(result)
 
 
@@ -167,7 +165,7 @@ def confirm(reconfiguration: Reconfiguration = None, url: Url = None, json: Json
     output = Output(json=json)
     with Client.find(url) as hwd:
         result = hwd.confirm(reconfiguration)
-    _say_how_it_is(output, result)
+    say_how_it_is(output, result)
     output.data(result)
 
 
@@ -218,7 +216,7 @@ def rollback(
             )
             return
         result = hwd.roll_back(reconfiguration)
-    _say_how_it_is(output, result)
+    say_how_it_is(output, result)
     output.data(result)
     if result.outcome == "failed":
         raise typer.Exit(1)
@@ -242,7 +240,7 @@ def way_back(hwd: "Client", output: Output, *, wanted: "Wanted", dry_run: bool, 
     _refuse(made, drain_within_s=drain_within_s)
     if not (made.empty or dry_run):
         result = drive_plan(hwd, output, made, yes=yes, drain_within_s=drain_within_s)
-        _say_how_it_is(output, result)
+        say_how_it_is(output, result)
         output.data(result)
     for one in made.away:
         output.note(f"not restored, it cannot be reached: {one}")
@@ -258,7 +256,7 @@ def drive_plan(
         output.note("nothing was touched")
         raise typer.Exit(130)
     expected = f"{plan.hash}, expected {seconds(plan.expected_s)}"
-    return _drive(hwd, output, expected, partial(hwd.apply_hash, plan.hash, by=me(), drain_within_s=drain_within_s))
+    return drive(hwd, output, expected, partial(hwd.apply_hash, plan.hash, by=me(), drain_within_s=drain_within_s))
 
 
 def give_up(
@@ -405,7 +403,7 @@ def wanted_of(words: list[str], **wanted: "Unpack[Wanted]") -> "Wanted":
         raise ConfigError(f"{text}: cannot be read: {reason}") from error
 
 
-def _drive(
+def drive(
     hwd: "Client", output: Output, words: str, apply: "Callable[..., ReconfigurationStatus]"
 ) -> "ReconfigurationStatus":
     id = RandomIds().token(length=8)
@@ -416,13 +414,13 @@ def _drive(
     except KeyboardInterrupt:
         output.note("rolling back")
         try:
-            _say_how_it_is(output, hwd.roll_back(id))
+            say_how_it_is(output, hwd.roll_back(id))
         except RefusedError as error:  # it had not begun, or has ended
             output.note(str(error))
         raise
 
 
-def _say_how_it_is(output: Output, result: "ReconfigurationStatus") -> None:
+def say_how_it_is(output: Output, result: "ReconfigurationStatus") -> None:
     how = result.outcome or result.state
     why = f": {result.why}" if result.why else ""
     output.say(f"{result.reconfiguration} ({result.what}) ", coloured(how), why)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hwd.cli.commands.leases import show_leases
+from hwd.cli.commands.sets import show_sets
 from hwd.cli.options import Json, JsonLines, Url
 from hwd.cli.output import Output, Styled, coloured, plural, seconds, words
 from hwd.cli.run_steps import pause_reason
@@ -101,6 +102,9 @@ def status(url: Url = None, json: Json = False) -> None:
     show_leases(output, now.leases)
     for transfer in now.transfers:
         output.say(str(transfer))
+    if now.sets:
+        output.say()
+        show_sets(output, now.sets)
     for one in now.reconfigurations:
         left = "" if one.confirm_in_s is None else f", rolled back in {seconds(one.confirm_in_s)}"
         output.say(f"reconfiguration {one.reconfiguration} ({one.what}) ", coloured(one.state), left)

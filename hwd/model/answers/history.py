@@ -17,6 +17,7 @@ class HistoryEntry(Answer, frozen=True, kw_only=True):
     line or a client stated, which nobody has checked. `run`: the run that it belongs to. `host`: the host that set its
     own switches. `lease`, `holder`: those that it acted under. `outcome`: confirmed, rolled-back, failed, given-up,
     adopted or reloaded; None where no end is known: it is under way, or was cut off. `ended_wall_ns`: when that was.
+    `prepared_set`, `target`: of one that brought a prepared set to a target.
     """
 
     reconfiguration: str | None
@@ -34,6 +35,8 @@ class HistoryEntry(Answer, frozen=True, kw_only=True):
     moves: list[StartedMove] = field(default_factory=list)
     links: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    prepared_set: str | None = None
+    target: str | None = None
 
     @property
     def id(self) -> str | None:

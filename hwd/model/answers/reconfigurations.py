@@ -54,7 +54,8 @@ class LeftOpen(Answer, frozen=True, kw_only=True):
     """A reconfiguration that a crash or a failure cut off, and that is not undone yet.
 
     `why`: the obstacle; `tried_wall_ns`: the end of the last try, None before the first. `ports` are held until it is
-    closed. `goes`: nowhere where a damaged journal does not tell whether it had ended, and an operator has to decide.
+    closed. `goes`: forward where the rule of a prepared set says so; nowhere where a damaged journal does not tell
+    whether it had ended, and an operator has to decide.
     """
 
     reconfiguration: str
@@ -62,7 +63,7 @@ class LeftOpen(Answer, frozen=True, kw_only=True):
     what: str
     why: str
     tried_wall_ns: int | None
-    goes: Literal["back", "nowhere"]
+    goes: Literal["back", "forward", "nowhere"]
     ports: list[str]
 
     @property

@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 import msgspec
+from msgspec import UNSET, UnsetType
 from typing_extensions import override
 
 from hwd.model.html_table import table
@@ -134,6 +135,8 @@ class PlanSummary(msgspec.Struct, frozen=True, kw_only=True):
     them out. `isolation`: that it touches no circuit of somebody else's lease; null where that was not asked.
     `lease_epoch`: of `lease`. `order`: its steps; null where all switches are driven at once.
     `prediction`: of its time, by the records of its devices; null where nothing moves.
+    `lease_epoch`: of `lease`. `prepared_set`, `target`: of one that was not planned, but goes from one target of a
+    prepared set to another.
     """
 
     hash: str
@@ -157,6 +160,8 @@ class PlanSummary(msgspec.Struct, frozen=True, kw_only=True):
     isolation: PlanIsolation | None = None
     order: PlanOrder | None = None
     prediction: PlanPrediction | None = None
+    prepared_set: str | UnsetType = UNSET
+    target: str | UnsetType = UNSET
 
     @property
     def refused(self) -> list[Interlock]:

@@ -53,6 +53,7 @@ class ReconfigurationStarted(ReconfigurationFact, frozen=True, kw_only=True):
     the one under which it was asked for, None without one; `holder` and `lease_epoch`: of that lease. `overridden`:
     interlocks that somebody overrode, with the reason. `by`: who asked for it; `verified`: by a token of that name,
     else it is what the caller stated. `dark_at_once`: of a plan with steps, the most links dark in one of them.
+    `prepared_set`, `target`: of one that brings a prepared set to a target.
     `from_journal`: see `reconfiguration.ended`.
     """
 
@@ -70,6 +71,8 @@ class ReconfigurationStarted(ReconfigurationFact, frozen=True, kw_only=True):
     overridden: list[Interlock] | UnsetType = UNSET
     by: str | UnsetType = UNSET
     verified: bool | UnsetType = UNSET
+    prepared_set: str | UnsetType = UNSET
+    target: str | UnsetType = UNSET
     source: str | UnsetType = UNSET
     host: str | UnsetType = UNSET
     epochs: dict[str, int] | UnsetType = UNSET
@@ -80,9 +83,10 @@ class ReconfigurationStarted(ReconfigurationFact, frozen=True, kw_only=True):
 class ReconfigurationCommanded(ReconfigurationFact, frozen=True, kw_only=True):
     """One switch was commanded.
 
-    `window_s`: from the end of our last read to the first byte; None for a host's own switch. `error_ns`: of the
-    host's clock. `source`: `host h0` where that drove it. `step`: of the plan, where that has steps;
-    `made` and `removed` are then its crossconnects.
+    `window_s`: from the end of our last read to the first byte; None for a host's own switch. `asked_s`: from the call
+    to the first byte, of a prepared set alone: a read that goes before the change is in it. `error_ns`: of the host's
+    clock. `source`: `host h0` where that drove it. `step`: of the plan, where that has steps; `made` and `removed` are
+    then its crossconnects.
     """
 
     KIND: ClassVar = "reconfiguration.commanded"
@@ -91,6 +95,7 @@ class ReconfigurationCommanded(ReconfigurationFact, frozen=True, kw_only=True):
     acknowledged_ns: int | None
     commands: int
     window_s: float | None = None
+    asked_s: float | UnsetType = UNSET
     error_ns: int | UnsetType = UNSET
     source: str | UnsetType = UNSET
     step: int | UnsetType = UNSET
@@ -129,7 +134,7 @@ class ReconfigurationEnded(ReconfigurationFact, frozen=True, kw_only=True):
     crossconnects of its switches, `ocs1:1A-2B`, at an end of which something else is desired; `unasked`: those that
     nobody ever asked for. `prediction`: of its time, with what it was. `from_journal`: an earlier process of the daemon
     died before its records had this. The next one tells it, with the time of the journal's entry; `at_ns` is made of
-    that, and a long `why` may be cut.
+    that, a long `why` may be cut, and there is no `prediction`.
     """
 
     KIND: ClassVar = "reconfiguration.ended"

@@ -1,0 +1,177 @@
+"""`hwd prepare`, `switch`, `sets`, `release`: prepared sets."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hwd.cli import completion as completing
+from hwd.cli.commands.apply import Mode, drive, overrides_of, say_how_it_is, wanted_of
+from hwd.cli.commands.leases import me
+from hwd.cli.options import SECONDS_LEAST, SECONDS_MOST, Json, Override, Url
+from hwd.cli.output import Output, plural, seconds
+from hwd.cli.times import in_seconds
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.switching.moves import ApplyMode
+
+if TYPE_CHECKING:
+    from hwd.model.answers import PreparedSetStatus
+
+SetId = Annotated[
+    str, typer.Argument(metavar="SET", help="Its id, as `hwd sets` shows it.", autocompletion=completing.sets)
+]
+
+
+def add_to(program: typer.Typer) -> None:
+    program.command(
+        epilog="Example: hwd prepare day='ring hosts=h0,h1 rail=0' night='ocs1:1A-none,3A-none' --lease k3v9"
+    )(prepare)
+    program.command(epilog="Example: hwd switch p7x2a1b9 night")(switch)
+    program.command(epilog="Example: hwd sets")(sets)
+    program.command(epilog="Example: hwd release p7x2a1b9")(release)
+
+
+def prepare(
+    targets: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME=WHAT...",
+            help="Targets, each with a name; WHAT as of `hwd apply`, in quotes: a='pairs rail=0'.",
+        ),
+    ],
+    lease: Annotated[
+        str,
+        typer.Option(
+            "--lease",
+            metavar="LEASE",
+            help="The set is held under this lease of yours.",
+            autocompletion=completing.leases,
+        ),
+    ],
+    after_crash: Annotated[
+        str,
+        typer.Option(
+            "--after-crash",
+            metavar="RULE",
+            help="Where a crash cuts a switch off: `finish` it, go to `before` (the state read now), or to a target.",
+        ),
+    ] = "finish",
+    for_s: Annotated[
+        str | None, typer.Option("--for", metavar="S", help="End the set after so long. Default: with its lease.")
+    ] = None,
+    mode: Mode = ApplyMode.UPDATE,
+    ready_within: Annotated[
+        float | None,
+        typer.Option(
+            "--ready-within",
+            metavar="S",
+            min=SECONDS_LEAST,
+            max=SECONDS_MOST,
+            help="Each switch waits for ready links, and goes back unless they are in so many seconds.",
+        ),
+    ] = None,
+    override: Override = None,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Check targets and hold their ports, so that `hwd switch` can drive to one at once. Moves nothing.
+
+    Every set also has the target `before`: what the switches carry now. It outlives the daemon, and ends with
+    `hwd release`, with its lease, or with --for. Until then the rack's desired state is what the set says of its ports.
+    """
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        made = hwd.prepare(
+            _targets(targets),
+            lease=lease,
+            after_crash=after_crash,
+            for_s=None if for_s is None else in_seconds(for_s, option="--for"),
+            mode=mode,
+            ready_within_s=ready_within,
+            overrides=overrides_of(override),
+            by=me(),
+        )
+    show_sets(output, [made])
+    output.say(f"Switch it with: hwd switch {made.id} {made.targets[-1].id}")
+    output.data(made)
+
+
+def switch(
+    prepared_set: SetId,
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", help="One of its targets.", autocompletion=completing.targets)
+    ],
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Drive a prepared set to a target at once, and read it back. A difference is a failure, and goes back."""
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        words = f"set {prepared_set} to {target}"
+        result = drive(hwd, output, words, partial(hwd.switch, prepared_set, target, by=me()))
+    say_how_it_is(output, result)
+    output.data(result)
+
+
+def sets(url: Url = None, json: Json = False) -> None:
+    """Prepared sets, each with the target that its switches have."""
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        found = hwd.sets()
+    show_sets(output, found)
+    output.data(found)
+
+
+def release(prepared_set: SetId, url: Url = None, json: Json = False) -> None:
+    """End a prepared set: its ports are free, its switches stay as they are."""
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        ended = hwd.release_set(prepared_set)
+    output.say(f"set {ended.id} released; its switches stay at {ended.at or 'what they carry'}")
+    output.data(ended)
+
+
+def show_sets(output: Output, found: "Sequence[PreparedSetStatus]") -> None:
+    """One line for each set, and what keeps one from being switched."""
+    if not found:
+        output.say("no prepared sets")
+        return
+    rows = [
+        (
+            one.id,
+            one.at or "not known",
+            ", ".join(target.id for target in one.targets),
+            one.rule,
+            one.lease,
+            "with its lease" if one.expires_in_s is None else seconds(one.expires_in_s),
+            plural(len(one.ports), "port"),
+        )
+        for one in found
+    ]
+    output.table(("set", "at", "targets", "after a crash", "lease", "ends", "holds"), rows)
+    for one in found:
+        if one.why:
+            output.say(f"  set {one.id}: {one.why}")
+
+
+def _targets(texts: list[str]) -> dict[str, str | tuple[str, str]]:
+    """The targets of the command line; files are read here. Raises ConfigError."""
+    found: dict[str, str | tuple[str, str]] = {}
+    for text in texts:
+        name, equals, what = text.partition("=")
+        if not equals or not what or " " in name:
+            raise ConfigError(f"target {text!r}: write it as NAME=WHAT, in quotes: day='ring hosts=h0,h1 rail=0'")
+        if name in found:
+            raise ConfigError(f"target {name}: there are two of that name")
+        wanted = wanted_of([what])
+        found[name] = wanted.get("file") or wanted.get("what", "")
+    return found

@@ -1,0 +1,149 @@
+"""Prepared sets: targets that were routed, checked and journaled once, and are then switched to by name. Values only.
+
+A target is the state that the switches had at the preparation, with what it asks for: at the fibre ends of the set, and
+nowhere else. So the moves between two targets are the difference of two sets of crossconnects, and need no plan.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from msgspec import Struct
+from typing_extensions import override
+
+from hwd.model.desired import wanted_of
+from hwd.model.documents.reconfigurations import StartedLink, WantedSwitch
+from hwd.model.link import SwitchEnd
+from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState, PortSide
+from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
+
+BEFORE: Final = "before"
+"""The name of the target that every set has: what the switches carried at the preparation."""
+FINISH: Final = "finish"
+"""The rule by which a switch that a crash cut off is finished. Every other rule is the name of a target."""
+TARGETS_MOST: Final = 64
+"""Targets of one set. Its moves are worked out when they are first needed: at most 64 times 64 pairs of targets."""
+
+SetState = Mapping[str, frozenset[Crossconnect]]
+"""What the switches of a set carry at its ends, by switch."""
+
+
+class PreparedLink(Struct, frozen=True, kw_only=True):
+    """A link that a target wants, with the crossconnects that make it, `ocs1:1A-2B`."""
+
+    link: str
+    crossconnects: list[str]
+
+    def started(self, added: frozenset[str]) -> StartedLink:
+        """As the first document of a reconfiguration has it. `added`: the crossconnects that this makes."""
+        return StartedLink(
+            link=self.link,
+            kept=added.isdisjoint(self.crossconnects),
+            switches=sorted({one.partition(":")[0] for one in self.crossconnects}),
+            crossconnects=self.crossconnects,
+        )
+
+
+class PreparedTarget(Struct, frozen=True, kw_only=True):
+    """One wanted state. `state`: all that each switch carries at the ends of the set, such as `1A-2B`.
+
+    `what`: what was asked for, in words. `free`: ends that it wants to have no crossconnect, by switch. `links`: those
+    that it wants; `lit`: all that have light through the set's ends then.
+    """
+
+    name: str
+    what: str
+    state: dict[str, list[str]]
+    free: dict[str, list[str]]
+    links: list[PreparedLink]
+    lit: list[str]
+
+
+class PreparedSet(Struct, frozen=True, kw_only=True):
+    """A set, as the journal has it. `targets`: `before` is the first of them.
+
+    `lease`: the one that it is held under, with its epoch and holder; the set ends with it, or at `expires_wall_ns`.
+    `rule`: what becomes of a switch that a crash cuts off: `finish`, or the name of the target to go to. `ends`: the
+    fibre ends that it may change, by switch; `ports`: all ports whose light it may change or relies on.
+    """
+
+    id: str
+    lease: str
+    lease_epoch: int | None
+    holder: str
+    run: str | None
+    rule: str
+    mode: ApplyMode
+    ready_within_s: float | None
+    targets: list[PreparedTarget]
+    ends: dict[str, list[str]]
+    ports: list[str]
+    wall_ns: int
+    expires_wall_ns: int | None
+    by: str = ""
+    verified: bool = False
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.id}: {', '.join(one.name for one in self.targets)}; after a crash {self.rule}"
+
+    def target(self, name: str) -> PreparedTarget | None:
+        return next((one for one in self.targets if one.name == name), None)
+
+    def state(self, name: str) -> SetState:
+        """What the switches carry at a target; raises KeyError where there is none."""
+        if (target := self.target(name)) is None:
+            raise KeyError(name)
+        return {switch: frozenset(map(Crossconnect.parse, one)) for switch, one in target.state.items()}
+
+    def seen(self, switch: str, readings: Iterable[CrossconnectReading]) -> frozenset[Crossconnect]:
+        """What a switch carries at the ends of the set; a failed crossconnect is not there."""
+        ends = frozenset(map(PortSide.parse, self.ends[switch]))
+        return frozenset(
+            one.crossconnect
+            for one in readings
+            if one.state is not CrossconnectState.FAILED and not ends.isdisjoint(one.crossconnect.ends)
+        )
+
+    def what(self, target: str) -> str:
+        """What a switch to this target is called."""
+        return f"prepared set {self.id} to {target}"
+
+
+class SetSwitch(Struct, frozen=True, kw_only=True):
+    """Which target of which set a reconfiguration goes to. `forward`: after a crash it is finished, not rolled back."""
+
+    id: str
+    target: str
+    forward: bool = False
+
+
+def moves_between(now: SetState, then: SetState) -> tuple[SwitchMoves, ...]:
+    """The moves from one state of a set to another, for each switch in the order of its names."""
+    found = []
+    for switch in sorted(now.keys() | then.keys()):
+        before, after = now.get(switch, frozenset()), then.get(switch, frozenset())
+        found.append(
+            SwitchMoves(
+                switch=switch,
+                remove=_in_order(before - after),
+                add=_in_order(after - before),
+                keep=_in_order(before & after),
+                before=_in_order(before),
+            )
+        )
+    return tuple(found)
+
+
+def wanted_at(target: PreparedTarget, moves: Iterable[SwitchMoves]) -> list[WantedSwitch]:
+    """What is desired once the moves to a target are confirmed."""
+    freed = [SwitchEnd(switch=name, end=PortSide.parse(end)) for name, ends in target.free.items() for end in ends]
+    return wanted_of(moves, freed)
+
+
+def added_by(moves: Iterable[SwitchMoves]) -> frozenset[str]:
+    """The crossconnects that moves make, `ocs1:1A-2B`."""
+    return frozenset(f"{move.switch}:{one}" for move in moves for one in move.add)
+
+
+def _in_order(crossconnects: Iterable[Crossconnect]) -> tuple[Crossconnect, ...]:
+    return tuple(sorted(crossconnects, key=Crossconnect.sort_key))

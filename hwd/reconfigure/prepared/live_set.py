@@ -1,0 +1,152 @@
+"""A prepared set as the daemon has it: its states, the plans between its targets, and what is known of its switches."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hwd.model.documents.reconfigurations import WantedSwitch
+from hwd.model.link import Link, RoutedLink, SwitchCrossconnect
+from hwd.model.plan import Plan, PlannedLink
+from hwd.model.prepared import FINISH, PreparedSet, SetState, SetSwitch, moves_between, wanted_at
+from hwd.ports.claim import Claim
+from hwd.ports.ledger import Asker
+from hwd.ports.rules import Reason
+from hwd_drivers.core.values import CrossconnectReading
+
+
+@dataclass(slots=True, kw_only=True)
+class LiveSet:
+    """`PreparedSets` owns it. `routed`: the links of each target with their paths. `expected`: seconds that a switch
+    takes, and where that is known from. `read_ns`: when each switch was last read by the set.
+
+    `is_settled`: whether it is known that its switches are at the target that the journal says; `why`: why not.
+    `left_open`: the switch of it that could not be brought back or finished yet; `is_cut_off`: the last process of the
+    daemon ended in it. `ends_because`: it is over, and released as soon as that can be journaled and no switch of it is
+    under way.
+    """
+
+    prepared: PreparedSet
+    routed: Mapping[str, tuple[RoutedLink, ...]]
+    expected: tuple[float, str]
+    read_ns: dict[str, int] = field(default_factory=dict)
+    is_settled: bool = True
+    left_open: str = ""
+    is_cut_off: bool = False
+    why: str = ""
+    ends_because: str = ""
+    switching: str | None = None
+    """The reconfiguration that switches it now."""
+    ports: frozenset[str] = field(init=False)
+    states: dict[str, SetState] = field(init=False)
+    links: tuple[Link, ...] = field(init=False)
+    """All that some target wants, in the order of the targets."""
+    _plans: dict[tuple[str, str], Plan] = field(default_factory=dict)
+    _wanted: dict[tuple[str, str], list[WantedSwitch]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.ports = frozenset(self.prepared.ports)
+        self.states = {one.name: self.prepared.state(one.name) for one in self.prepared.targets}
+        self.links = tuple(dict.fromkeys(one.link for found in self.routed.values() for one in found))
+
+    @property
+    def id(self) -> str:
+        return self.prepared.id
+
+    @property
+    def switches(self) -> tuple[str, ...]:
+        return tuple(self.prepared.ends)
+
+    @property
+    def claim(self) -> Claim:
+        """Its hold on its ports. Until it is settled it does not expire: its rule may have to bring it somewhere."""
+        prepared = self.prepared
+        return Claim(
+            id=prepared.id,
+            reason=Reason.PREPARED_SET,
+            owner=prepared.holder,
+            ports=self.ports,
+            run=prepared.run,
+            since_wall_ns=prepared.wall_ns,
+            expires_wall_ns=prepared.expires_wall_ns if self.is_settled else None,
+            switches=frozenset(self.switches),
+            what=str(prepared),
+        )
+
+    def asker(self, reconfiguration: str, *, epoch: int | None = None) -> Asker:
+        """A switch of it, to the ledger."""
+        prepared = self.prepared
+        return Asker(
+            lease=prepared.lease,
+            epoch=prepared.lease_epoch if epoch is None else epoch,
+            run=prepared.run,
+            reconfiguration=reconfiguration,
+            prepared_set=prepared.id,
+            switches=frozenset(self.switches),
+        )
+
+    def plan(self, origin: str, target: str) -> Plan:
+        """The way from one target to another, which is made once."""
+        found = self._plans.get((origin, target))
+        if found is None:
+            lit = self.prepared.target(origin)
+            found = self.plan_from(self.states[origin], target, lit=() if lit is None else lit.lit)
+            self._plans[origin, target] = found
+            self._wanted[origin, target] = self.wanted(found)
+        return found
+
+    def wanted_between(self, origin: str, target: str) -> Sequence[WantedSwitch]:
+        """What is desired once that way is confirmed; call `plan` before."""
+        return self._wanted[origin, target]
+
+    def wanted(self, plan: Plan) -> list[WantedSwitch]:
+        """What is desired once a plan of this set is confirmed."""
+        target = None if plan.of_set is None else self.prepared.target(plan.of_set.target)
+        assert target is not None
+        return wanted_at(target, plan.moves)
+
+    def plan_ahead(self, origin: str) -> None:
+        """Make the ways from a target to each of the others."""
+        for target in self.states:
+            self.plan(origin, target)
+
+    def plan_from(self, state: SetState, target: str, *, lit: Iterable[str] = ()) -> Plan:
+        """The way from any state of its switches. `lit`: the links that have light there."""
+        prepared, there = self.prepared, self.prepared.target(target)
+        assert there is not None
+        moves = moves_between(state, self.states[target])
+        added = frozenset(
+            SwitchCrossconnect(switch=move.switch, crossconnect=one) for move in moves for one in move.add
+        )
+        dark = sorted(set(lit) - set(there.lit))
+        expected_s, expected_from = self.expected if added else (0.0, "nothing moves")
+        return Plan(
+            what=prepared.what(target),
+            mode=prepared.mode,
+            moves=moves,
+            links=tuple(
+                PlannedLink(routed=one, kept=one.crossconnects.isdisjoint(added)) for one in self.routed[target]
+            ),
+            dark=tuple(map(Link.parse, dark)),
+            touches=self.ports,
+            expected_s=expected_s,
+            expected_from=expected_from,
+            warnings=(),
+            lease=prepared.lease,
+            ready_within_s=prepared.ready_within_s,
+            confirm_within_s=None,
+            lease_epoch=prepared.lease_epoch,
+            of_set=SetSwitch(id=prepared.id, target=target, forward=prepared.rule == FINISH),
+        )
+
+    def seen(self, observed: Mapping[str, Iterable[CrossconnectReading]]) -> SetState:
+        """What its switches carry at its ends."""
+        return {switch: self.prepared.seen(switch, observed[switch]) for switch in self.switches}
+
+    def target_of(self, state: SetState, *, first: str) -> str | None:
+        """The target that has this state, None for none; of several the one that is named, else the first."""
+        same = [name for name, other in self.states.items() if _is_same(state, other)]
+        return first if first in same else next(iter(same), None)
+
+
+def _is_same(one: SetState, other: SetState) -> bool:
+    nothing = frozenset[object]()
+    return all(one.get(switch, nothing) == other.get(switch, nothing) for switch in one.keys() | other.keys())

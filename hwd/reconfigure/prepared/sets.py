@@ -1,0 +1,626 @@
+"""Prepared sets of one testbed: prepared, switched between their targets, settled after a restart, and released.
+
+prepared = await sets.prepare({"day": request, "night": other}, SetTerms(rule="finish", lease="k3v9"))
+reconfiguration = await sets.switch(prepared.id, "night", id="a1b2c3d4")
+await sets.release(prepared.id, why="released")
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from typing import ClassVar, Final
+
+from msgspec import UNSET
+
+from hwd.fabric.fabric import Fabric
+from hwd.model.answers import PreparedSetStatus, SetTarget
+from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp
+from hwd.model.documents.hosts import HostBirth, HostUp
+from hwd.model.documents.leases import LeaseReleased
+from hwd.model.documents.prepared import SetPrepared, SetReleased, SetSettled
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, WantedSwitch
+from hwd.model.documents.switches import SwitchAdopted
+from hwd.model.plan import Plan
+from hwd.model.prepared import BEFORE, FINISH, PreparedSet, moves_between, wanted_at
+from hwd.model.request import Caller, Request
+from hwd.model.state import Observed
+from hwd.model.testbed import Testbed
+from hwd.ports.claim import Claim, run_of
+from hwd.ports.ledger import Asker, Ledger
+from hwd.ports.rules import PortAction, Reason
+from hwd.reconfigure.agent_watch import RENEW_S, AgentWatch
+from hwd.reconfigure.completion import Completion
+from hwd.reconfigure.drive import Drive, journal_written
+from hwd.reconfigure.journal import Journal
+from hwd.reconfigure.journal_sets import StoredSet
+from hwd.reconfigure.planner import BackgroundPlanner
+from hwd.reconfigure.prepared.live_set import LiveSet
+from hwd.reconfigure.prepared.preparation import SetTerms, check_targets, prepared_from
+from hwd.reconfigure.reconfiguration import Emitter, Outcome, Reconfiguration
+from hwd.reconfigure.switches import Look, Switches, same_fault
+from hwd.reconfigure.transfers import Transfers
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.errors import FailedError, HwdError, RefusedError
+from hwd_drivers.core.ids import Ids
+from hwd_drivers.core.reason import reason_of
+from hwd_drivers.devices.facts import SwitchUp
+
+AGAIN_S: Final = 5.0
+"""The pause after a set could not be settled, or its end not be journaled."""
+
+log = logging.getLogger(__name__)
+
+
+class PreparedSets:
+    """Owns every set. Also a `Sink`: a set ends with its lease, and is settled as its switches connect.
+
+    `report_refusals`: tells the interlocks that refuse a plan; `isolate`: the plan with its proof of isolation.
+    """
+
+    TAKES: ClassVar = (
+        LeaseReleased,
+        ReconfigurationEnded,
+        DaemonRecovered,
+        JournalGivenUp,
+        SwitchUp,
+        HostUp,
+        HostBirth,
+    )
+
+    def __init__(
+        self,
+        *,
+        testbed: Testbed,
+        journal: Journal,
+        planner: BackgroundPlanner,
+        switches: Switches,
+        ledger: Ledger,
+        agent_watch: AgentWatch,
+        drive: Drive,
+        completion: Completion,
+        transfers: Transfers,
+        under_way: MutableMapping[str, Reconfiguration],
+        planned: Callable[[Request, Look], Awaitable[Plan]],
+        report_refusals: Callable[[Plan], None],
+        isolate: Callable[[Plan], Plan],
+        note_baseline: Callable[[Plan, Observed], Awaitable[None]] | None,
+        clock: Clock,
+        ids: Ids,
+        emitter: Emitter,
+    ) -> None:
+        self._testbed = testbed
+        self._journal = journal
+        self._planner = planner
+        self._switches = switches
+        self._ledger = ledger
+        self._agent_watch = agent_watch
+        self._drive = drive
+        self._completion = completion
+        self._transfers = transfers
+        self._under_way = under_way
+        self._planned = planned
+        self._report_refusals = report_refusals
+        self._isolate = isolate
+        self._note_baseline = note_baseline
+        self._clock = clock
+        self._ids = ids
+        self._emit = emitter
+        self._sets: dict[str, LiveSet] = {}
+        self._to_arm: set[str] = set()
+        self._changed = asyncio.Event()
+        left = {entry.of_set.id: entry.reconfiguration for entry in journal.open if entry.of_set is not None}
+        for stored in journal.sets:
+            self._take_over(stored, left_open=left.get(stored.prepared.id, ""))
+
+    def use_testbed(self, fabric: Fabric) -> None:
+        """Go on with the testbed of this fabric. What a set holds does not change in it."""
+        self._testbed = fabric.testbed
+
+    # --- what there is
+
+    def all(self) -> tuple[PreparedSetStatus, ...]:
+        """Those that have not ended, oldest first."""
+        return tuple(map(self._status, self._sets.values()))
+
+    def get(self, id: str) -> PreparedSetStatus:
+        """Raises RefusedError where there is none."""
+        return self._status(self._live(id))
+
+    def lease_of(self, id: str) -> str:
+        """The lease that a set is held under. Raises RefusedError where there is no such set."""
+        return self._live(id).prepared.lease
+
+    # --- prepare
+
+    async def prepare(self, requests: Mapping[str, Request], terms: SetTerms) -> PreparedSetStatus:
+        """Route and check every target, hold the ports, journal the set, and let agents watch; then it can be switched.
+
+        The switches are read once, and stay as they are. Raises what a plan raises, for each target with its name, and
+        FailedError where the journal does not take the set.
+        """
+        check_targets(requests, terms)
+        id = self._ids.token(length=8)
+        routed = {name: await self._planner.route(request) for name, request in requests.items()}
+        switches = frozenset(switch for one in routed.values() for switch in one.switches)
+        relies = frozenset(port for one in routed.values() for port in one.ports)
+        # a transfer in flight does not keep a set from being prepared: nothing moves before a switch, which asks for it
+        asker = Asker(lease=terms.lease, epoch=terms.epoch, prepared_set=id, switches=switches, cuts=True)
+        lease = self._claim(asker, id, relies_on=relies)
+        try:
+            async with self._switches.turns.take(switches):
+                look = await self._switches.read_unmoved(sorted(switches))
+                plans: dict[str, Plan] = {}
+                for name, request in requests.items():
+                    try:
+                        plans[name] = await self._planned(request, look)
+                    except HwdError as error:
+                        raise same_fault(error, f"target {name}: {error}") from error
+                    self._report_refusals(plans[name])
+                made = prepared_from(plans, look.observed, testbed=self._testbed, planner=self._planner)
+                self._claim(asker, id, relies_on=relies | made.ports, changes=made.ports)
+                plans = {name: self._isolate(plan) for name, plan in plans.items()}
+                if self._note_baseline is not None:
+                    for plan in plans.values():
+                        await self._note_baseline(plan, look.observed)
+                lease = self._claim(asker, id, relies_on=made.ports, changes=made.ports)
+                now, caller = self._clock.wall_ns(), terms.caller
+                prepared = PreparedSet(
+                    id=id,
+                    lease=terms.lease,
+                    lease_epoch=lease.epoch,
+                    holder=lease.owner,
+                    run=run_of(lease.owner),
+                    rule=terms.rule,
+                    mode=terms.mode,
+                    ready_within_s=terms.ready_within_s,
+                    targets=[*made.targets],
+                    ends={**made.ends},
+                    ports=sorted(made.ports),
+                    wall_ns=now,
+                    expires_wall_ns=None if terms.for_s is None else now + round(terms.for_s * 1e9),
+                    by="" if caller is None else caller.name,
+                    verified=caller is not None and caller.is_verified,
+                )
+                live = LiveSet(
+                    prepared=prepared,
+                    routed=made.routed,
+                    expected=self._planner.expect(prepared.ends, links_come=any(made.routed.values())),
+                    read_ns=dict(look.ended_ns),
+                )
+                first = live.target_of(live.states[BEFORE], first=next(iter(requests))) or BEFORE
+                live.plan_ahead(first)
+                with journal_written():
+                    self._journal.prepare(prepared, at=first)
+        except BaseException:
+            self._ledger.release(Reason.PREPARED_SET, id)
+            self._changed.set()  # a journal that refused it has to be written anew
+            raise
+        self._sets[id] = live
+        self._ledger.claim(live.claim)
+        self._changed.set()
+        self._emit(
+            SetPrepared(
+                prepared_set=id,
+                lease=prepared.lease,
+                holder=prepared.holder,
+                targets=[*requests],
+                rule=prepared.rule,
+                overridden=[*dict.fromkeys(one for plan in plans.values() for one in plan.overridden)] or UNSET,
+                ports=prepared.ports,
+                expires_wall_ns=UNSET if prepared.expires_wall_ns is None else prepared.expires_wall_ns,
+                by=prepared.by or UNSET,
+                verified=prepared.verified if prepared.by else UNSET,
+            )
+        )
+        await self._arm(live)
+        return self._status(live)
+
+    # --- switch
+
+    async def switch(
+        self, id: str, target: str, *, reconfiguration: str, caller: Caller | None = None, epoch: int | None = None
+    ) -> Reconfiguration:
+        """Drive the switches to a target of a set, and read them back. The rest of the way is that of any other
+        reconfiguration.
+
+        Nothing is read, planned or synced before the first byte. Raises RefusedError where the set or its lease is
+        over, where one of its ports is not free, and while a restart has not found its target yet; after the way back
+        to the target that it had FailedError and LinkError.
+        """
+        asked_ns = self._clock.monotonic_ns()
+        live = self._live(id)
+        stored = self._stored(live)
+        plan = self._plan(live, stored, target)
+        self._check_switchable(live, stored)
+        claim = self._claim_switch(live, reconfiguration, epoch=epoch)
+        wanted = live.wanted_between(stored.at, target)
+        one = self._reconfiguration(
+            live, reconfiguration, plan, wanted, caller, asked_ns=asked_ns, lease_holder=claim.owner
+        )
+        live.switching = reconfiguration
+        try:
+            await self._drive.switch(one, origin=stored.at)
+        except BaseException as error:  # also where the caller is cancelled: it goes back to the target before
+            await self._go_back(one, error)
+            raise
+        return one
+
+    def _plan(self, live: LiveSet, stored: StoredSet, target: str) -> Plan:
+        if target not in live.states:
+            raise RefusedError(f"prepared set {live.id}: no target {target!r}; there are {', '.join(live.states)}")
+        return live.plan(stored.at, target)
+
+    def _check_switchable(self, live: LiveSet, stored: StoredSet) -> None:
+        if stored.doubt:
+            raise RefusedError(f"prepared set {live.id}: {stored.doubt}. `hwd release {live.id}` ends it")
+        if live.ends_because:
+            raise RefusedError(f"prepared set {live.id}: is over: {live.ends_because}. Prepare it again")
+        if not live.is_settled:
+            why = live.why or "they are read now"
+            raise RefusedError(
+                f"prepared set {live.id}: it is not known yet where its switches are: {why}. "
+                f"It is tried again by itself; `hwd release {live.id}` leaves them as they are"
+            )
+
+    def _claim_switch(self, live: LiveSet, reconfiguration: str, *, epoch: int | None) -> Claim:
+        """Between the question and the claim nothing is awaited."""
+        now, asker = self._clock.wall_ns(), live.asker(reconfiguration, epoch=epoch)
+        if not live.claim.is_in_force(now):
+            raise RefusedError(f"prepared set {live.id}: it has expired. Prepare it again")
+        self._ledger.check(asker, live.ports, PortAction.RELY, now_wall_ns=now)
+        self._ledger.check(asker, live.ports, PortAction.CHANGE, now_wall_ns=now)
+        self._claim_reconfiguration(live, reconfiguration)
+        lease = self._ledger.get(Reason.LEASE, live.prepared.lease)
+        assert lease is not None
+        return lease
+
+    def _claim_reconfiguration(self, live: LiveSet, id: str) -> None:
+        run = live.prepared.run
+        self._ledger.claim(
+            Claim(
+                id=id,
+                reason=Reason.RECONFIGURATION,
+                owner=f"prepared set {live.id}",
+                ports=live.ports,
+                run=run,
+                switches=frozenset(live.switches),
+                what=f"prepared set {live.id}",
+            )
+        )
+
+    def _reconfiguration(
+        self,
+        live: LiveSet,
+        id: str,
+        plan: Plan,
+        wanted: Sequence[WantedSwitch],
+        caller: Caller | None,
+        *,
+        asked_ns: int | None,
+        lease_holder: str,
+    ) -> Reconfiguration:
+        one = Reconfiguration(
+            id=id,
+            plan=plan,
+            run=live.prepared.run,
+            started_ns=self._clock.monotonic_ns(),
+            read_ns=dict(live.read_ns),
+            lease_holder=lease_holder,
+            caller=caller,
+            lease_epoch=live.prepared.lease_epoch,
+            wanted=wanted,
+            asked_ns=asked_ns,
+        )
+        self._under_way[id] = one
+        return one
+
+    async def _go_back(self, one: Reconfiguration, error: BaseException) -> None:
+        """The way back of a drive that failed; raises its error with the outcome, where that is one of ours."""
+        why = str(error) if isinstance(error, HwdError) else repr(error)
+        await self._completion.roll_back(one, "aborted" if isinstance(error, asyncio.CancelledError) else why)
+        if not isinstance(error, HwdError):
+            return
+        after = one.outcome or Outcome.FAILED
+        raise same_fault(
+            error, f"{error}. Outcome: {after}{'' if after is Outcome.ROLLED_BACK else f' ({one.why})'}"
+        ) from error
+
+    # --- release
+
+    async def release(self, id: str, *, why: str = "released", epoch: int | None = None) -> PreparedSetStatus:
+        """End a set: its ports are free, its switches stay as they are. Raises RefusedError while it is being switched,
+        and FailedError where the journal does not take it: then it stands.
+        """
+        live = self._live(id)
+        if epoch not in (None, live.prepared.lease_epoch):
+            raise RefusedError(
+                f"prepared set {id}: epoch {epoch} is not that of its lease, epoch {live.prepared.lease_epoch} is"
+            )
+        if live.switching is not None:
+            raise RefusedError(
+                f"prepared set {id}: reconfiguration {live.switching} switches it now. Wait, or end that with "
+                f"`hwd rollback {live.switching}`"
+            )
+        status = self._status(live)
+        try:
+            self._end(live, why)
+        except OSError as error:
+            self._changed.set()
+            raise FailedError(
+                f"prepared set {id}: cannot be released, the journal does not take it: {reason_of(error)}. "
+                "It stands; make room on the disk of the data directory"
+            ) from error
+        await self._disarm(live)
+        return status
+
+    def _end(self, live: LiveSet, why: str) -> None:
+        """On OSError it stands."""
+        at = self._stored(live).at
+        self._journal.release(live.id)
+        del self._sets[live.id]
+        self._ledger.release(Reason.PREPARED_SET, live.id)
+        self._emit(SetReleased(prepared_set=live.id, at=at, why=why))
+        if why != "released":
+            log.info("prepared set %s: is over: %s", live.id, why)
+
+    # --- over time
+
+    def __call__(self, document: Document) -> None:
+        match document.fact:
+            case LeaseReleased(lease=lease, why=why):
+                for live in self._sets.values():
+                    if live.prepared.lease == lease:
+                        live.ends_because = live.ends_because or f"its lease {lease} has ended ({why})"
+            case ReconfigurationEnded(reconfiguration=id, outcome=outcome):
+                for live in self._sets.values():
+                    if live.switching == id:
+                        live.switching = None
+                        self._note_end(live, id, outcome)
+            case JournalGivenUp(reconfiguration=id):
+                for live in self._sets.values():
+                    if live.left_open == id:
+                        live.is_settled, live.ends_because = True, f"its reconfiguration {id} was given up"
+            case HostUp() | HostBirth():
+                self._to_arm.update(self._sets)
+        self._changed.set()
+
+    def _note_end(self, live: LiveSet, id: str, outcome: str) -> None:
+        now_ns = self._clock.monotonic_ns()
+        if outcome == Outcome.FAILED:
+            live.is_settled, live.left_open = False, id
+            self._ledger.claim(live.claim)
+        else:
+            live.read_ns = dict.fromkeys(live.switches, now_ns)
+        self._to_arm.add(live.id)  # the watch for it has ended that of the set
+
+    async def run(self) -> None:
+        """End sets at their time, settle them after a restart, and keep agents watching, until cancelled."""
+        loop = asyncio.get_running_loop()
+        arm_all_s = loop.time() + RENEW_S
+        while True:
+            self._changed.clear()
+            again = False
+            for live in [*self._sets.values()]:
+                try:
+                    again |= not await self._keep(live)
+                except Exception:  # a supervisor: the set stays as it is, and the daemon goes on
+                    log.exception("prepared set %s: a bug in keeping it", live.id)
+                    again = True
+            again |= bool(self._journal.write_again())
+            if loop.time() >= arm_all_s:
+                self._to_arm.update(self._sets)
+                arm_all_s = loop.time() + RENEW_S
+            await self._arm_again()
+            waits_s = [arm_all_s - loop.time(), *self._left_s()]
+            try:
+                async with asyncio.timeout(max(0.001, min([*waits_s, *([AGAIN_S] if again else [])]))):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    async def _keep(self, live: LiveSet) -> bool:
+        """Whether nothing is left to do for a set until a document comes, or its time."""
+        if self._stored(live).doubt:
+            return True
+        if not live.is_settled and live.switching is None:
+            await self._settle(live)
+            if not live.is_settled:
+                return False
+        now = self._clock.wall_ns()
+        if live.switching is not None or live.id not in self._sets:
+            return True
+        if not live.claim.is_in_force(now):
+            live.ends_because = live.ends_because or "it has expired"
+        lease = self._ledger.get(Reason.LEASE, live.prepared.lease)
+        if lease is None or not lease.is_in_force(now) or lease.epoch != live.prepared.lease_epoch:
+            live.ends_because = live.ends_because or f"its lease {live.prepared.lease} is over"
+        if not live.ends_because:
+            return True
+        try:
+            self._end(live, live.ends_because)
+        except OSError as error:
+            log.warning("prepared set %s: its end cannot be journaled yet: %s", live.id, reason_of(error))
+            return False
+        await self._disarm(live)
+        return True
+
+    async def _arm_again(self) -> None:
+        """Let agents watch again that may have stopped: they are new, or a switch has taken their ports."""
+        self._to_arm &= self._sets.keys()
+        for live in [self._sets[id] for id in sorted(self._to_arm)]:
+            if live.switching is None:
+                self._to_arm.discard(live.id)
+                await self._arm(live)
+
+    async def _arm(self, live: LiveSet) -> None:
+        """Agents sample fast from then on, for a set whose switches wait for ready links: else nobody needs that."""
+        if live.prepared.ready_within_s is not None:
+            await self._agent_watch.arm(live.id, live.links)
+
+    async def _disarm(self, live: LiveSet) -> None:
+        if live.prepared.ready_within_s is not None:
+            await self._agent_watch.disarm(live.id, {end.host for link in live.links for end in link.ends})
+
+    def _left_s(self) -> list[float]:
+        now = self._clock.wall_ns()
+        return [live.claim.left_s(now) for live in self._sets.values()]
+
+    # --- after a restart
+
+    def _take_over(self, stored: StoredSet, *, left_open: str) -> None:
+        """Hold the ports of a set of an earlier process. Where its switches are is for `_settle` to find."""
+        prepared = stored.prepared
+        routed, lost = {}, list[str]()
+        for one in prepared.targets:
+            state = {name: found for name, found in prepared.state(one.name).items() if name in self._testbed.switches}
+            made = {str(link.link): link for link in self._planner.routed_of(state)}
+            routed[one.name] = tuple(made[link.link] for link in one.links if link.link in made)
+            lost += [f"{link.link} of {one.name}" for link in one.links if link.link not in made]
+        live = LiveSet(
+            prepared=prepared,
+            routed=routed,
+            expected=self._planner.expect(
+                [name for name in prepared.ends if name in self._testbed.switches], links_come=any(routed.values())
+            ),
+            is_settled=False,
+            left_open=left_open,
+            is_cut_off=bool(left_open),
+        )
+        if lost:
+            live.ends_because = f"the testbed file has changed: {', '.join(lost)} is not made by its crossconnects"
+        self._sets[prepared.id] = live
+        self._to_arm.add(prepared.id)
+        self._ledger.claim(live.claim)
+
+    async def _settle(self, live: LiveSet) -> None:
+        """Read where the switches of a set are. What equals no target goes where its rule says, as a reconfiguration.
+
+        A switch that a crash cut off comes first, by the recovery of the journal.
+        """
+        if any(one.reconfiguration == live.left_open for one in self._journal.open):
+            live.why = f"reconfiguration {live.left_open} of it is open in the journal"
+            return
+        live.left_open = ""
+        stored = self._stored(live)
+        if live.is_cut_off:
+            goal = stored.at if live.prepared.rule == FINISH else live.prepared.rule
+        else:
+            goal = ""
+        try:
+            if away := self._switches.away(live.switches):
+                live.why = "; ".join(away)
+                return
+            async with self._switches.turns.take(live.switches):
+                look = await self._switches.read(live.switches)
+                live.read_ns = dict(look.ended_ns)
+                state = live.seen(look.observed)
+                found = live.target_of(state, first=stored.at)
+                goal = goal or found or (stored.at if live.prepared.rule == FINISH else live.prepared.rule)
+                if found == goal or live.states[goal] == state:
+                    self._found(live, stored, goal)
+                else:
+                    await self._bring(live, live.plan_from(state, goal))
+        except (HwdError, OSError) as error:
+            why = str(error) if isinstance(error, HwdError) else f"journal: {reason_of(error)}"
+            if live.why != why:
+                log.warning("prepared set %s: it is not at a target yet, and that is tried again: %s", live.id, why)
+            live.why = why
+            return
+        live.is_settled, live.is_cut_off, live.why = True, False, ""
+        self._ledger.claim(live.claim)
+
+    def _found(self, live: LiveSet, stored: StoredSet, at: str) -> None:
+        """The switches are at this target. On OSError nothing is told."""
+        why = "the switches are where the journal says"
+        if at != stored.at:
+            why = f"the journal says {stored.at}, and the switches have this: a power cut took what had come between"
+            self._journal.stand(live.id, at=at)
+            target = live.prepared.target(at)
+            assert target is not None
+            for one in wanted_at(target, moves_between(live.states[stored.at], live.states[at])):
+                by = f"prepared set {live.id}, found at {at}"
+                self._emit(SwitchAdopted(switch=one.switch, crossconnects=one.crossconnects, free=one.free, by=by))
+            log.warning("prepared set %s: at %s: %s", live.id, at, why)
+        self._emit(SetSettled(prepared_set=live.id, target=at, why=why))
+
+    async def _bring(self, live: LiveSet, plan: Plan) -> None:
+        """Bring the switches of a set to a target by its rule: journaled, driven and read back as all else."""
+        assert plan.of_set is not None
+        id = self._ids.token(length=8)
+        caller = Caller(name=f"rule of prepared set {live.id}", is_verified=True)
+        self._claim_reconfiguration(live, id)
+        holder = live.prepared.holder
+        one = self._reconfiguration(live, id, plan, live.wanted(plan), caller, asked_ns=None, lease_holder=holder)
+        live.switching = id
+        try:
+            one.remarks += await self._transfers.drain(live.ports, by=id, what=plan.what)
+            await self._drive.run(one)
+        except BaseException as error:
+            await self._go_back(one, error)
+            raise
+        await self._completion.confirm(one)
+        target = plan.of_set.target
+        self._emit(SetSettled(prepared_set=live.id, target=target, why=f"by its rule {live.prepared.rule}, as {id}"))
+
+    # --- parts
+
+    def _claim(
+        self, asker: Asker, id: str, *, relies_on: frozenset[str], changes: frozenset[str] = frozenset()
+    ) -> Claim:
+        """Hold ports for a set that is being prepared; returns its lease. Raises RefusedError where one is taken."""
+        now = self._clock.wall_ns()
+        self._ledger.check(asker, relies_on, PortAction.RELY, now_wall_ns=now)
+        self._ledger.check(asker, changes, PortAction.CHANGE, now_wall_ns=now)
+        lease = self._ledger.get(Reason.LEASE, asker.lease or "")
+        assert lease is not None
+        self._ledger.claim(
+            Claim(
+                id=id,
+                reason=Reason.PREPARED_SET,
+                owner=lease.owner,
+                ports=changes,
+                run=lease.run,
+                since_wall_ns=now,
+                relies_on=relies_on,
+                switches=asker.switches,
+                what=f"prepared set {id}, which is being prepared",
+            )
+        )
+        return lease
+
+    def _live(self, id: str) -> LiveSet:
+        if (live := self._sets.get(id)) is None:
+            names = ", ".join(self._sets) or "none"
+            raise RefusedError(f"prepared set {id}: there is none of that id, or it is over. There are: {names}")
+        return live
+
+    def _stored(self, live: LiveSet) -> StoredSet:
+        stored = self._journal.set(live.id)
+        assert stored is not None
+        return stored
+
+    def _status(self, live: LiveSet) -> PreparedSetStatus:
+        stored, prepared = self._stored(live), live.prepared
+        is_settled = live.is_settled and not stored.doubt
+        expires_ns = prepared.expires_wall_ns
+        return PreparedSetStatus(
+            prepared_set=live.id,
+            lease=prepared.lease,
+            holder=prepared.holder,
+            rule=prepared.rule,
+            at=stored.at if is_settled else None,
+            why=stored.doubt or live.ends_because or ("" if is_settled else live.why or "its switches are being read"),
+            switching=live.switching,
+            targets=[
+                SetTarget(
+                    target=one.name,
+                    what=one.what,
+                    crossconnects=[f"{name}:{each}" for name, found in one.state.items() for each in found],
+                    links=[link.link for link in one.links],
+                )
+                for one in prepared.targets
+            ],
+            ports=prepared.ports,
+            expires_in_s=None if expires_ns is None else (expires_ns - self._clock.wall_ns()) / 1e9,
+        )
