@@ -361,7 +361,8 @@ class Witness:
                         for move in moves
                     },
                 )
-                self._check_plan(self.seen[id])
+                if started.prepared_set is UNSET:  # a switch of a set is told once it has been done
+                    self._check_plan(self.seen[id])
                 if started.dark_at_once is not UNSET:
                     self._steps[id] = StepsWatch(
                         lit=self._lit(),
