@@ -388,15 +388,16 @@ class CrashRecovery:
         return self._lit_by(moved, latest)
 
     async def _bring(self, entry: OpenEntry) -> None:
-        away = self._switches.away(move.switch for move in entry.moves)
-        cut = (
-            []
-            if away
-            else await self._transfers.drain(self._light_of(entry), by=entry.reconfiguration, what=entry.what)
-        )
+        moving = [move for move in entry.moves if not move.is_empty]
+        down = {move.switch: cause for move in moving if (cause := self._switches.cause(move.switch)) is not None}
+        there = [move for move in moving if move.switch not in down]  # one that comes back meanwhile is not drained yet
+        cut: list[str] = []
+        if there:
+            cut = await self._transfers.drain(self._light_of(entry), by=entry.reconfiguration, what=entry.what)
         on_overrun = overrun_report(self._emit, entry.reconfiguration)
         way = way_on if self._goes_forward(entry) else way_back
-        brought = await self._switches.bring(entry.moves, way, within_s=WITHIN_S, on_overrun=on_overrun)
+        brought = await self._switches.bring(there, way, within_s=WITHIN_S, on_overrun=on_overrun)
+        brought |= {name: LinkError(f"{name}: the switch is down: {cause}") for name, cause in down.items()}
         errors = [*brought.values()]
         if errors:
             why = "; ".join(map(str, errors))

@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from hwd.model.documents.daemon import DaemonRecovered, DaemonStarted, JournalGivenUp
 from hwd.model.documents.leases import LeaseReleased, LeaseTaken
-from hwd.model.documents.prepared import SetReleased
+from hwd.model.documents.prepared import SetReleased, SetSettled
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted, ReconfigurationState
 from hwd.model.documents.transfers import TransferClaimed, TransferCut
 from hwd.reconfigure import journal_file
@@ -119,6 +119,9 @@ class Witness:
         self.lease_of_set: dict[str, str] = {}
         self.touched: dict[tuple[str, PortSide], float] = {}
         """When somebody else than we last changed what is at an end: a front panel, a power cycle, a fault."""
+        self.found: dict[tuple[str, PortSide], float] = {}
+        """When a daemon that was started anew found a prepared set at a target: a power cut may have taken what the
+        journal had of its last switch, and what was told of an end before does not count any more."""
         self.troubled = False
         """Whether anything has befallen the world."""
         self.taken_back: set[str] = set()
@@ -384,6 +387,8 @@ class Witness:
             case DaemonRecovered(reconfiguration=id, outcome=outcome) if id in self.seen:
                 self.end(id, outcome, EVENT_STREAM)
                 self.check_optics(self.seen[id], outcome, "success-read-back")
+            case SetSettled(prepared_set=id, target=target):
+                self._check_settled(id, target)
             case SetReleased(prepared_set=id, why=why) if id in self.sets and "given up" in why:
                 self.sets[id].given_up = True
             case JournalGivenUp(reconfiguration=id):
@@ -419,6 +424,8 @@ class Witness:
             for one in sorted(wanted | unwanted, key=Crossconnect.sort_key):
                 if self.was_touched(switch, frozenset((one,)), since_s=seen.at_s):
                     continue
+                if any(self.found.get((switch, end), -1.0) > seen.at_s for end in one.ends):
+                    continue
                 if one in wanted and one not in there:
                     self.breach(rule, f"{seen.id} is {outcome}, and {switch} {one} is not there")
                 if one in unwanted and one in there:
@@ -434,6 +441,20 @@ class Witness:
             ends = removed | added
             if wrong and not self.was_touched(switch, ends, since_s=since_s):
                 self.breach("plan-of-now", f"{seen.id} begins, and at {switch} {', '.join(sorted(wrong))}")
+
+    def _check_settled(self, id: str, target: str) -> None:
+        """Whether a prepared set is at the target at which its daemon found it."""
+        for stored in self._contents().sets:
+            if stored.prepared.id != id:
+                continue
+            for switch, wanted in stored.prepared.state(target).items():
+                ends = frozenset(map(PortSide.parse, stored.prepared.ends[switch]))
+                self.found |= dict.fromkeys(((switch, end) for end in ends), self.now_s)
+                there = frozenset(self.world.rack.switches[switch].mirror.crossconnects())
+                strange = frozenset(one for one in there if not ends.isdisjoint(one.ends)) ^ wanted
+                for one in sorted(strange, key=Crossconnect.sort_key):
+                    if not self.was_touched(switch, frozenset((one,)), since_s=0.0):
+                        self.breach("set-stands", f"set {id} was found at {target}, and {switch} differs at {one}")
 
     # --- messages
 

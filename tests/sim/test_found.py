@@ -7,8 +7,10 @@ from hwd.sim.plan import (
     AbortRun,
     Apply,
     BadDisk,
+    Claim,
     Confirm,
     DelayMessages,
+    EndTransfer,
     Kill,
     ReleaseLease,
     RollBack,
@@ -29,6 +31,9 @@ END_LOST_BY_THE_RECORDS = (
 
 ABORT_WAITED_FOR_THE_RECORDS = "an abort waited for records that did not answer, with the light back long before"
 EVENTS_BY_A_STEPPED_CLOCK = "the look took events of a host whose clock was stepped in a wrong order (seed 259)"
+RECOVERY_DID_NOT_DRAIN = (
+    "a recovery cut transfers in flight without its wait where another of its switches was away (seed 280)"
+)
 
 FOUND = {
     ABORT_WAITED_FOR_THE_RECORDS: WorldPlan(
@@ -91,6 +96,71 @@ FOUND = {
             ),
             Step(number=7, at_s=11.567, act=Confirm(of=6)),
             Step(number=10, at_s=11.975, act=Kill(node="daemon", callbacks=1, away_s=0.0)),
+        ),
+        one_in=10,
+    ),
+    RECOVERY_DID_NOT_DRAIN: WorldPlan(
+        seed=280,
+        rack="trunks",
+        steps=(
+            Step(
+                number=0,
+                at_s=2.215,
+                act=Apply(what="ocs1:1A-6B,6A-1B,2A-5B,5A-2B ocs2:1A-6B,6A-1B,2A-5B,5A-2B", confirm_within_s=2.0),
+            ),
+            Step(number=1, at_s=2.661, act=Confirm(of=0)),
+            Step(number=11, at_s=3.159, act=Claim(host="h0", port="eth0", within_s=10.0)),
+            Step(number=8, at_s=6.475, act=TwinFault(fault={"switch": "ocs1", "fault": "wrong"}, for_s=1.0)),
+            Step(number=12, at_s=6.609, act=EndTransfer(of=11, dies=True)),
+            Step(number=18, at_s=7.021, act=Claim(host="h0", port="eth0", within_s=0.5, wait_s=1.0)),
+            Step(
+                number=2,
+                at_s=7.088,
+                act=Apply(
+                    what="ocs1:1A-6B,6A-1B,2A-7B,7A-2B ocs2:1A-6B,6A-1B,2A-7B,7A-2B",
+                    ready_within_s=2.0,
+                    confirm_within_s=2.0,
+                ),
+            ),
+            Step(
+                number=7,
+                at_s=7.169,
+                act=TwinFault(fault={"switch": "ocs1", "fault": "panel", "add": ["4A-6B"]}, for_s=1.0),
+            ),
+            Step(number=9, at_s=7.516, act=Claim(host="h0", port="eth1", within_s=10.0, wait_s=4.0)),
+            Step(
+                number=19,
+                at_s=7.74,
+                act=Apply(
+                    what="ocs1:1A-6B,6A-1B,2A-5B,5A-2B ocs2:1A-6B,6A-1B,2A-5B,5A-2B",
+                    confirm_within_s=1.0,
+                    drain_within_s=5.0,
+                ),
+            ),
+            Step(
+                number=3,
+                at_s=8.344,
+                act=Apply(what="ocs1:1A-5B,5A-1B,2A-6B,6A-2B ocs2:2A-5B,5A-2B,1A-6B,6A-1B", steps=True),
+            ),
+            Step(number=16, at_s=8.562, act=Claim(host="h0", port="eth0", within_s=3.0, wait_s=4.0)),
+            Step(number=6, at_s=8.62, act=Kill(node="daemon", callbacks=73, away_s=0.0)),
+            Step(
+                number=4,
+                at_s=10.106,
+                act=Apply(
+                    what="ocs1:1A-7B,7A-1B,2A-5B,5A-2B ocs2:1A-7B,7A-1B,2A-5B,5A-2B", confirm_within_s=0.5, steps=True
+                ),
+            ),
+            Step(number=13, at_s=10.456, act=Claim(host="h1", port="eth1", within_s=0.5)),
+            Step(number=17, at_s=10.74, act=EndTransfer(of=16)),
+            Step(number=14, at_s=10.846, act=EndTransfer(of=13, dies=True)),
+            Step(
+                number=15,
+                at_s=11.008,
+                act=Apply(what="ocs1:2A-6B,6A-2B ocs2:2A-6B,6A-2B", confirm_within_s=1.0, drain_within_s=0.5),
+            ),
+            Step(number=10, at_s=11.568, act=EndTransfer(of=9, dies=True)),
+            Step(number=5, at_s=11.956, act=TakeLease(ports=("all",), for_s=4.0)),
         ),
         one_in=10,
     ),
