@@ -1,4 +1,4 @@
-"""SetSwitchAsks: the asks of hosts to switch a prepared set. It is switched as over HTTP, for hosts with a port in it."""
+"""SetSwitchAsks: hosts ask to switch a prepared set that has a port of theirs; it is switched as over HTTP."""
 
 from hwd.bus.asks import AskedBy
 from hwd.model.answers import PreparedSetStatus

@@ -10,15 +10,10 @@ from hwd.model.documents.reconfigurations import ReconfigurationEnded, Reconfigu
 from hwd.sim.rank import Rank
 from hwd.sim.world import DAEMON
 
-from .conftest import CROSSED, EXAMPLE, STRAIGHT, Lab, RunLab
-from .test_confirm_over_restarts import light, restart, wanted
+from .conftest import CROSSED, STRAIGHT, Lab, RunLab
+from .test_confirm_over_restarts import ends, light, restart, wanted
 from .test_prepared_sets import lease, prepare, switch, the_set
 from .test_transfers import go
-
-WITH_THIRD_HOST = EXAMPLE.read_text().replace(
-    "links:",
-    "  h2:\n    ports: {eth0: {interface: h2p0, ip: 10.1.0.4/24}}\nlinks:",
-)
 
 
 async def prepared_and_rank(lab: Lab, *, host: str = "h0", **more: Any) -> tuple[PreparedSetStatus, Rank]:
@@ -94,14 +89,15 @@ def test_late_ask_is_not_done(run_lab: RunLab) -> None:
 def test_switch_that_lasts_longer_than_its_ask_ends_and_a_repetition_moves_nothing(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         prepared, rank = await prepared_and_rank(lab)
-        lab.set_fault({"switch": "ocs1", "fault": "slow", "seconds": 2})
+        lab.set_fault({"switch": "ocs1", "fault": "slow", "seconds": 1.0})
         began_s = asyncio.get_running_loop().time()
-        answer = await rank.switch_set(prepared.id, "straight", within_s=1)
-        assert (answer["outcome"], "did not answer within 1 s" in answer["why"]) == ("failed", True)
-        assert asyncio.get_running_loop().time() - began_s == pytest.approx(1.5, abs=0.1)
+        answer = await rank.switch_set(prepared.id, "straight", within_s=0.3)
+        assert (answer["outcome"], "did not answer within 0.3 s" in answer["why"]) == ("failed", True)
+        assert asyncio.get_running_loop().time() - began_s == pytest.approx(0.8, abs=0.05)
         again = await rank.switch_set(prepared.id, "straight")
         assert (again["outcome"], answer["reconfiguration"] in again["why"]) == ("refused", True)
-        await lab.until(ReconfigurationEnded, reconfiguration=answer["reconfiguration"], outcome="confirmed")
+        await asyncio.sleep(5)
+        assert ends(lab, answer["reconfiguration"]) == [("confirmed", "")]
         lab.set_fault({"fault": "clear"})
         changes: list[int] = []
         lab.world.rack.switches["ocs1"].mirror.on_change.append(changes.append)
@@ -230,19 +226,5 @@ def test_switches_without_an_answer_leave_the_asks_of_transfers_alone(run_lab: R
         await lab.world.settled()
         await go(lab, host="h0")
         assert {(await one)["outcome"] for one in pending} == {"failed"}
-
-    run_lab(test)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [{"within_s": 61}, {"within_s": 0}, {"reconfiguration": "no id!"}, {"epoch": -1}],
-    ids=lambda one: next(iter(one)),
-)
-def test_request_that_is_none_is_refused_with_the_field(run_lab: RunLab, wrong: dict[str, Any]) -> None:
-    async def test(lab: Lab) -> None:
-        _, rank = await prepared_and_rank(lab)
-        answer = await rank.send({"switch": {"prepared_set": "p7x2a1b9", "target": "straight", **wrong}})
-        assert (answer["outcome"], next(iter(wrong)) in answer["why"]) == ("refused", True)
 
     run_lab(test)

@@ -223,3 +223,20 @@ def transfer(
         transfers.transfer(links, within_s=within_s, phase=phase, wait_s=wait_s) as id,
     ):
         yield id
+
+
+def switch_set(
+    prepared_set: str,
+    target: str,
+    *,
+    within_s: float = 30.0,
+    epoch: int | None = None,
+    reconfiguration: str | None = None,
+    path: str | None = None,
+    process: str = "",
+) -> str:
+    """One switch of a prepared set on a connection of its own: see `Transfers.switch_set`."""
+    with Transfers(path, process=process) as transfers:
+        return transfers.switch_set(
+            prepared_set, target, within_s=within_s, epoch=epoch, reconfiguration=reconfiguration
+        )
