@@ -36,8 +36,8 @@ def test_rank_switches_a_set_and_hears_once_it_is_confirmed(run_lab: RunLab) -> 
                 one for one in lab.emitted(ReconfigurationEnded) if one.reconfiguration == answer["reconfiguration"]
             ]
             assert ended.outcome == "confirmed"
-        newest = (await lab.service.history(limit=1))[-1]
-        assert (newest.id, newest.by, newest.verified) == (answer["reconfiguration"], "rank on h0", False)
+            newest = (await lab.service.history(limit=1))[-1]
+            assert (newest.id, newest.by, newest.verified) == (answer["reconfiguration"], "rank on h0", False)
 
     run_lab(test)
 
@@ -155,7 +155,7 @@ def test_switch_under_another_epoch_or_without_its_lease_is_refused(run_lab: Run
         held = await lease(lab)
         prepared, rank = await prepared_and_rank(lab, lease=held)
         (epoch,) = [one.epoch for one in lab.service.leases() if one.lease == held]
-        assert epoch is not None
+        assert isinstance(epoch, int)
         stale = await rank.switch_set(prepared.id, "straight", epoch=epoch + 1)
         assert (stale["outcome"], "epoch" in stale["why"], light(lab)) == ("refused", True, {""})
         assert (await rank.switch_set(prepared.id, "straight", epoch=epoch))["outcome"] == "switched"

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from hwd_agents.transfers.host_transfers import HostTransfers
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import FailedError, RefusedError
 from hwd_drivers.core.ids import SeededIds
+from hwd_drivers.core.offload import ThreadOffload
 from hwd_drivers.transports.memory import MemoryNet
 
 
@@ -23,6 +25,7 @@ class HostWithoutBroker:
     def __init__(self, place: Path) -> None:
         self.path = str(place / "transfers.sock")
         self.tasks: set[asyncio.Task[None]] = set()
+        self.offload = ThreadOffload(1)
         asks = DaemonAsks(
             host="h0", boot="b1", clock=SystemClock(), is_up=lambda: False, publish=self.publish, spawn=self.spawn
         )
@@ -49,20 +52,21 @@ class HostWithoutBroker:
         for name, run in self.transfers.runs():
             self.spawn(run(), name)
         async with asyncio.timeout(10):
-            while not Path(self.path).is_socket():  # noqa: ASYNC110, ASYNC240 - nothing tells that it listens
+            while not Path(self.path).is_socket():  # noqa: ASYNC110 - nothing tells that it listens
                 await asyncio.sleep(0.01)
 
     async def close(self) -> None:
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
+        self.offload.close()
 
 
 async def test_switch_without_a_broker_fails_at_once_with_the_remedy(tmp_path: Path) -> None:
     host = HostWithoutBroker(tmp_path)
     await host.listening()
-    with pytest.raises(FailedError, match="the broker is not connected. Try again"):
-        await asyncio.to_thread(switch_set, "p7x2a1b9", "crossed", path=host.path)
+    with pytest.raises(FailedError, match=r"the broker is not connected\. Try again"):
+        await host.offload(partial(switch_set, "p7x2a1b9", "crossed", path=host.path))
     await host.close()
 
 
@@ -76,5 +80,5 @@ async def test_wrong_field_is_refused_at_once_and_named(tmp_path: Path, field: s
     await host.listening()
     with Transfers(host.path) as transfers, pytest.raises(RefusedError, match=field):
         async with asyncio.timeout(4):
-            await asyncio.to_thread(transfers.switch_set, "p7x2a1b9", "crossed", **wrong)
+            await host.offload(partial(transfers.switch_set, "p7x2a1b9", "crossed", **wrong))
     await host.close()
