@@ -25,6 +25,7 @@ from hwd.daemon.lag import LagWatch, ignore_lag
 from hwd.daemon.limits import Limits
 from hwd.daemon.reload import Reload, TestbedFile
 from hwd.daemon.seams import Machine, Process, RackAccess, Storage
+from hwd.daemon.set_switch_asks import SetSwitchAsks
 from hwd.fabric.fabric import Fabric
 from hwd.model.documents.daemon import DaemonStarted, DaemonStopped, JournalDamaged
 from hwd.model.testbed import Testbed
@@ -66,7 +67,7 @@ from hwd.web.linkboard import Linkboard
 from hwd.web.rack_status import RackStatus
 from hwd.web.service import Service
 from hwd.web.switchboard import Switchboard
-from hwd_agents.wire import ClaimTransfer, EndTransfers
+from hwd_agents.wire import ClaimTransfer, EndTransfers, SwitchPreparedSet
 from hwd_drivers.core.documents import Sink
 from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import HwdError
@@ -329,6 +330,7 @@ class Daemon:
             recorder=self._recorder,
             clock=clock,
         )
+        gateway.asks.serve(SwitchPreparedSet, SetSwitchAsks(self.service, reconfigurer).switch)
 
         sink.subscribe(lease_ends, baselines, transfers)
         sink.subscribe(

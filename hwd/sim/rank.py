@@ -1,4 +1,6 @@
-"""A rank of a training job in a simulated world: connected to the agent of its host, it says what it is sending."""
+"""A rank of a training job in a simulated world: connected to the agent of its host, it says what it is sending, and
+switches prepared sets.
+"""
 
 import asyncio
 from typing import Any, Final
@@ -36,6 +38,10 @@ class Rank(asyncio.Protocol):
 
     async def end(self, transfer: str) -> dict[str, Any]:
         return await self._ask(end=transfer)
+
+    async def switch_set(self, prepared_set: str, target: str, **more: Any) -> dict[str, Any]:
+        """The same of a prepared set."""
+        return await self._ask(switch={"prepared_set": prepared_set, "target": target, "process": "rank", **more})
 
     def leave(self) -> None:
         """Die: the connection ends."""

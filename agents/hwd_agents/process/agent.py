@@ -150,6 +150,7 @@ class Agent:
             boot=self.boot,
             ports=config.ports,
             acceptor=seams.dialer,
+            ids=ids,
             spawn=self._spawn,
         )
         self._host_clock = HostClock(

@@ -6,6 +6,7 @@ with transfer(["eth0"], phase="all-reduce 7", within_s=5.0):
 with Transfers(process="rank 3") as transfers:   # one connection for many phases
     with transfers.transfer(["h0.eth0<->h1.eth0"], phase="all-gather 8", within_s=5.0, wait_s=1.0):
         ...
+    transfers.switch_set("p7x2a1b9", "crossed")  # between two phases; returns when it is confirmed
 """
 
 import os
@@ -13,11 +14,11 @@ import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 import msgspec
 
-from hwd_agents.transfers.lines import AnswerLine, Claim, Line, OverLine
+from hwd_agents.transfers.lines import AnswerLine, Claim, Line, OverLine, Switch, SwitchAnswerLine
 from hwd_drivers.core.errors import DeadlineError, FailedError, LinkError, ProtocolError, RefusedError
 
 SOCKET: Final = "/run/hwd-agent/transfers.sock"
@@ -26,6 +27,8 @@ SOCKET_VARIABLE: Final = "HWD_TRANSFER_SOCKET"
 GRACE_S: Final = 4.0
 """The agent answers within 2.5 s beside the wait that is asked for. One that is silent for longer counts as gone."""
 ANSWER_LIMIT_BYTES: Final = 1 << 16
+
+A = TypeVar("A", AnswerLine, SwitchAnswerLine)
 
 
 class Transfers:
@@ -83,7 +86,7 @@ class Transfers:
         agent cannot: nothing may be sent then.
         """
         claim = Claim(links=[*links], within_s=within_s, phase=phase, wait_s=wait_s, process=self._process)
-        answer = self._exchange(within_s=wait_s + GRACE_S, claim=claim)
+        answer = self._exchange(AnswerLine, within_s=wait_s + GRACE_S, claim=claim)
         match answer.outcome:
             case "go":
                 return answer.transfer
@@ -94,15 +97,59 @@ class Transfers:
 
     def end(self, transfer: str) -> None:
         """Say that it has ended. Raises FailedError where it was over before: its light may have been cut meanwhile."""
-        answer = self._exchange(within_s=GRACE_S, end=transfer)
+        answer = self._exchange(AnswerLine, within_s=GRACE_S, end=transfer)
         if answer.outcome != "ended":
             raise FailedError(
                 f"transfer {transfer}: was over before it ended: {answer.why}. Its light may have been cut"
             )
 
-    def _exchange(self, *, within_s: float, claim: Claim | None = None, end: str | None = None) -> AnswerLine:
+    def switch_set(
+        self,
+        prepared_set: str,
+        target: str,
+        *,
+        within_s: float = 30.0,
+        epoch: int | None = None,
+        reconfiguration: str | None = None,
+    ) -> str:
+        """Bring a prepared set with a port of this host to a target; returns the id of the reconfiguration once its
+        switches are read back and it is confirmed.
+
+        `within_s`: seconds, up to 60, in which an answer is of use; a daemon that gets it later does nothing. `epoch`:
+        of the set's lease; refused where another is in force. `reconfiguration`: the id of this switch, 8 of a-z and
+        0-9, by default drawn anew; one that was used is refused with what became of it. Raises RefusedError where it is
+        not switched, as under a transfer in flight; FailedError where it failed, which says whether its switches went
+        back, and where no answer came; LinkError and DeadlineError where the agent cannot be reached or goes away.
+        Without an answer it may be switched or not: ask again, and where the set is at the target nothing moves.
+        """
+        switch = Switch(
+            prepared_set=prepared_set,
+            target=target,
+            within_s=within_s,
+            epoch=epoch,
+            reconfiguration=reconfiguration,
+            process=self._process,
+        )
+        answer = self._exchange(SwitchAnswerLine, within_s=within_s + GRACE_S, switch=switch)
+        match answer.outcome:
+            case "switched":
+                return answer.reconfiguration
+            case "refused":
+                raise RefusedError(answer.why)
+            case _:
+                raise FailedError(answer.why)
+
+    def _exchange(
+        self,
+        kind: type[A],
+        *,
+        within_s: float,
+        claim: Claim | None = None,
+        end: str | None = None,
+        switch: Switch | None = None,
+    ) -> A:
         self._number += 1
-        line = Line(claim=claim, end=end, id=self._number)
+        line = Line(claim=claim, end=end, switch=switch, id=self._number)
         try:
             connection = self._connected()
             connection.settimeout(within_s)
@@ -114,8 +161,8 @@ class Transfers:
                     over = msgspec.convert(found, OverLine)
                     self._over[over.over] = over.why
                     continue
-                answer = msgspec.convert(found, AnswerLine)
-                if answer.id == self._number:
+                answer = msgspec.convert(found, kind)
+                if answer.id in (self._number, None):  # without an id: it could not parse the line
                     return answer
         except TimeoutError as error:
             self.close()
@@ -176,3 +223,20 @@ def transfer(
         transfers.transfer(links, within_s=within_s, phase=phase, wait_s=wait_s) as id,
     ):
         yield id
+
+
+def switch_set(
+    prepared_set: str,
+    target: str,
+    *,
+    within_s: float = 30.0,
+    epoch: int | None = None,
+    reconfiguration: str | None = None,
+    path: str | None = None,
+    process: str = "",
+) -> str:
+    """One switch of a prepared set on a connection of its own: see `Transfers.switch_set`."""
+    with Transfers(path, process=process) as transfers:
+        return transfers.switch_set(
+            prepared_set, target, within_s=within_s, epoch=epoch, reconfiguration=reconfiguration
+        )

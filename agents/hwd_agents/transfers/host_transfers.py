@@ -15,7 +15,8 @@ import msgspec
 from hwd_agents.process.config import TransfersConfig
 from hwd_agents.process.daemon_asks import DaemonAsks
 from hwd_agents.process.line_socket import Client, LineSocket, Spawn
-from hwd_agents.transfers.lines import AnswerLine, Claim, Line, OverLine
+from hwd_agents.transfers.lines import AnswerLine, Claim, Line, OverLine, Switch
+from hwd_agents.transfers.set_switches import SetSwitches
 from hwd_agents.wire import (
     ClaimTransfer,
     CutTransfers,
@@ -26,6 +27,7 @@ from hwd_agents.wire import (
     clipped,
 )
 from hwd_drivers.core.errors import HwdError, RefusedError
+from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.reason import reason_of
 from hwd_drivers.transports.dial import Acceptor
 
@@ -67,9 +69,11 @@ class HostTransfers:
         boot: str,
         ports: Mapping[str, object],
         acceptor: Acceptor,
+        ids: Ids,
         spawn: Spawn,
     ) -> None:
         self._asks = asks
+        self._set_switches = SetSwitches(asks, host=host, ids=ids)
         self._host = host
         self._boot = boot
         self._ports = ports
@@ -129,11 +133,15 @@ class HostTransfers:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:  # the last: nested too deeply
             why = f'not a request: {reason_of(error)}. Write {{"claim": {{"links": ["eth0"], "within_s": 5}}}}'
             return msgspec.json.encode(AnswerLine(id=None, outcome="refused", why=clipped(why)))
-        if line.claim is not None and line.end is None:
-            return msgspec.json.encode(await self._claim(client, line.claim, line.id))
-        if line.end is not None and line.claim is None:
-            return msgspec.json.encode(self._ended(client, line.end, line.id))
-        why = "a request has either claim or end"
+        match line:
+            case Line(claim=Claim() as claim, end=None, switch=None):
+                return msgspec.json.encode(await self._claim(client, claim, line.id))
+            case Line(claim=None, end=str(end), switch=None):
+                return msgspec.json.encode(self._ended(client, end, line.id))
+            case Line(claim=None, end=None, switch=Switch() as switch):
+                process = _process(switch.process, client)
+                return msgspec.json.encode(await self._set_switches.switch(switch, process, line.id))
+        why = "a request has one of claim, end and switch"
         return msgspec.json.encode(AnswerLine(id=line.id, outcome="refused", why=why))
 
     async def _claim(self, client: Client, claim: Claim, line_id: str | int | None) -> AnswerLine:
@@ -150,12 +158,11 @@ class HostTransfers:
             return AnswerLine(id=line_id, outcome="refused", why=str(error))
         self._number += 1
         id = f"{self._boot[:8]}-{self._number}"
-        process = ", ".join(part for part in (claim.process, client.peer) if part) or "a process"
         asked = ClaimTransfer(
             transfer=id,
             ports=ports,
             phase=claim.phase,
-            process=process,
+            process=_process(claim.process, client),
             within_s=claim.within_s,
             wait_s=claim.wait_s,
         )
@@ -273,3 +280,8 @@ class HostTransfers:
             if name in self._ports:
                 return name
         raise RefusedError(f"{link}: is no port or link of host {self._host}; it has {', '.join(self._ports)}")
+
+
+def _process(stated: str, client: Client) -> str:
+    """`rank 3, pid 4711 of uid 1000`."""
+    return ", ".join(part for part in (stated, client.peer) if part) or "a process"

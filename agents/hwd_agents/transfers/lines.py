@@ -1,10 +1,12 @@
-"""The lines of the transfer socket: JSON, one in a line.
+"""The lines of the transfer socket: JSON, one in a line. Processes claim and end transfers, and switch prepared sets.
 
 {"claim": {"links": ["eth0"], "phase": "all-reduce 7", "within_s": 5}, "id": 1}
 {"id": 1, "outcome": "go", "transfer": "8f14e45f-1", "within_s": 5.0, "why": ""}
 {"end": "8f14e45f-1", "id": 2}
 {"id": 2, "outcome": "ended", "transfer": "8f14e45f-1", "within_s": null, "why": ""}
 {"over": "8f14e45f-1", "why": "..."}        sent by the agent as soon as it knows
+{"switch": {"prepared_set": "p7x2a1b9", "target": "crossed", "within_s": 10}, "id": 3}
+{"id": 3, "outcome": "switched", "reconfiguration": "k3v9a1xx", "target": "crossed", "why": ""}
 """
 
 from typing import Annotated, Literal
@@ -12,7 +14,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from hwd_agents.wire.bounds import PORTS_MOST, At, Name, Seconds, Text
+from hwd_agents.wire.bounds import PORTS_MOST, At, Name, Number, Seconds, Text
+from hwd_agents.wire.prepared_sets import ReconfigurationId
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -28,11 +31,27 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     process: Annotated[str, Meta(max_length=64)] = ""
 
 
+class Switch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Bring a prepared set to one of its targets. `within_s`: how long the answer is of use.
+
+    `epoch`: of the set's lease; refused where another is in force. `reconfiguration`: the id of this switch, drawn by
+    the agent where none is named; one that was used before is refused. `process`: a name, such as `rank 3`.
+    """
+
+    prepared_set: Name
+    target: Name
+    within_s: Annotated[float, Meta(gt=0, le=60)] = 30.0
+    epoch: Number | None = None
+    reconfiguration: ReconfigurationId | None = None
+    process: Annotated[str, Meta(max_length=64)] = ""
+
+
 class Line(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One of both. `id` is returned in the answer."""
+    """One of them. `id` is returned in the answer."""
 
     claim: Claim | None = None
     end: Name | None = None
+    switch: Switch | None = None
     id: Text | At | None = None
 
 
@@ -45,6 +64,19 @@ class AnswerLine(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Literal["go", "ended", "over", "refused", "failed"]
     transfer: Name = ""
     within_s: float | None = None
+    why: Text = ""
+
+
+class SwitchAnswerLine(msgspec.Struct, frozen=True, kw_only=True):
+    """`outcome`: `switched`: the set is at `target`, read back and confirmed; `refused`: it was not switched, for
+    `why`; `failed`: `why` says whether its switches went back, or that this is not known. `reconfiguration`: the id of
+    the switch, empty where it was not asked for.
+    """
+
+    id: Text | At | None
+    outcome: Literal["switched", "refused", "failed"]
+    reconfiguration: Name = ""
+    target: Name = ""
     why: Text = ""
 
 

@@ -189,6 +189,7 @@ class Ask(Message, frozen=True, kw_only=True, tag="ask"):
     |---|---|
     | claim-transfer | transfer, ports, phase, process, within_s, wait_s: a process is about to send over these ports |
     | end-transfers | transfers: these have ended |
+    | switch-set | prepared_set, target, process, reconfiguration, epoch: bring a prepared set to this target |
     """
 
     id: Annotated[str, Meta(min_length=1, max_length=ASK_ID_MOST)]

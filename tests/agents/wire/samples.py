@@ -20,6 +20,7 @@ from hwd_agents.wire import (
     Resend,
     SetPort,
     Settle,
+    SwitchPreparedSet,
     TakeBack,
 )
 
@@ -132,6 +133,7 @@ ANSWERS: Final[Mapping[str, Mapping[str, Any]]] = {
         "transfers": [{"transfer": "t1", "ports": ["eth0"], "phase": "p1", "process": "rank 3", "left_s": 4.0}]
     },
     "cut-transfers": {"told": ["t1"]},
+    "switch-set": {"reconfiguration": "k3v9a1xx", "target": "crossed", "outcome": "confirmed"},
 }
 ARGUMENTS: Final[tuple[Arguments[Any], ...]] = (
     Observe(
@@ -151,5 +153,6 @@ ARGUMENTS: Final[tuple[Arguments[Any], ...]] = (
     EndTransfers(transfers=["t1"]),
     ReportTransfers(),
     CutTransfers(transfers=["t1"], why="reconfiguration k3v9a1xx cut it"),
+    SwitchPreparedSet(prepared_set="p7x2a1b9", target="crossed", process="rank 3", reconfiguration="k3v9a1xx"),
 )
 """One command of each kind."""

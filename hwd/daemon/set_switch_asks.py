@@ -1,0 +1,40 @@
+"""SetSwitchAsks: hosts ask to switch a prepared set that has a port of theirs; it is switched as over HTTP."""
+
+from hwd.bus.asks import AskedBy
+from hwd.model.answers import PreparedSetStatus
+from hwd.reconfigure.reconfigurer import Reconfigurer
+from hwd.web.service import Service
+from hwd_agents.wire import PreparedSetSwitched, SwitchPreparedSet
+from hwd_drivers.core.errors import FailedError, RefusedError
+
+
+class SetSwitchAsks:
+    """`switch` answers an ask once its switches are read back and confirmed. What began goes on after its expiry."""
+
+    def __init__(self, service: Service, reconfigurer: Reconfigurer) -> None:
+        self._service = service
+        self._reconfigurer = reconfigurer
+
+    async def switch(self, by: AskedBy, asked: SwitchPreparedSet) -> PreparedSetSwitched:
+        """Raises what `Applies.switch` raises, and RefusedError for a set without a port of that host, and for a
+        reconfiguration that was asked for before.
+        """
+        id = asked.reconfiguration
+        self._check_own(by.host, self._reconfigurer.sets.get(asked.prepared_set))
+        if (became := self._reconfigurer.became(id)) is not None:
+            raise RefusedError(f"reconfiguration {became}. It was asked for before, and is not done again")
+        status = await self._service.switch(
+            asked.prepared_set, asked.target, id=id, epoch=asked.epoch, by=f"{asked.process} on {by.host}"
+        )
+        if status.outcome is None:
+            raise FailedError(f"reconfiguration {id}: has not ended yet, it is {status.state}. See `hwd status`")
+        return PreparedSetSwitched(reconfiguration=id, target=asked.target, outcome=status.outcome)
+
+    def _check_own(self, host: str, prepared: PreparedSetStatus) -> None:
+        found = self._service.testbed.hosts.get(host)  # a reload may have taken it away
+        own = frozenset[str]() if found is None else {str(port.id) for port in found.ports}
+        if own.isdisjoint(prepared.ports):
+            raise RefusedError(
+                f"prepared set {prepared.id}: host {host} has no port in it, and a host switches sets of its own light "
+                "only. Ask from a host that has one, or switch it with `hwd switch`"
+            )
