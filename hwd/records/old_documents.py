@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 import msgspec
 import sqlalchemy as sa
@@ -36,6 +36,16 @@ class Batch:
     deleted: Counter[DocumentGroup] = field(default_factory=Counter)
 
 
+class _Old(NamedTuple):
+    """A document, with its text only where what it names may matter."""
+
+    id: int
+    kind: str
+    wall_ns: int
+    length: int
+    data: str | None
+
+
 class OldDocuments:
     """Deletes in the order of recording, and of each group only up to its first document that is not too old.
 
@@ -57,9 +67,7 @@ class OldDocuments:
 
     # --- blocking, in the offload
 
-    def _find(
-        self, last: Batch, cutoffs: Mapping[DocumentGroup, Cutoff], needed: Set[str]
-    ) -> tuple[list[sa.Row[Any]], Batch]:
+    def _find(self, last: Batch, cutoffs: Mapping[DocumentGroup, Cutoff], needed: Set[str]) -> tuple[list[_Old], Batch]:
         unowned = documents.c.run.is_(None)
         is_read = sa.true() if needed else DocumentGroup.HISTORY.has
         query = (
@@ -73,10 +81,10 @@ class OldDocuments:
             .limit(ROWS)
         )
         groups, after, length = set(last.groups & cutoffs.keys()), last.after, 0
-        found: list[sa.Row[Any]] = []
+        found: list[_Old] = []
         with self._store.transaction("look for old documents") as connection:
             wanted = _Wanted(connection, needed)
-            rows = connection.execute(query).all()
+            rows = [_Old(*row) for row in connection.execute(query)]
             for row in rows:
                 after, group = row.id, DocumentGroup.of(row.kind)
                 if group in groups and row.wall_ns >= cutoffs[group].before_wall_ns:
@@ -93,7 +101,7 @@ class OldDocuments:
         deleted = Counter(DocumentGroup.of(row.kind) for row in found)
         return found, Batch(after=after, groups=frozenset(groups), deleted=deleted)
 
-    def _delete(self, rows: list[sa.Row[Any]], cutoffs: Mapping[DocumentGroup, Cutoff]) -> None:
+    def _delete(self, rows: list[_Old], cutoffs: Mapping[DocumentGroup, Cutoff]) -> None:
         with self._store.transaction(f"delete {len(rows)} old documents") as connection:
             connection.execute(sa.delete(documents).where(documents.c.id.in_([row.id for row in rows])))
             for group, row in {DocumentGroup.of(row.kind): row for row in rows}.items():
@@ -120,7 +128,7 @@ class _Wanted:
         self._by = {(row.switch, row.end): row.by for row in rows}
         self._origins = {*self._by.values()}
 
-    def names(self, row: sa.Row[Any]) -> bool:
+    def names(self, row: _Old) -> bool:
         if row.data is None:
             return False
         named = msgspec.json.decode(row.data, type=_Named)
@@ -142,7 +150,7 @@ def _ends(named: _Named) -> Iterable[str]:
             yield from map(str, Crossconnect.parse(str(one)).ends)
 
 
-def _newest(connection: sa.Connection, rows: Iterable[sa.Row[Any]]) -> frozenset[int]:
+def _newest(connection: sa.Connection, rows: Iterable[_Old]) -> frozenset[int]:
     """Of these documents, oldest first, those that are the newest of their kind outside of runs."""
     last = {row.kind: row.id for row in rows}
     newer = (

@@ -323,9 +323,8 @@ class Records:
         why = f"older than the newest {self._unowned_kept} documents outside of runs"
         gap = Gap(upto=oldest_kept.id - 1, wall_ns=oldest_kept.wall_ns, why=why)
         for group in DocumentGroup:
-            if connection.execute(
-                sa.delete(documents).where(unowned, documents.c.id < gap.upto + 1, group.has)
-            ).rowcount:
+            older = sa.delete(documents).where(unowned, documents.c.id <= gap.upto, group.has)
+            if connection.execute(older).rowcount:
                 put_gap(connection, group, gap)
 
     def _prune_seen(self, connection: sa.Connection, boots: Set[tuple[str, str]]) -> None:
