@@ -212,10 +212,14 @@ async def test_reconfiguration_that_a_crash_cut_off_ends_by_the_recovery_of_the_
     assert (change.outcome, change.wall_ns) == ("rolled-back", WALL_NS + 900)
 
 
+def restarted(switch: str) -> SwitchRestarted:
+    return SwitchRestarted(switch=switch, sign="uptime", lost=["1A-2B"], uptime_s=1.0, unheard_s=2.0)
+
+
 async def test_change_is_unknown_where_a_later_one_may_have_been_deleted(board: Board) -> None:
     """The history outlasts other documents: that the switch lost all by a restart later is deleted."""
-    board.tell(started("r1"), commanded("r1"), ended("r1"), SwitchRestarted(switch="ocs1", lost=["1A-2B"]))
-    board.tell(SwitchRestarted(switch="ocs2", lost=["1A-2B"]))
+    board.tell(started("r1"), commanded("r1"), ended("r1"), restarted("ocs1"))
+    board.tell(restarted("ocs2"))
     records = Records("sqlite://", InlineOffload())
     await records.open()
     await records.add_documents(board.documents)
