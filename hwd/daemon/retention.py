@@ -21,7 +21,7 @@ EACH_S: Final = 3600.0
 machine that has just started may be wrong until something sets it.
 """
 PAUSE_S: Final = 0.05
-"""Between two batches, for those who wait to write. 200,000 documents take under a minute so."""
+"""Between two batches, for those who wait to write. 200,000 documents take about a minute so."""
 DAY_NS: Final = 24 * 3600 * 10**9
 
 log = logging.getLogger(__name__)
