@@ -24,6 +24,7 @@ from hwd.daemon.fanout import Fanout
 from hwd.daemon.lag import LagWatch, ignore_lag
 from hwd.daemon.limits import Limits
 from hwd.daemon.reload import Reload, TestbedFile
+from hwd.daemon.retention import Retention, unfinished
 from hwd.daemon.seams import Machine, Process, RackAccess, Storage
 from hwd.daemon.set_switch_asks import SetSwitchAsks
 from hwd.fabric.fabric import Fabric
@@ -239,6 +240,13 @@ class Daemon:
             clock=clock,
             sink=sink,
         )
+        retention = Retention(
+            testbed.retention,
+            records.old_documents,
+            needed=partial(unfinished, self._journal),
+            clock=clock,
+            emit=self._emit,
+        )
         reconfiguration_log = ReconfigurationLog(records, self._recorder.flush)
         earlier = EarlierStates(testbed, reconfiguration_log)
         applies = Applies(
@@ -303,7 +311,7 @@ class Daemon:
             parts=(
                 *(ledger, history, move_counts, desired, switchboard, linkboard, changeboard, self.metrics),
                 *(delegations, selections, settings, baselines, background_planner, restores, drift, earlier),
-                *(applies, faults, rack, runs, transfers, reconfigurer.sets, self),
+                *(applies, faults, rack, runs, transfers, retention, reconfigurer.sets, self),
             ),
             switches=driven,
             ledger=ledger,
@@ -357,6 +365,7 @@ class Daemon:
             "transfers/ends": transfers.run,
             "leases/baselines": partial(baselines.run, reconfigurer),
             "records/writer": self._recorder.run,
+            "records/retention": retention.run,
             "journal/recover": recovery.run,
             "switches/drift": drift.run,
             "sets/keep": reconfigurer.sets.run,

@@ -25,6 +25,7 @@ FACTS: Final[Mapping[str, tuple[type[Fact], ...]]] = {
         daemon.TestbedReloaded,
         daemon.DaemonLag,
         daemon.DaemonDisk,
+        daemon.RecordsDropped,
         daemon.LimitReached,
         daemon.JournalOpen,
         daemon.JournalGivenUp,

@@ -301,6 +301,17 @@ class TransferRules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionRules:
+    """The key `retention` of a testbed file: after how many days documents outside of runs are deleted; None: never.
+
+    `history_days`: of those that `hwd history` and `hwd rollback --to` read. `documents_days`: of all others.
+    """
+
+    documents_days: int | None = None
+    history_days: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Testbed:
     """One testbed file, checked. Names map to parts in the order of the file."""
 
@@ -320,6 +331,7 @@ class Testbed:
     drift: DriftPolicy = DriftPolicy.REPORT
     leases: LeaseRules = field(default_factory=LeaseRules)
     transfers: TransferRules = field(default_factory=TransferRules)
+    retention: RetentionRules = field(default_factory=RetentionRules)
     access_group: str | None = None
     """The group of the daemon's machine whose users may read the daemon's token."""
     ends: Mapping[str, frozenset[PortSide]] = field(init=False, repr=False, compare=False)

@@ -48,7 +48,7 @@ TWIN: Final = "a twin rack knows the testbed file of its start"
 OWNED: Final = "it belongs to a host, whose agent has its file and its lease"
 LOGINS: Final = "the broker's users are made at the start of the daemon"
 WINDOWS: Final = "changes are counted for these limits from the start of the daemon"
-KEYS: Final = ("leases", "drift", "interlocks", "host_actions", "transfers")
+KEYS: Final = ("leases", "drift", "interlocks", "host_actions", "transfers", "retention")
 """Fields of `Testbed` that are rules: they count from the next plan on, and nothing is drained for them."""
 
 

@@ -6,6 +6,7 @@ import msgspec
 import sqlalchemy as sa
 
 from hwd.records.fact_reader import FactReader
+from hwd.records.gaps import DocumentGroup, read_gap
 from hwd.records.store_access import Access
 from hwd.records.tables import documents
 from hwd_drivers.core.documents import Fact
@@ -27,7 +28,9 @@ class ReconfigurationDocuments:
         return await self._access.read(self._of, id, kind)
 
     async def unowned_since_wall_ns(self) -> int | None:
-        """The unix time of the oldest document that belongs to no run: older ones may be deleted. None without any."""
+        """The unix time since when the records have all of the history outside of runs: older ones may be deleted. None
+        where they have no document outside of runs.
+        """
         return await self._access.read(self._unowned_since)
 
     # --- blocking, in the offload
@@ -43,4 +46,6 @@ class ReconfigurationDocuments:
     def _unowned_since(self) -> int | None:
         query = sa.select(documents.c.wall_ns).where(documents.c.run.is_(None)).order_by(documents.c.id).limit(1)
         with self._store.transaction("read since when documents are held") as connection:
-            return connection.scalar(query)
+            oldest_wall_ns = connection.scalar(query)
+            gap = read_gap(connection, DocumentGroup.HISTORY)
+        return oldest_wall_ns if gap is None else max(oldest_wall_ns or 0, gap.wall_ns + 1)

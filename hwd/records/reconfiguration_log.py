@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import aclosing
+from datetime import UTC, datetime
 from typing import Final
 
 from msgspec import UNSET
@@ -11,6 +12,7 @@ from hwd.model.answers import HistoryEntry
 from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp, TestbedReloaded
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted, StartedMove
 from hwd.model.documents.switches import SwitchAdopted
+from hwd.records.gaps import DocumentGroup, Gap
 from hwd.records.records import Records, Stored
 from hwd_drivers.core.errors import UnknownError
 from hwd_drivers.core.values import Crossconnect
@@ -28,6 +30,8 @@ PAGE: Final = 200
 GIVEN_UP: Final = "given-up"
 ADOPTED: Final = "adopted"
 RELOADED: Final = "reloaded"
+DELETED: Final = "deleted"
+"""Not an outcome: from here on only those of runs are left, and a few more that are still needed."""
 
 
 class ReconfigurationLog:
@@ -43,40 +47,60 @@ class ReconfigurationLog:
         """The newest ones, of those that moved this switch, or this port of a switch or a host (`ocs1.3`, `h0.eth0`).
 
         `before`: only those that began before that reconfiguration. Raises UnknownError where the records lack it.
+        Where older ones were deleted, an entry in their place says so.
         """
         found: list[HistoryEntry] = []
+        gap: HistoryEntry | None = None
         is_reached = before is None
         async with aclosing(self._entries()) as entries:
             async for entry in entries:
-                if is_reached and _concerns(entry, switch, port):
+                if entry.outcome == DELETED:
+                    gap = entry
+                if is_reached and (entry.outcome == DELETED or _concerns(entry, switch, port)):
                     found.append(entry)
                     if len(found) == limit:
                         return found
                 is_reached = is_reached or entry.reconfiguration == before
         if not is_reached:
-            raise _unknown(str(before))
+            raise _unknown(str(before), gap)
         return found
 
     async def since(self, id: str) -> list[HistoryEntry]:
-        """A reconfiguration and all after it, oldest first. Raises UnknownError where the records lack it."""
+        """A reconfiguration and all after it, oldest first. Raises UnknownError where the records lack it or some of
+        those: one of a run stays when others after it are deleted.
+        """
         found: list[HistoryEntry] = []
         async with aclosing(self._entries()) as entries:
             async for entry in entries:
+                if entry.outcome == DELETED:
+                    raise _unknown(id, entry)
                 found.append(entry)
                 if entry.reconfiguration == id:
                     return found[::-1]
-        raise _unknown(id)
+        raise _unknown(id, None)
 
     async def _entries(self) -> AsyncGenerator[HistoryEntry]:
-        """Newest first. The end of one is newer than its start, so it is read before."""
+        """Newest first. The end of one is newer than its start, so it is read before. The gap is read after each page:
+        it has what was deleted until then.
+        """
         await self._recorded()
         ends: dict[str, HistoryEntry] = {}
         kinds, before = [fact.KIND for fact in KINDS], None
-        while page := await self._records.newest(kinds, limit=PAGE, before=before):
+        is_whole = True
+        while True:
+            page = await self._records.newest(kinds, limit=PAGE, before=before)
+            gap = (await self._records.gaps.all()).get(DocumentGroup.HISTORY)
             for stored in page:
+                if is_whole and gap is not None and stored.id <= gap.upto:
+                    is_whole = False
+                    yield _deleted(gap)
                 if (entry := _take(stored, ends)) is not None:
                     yield entry
+            if not page:
+                break
             before = page[-1].id
+        if is_whole and gap is not None:
+            yield _deleted(gap)
 
 
 def _take(stored: Stored, ends: dict[str, HistoryEntry]) -> HistoryEntry | None:
@@ -159,8 +183,25 @@ def _concerns(entry: HistoryEntry, switch: str | None, port: str | None) -> bool
     return (switch is None or any(move.switch == switch for move in entry.moves)) and (port is None or port in ports)
 
 
-def _unknown(id: str) -> UnknownError:
+def _deleted(gap: Gap) -> HistoryEntry:
+    """In the place of what was deleted."""
+    return HistoryEntry(
+        reconfiguration=None,
+        wall_ns=gap.wall_ns,
+        ended_wall_ns=gap.wall_ns,
+        what=f"up to here only those of runs are left: {gap.why}",
+        by="the daemon",
+        verified=True,
+        outcome=DELETED,
+        why=gap.why,
+    )
+
+
+def _unknown(id: str, gap: HistoryEntry | None) -> UnknownError:
+    if gap is None:
+        return UnknownError(f"reconfiguration {id}: not in the records. `hwd history` lists those that are known")
+    at = datetime.fromtimestamp(gap.wall_ns / 1e9, UTC)
     return UnknownError(
-        f"reconfiguration {id}: not in the records, which keep the newest documents only. `hwd history` lists those "
-        "that are known"
+        f"reconfiguration {id}: not in the records since {at:%Y-%m-%d %H:%M:%S} UTC. What is outside of runs and "
+        f"before that was deleted: {gap.why}. `hwd history` lists those that are known"
     )

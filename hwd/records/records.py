@@ -16,9 +16,11 @@ from hwd.records.delegation_table import DelegationTable
 from hwd.records.desired_table import DesiredTable, put_wanted
 from hwd.records.entry import Entry, entry
 from hwd.records.fact_reader import FactReader
+from hwd.records.gaps import DocumentGroup, Gap, GapTable, put_gap
 from hwd.records.journal_id import JournalId
 from hwd.records.lease_table import LeaseTable
 from hwd.records.move_table import MoveTable, add_moves
+from hwd.records.old_documents import OldDocuments
 from hwd.records.queue_table import QueueTable
 from hwd.records.reconfiguration_documents import ReconfigurationDocuments
 from hwd.records.reserve import Reserve
@@ -91,6 +93,8 @@ class Records:
         self.twin_faults = TwinFaultTable(self._access)
         self.delegations = DelegationTable(self._access)
         self.transfers = TransferTable(self._access)
+        self.gaps = GapTable(self._access)
+        self.old_documents = OldDocuments(self._access)
         self.unfinished_selections = UnfinishedSelections(self._access, self._read_fact)
         self._unowned_kept = unowned_kept
         self._reserve = reserve
@@ -312,10 +316,16 @@ class Records:
             return
         self._unowned_since_pruning = 0
         unowned = documents.c.run.is_(None)
-        newest = sa.select(documents.c.id).where(unowned).order_by(documents.c.id.desc())
-        oldest_kept = connection.scalar(newest.offset(max(0, self._unowned_kept - 1)).limit(1))
-        if oldest_kept is not None:
-            connection.execute(sa.delete(documents).where(unowned, documents.c.id < oldest_kept))
+        newest = sa.select(documents.c.id, documents.c.wall_ns).where(unowned).order_by(documents.c.id.desc())
+        oldest_kept = connection.execute(newest.offset(max(0, self._unowned_kept - 1)).limit(1)).first()
+        if oldest_kept is None:
+            return
+        why = f"older than the newest {self._unowned_kept} documents outside of runs"
+        gap = Gap(upto=oldest_kept.id - 1, wall_ns=oldest_kept.wall_ns, why=why)
+        for group in DocumentGroup:
+            older = sa.delete(documents).where(unowned, documents.c.id <= gap.upto, group.has)
+            if connection.execute(older).rowcount:
+                put_gap(connection, group, gap)
 
     def _prune_seen(self, connection: sa.Connection, boots: Set[tuple[str, str]]) -> None:
         """Delete the oldest boots of each host; checked only when events of many boots came."""

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from hwd.model.documents.hosts import HostEvent, HostSelection
 from hwd.model.timeline import Timeline
 from hwd.records.fact_reader import FactReader
+from hwd.records.gaps import DocumentGroup, read_gap
 from hwd.records.store_access import Access
 from hwd.records.tables import documents
 from hwd_agents.wire import Selected
@@ -42,15 +43,17 @@ class UnfinishedSelections:
     # --- blocking, in the offload
 
     def _read(self) -> tuple[Sequence[HostEvent], Sequence[HostEvent]]:
-        newest = self._newest(HostSelection, SELECTIONS_LOOKED_AT)
+        with self._store.transaction("read up to where documents were deleted") as connection:
+            gap = read_gap(connection, DocumentGroup.DOCUMENTS)
+        newest = self._newest(HostSelection, SELECTIONS_LOOKED_AT, after=0 if gap is None else gap.upto)
         reported = {fact.selection for fact in newest if fact.outcome != UNKNOWN}
         missing = reported - {fact.reconfiguration for fact in self._newest(Timeline, 2 * SELECTIONS_LOOKED_AT)}
         events = self._newest(HostEvent, EVENTS_LOOKED_AT)
         unfinished = [one for one in events if isinstance(one.data, Selected) and one.data.selection in missing]
         return unfinished, [one for one in events if one.port is not None]
 
-    def _newest(self, type: type[FactT], limit: int) -> list[FactT]:
-        mine = documents.c.kind == type.KIND
+    def _newest(self, type: type[FactT], limit: int, *, after: int = 0) -> list[FactT]:
+        mine = (documents.c.kind == type.KIND) & (documents.c.id > after)
         query = sa.select(documents.c.data).where(mine).order_by(documents.c.id.desc()).limit(limit)
         with self._store.transaction(f"read the newest {type.KIND}") as connection:
             facts = [self._read_fact(type.KIND, text) for text in connection.scalars(query)][::-1]

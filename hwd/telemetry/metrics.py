@@ -24,6 +24,7 @@ from hwd.model.documents.daemon import (
     JournalRefused,
     JournalWritten,
     LimitReached,
+    RecordsDropped,
     TestbedReloaded,
 )
 from hwd.model.documents.hosts import HostEvent, HostFact
@@ -157,6 +158,13 @@ class Metrics(Collector):
         )
         self._lag = Series("hwd_event_loop_lag_seconds", "Longest that a timer of ours waited lately", limit=1)
         self._free = Series("hwd_data_free_bytes", "What the daemon may still write for records and journal", limit=1)
+        self._dropped = Series(
+            "hwd_records_dropped_total",
+            "Documents outside of runs that were deleted by the retention of the testbed",
+            "group",
+            limit=2,
+            counter=True,
+        )
         self._limits = Series(
             "hwd_limit_reached_total",
             "How often something from outside reached a limit, and was refused",
@@ -246,6 +254,8 @@ class Metrics(Collector):
             self._recoveries.add(0, outcome)
         for outcome in RUN_OUTCOMES:
             self._runs.add(0, outcome)
+        for group in ("documents", "history"):
+            self._dropped.add(0, group)
         for limit in Limit:
             self._limits.add(0, limit)
         for interlock in InterlockName:
@@ -327,6 +337,9 @@ class Metrics(Collector):
                 self._free.drop()
             case InterlockRefused(interlock=interlock):
                 self._interlock_refusals.add(1, interlock)
+            case RecordsDropped(documents=of_documents, history=of_history):
+                self._dropped.add(of_documents, "documents")
+                self._dropped.add(of_history, "history")
             case LimitReached(limit=limit, count=count):
                 self._limits.add(count, limit)
             case DaemonRecovered(reconfiguration=id, outcome=outcome):

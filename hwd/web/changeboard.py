@@ -95,7 +95,7 @@ class Changeboard:
     async def load(self, records: Records) -> None:
         """Take the last changes that earlier processes of the daemon recorded."""
         found: list[Stored] = []
-        known_from = 0
+        known_from = 1 + max((gap.upto for gap in (await records.gaps.all()).values()), default=-1)
         for fact in self.TAKES:
             newest = await records.newest([fact.KIND], limit=READ_OF_EACH_KIND)
             found += newest

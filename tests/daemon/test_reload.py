@@ -3,7 +3,7 @@
 import asyncio
 import gc
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
@@ -13,12 +13,13 @@ import pytest
 from hwd.daemon.daemon import Daemon
 from hwd.daemon.installed_drivers import load_text
 from hwd.daemon.reload import TestbedFile
+from hwd.daemon.retention import EACH_S
 from hwd.daemon.seams import Machine, Process, RackAccess, Storage
 from hwd.daemon.switch_opener import OpenSwitch, opener
 from hwd.fabric.fabric import Fabric
 from hwd.model.answers import ReloadReport
 from hwd.model.bodies import PlanBody, ReconfigurationBody, ReloadBody
-from hwd.model.documents.daemon import TestbedReloaded
+from hwd.model.documents.daemon import DaemonStopped, RecordsDropped, TestbedReloaded
 from hwd.model.fault import Fault
 from hwd.model.request import Caller
 from hwd.model.testbed import Switch, Testbed
@@ -96,8 +97,8 @@ class Desk:
 Test = Callable[[Desk], Coroutine[Any, Any, None]]
 
 
-def run_desk(test: Test) -> None:
-    """Run a test on a desk whose switches are up, in virtual time."""
+def run_desk(test: Test, *, recorded: Sequence[Document] = ()) -> None:
+    """Run a test on a desk whose switches are up, in virtual time. `recorded`: before the daemon starts."""
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
@@ -120,11 +121,14 @@ def run_desk(test: Test) -> None:
         async with AsyncExitStack() as stack:
             for name in ("ocs1", "ocs2", "ocs3"):
                 await _start_twin(name, testbed, stack, clock=clock, dialer=dialer, draws=draws)
+            records = Records("sqlite://", InlineOffload())
+            await records.open()
+            await records.add_documents(recorded)
             daemon = Daemon(
                 testbed=testbed,
                 testbed_text=TEXT,
                 machine=Machine(clock=clock, ids=SeededIds(1), draws=draws, offload=InlineOffload(), virtual_time=True),
-                storage=Storage(records=Records("sqlite://", InlineOffload()), journal=MemoryDisk()),
+                storage=Storage(records=records, journal=MemoryDisk()),
                 rack=RackAccess(
                     bus=MemoryBus(MemoryBroker(), "daemon", clock),
                     open_switch=_opener(dialer, clock),
@@ -252,6 +256,20 @@ def test_rules_count_at_once_and_drain_nothing() -> None:
             await desk.apply("ocs2:1A-2B")
 
     run_desk(test)
+
+
+def test_retention_counts_from_the_next_hour_on() -> None:
+    async def test(desk: Desk) -> None:
+        desk.text = f"{TEXT}retention: {{documents_days: 90}}\n"
+        report = await desk.reload()
+        assert [*map(str, report.changes)] == ["key retention changed: documents_days none -> 90"]
+        assert desk.of(RecordsDropped) == []
+        await asyncio.sleep(EACH_S + 1)
+        assert [one.documents for one in desk.of(RecordsDropped)] == [1]
+        assert b'hwd_records_dropped_total{group="documents"} 1.0' in bytes(desk.daemon.metrics.render())
+
+    old = [Document(at_ns=0, wall_ns=0, fact=DaemonStopped(reason=reason)) for reason in ("first", "second")]
+    run_desk(test, recorded=old)
 
 
 def test_a_reload_is_recorded_with_its_changes_and_who_asked() -> None:

@@ -16,7 +16,11 @@ from hwd.model.plan import PlannedLink, PlannedStep, PlanSteps
 from hwd.model.prediction import PlanPrediction
 from hwd.model.timeline import EndTimeline, LinkTimeline, SwitchCommand, Timeline
 from hwd.reconfigure.device_times import REMEMBERED, DeviceTimes, _largest, measured
+from hwd.records.gaps import DocumentGroup
+from hwd.records.old_documents import Batch, Cutoff
+from hwd.records.records import Records
 from hwd_drivers.core.documents import Document
+from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.core.values import Crossconnect, FibreEnd
 from hwd_drivers.switching.moves import SwitchMoves
 
@@ -212,3 +216,22 @@ def test_a_timeline_without_the_switches_of_its_links_tells_of_its_switches_alon
     found = predict(times, links=[planned()])
     assert found.ready is not None
     assert (found.acknowledged.observations, found.ready.observations) == (1, 0)
+
+
+async def test_prediction_is_from_the_timelines_that_the_retention_left() -> None:
+    records = Records("sqlite://", InlineOffload())
+    await records.open()
+    made = [replace_time(timeline(control_s=0.01 * n), n) for n in range(1, ENOUGH + 1)]
+    await records.add_documents(made)
+    cutoffs = {DocumentGroup.DOCUMENTS: Cutoff(before_wall_ns=21, why="too old")}
+    await records.old_documents.delete(Batch(), cutoffs, frozenset())
+    times = DeviceTimes()
+    await times.load(records)
+    records.close()
+    found = times.predict(moves("ocs1"), [], waits=False).acknowledged
+    assert found.observations == ENOUGH - 20
+    assert found.p50_s == pytest.approx(0.01 * (20 + (ENOUGH - 20) / 2), rel=0.02)
+
+
+def replace_time(one: Document, wall_ns: int) -> Document:
+    return Document(at_ns=one.at_ns, wall_ns=wall_ns, fact=one.fact)

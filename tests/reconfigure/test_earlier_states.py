@@ -1,14 +1,19 @@
 """`hwd history` and `hwd rollback --to`: who applied what, and the way to the state before any of it."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hwd.model.answers import HistoryEntry, ReconfigurationStatus
 from hwd.model.request import Caller
+from hwd.records.gaps import DocumentGroup
+from hwd.records.old_documents import Batch, Cutoff
+from hwd.records.records import Records
 from hwd.sim.world import DAEMON
 from hwd_drivers.core.errors import HwdError, RefusedError, UnknownError
+from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.devices.facts import SwitchRead
 
 from .conftest import Lab, RunLab
@@ -108,6 +113,41 @@ def test_rolled_back_one_undoes_nothing(run_lab: RunLab) -> None:
         await lab.until(SwitchRead, ours=False)
         made = await lab.service.plan(lab.request("", before=undone.id))
         assert made.empty, "what somebody else did since is not its doing"
+
+    run_lab(test)
+
+
+async def delete_old(folder: Path, before_wall_ns: int) -> None:
+    """What the daemon's retention does, days later."""
+    records = Records(f"sqlite:///{folder / 'records.db'}", InlineOffload())
+    await records.open()
+    cutoff = Cutoff(before_wall_ns=before_wall_ns, why="older than the retention of 30 days")
+    batch = Batch()
+    while batch.groups:
+        batch = await records.old_documents.delete(batch, dict.fromkeys(DocumentGroup, cutoff), frozenset())
+    records.close()
+
+
+def test_state_before_what_the_retention_deleted_is_refused_and_what_is_left_works(
+    run_lab: RunLab, tmp_path: Path
+) -> None:
+    async def test(lab: Lab) -> None:
+        first = await apply(lab, "ocs1:1A-3B")
+        second = await apply(lab, "ocs1:1A-4B")
+        await asyncio.sleep(10.0)
+        await delete_old(tmp_path, lab.world.clock.wall_ns())
+        expected = [
+            ("ocs1:1A-4B", "not stated", "confirmed"),
+            ("up to here only those of runs are left: older than the retention of 30 days", "the daemon", "deleted"),
+        ]
+        assert words(await lab.service.history(limit=9)) == expected
+        with pytest.raises(RefusedError, match=r"older than the retention of 30 days.*before it is not known"):
+            await go_before(lab, first.id)
+        await restart(lab)
+        await asyncio.sleep(10.0)
+        assert words(await lab.service.history(limit=9)) == expected, "the journal does not tell the first one again"
+        assert (await go_before(lab, second.id)).outcome == "confirmed"
+        assert light(lab) == {"1A-3B"}
 
     run_lab(test)
 

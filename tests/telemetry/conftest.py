@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from hwd.model.documents.daemon import BusUp, DaemonDisk, DaemonLag, DaemonStarted, LimitReached
+from hwd.model.documents.daemon import BusUp, DaemonDisk, DaemonLag, DaemonStarted, LimitReached, RecordsDropped
 from hwd.model.documents.hosts import (
     ClockAligned,
     ClockStepped,
@@ -121,6 +121,7 @@ def rack(tell: Tell, event: TellEvent) -> None:
     tell(DaemonStarted(version="0.1.0", pid=1, testbed="two-rails", data_dir="/data"))
     tell(DaemonLag(seconds=0.004))
     tell(DaemonDisk(path="/data", free_bytes=4_000_000_000, total_bytes=9_000_000_000, why=""))
+    tell(RecordsDropped(documents=5, history=2, documents_days=90, history_days=365))
     tell(LimitReached(limit="http-body", count=7, detail="9000000 bytes"))
     tell(BusUp(address="mem:broker"))
     tell(SwitchUp(switch="ocs1", vendor="Polatis", model="6000", serial="1", firmware="6.6", down_s=0.0))

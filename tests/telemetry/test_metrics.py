@@ -110,6 +110,8 @@ def test_rack_at_work_is_told_in_base_units(metrics: Metrics, rack: None) -> Non
     assert value(metrics, "hwd_runs_total", outcome="succeeded") == 1
     assert value(metrics, "hwd_event_loop_lag_seconds") == 0.004
     assert value(metrics, "hwd_data_free_bytes") == 4e9
+    assert value(metrics, "hwd_records_dropped_total", group="documents") == 5
+    assert value(metrics, "hwd_records_dropped_total", group="history") == 2
     assert value(metrics, "hwd_limit_reached_total", limit="http-body") == 7
     assert value(metrics, "hwd_limit_reached_total", limit="mqtt-packet") == 0
 

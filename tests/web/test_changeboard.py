@@ -13,6 +13,8 @@ from hwd.model.documents.reconfigurations import (
     ReconfigurationStarted,
     StartedMove,
 )
+from hwd.records.gaps import DocumentGroup
+from hwd.records.old_documents import Batch, Cutoff
 from hwd.records.records import Records
 from hwd.web.changeboard import OPEN_KEPT, READ_OF_EACH_KIND, Changeboard
 from hwd_drivers.core.documents import Document, Fact
@@ -208,6 +210,26 @@ async def test_reconfiguration_that_a_crash_cut_off_ends_by_the_recovery_of_the_
     change = again.last("ocs1")
     assert change is not None
     assert (change.outcome, change.wall_ns) == ("rolled-back", WALL_NS + 900)
+
+
+def restarted(switch: str) -> SwitchRestarted:
+    return SwitchRestarted(switch=switch, sign="uptime", lost=["1A-2B"], uptime_s=1.0, unheard_s=2.0)
+
+
+async def test_change_is_unknown_where_a_later_one_may_have_been_deleted(board: Board) -> None:
+    """The history outlasts other documents: that the switch lost all by a restart later is deleted."""
+    board.tell(started("r1"), commanded("r1"), ended("r1"), restarted("ocs1"))
+    board.tell(restarted("ocs2"))
+    records = Records("sqlite://", InlineOffload())
+    await records.open()
+    await records.add_documents(board.documents)
+    cutoffs = {DocumentGroup.DOCUMENTS: Cutoff(before_wall_ns=WALL_NS + 450, why="too old")}
+    await records.old_documents.delete(Batch(), cutoffs, frozenset())
+    again = Changeboard(SWITCHES)
+    await again.load(records)
+    records.close()
+    assert again.last("ocs1") is None
+    assert again.last("ocs2") == board.last("ocs2")
 
 
 async def test_change_older_than_what_is_read_is_unknown_and_not_an_older_one(board: Board) -> None:

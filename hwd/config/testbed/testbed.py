@@ -27,7 +27,17 @@ from hwd.config.yaml.tree import Node, Reading, read_tree
 from hwd.config.yaml.validate import is_secret, validate
 from hwd.fabric.graph import Graph
 from hwd.fabric.loss_budget import over_budget
-from hwd.model.testbed import Composite, DriftPolicy, LeaseRules, PortNote, SecretRef, Switch, Testbed, TransferRules
+from hwd.model.testbed import (
+    Composite,
+    DriftPolicy,
+    LeaseRules,
+    PortNote,
+    RetentionRules,
+    SecretRef,
+    Switch,
+    Testbed,
+    TransferRules,
+)
 from hwd_drivers.core.errors import ConfigError
 
 NAMES_SHOWN = 4
@@ -162,6 +172,11 @@ class _Loader:
             transfers=TransferRules(longest_s=top.transfers.longest_s, drain_s=top.transfers.drain_s)
             if top
             else TransferRules(),
+            retention=RetentionRules(
+                documents_days=top.retention.documents_days, history_days=top.retention.history_days
+            )
+            if top
+            else RetentionRules(),
             access_group=top.access_group if top else None,
         )
         if testbed.drift is DriftPolicy.RESTORE and testbed.leases.required:

@@ -258,6 +258,9 @@ class LeasesEntry(Entry):
     baseline: bool = False
 
 
+Days = Annotated[int, Field(strict=True, ge=1, le=36_500)]
+
+
 class TransfersEntry(Entry):
     """`longest_s`: the longest phase that a process may claim ports for. `drain_s`: how long a way back waits for the
     end of the transfers on its ports before it cuts them.
@@ -265,6 +268,15 @@ class TransfersEntry(Entry):
 
     longest_s: Annotated[float, Field(strict=True, ge=1, le=86_400, allow_inf_nan=False)] = 600.0
     drain_s: Annotated[float, Field(strict=True, ge=0, le=60, allow_inf_nan=False)] = 2.0
+
+
+class RetentionEntry(Entry):
+    """After how many days documents outside of runs are deleted: `history_days` of those that `hwd history` and
+    `hwd rollback --to` read, `documents_days` of all others. Without a key: never.
+    """
+
+    documents_days: Days | None = None
+    history_days: Days | None = None
 
 
 class TestbedFile(Entry):
@@ -283,6 +295,7 @@ class TestbedFile(Entry):
     interlocks: dict[str, Any] = {}
     leases: LeasesEntry = LeasesEntry()
     transfers: TransfersEntry = TransfersEntry()
+    retention: RetentionEntry = RetentionEntry()
     host_actions: tuple[Setting, ...] = ()
     drift: Annotated[
         DriftPolicy,

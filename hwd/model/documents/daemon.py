@@ -68,6 +68,20 @@ class DaemonDisk(Fact, frozen=True, kw_only=True):
     why: str
 
 
+class RecordsDropped(Fact, frozen=True, kw_only=True):
+    """Documents outside of runs were deleted, as they were older than the `retention` of the testbed.
+
+    `documents`, `history`: how many of each group, since the previous document. `documents_days`, `history_days`: the
+    retention of each group at that time, in days; None: for ever.
+    """
+
+    KIND: ClassVar = "records.dropped"
+    documents: int
+    history: int
+    documents_days: int | None
+    history_days: int | None
+
+
 class LimitReached(Fact, frozen=True, kw_only=True):
     """`limit`: of `hwd.model.limit`. `count`: since the previous document. `detail`: of the latest time."""
 

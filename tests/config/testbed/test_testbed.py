@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hwd.config.testbed.equipment import DriverSpecLike
 from hwd.config.testbed.testbed import Loaded, load_testbed
-from hwd.model.testbed import SecretRef, Setting
+from hwd.model.testbed import RetentionRules, SecretRef, Setting
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.devices import registry
 
@@ -192,6 +192,7 @@ ports: {ocs1.31: {state: spare}, ocs1.32: {state: maintenance, why: dirty, until
             "9: host_actions[1]: must be 'mtu', 'autoneg', 'fec', 'address', 'neighbour' or 'route', not 'speed'",
         ),
         ("host_actions: mtu", "9: host_actions: must be a list, not 'mtu'"),
+        ("retention: {history_days: 0}", "9: retention.history_days: must be greater than or equal to 1, not 0"),
         (
             "drift: restore\nleases: {required: true}",
             "9: drift: restore acts under no lease, and `leases: {required: true}` refuses that. "
@@ -495,6 +496,12 @@ def test_host_actions_are_allowed_once_each_and_none_by_default(load: Load) -> N
     assert load(SOUND).require().host_actions == ()
     allowed = load(SOUND + "host_actions: [mtu, autoneg, mtu]\n").require().host_actions
     assert allowed == (Setting.MTU, Setting.AUTONEG)
+
+
+def test_retention_is_for_ever_but_for_what_is_stated(load: Load) -> None:
+    assert load(SOUND).require().retention == RetentionRules(documents_days=None, history_days=None)
+    added = f"{SOUND}retention: {{documents_days: 90}}\n"
+    assert load(added).require().retention == RetentionRules(documents_days=90, history_days=None)
 
 
 def test_twin_is_told_what_its_driver_lets_it_be_told(load: Load) -> None:

@@ -1,0 +1,96 @@
+"""Gaps: up to where documents outside of runs were deleted from the records, and why."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+import sqlalchemy as sa
+
+from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp, TestbedReloaded
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
+from hwd.model.documents.switches import SwitchAdopted
+from hwd.model.documents.transfers import TransferCut
+from hwd.records.store_access import Access
+from hwd.records.tables import about, documents
+
+HISTORY: Final = frozenset(
+    fact.KIND
+    for fact in (
+        ReconfigurationStarted,
+        ReconfigurationEnded,
+        DaemonRecovered,
+        JournalGivenUp,
+        SwitchAdopted,
+        TestbedReloaded,
+        TransferCut,
+    )
+)
+"""The kinds of documents that say who changed what, and what that cut."""
+
+
+class DocumentGroup(StrEnum):
+    """Documents outside of runs that are retained for equally long."""
+
+    DOCUMENTS = "documents"
+    """All that are not of the history."""
+    HISTORY = "history"
+    """Those that `hwd history` and `hwd rollback --to` read, and transfers that were cut."""
+
+    @classmethod
+    def of(cls, kind: str) -> "DocumentGroup":
+        return cls.HISTORY if kind in HISTORY else cls.DOCUMENTS
+
+    @property
+    def has(self) -> sa.ColumnElement[bool]:
+        """The condition of its documents."""
+        of_history = documents.c.kind.in_(sorted(HISTORY))
+        return of_history if self is DocumentGroup.HISTORY else ~of_history
+
+
+class Gap(msgspec.Struct, frozen=True, kw_only=True):
+    """Documents of a group that have an id up to `upto` and belong to no run may be missing.
+
+    `wall_ns`: the unix time of the newest that was deleted. `why`: `older than the retention of 90 days`.
+    """
+
+    upto: int
+    wall_ns: int
+    why: str
+
+
+class GapTable:
+    """Gaps as they are stored with the deletion that made them."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._store = access.store
+
+    async def all(self) -> Mapping[DocumentGroup, Gap]:
+        """A group of which nothing was deleted is left out."""
+        return await self._access.read(self._all)
+
+    # --- blocking, in the offload
+
+    def _all(self) -> Mapping[DocumentGroup, Gap]:
+        with self._store.transaction("read up to where documents were deleted") as connection:
+            found = {group: read_gap(connection, group) for group in DocumentGroup}
+        return {group: gap for group, gap in found.items() if gap is not None}
+
+
+def read_gap(connection: sa.Connection, group: DocumentGroup) -> Gap | None:
+    text = connection.scalar(sa.select(about.c.value).where(about.c.key == _key(group)))
+    return None if text is None else msgspec.json.decode(text, type=Gap)
+
+
+def put_gap(connection: sa.Connection, group: DocumentGroup, gap: Gap) -> None:
+    """Store it, in the transaction that deletes the documents; a gap never shrinks."""
+    before = read_gap(connection, group)
+    if before is not None and before.upto >= gap.upto:
+        return
+    connection.execute(sa.delete(about).where(about.c.key == _key(group)))
+    connection.execute(sa.insert(about).values(key=_key(group), value=msgspec.json.encode(gap).decode()))
+
+
+def _key(group: DocumentGroup) -> str:
+    return f"gap.{group}"
