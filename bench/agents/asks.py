@@ -47,7 +47,7 @@ from hwd_drivers.core.offload import InlineOffload
 TESTBED, HOST, BOOT = "bench", "h0", "8f14e45f-ceea-467f-a0e6-1f2d3c4b5a69"
 CLAIM = ClaimTransfer(transfer="8f14e45f-1", ports=["eth0"], phase="all-reduce 7", process="rank 3", within_s=5.0)
 LIMIT = 1.5
-RACK = f"testbed: {TESTBED}\nhosts:\n  {HOST}: {{nics: {{eth0: {{ip: 10.1.0.1/32}}}}}}\n"
+RACK = f"testbed: {TESTBED}\nhosts:\n  {HOST}: {{nics: {{eth0: {{ip: 10.1.0.1/32, module: 100g-lr4}}}}}}\n"
 AT_ONCE = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)]
 BROKERS = ("Mosquitto", "embedded broker")
 """The bar is for Mosquitto: the embedded broker shares the loop with both ends here."""

@@ -22,6 +22,7 @@ from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.core.offload import Offload
+from hwd_drivers.core.reason import reason_of
 
 LOOK_S: Final = 0.1
 """Between two looks at who holds the ports."""
@@ -139,8 +140,10 @@ class Reload:
         def propose(old: Fabric) -> _Proposal:
             try:
                 text = file.read()
-            except (OSError, UnicodeDecodeError) as error:
-                raise ConfigError(f"{file.name}: cannot be read: {error}") from error
+            except OSError as error:
+                raise ConfigError(f"{file.name}: cannot be read: {reason_of(error)}") from error
+            except UnicodeDecodeError as error:
+                raise ConfigError(f"{file.name}: cannot be read: it is no UTF-8, at byte {error.start}") from error
             testbed = file.load(text).require()
             changes = testbed_diff(old.testbed, testbed)
             hash = sha256(text.encode()).hexdigest()[:HASH_CHARS]

@@ -521,14 +521,19 @@ class PreparedSets:
                     self._found(live, stored, goal)
                 else:
                     await self._bring(live, live.plan_from(state, goal))
-        except (HwdError, OSError) as error:
-            why = str(error) if isinstance(error, HwdError) else f"journal: {reason_of(error)}"
-            if live.why != why:
-                log.warning("prepared set %s: it is not at a target yet, and that is tried again: %s", live.id, why)
-            live.why = why
+        except HwdError as error:
+            self._say_unsettled(live, str(error))
+            return
+        except OSError as error:
+            self._say_unsettled(live, f"journal: {reason_of(error)}")
             return
         live.is_settled, live.is_cut_off, live.why = True, False, ""
         self._ledger.claim(live.claim)
+
+    def _say_unsettled(self, live: LiveSet, why: str) -> None:
+        if live.why != why:
+            log.warning("prepared set %s: it is not at a target yet, and that is tried again: %s", live.id, why)
+        live.why = why
 
     def _found(self, live: LiveSet, stored: StoredSet, at: str) -> None:
         """The switches are at this target. On OSError nothing is told."""
