@@ -159,6 +159,7 @@ def test_another_client_between_two_steps_stops_the_next_one(run_lab: RunLab) ->
     run_lab(test, text=TRUNKS.text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ready_within_s", [None, 15])
 def test_a_death_at_any_time_ends_as_before_or_as_wanted(run_lab: RunLab, ready_within_s: float | None) -> None:
     """The daemon dies every 40 ms of virtual time further on, and at both boundaries of each step."""
