@@ -95,7 +95,7 @@ class Ours:
         await self._records.open()
         runs = [asyncio.create_task(run()) for run in (self._gateway.run, self._bus.run, self._transfers.run)]
         try:
-            async with asyncio.timeout(20.0):
+            async with asyncio.timeout(120.0):
                 await self._aligned.wait()
             yield self
         finally:

@@ -10,6 +10,7 @@ WITHIN_S = 300.0
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.timeout(WITHIN_S + 30)
 def test_measure_runs_to_its_end_whatever_it_finds(name: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "bench", "--quick", "--only", name],
