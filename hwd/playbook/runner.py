@@ -40,6 +40,9 @@ switches come first, and what hung does nothing more when it goes on."""
 CLEARED_WITHIN_S = 0.3
 """The time limit for clearing faults of twins before switches are rolled back; it usually takes a millisecond."""
 
+RELEASED_WITHIN_S = 0.2
+"""The least time that the releases of leases get, which as a rule take none."""
+
 log = logging.getLogger(__name__)
 
 
@@ -138,15 +141,12 @@ class Runner:
         fault: HwdError | None = None
         outcome, why = RunOutcome.SUCCEEDED, ""
         try:
-            await self._join(self._task)
+            if not await self._join(self._task):
+                outcome, why = RunOutcome.ABORTED, f"by {self._aborted_by}"
         except HwdError as error:
             fault, outcome, why = error, RunOutcome.FAILED, why_failed(error)
         except asyncio.CancelledError:
-            if self._aborted_by is None and not self._task.cancelled():
-                self._task.cancel()
             outcome, why = RunOutcome.ABORTED, f"by {self._aborted_by or 'the end of the daemon'}"
-        except TimeoutError:
-            outcome, why = RunOutcome.ABORTED, f"by {self._aborted_by}"
         except Exception as error:  # the supervisor of runs: the switches come first
             log.exception("run %s", self.id)
             fault = BugError(repr(error))
@@ -216,9 +216,9 @@ class Runner:
             self._stopped.set()
             self._task.cancel()
 
-    async def _join(self, steps: asyncio.Task[None]) -> None:
-        """Wait for the steps. Raises TimeoutError where they go on for `STOPPED_WITHIN_S` after they were stopped: they
-        wait for their way back, which `_undo` waits for too, or they hang.
+    async def _join(self, steps: asyncio.Task[None]) -> bool:
+        """Wait for the steps, and raise what they raise. False where they go on for `STOPPED_WITHIN_S` after they were
+        stopped: they wait for their way back, which `_undo` waits for too, or they hang.
         """
         stopped = asyncio.create_task(self._stopped.wait(), name=f"hwd:run/{self.id}/stopped")
         try:
@@ -232,8 +232,9 @@ class Runner:
         if self._stopped.is_set():
             await asyncio.wait([steps], timeout=STOPPED_WITHIN_S)
         if not steps.done():
-            raise TimeoutError
+            return False
         await steps
+        return True
 
     def _is_clear(self, clearing: asyncio.Task[None]) -> None:
         if not clearing.cancelled():
@@ -267,6 +268,7 @@ class Runner:
             for lane in self._shared.lanes
             if lane.lease is not None
         }
+        by_s = max(by_s, asyncio.get_running_loop().time() + RELEASED_WITHIN_S)  # drains may have taken the time
         left += [text for what, task in releases.items() if (text := await self._end_of(what, task, by_s))]
         switches = left_by(self._shared.lanes, self._reconfigurer.last_by_branch(self.id))
         unreadable = self._reconfigurer.unreadable(self.id)

@@ -14,6 +14,7 @@ from hwd.model.documents.reconfigurations import (
     ReconfigurationState,
 )
 from hwd.model.documents.runs import RunEnded, RunOverdue, RunStarted, RunStep
+from hwd.model.fault import Fault
 from hwd.model.timeline import Timeline
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.errors import ConfigError, FailedError, RefusedError
@@ -442,5 +443,17 @@ def test_abort_during_a_way_back_waits_for_it(run_lab: RunLab, cause: str) -> No
         assert lab.light() == ends(STRAIGHT)
         assert left_nothing(lab)
         assert (await lab.do(LEASE, apply(CROSSED))).outcome == "succeeded"
+
+    run_lab(test)
+
+
+def test_step_that_raises_a_timeout_of_nobody_is_a_bug_and_no_abort(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        async def late(fault: Fault) -> None:
+            raise TimeoutError("late")
+
+        lab.world.set_fault = late
+        run = await lab.do(LEASE, "fault: {switch: ocs1, fault: slow, seconds: 1}")
+        assert (run.outcome, "TimeoutError('late')" in run.why) == ("failed", True), run.why
 
     run_lab(test)
