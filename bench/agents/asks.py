@@ -142,8 +142,10 @@ class Ours:
             spool_next_seq=1,
             spool_lost=0,
         )
-        await self._bus.publish(topic(TESTBED, HOST, "birth"), encode(birth), qos=1)
-        await self._bus.publish(topic(TESTBED, HOST, "state"), encode(State(boot=BOOT, seq=1, state="up")), qos=1)
+        # Retained as an agent has it: the daemon may subscribe after it.
+        await self._bus.publish(topic(TESTBED, HOST, "birth"), encode(birth), qos=1, retain=True)
+        up = State(boot=BOOT, seq=1, state="up")
+        await self._bus.publish(topic(TESTBED, HOST, "state"), encode(up), qos=1, retain=True)
 
     def _take(self, incoming: Incoming) -> None:
         match decode(incoming.payload):
