@@ -23,7 +23,7 @@ from hwd.config.testbed import topology_file as topology
 from hwd.config.yaml import tree
 from hwd.daemon import installed_drivers as installed
 from hwd.model import kinds, link, nic_port, ssh, testbed
-from hwd.reconfigure import journal_file
+from hwd.reconfigure.journal import file as journal_file
 from hwd_agents.clock import datagram as clock_wire
 from hwd_agents.probes import datagrams as probe_wire
 from hwd_agents.sources import setting_source as host_settings

@@ -22,13 +22,13 @@ from hwd.model.nic_port import NicPortId
 from hwd.model.request import Request
 from hwd.model.testbed import Testbed
 from hwd.ports.ledger import Ledger
-from hwd.reconfigure.desired import Desired
-from hwd.reconfigure.history import History, Outcomes
-from hwd.reconfigure.journal import Journal
-from hwd.reconfigure.move_counts import MoveCounts
-from hwd.reconfigure.planner import BackgroundPlanner, Planner
+from hwd.reconfigure.apply.switches import Switches
+from hwd.reconfigure.desired.desired import Desired
+from hwd.reconfigure.desired.history import History, Outcomes
+from hwd.reconfigure.journal.journal import Journal
+from hwd.reconfigure.plans.move_counts import MoveCounts
+from hwd.reconfigure.plans.planner import BackgroundPlanner, Planner
 from hwd.reconfigure.reconfigurer import Reconfigurer
-from hwd.reconfigure.switches import Switches
 from hwd.reconfigure.transfers import Transfers
 from hwd.records.records import Records
 from hwd.web.linkboard import Linkboard

@@ -13,8 +13,8 @@ from hwd.model.link import SwitchCrossconnect
 from hwd.model.plan import Plan
 from hwd.model.request import Request, WantedState
 from hwd.model.testbed import Testbed
-from hwd.reconfigure.device_times import REMEMBERED, DeviceTimes
-from hwd.reconfigure.planner import Planner
+from hwd.reconfigure.plans.device_times import REMEMBERED, DeviceTimes
+from hwd.reconfigure.plans.planner import Planner
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState, PortSide, Side
 
 SWITCHES = 8

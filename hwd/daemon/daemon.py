@@ -36,24 +36,24 @@ from hwd.playbook.runs import Runs
 from hwd.playbook.twin_faults import TwinFaults
 from hwd.ports.ledger import Ledger
 from hwd.ports.testbed_ports import all_ports
-from hwd.reconfigure.baselines import Baselines
-from hwd.reconfigure.desired import Desired
-from hwd.reconfigure.device_times import DeviceTimes
-from hwd.reconfigure.drift import Drift
-from hwd.reconfigure.earlier_states import EarlierStates
-from hwd.reconfigure.history import History, Outcomes
-from hwd.reconfigure.journal import Journal
-from hwd.reconfigure.journal_identity import JournalIdentity
-from hwd.reconfigure.journal_recovery import JournalRecovery
-from hwd.reconfigure.lease_ends import LeaseEnds
-from hwd.reconfigure.lease_requests import LeaseRequests
-from hwd.reconfigure.leases import Leases
-from hwd.reconfigure.move_counts import MoveCounts
-from hwd.reconfigure.planner import BackgroundPlanner, Planner
+from hwd.reconfigure.apply.switches import Switches
+from hwd.reconfigure.desired.desired import Desired
+from hwd.reconfigure.desired.drift import Drift
+from hwd.reconfigure.desired.earlier_states import EarlierStates
+from hwd.reconfigure.desired.history import History, Outcomes
+from hwd.reconfigure.desired.restores import Restores
+from hwd.reconfigure.journal.identity import JournalIdentity
+from hwd.reconfigure.journal.journal import Journal
+from hwd.reconfigure.journal.records_catch_up import RecordsCatchUp
+from hwd.reconfigure.journal.recovery import JournalRecovery
+from hwd.reconfigure.leases.baselines import Baselines
+from hwd.reconfigure.leases.ends import LeaseEnds
+from hwd.reconfigure.leases.leases import Leases
+from hwd.reconfigure.leases.requests import LeaseRequests
+from hwd.reconfigure.plans.device_times import DeviceTimes
+from hwd.reconfigure.plans.move_counts import MoveCounts
+from hwd.reconfigure.plans.planner import BackgroundPlanner, Planner
 from hwd.reconfigure.reconfigurer import Reconfigurer
-from hwd.reconfigure.records_catch_up import RecordsCatchUp
-from hwd.reconfigure.restores import Restores
-from hwd.reconfigure.switches import Switches
 from hwd.reconfigure.transfers import Transfers
 from hwd.records.reconfiguration_log import ReconfigurationLog
 from hwd.records.recorder import RecordingSink

@@ -9,7 +9,7 @@ from typing import Final
 from hwd.fabric.fabric import Fabric
 from hwd.model.documents.daemon import RecordsDropped
 from hwd.model.testbed import RetentionRules
-from hwd.reconfigure.journal import Journal
+from hwd.reconfigure.journal.journal import Journal
 from hwd.records.gaps import DocumentGroup
 from hwd.records.old_documents import Batch, Cutoff, OldDocuments
 from hwd_drivers.core.clock import Clock

@@ -28,8 +28,8 @@ from hwd.playbook.pause import Brake
 from hwd.ports.claim import Claim, holder_of
 from hwd.ports.ledger import Asker
 from hwd.ports.rules import PortAction
-from hwd.reconfigure.leases import Leases
-from hwd.reconfigure.reconfiguration import Reconfiguration, State
+from hwd.reconfigure.apply.reconfiguration import Reconfiguration, State
+from hwd.reconfigure.leases.leases import Leases
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.emitter import Emitter

@@ -9,7 +9,7 @@ from hwd.config.playbook.expression import Value
 from hwd.config.playbook.measurement_names import FIGURES, MEASUREMENTS
 from hwd.model.instant import Knowledge
 from hwd.model.stage import StageName
-from hwd.reconfigure.reconfiguration import Reconfiguration
+from hwd.reconfigure.apply.reconfiguration import Reconfiguration
 from hwd.timeline.statistics import P95_NEEDS, P99_NEEDS
 
 _NS_IN_S = 1e9

@@ -12,7 +12,7 @@ from hwd.playbook.board import Board
 from hwd.playbook.run_lookup import RunLookup
 from hwd.playbook.safe_state import SafeState
 from hwd.ports.ledger import Ledger
-from hwd.reconfigure.reconfiguration import Outcome
+from hwd.reconfigure.apply.reconfiguration import Outcome
 from hwd.records.records import Records
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import HwdError, UnknownError

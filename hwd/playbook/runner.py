@@ -23,9 +23,9 @@ from hwd.playbook.measures import Tally
 from hwd.playbook.pause import Brake
 from hwd.playbook.safe_state import Left, SafeState, left_by
 from hwd.playbook.twin_faults import TwinFaults
-from hwd.reconfigure.history import History
-from hwd.reconfigure.leases import Leases
-from hwd.reconfigure.reconfiguration import State
+from hwd.reconfigure.apply.reconfiguration import State
+from hwd.reconfigure.desired.history import History
+from hwd.reconfigure.leases.leases import Leases
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Sink

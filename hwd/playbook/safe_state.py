@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from hwd.playbook.lane import Lane
-from hwd.reconfigure.reconfiguration import Outcome, Reconfiguration
+from hwd.reconfigure.apply.reconfiguration import Outcome, Reconfiguration
 
 
 class SafeState(StrEnum):

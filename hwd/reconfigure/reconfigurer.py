@@ -29,20 +29,20 @@ from hwd.ports.claim import Claim, holder_of
 from hwd.ports.isolation import breach, isolation
 from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction, Reason
-from hwd.reconfigure.agent_watch import Agents, AgentWatch
-from hwd.reconfigure.completion import Completion
-from hwd.reconfigure.crash_recovery import CrashRecovery
-from hwd.reconfigure.desired import Desired
-from hwd.reconfigure.drive import Drive, Overrides
-from hwd.reconfigure.history import HostSettings, Outcomes
-from hwd.reconfigure.journal import Journal
-from hwd.reconfigure.move_counts import MoveCounts
-from hwd.reconfigure.planner import BackgroundPlanner, Planned, relied_ports
+from hwd.reconfigure.apply.agent_watch import Agents, AgentWatch
+from hwd.reconfigure.apply.completion import Completion
+from hwd.reconfigure.apply.crash_recovery import CrashRecovery
+from hwd.reconfigure.apply.drive import Drive, Overrides
+from hwd.reconfigure.apply.readiness import Hangs, Readiness, not_ready_error
+from hwd.reconfigure.apply.reconfiguration import Emitter, Outcome, Reconfiguration, State
+from hwd.reconfigure.apply.switches import Look, Switches, same_fault
+from hwd.reconfigure.desired.desired import Desired
+from hwd.reconfigure.desired.history import HostSettings, Outcomes
+from hwd.reconfigure.journal.journal import Journal
+from hwd.reconfigure.plans.move_counts import MoveCounts
+from hwd.reconfigure.plans.planner import BackgroundPlanner, Planned, relied_ports
+from hwd.reconfigure.plans.route import Routed
 from hwd.reconfigure.prepared.sets import PreparedSets
-from hwd.reconfigure.readiness import Hangs, Readiness, not_ready_error
-from hwd.reconfigure.reconfiguration import Emitter, Outcome, Reconfiguration, State
-from hwd.reconfigure.route import Routed
-from hwd.reconfigure.switches import Look, Switches, same_fault
 from hwd.reconfigure.transfers import InFlightError, Transfers
 from hwd.timeline.clock_step import ClockStep
 from hwd_drivers.core.clock import Clock

@@ -21,7 +21,7 @@ from hwd.ports.claim import Claim
 from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction, Reason
 from hwd.ports.transfer import Transfer
-from hwd.reconfigure.agent_watch import Agents
+from hwd.reconfigure.apply.agent_watch import Agents
 from hwd_agents.wire import (
     ClaimTransfer,
     CutTransfers,

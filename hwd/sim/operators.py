@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from hwd.model.bodies import PrepareBody, ReconfigurationBody, TargetBody
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
-from hwd.reconfigure.reconfiguration import State
+from hwd.reconfigure.apply.reconfiguration import State
 from hwd.sim.plan import (
     AbortRun,
     Apply,

@@ -14,10 +14,10 @@ from hwd.model.documents.leases import LeaseReleased, LeaseTaken
 from hwd.model.documents.prepared import SetReleased, SetSettled
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted, ReconfigurationState
 from hwd.model.documents.transfers import TransferClaimed, TransferCut
-from hwd.reconfigure import journal_file
-from hwd.reconfigure.journal_file import OpenEntry
-from hwd.reconfigure.journal_sets import StoredSet
-from hwd.reconfigure.reconfiguration import State
+from hwd.reconfigure.apply.reconfiguration import State
+from hwd.reconfigure.journal import file as journal_file
+from hwd.reconfigure.journal.file import OpenEntry
+from hwd.reconfigure.journal.sets import StoredSet
 from hwd.sim.racks import Rack
 from hwd.sim.rules import Violation
 from hwd.sim.world import DAEMON, World

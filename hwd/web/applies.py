@@ -16,12 +16,12 @@ from hwd.model.documents.plans import PlanSummary
 from hwd.model.link import Topology
 from hwd.model.request import Caller, Request, WantedState
 from hwd.model.testbed import Testbed
-from hwd.reconfigure.earlier_states import EarlierStates
-from hwd.reconfigure.planner import Planned
+from hwd.reconfigure.apply.reconfiguration import Reconfiguration, State
+from hwd.reconfigure.desired.earlier_states import EarlierStates
+from hwd.reconfigure.desired.restores import Restores
+from hwd.reconfigure.plans.planner import Planned
 from hwd.reconfigure.prepared.preparation import SetTerms
-from hwd.reconfigure.reconfiguration import Reconfiguration, State
 from hwd.reconfigure.reconfigurer import Reconfigurer
-from hwd.reconfigure.restores import Restores
 from hwd_drivers.core.errors import ConfigError, FailedError, RefusedError
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.offload import Offload

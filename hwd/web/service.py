@@ -43,8 +43,8 @@ from hwd.ports.lease_request import LeaseRequest
 from hwd.ports.ledger import Asker
 from hwd.ports.rules import PortAction
 from hwd.ports.testbed_ports import all_ports, leasable
-from hwd.reconfigure.lease_requests import CLAIM_WITHIN_S, WAITER_SILENT_S, LeaseRequests, Place
-from hwd.reconfigure.leases import Leases
+from hwd.reconfigure.leases.leases import Leases
+from hwd.reconfigure.leases.requests import CLAIM_WITHIN_S, WAITER_SILENT_S, LeaseRequests, Place
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.reconfigure.transfers import Transfers
 from hwd.records.finish import to_its_end

@@ -5,7 +5,7 @@ import httpx
 from docs.generate.ways import CROSSCONNECT, READ, Calls, nothing, of_apply, of_flap, played
 from hwd.sim.world import World
 
-PLAN, ROUTE = "hwd.reconfigure.planner:Planner.plan", "hwd.reconfigure.route:Router.route"
+PLAN, ROUTE = "hwd.reconfigure.plans.planner:Planner.plan", "hwd.reconfigure.plans.route:Router.route"
 
 
 def counted(calls: Calls) -> dict[str, int]:

@@ -15,7 +15,7 @@ from hwd.model.interlock import Interlock
 from hwd.model.plan import Plan
 from hwd.model.request import Request
 from hwd.model.testbed import Testbed
-from hwd.reconfigure.planner import Planner
+from hwd.reconfigure.plans.planner import Planner
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading
 
 POLATIS = "polatis-tl1 polatis-6000"

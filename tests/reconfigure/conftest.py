@@ -13,7 +13,7 @@ from hwd.daemon.installed_drivers import load
 from hwd.model.bodies import ReconfigurationBody
 from hwd.model.fault import parse_fault
 from hwd.model.request import Request
-from hwd.reconfigure.reconfiguration import Reconfiguration
+from hwd.reconfigure.apply.reconfiguration import Reconfiguration
 from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd.sim.world import World
 from hwd.web.service import Service

@@ -3,7 +3,7 @@
 from typing import Any
 
 from hwd.model.documents.runs import RunHost
-from hwd.reconfigure.history import ACTIONS_MAX, HostSettings
+from hwd.reconfigure.desired.history import ACTIONS_MAX, HostSettings
 
 AT_NS = 5_000_000_000
 

@@ -12,7 +12,7 @@ from hwd.model.documents.daemon import DaemonRecovered
 from hwd.model.documents.plans import InterlockRefused, PlanMade
 from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationEnded, ReconfigurationStarted
 from hwd.model.interlock import InterlockName
-from hwd.reconfigure import journal_file
+from hwd.reconfigure.journal import file as journal_file
 from hwd.records.records import Records
 from hwd.sim.rank import Rank
 from hwd.sim.world import DAEMON, agent_node

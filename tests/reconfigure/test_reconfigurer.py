@@ -15,7 +15,7 @@ from hwd.model.documents.reconfigurations import (
 )
 from hwd.model.instant import Knowledge
 from hwd.model.timeline import Timeline
-from hwd.reconfigure.switches import same_fault
+from hwd.reconfigure.apply.switches import same_fault
 from hwd_drivers.core.errors import (
     ConfigError,
     DeadlineError,

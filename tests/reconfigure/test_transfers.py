@@ -10,16 +10,16 @@ from hwd.model.documents.prepared import SetSettled
 from hwd.model.documents.reconfigurations import ReconfigurationEnded
 from hwd.model.documents.transfers import TransferClaimed, TransferCut, TransferEnded
 from hwd.model.interlock import InterlockName
-from hwd.reconfigure.reconfiguration import Reconfiguration
+from hwd.reconfigure.apply.reconfiguration import Reconfiguration
 from hwd.sim.rank import Rank
 from hwd.sim.world import DAEMON, agent_node
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.devices.facts import SwitchUp
 
+from .apply.test_confirm_over_restarts import light, restart, wanted
 from .conftest import CROSSED, EXAMPLE, STRAIGHT, Lab, RunLab
-from .test_confirm_over_restarts import light, restart, wanted
-from .test_prepared_sets import prepare, switch
+from .prepared.test_prepared_sets import prepare, switch
 
 OF_ONE_PORT = "ocs1:1A-4B,4A-1B"
 """What moves the light of h0.eth0 and no port of its neighbour h0.eth1."""

@@ -12,7 +12,7 @@ import asyncio, ctypes, errno, platform, struct, sys
 from hwd.bus.host_switches.delegations import Delegation
 from hwd.model.documents.leases import LeaseTaken
 from hwd.ports.ledger import Ledger
-from hwd.reconfigure.leases import Leases
+from hwd.reconfigure.leases.leases import Leases
 from hwd.records.records import Records
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import FailedError

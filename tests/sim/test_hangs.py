@@ -16,7 +16,7 @@ from hwd.model.documents.reconfigurations import ReconfigurationEnded
 from hwd.model.fault import parse_fault
 from hwd.model.hang import Hang
 from hwd.model.testbed import Strand, Testbed
-from hwd.reconfigure import readiness
+from hwd.reconfigure.apply import readiness
 from hwd.sim.world import World, agent_node
 from hwd_drivers.core.errors import NotReadyError
 from hwd_drivers.core.values import Crossconnect

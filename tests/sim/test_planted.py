@@ -15,8 +15,8 @@ from hwd.model.testbed import Switch
 from hwd.ports.claim import Claim
 from hwd.ports.ledger import Asker, Refusal
 from hwd.ports.rules import PortAction, Reason
-from hwd.reconfigure.reconfiguration import Reconfiguration
-from hwd.reconfigure.switches import Look
+from hwd.reconfigure.apply.reconfiguration import Reconfiguration
+from hwd.reconfigure.apply.switches import Look
 from hwd.records.entry import Entry
 from hwd.sim.draw import draw_plan
 from hwd.sim.execution import play

@@ -12,7 +12,7 @@ import pytest
 from hwd.config.testbed.testbed import load_testbed
 from hwd.model.documents.reconfigurations import ReconfigurationState
 from hwd.model.recorded_run import RunOutcome
-from hwd.reconfigure.reconfiguration import State
+from hwd.reconfigure.apply.reconfiguration import State
 from hwd.records.records import Records
 from hwd.sim.world import DAEMON, World, agent_node
 from hwd_drivers.core.documents import Document

@@ -28,7 +28,7 @@ from hwd.model.instant import Instant, InstantName
 from hwd.model.kinds import KINDS
 from hwd.model.run import RunState, RunStatus
 from hwd.model.timeline import LinkTimeline, Timeline
-from hwd.reconfigure.reconfiguration import Outcome, State
+from hwd.reconfigure.apply.reconfiguration import Outcome, State
 from hwd.telemetry import Budget, Metrics
 from hwd.telemetry.metrics import RECONFIGURATION_OUTCOMES, RECONFIGURATION_STATES
 from hwd.telemetry.optics import Optics

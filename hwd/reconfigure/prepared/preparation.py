@@ -13,7 +13,7 @@ from hwd.model.prepared import BEFORE, FINISH, TARGETS_MOST, PreparedLink, Prepa
 from hwd.model.request import Caller, Request
 from hwd.model.state import Observed
 from hwd.model.testbed import Testbed
-from hwd.reconfigure.planner import BackgroundPlanner, relied_ports
+from hwd.reconfigure.plans.planner import BackgroundPlanner, relied_ports
 from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.core.values import Crossconnect, CrossconnectState, PortSide, natural_key
 from hwd_drivers.switching.moves import ApplyMode

@@ -28,16 +28,16 @@ from hwd.model.testbed import Testbed
 from hwd.ports.claim import Claim, run_of
 from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction, Reason
-from hwd.reconfigure.agent_watch import RENEW_S, AgentWatch
-from hwd.reconfigure.completion import Completion
-from hwd.reconfigure.drive import Drive, journal_written
-from hwd.reconfigure.journal import Journal
-from hwd.reconfigure.journal_sets import StoredSet
-from hwd.reconfigure.planner import BackgroundPlanner
+from hwd.reconfigure.apply.agent_watch import RENEW_S, AgentWatch
+from hwd.reconfigure.apply.completion import Completion
+from hwd.reconfigure.apply.drive import Drive, journal_written
+from hwd.reconfigure.apply.reconfiguration import Emitter, Outcome, Reconfiguration
+from hwd.reconfigure.apply.switches import Look, Switches, same_fault
+from hwd.reconfigure.journal.journal import Journal
+from hwd.reconfigure.journal.sets import StoredSet
+from hwd.reconfigure.plans.planner import BackgroundPlanner
 from hwd.reconfigure.prepared.live_set import LiveSet
 from hwd.reconfigure.prepared.preparation import SetTerms, check_targets, prepared_from
-from hwd.reconfigure.reconfiguration import Emitter, Outcome, Reconfiguration
-from hwd.reconfigure.switches import Look, Switches, same_fault
 from hwd.reconfigure.transfers import Transfers
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document

@@ -19,7 +19,7 @@ from hwd.model.testbed import Setting, Testbed
 from hwd.ports.claim import Claim, holder_of
 from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction, Reason
-from hwd.reconfigure.leases import Leases
+from hwd.reconfigure.leases.leases import Leases
 from hwd.records.records import Records
 from hwd_agents.bus.memory import MemoryBroker, MemoryBus
 from hwd_agents.bus.protocol import Incoming

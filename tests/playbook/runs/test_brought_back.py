@@ -13,8 +13,8 @@ from hwd.model.documents.daemon import DaemonRecovered
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
 from hwd.model.kinds import read_document
 from hwd.model.timeline import Timeline
-from hwd.reconfigure import journal_file
-from hwd.reconfigure.history import READ_MOST
+from hwd.reconfigure.desired.history import READ_MOST
+from hwd.reconfigure.journal import file as journal_file
 from hwd.records.journal_id import MemoryJournalId
 from hwd.records.records import Records
 from hwd.sim.world import DAEMON

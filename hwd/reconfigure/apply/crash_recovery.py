@@ -1,0 +1,485 @@
+"""Crash recovery: undoes every reconfiguration that the journal still has open, but for those that await a confirm.
+
+A switch of a prepared set is finished where the rule of its set says so.
+
+A try that fails is repeated until it succeeds or an operator gives the reconfiguration up.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from hwd.model.answers import LeftOpen
+from hwd.model.documents.daemon import (
+    DaemonRecovered,
+    JournalGivenUp,
+    JournalOpen,
+    JournalRefused,
+    JournalWritten,
+)
+from hwd.model.documents.reconfiguration_end import EndFact, outcome_of
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted, WantedSwitch
+from hwd.model.link import SwitchCrossconnect
+from hwd.model.plan import Plan
+from hwd.model.state import Observed
+from hwd.ports.claim import Claim
+from hwd.ports.ledger import Ledger
+from hwd.ports.rules import Reason
+from hwd.reconfigure.apply.confirm_wait import ConfirmTerms, ConfirmWait
+from hwd.reconfigure.apply.reconfiguration import Outcome, Reconfiguration
+from hwd.reconfigure.apply.remarks import gone_remarks, lasting_remarks, overrun_report
+from hwd.reconfigure.apply.switches import Switches
+from hwd.reconfigure.journal.facts import DatedFact
+from hwd.reconfigure.journal.journal import Journal, OpenEntry
+from hwd.reconfigure.journal.sets import SwitchEntry
+from hwd.reconfigure.plans.planner import moved_ports
+from hwd.reconfigure.transfers import Transfers
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.emitter import Emitter
+from hwd_drivers.core.errors import BugError, FailedError, LinkError, RefusedError
+from hwd_drivers.core.reason import reason_of
+from hwd_drivers.devices.supervisor import NOT_CONNECTED_YET
+from hwd_drivers.switching.way_back import way_back, way_on
+
+WITHIN_S = 30.0
+"""The time limit for one try; no caller waits for it, and another try follows."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tried:
+    """A try that failed at `switches`. `waits`: it failed only because they could not be reached."""
+
+    why: str
+    switches: tuple[str, ...]
+    waits: bool
+    wall_ns: int
+
+
+class CrashRecovery:
+    """Owns what the journal has open, and holds its ports until it is closed."""
+
+    def __init__(
+        self,
+        *,
+        journal: Journal,
+        switches: Switches,
+        ledger: Ledger,
+        transfers: Transfers,
+        lit_by: Callable[[Iterable[SwitchCrossconnect], Observed], frozenset[str]],
+        clock: Clock,
+        emit: Emitter,
+    ) -> None:
+        """`lit_by`: NIC ports whose light may pass some crossconnects."""
+        self._transfers = transfers
+        self._lit_by = lit_by
+        self._journal = journal
+        self._switches = switches
+        self._ledger = ledger
+        self._clock = clock
+        self._emit = emit
+        self._unwritten: dict[str, EndFact] = {}
+        self._unwritten_why: dict[str, str] = {}
+        self._tried: dict[str, _Tried] = {}
+        self._last_why: dict[str, str] = {}
+        self._trying = asyncio.Lock()
+        self._tries: str | None = None
+        for reason in (Reason.CUT_OFF, Reason.IN_DOUBT):
+            ledger.report_why(reason, self._why_held)
+        now = clock.wall_ns()
+        self.awaiting = tuple(
+            entry for entry in journal.open if entry.terms and entry.wait and entry.wait.left_s(now) > 0
+        )
+        """Those that awaited a confirm when the daemon started, and have time left: `Completion` goes on with them."""
+        self._from_before_start = {entry.reconfiguration: entry for entry in journal.open if entry not in self.awaiting}
+        for entry in self._from_before_start.values():
+            self.claim(entry.reconfiguration, moved_ports(entry.moves))
+
+    def claim(self, id: str, ports: frozenset[str]) -> None:
+        """Claim ports for a reconfiguration that was cut off, and its switches, until it is closed."""
+        for entry in self._journal.open:
+            if entry.reconfiguration == id:
+                switches = {*self._switches.names, *(move.switch for move in entry.moves)}
+                self._ledger.claim(
+                    Claim(
+                        id=id,
+                        reason=_reason(entry),
+                        owner=f"reconfiguration {id}",
+                        ports=ports,
+                        run=entry.run,
+                        switches=frozenset(name for name in switches if entry.concerns(name)),
+                        whole=True,
+                        what=entry.what,
+                    )
+                )
+
+    def light(self) -> frozenset[str]:
+        """The NIC ports whose light ways back may change that are open; those of all hosts while a switch is unread."""
+        return frozenset().union(*(self._light_of(entry) for entry in self._journal.open if not entry.doubt))
+
+    async def recover(self) -> None:
+        """Try each one once; what fails stays open. Bugs are raised at the end, so that none blocks the others."""
+        bugs: list[Exception] = []
+        for entry in self._journal.open:
+            async with self._trying:
+                if entry.doubt and self._is_left_open(entry):
+                    self._emit_open(entry, self._why(entry))
+                elif self._is_left_open(entry):
+                    self._tries = entry.reconfiguration
+                    try:
+                        await self._bring(entry)
+                    except Exception as error:  # noqa: BLE001 - raised below, after the others
+                        bugs.append(error)
+                    finally:
+                        self._tries = None
+        if bugs:
+            raise ExceptionGroup("what the journal holds open", bugs)
+
+    def left(self) -> tuple[LeftOpen, ...]:
+        """All that is left open, oldest first."""
+        return tuple(
+            LeftOpen(
+                reconfiguration=entry.reconfiguration,
+                run=entry.run,
+                what=entry.what,
+                why=claim.why,
+                tried_wall_ns=tried.wall_ns if (tried := self._tried.get(entry.reconfiguration)) else None,
+                goes="nowhere" if entry.doubt else "forward" if self._goes_forward(entry) else "back",
+                ports=sorted(claim.ports),
+            )
+            for entry in self._journal.open
+            if (claim := self._claim_of(entry)) is not None
+        )
+
+    def has(self, id: str) -> bool:
+        """Whether a reconfiguration is left open."""
+        return any(self._ledger.get(reason, id) is not None for reason in (Reason.CUT_OFF, Reason.IN_DOUBT))
+
+    def texts(self) -> dict[str, str]:
+        """For each one, a sentence with the obstacle and the remedy."""
+        now = self._clock.wall_ns()
+        return {claim.id: claim.says(now) for claim in self._claims}
+
+    async def give_up(self, id: str, *, by: str) -> JournalGivenUp:
+        """Close one, leave its switches as they are and free its ports, after the end of a try in progress.
+
+        Returns what its document says. Raises RefusedError where it is not left open, and FailedError where the
+        journal does not take it: then it stays open.
+        """
+        if self._tries != id:
+            return self._give_up(id, by)
+        async with self._trying:
+            return self._give_up(id, by)
+
+    def begin(self, plan: Plan, started: ReconfigurationStarted, wanted: Sequence[WantedSwitch]) -> None:
+        """Journal a plan before its first command, after the ends of all others. On OSError send no command.
+
+        `started`: its first document; `wanted`: the desired state once it is confirmed.
+        """
+        if trouble := self.write_ends():
+            raise OSError(trouble)
+        id = started.reconfiguration
+        self._journal.begin(
+            plan,
+            reconfiguration=id,
+            run=started.run,
+            terms=ConfirmTerms.of(plan, self._ledger.get(Reason.RECONFIGURATION, id)),
+            wanted=wanted,
+            started=DatedFact(wall_ns=self._clock.wall_ns(), fact=started),
+            of_set=plan.of_set,
+        )
+
+    def switch(self, reconfiguration: Reconfiguration, origin: str) -> None:
+        """As `begin`, of a switch of a prepared set from its target `origin`, without a sync."""
+        if self._unwritten and (trouble := self.write_ends()):
+            raise OSError(trouble)
+        plan, caller, wall_ns = reconfiguration.plan, reconfiguration.caller, self._clock.wall_ns()
+        of_set = plan.of_set
+        if of_set is None:
+            raise BugError(f"reconfiguration {reconfiguration.id}: no switch of a prepared set")
+        self._journal.switch(
+            SwitchEntry(
+                reconfiguration=reconfiguration.id,
+                prepared_set=of_set.id,
+                origin=origin,
+                target=of_set.target,
+                hash=plan.hash,
+                wall_ns=wall_ns,
+                by=None if caller is None else caller.name,
+                verified=caller is not None and caller.is_verified,
+            ),
+            of=OpenEntry(
+                reconfiguration=reconfiguration.id,
+                run=reconfiguration.run,
+                what=plan.what,
+                moves=plan.moves,
+                wanted=tuple(reconfiguration.wanted),
+                started=DatedFact(wall_ns=wall_ns, fact=reconfiguration.started),
+                of_set=of_set,
+            ),
+        )
+
+    def sync(self) -> str:
+        """Sync the entry of `switch`; returns why that failed, empty where it did not."""
+        try:
+            self._journal.sync()
+        except OSError as error:
+            return reason_of(error)
+        return ""
+
+    def await_confirm(self, id: str, wait: ConfirmWait) -> None:
+        """Journal that one awaits its confirm. On OSError it is not to be said: a crash would roll it back."""
+        self._journal.await_confirm(id, wait)
+
+    def awaits_confirm(self, id: str) -> bool:
+        """Whether the journal has it that a reconfiguration awaits its confirm: the next start would go on waiting."""
+        return any(entry.reconfiguration == id and entry.awaits_confirm for entry in self._journal.open)
+
+    def go_back(self, id: str) -> None:
+        """Journal that one is being rolled back, where the next start would go on waiting for its confirm.
+
+        Where that cannot be written it is rolled back all the same.
+        """
+        try:
+            self._journal.go_back(id)
+        except OSError as error:
+            log.warning(
+                "journal: that %s is being rolled back cannot be written: %s. If the daemon ends before that is done, "
+                "its next start waits for a confirm of it until its time is over",
+                id,
+                reason_of(error),
+            )
+
+    @property
+    def trouble(self) -> str:
+        """Which ends the journal did not take, or why it takes nothing; empty where all is well."""
+        return "; ".join(self._unwritten_why.values()) or self._journal.trouble
+
+    def is_written(self, id: str) -> bool:
+        return id not in self._unwritten
+
+    def write_end(self, fact: EndFact) -> str:
+        """Journal an end with the document that tells it; returns why that failed, empty where it did not.
+
+        `write_ends` tries it again. Until then it does not count as left open.
+        """
+        id, outcome = fact.reconfiguration, outcome_of(fact)
+        try:
+            self._end(fact)
+        except OSError as error:
+            why = (
+                f"journal: that {id} is {outcome} cannot be written: {reason_of(error)}. It is tried again every few "
+                "seconds; after a crash before that the next start would bring back what was before it. "
+                "Look at the disk of the data directory"
+            )
+            if self._unwritten.get(id) is None:
+                log.warning("%s", why)
+                self._emit(JournalRefused(reconfiguration=id, outcome=outcome, why=reason_of(error)))
+            self._unwritten[id], self._unwritten_why[id] = fact, why
+            return why
+        if self._unwritten.pop(id, None) is not None:
+            self._unwritten_why.pop(id)
+            log.info("journal: that %s is %s is written now", id, outcome)
+            self._emit(JournalWritten(reconfiguration=id, outcome=outcome))
+        return ""
+
+    def write_ends(self) -> str:
+        """Try the failed ends again, oldest first; returns why the journal takes none, empty where it took all."""
+        for fact in list(self._unwritten.values()):
+            if why := self.write_end(fact):
+                return why
+        return self._journal.write_again()
+
+    def _end(self, fact: EndFact) -> None:
+        id = fact.reconfiguration
+        told: DatedFact[EndFact] = DatedFact(wall_ns=self._clock.wall_ns(), fact=self._journal.bounded(id, fact))
+        self._journal.end(id, outcome=outcome_of(fact), told=told)
+
+    def _give_up(self, id: str, by: str) -> JournalGivenUp:
+        left = [entry for entry in self._journal.open if self._is_left_open(entry)]
+        entry = next((entry for entry in left if entry.reconfiguration == id), None)
+        if entry is None:
+            way = (
+                "it is under way, `hwd rollback` ends it"
+                if self._ledger.get(Reason.RECONFIGURATION, id)
+                else "it is not left open"
+            )
+            names = ", ".join(other.reconfiguration for other in left) or "none"
+            raise RefusedError(f"reconfiguration {id}: cannot be given up, {way}. Left open: {names}")
+        why, carried = entry.doubt or self._why(entry), self._carried_now(entry)
+        given_up = JournalGivenUp(reconfiguration=id, run=entry.run, what=entry.what, why=why, by=by, left=carried)
+        try:
+            self._end(given_up)
+        except OSError as error:
+            raise FailedError(
+                f"reconfiguration {id}: cannot be given up, the journal does not take it: {reason_of(error)}. "
+                "It stays open; make room on its disk"
+            ) from error
+        self._tried.pop(id, None)
+        self._last_why.pop(id, None)
+        self._release(entry)
+        self._emit(given_up)
+        left_as = f". Left: {'; '.join(carried)}" if carried else ""
+        log.warning("journal: %s (%s) was given up by %s: %s%s", id, entry.what, by, why, left_as)
+        return given_up
+
+    @property
+    def _claims(self) -> tuple[Claim, ...]:
+        return self._ledger.all(Reason.CUT_OFF, Reason.IN_DOUBT)
+
+    def _release(self, entry: OpenEntry) -> None:
+        self._ledger.release(_reason(entry), entry.reconfiguration)
+
+    def _claim_of(self, entry: OpenEntry) -> Claim | None:
+        """The claim of one that is left open, None for any other: it is in progress, or its end is not written yet."""
+        return self._ledger.get(_reason(entry), entry.reconfiguration)
+
+    def _is_left_open(self, entry: OpenEntry) -> bool:
+        """Call it again for each entry: another may have been confirmed meanwhile."""
+        return entry in self._journal.open and self._claim_of(entry) is not None
+
+    def _carried_now(self, entry: OpenEntry) -> list[str]:
+        """What its switches reported last at its ends: `ocs1: 1A-4B failed`."""
+        latest = self._switches.latest()
+        texts: list[str] = []
+        for move in entry.moves:
+            ends = {end for one in (*move.remove, *move.add) for end in one.ends}
+            if not ends:
+                continue
+            readings = latest.get(move.switch)
+            if readings is None:
+                texts.append(f"{move.switch}: not read since the daemon began")
+                continue
+            there = [str(reading) for reading in readings if not ends.isdisjoint(reading.crossconnect.ends)]
+            texts.append(f"{move.switch}: {', '.join(there) or 'nothing'}")
+        return texts
+
+    def _why_held(self, claim: Claim) -> str:
+        entry = next((entry for entry in self._journal.open if entry.reconfiguration == claim.id), None)
+        return claim.why if entry is None else self._why(entry)
+
+    def _why(self, entry: OpenEntry) -> str:
+        """The obstacle: as the last try found it, or which switches are unreachable now."""
+        if entry.doubt:
+            return (
+                f"{entry.doubt}. It is not driven by guess: look at its switches, then "
+                f"`hwd give-up {entry.reconfiguration}` leaves them as they are, "
+                "and `hwd apply` makes of them what you want"
+            )
+        tried = self._tried.get(entry.reconfiguration)
+        if tried is None:
+            return "not tried yet"
+        if not tried.waits:
+            return tried.why
+        away = self._switches.away(move.switch for move in entry.moves)
+        return "; ".join(away) or "its switches are back, and it is tried anew"
+
+    def _light_of(self, entry: OpenEntry) -> frozenset[str]:
+        latest = self._switches.latest()
+        if self._switches.names and not latest.keys() >= {*self._switches.names}:
+            return self._transfers.ports
+        moved = (
+            SwitchCrossconnect(switch=move.switch, crossconnect=one)
+            for move in entry.moves
+            for one in (*move.remove, *move.add)
+        )
+        return self._lit_by(moved, latest)
+
+    async def _bring(self, entry: OpenEntry) -> None:
+        moving = [move for move in entry.moves if not move.is_empty]
+        down = {move.switch: cause for move in moving if (cause := self._switches.cause(move.switch)) is not None}
+        there = [move for move in moving if move.switch not in down]  # one that comes back meanwhile is not drained yet
+        cut: list[str] = []
+        if there:
+            cut = await self._transfers.drain(self._light_of(entry), by=entry.reconfiguration, what=entry.what)
+        on_overrun = overrun_report(self._emit, entry.reconfiguration)
+        way = way_on if self._goes_forward(entry) else way_back
+        brought = await self._switches.bring(there, way, within_s=WITHIN_S, on_overrun=on_overrun)
+        brought |= {name: LinkError(f"{name}: the switch is down: {cause}") for name, cause in down.items()}
+        errors = [*brought.values()]
+        if errors:
+            why = "; ".join(map(str, errors))
+            waits = all(isinstance(error, LinkError) for error in errors)
+            self._emit_open(entry, why, level=logging.INFO if waits else logging.WARNING)
+            self._tried[entry.reconfiguration] = _Tried(
+                why=why, switches=tuple(brought), waits=waits, wall_ns=self._clock.wall_ns()
+            )
+            return
+        last = self._tried.pop(entry.reconfiguration, None)
+        self._last_why.pop(entry.reconfiguration, None)
+        if self._goes_forward(entry):
+            self._finish(entry)
+            return
+        outcome = Outcome.ROLLED_BACK
+        before = self._from_before_start.get(entry.reconfiguration)
+        if before is not None and before.wait is not None:
+            why = f"{_unconfirmed(before.wait)}, which ended while the daemon was away"
+        elif before is not None:
+            why = "the daemon ended before it did"
+        elif last is None:
+            why = "a switch could not be driven before"
+        else:
+            names = ", ".join(last.switches)
+            why = f"{names} could not be {'reached' if last.waits else 'driven'} before, and can be now"
+        gone = gone_remarks(entry.moves, self._switches.latest())
+        why = ". ".join([why, *lasting_remarks(entry.moves), *gone, *cut])
+        recovered = DaemonRecovered(reconfiguration=entry.reconfiguration, run=entry.run, outcome=outcome, why=why)
+        self.write_end(recovered)
+        self._release(entry)
+        self._emit(recovered)
+        log.info("journal: %s (%s) is %s: %s", entry.reconfiguration, entry.what, outcome, why)
+
+    def _goes_forward(self, entry: OpenEntry) -> bool:
+        """A failure of this process goes back; only what a crash cut off may be finished."""
+        is_cut_off = entry.reconfiguration in self._from_before_start
+        return is_cut_off and entry.of_set is not None and entry.of_set.forward
+
+    def _finish(self, entry: OpenEntry) -> None:
+        """Close a switch of a prepared set that was brought to its target."""
+        assert entry.of_set is not None
+        began = entry.started
+        fact = ReconfigurationEnded(
+            reconfiguration=entry.reconfiguration,
+            run=entry.run,
+            what=entry.what,
+            outcome=Outcome.CONFIRMED,
+            why=f"the daemon ended before it did; finished by the rule of prepared set {entry.of_set.id}",
+            seconds=0.0 if began is None else max(0, self._clock.wall_ns() - began.wall_ns) / 1e9,
+            wanted=[*entry.wanted],
+        )
+        self.write_end(fact)
+        self._release(entry)
+        self._emit(fact)
+        log.info("journal: %s (%s) is %s: %s", entry.reconfiguration, entry.what, fact.outcome, fact.why)
+
+    def _emit_open(self, entry: OpenEntry, why: str, *, level: int = logging.WARNING) -> None:
+        """Emit `journal.open`, once for each new reason."""
+        if self._last_why.get(entry.reconfiguration) != why:
+            log.log(level, "journal: %s (%s) %s", entry.reconfiguration, entry.what, self._open_text(entry, why))
+            self._emit(
+                JournalOpen(
+                    reconfiguration=entry.reconfiguration,
+                    run=entry.run,
+                    what=entry.what,
+                    why=why,
+                    held=bool(entry.doubt),
+                )
+            )
+        self._last_why[entry.reconfiguration] = why
+
+    def _open_text(self, entry: OpenEntry, why: str) -> str:
+        """At the start of the daemon its switches are being connected: nothing is wrong yet."""
+        away = self._switches.away(move.switch for move in entry.moves)
+        if away and not entry.doubt and all(one.endswith(f": {NOT_CONNECTED_YET}") for one in away):
+            return f"is brought in order once its switches are connected: {', '.join(away)}"
+        return f"stays open: {why}"
+
+
+def _unconfirmed(wait: ConfirmWait) -> str:
+    return f"not confirmed within {wait.within_s:g} s"
+
+
+def _reason(entry: OpenEntry) -> Reason:
+    return Reason.IN_DOUBT if entry.doubt else Reason.CUT_OFF

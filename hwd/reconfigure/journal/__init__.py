@@ -1,0 +1,1 @@
+"""The journal: what was begun and what was promised, synced to the disk."""

@@ -1,0 +1,71 @@
+"""The catch-up of the records: what the journal has of reconfigurations, and the records lost with the last process.
+
+The records write in batches, some 50 ms behind the journal. A daemon that dies in between has answered, and moved
+light, and its records say nothing of it. The journal is the truth, so the next start tells it, once.
+"""
+
+import logging
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from hwd.model.documents.reconfiguration_end import EndFact, outcome_of
+from hwd.model.documents.reconfigurations import ReconfigurationStarted
+from hwd.reconfigure.journal.facts import DatedFact
+from hwd.reconfigure.journal.journal import Journal
+from hwd.records.reconfiguration_documents import ReconfigurationDocuments
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.documents import Document, Sink
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Missing:
+    """A document that the records lack."""
+
+    reconfiguration: str
+    dated: DatedFact[EndFact] | DatedFact[ReconfigurationStarted]
+
+
+class RecordsCatchUp:
+    """`read` when journal and records are open, before the recorder writes; `tell` when the sinks listen.
+
+    What `tell` emits is in the journal until the recorder has committed it: a daemon that dies before tells it again.
+    """
+
+    def __init__(self, journal: Journal, documents: ReconfigurationDocuments, clock: Clock) -> None:
+        self._journal = journal
+        self._documents = documents
+        self._clock = clock
+        self._missing: list[_Missing] = []
+
+    async def read(self) -> None:
+        """Compare the journal with the records. Touches neither."""
+        since_wall_ns = await self._documents.unowned_since_wall_ns()
+        for ended in self._journal.ended:
+            entry, told = ended.begun.entry, ended.told
+            recorded = await self._documents.of(entry.reconfiguration, told.fact.KIND)
+            if any(isinstance(fact, EndFact) and outcome_of(fact) == ended.outcome for fact in recorded):
+                self._journal.note_recorded(told.fact)
+            elif entry.run is None and since_wall_ns is not None and told.wall_ns < since_wall_ns:
+                self._journal.note_recorded(told.fact)  # it was recorded, and deleted with others of its age
+            else:
+                await self._add_start(entry.reconfiguration, entry.started)
+                self._missing.append(_Missing(reconfiguration=entry.reconfiguration, dated=told))
+        for entry in self._journal.open:
+            await self._add_start(entry.reconfiguration, entry.started)
+
+    def tell(self, sink: Sink) -> None:
+        """Emit what the records lack, each with the time of its entry in the journal."""
+        now_ns, now_wall_ns = self._clock.monotonic_ns(), self._clock.wall_ns()
+        for one in self._missing:
+            fact, wall_ns = one.dated.fact, one.dated.wall_ns
+            log.info("journal: %s: the records lack that it is %s; it is told now", one.reconfiguration, fact.KIND)
+            at_ns = now_ns - max(0, now_wall_ns - wall_ns)
+            sink(Document(at_ns=at_ns, wall_ns=wall_ns, fact=replace(fact, from_journal=True)))
+        self._missing.clear()
+
+    async def _add_start(self, id: str, started: DatedFact[ReconfigurationStarted] | None) -> None:
+        if started is not None and not await self._documents.of(id, started.fact.KIND):
+            self._missing.append(_Missing(reconfiguration=id, dated=started))

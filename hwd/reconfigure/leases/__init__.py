@@ -1,0 +1,1 @@
+"""Leases: who may change what, from when, until when."""

@@ -1,0 +1,132 @@
+"""Baselines: the crossconnects that the ports of a lease had before the first change under it. They come back at its
+end where the testbed asks for it.
+"""
+
+import asyncio
+import logging
+from typing import ClassVar
+
+from hwd.fabric.fabric import Fabric
+from hwd.fabric.state import crossconnect_ports
+from hwd.model.bodies import PlanBody
+from hwd.model.documents.leases import LeaseBaseline, LeaseTaken
+from hwd.model.link import SwitchCrossconnect, SwitchEnd
+from hwd.model.plan import Plan
+from hwd.model.request import Request, WantedState
+from hwd.model.state import Observed
+from hwd.model.testbed import Testbed
+from hwd.ports.lease_record import LeaseRecord
+from hwd.reconfigure.leases.leases import Leases, baseline_of
+from hwd.reconfigure.plans.planner import moved_ports
+from hwd.reconfigure.reconfigurer import Reconfigurer
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.documents import Document, Sink
+from hwd_drivers.core.emitter import Emitter
+from hwd_drivers.core.errors import HwdError
+from hwd_drivers.core.values import Crossconnect
+
+log = logging.getLogger(__name__)
+
+AGAIN_S = 5.0
+"""Between attempts while a switch is away, or a reconfiguration has the ports."""
+
+
+class Baselines:
+    """Notes baselines before changes, and brings them back: planned, leased and journaled as all else.
+
+    The lease that a baseline comes back under follows the one that ended without a gap, and ends with it. It is tried
+    again until that lease expires; then it is reported as not restored. Also a `Sink`.
+    """
+
+    TAKES: ClassVar = (LeaseTaken,)
+
+    def __init__(self, testbed: Testbed, leases: Leases, *, clock: Clock, sink: Sink) -> None:
+        self._testbed = testbed
+        self._leases = leases
+        self._emit = Emitter(clock, sink)
+        self._changed = asyncio.Event()
+
+    def use_testbed(self, fabric: Fabric) -> None:
+        """Go on with the testbed of this fabric."""
+        self._testbed = fabric.testbed
+
+    async def note(self, plan: Plan, observed: Observed) -> None:
+        """Make durable what the ports of the plan's lease had before, where that is not noted yet."""
+        if not self._testbed.leases.baseline or plan.lease is None:
+            return
+        record = self._leases.record(plan.lease)
+        if record is None or baseline_of(record.claim) is not None:
+            return
+        new = (moved_ports(plan.moves) & record.claim.ports) - record.baseline.keys()
+        before = {port: list[str]() for port in sorted(new)}
+        for switch, readings in observed.items():
+            for reading in readings:
+                one = SwitchCrossconnect(switch=switch, crossconnect=reading.crossconnect)
+                for port in crossconnect_ports([one]) & new:
+                    before[port].append(str(one))
+        if before:
+            await self._leases.note_baseline(record.id, {port: tuple(found) for port, found in before.items()})
+
+    async def run(self, reconfigurer: Reconfigurer) -> None:
+        """Bring baselines back, until cancelled."""
+        under_way: dict[str, asyncio.Task[None]] = {}
+        async with asyncio.TaskGroup() as group:
+            while True:
+                self._changed.clear()
+                for claim in self._leases.all():
+                    record = self._leases.record(claim.id)
+                    if record is not None and baseline_of(claim) is not None and claim.id not in under_way:
+                        work = self._restore(record, reconfigurer)
+                        under_way[claim.id] = group.create_task(work, name=f"hwd:leases/baseline/{claim.id}")
+                await self._changed.wait()
+
+    def __call__(self, document: Document) -> None:
+        self._changed.set()
+
+    async def _restore(self, record: LeaseRecord, reconfigurer: Reconfigurer) -> None:
+        claim, why = record.claim, "it did not come to it"
+        request, reconfiguration = self._request(record), None
+        while self._leases.record(claim.id) is not None:
+            try:
+                begun = await reconfigurer.begin(request)
+                await reconfigurer.confirm(begun)
+            except HwdError as error:
+                if str(error) != why:
+                    log.warning("lease %s: its baseline cannot be restored yet: %s", baseline_of(claim), error)
+                why = str(error)
+                await asyncio.sleep(AGAIN_S)
+            else:
+                reconfiguration, why = begun.id, ""
+                break
+        self._emit(
+            LeaseBaseline(
+                lease=baseline_of(claim) or "",
+                holder=claim.owner,
+                ports=sorted(record.baseline),
+                outcome="not-restored" if reconfiguration is None else "restored",
+                reconfiguration=reconfiguration,
+                why=why,
+            )
+        )
+        await self._leases.release(claim.id)
+
+    def _request(self, record: LeaseRecord) -> Request:
+        """What `record.baseline` has, and nothing else on these ports."""
+        wanted = [_read(text) for text in sorted({text for found in record.baseline.values() for text in found})]
+        used = {SwitchEnd(switch=one.switch, end=end) for one in wanted for end in one.crossconnect.ends}
+        freed = [
+            end
+            for port in sorted(record.baseline)
+            for switch in [port.rpartition(".")[0]]
+            for side in self._testbed.ends_of(switch)
+            if f"{switch}.{side.port}" == port and (end := SwitchEnd(switch=switch, end=side)) not in used
+        ]
+        state = WantedState(
+            name=f"baseline of lease {baseline_of(record.claim)}", crossconnects=tuple(wanted), freed=tuple(freed)
+        )
+        return Request(wanted=state, body=PlanBody(lease=record.id, epoch=record.claim.epoch))
+
+
+def _read(text: str) -> SwitchCrossconnect:
+    switch, _, crossconnect = text.partition(":")
+    return SwitchCrossconnect(switch=switch, crossconnect=Crossconnect.parse(crossconnect))

@@ -1,0 +1,1 @@
+"""From a request to a plan: routes, moves, their order and their predicted time."""

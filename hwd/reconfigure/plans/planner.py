@@ -1,0 +1,443 @@
+"""The planner: makes a plan from a route and what the switches report. No I/O: the same input gives the same plan."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from hwd.fabric.fabric import Fabric
+from hwd.fabric.state import State, crossconnect_ports
+from hwd.interlocks import NO_MOTION, Interlocks, Motion, Proposal
+from hwd.model.interlock import Interlock, InterlockName, InterlockState
+from hwd.model.link import Link, RoutedLink, SwitchCrossconnect, SwitchEnd
+from hwd.model.plan import Plan, PlannedLink, PlanSteps
+from hwd.model.request import Request
+from hwd.model.state import Observed
+from hwd.model.testbed import Testbed
+from hwd.ports.isolation import Circuits
+from hwd.reconfigure.plans.composites import CompositeDemand, CompositeWay, lead, settle
+from hwd.reconfigure.plans.device_times import DeviceTimes
+from hwd.reconfigure.plans.route import HostReadings, Routed, Router, host_crossconnects
+from hwd.reconfigure.plans.steps import Transition, steps_of
+from hwd_drivers.core.errors import LinkError
+from hwd_drivers.core.offload import Offload
+from hwd_drivers.core.values import Crossconnect, CrossconnectState, PortSide, natural_key
+from hwd_drivers.switching.demand import SwitchDemand, moves_of, unreported
+from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
+
+Expectation = Callable[[Iterable[str], bool], tuple[float, str]]
+"""From the switches that move, and whether links come up, to the expected seconds and the source of that figure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A plan with all that it was made from. It is applied without a second planning while that is still so.
+
+    `observed`, `blocked`: what the switches reported, and ends that overrides held dark. `motion`: how often they had
+    moved.
+    """
+
+    routed: Routed
+    observed: Observed
+    blocked: Mapping[str, frozenset[PortSide]]
+    motion: Motion
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Inside:
+    """What all composites together need of their elements, by switch: see `CompositeWay`."""
+
+    wanted: dict[str, set[Crossconnect]]
+    staying: dict[str, set[Crossconnect]]
+    gone: dict[str, set[Crossconnect]]
+
+
+class Planner:
+    """Plans for one testbed. `host_readings()`: what the switches that hosts drive carry now; no plan moves these.
+    `device_times`: for predictions; by default nothing was observed yet.
+    """
+
+    def __init__(
+        self,
+        testbed: Testbed,
+        fabric: Fabric,
+        expect: Expectation,
+        host_readings: Callable[[], HostReadings] = dict,
+        device_times: DeviceTimes | None = None,
+    ) -> None:
+        self._router = Router(testbed, fabric, host_readings)
+        self._host_readings = host_readings
+        self._testbed = testbed
+        self._fabric = fabric
+        self._expect = expect
+        self._device_times = device_times or DeviceTimes()
+        self._interlocks = Interlocks(testbed, fabric)
+
+    def on(self, fabric: Fabric) -> "Planner":
+        """The same for another testbed."""
+        return Planner(fabric.testbed, fabric, self._expect, self._host_readings)
+
+    @property
+    def has_composites(self) -> bool:
+        """Whether a way may lead through elements. The search through a large composite takes seconds."""
+        return bool(self._fabric.composites)
+
+    def route(self, request: Request) -> Routed:
+        """See `Router.route`."""
+        return self._router.route(request)
+
+    def plan(
+        self,
+        wanted: Routed,
+        observed: Observed,
+        blocked: Mapping[str, frozenset[PortSide]] | None = None,
+        motion: Motion = NO_MOTION,
+    ) -> Plan:
+        """Plan from what the switches report. `blocked`: ends that overrides hold dark, by switch. `motion`: how often
+        the switches have moved.
+
+        An interlock that refuses is in the plan, and who applies it raises. Raises ConfigError (the switches light no
+        complete link), RefusedError (a port is in use under `safe`, demands conflict, or an override is not allowed),
+        LinkError (a switch was not read).
+        """
+        request = wanted.request
+        observed = {**observed, **wanted.host_readings}
+        for name in wanted.switches:
+            if name not in observed:
+                raise LinkError(f"{name}: cannot plan, the switch could not be read. See `hwd status`")
+        demands = self._demands(wanted, observed)
+        led = {name: lead(self._fabric.composites[name], one, observed) for name, one in demands.items()}
+        links = self._fabric.routed(wanted.links, {name: one.compiled for name, one in led.items()})
+        inside = _inside(led.values())
+        asked = {
+            name: wanted.crossconnects.get(name, frozenset()).union(inside.wanted.get(name, ()))
+            for name in wanted.switches
+        }
+        moves = tuple(self._moves(name, asked[name], wanted, inside, observed) for name in wanted.switches)
+        kept = frozenset(
+            SwitchCrossconnect(switch=move.switch, crossconnect=crossconnect)
+            for move in moves
+            for crossconnect in move.keep
+        ) | host_crossconnects(wanted.host_readings)
+        now = {name: frozenset(reading.crossconnect for reading in readings) for name, readings in observed.items()}
+        then = now | {move.switch: move.after for move in moves}
+        led = {
+            name: settle(self._fabric.composites[name], one, observed, then, demands[name]) for name, one in led.items()
+        }
+        before = frozenset(self._fabric.links_of(now))
+        if links:
+            after = frozenset(self._fabric.links_of(then))
+        else:
+            made, touched = self._fabric.routed_of(then), frozenset(request.wanted.crossconnects)
+            after = frozenset(one.link for one in made)
+            links = tuple(sorted((one for one in made if one.crossconnects & touched), key=str))
+        dark = tuple(sorted(before - after, key=str))
+        planned = tuple(PlannedLink(routed=link, kept=link.crossconnects <= kept) for link in links)
+        moving = [move.switch for move in moves if not move.is_empty]
+        interlocks = self._interlocks.found(
+            Proposal.of(
+                links=links,
+                moves=moves,
+                composites={name: (*one.moves.keep, *one.moves.add) for name, one in led.items()},
+                after=then,
+                motion=motion,
+            ),
+            request.body.overrides,
+        )
+        waits = request.body.ready_within_s is not None  # for kept links too
+        links_come = any(waits or not one.kept for one in planned)
+        expected_s, expected_from = self._expect(moving, links_come) if moving else (0.0, "nothing moves")
+        order = self._order(moves, observed, then) if request.body.steps and moving else None
+        prediction = self._device_times.predict(moves, planned, waits=waits, steps=order) if moving else None
+        return Plan(
+            what=request.wanted.name,
+            mode=request.body.mode,
+            moves=moves,
+            links=planned,
+            dark=dark,
+            touches=self._touches(moves, planned, dark, now, then),
+            expected_s=expected_s,
+            expected_from=expected_from,
+            warnings=(
+                *request.warnings,
+                *self._warnings(observed, asked),
+                *_held_dark(asked, moves, blocked or {}),
+                *(text for one in led.values() for text in one.warnings),
+                *self._side_effects(moves, asked, then),
+                *_needless(request, interlocks),
+            ),
+            lease=request.body.lease,
+            ready_within_s=request.body.ready_within_s,
+            confirm_within_s=request.body.confirm_within_s,
+            composites=tuple(one.moves for one in led.values()),
+            interlocks=interlocks,
+            freed=self._freed(request, wanted.crossconnects),
+            is_restore=request.body.restore is not None,
+            away=request.away,
+            order=order,
+            prediction=prediction,
+        )
+
+    def _order(self, moves: tuple[SwitchMoves, ...], observed: Observed, then: State) -> PlanSteps:
+        return steps_of(
+            Transition(
+                moves=moves,
+                before=self._fabric.routed_of(observed),
+                after=self._fabric.routed_of(then),
+                elements={move.switch: self._testbed.switches[move.switch].capabilities.elements for move in moves},
+            )
+        )
+
+    def in_flight(
+        self, transfers: Mapping[str, str], ports: int, overrides: Mapping[InterlockName, str]
+    ) -> tuple[Interlock, ...]:
+        """See `Interlocks.in_flight`."""
+        return self._interlocks.in_flight(transfers, ports, overrides)
+
+    def is_current(self, routed: Routed) -> bool:
+        """Whether this planner found the route, and the switches of hosts carry what they did then."""
+        return routed.mark is self._router.mark and self._host_readings() == routed.host_readings
+
+    def circuits(self, observed: Observed) -> Circuits:
+        """Light from NIC port to NIC port now, one way, with the crossconnects that it passes."""
+        return self._fabric.circuits({**observed, **self._host_readings()})
+
+    def routed_of(self, state: State) -> tuple[RoutedLink, ...]:
+        """The links that these crossconnects make, with what the switches of hosts carry now."""
+        hosts = {name: frozenset(one.crossconnect for one in found) for name, found in self._host_readings().items()}
+        return self._fabric.routed_of({**state, **hosts})
+
+    def expect(self, switches: Iterable[str], *, links_come: bool) -> tuple[float, str]:
+        """The expected seconds, and where that figure comes from."""
+        return self._expect(switches, links_come)
+
+    def ports_lit_by(self, crossconnects: Iterable[SwitchCrossconnect], observed: Observed) -> frozenset[str]:
+        """NIC ports whose light may pass these crossconnects."""
+        state = {name: tuple(reading.crossconnect for reading in readings) for name, readings in observed.items()}
+        return frozenset(map(str, self._fabric.ports_reached(crossconnects, state)))
+
+    def _demands(self, wanted: Routed, observed: Observed) -> dict[str, CompositeDemand]:
+        """What the request asks of composites."""
+        if not wanted.composites:
+            return {}
+        request = wanted.request
+        needed = tuple(
+            SwitchCrossconnect(switch=name, crossconnect=one)
+            for name in sorted(wanted.crossconnects)
+            for one in sorted(wanted.crossconnects[name], key=Crossconnect.sort_key)
+        )
+        return {
+            name: CompositeDemand(
+                demands=demands,
+                mode=request.body.mode,
+                used=lambda one: self._fabric.carries(one, observed),
+                emptied=name in request.wanted.emptied,
+                freed=frozenset(one.end for one in request.wanted.freed if one.switch == name),
+                needed=needed,
+            )
+            for name, demands in wanted.composites.items()
+        }
+
+    def _moves(
+        self, name: str, asked: frozenset[Crossconnect], wanted: Routed, inside: _Inside, observed: Observed
+    ) -> SwitchMoves:
+        request = wanted.request
+        by_name = wanted.crossconnects.get(name)
+        return moves_of(
+            SwitchDemand(
+                switch=name,
+                wanted=asked,
+                by_name=by_name or frozenset(),
+                mode=request.body.mode,
+                carries=lambda one: self._fabric.carries(SwitchCrossconnect(switch=name, crossconnect=one), observed),
+                emptied=name in request.wanted.emptied,
+                whole=by_name is not None and request.body.mode is ApplyMode.OVERWRITE,
+                freed=frozenset(one.end for one in request.wanted.freed if one.switch == name),
+                gone=frozenset(inside.gone.get(name, ())),
+                staying=frozenset(inside.staying.get(name, ())),
+                or_else="hold an end dark with `hwd block` where the switch can",
+            ),
+            self._testbed.switches[name].capabilities,
+            observed[name],
+        )
+
+    def _freed(self, request: Request, switches: Iterable[str]) -> tuple[SwitchEnd, ...]:
+        """Ends that the request wants to have no crossconnect, but for those that it wants one of."""
+        wanted = request.wanted
+        whole = {*wanted.emptied, *(switches if request.body.mode is ApplyMode.OVERWRITE else ())}
+        return (
+            *(one for one in wanted.freed if one.switch in self._testbed.switches),
+            *(
+                SwitchEnd(switch=name, end=end)
+                for name in self._testbed.switches
+                if name in whole
+                for end in self._testbed.switches[name].capabilities.ends
+            ),
+        )
+
+    def _touches(
+        self,
+        moves: tuple[SwitchMoves, ...],
+        planned: tuple[PlannedLink, ...],
+        dark: tuple[Link, ...],
+        now: State,
+        then: State,
+    ) -> frozenset[str]:
+        """Switch ports that move, NIC ports of links that come or go, and NIC ports lit by a crossconnect that moves.
+
+        The last do not follow from the links: one-way light makes no link, nor does light through a switch without a
+        reading.
+        """
+        removed = [SwitchCrossconnect(switch=move.switch, crossconnect=one) for move in moves for one in move.remove]
+        removed += self._maybe_removed(moves)
+        added = [SwitchCrossconnect(switch=move.switch, crossconnect=one) for move in moves for one in move.add]
+        links = [*(one.routed.link for one in planned if not one.kept), *dark]
+        ports = {end for link in links for end in link.ends}
+        ports |= self._fabric.ports_reached(removed, now) | self._fabric.ports_reached(added, then)
+        return crossconnect_ports([*removed, *added]) | {str(port) for port in ports}
+
+    def _maybe_removed(self, moves: Iterable[SwitchMoves]) -> Iterable[SwitchCrossconnect]:
+        """Crossconnects that elements may carry which move and whose state the switch does not report."""
+        for move in moves:
+            for element in unreported(self._testbed.switches[move.switch].capabilities, move.before):
+                if element.crossconnects.intersection(move.lasting):
+                    for one in sorted(element.crossconnects, key=Crossconnect.sort_key):
+                        yield SwitchCrossconnect(switch=move.switch, crossconnect=one)
+
+    def _side_effects(
+        self, moves: Iterable[SwitchMoves], asked: Mapping[str, frozenset[Crossconnect]], then: State
+    ) -> Iterable[str]:
+        """Side effects of a move: light that an element joins as well, and light that it may have joined before."""
+        for move in moves:
+            for one in move.add:
+                here = SwitchCrossconnect(switch=move.switch, crossconnect=one)
+                if one in asked[move.switch] or one in move.before or not self._fabric.carries(here, then):
+                    continue
+                ports = ", ".join(sorted(map(str, self._fabric.ports_reached([here], then)), key=natural_key))
+                yield (
+                    f"{here} comes with it, as its element moves as one: "
+                    f"it joins light of {ports or 'other devices'} that was not asked for"
+                )
+            if move.lasting:
+                yield (
+                    f"{move.switch}: what {', '.join(map(str, move.lasting))} removes is unknown: "
+                    "the switch does not say where its element is. It is not brought back where this is rolled back"
+                )
+
+    def _warnings(self, observed: Observed, wanted: Mapping[str, frozenset[Crossconnect]]) -> Iterable[str]:
+        for name in sorted(wanted):
+            for reading in observed[name]:
+                if reading.state is CrossconnectState.FAILED and reading.crossconnect in wanted[name]:
+                    yield f"{name}:{reading.crossconnect} is reported as failed; it will be made anew"
+
+
+def _held_dark(
+    wanted: Mapping[str, frozenset[Crossconnect]],
+    moves: Iterable[SwitchMoves],
+    blocked: Mapping[str, frozenset[PortSide]],
+) -> Iterable[str]:
+    """Warnings about wanted ends that an override holds dark: a crossconnect there is read back as dark, and fails."""
+    for move in moves:
+        name = move.switch
+        for one in sorted(wanted[name], key=Crossconnect.sort_key):
+            comes_to = "an apply makes it, fails and goes back" if one in move.add else "it stays so"
+            for end in one.ends:
+                if end in blocked.get(name, ()):
+                    yield (
+                        f"{name}:{one}: {end} is held dark by an override, and no light will pass: {comes_to}. "
+                        f"`hwd unblock {name}:{end}` lets it go"
+                    )
+
+
+def _needless(request: Request, interlocks: Iterable[Interlock]) -> Iterable[str]:
+    """Warnings about overrides of interlocks that do not refuse."""
+    used = {one.name for one in interlocks if one.state is InterlockState.OVERRIDDEN}
+    used.add(InterlockName.TRANSFER_IN_FLIGHT)  # it is asked when the plan is applied
+    return (
+        f"the override of {name} is not needed: it refuses nothing" for name in request.body.overrides.keys() - used
+    )
+
+
+def moved_ports(moves: Iterable[SwitchMoves]) -> frozenset[str]:
+    """Switch ports whose crossconnects change."""
+    return crossconnect_ports(
+        SwitchCrossconnect(switch=move.switch, crossconnect=one) for move in moves for one in (*move.remove, *move.add)
+    )
+
+
+def relied_ports(plan: Plan) -> frozenset[str]:
+    """Switch ports of wanted crossconnects that are there already: nobody else may move them meanwhile."""
+    return crossconnect_ports(
+        SwitchCrossconnect(switch=move.switch, crossconnect=one) for move in plan.moves for one in move.keep
+    )
+
+
+def _inside(ways: Iterable[CompositeWay]) -> _Inside:
+    inside = _Inside(wanted={}, staying={}, gone={})
+    for way in ways:
+        parts = (inside.wanted, way.wanted), (inside.staying, way.staying), (inside.gone, way.gone)
+        for found, crossconnects in parts:
+            for one in crossconnects:
+                found.setdefault(one.switch, set()).add(one.crossconnect)
+    return inside
+
+
+class BackgroundPlanner:
+    """Asks a planner: in a thread by `offload` where a search takes seconds, so that the event loop stays free.
+
+    With neither a composite nor steps there is no search, and a thread would take longer than the planner. A planner
+    changes nothing that it reads, so the loop may use it at the same time.
+    """
+
+    def __init__(self, planner: Planner, offload: Offload) -> None:
+        self._planner = planner
+        self._offload = offload
+
+    def use_testbed(self, fabric: Fabric) -> None:
+        """Go on with the testbed of this fabric."""
+        self._planner = self._planner.on(fabric)
+
+    def ports_lit_by(self, crossconnects: Iterable[SwitchCrossconnect], observed: Observed) -> frozenset[str]:
+        """See `Planner.ports_lit_by`."""
+        return self._planner.ports_lit_by(crossconnects, observed)
+
+    def routed_of(self, state: State) -> tuple[RoutedLink, ...]:
+        """See `Planner.routed_of`."""
+        return self._planner.routed_of(state)
+
+    def expect(self, switches: Iterable[str], *, links_come: bool) -> tuple[float, str]:
+        """See `Planner.expect`."""
+        return self._planner.expect(switches, links_come=links_come)
+
+    def circuits(self, observed: Observed) -> Circuits:
+        """See `Planner.circuits`."""
+        return self._planner.circuits(observed)
+
+    def in_flight(
+        self, transfers: Mapping[str, str], ports: int, overrides: Mapping[InterlockName, str]
+    ) -> tuple[Interlock, ...]:
+        """See `Interlocks.in_flight`."""
+        return self._planner.in_flight(transfers, ports, overrides)
+
+    def is_current(self, routed: Routed) -> bool:
+        """See `Planner.is_current`."""
+        return self._planner.is_current(routed)
+
+    async def route(self, request: Request) -> Routed:
+        """See `Planner.route`."""
+        while (planner := self._planner).has_composites:
+            routed = await self._offload(planner.route, request)
+            if planner is self._planner:  # else the testbed was reloaded meanwhile
+                return routed
+        return planner.route(request)
+
+    async def plan(
+        self,
+        routed: Routed,
+        observed: Observed,
+        blocked: Mapping[str, frozenset[PortSide]],
+        motion: Motion = NO_MOTION,
+    ) -> Plan:
+        """See `Planner.plan`."""
+        if not (routed.composites or routed.request.body.steps):
+            return self._planner.plan(routed, observed, blocked, motion)
+        return await self._offload(self._planner.plan, routed, observed, blocked, motion)

@@ -1,0 +1,99 @@
+"""What reconfigurations took so far, as a plan is told."""
+
+from pathlib import Path
+
+import pytest
+
+from hwd.daemon.installed_drivers import load
+from hwd.model.instant import Knowledge
+from hwd.model.kinds import UnreadFact, read_fact
+from hwd.model.stage import Stage, StageName
+from hwd.model.timeline import LinkTimeline, Timeline
+from hwd.reconfigure.desired.history import TURNAROUNDS_REMEMBERED, History, Outcomes
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.documents import Document, Fact, Json
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "two-hosts.yaml"
+
+
+@pytest.fixture
+def history() -> History:
+    return History(load(EXAMPLE).require())
+
+
+def document(fact: Fact) -> Document:
+    return Document(at_ns=0, wall_ns=0, fact=fact)
+
+
+def timeline(*seconds: float | None) -> Document:
+    links = [
+        LinkTimeline(
+            link=f"link {number}",
+            kept=False,
+            instants=(),
+            stages=(
+                Stage(name=StageName.OPTICAL, knowledge=Knowledge.SEEN, seconds=99.0),
+                Stage(name=StageName.TURNAROUND, knowledge=Knowledge.SEEN, seconds=one),
+            ),
+            dwell_s=None,
+        )
+        for number, one in enumerate(seconds)
+    ]
+    return document(Timeline(reconfiguration="r", run=None, what="", commands=[], ends=[], links=links, breaches=[]))
+
+
+def test_before_any_link_was_timed_the_slowest_switch_that_moves_counts(history: History) -> None:
+    seconds, source = history.expect(["ocs1"])
+    assert 0 < seconds < 1
+    assert "no link has been timed yet" in source
+    assert history.expect([]) == (0.0, source)
+
+
+def test_afterwards_it_is_the_median_of_what_was_seen(history: History) -> None:
+    history(timeline(3.0, 5.0))
+    history(timeline(4.0, None))  # one link was not seen to turn around
+    assert history.expect(["ocs1"]) == (4.0, "median of the last 3 turnarounds")
+
+
+def test_where_no_link_comes_up_it_is_what_the_switches_state(history: History) -> None:
+    before_s, _ = history.expect(["ocs1"])
+    history(timeline(3.0, 5.0))
+    said = "switching time that the switches state; no link comes up by it"
+    assert history.expect(["ocs1"], False) == (before_s, said)
+
+
+def test_old_turnarounds_are_forgotten(history: History) -> None:
+    history(timeline(*[100.0] * TURNAROUNDS_REMEMBERED))
+    history(timeline(*[1.0] * TURNAROUNDS_REMEMBERED))
+    assert history.expect([])[0] == 1.0
+
+
+def test_older_ones_are_recalled_as_far_as_there_is_room(history: History) -> None:
+    history(timeline(3.0))
+    history.recall(timeline(1.0, 2.0))
+    assert history.expect([])[0] == 2.0
+    history.recall(timeline(*[5.0] * TURNAROUNDS_REMEMBERED))
+    assert history.full
+    assert history.expect([])[1] == f"median of the last {TURNAROUNDS_REMEMBERED} turnarounds"
+    history(timeline(*[7.0] * (TURNAROUNDS_REMEMBERED - 3)))
+    assert history.expect([])[0] == 7.0
+    assert history.expect([])[1] == f"median of the last {TURNAROUNDS_REMEMBERED} turnarounds", (
+        "what was recalled went first"
+    )
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"links": None}, {"links": [{}]}, {"links": [{"stages": [{}, {"name": "turnaround"}]}]}]
+)
+def test_timelines_of_other_versions_that_say_nothing_of_it_are_passed_over(
+    history: History, fields: dict[str, Json]
+) -> None:
+    history(document(read_fact("timeline", {**timeline().fact.to_data(), **fields})))
+    history.recall(document(UnreadFact(kind="timeline", fields=timeline(7.0).fact.to_data())))
+    assert "no link has been timed yet" in history.expect([])[1]
+
+
+def test_outcomes_that_another_version_recorded_are_passed_over() -> None:
+    outcomes = Outcomes(SystemClock())
+    outcomes(document(UnreadFact(kind="reconfiguration.ended", fields={"reconfiguration": "r"})))
+    assert (outcomes.text("r"), outcomes.last) == (None, None)

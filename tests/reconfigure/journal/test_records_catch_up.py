@@ -1,0 +1,169 @@
+"""What the records lost with the process that died is told by the next one, once, from the journal."""
+
+import asyncio
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from hwd.model.documents.daemon import DaemonRecovered, DaemonStopped, JournalGivenUp
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
+from hwd.model.plan import Plan
+from hwd.reconfigure.journal.facts import DatedFact
+from hwd.reconfigure.journal.journal import Journal
+from hwd.reconfigure.journal.records_catch_up import RecordsCatchUp
+from hwd.records import store
+from hwd.records.records import Records
+from hwd.sim.world import DAEMON
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.disk import MemoryDisk
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.offload import InlineOffload
+from hwd_drivers.switching.moves import ApplyMode
+
+from ..conftest import CROSSED, STRAIGHT, Lab, RunLab
+
+WALL_NS = 1_700_000_000_000_000_000
+PLAN = Plan(
+    what="ring",
+    mode=ApplyMode.UPDATE,
+    moves=(),
+    links=(),
+    dark=(),
+    touches=frozenset(),
+    expected_s=0.0,
+    expected_from="nothing",
+    warnings=(),
+    lease=None,
+    ready_within_s=None,
+    confirm_within_s=None,
+)
+TOLD = (ReconfigurationStarted, ReconfigurationEnded, DaemonRecovered, JournalGivenUp)
+
+
+async def apply(lab: Lab, what: str, **more: object) -> str:
+    return (await lab.world.nodes.run_in_node(DAEMON, lab.service.apply(lab.request(what, **more)))).id
+
+
+async def restart(lab: Lab) -> None:
+    if lab.world.daemon is not None:
+        lab.world.kill(DAEMON)
+    await asyncio.sleep(5.0)
+    lab.world.start_daemon()
+    await lab.world.settled()
+    await asyncio.sleep(1.0)  # recorded
+
+
+async def recorded(folder: Path, id: str) -> Sequence[Document]:
+    records = Records(f"sqlite:///{folder / 'records.db'}", InlineOffload())
+    await records.open()
+    try:
+        stored = await records.documents(kinds=[one.KIND for one in TOLD])
+    finally:
+        records.close()
+    return [one.document for one in stored if getattr(one.document.fact, "reconfiguration", None) == id]
+
+
+def test_reconfiguration_whose_begin_and_end_were_not_committed_is_recorded_once_with_its_times(
+    run_lab: RunLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(lab: Lab) -> None:
+        monkeypatch.setattr(store, "BUSY_TIMEOUT_MS", 0)
+        await restart(lab)
+        lock = sqlite3.connect(tmp_path / "records.db", isolation_level=None)
+        lock.execute("BEGIN IMMEDIATE")  # somebody else writes, so that nothing is committed
+        id = await apply(lab, STRAIGHT)
+        lab.world.kill(DAEMON)
+        lock.close()
+        (ended,) = [one for one in lab.world.documents if isinstance(one.fact, ReconfigurationEnded)]
+        (started,) = [one for one in lab.world.documents if isinstance(one.fact, ReconfigurationStarted)]
+        await restart(lab)
+        begin, end = await recorded(tmp_path, id)
+        for told, before in ((begin, started), (end, ended)):
+            assert (told.wall_ns, told.at_ns) == pytest.approx((before.wall_ns, before.at_ns), abs=1e6)
+            was = {key: value for key, value in before.fact.to_data().items() if key != "prediction"}
+            assert told.fact.to_data() == {**was, "from_journal": True}
+        assert lab.world.journal_disk.asides == []
+        for _ in range(2):
+            await restart(lab)
+        assert len(await recorded(tmp_path, id)) == 2, "told once"
+        assert lab.reconfigurer.became(id) is not None
+
+    run_lab(test)
+
+
+def test_daemon_that_dies_again_before_the_records_have_it_tells_it_again(run_lab: RunLab, tmp_path: Path) -> None:
+    async def test(lab: Lab) -> None:
+        id = await apply(lab, STRAIGHT)
+        for _ in range(2):
+            lab.world.kill(DAEMON)
+            lab.world.start_daemon()
+            await lab.until(ReconfigurationEnded, reconfiguration=id, from_journal=True)
+        assert [one.kind for one in await recorded(tmp_path, id)] == ["reconfiguration.started"]
+        await restart(lab)
+        assert [one.kind for one in await recorded(tmp_path, id)] == [
+            "reconfiguration.started",
+            "reconfiguration.ended",
+        ]
+
+    run_lab(test)
+
+
+def test_what_is_recorded_is_not_told_again_and_the_next_begin_says_so(run_lab: RunLab, tmp_path: Path) -> None:
+    async def test(lab: Lab) -> None:
+        first = await apply(lab, STRAIGHT)
+        await asyncio.sleep(1.0)
+        await restart(lab)
+        assert [one.fact.to_data().get("from_journal") for one in await recorded(tmp_path, first)] == [None, None]
+        second = await apply(lab, CROSSED)
+        (tmp_path / "records.db").unlink()  # somebody deletes the records while the daemon is away
+        await restart(lab)
+        assert await recorded(tmp_path, first) == [], "they had it"
+        assert len(await recorded(tmp_path, second)) == 2, "they never had it"
+        assert lab.world.daemon is not None
+
+    run_lab(test)
+
+
+def test_recovery_after_a_crash_is_told_again_as_a_recovery(run_lab: RunLab, tmp_path: Path) -> None:
+    async def test(lab: Lab) -> None:
+        await apply(lab, STRAIGHT)
+        applying = asyncio.create_task(apply(lab, CROSSED))
+        await lab.until(ReconfigurationStarted)
+        lab.world.kill(DAEMON)
+        await asyncio.gather(applying, return_exceptions=True)
+        lab.world.start_daemon()
+        await lab.until(DaemonRecovered)
+        (id,) = {one.reconfiguration for one in lab.emitted(DaemonRecovered)}
+        await restart(lab)
+        started, recovered = await recorded(tmp_path, id)
+        assert isinstance(started.fact, ReconfigurationStarted)
+        assert isinstance(recovered.fact, DaemonRecovered)
+        assert (recovered.fact.outcome, recovered.fact.from_journal) == ("rolled-back", True)
+
+    run_lab(test)
+
+
+@pytest.mark.parametrize(("oldest_ns", "is_told"), [(WALL_NS - 1, True), (WALL_NS + 1, False), (None, True)])
+async def test_end_that_is_older_than_all_documents_that_are_held_is_not_told_again(
+    oldest_ns: int | None, is_told: bool
+) -> None:
+    """It was recorded, and deleted with others of its age; the journal had no begin since that said so."""
+    records = Records("sqlite://", InlineOffload())
+    await records.open()
+    if oldest_ns is not None:
+        await records.add_documents([Document(at_ns=0, wall_ns=oldest_ns, fact=DaemonStopped(reason="asked to end"))])
+    journal = Journal(MemoryDisk())
+    fact = ReconfigurationEnded(reconfiguration="r1", run=None, what="ring", outcome="confirmed", why="", seconds=1.0)
+    journal.begin(PLAN, reconfiguration="r1", run=None)
+    journal.end("r1", outcome="confirmed", told=DatedFact(wall_ns=WALL_NS, fact=fact))
+    told: list[Document] = []
+    catch_up = RecordsCatchUp(journal, records.reconfigurations, SystemClock())
+    await catch_up.read()
+    catch_up.tell(told.append)
+    catch_up.tell(told.append)
+    assert [(one.fact, one.wall_ns) for one in told] == [(replace(fact, from_journal=True), WALL_NS)] * is_told
+    assert bool(journal.ended) is is_told
+    records.close()

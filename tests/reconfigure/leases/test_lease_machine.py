@@ -1,0 +1,344 @@
+"""The leases of the ledger against a simple model: whatever people ask for, in whatever order, over restarts of the
+daemon and full disks, no port has two holders, epochs only grow, nobody who waits is forgotten, and the calendar never
+overlaps.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, Final, TypeVar
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, precondition, rule
+
+from hwd.model.documents.leases import LeaseReleased, LeaseTaken, LeaseWithdrawn
+from hwd.ports.claim import Claim
+from hwd.ports.lease_record import LeaseRecord
+from hwd.ports.lease_request import PATIENCE_S, LeaseRequest
+from hwd.ports.ledger import Ledger
+from hwd.ports.rules import Reason
+from hwd.reconfigure.leases.ends import LeaseEnds
+from hwd.reconfigure.leases.leases import Leases
+from hwd.reconfigure.leases.requests import WAITER_SILENT_S, LeaseRequests
+from hwd.records.lease_table import LeaseTable
+from hwd.records.records import Records
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.errors import FailedError, HwdError, RefusedError
+from hwd_drivers.core.ids import SeededIds
+from hwd_drivers.core.offload import InlineOffload
+from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop
+
+T = TypeVar("T")
+
+S: Final = 10**9
+BEAT_S: Final = WAITER_SILENT_S - 5
+
+ports = st.frozensets(st.sampled_from(["a", "b", "c", "d"]), min_size=1, max_size=3)
+lengths = st.sampled_from([5.0, 40.0, 300.0, 4000.0])
+priorities = st.integers(-1, 2)
+
+
+class FillingStore:
+    """The records, on a disk that a rule fills and frees."""
+
+    def __init__(self, table: LeaseTable) -> None:
+        self.is_full = False
+        self._table = table
+
+    async def all(self) -> tuple[LeaseRecord, ...]:
+        return await self._table.all()
+
+    async def requests(self) -> tuple[LeaseRequest, ...]:
+        return await self._table.requests()
+
+    async def epoch(self) -> int:
+        return await self._table.epoch()
+
+    async def save(self, record: LeaseRecord, *, follows: str | None = None) -> None:
+        self._check()
+        await self._table.save(record, follows=follows)
+
+    async def raise_epoch(self, epoch: int) -> None:
+        self._check()
+        await self._table.raise_epoch(epoch)
+
+    async def save_request(self, request: LeaseRequest) -> None:
+        self._check()
+        await self._table.save_request(request)
+
+    async def delete(self, id: str) -> None:
+        self._check()
+        await self._table.delete(id)
+
+    def _check(self) -> None:
+        if self.is_full:
+            raise FailedError("records: the disk is full")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waiter:
+    """What a client that waits knows of itself."""
+
+    number: int
+    ports: frozenset[str]
+    priority: int
+    arrived_s: float
+
+
+class LeaseMachine(RuleBasedStateMachine):
+    """`asked`: the ids of all that was granted, queued or reserved."""
+
+    asked: Bundle[str] = Bundle("asked")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner(loop_factory=VirtualLoop)
+        loop = self.runner.get_loop()
+        assert isinstance(loop, VirtualLoop)
+        self.loop = loop
+        self.clock = VirtualClock(loop, wall_start_ns=1_800_000_000 * S)
+        self.records = Records("sqlite://", InlineOffload())
+        self.do(self.records.open())
+        self.store = FillingStore(self.records.leases)
+        self.ids = SeededIds(3)
+        self.tasks: list[asyncio.Task[None]] = []
+        self.last_epoch = 0
+        self.number = 0
+        self.alive: set[str] = set()
+        self.waiters: dict[str, Waiter] = {}
+        self.undeleted: set[str] = set()
+        """What ended while the disk was full."""
+        self.known: dict[str, Waiter] = {}
+        self.in_force: dict[str, int] = {}
+        """The end of each lease that was granted and did not end, by id."""
+        self.do(self.start())
+
+    def teardown(self) -> None:
+        self.do(self.stop())
+        self.records.close()
+        self.runner.close()
+
+    def do(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.runner.run(work)
+
+    async def start(self) -> None:
+        ledger = Ledger()
+        self.ends = LeaseEnds(ledger)
+        self.leases = Leases(ledger, store=self.store, clock=self.clock, ids=self.ids, sink=self.hear)
+        self.requests = LeaseRequests(self.leases, store=self.store, clock=self.clock, sink=self.hear)
+        await self.leases.load()
+        await self.requests.load()
+        self.tasks = [asyncio.create_task(work()) for work in (self.leases.run, self.requests.run)]
+        await asyncio.sleep(0.01)
+
+    async def stop(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+    def hear(self, document: Document) -> None:
+        self.ends(document)
+        match document.fact:
+            case LeaseTaken(lease=id, epoch=epoch, expires_wall_ns=expires_ns):
+                assert isinstance(epoch, int)
+                assert epoch > self.last_epoch, "epochs only grow"
+                self.last_epoch = epoch
+                self.in_force[id] = expires_ns
+                if (granted := self.waiters.pop(id, None)) is not None:
+                    self.check_turn(granted)
+            case LeaseReleased(lease=id):
+                self.in_force.pop(id, None)
+                self.undeleted |= {id} if self.store.is_full else set()
+            case LeaseWithdrawn(lease=id, why=why):
+                assert why in ("released", "kicked") or id not in self.alive or why == "missed", f"{id} was forgotten"
+                self.waiters.pop(id, None)
+                self.undeleted |= {id} if self.store.is_full else set()
+            case _:
+                pass
+
+    def check_turn(self, granted: Waiter) -> None:
+        """Nobody who was before it waits for one of its ports."""
+        now_s = self.loop.time()
+
+        def turn(one: Waiter) -> tuple[int, int, int]:
+            is_old = now_s - one.arrived_s >= PATIENCE_S
+            return (0, 0, one.number) if is_old else (1, -one.priority, one.number)
+
+        before = [one for one in self.waiters.values() if turn(one) < turn(granted) and one.ports & granted.ports]
+        assert before == [], "overtaken"
+
+    # --- what people do
+
+    @rule(target=asked, ports=ports, for_s=lengths, lasting=st.booleans())
+    def take(self, ports: frozenset[str], for_s: float, lasting: bool) -> Any:
+        async def main() -> Any:
+            try:
+                holder = "ada" if lasting else "run r1"
+                lease = await self.leases.take(holder=holder, ports=ports, for_s=for_s, lasting=lasting)
+            except HwdError:
+                return multiple()
+            if lasting:
+                assert lease in [stored.claim for stored in await self.store.all()], "durable before it is answered"
+            assert await self.store.epoch() == lease.epoch
+            self.alive.add(lease.id)
+            return lease.id
+
+        return self.do(main())
+
+    @rule(target=asked, ports=ports, for_s=lengths, priority=priorities)
+    def enqueue(self, ports: frozenset[str], for_s: float, priority: int) -> Any:
+        async def main() -> Any:
+            try:
+                request = await self.requests.enqueue(holder="ben", ports=ports, for_s=for_s, priority=priority)
+            except HwdError:
+                return multiple()
+            assert request in await self.store.requests(), "durable before it is answered"
+            self.number += 1
+            self.alive.add(request.id)
+            arrived_s = self.loop.time()
+            self.known[request.id] = Waiter(number=self.number, ports=ports, priority=priority, arrived_s=arrived_s)
+            self.waiters[request.id] = self.known[request.id]
+            await asyncio.sleep(0.01)
+            return request.id
+
+        return self.do(main())
+
+    @rule(target=asked, ports=ports, for_s=lengths, in_s=st.sampled_from([1.0, 50.0, 400.0]))
+    def reserve(self, ports: frozenset[str], for_s: float, in_s: float) -> Any:
+        async def main() -> Any:
+            at_ns = self.clock.wall_ns() + round(in_s * S)
+            try:
+                request = await self.requests.reserve(holder="eva", ports=ports, for_s=for_s, at_wall_ns=at_ns)
+            except HwdError:
+                return multiple()
+            self.alive.add(request.id)
+            return request.id
+
+        return self.do(main())
+
+    @rule(id=asked, for_s=lengths)
+    def renew(self, id: str, for_s: float) -> None:
+        async def main() -> None:
+            try:
+                self.in_force[id] = (await self.leases.renew(id, for_s=for_s)).expires_wall_ns or 0
+            except HwdError:
+                return
+
+        self.do(main())
+
+    @rule(id=consumes(asked), kick=st.booleans())
+    def release(self, id: str, kick: bool) -> None:
+        async def main() -> None:
+            end = {"why": "kicked", "by": "kim", "reason": "enough"} if kick else {"why": "released"}
+            was_there = await self.requests.withdraw(id, **end) is not None or self.leases.record(id) is not None
+            await self.leases.release(id, **end)
+            await asyncio.sleep(0.01)  # a grant may be under way
+            with pytest.raises(RefusedError, match="kicked by kim" if kick and was_there else "not in force"):
+                self.leases.get(id)
+
+        self.do(main())
+
+    @rule(id=asked)
+    def client_dies(self, id: str) -> None:
+        self.alive.discard(id)
+
+    @rule(seconds=st.sampled_from([1.0, 30.0, 200.0, 400.0]))
+    def time_passes(self, seconds: float) -> None:
+        async def main() -> None:
+            for _ in range(round(max(1.0, seconds / BEAT_S))):
+                await asyncio.sleep(min(BEAT_S, seconds))
+                await self.beat()
+
+        self.do(main())
+
+    @rule()
+    def daemon_dies(self) -> None:
+        async def main() -> None:
+            await self.stop()
+            of_runs = {one.id for one in self.leases.all() if one.run is not None}
+            for id in of_runs:
+                del self.in_force[id]
+            before = {one.id: one for one in self.leases.all() if one.run is None}
+            waiting, reserved = set(self.waiters), {one.id for one in self.requests.reserved}
+            await self.start()
+            after = {one.id: one for one in self.leases.all()}
+            assert {id: after.get(id) for id in before} == before, "durable"
+            now_waiting = {one.id for one in self.requests.waiting}
+            now_reserved = {one.id for one in self.requests.reserved}
+            assert waiting <= now_waiting | after.keys(), "nobody is forgotten"
+            assert now_waiting - waiting | now_reserved - reserved <= self.undeleted, "nobody comes back"
+            assert after.keys() - self.in_force.keys() <= self.undeleted | waiting | reserved, "nobody comes back"
+            self.waiters = {id: self.known[id] for id in now_waiting}
+            self.in_force |= {id: one.expires_wall_ns or 0 for id, one in after.items()}
+
+        self.do(main())
+
+    @rule()
+    def disk_fills_up(self) -> None:
+        self.store.is_full = True
+
+    @precondition(lambda self: self.store.is_full)
+    @rule()
+    def disk_is_freed(self) -> None:
+        async def main() -> None:
+            self.store.is_full = False
+            for _ in range(3):
+                await asyncio.sleep(BEAT_S)
+                await self.beat()
+            self.undeleted.clear()
+
+        self.do(main())
+
+    async def beat(self) -> None:
+        """What clients that live do."""
+        for id in sorted(self.alive):
+            self.requests.hear(id)
+            if id in self.in_force:
+                try:
+                    await self.leases.hear(id)
+                except HwdError:
+                    continue
+
+    # --- what always holds
+
+    @invariant()
+    def no_port_has_two_leases(self) -> None:
+        for one, other in combinations(self.leases.all(), 2):
+            assert not one.ports & other.ports, f"{one} and {other}"
+
+    @invariant()
+    def leases_in_force_are_those_that_were_granted_and_did_not_end(self) -> None:
+        now = self.clock.wall_ns()
+        granted = {id: expires_ns for id, expires_ns in self.in_force.items() if expires_ns > now}
+        assert {one.id: one.expires_wall_ns for one in self.leases.all()} == granted
+
+    @invariant()
+    def calendar_never_overlaps(self) -> None:
+        reserved = [one.claim for one in self.requests.reserved]
+        for one, other in combinations([*reserved, *self.leases.all()], 2):
+            assert not one.ports & other.ports or not overlap(one, other), f"{one} and {other}"
+
+    @invariant()
+    def who_waits_is_in_the_queue_and_has_something_to_wait_for(self) -> None:
+        assert {one.id for one in self.requests.waiting} == set(self.waiters)
+        if not self.store.is_full:
+            assert all(place.waits_for for place in self.requests.places().values())
+
+    @invariant()
+    def nothing_is_left_in_the_ledger_that_nobody_knows(self) -> None:
+        ledger = self.leases.ledger
+        assert {one.id for one in ledger.all(Reason.WAIT)} == set(self.waiters)
+        assert {one.id for one in ledger.all(Reason.RESERVATION)} == {one.id for one in self.requests.reserved}
+
+
+def overlap(one: Claim, other: Claim) -> bool:
+    assert one.expires_wall_ns is not None
+    assert other.expires_wall_ns is not None
+    return one.since_wall_ns < other.expires_wall_ns and other.since_wall_ns < one.expires_wall_ns
+
+
+TestLeases = LeaseMachine.TestCase
+TestLeases.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -1,0 +1,102 @@
+"""What a testbed asks of leases: one for every change, the baseline at its end. And the isolation of a plan."""
+
+import asyncio
+
+import pytest
+
+from hwd.model.documents.leases import LeaseBaseline
+from hwd.model.documents.reconfigurations import ReconfigurationStarted
+from hwd_drivers.core.errors import RefusedError
+from hwd_drivers.devices.facts import SwitchUp
+
+from ..conftest import CROSSED, EXAMPLE, STRAIGHT, Lab, RunLab
+
+REQUIRED = EXAMPLE.read_text() + "\nleases: {required: true}\n"
+BASELINE = EXAMPLE.read_text() + "\nleases: {baseline: true}\n"
+
+
+def test_change_without_a_lease_is_refused_where_the_testbed_requires_one(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        for call in (lab.service.plan, lab.service.apply):
+            with pytest.raises(RefusedError, match="this testbed wants a lease for every change"):
+                await call(lab.request(STRAIGHT))
+        with pytest.raises(RefusedError, match="this testbed wants a lease"):
+            await lab.service.override("ocs1", ["1A"], "force-blocked", by="ada")
+        lease = await lab.service.take_lease(holder="ada", ports=["all"], for_s=600)
+        assert (await lab.service.apply(lab.request(STRAIGHT, lease=lease.id))).outcome == "confirmed"
+
+    run_lab(test, text=REQUIRED)
+
+
+def test_baseline_comes_back_at_the_end_of_a_lease_planned_and_journaled_as_all_else(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.apply(lab.request(STRAIGHT))
+        before = lab.light()
+        lease = await lab.service.take_lease(holder="ada", ports=["all"], for_s=600)
+        await lab.service.apply(lab.request(CROSSED, lease=lease.id))
+        await lab.service.apply(lab.request("ocs1:5A-6B", lease=lease.id))
+        assert lab.light() != before
+        await lab.service.release_lease(lease.id)
+        (follows,) = lab.service.leases()
+        assert follows.holder == f"baseline of lease {lease.id}"
+        with pytest.raises(RefusedError, match=f"leased to baseline of lease {lease.id}"):
+            await lab.service.apply(lab.request("ocs1:7A-8B"))
+        await lab.until(LeaseBaseline, lease=lease.id, outcome="restored")
+        assert lab.light() == before
+        assert lab.emitted(ReconfigurationStarted)[-1].lease == follows.id
+        await asyncio.sleep(0.1)
+        assert lab.service.leases() == []
+
+    run_lab(test, text=BASELINE)
+
+
+def test_baseline_waits_for_a_switch_that_is_away_and_is_durable_meanwhile(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.apply(lab.request(STRAIGHT))
+        before = lab.light()
+        lease = await lab.service.take_lease(holder="ada", ports=["all"], for_s=60)
+        await lab.service.apply(lab.request(CROSSED, lease=lease.id))
+        lab.set_fault({"switch": "ocs1", "fault": "refuse"})
+        lab.set_fault({"switch": "ocs1", "fault": "reset"})
+        await asyncio.sleep(62)
+        (follows,) = lab.service.leases()
+        assert lab.light() != before
+        lab.set_fault({"fault": "clear"})
+        await lab.until(SwitchUp)
+        await lab.until(LeaseBaseline, outcome="restored")
+        assert (follows.holder, lab.light()) == (f"baseline of lease {lease.id}", before)
+
+    run_lab(test, text=BASELINE)
+
+
+def test_without_the_key_nothing_comes_back(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        lease = await lab.service.take_lease(holder="ada", ports=["all"], for_s=60)
+        await lab.service.apply(lab.request(CROSSED, lease=lease.id))
+        after = lab.light()
+        await lab.service.release_lease(lease.id)
+        await asyncio.sleep(30)
+        assert (lab.light(), lab.service.leases(), lab.emitted(LeaseBaseline)) == (after, [], [])
+
+    run_lab(test)
+
+
+def test_plan_proves_that_it_touches_no_circuit_of_another_lease(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.apply(lab.request(STRAIGHT))
+        alone = await lab.service.plan(lab.request("ocs1:5A-6B"))
+        assert str(alone.isolation) == "nobody else holds a lease of lit ports"
+        lease = await lab.service.take_lease(holder="ada", ports=["ocs1.1", "ocs1.3"], for_s=600)
+        plan = await lab.service.plan(lab.request("ocs1:5A-6B"))
+        assert plan.isolation is not None
+        assert str(plan.isolation) == f"no move touches the 2 circuits of ada ({lease.id})"
+        assert {(one.circuit, *one.through, *one.touched) for one in plan.isolation.circuits} == {
+            ("h0.eth0 -> h1.eth0", "ocs1:1A-3B"),
+            ("h1.eth0 -> h0.eth0", "ocs1:3A-1B"),
+        }
+        with pytest.raises(RefusedError, match=rf"ocs1\.1, ocs1\.3: leased to ada \({lease.id}\)"):
+            await lab.service.plan(lab.request(CROSSED))
+        own = await lab.service.plan(lab.request(CROSSED, lease=lease.id))
+        assert (own.lease_epoch, str(own.isolation)) == (lease.epoch, "nobody else holds a lease of lit ports")
+
+    run_lab(test)

@@ -1,0 +1,471 @@
+"""Prepared sets: prepared once, switched at once, and brought in order by their rule after a crash."""
+
+import asyncio
+import errno
+from typing import Any
+
+import msgspec
+import pytest
+
+from hwd.model.answers import PreparedSetStatus, ReconfigurationStatus
+from hwd.model.bodies import PrepareBody
+from hwd.model.documents.prepared import SetPrepared, SetReleased, SetSettled
+from hwd.model.documents.reconfigurations import (
+    ReconfigurationCommanded,
+    ReconfigurationEnded,
+    ReconfigurationStarted,
+)
+from hwd.model.documents.switches import SwitchOverrun
+from hwd.sim.world import DAEMON
+from hwd_drivers.core.errors import ConfigError, FailedError, HwdError, RefusedError
+from hwd_drivers.core.values import Crossconnect
+from hwd_drivers.devices.facts import SwitchCommand
+
+from ..apply.test_confirm_over_restarts import apply, light, restart, wanted
+from ..conftest import CROSSED, EXAMPLE, STRAIGHT, Lab, RunLab
+
+TARGETS = {"straight": {"what": STRAIGHT}, "crossed": {"what": CROSSED}}
+
+
+async def lease(lab: Lab, *, for_s: float = 3600.0) -> str:
+    held = await lab.world.nodes.run_in_node(DAEMON, lab.service.take_lease(holder="ada", ports=["all"], for_s=for_s))
+    return held.lease
+
+
+async def prepare(lab: Lab, targets: dict[str, Any] = TARGETS, **more: Any) -> PreparedSetStatus:
+    body = {"lease": more.pop("lease", None) or await lease(lab), **more, "targets": targets}
+    return await lab.world.nodes.run_in_node(DAEMON, lab.service.prepare(msgspec.convert(body, PrepareBody)))
+
+
+async def switch(lab: Lab, prepared: PreparedSetStatus, target: str, **more: Any) -> ReconfigurationStatus:
+    return await lab.world.nodes.run_in_node(DAEMON, lab.service.switch(prepared.id, target, **more))
+
+
+def the_set(lab: Lab) -> PreparedSetStatus:
+    (one,) = lab.service.sets()
+    return one
+
+
+def test_a_switch_drives_to_its_target_and_is_confirmed_once_read_back(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        prepared = await prepare(lab)
+        assert (prepared.at, [one.id for one in prepared.targets]) == ("before", ["before", "straight", "crossed"])
+        for target, what in (("straight", STRAIGHT), ("crossed", CROSSED), ("straight", STRAIGHT)):
+            done = await switch(lab, prepared, target, by="ada")
+            assert (done.outcome, light(lab)) == ("confirmed", wanted(what))
+            assert done.plan is not None
+            assert (done.plan.prepared_set, done.plan.target) == (prepared.id, target)
+            assert the_set(lab).at == target
+        await switch(lab, prepared, "before")
+        assert light(lab) == {""}
+        newest = (await lab.service.history(limit=4))[-1]
+        assert (newest.prepared_set, newest.target, newest.by) == (prepared.id, "straight", "ada")
+
+    run_lab(test)
+
+
+def test_a_switch_neither_reads_nor_syncs_before_its_first_byte(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        prepared = await prepare(lab)
+        await switch(lab, prepared, "straight")
+        disk, mirror = lab.world.journal_disk, lab.world.rack.switches["ocs1"].mirror
+        durable = disk.durable()
+        seen: list[bool] = []
+        mirror.on_change.append(lambda now_ns: seen.append(disk.durable() == durable))
+        reads = len(lab.emitted(ReconfigurationCommanded))
+        await switch(lab, prepared, "crossed")
+        assert seen[0]
+        assert disk.durable() != durable  # the outcome was synced before it was answered
+        commanded = lab.emitted(ReconfigurationCommanded)[reads]
+        assert isinstance(commanded.asked_s, float)
+        assert commanded.asked_s < 0.0001  # in virtual time nothing waits before the first byte
+
+    run_lab(test)
+
+
+def test_documents_of_a_switch_come_in_the_order_of_any_other(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        prepared = await prepare(lab)
+        since = len(lab.world.documents)
+        done = await switch(lab, prepared, "straight")
+        kinds = [
+            (one.kind, getattr(one.fact, "state", ""))
+            for one in lab.world.documents[since:]
+            if getattr(one.fact, "reconfiguration", None) == done.id
+        ]
+        expected = [
+            ("reconfiguration.state", "journaled"),
+            ("reconfiguration.started", ""),
+            ("reconfiguration.state", "driving"),
+            ("reconfiguration.commanded", ""),
+            ("reconfiguration.state", "read-back"),
+            ("reconfiguration.state", "driven"),
+            ("timeline", ""),
+            ("reconfiguration.ended", ""),
+        ]
+        assert kinds == expected
+        (ended,) = [one for one in lab.emitted(ReconfigurationEnded) if one.reconfiguration == done.id]
+        assert ended.wanted
+
+    run_lab(test)
+
+
+def test_a_difference_is_a_failure_and_goes_back_to_the_target_before(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        prepared = await prepare(lab)
+        await switch(lab, prepared, "straight")
+        lab.set_fault({"switch": "ocs1", "fault": "partial", "pairs": 1})
+        with pytest.raises(FailedError, match=r"does not report what was asked for.*Outcome: rolled-back"):
+            await switch(lab, prepared, "crossed")
+        assert (the_set(lab).at, light(lab)) == ("straight", wanted(STRAIGHT))
+        lab.set_fault({"fault": "clear"})
+        assert (await switch(lab, prepared, "crossed")).outcome == "confirmed"
+
+    run_lab(test)
+
+
+def test_links_that_are_not_ready_in_time_go_back(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        prepared = await prepare(lab, ready_within_s=20.0)
+        await switch(lab, prepared, "straight")
+        assert (await switch(lab, prepared, "crossed")).not_ready == []
+        lab.set_fault({"port": "h0.eth0", "fault": "unplug"})
+        with pytest.raises(HwdError, match="not ready"):
+            await switch(lab, prepared, "straight")
+        assert (the_set(lab).at, light(lab)) == ("crossed", wanted(CROSSED))
+
+    run_lab(test)
+
+
+def test_ports_of_a_set_are_of_nobody_else_until_it_is_released(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        held = await lease(lab)
+        prepared = await prepare(lab, lease=held)
+        with pytest.raises(RefusedError, match=f"held by prepared set {prepared.id}"):
+            await apply(lab, STRAIGHT, lease=held)
+        released = await lab.world.nodes.run_in_node(DAEMON, lab.service.release_set(prepared.id))
+        assert released.id == prepared.id
+        assert (await apply(lab, STRAIGHT, lease=held)).outcome == "confirmed"
+        assert lab.service.sets() == []
+        with pytest.raises(RefusedError, match="there is none of that id"):
+            await switch(lab, prepared, "crossed")
+
+    run_lab(test)
+
+
+def test_a_switch_under_another_one_and_a_release_under_it_are_refused(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        prepared = await prepare(lab)
+        lab.set_fault({"switch": "ocs1", "fault": "slow", "seconds": 0.5})
+        first = asyncio.ensure_future(switch(lab, prepared, "straight", id="first000"))
+        await asyncio.sleep(0.1)
+        with pytest.raises(RefusedError, match="reconfiguration first000 is under way"):
+            await switch(lab, prepared, "crossed")
+        with pytest.raises(RefusedError, match="first000 switches it now"):
+            await lab.world.nodes.run_in_node(DAEMON, lab.service.release_set(prepared.id))
+        assert (await first).outcome == "confirmed"
+
+    run_lab(test)
+
+
+def test_two_switches_at_once_are_one(run_lab: RunLab) -> None:
+    """Nothing is awaited between the question to the ledger and the claim."""
+
+    async def test(lab: Lab) -> None:
+        prepared = await prepare(lab)
+        both = await asyncio.gather(
+            switch(lab, prepared, "straight"), switch(lab, prepared, "crossed"), return_exceptions=True
+        )
+        assert sorted(type(one).__name__ for one in both) == ["ReconfigurationStatus", "RefusedError"]
+
+    run_lab(test)
+
+
+def test_an_abort_goes_back_to_the_target_before(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        prepared = await prepare(lab)
+        await switch(lab, prepared, "straight")
+        lab.set_fault({"switch": "ocs1", "fault": "slow", "seconds": 0.5})
+        driven = asyncio.ensure_future(switch(lab, prepared, "crossed", id="cross000"))
+        await asyncio.sleep(0.1)
+        status = await lab.world.nodes.run_in_node(DAEMON, lab.service.roll_back("cross000"))
+        with pytest.raises(HwdError):
+            await driven
+        assert (status.outcome, the_set(lab).at, light(lab)) == ("rolled-back", "straight", wanted(STRAIGHT))
+
+    run_lab(test)
+
+
+@pytest.mark.parametrize("way", ["kick", "expiry", "own"])
+def test_a_set_ends_with_its_lease_or_at_its_time(run_lab: RunLab, way: str) -> None:
+    async def test(lab: Lab) -> None:
+        held = await lease(lab, for_s=30.0 if way == "expiry" else 3600.0)
+        own: dict[str, Any] = {"for_s": 30.0} if way == "own" else {}
+        prepared = await prepare(lab, lease=held, **own)
+        await switch(lab, prepared, "straight")
+        if way == "kick":
+            await lab.world.nodes.run_in_node(DAEMON, lab.service.release_lease(held, kick=True, by="bob"))
+        await asyncio.sleep(31.0)
+        assert lab.service.sets() == []
+        (released,) = lab.emitted(SetReleased)
+        words = {"kick": "kicked", "expiry": "lease", "own": "expired"}
+        assert (released.at, words[way] in released.why) == ("straight", True)
+        assert light(lab) == wanted(STRAIGHT)
+
+    run_lab(test)
+
+
+def test_a_lease_that_is_kicked_during_a_switch_ends_the_set_behind_it(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        held = await lease(lab)
+        prepared = await prepare(lab, lease=held)
+        lab.set_fault({"switch": "ocs1", "fault": "slow", "seconds": 0.5})
+        driven = asyncio.ensure_future(switch(lab, prepared, "straight"))
+        await asyncio.sleep(0.1)
+        await lab.world.nodes.run_in_node(DAEMON, lab.service.release_lease(held, kick=True, by="bob"))
+        assert (await driven).outcome == "confirmed"
+        await asyncio.sleep(0.1)
+        assert lab.service.sets() == []
+
+    run_lab(test)
+
+
+# --- desired state
+
+
+def test_drift_and_restore_leave_the_ports_of_a_set(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await apply(lab, STRAIGHT)
+        held = await lease(lab)
+        prepared = await prepare(lab, lease=held)
+        lab.set_fault({"switch": "ocs1", "fault": "panel", "remove": ["1A-3B"]})
+        await asyncio.sleep(60.0)
+        assert "1A-3B" not in light(lab)
+        (one,) = lab.service.status().desired
+        assert (one.missing, "ocs1.1" in one.changing) == ([], True)
+        plan = await lab.service.plan(lab.request("", restore=["ocs1.1"], lease=held))
+        assert plan.empty
+        assert any(prepared.id in warning for warning in plan.warnings)
+        await lab.world.nodes.run_in_node(DAEMON, lab.service.release_set(prepared.id))
+        await lab.world.nodes.run_in_node(DAEMON, lab.service.release_lease(held))
+        await asyncio.sleep(30.0)
+        assert light(lab) == wanted(STRAIGHT)  # the policy acts again
+
+    run_lab(test, text=EXAMPLE.read_text() + "drift: restore\n")
+
+
+# --- refusals
+
+
+@pytest.mark.parametrize(
+    ("targets", "more", "why"),
+    [
+        ({}, {}, "0 targets"),
+        ({f"t{n}": {"what": STRAIGHT} for n in range(65)}, {}, "1 to 64"),
+        ({"before": {"what": STRAIGHT}}, {}, "a meaning of its own"),
+        ({"a b": {"what": STRAIGHT}}, {}, "a name has"),
+        ({"a": {"what": STRAIGHT}}, {"after_crash": "b"}, "no such rule"),
+        ({"a": {"what": STRAIGHT}}, {"mode": "overwrite"}, "not whole switches"),
+        ({"a": {"what": "ocs1:none"}}, {}, "name the ends to free"),
+        ({"a": {"what": "ocs1:1A-99B"}}, {}, "target a: "),
+    ],
+)
+def test_what_is_no_set_is_refused_in_words(
+    run_lab: RunLab, targets: dict[str, Any], more: dict[str, Any], why: str
+) -> None:
+    async def test(lab: Lab) -> None:
+        with pytest.raises((ConfigError, RefusedError), match=why):
+            await prepare(lab, targets, **more)
+        assert lab.service.sets() == []
+        await apply(lab, STRAIGHT, lease=lab.service.leases()[0].lease)  # no port is left held
+
+    run_lab(test)
+
+
+def test_a_target_that_touches_what_is_leased_to_others_is_refused(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.world.nodes.run_in_node(DAEMON, lab.service.take_lease(holder="bob", ports=["ocs1.1"], for_s=600))
+        mine = await lab.world.nodes.run_in_node(
+            DAEMON, lab.service.take_lease(holder="ada", ports=["ocs1.2"], for_s=600)
+        )
+        with pytest.raises(RefusedError, match="leased to bob"):
+            await prepare(lab, lease=mine.lease)
+
+    run_lab(test)
+
+
+# --- crashes
+
+
+async def cut_off(lab: Lab, prepared: PreparedSetStatus, target: str, *, left: str, kept: bool = True) -> None:
+    """The daemon dies in the middle of a switch, which leaves the mirrors so. `kept`: no power cut takes its entry."""
+    lab.set_fault({"switch": "ocs1", "fault": "slow", "seconds": 0.5})
+    driven = asyncio.ensure_future(switch(lab, prepared, target, id="cutoff00"))
+    await asyncio.sleep(0.1)
+    if kept:
+        lab.world.journal_disk.sync()  # what the kernel does some seconds later
+    lab.world.kill(DAEMON)
+    await asyncio.gather(driven, return_exceptions=True)
+    await asyncio.sleep(1.0)
+    lab.set_fault({"fault": "clear"})
+    carry(lab, left)
+    lab.world.start_daemon()
+    await lab.world.settled()
+    await asyncio.sleep(10.0)
+
+
+HALF = "ocs1:1A-4B,3A-1B,2A-3B"
+"""Between straight and crossed."""
+
+
+@pytest.mark.parametrize("left", [STRAIGHT, HALF, CROSSED])
+@pytest.mark.parametrize(
+    ("rule", "goal", "outcome"),
+    [("finish", CROSSED, "confirmed"), ("before", "", "rolled-back"), ("straight", STRAIGHT, "rolled-back")],
+)
+def test_a_switch_that_a_crash_cut_off_goes_where_its_rule_says(
+    run_lab: RunLab, rule: str, goal: str, outcome: str, left: str
+) -> None:
+    async def test(lab: Lab) -> None:
+        prepared = await prepare(lab, after_crash=rule)
+        await switch(lab, prepared, "straight")
+        await cut_off(lab, prepared, "crossed", left=left)
+        assert light(lab) == wanted(goal)
+        at = {"finish": "crossed"}.get(rule, rule)
+        assert (the_set(lab).at, the_set(lab).why) == (at, "")
+        (entry,) = [one for one in await lab.service.history(limit=9) if one.id == "cutoff00"]
+        assert entry.outcome == outcome
+        assert (await switch(lab, prepared, "straight")).outcome == "confirmed"
+
+    run_lab(test)
+
+
+def test_a_set_stands_over_restarts(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        prepared = await prepare(lab)
+        await switch(lab, prepared, "straight")
+        commands = len(lab.emitted(SwitchCommand))
+        await restart(lab)
+        await asyncio.sleep(1.0)
+        assert len(lab.emitted(SwitchCommand)) == commands
+        assert the_set(lab).targets == prepared.targets
+        assert (the_set(lab).at, lab.emitted(SetSettled)[-1].target) == ("straight", "straight")
+        assert (await switch(lab, prepared, "crossed")).outcome == "confirmed"
+
+    run_lab(test)
+
+
+def test_a_set_that_expires_while_the_daemon_is_away_has_ended(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        prepared = await prepare(lab, for_s=30.0)
+        await switch(lab, prepared, "straight")
+        await restart(lab, after_s=60.0)
+        await asyncio.sleep(1.0)
+        assert (lab.service.sets(), light(lab)) == ([], wanted(STRAIGHT))
+        await restart(lab)
+        await asyncio.sleep(1.0)
+        assert lab.service.sets() == []
+
+    run_lab(test)
+
+
+def test_what_a_power_cut_took_is_read_from_the_switches(run_lab: RunLab) -> None:
+    """The switch was appended and not synced: the journal knows nothing of it, and the switches have its target."""
+
+    async def test(lab: Lab) -> None:
+        prepared = await prepare(lab)
+        await switch(lab, prepared, "straight")
+        await cut_off(lab, prepared, "crossed", left=CROSSED, kept=False)
+        assert (the_set(lab).at, light(lab)) == ("crossed", wanted(CROSSED))
+        assert "power cut" in lab.emitted(SetSettled)[-1].why
+        await restart(lab)
+        await asyncio.sleep(1.0)
+        assert the_set(lab).at == "crossed"
+
+    run_lab(test)
+
+
+@pytest.mark.parametrize(("rule", "goal"), [("finish", STRAIGHT), ("before", ""), ("crossed", CROSSED)])
+def test_what_equals_no_target_goes_by_the_rule(run_lab: RunLab, rule: str, goal: str) -> None:
+    async def test(lab: Lab) -> None:
+        prepared = await prepare(lab, after_crash=rule)
+        await switch(lab, prepared, "straight")
+        lab.world.kill(DAEMON)
+        carry(lab, HALF)
+        await asyncio.sleep(1.0)
+        lab.world.start_daemon()
+        await lab.world.settled()
+        await asyncio.sleep(5.0)
+        at = {"finish": "straight"}.get(rule, rule)
+        assert (light(lab), the_set(lab).at) == (wanted(goal), at)
+        by = [one.by for one in lab.emitted(ReconfigurationStarted)][-1]
+        assert by == f"rule of prepared set {prepared.id}"
+
+    run_lab(test)
+
+
+def carry(lab: Lab, what: str) -> None:
+    """Leave the switch with these crossconnects, by no command of the daemon."""
+    mirror = lab.world.rack.switches["ocs1"].mirror
+    now = [Crossconnect.parse(one) for one in what.removeprefix("ocs1:").split(",")]
+    mirror.change(mirror.crossconnects(), now, lab.world.clock.monotonic_ns())
+
+
+def test_a_preparation_that_was_cut_off_before_its_entry_left_nothing(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        held = await lease(lab)
+        lab.set_fault({"switch": "ocs1", "fault": "slow", "seconds": 0.5})
+        making = asyncio.ensure_future(prepare(lab, lease=held))
+        await asyncio.sleep(0.1)
+        lab.world.kill(DAEMON)
+        await asyncio.gather(making, return_exceptions=True)
+        lab.set_fault({"fault": "clear"})
+        lab.world.start_daemon()
+        await lab.world.settled()
+        assert (lab.service.sets(), lab.emitted(SetPrepared)) == ([], [])
+        await apply(lab, STRAIGHT, lease=held)
+
+    run_lab(test)
+
+
+# --- what others do, and what the disk does
+
+
+def test_what_a_switch_takes_from_another_client_is_reported(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        prepared = await prepare(lab)
+        await switch(lab, prepared, "straight")
+        lab.set_fault({"switch": "ocs1", "fault": "panel", "remove": ["1A-3B"], "add": ["1A-8B"]})
+        done = await switch(lab, prepared, "crossed")
+        assert (done.outcome, light(lab)) == ("confirmed", wanted(CROSSED))
+        (overrun,) = lab.emitted(SwitchOverrun)
+        assert overrun.lost == ["1A-8B"]
+        assert any("1A-8B of another client" in remark for remark in done.remarks)
+
+    run_lab(test)
+
+
+def test_a_journal_that_refuses_a_set_leaves_nothing_and_is_written_again(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        held = await lease(lab)
+        lab.world.journal_disk.refusal = (errno.EIO, 0)
+        with pytest.raises(FailedError, match="cannot write the plan"):
+            await prepare(lab, lease=held)
+        assert lab.service.sets() == []
+        lab.world.journal_disk.refusal = None
+        await asyncio.sleep(20.0)
+        assert lab.service.ready().ready
+        prepared = await prepare(lab, lease=held)
+        assert (await switch(lab, prepared, "straight")).outcome == "confirmed"
+
+    run_lab(test)
+
+
+def test_a_switch_on_a_full_disk_has_its_room(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        prepared = await prepare(lab)
+        await switch(lab, prepared, "straight")
+        lab.world.journal_disk.capacity_bytes = lab.world.journal_disk.size() + lab.world.journal_disk.room()
+        assert (await switch(lab, prepared, "crossed")).outcome == "confirmed"
+
+    run_lab(test)
