@@ -143,7 +143,7 @@ class LastLook:
         until_s = self._witness.now_s + EVENTS_WITHIN_S
         true: dict[str, int] = {}
         while True:
-            recorded, lost, broken = await self._recorded_changes()
+            recorded, unseen, lost, broken = await self._recorded_changes()
             true = {
                 port: count - self._witness.unwatched.get(port, 0)
                 for port, count in carrier_changes(self._world).items()
@@ -151,8 +151,9 @@ class LastLook:
             short = {
                 port: count
                 for port, count in true.items()
-                if recorded.get(port, 0) != count
-                and not (recorded.get(port, 0) < count <= recorded.get(port, 0) + lost.get(port.partition(".")[0], 0))
+                if not self._least(port, recorded, unseen)
+                <= count
+                <= recorded.get(port, 0) + max(0, lost.get(port.partition(".")[0], 0))
             }
             if not short and not broken:
                 return
@@ -169,12 +170,21 @@ class LastLook:
 
     async def note_unwatched(self) -> None:
         """At the start: what changed before the agents first looked is nobody's event."""
-        recorded, _, _ = await self._recorded_changes()
+        recorded, _, _, _ = await self._recorded_changes()
         true = carrier_changes(self._world)
         self._witness.unwatched = {port: count - recorded.get(port, 0) for port, count in true.items()}
 
-    async def _recorded_changes(self) -> tuple[dict[str, int], dict[str, int], list[str]]:
-        """Carrier changes by port, seen or counted; losses by host that are not counted at a port; gaps in numbers."""
+    def _least(self, port: str, recorded: dict[str, int], unseen: dict[str, int]) -> int:
+        """The fewest changes that the records stand for. An agent whose disk had failed counts again what it had sent
+        and not stored when it died.
+        """
+        again = unseen.get(port, 0) if port.partition(".")[0] in self._witness.failed_disks else 0
+        return recorded.get(port, 0) - again
+
+    async def _recorded_changes(self) -> tuple[dict[str, int], dict[str, int], dict[str, int], list[str]]:
+        """Carrier changes by port, seen or counted, and those that were counted only; losses by host that are not
+        counted at a port; gaps in numbers.
+        """
         records = Records(self._url, InlineOffload())
         await records.open()
         try:
@@ -189,6 +199,7 @@ class LastLook:
                 lost[fact.host] = lost.get(fact.host, 0) + fact.count
         numbers: dict[tuple[str, str], list[int]] = {}
         changes: dict[str, int] = {}
+        counted: dict[str, int] = {}
         carrier: dict[str, bool] = {}
         counters: dict[str, object] = {}
         boots = {event.boot: number for number, event in reversed([*enumerate(events)])}
@@ -201,6 +212,7 @@ class LastLook:
                 counter = event.data.carrier_changes
                 is_change = event.data.carrier != before and counter != counters.get(port)  # else its interface is away
                 changes[port] = changes.get(port, 0) + unseen + is_change
+                counted[port] = counted.get(port, 0) + unseen
                 counters[port] = counter
                 carrier[port] = event.data.carrier
                 lost[event.host] = lost.get(event.host, 0) - unseen
@@ -210,7 +222,7 @@ class LastLook:
             if (missing := len(set(range(1, max(seqs) + 1)) - set(seqs)) + len(seqs) - len(set(seqs)))
             and missing > lost.get(host, 0)
         ]
-        return changes, lost, broken
+        return changes, counted, lost, broken
 
     async def _check_story(self) -> None:
         ends = [

@@ -59,6 +59,7 @@ class Troubles:
                 self._until(for_s, world.records_disk.mend)
             case BadDisk(disk=name, error=error, writes=writes, for_s=for_s):
                 disk = world.journal_disk if name == "journal" else world.spools[name]
+                self._witness.failed_disks.add(name)
                 if error == "EIO":
                     disk.refusal = (errno.EIO, writes)
                 else:

@@ -122,6 +122,8 @@ class Witness:
         self.found: dict[tuple[str, PortSide], float] = {}
         """When a daemon that was started anew found a prepared set at a target: a power cut may have taken what the
         journal had of its last switch, and what was told of an end before does not count any more."""
+        self.failed_disks: set[str] = set()
+        """Hosts whose disk has refused something: an agent that died then cannot know what it has reported."""
         self.troubled = False
         """Whether anything has befallen the world."""
         self.taken_back: set[str] = set()
@@ -215,7 +217,7 @@ class Witness:
             leases = {self.lease_of.get(entry.reconfiguration) for entry in of}
             leases |= {self.lease_of_set.get(entry.of_set.id) for entry in of if entry.of_set is not None}
             leases |= (sets := {found.prepared.lease for found in contents.sets if _may_have(found, switch, one)})
-            if not of and not sets and one in gone and self._overruns(contents.sets, switch, one):
+            if not of and not sets and one in gone and self._overruns(entries, contents.sets, switch, one):
                 continue
             if not of and not sets:
                 self.breach(
@@ -296,13 +298,15 @@ class Witness:
         state = {name: twin.mirror.crossconnects() for name, twin in self.world.rack.switches.items()}
         return frozenset(map(str, self._rack.fabric.links_of(state)))
 
-    def _overruns(self, sets: tuple[StoredSet, ...], switch: str, one: Crossconnect) -> bool:
-        """Whether somebody else has put this at an end of a set, whose switches read nothing before: that is reported,
-        not prevented.
+    def _overruns(self, entries: list[OpenEntry], sets: tuple[StoredSet, ...], switch: str, one: Crossconnect) -> bool:
+        """Whether somebody else has put this at an end of a set, whose switches read nothing before, or at an end of an
+        open entry, after the read that it was planned from: that is reported, not prevented.
         """
         ends = frozenset(map(str, one.ends))
-        is_there = any(not ends.isdisjoint(found.prepared.ends.get(switch, ())) for found in sets)
-        return is_there and self.was_touched(switch, frozenset((one,)), since_s=0.0)
+        of_set = any(not ends.isdisjoint(found.prepared.ends.get(switch, ())) for found in sets)
+        of_entry = any(_takes(entry, switch, one) for entry in entries)
+        since_s = 0.0 if of_set else self.now_s - PLAN_WITHIN_S
+        return (of_set or of_entry) and self.was_touched(switch, frozenset((one,)), since_s=since_s)
 
     def _check_leases(
         self, switch: str, one: Crossconnect, ports: set[str], leases: set[str | None], runs: set[str | None]
@@ -514,6 +518,12 @@ class _TappedBus:
 def _may_have(stored: StoredSet, switch: str, one: Crossconnect) -> bool:
     """Whether a crossconnect is of some target of a set."""
     return any(str(one) in target.state.get(switch, ()) for target in stored.prepared.targets)
+
+
+def _takes(entry: OpenEntry, switch: str, one: Crossconnect) -> bool:
+    """Whether an entry puts another crossconnect at an end of this one, on its way forth or back."""
+    moved = (each for move in entry.moves if move.switch == switch for each in (*move.remove, *move.add))
+    return any(not set(one.ends).isdisjoint(each.ends) for each in moved)
 
 
 def _has(entry: OpenEntry, switch: str, one: Crossconnect) -> bool:

@@ -23,6 +23,14 @@ from hwd.sim.plan import (
 )
 
 BOTH = "1A-2B,2A-1B"
+PANEL_IN_THE_WAY = (
+    "a cross-connect that a panel made after the read of a plan, at an end that the plan takes, counted as a change "
+    "without a journal entry (seed 5215)"
+)
+COUNTED_AGAIN = (
+    "changes that an agent with a failed disk had sent, and counted again after its death, counted as recorded twice "
+    "(seed 6776)"
+)
 JOURNAL_OF_EIO = "a journal that refused a begin with EIO was not written again: the daemon stayed not ready (seed 205)"
 
 END_LOST_BY_THE_RECORDS = (
@@ -210,6 +218,38 @@ FOUND = {
             Step(number=6, at_s=10.843, act=DelayMessages(by_s=8.0, for_s=4.0)),
         ),
         one_in=200,
+    ),
+    PANEL_IN_THE_WAY: WorldPlan(
+        seed=5215,
+        rack="one-switch",
+        steps=(
+            Step(number=0, at_s=0.142, act=Apply(what="ocs1:5A-7B,1A-none", confirm_within_s=0.5)),
+            Step(number=1, at_s=0.9, act=Apply(what="ocs1:2A-4B,4A-2B", steps=True)),
+            Step(number=2, at_s=1.82, act=Apply(what="ocs1:5A-6B,6A-5B", confirm_within_s=0.5)),
+            Step(
+                number=8,
+                at_s=1.82,
+                act=TwinFault(fault={"switch": "ocs1", "fault": "panel", "add": ["3A-6B"]}, for_s=4.0),
+            ),
+            Step(number=3, at_s=2.509, act=Confirm(of=1)),
+            Step(number=4, at_s=5.85, act=Apply(what="ocs1:1A-4B,4A-1B", confirm_within_s=0.5, steps=True)),
+            Step(number=5, at_s=8.565, act=Apply(what="ocs1:2A-4B,4A-2B", confirm_within_s=0.5, steps=True)),
+            Step(number=6, at_s=8.57, act=Confirm(of=4)),
+            Step(number=7, at_s=10.042, act=RunPlaybook(wanted=("ocs1:1A-3B,3A-1B",), mtu=9000, steps=True)),
+        ),
+        one_in=10,
+    ),
+    COUNTED_AGAIN: WorldPlan(
+        seed=6776,
+        rack="two-switches",
+        steps=(
+            Step(number=0, at_s=2.31, act=Apply(what="ocs1:1A-2B,2A-1B", confirm_within_s=0.5, steps=True)),
+            Step(number=5, at_s=2.31, act=BadDisk(disk="h1", error="ENOSPC", writes=0, for_s=1.0)),
+            Step(number=6, at_s=2.31, act=Kill(node="agent h1", callbacks=554, away_s=0.5)),
+            Step(number=7, at_s=2.885, act=BadDisk(disk="records", error="hangs", writes=0, for_s=0.2)),
+        ),
+        one_in=40,
+        departures=(),
     ),
 }
 
