@@ -75,7 +75,7 @@ class Announcement:
         """Raises RefusedError, with the pid of the holder, where another process holds it."""
         self._fd = os.open(_lock_of(self._path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _hold(self._fd)
         except BlockingIOError:
             holder = os.pread(self._fd, 32, 0).decode().strip() or "unknown"
             os.close(self._fd)
@@ -184,6 +184,17 @@ def _top(environment: Mapping[str, str]) -> Path:
             "that others cannot write to. Name another with HWD_RUN_DIR"
         )
     return path
+
+
+def _hold(fd: int) -> None:
+    """Raises BlockingIOError where another process holds the lock. One that looks with `is_held` shares it for an instant:
+    that is not a holder.
+    """
+    while True:
+        try:
+            return fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
 
 def _lock_of(path: Path) -> Path:

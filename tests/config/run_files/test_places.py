@@ -1,5 +1,7 @@
 import multiprocessing
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,28 @@ def test_a_daemon_is_found_while_it_announces_itself(environment: dict[str, str]
         announcement.write(place("bed"))
         assert daemon_of("bed", environment) == place("bed")
     assert daemon_of("bed", environment) is None
+
+
+def test_who_looks_for_a_daemon_keeps_none_from_starting(environment: dict[str, str]) -> None:
+    path = run_dir("bed", environment) / "daemon.json"
+    started = threading.Event()
+
+    def look() -> None:
+        while not started.is_set():
+            is_held(path)
+
+    with ThreadPoolExecutor() as others:
+        looking = [others.submit(look) for _ in range(2)]
+        try:
+            for _ in range(500):
+                with Announcement(path):
+                    assert is_held(path)
+                    with pytest.raises(RefusedError, match="runs already"):
+                        Announcement(path).__enter__()
+        finally:
+            started.set()
+        for one in looking:
+            one.result()
 
 
 def test_what_a_daemon_says_of_its_broker_is_for_its_user_alone(environment: dict[str, str]) -> None:
