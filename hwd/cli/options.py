@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from hwd.cli import completion as completing
+from hwd_drivers.core.errors import ConfigError
 
 SECONDS_LEAST, SECONDS_MOST = 0.001, 86_400.0
 """The daemon accepts no time of 0 or over a day; an error about the option is clearer than one about the
@@ -93,3 +94,15 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan, and chan
 
 READY_WITHIN_S = 20.0
 """The slowest known NICs take some 10 s (ConnectX-6 Dx under rapid repeats); this is twice as long."""
+
+
+def refuse_others(context: typer.Context, *names: str, why: str) -> None:
+    """Refuse options that stand on the command line and are none of `names` (parameters of the command).
+
+    Raises ConfigError. `why` they have no meaning here.
+    """
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE" and name not in names:
+            raise ConfigError(f"{parameter.opts[0]}: {why}")

@@ -113,7 +113,23 @@ def test_overrides_that_mean_nothing_are_bad_input_all_at_once(hwd: Any) -> None
         assert text in said.err
     by_hash = hwd("apply", "0" * 12, "--override", "rate=a")
     assert by_hash.status == 2
-    assert "a plan that is applied by its hash has the overrides of `hwd plan`" in by_hash.err
+    assert "--override: a plan that is applied by its hash has what `hwd plan` was told" in by_hash.err
+
+
+@pytest.mark.parametrize("option", ["--mode safe", "--lease L", "--confirm-within 5", "--no-ready", "--steps"])
+def test_a_plan_that_is_applied_by_its_hash_takes_no_option_of_another_plan(hwd: Any, option: str) -> None:
+    said = hwd("apply", "0" * 12, *option.split())
+    assert said.status == 2
+    assert f"{option.split()[0]}: a plan that is applied by its hash has what `hwd plan` was told" in said.err
+
+
+@pytest.mark.parametrize("option", ["--dry-run", "--lease L", "--confirm-within 5", "--no-ready", "--steps"])
+def test_a_roll_back_of_what_is_under_way_takes_no_option_of_a_plan_and_moves_nothing(hwd: Any, option: str) -> None:
+    applied = hwd("apply", "ocs1:5A-5B", "--confirm-within", "60", "--json").json["reconfiguration"]
+    said = hwd("rollback", *option.split())
+    assert said.status == 2
+    assert f"{option.split()[0]}: it is for the way back to a state of the history" in said.err
+    assert hwd("rollback", applied).status == 0, "it still awaits its confirm"
 
 
 def test_what_means_nothing_is_bad_input(hwd: Any) -> None:

@@ -247,6 +247,24 @@ def test_a_new_loss_counts_in_the_next_plan() -> None:
     run_desk(test)
 
 
+def test_predictions_go_on_from_what_was_observed_before() -> None:
+    async def test(desk: Desk) -> None:
+        async def observations() -> int:
+            plan = await desk.service.plan(PlanBody(what="ocs1:5A-6B"))
+            assert plan.prediction is not None
+            return plan.prediction.acknowledged.observations
+
+        await desk.apply("ocs1:3A-4B")
+        await asyncio.sleep(1.0)  # its timeline is written
+        before = await observations()
+        assert before > 0
+        desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 0.5")
+        await desk.reload()
+        assert await observations() == before
+
+    run_desk(test)
+
+
 def test_rules_count_at_once_and_drain_nothing() -> None:
     async def test(desk: Desk) -> None:
         await desk.service.take_lease(ports=["ocs1.1"], for_s=60.0, holder="ada")

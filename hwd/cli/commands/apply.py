@@ -24,6 +24,7 @@ from hwd.cli.options import (
     Url,
     What,
     Yes,
+    refuse_others,
 )
 from hwd.cli.output import Output, coloured, plural, seconds
 from hwd_drivers.core.errors import ConfigError, LinkError, RefusedError
@@ -108,6 +109,7 @@ def plan(
 
 
 def apply(
+    context: typer.Context,
     what: What,
     mode: Mode = ApplyMode.UPDATE,
     lease: Lease = None,
@@ -141,9 +143,11 @@ def apply(
             overrides=overrides_of(override),
         )
         if HASH.fullmatch(wanted.get("what", "")):
-            if override or steps:
-                option, has = ("--override", "overrides") if override else ("--steps", "steps")
-                raise ConfigError(f"{option}: a plan that is applied by its hash has the {has} of `hwd plan`")
+            refuse_others(
+                context,
+                *("what", "drain_within", "yes", "url", "json"),
+                why="a plan that is applied by its hash has what `hwd plan` was told. Make another plan with it",
+            )
             result = drive(hwd, output, what[0], partial(hwd.apply_hash, what[0], by=me(), drain_within_s=drain_within))
         elif yes or not output.on_terminal:
             result = drive(hwd, output, " ".join(what), partial(hwd.apply, by=me(), **wanted))
@@ -170,6 +174,7 @@ def confirm(reconfiguration: Reconfiguration = None, url: Url = None, json: Json
 
 
 def rollback(
+    context: typer.Context,
     reconfiguration: Reconfiguration = None,
     to: Annotated[
         str | None,
@@ -197,6 +202,9 @@ def rollback(
     output = Output(json=json)
     if to is not None and reconfiguration is not None:
         raise ConfigError("rollback: name the one that is under way, or with --to one of the history, not both")
+    if to is None:
+        why = "it is for the way back to a state of the history. Name that with --to ID (`hwd history` lists them)"
+        refuse_others(context, "reconfiguration", "yes", "url", "json", why=f"{why}; nothing was touched")
     with Client.find(url) as hwd:
         if to is not None:
             way_back(

@@ -6,6 +6,7 @@ become ready, or nobody would report it.
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from typing import Protocol
 
 from hwd.fabric.diagnosis import Transfers
@@ -20,7 +21,7 @@ from hwd.reconfigure.apply.reconfiguration import Outcome, Reconfiguration
 from hwd.reconfigure.apply.switches import Switches
 from hwd_agents.wire.events import CarrierData, LightData, WrongPeerData
 from hwd_drivers.core.errors import NotReadyError, NotRolledBackError
-from hwd_drivers.core.values import CrossconnectState
+from hwd_drivers.core.values import Crossconnect, CrossconnectState
 from hwd_drivers.switching.moves import SwitchMoves
 
 SWITCH_AWAY_S = 2.0
@@ -120,7 +121,9 @@ class Readiness:
         reachable = {
             name: latest for name, latest in self._switches.latest().items() if not self._switches.away((name,))
         }
-        return [*absences, *fell, *_gone(reachable, plan.moves)]
+        steps = () if plan.order is None else plan.order.steps[reconfiguration.step :]
+        to_come = {(move.switch, one) for step in steps for move in step.moves for one in move.add}
+        return [*absences, *fell, *_gone(reachable, plan.moves, to_come)]
 
     def _unreachable(self, reconfiguration: Reconfiguration) -> list[str]:
         """Agents of links that are not ready, and switches, with reasons: `h0, h1: its agent is down`."""
@@ -194,8 +197,12 @@ def _falls(events: Iterable[HostEvent], links: Iterable[PlannedLink], *, zero_ns
             yield f"{what} fell at {', '.join(f'{port} ({at_s:.3f} s)' for port, at_s in found[:NAMED])}{more}"
 
 
-def _gone(observed: Observed, moves: Iterable[SwitchMoves]) -> Iterator[str]:
-    """Wanted crossconnects that a switch reports as dark or not at all: `ocs1 reports 1A-4B no more`."""
+def _gone(
+    observed: Observed, moves: Iterable[SwitchMoves], to_come: AbstractSet[tuple[str, Crossconnect]]
+) -> Iterator[str]:
+    """Wanted crossconnects that a switch reports as dark or not at all: `ocs1 reports 1A-4B no more`. Those `to_come`
+    were not commanded yet.
+    """
     for move in moves:
         if (readings := observed.get(move.switch)) is None:
             continue
@@ -203,6 +210,8 @@ def _gone(observed: Observed, moves: Iterable[SwitchMoves]) -> Iterator[str]:
         found: dict[str, list[str]] = {}
         for one in (*move.add, *move.keep):
             state = states.get(one)
+            if state is None and (move.switch, one) in to_come:
+                continue
             if (how := "no more" if state is None else DARKENED.get(state)) is not None:
                 found.setdefault(how, []).append(str(one))
         for how, ones in found.items():

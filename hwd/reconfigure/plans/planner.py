@@ -74,7 +74,7 @@ class Planner:
 
     def on(self, fabric: Fabric) -> "Planner":
         """The same for another testbed."""
-        return Planner(fabric.testbed, fabric, self._expect, self._host_readings)
+        return Planner(fabric.testbed, fabric, self._expect, self._host_readings, self._device_times)
 
     @property
     def has_composites(self) -> bool:

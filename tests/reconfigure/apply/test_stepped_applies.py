@@ -121,6 +121,7 @@ def test_links_that_are_not_ready_in_the_first_step_keep_the_second_from_beginni
         assert steps(lab) == [(1, "begun")]
         assert lit(lab) == light(FIRST)
         assert last_why(lab).endswith("Of its plan, step 1 of 2 had begun, the others not")
+        assert "no more" not in last_why(lab), "what the second step makes was not commanded"
 
     run_lab(test, text=TRUNKS.text)
 
