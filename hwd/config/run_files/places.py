@@ -187,8 +187,8 @@ def _top(environment: Mapping[str, str]) -> Path:
 
 
 def _hold(fd: int) -> None:
-    """Raises BlockingIOError where another process holds the lock. One that looks with `is_held` shares it for an instant:
-    that is not a holder.
+    """Raises BlockingIOError where another process holds the lock. One that looks with `is_held` shares it for an
+    instant: that is not a holder.
     """
     while True:
         try:

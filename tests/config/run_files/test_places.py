@@ -1,7 +1,6 @@
 import multiprocessing
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -73,18 +72,19 @@ def test_who_looks_for_a_daemon_keeps_none_from_starting(environment: dict[str, 
         while not started.is_set():
             is_held(path)
 
-    with ThreadPoolExecutor() as others:
-        looking = [others.submit(look) for _ in range(2)]
-        try:
-            for _ in range(500):
-                with Announcement(path):
-                    assert is_held(path)
-                    with pytest.raises(RefusedError, match="runs already"):
-                        Announcement(path).__enter__()
-        finally:
-            started.set()
-        for one in looking:
-            one.result()
+    others = [threading.Thread(target=look) for _ in range(2)]
+    for other in others:
+        other.start()
+    try:
+        for _ in range(500):
+            with Announcement(path):
+                assert is_held(path)
+                with pytest.raises(RefusedError, match="runs already"):
+                    Announcement(path).__enter__()
+    finally:
+        started.set()
+        for other in others:
+            other.join()
 
 
 def test_what_a_daemon_says_of_its_broker_is_for_its_user_alone(environment: dict[str, str]) -> None:
