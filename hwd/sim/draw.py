@@ -24,6 +24,7 @@ from hwd.sim.plan import (
     ReleaseLease,
     ReleaseSet,
     RepeatMessages,
+    Restore,
     RollBack,
     RunPlaybook,
     Select,
@@ -76,6 +77,8 @@ def draw_plan(seed: int) -> WorldPlan:
         at_s = draw.choice((near_s, near_s, draw.uniform(0.0, LASTS_S)))
         acts.append((at_s, _trouble(draw, rack)))
     for at_s, act in acts:
+        steps.append(Step(number=len(steps), at_s=round(at_s, 3), act=act))
+    for at_s, act in _claims(Draws(seed).stream("claims"), rack, first=len(steps), times=times):
         steps.append(Step(number=len(steps), at_s=round(at_s, 3), act=act))
     for at_s, act in _transfers(Draws(seed).stream("transfers"), rack, first=len(steps), times=times):
         steps.append(Step(number=len(steps), at_s=round(at_s, 3), act=act))
@@ -171,6 +174,49 @@ def _run(draw: random.Random, rack: Rack) -> RunPlaybook:
     return RunPlaybook(
         wanted=tuple(draw.choice(rack.wanted) for _ in range(draw.randint(1, 2))), mtu=draw.choice((None, None, 9000))
     )
+
+
+def _claims(draw: random.Random, rack: Rack, *, first: int, times: list[float]) -> list[tuple[float, AnyAct]]:
+    """Who waits for leases and reserves them, and who restores the rack, in half of the worlds. `first`: the number of
+    the first of these steps.
+    """
+    acts: list[tuple[float, AnyAct]] = []
+    for _ in range(draw.choice((0, draw.randint(1, 5)))):
+        at_s = max(0.0, draw.choice((draw.choice(times) + draw.uniform(-0.3, 1.5), draw.uniform(0.0, LASTS_S))))
+        if draw.random() < 0.3:
+            some = draw.sample(sorted([*rack.attached.values(), *rack.driven]), 1)
+            ports = tuple(draw.choice(([], some)))
+            acts.append((at_s, Apply(what=draw.choice(rack.wanted))))
+            at_s += draw.uniform(0.5, 2.0)
+            if draw.random() < 0.8:
+                acts.append((at_s, TwinFault(fault=_lost(draw, rack), for_s=0.2)))
+            at_s += draw.uniform(0.0, 2.0)
+            acts.append((at_s, Restore(ports=ports, confirm_within_s=draw.choice((None, None, 1.0)))))
+            continue
+        lease = first + len(acts)
+        in_s = draw.choice((None, round(draw.uniform(0.3, 5.0), 3)))
+        terms = replace(
+            _lease(draw, rack),
+            for_s=draw.choice((1.0, 2.0, 4.0)),
+            queue=in_s is None,
+            priority=draw.choice((0, 0, 5)) if in_s is None else 0,
+            in_s=in_s,
+            heartbeat_s=draw.choice((None, None, 1.0)),
+        )
+        acts.append((at_s, terms))
+        then_s = at_s + (in_s or 0.0) + draw.uniform(0.0, 2.0)
+        if draw.random() < 0.4:
+            acts.append((then_s, Apply(what=draw.choice(rack.wanted), lease=lease, confirm_within_s=1.0)))
+        if draw.random() < 0.4:
+            acts.append((then_s, draw.choice((ReleaseLease, KickLease))(of=lease)))
+    return acts
+
+
+def _lost(draw: random.Random, rack: Rack) -> dict[str, Any]:
+    """A front panel takes ends of crossconnects that may be desired."""
+    ends = range(1, 5)
+    pairs = [f"{source}A-{target}B" for source, target in zip(draw.sample(ends, 2), draw.sample(ends, 2), strict=True)]
+    return {"switch": draw.choice(rack.driven), "fault": "panel", "add": pairs}
 
 
 def _transfers(draw: random.Random, rack: Rack, *, first: int, times: list[float]) -> list[tuple[float, AnyAct]]:

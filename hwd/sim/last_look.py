@@ -11,7 +11,7 @@ from hwd.model.documents.hosts import HostEvent, HostLost
 from hwd.model.documents.reconfigurations import ReconfigurationEnded
 from hwd.records.records import Records
 from hwd.sim.racks import Rack
-from hwd.sim.witness import Witness
+from hwd.sim.witness import Seen, Witness
 from hwd.sim.world import DAEMON, World
 from hwd.twin.nic import What
 from hwd.web.service import Service
@@ -19,7 +19,7 @@ from hwd_agents.wire.events import CarrierData
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.frames import decode_frames
 from hwd_drivers.core.offload import InlineOffload
-from hwd_drivers.core.values import PortSide
+from hwd_drivers.core.values import Crossconnect, PortSide
 
 REST_WITHIN_S: Final = 90.0
 """Longer than the slowest retry: a try of the recovery takes up to 30 s, and another follows after 5 s."""
@@ -55,6 +55,7 @@ class LastLook:
         self._check_sets()
         await self._check_events()
         await self._check_story()
+        await self._check_rack()
 
     async def _come_to_rest(self) -> None:
         until_s = self._witness.now_s + REST_WITHIN_S
@@ -117,7 +118,7 @@ class LastLook:
         now_ns = self._world.clock.wall_ns()
         stored = {one.prepared.id: one for one in self._witness.journaled_sets()}
         for id, promise in self._witness.sets.items():
-            lease = self._witness.promises.get(promise.lease)
+            lease = self._witness.leases.promises.get(promise.lease)
             is_over = promise.released or promise.given_up or lease is None or lease.released
             is_over = is_over or any(
                 until_ns is not None and until_ns <= now_ns
@@ -223,6 +224,33 @@ class LastLook:
             and missing > lost.get(host, 0)
         ]
         return changes, counted, lost, broken
+
+    async def _check_rack(self) -> None:
+        """The leases of the records, and what they say is desired."""
+        records = Records(self._url, InlineOffload())
+        await records.open()
+        try:
+            leases = frozenset(one.id for one in await records.leases.all())
+            requests = frozenset(one.id for one in await records.leases.requests())
+            desired = await records.desired.all()
+        finally:
+            records.close()
+        self._witness.leases.check_stored(leases, requests)
+        wanted: dict[tuple[str, PortSide], tuple[Seen, Crossconnect | None]] = {}
+        for seen in sorted(self._witness.seen.values(), key=lambda one: one.at_s):
+            if next(iter(seen.outcomes.values()), None) != "confirmed":
+                continue
+            for switch, (removed, added) in seen.moves.items():
+                wanted |= {(switch, end): (seen, None) for one in removed for end in one.ends}
+                wanted |= {(switch, end): (seen, one) for one in added for end in one.ends}
+        for (switch, end), (seen, one) in wanted.items():
+            found = desired.get(switch, {}).get(end)
+            there = None if found is None else found.crossconnect
+            if there == one or seen.of_set or self._witness.touched.get((switch, end), -1.0) >= seen.at_s:
+                continue
+            self._witness.breach(
+                "desired-kept", f"{seen.id} wanted {one or 'nothing'} at {switch}.{end}, and {there or 'nothing'} is"
+            )
 
     async def _check_story(self) -> None:
         ends = [

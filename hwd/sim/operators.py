@@ -22,6 +22,7 @@ from hwd.sim.plan import (
     PrepareSet,
     ReleaseLease,
     ReleaseSet,
+    Restore,
     RollBack,
     RunPlaybook,
     Select,
@@ -32,7 +33,7 @@ from hwd.sim.plan import (
 )
 from hwd.sim.racks import Rack
 from hwd.sim.rank import Rank
-from hwd.sim.witness import InFlight, Promise, SetPromise, Witness
+from hwd.sim.witness import InFlight, SetPromise, Witness
 from hwd.sim.world import DAEMON, World, select_address
 from hwd.web.service import Service
 from hwd_drivers.core.documents import Document
@@ -103,20 +104,15 @@ class Operators:
                 await self._bounded(step, service.roll_back(id_of(of)))
             case GiveUp(of=of):
                 await self._call(step.number, service.give_up(id_of(of), by="somebody"))
-            case TakeLease(ports=ports, for_s=for_s):
-                lease = await self._call(
-                    step.number, service.take_lease(holder=f"holder {step.number}", ports=[*ports], for_s=for_s)
-                )
-                self._leases[step.number] = lease.lease
-                expires_ns = self._world.clock.wall_ns() + round((lease.expires_in_s or 0.0) * 1e9)
-                self._witness.promises[lease.lease] = Promise(
-                    holder=lease.holder, ports=frozenset(lease.ports), expires_wall_ns=expires_ns
-                )
+            case Restore():
+                await self._restore(service, step.number, step.act)
+            case TakeLease():
+                await self._take_lease(service, step.number, step.act)
             case ReleaseLease(of=of) if of in self._leases:
-                self._witness.promises[self._leases[of]].released = True
+                self._witness.leases.ends(self._leases[of])
                 await self._call(step.number, service.release_lease(self._leases[of]))
             case KickLease(of=of) if of in self._leases:
-                self._witness.promises[self._leases[of]].released = True
+                self._witness.leases.ends(self._leases[of])
                 await self._call(step.number, service.release_lease(self._leases[of], kick=True, by="somebody"))
             case PrepareSet(lease=of) if of in self._leases:
                 await self._prepare(service, step.number, step.act, self._leases[of])
@@ -142,23 +138,50 @@ class Operators:
                 await self._call(step.number, service.grant_lease(switch, by="somebody"))
 
     async def _apply(self, service: Service, number: int, act: Apply) -> None:
-        lease = None if act.lease is None else self._leases.get(act.lease)
-        id = id_of(number)
-        self._witness.lease_of[id] = lease
-        if act.confirm_within_s is not None:
-            self._within_s[id] = act.confirm_within_s
         body = ReconfigurationBody(
             what=act.what,
-            lease=lease,
+            lease=None if act.lease is None else self._leases.get(act.lease),
             ready_within_s=act.ready_within_s,
             confirm_within_s=act.confirm_within_s,
             steps=act.steps,
             drain_within_s=act.drain_within_s,
-            id=id,
+            id=id_of(number),
         )
+        await self._drive(service, number, body)
+
+    async def _restore(self, service: Service, number: int, act: Restore) -> None:
+        body = ReconfigurationBody(
+            restore=[*act.ports],
+            lease=None if act.lease is None else self._leases.get(act.lease),
+            confirm_within_s=act.confirm_within_s,
+            id=id_of(number),
+        )
+        await self._drive(service, number, body)
+
+    async def _drive(self, service: Service, number: int, body: ReconfigurationBody) -> None:
+        id = id_of(number)
+        self._witness.lease_of[id] = body.lease
+        if body.confirm_within_s is not None:
+            self._within_s[id] = body.confirm_within_s
         status = await self._call(number, service.apply(body))
         if status.outcome is not None and status.outcome != "failed":
             self._witness.end(id, status.outcome, "who asked for it")
+
+    async def _take_lease(self, service: Service, number: int, act: TakeLease) -> None:
+        at_ns = None if act.in_s is None else self._world.clock.wall_ns() + round(act.in_s * 1e9)
+        lease = await self._call(
+            number,
+            service.take_lease(
+                holder=f"holder {number}",
+                ports=[*act.ports],
+                for_s=act.for_s,
+                queue=act.queue,
+                priority=act.priority,
+                at_wall_ns=at_ns,
+                heartbeat_s=act.heartbeat_s,
+            ),
+        )
+        self._leases[number] = lease.lease
 
     async def _prepare(self, service: Service, number: int, act: PrepareSet, lease: str) -> None:
         targets = {f"t{place}": TargetBody(what=what) for place, what in enumerate(act.wanted)}

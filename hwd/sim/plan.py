@@ -45,9 +45,25 @@ class RollBack(Deed, frozen=True, kw_only=True):
     of: int
 
 
+class Restore(Deed, frozen=True, kw_only=True):
+    """Back to the desired state of these ports, of all where there are none."""
+
+    ports: tuple[str, ...] = ()
+    lease: int | None = None
+    confirm_within_s: float | None = None
+
+
 class TakeLease(Deed, frozen=True, kw_only=True):
+    """`queue`: wait for it, with this `priority`, where it is taken. `in_s`: reserve it from then on. `heartbeat_s`: it
+    ends where its holder, who says nothing, is not heard for so long.
+    """
+
     ports: tuple[str, ...]
     for_s: float
+    queue: bool = False
+    priority: int = 0
+    in_s: float | None = None
+    heartbeat_s: float | None = None
 
 
 class ReleaseLease(Deed, frozen=True, kw_only=True):
@@ -184,6 +200,7 @@ AnyAct = (
     Apply
     | Confirm
     | RollBack
+    | Restore
     | TakeLease
     | ReleaseLease
     | KickLease

@@ -8,6 +8,9 @@ from typing_extensions import override
 RULES: Final = {
     "one-crossconnect-an-end": "A fibre end of a switch is in at most one crossconnect.",
     "lease-kept": "By our command no crossconnect changes on a port that another lease covers.",
+    "lease-given": "Leases in force share no port, none lasts into another's reserved time, each grant of a port has a "
+    "higher epoch, and the records have what was answered.",
+    "desired-kept": "What the last confirmed reconfiguration of a fibre end wanted of it is desired of it.",
     "intent-durable": "What a switch changes by our command was on the journal's disk, synced, before.",
     "no-failure-without-cause": "A switch fails a reconfiguration only after something has befallen the world.",
     "plan-of-now": "What a plan takes away is there when it begins, and what it adds is not.",

@@ -10,7 +10,6 @@ from typing import Final
 from msgspec import UNSET
 
 from hwd.model.documents.daemon import DaemonRecovered, DaemonStarted, JournalGivenUp
-from hwd.model.documents.leases import LeaseReleased, LeaseTaken
 from hwd.model.documents.prepared import SetReleased, SetSettled
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted, ReconfigurationState
 from hwd.model.documents.transfers import TransferClaimed, TransferCut
@@ -18,6 +17,7 @@ from hwd.reconfigure.apply.reconfiguration import State
 from hwd.reconfigure.journal import file as journal_file
 from hwd.reconfigure.journal.file import OpenEntry
 from hwd.reconfigure.journal.sets import StoredSet
+from hwd.sim.lease_watch import OF_A_RUN, LeaseWatch
 from hwd.sim.racks import Rack
 from hwd.sim.rules import Violation
 from hwd.sim.world import DAEMON, World
@@ -36,16 +36,6 @@ PLAN_WITHIN_S: Final = 30.0
 EVENT_STREAM: Final = "the event stream"
 ACTS: tuple[str, ...] = ("set", "put-back", "delegate")
 """Verbs of commands that change something at a host."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Promise:
-    """A lease as its holder was told of it."""
-
-    holder: str
-    ports: frozenset[str]
-    expires_wall_ns: int
-    released: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +75,7 @@ class Seen:
     run: str | None
     at_s: float
     moves: dict[str, tuple[frozenset[Crossconnect], frozenset[Crossconnect]]]
+    of_set: bool = False
     outcomes: dict[str, str] = field(default_factory=dict)
 
 
@@ -107,7 +98,7 @@ class Witness:
         self.violations: list[Violation] = []
         self.unwatched: dict[str, int] = {}
         """Changes of carrier of a NIC port before its agent first looked."""
-        self.promises: dict[str, Promise] = {}
+        self.leases = LeaseWatch(lambda: self.world.clock.wall_ns(), self.breach)
         self.transfers: dict[int, InFlight] = {}
         """By step: transfers that a rank was let go and has not ended."""
         self.seen: dict[str, Seen] = {}
@@ -180,11 +171,9 @@ class Witness:
         return any(self.touched.get((switch, end), -1.0) >= since_s for end in ends)
 
     def _died(self, node: str) -> None:
-        """The lease of a run ends with the process that ran it."""
         if node == DAEMON:
             self._steps.clear()
-            for promise in self.promises.values():
-                promise.released = promise.released or promise.holder.startswith("run ")
+            self.leases.daemon_died()
 
     # --- the optics
 
@@ -311,11 +300,8 @@ class Witness:
     def _check_leases(
         self, switch: str, one: Crossconnect, ports: set[str], leases: set[str | None], runs: set[str | None]
     ) -> None:
-        wall_ns = self.world.clock.wall_ns()
-        for id, promise in self.promises.items():
-            in_force = not promise.released and promise.expires_wall_ns > wall_ns
-            ours = id in leases or any(run is not None and promise.holder == f"run {run}" for run in runs)
-            if in_force and not ours and (covered := sorted(promise.ports & ports)):
+        for id, promise, covered in self.leases.others(ports, but=frozenset(leases)):
+            if not any(run is not None and promise.holder == f"{OF_A_RUN}{run}" for run in runs):
                 self.breach(
                     "lease-kept", f"{switch} {one} changed; {', '.join(covered)} are leased to {promise.holder} ({id})"
                 )
@@ -338,7 +324,14 @@ class Witness:
         for entry in self.journaled():
             moves = {move.switch: (frozenset(move.remove), frozenset(move.add)) for move in entry.moves}
             self.seen.setdefault(
-                entry.reconfiguration, Seen(id=entry.reconfiguration, run=entry.run, at_s=self.now_s, moves=moves)
+                entry.reconfiguration,
+                Seen(
+                    id=entry.reconfiguration,
+                    run=entry.run,
+                    at_s=self.now_s,
+                    moves=moves,
+                    of_set=entry.of_set is not None,
+                ),
             )
 
     # --- documents
@@ -346,6 +339,7 @@ class Witness:
     def take(self, document: Document) -> None:
         """A sink: what the daemon tells, held against the optics at once."""
         self._hear_state(document.fact)
+        self.leases.take(document.fact)
         match document.fact:
             case (
                 ReconfigurationState(reconfiguration=id, state=State.ROLLING_BACK)
@@ -360,6 +354,7 @@ class Witness:
                     id=id,
                     run=run,
                     at_s=self.now_s,
+                    of_set=started.prepared_set is not UNSET,
                     moves={
                         move.switch: (
                             frozenset(map(Crossconnect.parse, move.remove)),
@@ -368,7 +363,7 @@ class Witness:
                         for move in moves
                     },
                 )
-                if started.prepared_set is UNSET:  # a switch of a set is told once it has been done
+                if not self.seen[id].of_set:  # a switch of a set is told once it has been done
                     self._check_plan(self.seen[id])
                 if started.dark_at_once is not UNSET:
                     self._steps[id] = StepsWatch(
@@ -397,14 +392,10 @@ class Witness:
                 self.sets[id].given_up = True
             case JournalGivenUp(reconfiguration=id):
                 self.end(id, "given-up", EVENT_STREAM)
-            case LeaseTaken(lease=id, holder=holder, ports=ports, expires_wall_ns=expires) if holder.startswith("run "):
-                self.promises[id] = Promise(holder=holder, ports=frozenset(ports), expires_wall_ns=expires)
             case TransferClaimed() as claimed:
                 self._let_go(claimed)
             case TransferCut() as cut:
                 self._cut(cut)
-            case LeaseReleased(lease=id) if id in self.promises:
-                self.promises[id].released = True
         for hear in self.on_document:
             hear(document)
 

@@ -86,7 +86,8 @@ class Applies:
         if planned is not None and body.drain_within_s is not None:
             request = request.draining(body.drain_within_s)
         if request.wanted.is_empty:
-            raise RefusedError(f"{request.wanted.name}: nothing to do, the switches that can be reached are so")
+            why = f"{request.wanted.name}: nothing to do, the switches that can be reached are so"
+            raise RefusedError("; ".join((why, *request.warnings)))
         if self._closing:
             raise RefusedError("the daemon is ending; nothing new begins")
         id = body.id or self._ids.token(length=8)

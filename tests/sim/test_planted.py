@@ -1,7 +1,7 @@
 """Planted bugs are found by seeds: each is a daemon with one defect, given to the world by its constructor."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from hwd.daemon.seams import RackAccess, Storage
 from hwd.model.documents.hosts import HostEvent
 from hwd.model.testbed import Switch
 from hwd.ports.claim import Claim
+from hwd.ports.lease_record import LeaseRecord
 from hwd.ports.ledger import Asker, Refusal
 from hwd.ports.rules import PortAction, Reason
 from hwd.reconfigure.apply.reconfiguration import Reconfiguration
@@ -241,6 +242,48 @@ class LostEvent(Daemon):
         super().__init__(storage=storage, **parts)
 
 
+class LostLease(Daemon):
+    """It answers a lease that its records do not have."""
+
+    def __init__(self, *, storage: Storage, **parts: Any) -> None:
+        async def forget(record: LeaseRecord, *, follows: str | None = None) -> None:
+            pass
+
+        storage.records.leases.save = forget  # type: ignore[method-assign]
+        super().__init__(storage=storage, **parts)
+
+
+class IgnoredReservation(Daemon):
+    """It gives leases into the reserved time of others."""
+
+    @override
+    async def open(self) -> None:
+        await super().open()
+        ledger = self.service._leases.ledger
+        refusals = ledger.refusals
+
+        def lax(asker: Asker, ports: Iterable[str], action: PortAction, *, now_wall_ns: int) -> Iterator[Refusal]:
+            for one in refusals(asker, ports, action, now_wall_ns=now_wall_ns):
+                if one.claim is None or one.claim.reason is not Reason.RESERVATION:
+                    yield one
+
+        ledger.refusals = lax  # type: ignore[method-assign]
+
+
+class LostDesired(Daemon):
+    """It does not record what a confirmed reconfiguration wanted."""
+
+    def __init__(self, *, storage: Storage, **parts: Any) -> None:
+        records = storage.records
+        add = records.add
+
+        async def forget(entries: Sequence[Entry]) -> None:
+            await add([one._replace(wanted=()) for one in entries])
+
+        records.add = forget  # type: ignore[method-assign]
+        super().__init__(storage=storage, **parts)
+
+
 class EndlessAbort(Daemon):
     """Its way back waits for a minute."""
 
@@ -337,6 +380,9 @@ class SilentCut(Daemon):
         (DroppedLeaseCheck, "lease-kept"),
         (ConfirmOfItself, "confirm-in-time"),
         (LostEvent, "no-event-lost"),
+        (LostLease, "lease-given"),
+        (IgnoredReservation, "lease-given"),
+        (LostDesired, "desired-kept"),
         (EndlessAbort, "abort-bounded"),
         (NoRecovery, "recovered"),
         (IgnoredPart, "success-read-back"),

@@ -105,9 +105,11 @@ class Desired:
         claims = (claim for claim in self._ledger.all(*IN_PROGRESS) if claim.id != but)
         return frozenset(port for claim in claims for port in claim.ports | claim.relies_on)
 
-    def sets_on(self, ports: frozenset[str] | None) -> list[str]:
-        """Prepared sets that say what is desired of some of these ports, of any where it is None."""
-        claims = self._ledger.all(Reason.PREPARED_SET)
+    def on_their_way(self, reason: Reason, ports: frozenset[str] | None) -> list[str]:
+        """Prepared sets, or reconfigurations, that decide what is desired of some of these ports, of any where it is
+        None.
+        """
+        claims = self._ledger.all(reason)
         return [claim.id for claim in claims if ports is None or not claim.ports.isdisjoint(ports)]
 
     def difference(self, switch: str, observed: Observed) -> SwitchDifference | None:

@@ -9,6 +9,7 @@ from hwd.model.link import SwitchCrossconnect, SwitchEnd
 from hwd.model.request import Request, WantedState
 from hwd.model.state import Observed
 from hwd.model.testbed import Testbed
+from hwd.ports.rules import Reason
 from hwd.ports.testbed_ports import leasable
 from hwd.reconfigure.apply.switches import Switches
 from hwd.reconfigure.desired.desired import Desired
@@ -38,10 +39,17 @@ class Restores:
         names = body.restore or ()
         ports = self._ports(names)
         name = f"desired state of {', '.join(names)}" if names else "desired state"
-        warnings = tuple(
-            f"prepared set {id} says what is desired of its ports, and they are left out: `hwd switch {id} TARGET`, "
-            f"or `hwd release {id}`"
-            for id in self._desired.sets_on(ports)
+        warnings = (
+            *(
+                f"prepared set {id} says what is desired of its ports, and they are left out: "
+                f"`hwd switch {id} TARGET`, or `hwd release {id}`"
+                for id in self._desired.on_their_way(Reason.PREPARED_SET, ports)
+            ),
+            *(
+                f"reconfiguration {id} is under way, and its ports are left out: "
+                f"`hwd confirm {id}` or `hwd rollback {id}` ends it"
+                for id in self._desired.on_their_way(Reason.RECONFIGURATION, ports)
+            ),
         )
         concerned = [one for one in self._desired.switches if self._concerns(one, ports)]
         if not concerned:

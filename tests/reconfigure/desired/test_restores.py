@@ -57,6 +57,19 @@ def test_way_back_has_no_mode_of_its_own(run_lab: RunLab, asked: dict[str, Any])
     run_lab(test)
 
 
+def test_restore_names_the_reconfiguration_whose_ports_it_leaves_out(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await apply(lab, STRAIGHT)
+        await panel(lab, remove=["1A-3B"])
+        under_way = await apply(lab, "ocs1:1A-4B", confirm_within_s=60.0)
+        said = f"reconfiguration {under_way.id} is under way, and its ports are left out: `hwd confirm {under_way.id}`"
+        assert any(said in warning for warning in (await plan(lab)).warnings)
+        with pytest.raises(RefusedError, match=f"nothing to do, .*; {said}"):
+            await restore(lab)
+
+    run_lab(test)
+
+
 def test_rack_without_a_confirmed_reconfiguration_has_nothing_to_restore_and_says_why(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         made = await plan(lab)
