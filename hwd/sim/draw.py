@@ -18,11 +18,13 @@ from hwd.sim.plan import (
     EndTransfer,
     GiveUp,
     GrantSwitch,
+    HearLease,
     KickLease,
     Kill,
     PrepareSet,
     ReleaseLease,
     ReleaseSet,
+    RenewLease,
     RepeatMessages,
     Restore,
     RollBack,
@@ -181,6 +183,7 @@ def _claims(draw: random.Random, rack: Rack, *, first: int, times: list[float]) 
     the first of these steps.
     """
     acts: list[tuple[float, AnyAct]] = []
+    ends_s: list[tuple[int, float]] = []
     for _ in range(draw.choice((0, draw.randint(1, 5)))):
         at_s = max(0.0, draw.choice((draw.choice(times) + draw.uniform(-0.3, 1.5), draw.uniform(0.0, LASTS_S))))
         if draw.random() < 0.3:
@@ -207,8 +210,14 @@ def _claims(draw: random.Random, rack: Rack, *, first: int, times: list[float]) 
         then_s = at_s + (in_s or 0.0) + draw.uniform(0.0, 2.0)
         if draw.random() < 0.4:
             acts.append((then_s, Apply(what=draw.choice(rack.wanted), lease=lease, confirm_within_s=1.0)))
+        ends_s.append((lease, at_s + (in_s or 0.0) + terms.for_s))
         if draw.random() < 0.4:
             acts.append((then_s, draw.choice((ReleaseLease, KickLease))(of=lease)))
+    for _ in range(draw.randint(0, 4) if ends_s else 0):
+        of, own_s = draw.choice(ends_s)
+        near_s = draw.choice((own_s, draw.choice(ends_s)[1]))  # where it ends itself, or another does
+        end = draw.choice((RenewLease(of=of, for_s=2.0), HearLease(of=of), ReleaseLease(of=of), KickLease(of=of)))
+        acts.append((max(0.0, near_s + draw.uniform(-0.03, 0.03)), end))
     return acts
 
 

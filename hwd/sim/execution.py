@@ -6,6 +6,7 @@ for violation in report.violations: print(violation)
 
 import asyncio
 import logging
+import random
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -122,6 +123,7 @@ class _Scene:
             make_daemon=self._make_daemon,
             tap_bus=self.witness.tap,
         )
+        world.records_disk.delay_s = _delays(Draws(self._plan.seed).stream("records"))
         async with world:
             self.witness.attach(world)
             last_look = LastLook(world, self._url, self._rack, self.witness, self.tell)
@@ -162,6 +164,11 @@ class _Scene:
 
     def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         self.witness.breach("no-bug", f"{context.get('message')}: {context.get('exception')!r}")
+
+
+def _delays(draw: random.Random) -> Callable[[], float]:
+    """Of the records' disk: mostly none, sometimes as of a disk that others write to."""
+    return lambda: draw.choices((0.0, draw.uniform(0.0, 0.02), draw.uniform(0.05, 0.3)), weights=(5, 4, 1))[0]
 
 
 class _Errors(logging.Handler):

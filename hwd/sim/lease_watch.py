@@ -28,6 +28,8 @@ class Promise:
     ports: frozenset[str]
     expires_wall_ns: int
     released: bool = False
+    is_over: bool = False
+    """Its end was told."""
 
     def is_in_force(self, now_wall_ns: int) -> bool:
         return not self.released and self.expires_wall_ns > now_wall_ns
@@ -62,9 +64,16 @@ class LeaseWatch:
             case LeaseTaken():
                 self._granted(fact)
             case LeaseRenewed(lease=id, expires_wall_ns=expires) if id in self.promises:
+                if self.promises[id].is_over:
+                    self._breach("lease-given", f"lease {id} is renewed after its end")
                 self.promises[id].expires_wall_ns = expires
-            case LeaseReleased(lease=id) if id in self.promises:
-                self.promises[id].released = True
+            case LeaseReleased(lease=id, why=why) if id in self.promises:
+                left_ns = self.promises[id].expires_wall_ns - self._now_wall_ns()
+                if why == "expired" and left_ns > 0:
+                    self._breach(
+                        "lease-given", f"lease {id} is said to have expired, {left_ns / 1e9:.3f} s before that"
+                    )
+                self.promises[id].released = self.promises[id].is_over = True
             case LeaseQueued(lease=id, holder=holder, ports=ports):
                 self.requests[id] = Request(holder=holder, ports=frozenset(ports))
             case LeaseReserved(lease=id, holder=holder, ports=ports, at_wall_ns=at, until_wall_ns=until):

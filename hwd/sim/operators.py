@@ -18,10 +18,12 @@ from hwd.sim.plan import (
     EndTransfer,
     GiveUp,
     GrantSwitch,
+    HearLease,
     KickLease,
     PrepareSet,
     ReleaseLease,
     ReleaseSet,
+    RenewLease,
     Restore,
     RollBack,
     RunPlaybook,
@@ -114,6 +116,10 @@ class Operators:
             case KickLease(of=of) if of in self._leases:
                 self._witness.leases.ends(self._leases[of])
                 await self._call(step.number, service.release_lease(self._leases[of], kick=True, by="somebody"))
+            case RenewLease(of=of, for_s=for_s) if of in self._leases:
+                await self._call(step.number, service.renew_lease(self._leases[of], for_s=for_s))
+            case HearLease(of=of) if of in self._leases:
+                await self._call(step.number, service.hear_lease(self._leases[of]))
             case PrepareSet(lease=of) if of in self._leases:
                 await self._prepare(service, step.number, step.act, self._leases[of])
             case SwitchSet(of=of, target=target) if of in self._sets:

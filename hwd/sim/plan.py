@@ -66,6 +66,17 @@ class TakeLease(Deed, frozen=True, kw_only=True):
     heartbeat_s: float | None = None
 
 
+class RenewLease(Deed, frozen=True, kw_only=True):
+    of: int
+    for_s: float
+
+
+class HearLease(Deed, frozen=True, kw_only=True):
+    """A heartbeat of who holds it, or waits for it."""
+
+    of: int
+
+
 class ReleaseLease(Deed, frozen=True, kw_only=True):
     of: int
 
@@ -202,6 +213,8 @@ AnyAct = (
     | RollBack
     | Restore
     | TakeLease
+    | RenewLease
+    | HearLease
     | ReleaseLease
     | KickLease
     | PrepareSet

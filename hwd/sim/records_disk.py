@@ -12,9 +12,13 @@ Ts = TypeVarTuple("Ts")
 
 
 class RecordsDisk:
-    """The `Offload` of the records: SQLite fails inside of what it runs, or that does not return."""
+    """The `Offload` of the records: SQLite fails inside of what it runs, or that does not return.
 
-    def __init__(self) -> None:
+    `delay_s`: called before the work and after it, for how long each takes.
+    """
+
+    def __init__(self, delay_s: Callable[[], float] = lambda: 0.0) -> None:
+        self.delay_s = delay_s
         self._offload = InlineOffload()
         self._refusal: str | None = None
         self._answers = asyncio.Event()
@@ -22,9 +26,12 @@ class RecordsDisk:
 
     async def __call__(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
         await self._answers.wait()
+        await asyncio.sleep(self.delay_s())
         if self._refusal is not None:
             raise FailedError(f"records: {self._refusal}")
-        return await self._offload(fn, *args)
+        result = await self._offload(fn, *args)
+        await asyncio.sleep(self.delay_s())
+        return result
 
     def refuse(self, text: str) -> None:
         """From here on it fails, as with SQLite's words `disk I/O error`."""

@@ -236,7 +236,9 @@ class Leases:
         while True:
             self._changed.clear()
             waits_s = [] if await self._have_ends() else [WRITE_AGAIN_S]
-            for one in self.ledger.all(Reason.LEASE):
+            for id in [one.id for one in self.ledger.all(Reason.LEASE)]:
+                if (one := self.ledger.get(Reason.LEASE, id)) is None:
+                    continue  # it has ended while another was released
                 left_s, why = self._left(one)
                 if left_s <= 0:
                     await self.release(one.id, why=why)
@@ -300,7 +302,10 @@ class Leases:
         self.ledger.claim(record.claim)
 
     async def _change(self, record: LeaseRecord) -> None:
-        """Change a lease in force; where the records do not take it, it stays as it was."""
+        """Change a lease in force; where the records do not take it, it stays as it was.
+
+        Raises RefusedError where it has ended meanwhile.
+        """
         id, before = record.id, self._records[record.id]
         self._put(record)
         if id not in self._lasting:
@@ -311,6 +316,8 @@ class Leases:
             if self._records.get(id) is record:
                 self._put(before)
             raise
+        if id not in self._records:
+            raise RefusedError(self.ledger.why_not_in_force(id))
 
 
 def check_terms(ports: frozenset[str], *, for_s: float, heartbeat_s: float | None = None) -> None:

@@ -171,9 +171,10 @@ class LeaseRequests:
         while True:
             self._changed.clear()
             waits_s: list[float] = []
-            for one in tuple(self._requests.values()):
-                if why := self._over(one):
-                    await self.withdraw(one.id, why=why)
+            for id in tuple(self._requests):
+                one = self._requests.get(id)  # it may have left while another was withdrawn
+                if one is not None and (why := self._over(one)):
+                    await self.withdraw(id, why=why)
             if not await self._grant_all():
                 waits_s.append(WRITE_AGAIN_S)
             now, silent_ns = self._clock.wall_ns(), self._clock.monotonic_ns() - round(WAITER_SILENT_S * 1e9)

@@ -14,11 +14,12 @@ from hwd.ports.rules import PortAction, Reason
 from hwd.reconfigure.leases.leases import Leases
 from hwd.reconfigure.leases.requests import CLAIM_WITHIN_S, WAITER_SILENT_S, LeaseRequests
 from hwd.records.records import Records
+from hwd.sim.records_disk import RecordsDisk
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.core.ids import SeededIds
-from hwd_drivers.core.offload import InlineOffload
+from hwd_drivers.core.offload import InlineOffload, Offload
 from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
 
 F = TypeVar("F")
@@ -29,11 +30,11 @@ S = 10**9
 class Desk:
     """Leases and requests over records in memory; `restart` is the daemon's next life."""
 
-    def __init__(self) -> None:
+    def __init__(self, offload: Offload) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         self.clock: Clock = VirtualClock(loop, wall_start_ns=1_800_000_000 * S)
-        self.records = Records("sqlite://", InlineOffload())
+        self.records = Records("sqlite://", offload)
         self.told: list[Document] = []
         self._ids = SeededIds(3)
         self._running: list[asyncio.Task[None]] = []
@@ -61,6 +62,10 @@ class Desk:
                     await self.leases.hear(id)
             await asyncio.sleep(1)
 
+    @property
+    def running(self) -> bool:
+        return not any(task.done() for task in self._running)
+
     def holders(self) -> list[str]:
         return [one.owner for one in self.leases.all()]
 
@@ -69,13 +74,31 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk() -> AsyncIterator[Desk]:
-    one = Desk()
+async def desk(offload: Offload | None = None) -> AsyncIterator[Desk]:
+    one = Desk(offload or InlineOffload())
     await one.records.open()
     await one.restart()
     yield one
     await one.stop()
     one.records.close()
+
+
+def test_waiter_that_leaves_while_a_dead_one_is_withdrawn_does_not_end_the_daemon() -> None:
+    async def main() -> None:
+        disk = RecordsDisk()
+        async with desk(disk) as one:
+            await one.leases.take(holder="ada", ports=["ocs1.1"], for_s=600)
+            await one.requests.enqueue(holder="ben", ports=["ocs1.1"], for_s=30)
+            eva = await one.requests.enqueue(holder="eva", ports=["ocs1.1"], for_s=30)
+            await one.live(WAITER_SILENT_S - 1, eva.id)
+            disk.delay_s = lambda: 0.5
+            await asyncio.sleep(1.2)  # ben is being withdrawn
+            await one.requests.withdraw(eva.id)
+            await asyncio.sleep(5)
+            assert one.running
+            assert one.requests.waiting == ()
+
+    run_virtual(main())
 
 
 def test_waiter_is_granted_when_its_ports_are_free_and_is_told_its_place_before() -> None:

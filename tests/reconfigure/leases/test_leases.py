@@ -15,11 +15,12 @@ from hwd.ports.rules import PortAction
 from hwd.reconfigure.leases.ends import LeaseEnds
 from hwd.reconfigure.leases.leases import LONGEST_S, Leases
 from hwd.records.records import Records
+from hwd.sim.records_disk import RecordsDisk
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ConfigError, FailedError, RefusedError
 from hwd_drivers.core.ids import SeededIds
-from hwd_drivers.core.offload import InlineOffload
+from hwd_drivers.core.offload import InlineOffload, Offload
 from hwd_drivers.twins.virtual_time import VirtualClock, VirtualLoop, run_virtual
 
 
@@ -51,11 +52,11 @@ class FullStore:
 class Desk:
     """Leases over records in memory; `restart` is the daemon's next life."""
 
-    def __init__(self) -> None:
+    def __init__(self, offload: Offload) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         self.clock = VirtualClock(loop, wall_start_ns=1_800_000_000 * 10**9)
-        self.records = Records("sqlite://", InlineOffload())
+        self.records = Records("sqlite://", offload)
         self.told: list[Document] = []
         self._ids = SeededIds(3)
         self._running: asyncio.Task[None] | None = None
@@ -74,6 +75,10 @@ class Desk:
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
 
+    @property
+    def running(self) -> bool:
+        return self._running is not None and not self._running.done()
+
     def tell(self, document: Document) -> None:
         self.told.append(document)
         self.ends(document)
@@ -83,8 +88,8 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk() -> AsyncIterator[Desk]:
-    one = Desk()
+async def desk(offload: Offload | None = None) -> AsyncIterator[Desk]:
+    one = Desk(offload or InlineOffload())
     await one.records.open()
     yield one
     await one.stop()
@@ -174,6 +179,46 @@ def test_leases_outlive_the_daemon_and_those_of_runs_do_not_even_when_renewed() 
             assert leases.all() == (mine,)
             await asyncio.sleep(61)
             assert leases.all() == ()
+            assert await one.records.leases.all() == ()
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("end", ["released", "renewed"])
+def test_lease_that_ends_or_is_renewed_while_another_is_deleted_does_not_end_the_daemon_or_that_lease(end: str) -> None:
+    async def main() -> None:
+        disk = RecordsDisk()
+        async with desk(disk) as one:
+            leases = await one.restart()
+            await leases.take(holder="ada", ports=["ocs1.1"], for_s=10)
+            bobs = await leases.take(holder="bob", ports=["ocs1.2"], for_s=10.05)
+            disk.delay_s = lambda: 0.1
+            await asyncio.sleep(10.02)  # ada's is being deleted
+            if end == "released":
+                await leases.release(bobs.id)
+            else:
+                await leases.renew(bobs.id, for_s=600)
+            await asyncio.sleep(1)
+            assert one.running
+            assert [held.owner for held in leases.all()] == ([] if end == "released" else ["bob"])
+            assert [why for kind, why in one.kinds() if kind == "lease.released"][1:] in ([], ["released"])
+
+    run_virtual(main())
+
+
+def test_renewal_beside_a_kick_is_refused() -> None:
+    async def main() -> None:
+        disk = RecordsDisk()
+        async with desk(disk) as one:
+            leases = await one.restart()
+            mine = await leases.take(holder="ada", ports=["ocs1.1"], for_s=60)
+            disk.delay_s = lambda: 0.1
+            renewal = asyncio.create_task(leases.renew(mine.id, for_s=3600))
+            await asyncio.sleep(0.05)
+            await leases.release(mine.id, why="kicked", by="eve")
+            with pytest.raises(RefusedError, match=f"lease {mine.id}: not in force; it was kicked"):
+                await renewal
+            assert [kind for kind, _ in one.kinds()] == ["lease.taken", "lease.released"]
             assert await one.records.leases.all() == ()
 
     run_virtual(main())
