@@ -158,7 +158,6 @@ ROWS: Final[Mapping[Reason, Row]] = {
         says="held by prepared set {id} of {owner}. Wait, or end it with `hwd release {id}`",
         bars={
             PortAction.LEASE: _ALL,
-            PortAction.RESERVE: Rule(spans=True),
             PortAction.RELY: Rule(passes=Pass.ITSELF, whole=True),
             PortAction.CHANGE: Rule(passes=Pass.ITSELF),
             PortAction.OVERRIDE: Rule(passes=Pass.COVERED),

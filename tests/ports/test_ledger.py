@@ -137,7 +137,7 @@ BARRED = {
     Reason.RECONFIGURATION: "lease rely change override set put-back transfer",
     Reason.CUT_OFF: "lease rely change override set put-back transfer",
     Reason.IN_DOUBT: "lease rely change override set put-back",
-    Reason.PREPARED_SET: "lease reserve rely change override set",
+    Reason.PREPARED_SET: "lease rely change override set",
     Reason.DELEGATION: "lease reserve change override set",
     Reason.SETTINGS: "lease change override set start",
     Reason.RUN: "start",

@@ -44,6 +44,7 @@ from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import FailedError, HwdError, RefusedError
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.values import natural_key
 from hwd_drivers.devices.facts import SwitchUp
 
 AGAIN_S: Final = 5.0
@@ -158,6 +159,7 @@ class PreparedSets:
                         raise same_fault(error, f"target {name}: {error}") from error
                     self._report_refusals(plans[name])
                 made = prepared_from(plans, look.observed, testbed=self._testbed, planner=self._planner)
+                self._check_covered(lease, made.ports)
                 self._claim(asker, id, relies_on=relies | made.ports, changes=made.ports)
                 plans = {name: self._isolate(plan) for name, plan in plans.items()}
                 if self._note_baseline is not None:
@@ -593,6 +595,24 @@ class PreparedSets:
             )
         )
         return lease
+
+    def _check_covered(self, lease: Claim, ports: frozenset[str]) -> None:
+        """Raises RefusedError where a set would hold ports that its lease does not cover. Only the queue and the calendar
+        of leases give ports away; a set that took more would pass those who wait or have reserved.
+        """
+        if not (missing := ports - lease.ports):
+            return
+        named, both = (" ".join(sorted(found, key=natural_key)) for found in (missing, ports | lease.ports))
+        remedy = f"`hwd lease release {lease.id}`, then `hwd lease take {both}`"
+        if lease.run is not None:
+            remedy = f"it belongs to run {lease.run}; take one of your own: `hwd lease take {both}`"
+        now = self._clock.wall_ns()
+        asker = Asker(run=lease.run, until_wall_ns=lease.expires_wall_ns)
+        taken = [str(one) for one in self._ledger.refusals(asker, missing, PortAction.LEASE, now_wall_ns=now)]
+        raise RefusedError(
+            f"prepare: its targets change or pass ports that lease {lease.id} does not cover: {named}. "
+            f"A set holds only ports of its lease: {remedy}" + (f". Not free now: {'; '.join(taken)}" if taken else "")
+        )
 
     def _live(self, id: str) -> LiveSet:
         if (live := self._sets.get(id)) is None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import re
 from typing import Any
 
 import msgspec
@@ -290,6 +291,72 @@ def test_a_target_that_touches_what_is_leased_to_others_is_refused(run_lab: RunL
         )
         with pytest.raises(RefusedError, match="leased to bob"):
             await prepare(lab, lease=mine.lease)
+
+    run_lab(test)
+
+
+async def taken(lab: Lab, *ports: str, holder: str = "ada", for_s: float = 600.0, **more: Any) -> str:
+    call = lab.service.take_lease(holder=holder, ports=[*ports], for_s=for_s, **more)
+    return (await lab.world.nodes.run_in_node(DAEMON, call)).lease
+
+
+def test_a_set_holds_no_port_that_its_lease_does_not_cover(run_lab: RunLab) -> None:
+    """Whoever reserved it, or waits for it, would be passed. The refusal has the lease to take."""
+
+    async def test(lab: Lab) -> None:
+        mine = await taken(lab, "ocs1.1", "ocs1.7")
+        with pytest.raises(RefusedError, match=rf"lease {mine} does not cover: h0\.eth0 .*ocs1\.2 ocs1\.3") as refusal:
+            await prepare(lab, lease=mine)
+        assert "Not free now" not in str(refusal.value)
+        await lab.world.nodes.run_in_node(DAEMON, lab.service.release_lease(mine))
+        ports = re.findall(r"`hwd lease take ([^`]*)`", str(refusal.value))[0].split()
+        assert {"ocs1.1", "ocs1.7", "ocs1.4", "h1.eth1"} <= {*ports}
+        prepared = await prepare(lab, lease=await taken(lab, *ports))
+        assert {*prepared.ports} <= {*ports}
+
+    run_lab(test)
+
+
+@pytest.mark.parametrize("way", ["reserved", "queued"])
+def test_a_set_does_not_pass_who_reserved_or_waits(run_lab: RunLab, way: str) -> None:
+    async def test(lab: Lab) -> None:
+        more: dict[str, Any] = {"at_wall_ns": lab.world.clock.wall_ns() + 60 * 10**9}
+        if way == "queued":
+            await taken(lab, "ocs1.8", holder="eve")
+            more = {"queue": True}
+        bobs = await taken(lab, "ocs1.3", "ocs1.8", holder="bob", **more)
+        mine = await taken(lab, "ocs1.1", "ocs1.2")
+        with pytest.raises(RefusedError, match=rf"Not free now: .*ocs1\.3: .*bob.*{bobs}"):
+            await prepare(lab, lease=mine)
+        assert lab.service.sets() == []
+
+    run_lab(test)
+
+
+def test_the_trunk_of_a_route_is_named_as_any_port(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        over_trunk = {"out": {"what": "h0.eth0 <-> h1.eth0"}}
+        mine = await taken(lab, "h0.eth0", "ocs1.1", "h1.eth0", "ocs2.3")
+        with pytest.raises(RefusedError, match=rf"lease {mine} does not cover: ocs1\.8 ocs2\.8\. "):
+            await prepare(lab, over_trunk, lease=mine)
+        await taken(lab, "ocs1.8", "ocs2.8", holder="bob")
+        with pytest.raises(RefusedError, match=r"Not free now: ocs1\.8, ocs2\.8: leased to bob"):
+            await prepare(lab, over_trunk, lease=mine)
+
+    second = "  ocs2: {driver: polatis-tl1, model: polatis-6000, size: 8x8, twin: {timing: polatis-opus, seed: 8}}\n"
+    text = EXAMPLE.read_text().replace("\nhosts:", f"{second}\nhosts:", 1)
+    text = text.replace("h1.eth0 <-> ocs1.3", "h1.eth0 <-> ocs2.3\n  - ocs1.8 <-> ocs2.8")
+    run_lab(test, text=text)
+
+
+def test_ports_of_a_set_can_be_reserved_for_after_its_lease(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        held = await lease(lab, for_s=60.0)
+        await prepare(lab, lease=held)
+        at_ns = lab.world.clock.wall_ns() + 90 * 10**9
+        bobs = await taken(lab, "ocs1.1", holder="bob", at_wall_ns=at_ns)
+        await asyncio.sleep(91.0)
+        assert [one.lease for one in lab.service.leases()] == [bobs]
 
     run_lab(test)
 
