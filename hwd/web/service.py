@@ -427,6 +427,7 @@ class Service:
             for_s=request.for_s,
             at_wall_ns=UNSET if request.at_wall_ns is None else request.at_wall_ns,
             until_wall_ns=UNSET if request.ends_wall_ns is None else request.ends_wall_ns,
+            waits_for=UNSET if (waits_for := self._requests.delay(request)) is None else [*waits_for],
         )
 
     def _ports(self, names: list[str]) -> frozenset[str]:

@@ -16,6 +16,8 @@ from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from msgspec import UnsetType
+
     from hwd.model.answers import HeldLease
 
 SHOWN = 6
@@ -125,6 +127,8 @@ def heartbeat(lease: LeaseId, url: Url = None, json: Json = False) -> None:
         heard = hwd.beat_lease(lease)
     if heard.kind == "waiting":
         output.say(waits_line(heard))
+    elif heard.kind == "reserved" and heard.waits_for:
+        output.say(delay_line(heard))
     elif heard.kind == "reserved":
         output.say(f"lease {heard.id} has not begun: reserved {span(heard)}")
     else:
@@ -197,17 +201,31 @@ def show_leases(output: Output, leases: "Sequence[HeldLease]") -> None:
         named = ", ".join(ports[:SHOWN]) + (f" and {len(ports) - SHOWN} more" if len(ports) > SHOWN else "")
         rows.append((lease.id, lease.holder, _left(lease), named))
     output.table(("lease", "holder", "left", "ports"), rows)
+    for lease in leases:
+        if lease.kind == "waiting":
+            output.say(f"  {waits_line(lease)}")
+        elif lease.waits_for:
+            output.say(f"  {delay_line(lease)}")
+
+
+def delay_line(lease: "HeldLease") -> str:
+    """Why a reserved lease has not begun though its time has come."""
+    since = started_at(lease.at_wall_ns or 0)
+    return f"lease {lease.id} should have begun {since}, and begins once its ports are free: {_all(lease.waits_for)}"
 
 
 def waits_line(lease: "HeldLease") -> str:
     """Where a client stands in the queue, and why it is not granted yet."""
-    waits_for = "; ".join(lease.waits_for or ()) or "its turn comes"
-    return f"lease {lease.id} waits, place {lease.place}: {waits_for}"
+    return f"lease {lease.id} waits, place {lease.place}: {_all(lease.waits_for) or 'its turn comes'}"
 
 
 def span(lease: "HeldLease") -> str:
     """When a reserved lease begins, and for how long."""
     return f"from {started_at(lease.at_wall_ns or 0)} for {seconds(lease.for_s or 0.0)}"
+
+
+def _all(reasons: "Sequence[str] | UnsetType") -> str:
+    return "; ".join(reasons or ())
 
 
 def _left(lease: "HeldLease") -> str:
