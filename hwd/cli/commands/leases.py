@@ -145,6 +145,7 @@ def release(lease: LeaseId, url: Url = None, json: Json = False) -> None:
     with Client.find(url) as hwd:
         released = hwd.release_lease(lease)
     output.say(f"lease {released.id} released")
+    _say_ended_sets(output, released)
     output.data(released)
 
 
@@ -165,6 +166,7 @@ def kick(
     with Client.find(url) as hwd:
         kicked = hwd.kick_lease(lease, by=me(), why=why)
     output.say(f"lease {kicked.id} of {kicked.holder} revoked")
+    _say_ended_sets(output, kicked)
     if kicked.why:
         output.note(kicked.why)
     output.data(kicked)
@@ -222,6 +224,11 @@ def waits_line(lease: "HeldLease") -> str:
 def span(lease: "HeldLease") -> str:
     """When a reserved lease begins, and for how long."""
     return f"from {started_at(lease.at_wall_ns or 0)} for {seconds(lease.for_s or 0.0)}"
+
+
+def _say_ended_sets(output: Output, lease: "HeldLease") -> None:
+    for one in lease.ended_sets or ():
+        output.say(f"ends with it: set {one}; its switches stay as they are")
 
 
 def _all(reasons: "Sequence[str] | UnsetType") -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hwd.cli.commands.leases import delay_line, show_leases
+from hwd.cli.commands.leases import _say_ended_sets, delay_line, show_leases
 from hwd.cli.output import Output
 from hwd.cli.recorded_runs import started_at
 from hwd.model.answers import HeldLease
@@ -41,3 +41,9 @@ def test_who_waits_in_the_queue_is_listed_with_why(capsys: pytest.CaptureFixture
     )
     show_leases(Output(json=False), [waiting])
     assert capsys.readouterr().out.splitlines()[-1] == "  lease w1 waits, place 1: ocs1.1: x"
+
+
+def test_the_sets_that_end_with_a_lease_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    _say_ended_sets(Output(json=False), reserved())
+    _say_ended_sets(Output(json=False), reserved(ended_sets=["p7"]))
+    assert capsys.readouterr().out == "ends with it: set p7; its switches stay as they are\n"

@@ -148,7 +148,9 @@ def test_ports_of_a_set_are_of_nobody_else_until_it_is_released(run_lab: RunLab)
         assert released.id == prepared.id
         assert (await apply(lab, STRAIGHT, lease=held)).outcome == "confirmed"
         assert lab.service.sets() == []
-        with pytest.raises(RefusedError, match="there is none of that id"):
+        with pytest.raises(
+            RefusedError, match="of ada is over: released; its switches stay at before. Prepare it again"
+        ):
             await switch(lab, prepared, "crossed")
 
     run_lab(test)
@@ -205,12 +207,24 @@ def test_a_set_ends_with_its_lease_or_at_its_time(run_lab: RunLab, way: str) -> 
         prepared = await prepare(lab, lease=held, **own)
         await switch(lab, prepared, "straight")
         if way == "kick":
-            await lab.world.nodes.run_in_node(DAEMON, lab.service.release_lease(held, kick=True, by="bob"))
+            call = lab.service.release_lease(held, kick=True, by="bob", why="my night")
+            assert (await lab.world.nodes.run_in_node(DAEMON, call)).ended_sets == [prepared.id]
         await asyncio.sleep(31.0)
         assert lab.service.sets() == []
         (released,) = lab.emitted(SetReleased)
-        words = {"kick": "kicked", "expiry": "lease", "own": "expired"}
-        assert (released.at, words[way] in released.why) == ("straight", True)
+        why = {
+            "kick": f'its lease {held} has ended (kicked by bob: "my night")',
+            "expiry": f"its lease {held} has ended (expired)",
+            "own": "it has expired",
+        }[way]
+        assert (released.at, released.why, released.lease, released.holder) == ("straight", why, held, "ada")
+        (shown,) = lab.service.status().ended_sets
+        text = f"set {prepared.id} of ada is over: {why}; its switches stay at straight"
+        assert str(shown) == text
+        with pytest.raises(RefusedError, match=f"^{re.escape(text)}. Prepare it again"):
+            await switch(lab, prepared, "crossed")
+        await restart(lab)
+        assert lab.service.status().ended_sets == [shown]
         assert light(lab) == wanted(STRAIGHT)
 
     run_lab(test)
