@@ -49,8 +49,8 @@ class PreparedSetStatus(Answer, frozen=True, kw_only=True):
 
 
 class EndedSet(Answer, frozen=True, kw_only=True):
-    """A prepared set that is over. `at`: the target that its switches had last. `lease` and `holder`: None where an older
-    hwd recorded it.
+    """A prepared set that is over. `at`: the target that its switches had last. `lease` and `holder`: None where an
+    older hwd recorded it.
     """
 
     prepared_set: str

@@ -71,8 +71,8 @@ class LeaseReserved(LeaseRequestFact, frozen=True, kw_only=True):
 
 
 class LeaseDelayed(LeaseRequestFact, frozen=True, kw_only=True):
-    """The time of a reservation has come, and its ports are not free. `waits_for`: who has which of them, until when. It is
-    told again where somebody else has them.
+    """The time of a reservation has come, and its ports are not free. `waits_for`: who has which of them, until when.
+    It is told again where somebody else has them.
     """
 
     KIND: ClassVar = "lease.delayed"

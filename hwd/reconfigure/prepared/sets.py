@@ -57,7 +57,8 @@ log = logging.getLogger(__name__)
 class PreparedSets:
     """Owns every set. Also a `Sink`: a set ends with its lease, and is settled as its switches connect.
 
-    `ends`: how sets ended. `report_refusals`: tells the interlocks that refuse a plan; `isolate`: the plan with its proof of isolation.
+    `ends`: how sets ended. `report_refusals`: tells the interlocks that refuse a plan; `isolate`: the plan with its
+    proof of isolation.
     """
 
     TAKES: ClassVar = (
@@ -607,8 +608,8 @@ class PreparedSets:
         return lease
 
     def _check_covered(self, lease: Claim, ports: frozenset[str]) -> None:
-        """Raises RefusedError where a set would hold ports that its lease does not cover. Only the queue and the calendar
-        of leases give ports away; a set that took more would pass those who wait or have reserved.
+        """Raises RefusedError where a set would hold ports that its lease does not cover: it would pass those who wait
+        for them or have reserved them.
         """
         if not (missing := ports - lease.ports):
             return
