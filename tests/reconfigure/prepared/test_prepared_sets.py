@@ -548,3 +548,15 @@ def test_a_switch_on_a_full_disk_has_its_room(run_lab: RunLab) -> None:
         assert (await switch(lab, prepared, "crossed")).outcome == "confirmed"
 
     run_lab(test)
+
+
+def test_switches_refused_in_a_loop_are_said_once(run_lab: RunLab, caplog: pytest.LogCaptureFixture) -> None:
+    async def test(lab: Lab) -> None:
+        prepared = await prepare(lab)
+        caplog.clear()
+        for _ in range(9):
+            with pytest.raises(RefusedError, match="no target 'x'"):
+                await switch(lab, prepared, "x")
+        assert len([one for one in caplog.records if one.levelname == "WARNING"]) == 1
+
+    run_lab(test)
