@@ -280,7 +280,7 @@ class Reconfigurer:
         else:
             routed = await self._planner.route(request)
         id = id or self._ids.token(length=8)
-        self._claim(id, routed, run=run, relies_on=routed.ports)
+        self._claim(id, routed, run=run, relies_on=routed.ports, is_way_back=is_way_back)
         reconfiguration: Reconfiguration | None = None
         try:
             drain = self._drain(request, is_way_back=is_way_back)
@@ -438,11 +438,19 @@ class Reconfigurer:
             if not drain.is_over and {one.name for one in refused(plan.interlocks)} == {
                 InterlockName.TRANSFER_IN_FLIGHT
             }:
-                self._check_change(id, routed.request, plan.touches, run=run)
+                self._check_change(id, routed.request, plan.touches, run=run, is_way_back=drain.is_way_back)
                 raise InFlightError(why, plan.touches)
             self._report_refusals(plan, run=run)
             raise RefusedError(why)
-        self._claim(id, routed, run=run, relies_on=routed.ports | relied_ports(plan), changes=plan.touches, cuts=cuts)
+        self._claim(
+            id,
+            routed,
+            run=run,
+            relies_on=routed.ports | relied_ports(plan),
+            changes=plan.touches,
+            cuts=cuts,
+            is_way_back=drain.is_way_back,
+        )
         self._transfers.let_on(id)
         remarks = self._transfers.cut(plan.touches, by=id, what=plan.what, waited_s=waited_s) if cuts else []
         plan = self._isolated(plan)
@@ -543,6 +551,7 @@ class Reconfigurer:
         relies_on: frozenset[str],
         changes: frozenset[str] = frozenset(),
         cuts: bool = False,
+        is_way_back: bool = False,
     ) -> None:
         """Claim ports for a reconfiguration, or widen its claim; raises RefusedError, and the old claim then stays.
 
@@ -560,6 +569,7 @@ class Reconfigurer:
             switches=switches,
             whole=whole,
             cuts=cuts,
+            is_way_back=is_way_back,
         )
         self._ledger.check(asker, relies_on | changes, PortAction.RELY, now_wall_ns=now)
         if changes:
@@ -578,10 +588,14 @@ class Reconfigurer:
             )
         )
 
-    def _check_change(self, id: str, request: Request, ports: frozenset[str], *, run: str | None) -> None:
+    def _check_change(
+        self, id: str, request: Request, ports: frozenset[str], *, run: str | None, is_way_back: bool
+    ) -> None:
         """Raises RefusedError where another reason than a transfer keeps these ports from being changed."""
         body, now = request.body, self._clock.wall_ns()
-        asker = Asker(lease=body.lease, epoch=body.epoch, run=run, reconfiguration=id, cuts=True)
+        asker = Asker(
+            lease=body.lease, epoch=body.epoch, run=run, reconfiguration=id, cuts=True, is_way_back=is_way_back
+        )
         self._ledger.check(asker, ports, PortAction.CHANGE, now_wall_ns=now)
 
     def _ports_of_others(self, id: str) -> frozenset[str]:

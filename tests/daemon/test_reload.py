@@ -2,10 +2,12 @@
 
 import asyncio
 import gc
+import re
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -395,6 +397,96 @@ def test_a_lease_on_a_port_that_changes_is_waited_for_and_then_named() -> None:
         await asyncio.sleep(3.0)
         await desk.service.release_lease(lease.id)
         assert 3.0 <= (await waiting).drained_s < 3.3
+
+    run_desk(test)
+
+
+def test_what_holds_a_reload_is_told_with_what_ends_it() -> None:
+    async def test(desk: Desk) -> None:
+        lease = await desk.service.take_lease(ports=["ocs1.1"], for_s=60.0, holder="ada")
+        desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 0.9")
+        why = await desk.refused()
+        assert f"ocs1.1: leased to ada ({lease.id}) for another 60 s. `hwd lease release {lease.id}` ends it" in why
+        assert [*re.findall(r"--[a-z-]+", why)] == ["--drain-within"], "reload has no other option that helps"
+
+    run_desk(test)
+
+
+async def draining(desk: Desk, *, drain_s: float = 30.0) -> "asyncio.Task[ReloadReport]":
+    """A reload that changes ocs1.1 and h0.eth0, and waits for a lease of ada's on ocs1.1."""
+    desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 0.9")
+    reload = asyncio.create_task(desk.reload(drain_s=drain_s))
+    await asyncio.sleep(1.0)
+    return reload
+
+
+async def held_off(desk: Desk) -> list[str]:
+    """What new claims on h0.eth0 are refused with: a lease, the queue, a reservation, an apply, a run."""
+    service, at_ns = desk.service, 10**18 + 3600 * 10**9
+    take = partial(service.take_lease, ports=["h0.eth0"], for_s=5.0, holder="bob")
+    text = "playbook: one\nshows: nothing\nsteps:\n  - lease: {ports: [h0.eth0], for_s: 5}\n"
+    ways: list[Callable[[], Any]] = [
+        take,
+        partial(take, queue=True),
+        partial(take, at_wall_ns=at_ns),
+        partial(desk.apply, "ocs1:1A-5B"),
+        partial(service.start_run, text=text, file="one.yaml", parameters={}),
+    ]
+    found = []
+    for way in ways:
+        with pytest.raises(RefusedError) as refusal:
+            await way()
+        found.append(str(refusal.value))
+    return found
+
+
+def test_nobody_begins_anew_on_ports_that_a_reload_waits_for() -> None:
+    async def test(desk: Desk) -> None:
+        await desk.service.take_lease(ports=["ocs1.3"], for_s=60.0, holder="eve")
+        lease = await desk.service.take_lease(ports=["ocs1.1"], for_s=20.0, holder="ada", heartbeat_s=15.0)
+        reload = await draining(desk)
+        for text in await held_off(desk):
+            assert "held off by a reload of desk.yaml by ada, which waits until 2001-09-09 01:47" in text
+        with pytest.raises(RefusedError, match=r"cannot last until then: .*held off by a reload"):
+            await desk.service.renew_lease(lease.id, for_s=600.0)
+        await desk.service.hear_lease(lease.id)
+        await desk.apply("ocs1:1A-6B", lease=lease.id)  # what ada has is hers until its end
+        await desk.apply("ocs2:1A-2B")
+        assert desk.service.lease_requests() == []
+        assert desk.service.ready().ready
+        done = await reload
+        assert 15.9 < done.drained_s < 16.5, "ada was heard at 1 s, and fell silent"
+        await desk.service.take_lease(ports=["h0.eth0", "ocs1.1"], for_s=5.0, holder="bob")
+
+    run_desk(test)
+
+
+def test_all_is_as_before_once_a_reload_gives_up_or_is_cancelled() -> None:
+    async def test(desk: Desk) -> None:
+        await desk.service.take_lease(ports=["ocs1.1"], for_s=600.0, holder="ada")
+        reload = await draining(desk, drain_s=5.0)
+        with pytest.raises(RefusedError, match="not taken within 5 s"):
+            await reload
+        bob = await desk.service.take_lease(ports=["h0.eth0"], for_s=5.0, holder="bob")
+        await desk.service.release_lease(bob.id)
+        reload = await draining(desk)
+        reload.cancel()
+        await asyncio.gather(reload, return_exceptions=True)
+        await desk.service.take_lease(ports=["h0.eth0"], for_s=5.0, holder="bob")
+
+    run_desk(test)
+
+
+def test_who_waited_before_a_reload_is_served_and_ways_back_are_not_held_off() -> None:
+    async def test(desk: Desk) -> None:
+        await desk.apply("ocs1:1A-5B", confirm_within_s=10.0)
+        ben = await desk.service.take_lease(ports=["ocs1.1"], for_s=8.0, holder="ben", queue=True)
+        reload = await draining(desk, drain_s=60.0)
+        await asyncio.sleep(10.0)
+        assert desk.crossconnects("ocs1") == (), "not confirmed: it went back at its time"
+        assert (await desk.service.hear_lease(ben.id)).holder == "ben"
+        assert [one.lease for one in desk.service.leases()] == [ben.id]
+        assert (await reload).done
 
     run_desk(test)
 

@@ -115,12 +115,13 @@ class LeaseRequests:
     ) -> LeaseRequest:
         """Wait for a lease in the queue; see `hwd.ports.lease_request` for the order.
 
-        It has to be heard every `WAITER_SILENT_S` at most. Raises RefusedError where nobody can ever lease a port.
+        It has to be heard every `WAITER_SILENT_S` at most. Raises RefusedError where nobody can ever lease a port, and
+        while a reload waits for the end of those who have or want one.
         """
         wanted, now = frozenset(ports), self._clock.wall_ns()
         check_terms(wanted, for_s=for_s, heartbeat_s=heartbeat_s)
         for refusal in self._ledger.refusals(Asker(), wanted, PortAction.LEASE, now_wall_ns=now):
-            if refusal.claim is not None and refusal.claim.reason is Reason.DELEGATION:
+            if refusal.claim is not None and refusal.claim.reason in (Reason.DELEGATION, Reason.RELOAD):
                 raise RefusedError(str(refusal))
         if len(self.waiting) >= WAITERS_MAX:
             raise RefusedError(f"lease: {WAITERS_MAX} wait in the queue already. See `hwd lease list`, and try later")
