@@ -119,12 +119,7 @@ class Reload:
                 return self._report(proposal, done=False)
             if body.hash is not None and body.hash != proposal.hash:
                 raise RefusedError(f"{self._name}: it was changed after it was shown. Look at it again: hwd reload")
-            if obstacles := [f"{change}: {change.obstacle}" for change in proposal.changes if change.obstacle]:
-                raise RefusedError(
-                    f"{self._name}: a running daemon cannot take this, and nothing was changed: "
-                    f"{'; '.join(obstacles)}. Restart it, under systemd by "
-                    f"`systemctl restart hwd-{self._fabric.testbed.name}`: waits for a confirm, leases and queue go on"
-                )
+            self._check_obstacles(proposal)
             by = caller or (None if body.by is None else Caller(name=body.by))
             try:
                 self._hold_off(proposal, body.drain_s, by)
@@ -140,6 +135,18 @@ class Reload:
     @property
     def _name(self) -> str:
         return "reload" if self._file is None else self._file.name
+
+    def _check_obstacles(self, proposal: _Proposal) -> None:
+        if not (obstacles := [f"{change}: {change.obstacle}" for change in proposal.changes if change.obstacle]):
+            return
+        name, new = self._fabric.testbed.name, proposal.fabric.testbed.name
+        restart = (
+            f"Restart it, under systemd by `systemctl restart hwd-{name}`: waits for a confirm, leases and queue go on"
+        )
+        raise RefusedError(
+            f"{self._name}: a running daemon cannot take this, and nothing was changed: {'; '.join(obstacles)}"
+            f"{f'. {restart}' if name == new else ''}"
+        )
 
     async def _propose(self) -> _Proposal:
         if (file := self._file) is None:

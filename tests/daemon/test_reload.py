@@ -240,7 +240,7 @@ def test_a_new_loss_counts_in_the_next_plan() -> None:
     async def test(desk: Desk) -> None:
         desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 40.0")
         report = await desk.reload()
-        assert [str(change) for change in report.changes] == ["fibre h0.eth0 - ocs1.1 changed: loss 0.4 -> 40 dB"]
+        assert [str(change) for change in report.changes] == ["fibre h0.eth0 - ocs1.1 changed: loss_db 0.4 -> 40"]
         plan = await desk.service.plan(PlanBody(what="ocs1:1A-2B,2A-1B"))
         assert next(one.state for one in plan.interlocks if one.name == "loss-budget" and "h0" in one.subject) == (
             "refused"
@@ -300,7 +300,7 @@ def test_a_reload_is_recorded_with_its_changes_and_who_asked() -> None:
         assert (told.changes, told.by, told.hash) == ([str(report.changes[0])], "ada", report.hash)
         (entry,) = await desk.service.history(limit=5)
         assert (entry.outcome, entry.by, entry.verified) == ("reloaded", "ada", True)
-        assert "loss 0.4 -> 0.9 dB" in entry.what
+        assert "loss_db 0.4 -> 0.9" in entry.what
 
     run_desk(test)
 
@@ -359,15 +359,18 @@ def test_a_file_with_errors_is_refused_with_all_of_them() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "named"),
     [
-        ("testbed: desk", "testbed: table", "key testbed changed: desk -> table"),
         ("testbed: desk\n", "testbed: desk\naccess_group: root\n", "key access_group changed: none -> root"),
         ("  h1: {", "  h2: {", "host h1 removed"),
         (
             "size: 8x8, address: 'unix:/ocs2'",
             "size: 8x8, owner: h1, address: 'unix:/ocs2'",
-            "switch ocs2 changed: owner",
+            "switch ocs2 changed: owner none -> h1",
         ),
-        ("fibres:", "interlocks: {rate: {changes: {ocs1: 3}}}\nfibres:", "key interlocks changed"),
+        (
+            "fibres:",
+            "interlocks: {rate: {changes: {ocs1: 3}}}\nfibres:",
+            "key interlocks changed: rate.changes.ocs1 none -> 3",
+        ),
     ],
 )
 def test_what_a_running_daemon_cannot_take_is_refused_by_name(old: str, new: str, named: str) -> None:
@@ -378,6 +381,18 @@ def test_what_a_running_daemon_cannot_take_is_refused_by_name(old: str, new: str
         assert "systemctl restart hwd-desk" in why
         assert desk.service.testbed.name == "desk"
         assert desk.of(TestbedReloaded) == []
+
+    run_desk(test)
+
+
+def test_another_name_is_refused_and_no_restart_advised_which_would_leave_the_data_behind() -> None:
+    async def test(desk: Desk) -> None:
+        desk.text = TEXT.replace("testbed: desk", "testbed: table")
+        why = await desk.refused()
+        assert "key testbed changed: desk -> table: the name cannot change while the daemon runs" in why
+        assert "Write `testbed: desk` again; or stop this daemon, and start one of the new name" in why
+        assert "restart" not in why.lower()
+        assert desk.service.testbed.name == "desk"
 
     run_desk(test)
 
