@@ -4,7 +4,7 @@ import asyncio
 import gc
 import re
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -22,6 +22,7 @@ from hwd.fabric.fabric import Fabric
 from hwd.model.answers import ReloadReport
 from hwd.model.bodies import PlanBody, ReconfigurationBody, ReloadBody
 from hwd.model.documents.daemon import DaemonStopped, RecordsDropped, TestbedReloaded
+from hwd.model.documents.switches import SwitchDrift
 from hwd.model.fault import Fault
 from hwd.model.request import Caller
 from hwd.model.testbed import Switch, Testbed
@@ -33,6 +34,7 @@ from hwd_drivers.core.documents import Document, Sink
 from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.core.ids import Draws, SeededIds
 from hwd_drivers.core.offload import InlineOffload
+from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.devices import registry
 from hwd_drivers.devices.abilities import Device
 from hwd_drivers.devices.facts import SwitchDown, SwitchUp
@@ -56,14 +58,16 @@ fibres:
   - h1.eth0 <-> ocs1.2
 """
 OCS2 = next(line for line in TEXT.splitlines() if line.startswith("  ocs2"))
+FIBRE_2 = "{from: h1.eth0, to: ocs1.2, loss_db: 0.2}"
 OCS3 = OCS2.replace("ocs2", "ocs3")
 
 
 class Desk:
     """A daemon on switches at addresses, as real ones are, and its testbed file."""
 
-    def __init__(self, daemon: Daemon, documents: list[Document]) -> None:
+    def __init__(self, daemon: Daemon, documents: list[Document], twins: Mapping[str, Twin]) -> None:
         self.daemon = daemon
+        self.twins = twins
         self.documents = documents
         self.text = TEXT
         self.changed = asyncio.Event()
@@ -121,8 +125,10 @@ def run_desk(test: Test, *, recorded: Sequence[Document] = ()) -> None:
         )
         testbed = load_text(TEXT, file="desk.yaml").require()
         async with AsyncExitStack() as stack:
-            for name in ("ocs1", "ocs2", "ocs3"):
-                await _start_twin(name, testbed, stack, clock=clock, dialer=dialer, draws=draws)
+            twins = {
+                name: await _start_twin(name, testbed, stack, clock=clock, dialer=dialer, draws=draws)
+                for name in ("ocs1", "ocs2", "ocs3")
+            }
             records = Records("sqlite://", InlineOffload())
             await records.open()
             await records.add_documents(recorded)
@@ -141,7 +147,7 @@ def run_desk(test: Test, *, recorded: Sequence[Document] = ()) -> None:
                 testbed_file=file,
             )
             del testbed
-            holder.append(Desk(daemon, documents))
+            holder.append(Desk(daemon, documents, twins))
             await daemon.open()
             running = asyncio.create_task(daemon.run())
             try:
@@ -167,7 +173,7 @@ def _opener(dialer: MemoryDialer, clock: VirtualClock) -> OpenSwitch:
 
 async def _start_twin(
     name: str, testbed: Testbed, stack: AsyncExitStack, *, clock: VirtualClock, dialer: MemoryDialer, draws: Draws
-) -> None:
+) -> Twin:
     switch = testbed.switches["ocs1"]
     twin: Twin = twin_of(registry.find(switch.driver)).make(
         name=name,
@@ -181,6 +187,7 @@ async def _start_twin(
     )
     await twin.start()
     stack.push_async_callback(twin.close)
+    return twin
 
 
 async def _no_rack(fault: Fault) -> None:
@@ -502,6 +509,29 @@ def test_who_waited_before_a_reload_is_served_and_ways_back_are_not_held_off() -
         assert (await desk.service.hear_lease(ben.id)).holder == "ben"
         assert [one.lease for one in desk.service.leases()] == [ben.id]
         assert (await reload).done
+
+    run_desk(test)
+
+
+def test_drift_is_restored_while_a_reload_waits() -> None:
+    async def test(desk: Desk) -> None:
+        restoring = f"{TEXT}drift: restore\n"
+        desk.text = restoring
+        await desk.reload()
+        await desk.apply("ocs1:1A-5B")
+        await desk.service.take_lease(ports=["ocs1.2"], for_s=600.0, holder="ada")
+        desk.text = restoring.replace("loss_db: 0.4", "loss_db: 0.9").replace("h1.eth0 <-> ocs1.2", FIBRE_2)
+        reload = asyncio.create_task(desk.reload(drain_s=120.0))
+        await asyncio.sleep(1.0)
+        with pytest.raises(RefusedError, match="held off by a reload"):
+            await desk.apply("ocs1:1A-6B")
+        desk.twins["ocs1"].faults.panel([Crossconnect.parse("1A-5B")], [])
+        await asyncio.sleep(90.0)
+        assert not reload.done()
+        assert desk.of(SwitchDrift)
+        assert desk.crossconnects("ocs1") == ("1A-5B",)
+        reload.cancel()
+        await asyncio.gather(reload, return_exceptions=True)
 
     run_desk(test)
 
