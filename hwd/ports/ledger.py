@@ -196,7 +196,7 @@ class Ledger:
         )
 
     def _has_some_of(self, asker: Asker, ports: frozenset[str]) -> bool:
-        """Whether the asker has one of these ports already, or waits for it; without its lease: see `COVERED`."""
+        """Whether the asker has one of these ports already, or waits for it; a lease does not count."""
         own = (
             (Reason.RECONFIGURATION, asker.reconfiguration),
             (Reason.PREPARED_SET, asker.prepared_set),

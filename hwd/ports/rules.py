@@ -88,9 +88,11 @@ class Pass(Flag):
     AT_REST = auto()
     """Everybody, while the reconfiguration of the claim moves nothing and waits for its confirm."""
     WAY_BACK = auto()
-    """What brings light back that was there: the drift policy."""
+    """What brings light back that was there: the drift policy, and the baseline of a lease."""
     HOLDER = auto()
-    """Who has some of these ports already: a reconfiguration, a prepared set, a request for a lease, an active run."""
+    """Who has some of these ports already: a reconfiguration, a prepared set, a request for a lease, an active run. Not
+    a lease: what begins under one may outlast it.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,8 +257,8 @@ ROWS: Final[Mapping[Reason, Row]] = {
         bars={
             PortAction.LEASE: Rule(passes=Pass.HOLDER),
             PortAction.RESERVE: _ALL,
-            PortAction.RELY: Rule(passes=Pass.COVERED | Pass.HOLDER | Pass.WAY_BACK),
-            PortAction.CHANGE: Rule(passes=Pass.COVERED | Pass.HOLDER | Pass.WAY_BACK),
+            PortAction.RELY: Rule(passes=Pass.HOLDER | Pass.WAY_BACK),
+            PortAction.CHANGE: Rule(passes=Pass.HOLDER | Pass.WAY_BACK),
             PortAction.START: Rule(passes=Pass.HOLDER),
             PortAction.TRANSFER: _ALL,
         },

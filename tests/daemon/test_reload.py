@@ -20,7 +20,7 @@ from hwd.daemon.seams import Machine, Process, RackAccess, Storage
 from hwd.daemon.switch_opener import OpenSwitch, opener
 from hwd.fabric.fabric import Fabric
 from hwd.model.answers import ReloadReport
-from hwd.model.bodies import PlanBody, ReconfigurationBody, ReloadBody
+from hwd.model.bodies import PlanBody, PrepareBody, ReconfigurationBody, ReloadBody, TargetBody
 from hwd.model.documents.daemon import DaemonStopped, RecordsDropped, TestbedReloaded
 from hwd.model.documents.switches import SwitchDrift
 from hwd.model.fault import Fault
@@ -462,6 +462,11 @@ async def held_off(desk: Desk) -> list[str]:
     return found
 
 
+def _prepare(desk: Desk, lease: str) -> Coroutine[Any, Any, Any]:
+    body = PrepareBody(targets={"a": TargetBody(what="ocs1:1A-6B")}, lease=lease)
+    return desk.service.prepare(body)
+
+
 def test_nobody_begins_anew_on_ports_that_a_reload_waits_for() -> None:
     async def test(desk: Desk) -> None:
         await desk.service.take_lease(ports=["ocs1.3"], for_s=60.0, holder="eve")
@@ -472,7 +477,9 @@ def test_nobody_begins_anew_on_ports_that_a_reload_waits_for() -> None:
         with pytest.raises(RefusedError, match=r"cannot last until then: .*held off by a reload"):
             await desk.service.renew_lease(lease.id, for_s=600.0)
         await desk.service.hear_lease(lease.id)
-        await desk.apply("ocs1:1A-6B", lease=lease.id)  # what ada has is hers until its end
+        for call in (desk.apply("ocs1:1A-6B", lease=lease.id), _prepare(desk, lease.id)):
+            with pytest.raises(RefusedError, match="held off by a reload"):
+                await call
         await desk.apply("ocs2:1A-2B")
         assert desk.service.lease_requests() == []
         assert desk.service.ready().ready
@@ -532,6 +539,26 @@ def test_drift_is_restored_while_a_reload_waits() -> None:
         assert desk.crossconnects("ocs1") == ("1A-5B",)
         reload.cancel()
         await asyncio.gather(reload, return_exceptions=True)
+
+    run_desk(test)
+
+
+def test_a_baseline_comes_back_while_a_reload_waits() -> None:
+    async def test(desk: Desk) -> None:
+        with_baseline = f"{TEXT}leases: {{baseline: true}}\n"
+        desk.text = with_baseline
+        await desk.reload()
+        await desk.apply("ocs1:1A-5B")
+        lease = await desk.service.take_lease(
+            ports=["ocs1.1", "ocs1.5", "ocs1.6", "h0.eth0"], for_s=600.0, holder="ada"
+        )
+        await desk.apply("ocs1:1A-6B", lease=lease.id)
+        desk.text = with_baseline.replace("loss_db: 0.4", "loss_db: 0.9")
+        reload = asyncio.create_task(desk.reload(drain_s=60.0))
+        await asyncio.sleep(1.0)
+        await desk.service.release_lease(lease.id)
+        assert (await reload).drained_s < 10.0
+        assert desk.crossconnects("ocs1") == ("1A-5B",)
 
     run_desk(test)
 

@@ -388,15 +388,17 @@ def test_reload_holds_off_none_who_has_its_ports_from_before_and_no_way_back() -
     )
     ledger.claim(claim(Reason.WAIT, "w1"))
     for action in (PortAction.RELY, PortAction.CHANGE):
-        assert not refused(ledger, Asker(lease="l1"), action, PORT), "under its lease"
+        assert "reload" in refused(ledger, Asker(lease="l1"), action), "what begins under a lease may outlast it"
         assert not refused(ledger, Asker(reconfiguration="x1"), action, "ocs1.1")
         assert not refused(ledger_of(RELOADING), Asker(is_way_back=True), action)
     alone = ledger_of(RELOADING, claim(Reason.RUN, "r1", run="r1"), claim(Reason.WAIT, "w1"), leased())
-    assert "reload" in refused(alone, Asker(lease="l1"), PortAction.RELY, PORT, "ocs1.1"), "no port beside its lease"
     assert "reload" not in refused(alone, Asker(run="r1"), PortAction.LEASE)
     assert "reload" not in refused(alone, Asker(request="w1"), PortAction.LEASE)
     found = alone.refusals(Asker(lease="l1"), [PORT], PortAction.LEASE, now_wall_ns=NOW)
     assert Reason.RELOAD in {one.claim.reason for one in found if one.claim}, "it is not renewed"
+    prepared = ledger_of(RELOADING, claim(Reason.PREPARED_SET, "s1", "ocs1.1"))
+    assert not refused(prepared, Asker(prepared_set="s1"), PortAction.CHANGE, "ocs1.1"), "a switch of a set"
+    assert "reload" in refused(ledger_of(RELOADING), Asker(prepared_set="s2"), PortAction.CHANGE), "a new set"
     elsewhere = ledger_of(RELOADING, claim(Reason.RECONFIGURATION, "x2", "ocs1.9"))
     assert "reload" in refused(elsewhere, Asker(reconfiguration="x2"), PortAction.CHANGE), "it has none of them"
 
