@@ -226,6 +226,7 @@ class Daemon:
             transfers=transfers,
             note_baseline=baselines.note,
         )
+        await reconfigurer.sets.ends.load(records)
         recovery = JournalRecovery(reconfigurer, journal=self._journal, identity=self._identity, switches=switches)
 
         restores = Restores(testbed, desired, switches, background_planner)

@@ -16,6 +16,7 @@ from hwd.model.documents.daemon import TestbedReloaded
 from hwd.model.request import Caller
 from hwd.model.testbed_diff import ChangeKind, TestbedChange, in_order, testbed_diff
 from hwd.playbook.runs import Runs
+from hwd.ports.claim import Claim
 from hwd.ports.ledger import Ledger
 from hwd.ports.rules import Reason
 from hwd_drivers.core.clock import Clock
@@ -26,8 +27,10 @@ from hwd_drivers.core.reason import reason_of
 
 LOOK_S: Final = 0.1
 """Between two looks at who holds the ports."""
-HELD: Final = tuple(reason for reason in Reason if reason is not Reason.DELEGATION)
-"""A host holds its own switches always, and no reload changes these."""
+HELD: Final = tuple(reason for reason in Reason if reason not in (Reason.DELEGATION, Reason.RELOAD))
+"""A host holds its own switches always, and no reload changes these. The last is the reload itself."""
+CLAIM: Final = "reload"
+"""The id of its claim in the ledger: there is one at a time."""
 HASH_CHARS: Final = 12
 
 log = logging.getLogger(__name__)
@@ -116,15 +119,15 @@ class Reload:
                 return self._report(proposal, done=False)
             if body.hash is not None and body.hash != proposal.hash:
                 raise RefusedError(f"{self._name}: it was changed after it was shown. Look at it again: hwd reload")
-            if obstacles := [f"{change}: {change.obstacle}" for change in proposal.changes if change.obstacle]:
-                raise RefusedError(
-                    f"{self._name}: a running daemon cannot take this, and nothing was changed: "
-                    f"{'; '.join(obstacles)}. Restart it, under systemd by "
-                    f"`systemctl restart hwd-{self._fabric.testbed.name}`: waits for a confirm, leases and queue go on"
-                )
-            drained_s = await self._drain(proposal, body.drain_s)
-            self._swap(proposal)
-            await self._tell(proposal, caller or (None if body.by is None else Caller(name=body.by)))
+            self._check_obstacles(proposal)
+            by = caller or (None if body.by is None else Caller(name=body.by))
+            try:
+                self._hold_off(proposal, body.drain_s, by)
+                drained_s = await self._drain(proposal, body.drain_s)
+                self._swap(proposal)
+            finally:
+                self._ledger.release(Reason.RELOAD, CLAIM)
+            await self._tell(proposal, by)
             return self._report(proposal, done=True, drained_s=drained_s)
 
     # --- before: nothing is changed
@@ -132,6 +135,18 @@ class Reload:
     @property
     def _name(self) -> str:
         return "reload" if self._file is None else self._file.name
+
+    def _check_obstacles(self, proposal: _Proposal) -> None:
+        if not (obstacles := [f"{change}: {change.obstacle}" for change in proposal.changes if change.obstacle]):
+            return
+        name, new = self._fabric.testbed.name, proposal.fabric.testbed.name
+        restart = (
+            f"Restart it, under systemd by `systemctl restart hwd-{name}`: waits for a confirm, leases and queue go on"
+        )
+        raise RefusedError(
+            f"{self._name}: a running daemon cannot take this, and nothing was changed: {'; '.join(obstacles)}"
+            f"{f'. {restart}' if name == new else ''}"
+        )
 
     async def _propose(self) -> _Proposal:
         if (file := self._file) is None:
@@ -151,6 +166,21 @@ class Reload:
 
         return await self._offload(propose, self._fabric)
 
+    def _hold_off(self, proposal: _Proposal, within_s: float, by: Caller | None) -> None:
+        """Let nobody claim anew what changes, until this ends: new holders one after the other would starve it."""
+        now_ns = self._clock.wall_ns()
+        self._ledger.claim(
+            Claim(
+                id=CLAIM,
+                reason=Reason.RELOAD,
+                owner="SIGHUP" if by is None else by.name,
+                ports=proposal.ports,
+                since_wall_ns=now_ns,
+                expires_wall_ns=now_ns + round(within_s * 1e9),
+                what=self._name,
+            )
+        )
+
     async def _drain(self, proposal: _Proposal, within_s: float) -> float:
         """Wait until nobody holds what changes; returns how long that took. No other task runs after its last look."""
         loop = asyncio.get_running_loop()
@@ -160,7 +190,7 @@ class Reload:
             if left_s <= 0:
                 raise RefusedError(
                     f"{self._name}: not taken within {within_s:g} s, and nothing was changed: {'; '.join(held)}. "
-                    "Wait for longer with --drain-within, or end these"
+                    "End these, or wait for longer: `hwd reload --drain-within S`"
                 )
             await asyncio.sleep(min(LOOK_S, left_s))
         return loop.time() - began_s
@@ -173,11 +203,12 @@ class Reload:
         for claim in self._ledger.all(*HELD):
             taken = (claim.ports | claim.relies_on) & ports
             if claim.is_in_force(now_ns) and (taken or claim.switches & switches):
-                yield claim.text(now_ns, taken or claim.switches & switches)
+                yield claim.text(now_ns, taken or claim.switches & switches, waits=True)
         for run in self._runs.waiting:
             if taken := run.ports & ports:
                 named = in_order(taken)
-                yield f"{', '.join(named[:4])}{', ...' if len(named) > 4 else ''}: queued run {run.id} wants them"
+                some = f"{', '.join(named[:4])}{', ...' if len(named) > 4 else ''}"
+                yield f"{some}: queued run {run.id} wants them. `hwd abort {run.id}` takes it out of the queue"
 
     # --- the swap
 

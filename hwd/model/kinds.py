@@ -68,6 +68,7 @@ FACTS: Final[Mapping[str, tuple[type[Fact], ...]]] = {
         leases.LeaseReleased,
         leases.LeaseQueued,
         leases.LeaseReserved,
+        leases.LeaseDelayed,
         leases.LeaseWithdrawn,
         leases.LeaseBaseline,
         leases.LeaseDelegated,

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from hwd.model.interlock import InterlockRules
-from hwd.model.testbed import Host, NicPort, Strand, Switch, Testbed
+from hwd.model.testbed import Host, HostTwin, Module, NicPort, Strand, Switch, SwitchTwin, Testbed
 from hwd_drivers.core.values import FibreEnd, natural_key
 
 
@@ -48,6 +48,21 @@ TWIN: Final = "a twin rack knows the testbed file of its start"
 OWNED: Final = "it belongs to a host, whose agent has its file and its lease"
 LOGINS: Final = "the broker's users are made at the start of the daemon"
 WINDOWS: Final = "changes are counted for these limits from the start of the daemon"
+YAML: Final[Mapping[type, Mapping[str, str]]] = {
+    Switch: {"login_user": "login.user", "login_password": "login.password"},
+    HostTwin: {"clock_offset_s": "clock.offset_s", "clock_drift_ppm": "clock.drift_ppm"},
+    Module: {"standard": "memory"},
+    InterlockRules: {
+        "input_max_dbm": "input-power.max_dbm",
+        "moves_max": "wear.moves",
+        "moves_per_hour_max": "wear.moves_per_hour",
+        "changes_max": "rate.changes",
+        "rate_s": "rate.per_s",
+        "forbidden_ports": "forbidden-pair.pairs",
+        "forbidden_crossconnects": "forbidden-pair.pairs",
+    },
+}
+"""By type, the fields that have other names in a testbed file."""
 KEYS: Final = ("leases", "drift", "interlocks", "host_actions", "transfers", "retention")
 """Fields of `Testbed` that are rules: they count from the next plan on, and nothing is drained for them."""
 
@@ -74,7 +89,7 @@ class _Diff:
     def changes(self) -> Iterator[TestbedChange]:
         if self.old.name != self.new.name:
             what = f"{self.old.name} -> {self.new.name}"
-            yield _changed("key testbed", what, obstacle="its data, its token and its topics have this name")
+            yield _changed("key testbed", what, obstacle=renamed(self.old.name))
         if self.old.access_group != self.new.access_group:
             what = _words(self.old.access_group, self.new.access_group)
             yield _changed("key access_group", what, obstacle="the token is given to its group at the start")
@@ -213,31 +228,66 @@ def _changed(subject: str, what: str, *, obstacle: str = "") -> TestbedChange:
 
 
 def _fields(before: Any, after: Any, *, but: Iterable[str] = ()) -> str:
-    """`address 10.0.0.5:3082 -> 10.0.0.9:3082, size 8x8 -> 16x16`; long values by the name of their field alone."""
-    found = []
+    """`address 10.0.0.5:3082 -> 10.0.0.9:3082, size 8x8 -> 16x16`, by the keys of the testbed file; long values by
+    their key alone.
+    """
+    return ", ".join(dict.fromkeys(_keys(before, after, but=but)))
+
+
+def _keys(before: Any, after: Any, *, but: Iterable[str] = (), section: str = "") -> Iterator[str]:
+    names = YAML.get(type(before), {})
     for one in fields(before):
-        values = getattr(before, one.name), getattr(after, one.name)
-        if one.name not in but and values[0] != values[1]:
-            simple = all(value is None or isinstance(value, str | int | float) for value in values)
-            found.append(f"{one.name} {_words(*values)}" if simple else one.name)
-    return ", ".join(found)
+        was, is_ = getattr(before, one.name), getattr(after, one.name)
+        if one.name in but or was == is_:
+            continue
+        key = section + names.get(one.name, one.name)
+        if isinstance(was, InterlockRules | HostTwin | SwitchTwin) and type(is_) is type(was):
+            yield from _keys(was, is_, section=f"{key}.")
+        elif isinstance(before, InterlockRules) and one.name == "overridable":
+            for name in sorted(was ^ is_):
+                yield f"{section}{name}.override {'never -> allowed' if name in is_ else 'allowed -> never'}"
+        elif isinstance(was, Mapping) and isinstance(is_, Mapping):
+            yield from _entries(key, was, is_)
+        else:
+            yield f"{key} {_words(was, is_)}" if _is_short(was) and _is_short(is_) else key
+
+
+def _entries(key: str, before: Mapping[Any, Any], after: Mapping[Any, Any]) -> Iterator[str]:
+    """`rate.changes.ocs1 none -> 3`; entries without a short value by the key of all alone."""
+    for name in dict.fromkeys((*before, *after)):
+        was, is_ = before.get(name), after.get(name)
+        if was != is_:
+            short = isinstance(name, str) and _is_short(was) and _is_short(is_)
+            yield f"{key}.{name} {_words(was, is_)}" if short else key
+
+
+def _is_short(value: object) -> bool:
+    return value is None or isinstance(value, str | int | float)
 
 
 def _nic_fields(before: NicPort, after: NicPort) -> str:
-    module = _fields(before.module, after.module)
-    return ", ".join(filter(None, (_fields(before, after, but={"module"}), module and f"module {module}")))
+    module = _keys(before.module, after.module, section="module.")
+    return ", ".join((*_keys(before, after, but={"module"}), *module))
 
 
 def _strand_fields(before: Strand, after: Strand) -> str:
-    found = _fields(before, after, but={"ends", "source", "loss_db"})
-    loss = f"loss {before.loss_db:g} -> {after.loss_db:g} dB" if before.loss_db != after.loss_db else ""
-    return ", ".join(filter(None, (loss, found)))
+    return _fields(before, after, but={"ends", "source"})
+
+
+def renamed(name: str) -> str:
+    """Why the testbed of this name cannot get another one, and what to do."""
+    return (
+        "the name cannot change while the daemon runs, since its data folder, its token and its topics have it. "
+        f"Write `testbed: {name}` again; or stop this daemon, and start one of the new name, which has data of its own"
+    )
 
 
 def _words(before: object, after: object) -> str:
     def word(value: object) -> str:
         if isinstance(value, tuple):
             return " ".join(map(str, value)) or "none"
+        if isinstance(value, float):
+            return str(value).removesuffix(".0")
         return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
     return f"{word(before)} -> {word(after)}"

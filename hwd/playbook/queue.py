@@ -61,10 +61,14 @@ class Queue(Generic[W]):
         return tuple(self._waiting)
 
     def check_calendar(self, waiting: W, *, now_wall_ns: int) -> None:
-        """Raises RefusedError where its ports are reserved for somebody else at the time of its start.
+        """Raises RefusedError where its ports are reserved for somebody else at the time of its start, and while a
+        reload waits for the end of those who have or want them.
 
         A reservation whose time has come is about to be a lease, for whose end a run waits.
         """
+        for refusal in self._ledger.refusals(Asker(), waiting.ports, PortAction.START, now_wall_ns=now_wall_ns):
+            if refusal.claim is not None and refusal.claim.reason is Reason.RELOAD:
+                raise RefusedError(str(refusal))
         ends_wall_ns = waiting.from_wall_ns + round(waiting.span_s * 1e9)
         asker = Asker(run=waiting.id, from_wall_ns=waiting.from_wall_ns, until_wall_ns=ends_wall_ns)
         for refusal in self._ledger.refusals(asker, waiting.ports, PortAction.START, now_wall_ns=waiting.from_wall_ns):
@@ -100,6 +104,8 @@ class Queue(Generic[W]):
             runs, others = list[str](), list[str]()
             asker = Asker(run=one.id, until_wall_ns=now_wall_ns + round(one.span_s * 1e9))
             for refusal in self._ledger.refusals(asker, one.ports, PortAction.START, now_wall_ns=now_wall_ns):
+                if refusal.claim is not None and refusal.claim.reason is Reason.RELOAD:
+                    continue  # it was queued before, and the reload waits for it
                 if refusal.claim is not None and refusal.claim.reason is Reason.RUN:
                     runs.append(refusal.claim.owner)
                 else:

@@ -49,13 +49,19 @@ class Claim:
         """Seconds to its expiry; infinite without one."""
         return float("inf") if self.expires_wall_ns is None else (self.expires_wall_ns - now_wall_ns) / 1e9
 
-    def text(self, now_wall_ns: int, ports: Iterable[str] | None = None) -> str:
-        """The one text of a refusal: which ports, by default all; whose they are, until when, and what to do next."""
-        return f"{', '.join(sorted(self.ports if ports is None else ports))}: {self.says(now_wall_ns)}"
+    def text(self, now_wall_ns: int, ports: Iterable[str] | None = None, *, waits: bool = False) -> str:
+        """The one text of a refusal: which ports, by default all; whose they are, until when, and what to do next.
 
-    def says(self, now_wall_ns: int) -> str:
+        `waits`: for who waits for its end and cannot act otherwise: what ends it.
+        """
+        named = ", ".join(sorted(self.ports if ports is None else ports))
+        return f"{named}: {self.says(now_wall_ns, waits=waits)}"
+
+    def says(self, now_wall_ns: int, *, waits: bool = False) -> str:
         """As `text`, without the ports."""
-        return ROWS[self.reason].says.format(
+        row = ROWS[self.reason]
+        next_ = (row.ending if waits else "") or row.remedy
+        return (f"{row.says}. {next_}" if next_ else row.says).format(
             id=self.id,
             owner=self.owner,
             run=self.run,

@@ -1,11 +1,11 @@
 """Requests for leases that are not granted yet: they wait for their turn in the queue, or for their time."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from hwd.ports.claim import Claim, run_of
-from hwd.ports.ledger import Asker, Ledger
+from hwd.ports.ledger import Asker, Ledger, Refusal
 from hwd.ports.rules import PortAction, Reason
 
 PATIENCE_S: Final = 3600.0
@@ -75,17 +75,24 @@ def waits(
     """
     before: list[LeaseRequest] = []
     for one in in_turn(waiters, now_wall_ns):
-        asker = Asker(request=one.id, run=run_of(one.holder), until_wall_ns=one.until_wall_ns(now_wall_ns))
-        found = [
-            str(refusal)
-            for refusal in ledger.refusals(asker, one.ports, PortAction.LEASE, now_wall_ns=now_wall_ns)
-            if refusal.claim is None or refusal.claim.reason is not Reason.WAIT
-        ]
+        found = [str(refusal) for refusal in obstacles(one, ledger, now_wall_ns)]
         found += [
             f"{', '.join(sorted(shared))}: {other.holder} ({other.id}) is before it in the queue"
             for other in before
             if (shared := other.ports & one.ports)
         ]
-        more = [f"{len(found) - NAMED} more"] if len(found) > NAMED else []
-        yield one, (*found[:NAMED], *more)
+        yield one, first_of(found)
         before.append(one)
+
+
+def obstacles(one: LeaseRequest, ledger: Ledger, now_wall_ns: int) -> list[Refusal]:
+    """Who has the ports of a request, so that it cannot be granted now; without those who wait in the queue."""
+    asker = Asker(request=one.id, run=run_of(one.holder), until_wall_ns=one.until_wall_ns(now_wall_ns))
+    refusals = ledger.refusals(asker, one.ports, PortAction.LEASE, now_wall_ns=now_wall_ns)
+    return [refusal for refusal in refusals if refusal.claim is None or refusal.claim.reason is not Reason.WAIT]
+
+
+def first_of(found: Sequence[str]) -> tuple[str, ...]:
+    """The first `NAMED` of some reasons, and how many more there are."""
+    more = [f"{len(found) - NAMED} more"] if len(found) > NAMED else []
+    return (*found[:NAMED], *more)

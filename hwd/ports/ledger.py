@@ -32,8 +32,8 @@ class Asker:
 
     `epoch`: of its lease, where it says which. `request`: the request for a lease that it is. `prepared_set`: the set
     that it is, or that it switches. `switches`: those that it uses; `whole`: it wants them for itself alone. `cuts`: it
-    may cut transfers in flight. What it does lasts from `from_wall_ns` (None: now) until `until_wall_ns` (None: it is
-    over at once).
+    may cut transfers in flight. `is_way_back`: it brings back what was there. What it does lasts from `from_wall_ns`
+    (None: now) until `until_wall_ns` (None: it is over at once).
     """
 
     lease: str | None = None
@@ -47,6 +47,7 @@ class Asker:
     switches: frozenset[str] = frozenset()
     whole: bool = False
     cuts: bool = False
+    is_way_back: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +191,21 @@ class Ledger:
             or (Pass.RUN_IS_ACTIVE in passes and self.is_active(claim.run))
             or (Pass.CUTS in passes and asker.cuts)
             or (Pass.AT_REST in passes and claim.at_rest)
+            or (Pass.WAY_BACK in passes and asker.is_way_back)
+            or (Pass.HOLDER in passes and self._has_some_of(asker, claim.ports))
         )
+
+    def _has_some_of(self, asker: Asker, ports: frozenset[str]) -> bool:
+        """Whether the asker has one of these ports already, or waits for it; a lease does not count."""
+        own = (
+            (Reason.RECONFIGURATION, asker.reconfiguration),
+            (Reason.PREPARED_SET, asker.prepared_set),
+            (Reason.WAIT, asker.request),
+            (Reason.RESERVATION, asker.request),
+            (Reason.RUN, asker.run),
+        )
+        claims = [self._claims[reason].get(id) for reason, id in own if id is not None]
+        return any((one.ports | one.relies_on) & ports for one in claims if one is not None)
 
 
 def _own_ids(asker: Asker) -> tuple[str | None, ...]:

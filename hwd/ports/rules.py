@@ -40,6 +40,8 @@ class Reason(StrEnum):
     """A host may still send over them: its agent has not said so since the daemon started."""
     DRAIN = "drain"
     """A reconfiguration waits for the end of the transfers on them."""
+    RELOAD = "reload"
+    """A reload of the testbed file waits for those who have them."""
 
 
 class PortAction(StrEnum):
@@ -85,6 +87,12 @@ class Pass(Flag):
     """Who may cut transfers: a way back, or somebody who has overridden that interlock."""
     AT_REST = auto()
     """Everybody, while the reconfiguration of the claim moves nothing and waits for its confirm."""
+    WAY_BACK = auto()
+    """What brings light back that was there: the drift policy, and the baseline of a lease."""
+    HOLDER = auto()
+    """Who has some of these ports already: a reconfiguration, a prepared set, a request for a lease, an active run. Not
+    a lease: what begins under one may outlast it.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,11 +110,14 @@ class Rule:
 class Row:
     """What the claims of a reason bar. An action without a rule is not barred.
 
-    `says`: whose the ports are, until when, and what to do next, with the fields of a claim, `left_s`, `begins` and
+    `says`: whose the ports are, and until when; `remedy`: what to do next, for who is refused; `ending`: what ends the
+    claim, for who waits for that, where it is something else. They have the fields of a claim, `left_s`, `begins` and
     `ends`. `dated`: such a claim is not in force before its `since_wall_ns`.
     """
 
     says: str
+    remedy: str = ""
+    ending: str = ""
     dated: bool = False
     bars: Mapping[PortAction, Rule] = field(default_factory=dict)
 
@@ -124,8 +135,9 @@ _NOT_UNDONE: Final = {
 
 ROWS: Final[Mapping[Reason, Row]] = {
     Reason.LEASE: Row(
-        says="leased to {owner} ({id}) for another {left_s:.0f} s. Wait, ask {owner} to release it, "
-        "or act under it with --lease {id} if it is yours",
+        says="leased to {owner} ({id}) for another {left_s:.0f} s",
+        remedy="Wait, ask {owner} to release it, or act under it with --lease {id} if it is yours",
+        ending="`hwd lease release {id}` ends it, or `hwd lease kick {id}` if it is not yours",
         bars={
             PortAction.LEASE: _ALL,
             PortAction.RESERVE: Rule(spans=True),
@@ -137,7 +149,8 @@ ROWS: Final[Mapping[Reason, Row]] = {
         },
     ),
     Reason.RECONFIGURATION: Row(
-        says="reconfiguration {id} is under way on it. `hwd confirm {id}` or `hwd rollback {id}` ends it",
+        says="reconfiguration {id} is under way on it",
+        remedy="`hwd confirm {id}` or `hwd rollback {id}` ends it",
         bars={
             PortAction.LEASE: _ALL,
             PortAction.RELY: Rule(passes=Pass.ITSELF, whole=True),
@@ -149,16 +162,16 @@ ROWS: Final[Mapping[Reason, Row]] = {
         },
     ),
     Reason.CUT_OFF: Row(
-        says="reconfiguration {id} ({what}) was cut off and is not undone yet: {why}. "
-        "It is tried again and again; `hwd give-up {id}` leaves it as it is",
+        says="reconfiguration {id} ({what}) was cut off and is not undone yet: {why}",
+        remedy="It is tried again and again; `hwd give-up {id}` leaves it as it is",
         bars={**_NOT_UNDONE, PortAction.TRANSFER: _ALL},
     ),
     Reason.IN_DOUBT: Row(says="{id} ({what}): {why}", bars=_NOT_UNDONE),
     Reason.PREPARED_SET: Row(
-        says="held by prepared set {id} of {owner}. Wait, or end it with `hwd release {id}`",
+        says="held by prepared set {id} of {owner}",
+        remedy="Wait, or end it with `hwd release {id}`",
         bars={
             PortAction.LEASE: _ALL,
-            PortAction.RESERVE: Rule(spans=True),
             PortAction.RELY: Rule(passes=Pass.ITSELF, whole=True),
             PortAction.CHANGE: Rule(passes=Pass.ITSELF),
             PortAction.OVERRIDE: Rule(passes=Pass.COVERED),
@@ -176,8 +189,9 @@ ROWS: Final[Mapping[Reason, Row]] = {
         },
     ),
     Reason.SETTINGS: Row(
-        says="settings of run {run} are not put back yet: {why}. They are put back by themselves as soon as that is "
-        "possible; where it never will be, `hwd lease kick {id}` frees the ports as they are",
+        says="settings of run {run} are not put back yet: {why}",
+        remedy="They are put back by themselves as soon as that is possible; where it never will be, "
+        "`hwd lease kick {id}` frees the ports as they are",
         bars={
             PortAction.LEASE: Rule(passes=Pass.ITS_RUN),
             PortAction.CHANGE: Rule(passes=Pass.ITS_RUN | Pass.COVERED),
@@ -188,11 +202,14 @@ ROWS: Final[Mapping[Reason, Row]] = {
         },
     ),
     Reason.RUN: Row(
-        says="run {run} is under way. Wait, or end it with `hwd abort {run}`", bars={PortAction.START: _ALL}
+        says="run {run} is under way",
+        remedy="Wait, or end it with `hwd abort {run}`",
+        bars={PortAction.START: _ALL},
     ),
     Reason.RESERVATION: Row(
-        says="reserved by {owner} ({id}) from {begins} to {ends}. Be done before that, come after it, "
-        "or ask {owner} to release it",
+        says="reserved by {owner} ({id}) from {begins} to {ends}",
+        remedy="Be done before that, come after it, or ask {owner} to release it",
+        ending="`hwd lease release {id}` withdraws it, or `hwd lease kick {id}` if it is not yours",
         dated=True,
         bars={
             PortAction.LEASE: Rule(passes=Pass.ITSELF, spans=True),
@@ -203,27 +220,47 @@ ROWS: Final[Mapping[Reason, Row]] = {
         },
     ),
     Reason.WAIT: Row(
-        says="{owner} ({id}) waits for it in the queue. Wait behind with `hwd lease take --queue`",
+        says="{owner} ({id}) waits for it in the queue",
+        remedy="Wait behind with `hwd lease take --queue`",
+        ending="`hwd lease release {id}` leaves the queue, or `hwd lease kick {id}` if it is not yours",
         bars={PortAction.LEASE: Rule(passes=Pass.ITSELF)},
     ),
     Reason.DUE_RUN: Row(
-        says="run {run} is due there from {begins} to {ends}. Reserve another time, or end it with `hwd abort {run}`",
+        says="run {run} is due there from {begins} to {ends}",
+        remedy="Reserve another time, or end it with `hwd abort {run}`",
+        ending="`hwd abort {run}` takes it out of the queue",
         dated=True,
         bars={PortAction.RESERVE: Rule(spans=True)},
     ),
     Reason.TRANSFER: Row(
-        says="transfer {id} of {owner} is in flight on it, phase {what}, since {begins}, {why}. "
-        "Wait for its end, or let `hwd apply` wait for it with --drain-within S",
+        says="transfer {id} of {owner} is in flight on it, phase {what}, since {begins}, {why}",
+        remedy="Wait for its end, or let `hwd apply` wait for it with --drain-within S",
+        ending="It ends with its phase",
         bars=_IN_FLIGHT,
     ),
     Reason.UNREPORTED: Row(
-        says="host {owner} may be sending over it: {why}. Wait for its report, or let `hwd apply` wait for it with "
-        "--drain-within S",
+        says="host {owner} may be sending over it: {why}",
+        remedy="Wait for its report, or let `hwd apply` wait for it with --drain-within S",
+        ending="It ends with the report of its agent",
         bars=_IN_FLIGHT,
     ),
     Reason.DRAIN: Row(
-        says="reconfiguration {id} ({what}) waits for the end of the transfers on it, and moves it then. "
-        "Ask again when it is done, or send another way meanwhile",
+        says="reconfiguration {id} ({what}) waits for the end of the transfers on it, and moves it then",
+        remedy="Ask again when it is done, or send another way meanwhile",
+        ending="`hwd rollback {id}` ends it",
         bars={PortAction.TRANSFER: _ALL},
+    ),
+    Reason.RELOAD: Row(
+        says="held off by a reload of {what} by {owner}, which waits until {ends}, another {left_s:.0f} s, for those "
+        "who have the ports that it changes",
+        remedy="Ask again after that, or as soon as `hwd history` shows the reload",
+        bars={
+            PortAction.LEASE: Rule(passes=Pass.HOLDER),
+            PortAction.RESERVE: _ALL,
+            PortAction.RELY: Rule(passes=Pass.HOLDER | Pass.WAY_BACK),
+            PortAction.CHANGE: Rule(passes=Pass.HOLDER | Pass.WAY_BACK),
+            PortAction.START: Rule(passes=Pass.HOLDER),
+            PortAction.TRANSFER: _ALL,
+        },
     ),
 }

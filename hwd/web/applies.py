@@ -22,6 +22,7 @@ from hwd.reconfigure.desired.restores import Restores
 from hwd.reconfigure.plans.planner import Planned
 from hwd.reconfigure.prepared.preparation import SetTerms
 from hwd.reconfigure.reconfigurer import Reconfigurer
+from hwd.web.refused_switches import RefusedSwitches
 from hwd_drivers.core.errors import ConfigError, FailedError, RefusedError
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.offload import Offload
@@ -56,6 +57,7 @@ class Applies:
         self._ids = ids
         self._planned: dict[str, Planned] = {}
         self._under_way: dict[str, asyncio.Task[ReconfigurationStatus]] = {}
+        self._refused_switches = RefusedSwitches()
         self._closing = False
 
     def use_testbed(self, fabric: Fabric) -> None:
@@ -146,7 +148,7 @@ class Applies:
         id = id or self._ids.token(length=8)
         self._check_new(id)
         switch = self._switch(id, prepared_set, target, epoch, _caller(caller, by))
-        return await self._carry(id, f"prepared set {prepared_set} to {target}", switch)
+        return await self._carry(id, f"prepared set {prepared_set} to {target}", switch, prepared_set=prepared_set)
 
     async def confirm(self, reconfiguration: str | None) -> ReconfigurationStatus:
         one = self._reconfigurer.get(reconfiguration)
@@ -202,12 +204,17 @@ class Applies:
             raise RefusedError(f"reconfiguration {id}: there is one of that id; ask with another, or with none")
 
     async def _carry(
-        self, id: str, what: str, way: Coroutine[None, None, ReconfigurationStatus]
+        self,
+        id: str,
+        what: str,
+        way: Coroutine[None, None, ReconfigurationStatus],
+        *,
+        prepared_set: str | None = None,
     ) -> ReconfigurationStatus:
         """Go one way to its end, whatever becomes of its caller."""
         task = asyncio.create_task(way, name=f"hwd:apply/{id}")
         self._under_way[id] = task
-        task.add_done_callback(lambda done: self._applied(id, done))
+        task.add_done_callback(lambda done: self._applied(id, done, prepared_set))
         await asyncio.wait([task])
         if task.cancelled():
             raise FailedError(f"apply {id} ({what}): stopped and rolled back before it was done")
@@ -283,10 +290,17 @@ class Applies:
             raise
         return replace(under_way(reconfiguration), applied=plan.summary)
 
-    def _applied(self, id: str, task: asyncio.Task[ReconfigurationStatus]) -> None:
+    def _applied(self, id: str, task: asyncio.Task[ReconfigurationStatus], prepared_set: str | None) -> None:
         del self._under_way[id]
-        if not task.cancelled() and (error := task.exception()) is not None:
-            was_said = self._reconfigurer.became(id) is not None  # by its end, in the same words
+        if task.cancelled():
+            return
+        error, was_said = task.exception(), self._reconfigurer.became(id) is not None  # by its end, in the same words
+        if error is None:
+            if prepared_set is not None:
+                self._refused_switches.switched(prepared_set)
+        elif prepared_set is not None and isinstance(error, RefusedError) and not was_said:
+            self._refused_switches.refused(prepared_set, error)
+        else:
             log.log(logging.DEBUG if was_said else logging.WARNING, "apply %s: %s", id, error)
 
 

@@ -131,6 +131,7 @@ class Service:
             lease_requests=self.lease_requests(),
             transfers=self._transfers.status(),
             sets=self.sets(),
+            ended_sets=[*self._reconfigurer.sets.ends.unasked(self._clock.wall_ns())],
             held=self.held(),
             reconfigurations=self.reconfigurations(),
             open=[*self._reconfigurer.left_open],
@@ -305,9 +306,9 @@ class Service:
             withdrawn = self._request(request)
             await self._requests.withdraw(id, **end)
             return withdrawn
-        lease = self._leases.get(id, epoch=epoch)
+        lease, sets = self._leases.get(id, epoch=epoch), self._reconfigurer.sets.under(id)
         await self._leases.release(id, **end)
-        return self._lease(lease)
+        return replace(self._lease(lease), ended_sets=[*sets] or UNSET)
 
     async def fault(
         self, data: Mapping[str, Json], *, lease: str | None = None, epoch: int | None = None
@@ -427,6 +428,7 @@ class Service:
             for_s=request.for_s,
             at_wall_ns=UNSET if request.at_wall_ns is None else request.at_wall_ns,
             until_wall_ns=UNSET if request.ends_wall_ns is None else request.ends_wall_ns,
+            waits_for=UNSET if (waits_for := self._requests.delay(request)) is None else [*waits_for],
         )
 
     def _ports(self, names: list[str]) -> frozenset[str]:

@@ -2,10 +2,12 @@
 
 import asyncio
 import gc
+import re
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,8 +20,9 @@ from hwd.daemon.seams import Machine, Process, RackAccess, Storage
 from hwd.daemon.switch_opener import OpenSwitch, opener
 from hwd.fabric.fabric import Fabric
 from hwd.model.answers import ReloadReport
-from hwd.model.bodies import PlanBody, ReconfigurationBody, ReloadBody
+from hwd.model.bodies import PlanBody, PrepareBody, ReconfigurationBody, ReloadBody, TargetBody
 from hwd.model.documents.daemon import DaemonStopped, RecordsDropped, TestbedReloaded
+from hwd.model.documents.switches import SwitchDrift
 from hwd.model.fault import Fault
 from hwd.model.request import Caller
 from hwd.model.testbed import Switch, Testbed
@@ -31,6 +34,7 @@ from hwd_drivers.core.documents import Document, Sink
 from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.core.ids import Draws, SeededIds
 from hwd_drivers.core.offload import InlineOffload
+from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.devices import registry
 from hwd_drivers.devices.abilities import Device
 from hwd_drivers.devices.facts import SwitchDown, SwitchUp
@@ -54,14 +58,16 @@ fibres:
   - h1.eth0 <-> ocs1.2
 """
 OCS2 = next(line for line in TEXT.splitlines() if line.startswith("  ocs2"))
+FIBRE_2 = "{from: h1.eth0, to: ocs1.2, loss_db: 0.2}"
 OCS3 = OCS2.replace("ocs2", "ocs3")
 
 
 class Desk:
     """A daemon on switches at addresses, as real ones are, and its testbed file."""
 
-    def __init__(self, daemon: Daemon, documents: list[Document]) -> None:
+    def __init__(self, daemon: Daemon, documents: list[Document], twins: Mapping[str, Twin]) -> None:
         self.daemon = daemon
+        self.twins = twins
         self.documents = documents
         self.text = TEXT
         self.changed = asyncio.Event()
@@ -119,8 +125,10 @@ def run_desk(test: Test, *, recorded: Sequence[Document] = ()) -> None:
         )
         testbed = load_text(TEXT, file="desk.yaml").require()
         async with AsyncExitStack() as stack:
-            for name in ("ocs1", "ocs2", "ocs3"):
-                await _start_twin(name, testbed, stack, clock=clock, dialer=dialer, draws=draws)
+            twins = {
+                name: await _start_twin(name, testbed, stack, clock=clock, dialer=dialer, draws=draws)
+                for name in ("ocs1", "ocs2", "ocs3")
+            }
             records = Records("sqlite://", InlineOffload())
             await records.open()
             await records.add_documents(recorded)
@@ -139,7 +147,7 @@ def run_desk(test: Test, *, recorded: Sequence[Document] = ()) -> None:
                 testbed_file=file,
             )
             del testbed
-            holder.append(Desk(daemon, documents))
+            holder.append(Desk(daemon, documents, twins))
             await daemon.open()
             running = asyncio.create_task(daemon.run())
             try:
@@ -165,7 +173,7 @@ def _opener(dialer: MemoryDialer, clock: VirtualClock) -> OpenSwitch:
 
 async def _start_twin(
     name: str, testbed: Testbed, stack: AsyncExitStack, *, clock: VirtualClock, dialer: MemoryDialer, draws: Draws
-) -> None:
+) -> Twin:
     switch = testbed.switches["ocs1"]
     twin: Twin = twin_of(registry.find(switch.driver)).make(
         name=name,
@@ -179,6 +187,7 @@ async def _start_twin(
     )
     await twin.start()
     stack.push_async_callback(twin.close)
+    return twin
 
 
 async def _no_rack(fault: Fault) -> None:
@@ -238,7 +247,7 @@ def test_a_new_loss_counts_in_the_next_plan() -> None:
     async def test(desk: Desk) -> None:
         desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 40.0")
         report = await desk.reload()
-        assert [str(change) for change in report.changes] == ["fibre h0.eth0 - ocs1.1 changed: loss 0.4 -> 40 dB"]
+        assert [str(change) for change in report.changes] == ["fibre h0.eth0 - ocs1.1 changed: loss_db 0.4 -> 40"]
         plan = await desk.service.plan(PlanBody(what="ocs1:1A-2B,2A-1B"))
         assert next(one.state for one in plan.interlocks if one.name == "loss-budget" and "h0" in one.subject) == (
             "refused"
@@ -298,7 +307,7 @@ def test_a_reload_is_recorded_with_its_changes_and_who_asked() -> None:
         assert (told.changes, told.by, told.hash) == ([str(report.changes[0])], "ada", report.hash)
         (entry,) = await desk.service.history(limit=5)
         assert (entry.outcome, entry.by, entry.verified) == ("reloaded", "ada", True)
-        assert "loss 0.4 -> 0.9 dB" in entry.what
+        assert "loss_db 0.4 -> 0.9" in entry.what
 
     run_desk(test)
 
@@ -357,15 +366,18 @@ def test_a_file_with_errors_is_refused_with_all_of_them() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "named"),
     [
-        ("testbed: desk", "testbed: table", "key testbed changed: desk -> table"),
         ("testbed: desk\n", "testbed: desk\naccess_group: root\n", "key access_group changed: none -> root"),
         ("  h1: {", "  h2: {", "host h1 removed"),
         (
             "size: 8x8, address: 'unix:/ocs2'",
             "size: 8x8, owner: h1, address: 'unix:/ocs2'",
-            "switch ocs2 changed: owner",
+            "switch ocs2 changed: owner none -> h1",
         ),
-        ("fibres:", "interlocks: {rate: {changes: {ocs1: 3}}}\nfibres:", "key interlocks changed"),
+        (
+            "fibres:",
+            "interlocks: {rate: {changes: {ocs1: 3}}}\nfibres:",
+            "key interlocks changed: rate.changes.ocs1 none -> 3",
+        ),
     ],
 )
 def test_what_a_running_daemon_cannot_take_is_refused_by_name(old: str, new: str, named: str) -> None:
@@ -376,6 +388,18 @@ def test_what_a_running_daemon_cannot_take_is_refused_by_name(old: str, new: str
         assert "systemctl restart hwd-desk" in why
         assert desk.service.testbed.name == "desk"
         assert desk.of(TestbedReloaded) == []
+
+    run_desk(test)
+
+
+def test_another_name_is_refused_and_no_restart_advised_which_would_leave_the_data_behind() -> None:
+    async def test(desk: Desk) -> None:
+        desk.text = TEXT.replace("testbed: desk", "testbed: table")
+        why = await desk.refused()
+        assert "key testbed changed: desk -> table: the name cannot change while the daemon runs" in why
+        assert "Write `testbed: desk` again; or stop this daemon, and start one of the new name" in why
+        assert "restart" not in why.lower()
+        assert desk.service.testbed.name == "desk"
 
     run_desk(test)
 
@@ -395,6 +419,146 @@ def test_a_lease_on_a_port_that_changes_is_waited_for_and_then_named() -> None:
         await asyncio.sleep(3.0)
         await desk.service.release_lease(lease.id)
         assert 3.0 <= (await waiting).drained_s < 3.3
+
+    run_desk(test)
+
+
+def test_what_holds_a_reload_is_told_with_what_ends_it() -> None:
+    async def test(desk: Desk) -> None:
+        lease = await desk.service.take_lease(ports=["ocs1.1"], for_s=60.0, holder="ada")
+        desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 0.9")
+        why = await desk.refused()
+        assert f"ocs1.1: leased to ada ({lease.id}) for another 60 s. `hwd lease release {lease.id}` ends it" in why
+        assert [*re.findall(r"--[a-z-]+", why)] == ["--drain-within"], "reload has no other option that helps"
+
+    run_desk(test)
+
+
+async def draining(desk: Desk, *, drain_s: float = 30.0) -> "asyncio.Task[ReloadReport]":
+    """A reload that changes ocs1.1 and h0.eth0, and waits for a lease of ada's on ocs1.1."""
+    desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 0.9")
+    reload = asyncio.create_task(desk.reload(drain_s=drain_s))
+    await asyncio.sleep(1.0)
+    return reload
+
+
+async def held_off(desk: Desk) -> list[str]:
+    """What new claims on h0.eth0 are refused with: a lease, the queue, a reservation, an apply, a run."""
+    service, at_ns = desk.service, 10**18 + 3600 * 10**9
+    take = partial(service.take_lease, ports=["h0.eth0"], for_s=5.0, holder="bob")
+    text = "playbook: one\nshows: nothing\nsteps:\n  - lease: {ports: [h0.eth0], for_s: 5}\n"
+    ways: list[Callable[[], Any]] = [
+        take,
+        partial(take, queue=True),
+        partial(take, at_wall_ns=at_ns),
+        partial(desk.apply, "ocs1:1A-5B"),
+        partial(service.start_run, text=text, file="one.yaml", parameters={}),
+    ]
+    found = []
+    for way in ways:
+        with pytest.raises(RefusedError) as refusal:
+            await way()
+        found.append(str(refusal.value))
+    return found
+
+
+def _prepare(desk: Desk, lease: str) -> Coroutine[Any, Any, Any]:
+    body = PrepareBody(targets={"a": TargetBody(what="ocs1:1A-6B")}, lease=lease)
+    return desk.service.prepare(body)
+
+
+def test_nobody_begins_anew_on_ports_that_a_reload_waits_for() -> None:
+    async def test(desk: Desk) -> None:
+        await desk.service.take_lease(ports=["ocs1.3"], for_s=60.0, holder="eve")
+        lease = await desk.service.take_lease(ports=["ocs1.1"], for_s=20.0, holder="ada", heartbeat_s=15.0)
+        reload = await draining(desk)
+        for text in await held_off(desk):
+            assert "held off by a reload of desk.yaml by ada, which waits until 2001-09-09 01:47" in text
+        with pytest.raises(RefusedError, match=r"cannot last until then: .*held off by a reload"):
+            await desk.service.renew_lease(lease.id, for_s=600.0)
+        await desk.service.hear_lease(lease.id)
+        for call in (desk.apply("ocs1:1A-6B", lease=lease.id), _prepare(desk, lease.id)):
+            with pytest.raises(RefusedError, match="held off by a reload"):
+                await call
+        await desk.apply("ocs2:1A-2B")
+        assert desk.service.lease_requests() == []
+        assert desk.service.ready().ready
+        done = await reload
+        assert 15.9 < done.drained_s < 16.5, "ada was heard at 1 s, and fell silent"
+        await desk.service.take_lease(ports=["h0.eth0", "ocs1.1"], for_s=5.0, holder="bob")
+
+    run_desk(test)
+
+
+def test_all_is_as_before_once_a_reload_gives_up_or_is_cancelled() -> None:
+    async def test(desk: Desk) -> None:
+        await desk.service.take_lease(ports=["ocs1.1"], for_s=600.0, holder="ada")
+        reload = await draining(desk, drain_s=5.0)
+        with pytest.raises(RefusedError, match="not taken within 5 s"):
+            await reload
+        bob = await desk.service.take_lease(ports=["h0.eth0"], for_s=5.0, holder="bob")
+        await desk.service.release_lease(bob.id)
+        reload = await draining(desk)
+        reload.cancel()
+        await asyncio.gather(reload, return_exceptions=True)
+        await desk.service.take_lease(ports=["h0.eth0"], for_s=5.0, holder="bob")
+
+    run_desk(test)
+
+
+def test_who_waited_before_a_reload_is_served_and_ways_back_are_not_held_off() -> None:
+    async def test(desk: Desk) -> None:
+        await desk.apply("ocs1:1A-5B", confirm_within_s=10.0)
+        ben = await desk.service.take_lease(ports=["ocs1.1"], for_s=8.0, holder="ben", queue=True)
+        reload = await draining(desk, drain_s=60.0)
+        await asyncio.sleep(10.0)
+        assert desk.crossconnects("ocs1") == (), "not confirmed: it went back at its time"
+        assert (await desk.service.hear_lease(ben.id)).holder == "ben"
+        assert [one.lease for one in desk.service.leases()] == [ben.id]
+        assert (await reload).done
+
+    run_desk(test)
+
+
+def test_drift_is_restored_while_a_reload_waits() -> None:
+    async def test(desk: Desk) -> None:
+        restoring = f"{TEXT}drift: restore\n"
+        desk.text = restoring
+        await desk.reload()
+        await desk.apply("ocs1:1A-5B")
+        await desk.service.take_lease(ports=["ocs1.2"], for_s=600.0, holder="ada")
+        desk.text = restoring.replace("loss_db: 0.4", "loss_db: 0.9").replace("h1.eth0 <-> ocs1.2", FIBRE_2)
+        reload = asyncio.create_task(desk.reload(drain_s=120.0))
+        await asyncio.sleep(1.0)
+        with pytest.raises(RefusedError, match="held off by a reload"):
+            await desk.apply("ocs1:1A-6B")
+        desk.twins["ocs1"].faults.panel([Crossconnect.parse("1A-5B")], [])
+        await asyncio.sleep(90.0)
+        assert not reload.done()
+        assert desk.of(SwitchDrift)
+        assert desk.crossconnects("ocs1") == ("1A-5B",)
+        reload.cancel()
+        await asyncio.gather(reload, return_exceptions=True)
+
+    run_desk(test)
+
+
+def test_a_baseline_comes_back_while_a_reload_waits() -> None:
+    async def test(desk: Desk) -> None:
+        with_baseline = f"{TEXT}leases: {{baseline: true}}\n"
+        desk.text = with_baseline
+        await desk.reload()
+        await desk.apply("ocs1:1A-5B")
+        lease = await desk.service.take_lease(
+            ports=["ocs1.1", "ocs1.5", "ocs1.6", "h0.eth0"], for_s=600.0, holder="ada"
+        )
+        await desk.apply("ocs1:1A-6B", lease=lease.id)
+        desk.text = with_baseline.replace("loss_db: 0.4", "loss_db: 0.9")
+        reload = asyncio.create_task(desk.reload(drain_s=60.0))
+        await asyncio.sleep(1.0)
+        await desk.service.release_lease(lease.id)
+        assert (await reload).drained_s < 10.0
+        assert desk.crossconnects("ocs1") == ("1A-5B",)
 
     run_desk(test)
 

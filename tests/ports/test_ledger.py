@@ -111,6 +111,12 @@ TEXTS = {
         "h0.eth0: reconfiguration x1 (one pair) waits for the end of the transfers on it, and moves it then. Ask again "
         "when it is done, or send another way meanwhile",
     ),
+    Reason.RELOAD: (
+        claim(Reason.RELOAD, what="lab.yaml", expires_wall_ns=NOW + 60 * S),
+        "h0.eth0: held off by a reload of lab.yaml by ben, which waits until 1970-01-01 00:17:40 UTC, another 60 s, "
+        "for those who have the ports that it changes. Ask again after that, or as soon as `hwd history` shows the "
+        "reload",
+    ),
 }
 ASKED = {
     Reason.RUN: PortAction.START,
@@ -137,7 +143,7 @@ BARRED = {
     Reason.RECONFIGURATION: "lease rely change override set put-back transfer",
     Reason.CUT_OFF: "lease rely change override set put-back transfer",
     Reason.IN_DOUBT: "lease rely change override set put-back",
-    Reason.PREPARED_SET: "lease reserve rely change override set",
+    Reason.PREPARED_SET: "lease rely change override set",
     Reason.DELEGATION: "lease reserve change override set",
     Reason.SETTINGS: "lease change override set start",
     Reason.RUN: "start",
@@ -147,6 +153,7 @@ BARRED = {
     Reason.TRANSFER: "change override",
     Reason.UNREPORTED: "change override",
     Reason.DRAIN: "transfer",
+    Reason.RELOAD: "lease reserve rely change start transfer",
 }
 
 
@@ -370,3 +377,34 @@ def test_lease_that_is_over_is_refused_in_the_words_of_its_end() -> None:
     assert refused(ledger, Asker(lease="l1"), PortAction.CHANGE) == "lease l1: not in force; it was kicked by ben"
     ledger.claim(claim(Reason.WAIT, "l2"))
     assert "is not granted yet, it waits in the queue" in refused(ledger, Asker(lease="l2"), PortAction.CHANGE)
+
+
+RELOADING = claim(Reason.RELOAD, "reload", PORT, "ocs1.1", expires_wall_ns=NOW + 60 * S)
+
+
+def test_reload_holds_off_none_who_has_its_ports_from_before_and_no_way_back() -> None:
+    ledger = ledger_of(
+        RELOADING, leased(), claim(Reason.RECONFIGURATION, "x1", "ocs1.1"), claim(Reason.RUN, "r1", run="r1")
+    )
+    ledger.claim(claim(Reason.WAIT, "w1"))
+    for action in (PortAction.RELY, PortAction.CHANGE):
+        assert "reload" in refused(ledger, Asker(lease="l1"), action), "what begins under a lease may outlast it"
+        assert not refused(ledger, Asker(reconfiguration="x1"), action, "ocs1.1")
+        assert not refused(ledger_of(RELOADING), Asker(is_way_back=True), action)
+    alone = ledger_of(RELOADING, claim(Reason.RUN, "r1", run="r1"), claim(Reason.WAIT, "w1"), leased())
+    assert "reload" not in refused(alone, Asker(run="r1"), PortAction.LEASE)
+    assert "reload" not in refused(alone, Asker(request="w1"), PortAction.LEASE)
+    found = alone.refusals(Asker(lease="l1"), [PORT], PortAction.LEASE, now_wall_ns=NOW)
+    assert Reason.RELOAD in {one.claim.reason for one in found if one.claim}, "it is not renewed"
+    prepared = ledger_of(RELOADING, claim(Reason.PREPARED_SET, "s1", "ocs1.1"))
+    assert not refused(prepared, Asker(prepared_set="s1"), PortAction.CHANGE, "ocs1.1"), "a switch of a set"
+    assert "reload" in refused(ledger_of(RELOADING), Asker(prepared_set="s2"), PortAction.CHANGE), "a new set"
+    elsewhere = ledger_of(RELOADING, claim(Reason.RECONFIGURATION, "x2", "ocs1.9"))
+    assert "reload" in refused(elsewhere, Asker(reconfiguration="x2"), PortAction.CHANGE), "it has none of them"
+
+
+@pytest.mark.parametrize("reason", [Reason.LEASE, Reason.RESERVATION, Reason.WAIT, Reason.TRANSFER, Reason.UNREPORTED])
+def test_who_waits_for_an_end_is_told_what_ends_it_and_no_option_of_another_command(reason: Reason) -> None:
+    text = TEXTS[reason][0].text(NOW, waits=True)
+    assert "--" not in text
+    assert ". " in text

@@ -16,6 +16,8 @@ from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from msgspec import UnsetType
+
     from hwd.model.answers import HeldLease
 
 SHOWN = 6
@@ -125,6 +127,8 @@ def heartbeat(lease: LeaseId, url: Url = None, json: Json = False) -> None:
         heard = hwd.beat_lease(lease)
     if heard.kind == "waiting":
         output.say(waits_line(heard))
+    elif heard.kind == "reserved" and heard.waits_for:
+        output.say(delay_line(heard))
     elif heard.kind == "reserved":
         output.say(f"lease {heard.id} has not begun: reserved {span(heard)}")
     else:
@@ -141,6 +145,7 @@ def release(lease: LeaseId, url: Url = None, json: Json = False) -> None:
     with Client.find(url) as hwd:
         released = hwd.release_lease(lease)
     output.say(f"lease {released.id} released")
+    _say_ended_sets(output, released)
     output.data(released)
 
 
@@ -161,6 +166,7 @@ def kick(
     with Client.find(url) as hwd:
         kicked = hwd.kick_lease(lease, by=me(), why=why)
     output.say(f"lease {kicked.id} of {kicked.holder} revoked")
+    _say_ended_sets(output, kicked)
     if kicked.why:
         output.note(kicked.why)
     output.data(kicked)
@@ -197,17 +203,36 @@ def show_leases(output: Output, leases: "Sequence[HeldLease]") -> None:
         named = ", ".join(ports[:SHOWN]) + (f" and {len(ports) - SHOWN} more" if len(ports) > SHOWN else "")
         rows.append((lease.id, lease.holder, _left(lease), named))
     output.table(("lease", "holder", "left", "ports"), rows)
+    for lease in leases:
+        if lease.kind == "waiting":
+            output.say(f"  {waits_line(lease)}")
+        elif lease.waits_for:
+            output.say(f"  {delay_line(lease)}")
+
+
+def delay_line(lease: "HeldLease") -> str:
+    """Why a reserved lease has not begun though its time has come."""
+    since = started_at(lease.at_wall_ns or 0)
+    return f"lease {lease.id} should have begun {since}, and begins once its ports are free: {_all(lease.waits_for)}"
 
 
 def waits_line(lease: "HeldLease") -> str:
     """Where a client stands in the queue, and why it is not granted yet."""
-    waits_for = "; ".join(lease.waits_for or ()) or "its turn comes"
-    return f"lease {lease.id} waits, place {lease.place}: {waits_for}"
+    return f"lease {lease.id} waits, place {lease.place}: {_all(lease.waits_for) or 'its turn comes'}"
 
 
 def span(lease: "HeldLease") -> str:
     """When a reserved lease begins, and for how long."""
     return f"from {started_at(lease.at_wall_ns or 0)} for {seconds(lease.for_s or 0.0)}"
+
+
+def _say_ended_sets(output: Output, lease: "HeldLease") -> None:
+    for one in lease.ended_sets or ():
+        output.say(f"ends with it: set {one}; its switches stay as they are")
+
+
+def _all(reasons: "Sequence[str] | UnsetType") -> str:
+    return "; ".join(reasons or ())
 
 
 def _left(lease: "HeldLease") -> str:

@@ -11,6 +11,7 @@ from hwd.cli.commands.apply import Mode, drive, overrides_of, say_how_it_is, wan
 from hwd.cli.commands.leases import me
 from hwd.cli.options import SECONDS_LEAST, SECONDS_MOST, Json, Override, Url
 from hwd.cli.output import Output, plural, seconds
+from hwd.cli.status_lines import since
 from hwd.cli.times import in_seconds
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.switching.moves import ApplyMode
@@ -124,8 +125,10 @@ def sets(url: Url = None, json: Json = False) -> None:
 
     output = Output(json=json)
     with Client.find(url) as hwd:
-        found = hwd.sets()
+        found, ended = hwd.sets(), [] if json else hwd.status().ended_sets
     show_sets(output, found)
+    for one in ended:
+        output.say(f"{since(one.ended_wall_ns, None)} {one}")
     output.data(found)
 
 

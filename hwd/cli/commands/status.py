@@ -105,6 +105,8 @@ def status(url: Url = None, json: Json = False) -> None:
     if now.sets:
         output.say()
         show_sets(output, now.sets)
+    for ended in now.ended_sets:
+        output.say(f"{since(ended.ended_wall_ns, at)} {ended}")
     for one in now.reconfigurations:
         left = "" if one.confirm_in_s is None else f", rolled back in {seconds(one.confirm_in_s)}"
         output.say(f"reconfiguration {one.reconfiguration} ({one.what}) ", coloured(one.state), left)

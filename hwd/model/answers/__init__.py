@@ -9,7 +9,7 @@ from hwd.model.answers.faults import FaultConfirmation
 from hwd.model.answers.history import HistoryEntry
 from hwd.model.answers.hosts import ClockStepReport, HostClock, HostSpool, HostStatus
 from hwd.model.answers.leases import HeldLease, HeldSettings, SwitchLease
-from hwd.model.answers.prepared import PreparedSetStatus, SetTarget
+from hwd.model.answers.prepared import EndedSet, PreparedSetStatus, SetTarget
 from hwd.model.answers.problem import Problem
 from hwd.model.answers.reconfigurations import LeftOpen, ReconfigurationStatus
 from hwd.model.answers.reload import ReloadReport, TestbedChangeReport
@@ -29,6 +29,7 @@ __all__ = [
     "DiskSpace",
     "DocumentJson",
     "DocumentList",
+    "EndedSet",
     "FaultConfirmation",
     "HeldEnds",
     "HeldLease",

@@ -33,7 +33,8 @@ class HeldLease(Answer, frozen=True, kw_only=True):
 
     `heard_within_s`: it ends where no heartbeat comes for so long. `for_s`, `priority`, `place` and `waits_for` are
     those of one that waits; place 1 is next among those that wait for its ports. `at_wall_ns` and `until_wall_ns`: the
-    time that is reserved.
+    time that is reserved; from `at_wall_ns` on `waits_for` says who has its ports, so that it has not begun.
+    `ended_sets`: the prepared sets that ended with it.
     """
 
     lease: str
@@ -53,6 +54,7 @@ class HeldLease(Answer, frozen=True, kw_only=True):
     waits_for: list[str] | UnsetType = UNSET
     at_wall_ns: int | UnsetType = UNSET
     until_wall_ns: int | UnsetType = UNSET
+    ended_sets: list[str] | UnsetType = UNSET
 
     @property
     def is_in_force(self) -> bool:

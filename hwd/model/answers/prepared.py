@@ -46,3 +46,21 @@ class PreparedSetStatus(Answer, frozen=True, kw_only=True):
         names = ", ".join(one.target for one in self.targets)
         why = f" ({self.why})" if self.why else ""
         return f"set {self.id} of {self.holder}: {names}; at {self.at or 'no known target'}{why}"
+
+
+class EndedSet(Answer, frozen=True, kw_only=True):
+    """A prepared set that is over. `at`: the target that its switches had last. `lease` and `holder`: None where an
+    older hwd recorded it.
+    """
+
+    prepared_set: str
+    lease: str | None
+    holder: str | None
+    at: str
+    why: str
+    ended_wall_ns: int
+
+    @override
+    def __str__(self) -> str:
+        holder = f" of {self.holder}" if self.holder else ""
+        return f"set {self.prepared_set}{holder} is over: {self.why}; its switches stay at {self.at}"

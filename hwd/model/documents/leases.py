@@ -70,15 +70,26 @@ class LeaseReserved(LeaseRequestFact, frozen=True, kw_only=True):
     until_wall_ns: int
 
 
+class LeaseDelayed(LeaseRequestFact, frozen=True, kw_only=True):
+    """The time of a reservation has come, and its ports are not free. `waits_for`: who has which of them, until when.
+    It is told again where somebody else has them.
+    """
+
+    KIND: ClassVar = "lease.delayed"
+    at_wall_ns: int
+    waits_for: list[str]
+
+
 class LeaseWithdrawn(LeaseRequestFact, frozen=True, kw_only=True):
     """A request left the queue or the calendar without a grant. `why`: released, kicked, silent, missed (its time is
-    over, and its ports were not free). `by` and `reason`: as in `lease.released`.
+    over, and its ports were not free: `waits_for`, who had them at last). `by` and `reason`: as in `lease.released`.
     """
 
     KIND: ClassVar = "lease.withdrawn"
     why: str
     by: str | UnsetType = UNSET
     reason: str | UnsetType = UNSET
+    waits_for: list[str] | UnsetType = UNSET
 
 
 class LeaseBaseline(LeaseFact, frozen=True, kw_only=True):

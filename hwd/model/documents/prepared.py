@@ -40,8 +40,12 @@ class SetSettled(SetFact, frozen=True, kw_only=True):
 
 
 class SetReleased(SetFact, frozen=True, kw_only=True):
-    """A set ended: its ports are free, and its switches stay as they are. `at`: the target that they had last."""
+    """A set ended: its ports are free, and its switches stay as they are. `at`: the target that they had last. `why`:
+    released, or what ended it without its holder, such as the end of its lease and how that came.
+    """
 
     KIND: ClassVar = "set.released"
     at: str
     why: str
+    lease: str | UnsetType = UNSET
+    holder: str | UnsetType = UNSET

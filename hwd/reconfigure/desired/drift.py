@@ -283,8 +283,8 @@ class Drift:
         moved = [one for one in differs.stale if not ends.isdisjoint(one.ends)] + ([wanted] if wanted else [])
         touched = [SwitchCrossconnect(switch=differs.switch, crossconnect=one) for one in moved]
         ports = crossconnect_ports(touched) | self._planner.ports_lit_by(touched, self._switches.latest())
-        refusal = self._ledger.may(Asker(cuts=True), ports, PortAction.CHANGE, now_wall_ns=self._clock.wall_ns())
-        return refusal is None
+        asker, now = Asker(cuts=True, is_way_back=True), self._clock.wall_ns()
+        return self._ledger.may(asker, ports, PortAction.CHANGE, now_wall_ns=now) is None
 
     def _next_s(self) -> float | None:
         """`loop.time()` of the next try of an end that still differs; None where none waits."""

@@ -88,7 +88,7 @@ class Baselines:
         request, reconfiguration = self._request(record), None
         while self._leases.record(claim.id) is not None:
             try:
-                begun = await reconfigurer.begin(request)
+                begun = await reconfigurer.begin(request, is_baseline=True)
                 await reconfigurer.confirm(begun)
             except HwdError as error:
                 if str(error) != why:

@@ -161,13 +161,15 @@ class Leases:
         return claim
 
     async def renew(self, id: str, *, for_s: float, epoch: int | None = None) -> Claim:
-        """Let it last `for_s` seconds from now. Raises RefusedError where somebody has reserved its ports for then."""
+        """Let it last `for_s` seconds from now. Raises RefusedError where somebody has reserved its ports for then, and
+        while a reload waits for its end.
+        """
         before, now = self.get(id, epoch=epoch), self._clock.wall_ns()
         check_terms(before.ports, for_s=for_s)
         renewed = replace(before, expires_wall_ns=now + round(for_s * 1e9))
-        asker = Asker(lease=id, until_wall_ns=renewed.expires_wall_ns)
+        asker = Asker(lease=id, run=before.run, until_wall_ns=renewed.expires_wall_ns)
         for refusal in self.ledger.refusals(asker, before.ports, PortAction.LEASE, now_wall_ns=now):
-            if refusal.claim is not None and refusal.claim.reason is Reason.RESERVATION:
+            if refusal.claim is not None and refusal.claim.reason in (Reason.RESERVATION, Reason.RELOAD):
                 raise RefusedError(f"lease {id}: cannot last until then: {refusal}")
         await self._change(replace(self._records[id], claim=renewed, claim_within_s=None))
         self._changed.set()

@@ -11,10 +11,10 @@ from typing import Any
 
 from msgspec import UNSET
 
-from hwd.model.documents.leases import LeaseQueued, LeaseReserved, LeaseWithdrawn
+from hwd.model.documents.leases import LeaseDelayed, LeaseQueued, LeaseReserved, LeaseWithdrawn
 from hwd.ports.claim import Claim, lease, run_of, utc
 from hwd.ports.lease_record import LeaseRecord
-from hwd.ports.lease_request import LeaseRequest, in_turn, waits
+from hwd.ports.lease_request import LeaseRequest, first_of, in_turn, obstacles, waits
 from hwd.ports.ledger import Asker
 from hwd.ports.rules import PortAction, Reason
 from hwd.reconfigure.leases.leases import WRITE_AGAIN_S, Leases, LeaseStore, check_terms
@@ -64,6 +64,8 @@ class LeaseRequests:
         self._granting: str | None = None
         self._withdrawn: dict[str, str] = {}
         """How the request that is being granted was withdrawn meanwhile."""
+        self._delays: dict[str, frozenset[tuple[Reason, str]]] = {}
+        """By reservation whose time has come: the claims in its way that were told last."""
         self._changed = asyncio.Event()
         self._ledger.on_release(self._look)
 
@@ -95,6 +97,13 @@ class LeaseRequests:
             before.append(one)
         return found
 
+    def delay(self, one: LeaseRequest) -> tuple[str, ...] | None:
+        """What a reservation whose time has come waits for; None before its time, and for who waits in the queue."""
+        now = self._clock.wall_ns()
+        if one.at_wall_ns is None or one.at_wall_ns > now:
+            return None
+        return first_of([str(refusal) for refusal in obstacles(one, self._ledger, now)])
+
     async def enqueue(
         self,
         *,
@@ -106,12 +115,13 @@ class LeaseRequests:
     ) -> LeaseRequest:
         """Wait for a lease in the queue; see `hwd.ports.lease_request` for the order.
 
-        It has to be heard every `WAITER_SILENT_S` at most. Raises RefusedError where nobody can ever lease a port.
+        It has to be heard every `WAITER_SILENT_S` at most. Raises RefusedError where nobody can ever lease a port, and
+        while a reload waits for the end of those who have or want one.
         """
         wanted, now = frozenset(ports), self._clock.wall_ns()
         check_terms(wanted, for_s=for_s, heartbeat_s=heartbeat_s)
         for refusal in self._ledger.refusals(Asker(), wanted, PortAction.LEASE, now_wall_ns=now):
-            if refusal.claim is not None and refusal.claim.reason is Reason.DELEGATION:
+            if refusal.claim is not None and refusal.claim.reason in (Reason.DELEGATION, Reason.RELOAD):
                 raise RefusedError(str(refusal))
         if len(self.waiting) >= WAITERS_MAX:
             raise RefusedError(f"lease: {WAITERS_MAX} wait in the queue already. See `hwd lease list`, and try later")
@@ -162,7 +172,16 @@ class LeaseRequests:
             self._withdrawn = {"why": why, "by": by, "reason": reason}
         else:
             self._ledger.release(request.claim.reason, id)
-        self._emit(LeaseWithdrawn(**_fields(request), why=why, by=by or UNSET, reason=reason or UNSET))
+        waits_for = self.delay(request) if why == "missed" else None
+        self._emit(
+            LeaseWithdrawn(
+                **_fields(request),
+                why=why,
+                by=by or UNSET,
+                reason=reason or UNSET,
+                waits_for=[*waits_for] if waits_for else UNSET,
+            )
+        )
         await self._leases.delete(id)
         return request
 
@@ -177,6 +196,7 @@ class LeaseRequests:
                     await self.withdraw(id, why=why)
             if not await self._grant_all():
                 waits_s.append(WRITE_AGAIN_S)
+            self._tell_delays()
             now, silent_ns = self._clock.wall_ns(), self._clock.monotonic_ns() - round(WAITER_SILENT_S * 1e9)
             for one in self._requests.values():
                 waits_s.append(LOOK_S)
@@ -238,15 +258,23 @@ class LeaseRequests:
     def _next(self) -> LeaseRequest | None:
         now = self._clock.wall_ns()
         for one in self.reserved:
-            if one.claim.since_wall_ns <= now and not self._waits(one, now):
+            if one.claim.since_wall_ns <= now and not obstacles(one, self._ledger, now):
                 return one
         return next((one for one, waits_for in waits(self.waiting, self._ledger, now) if not waits_for), None)
 
-    def _waits(self, one: LeaseRequest, now_wall_ns: int) -> bool:
-        """Whether a reservation whose time has come has to wait for its ports. Nobody in the queue is before it."""
-        asker = Asker(request=one.id, run=run_of(one.holder), until_wall_ns=one.until_wall_ns(now_wall_ns))
-        refusals = self._ledger.refusals(asker, one.ports, PortAction.LEASE, now_wall_ns=now_wall_ns)
-        return any(refusal.claim is None or refusal.claim.reason is not Reason.WAIT for refusal in refusals)
+    def _tell_delays(self) -> None:
+        """Tell of each reservation whose time has come who has its ports; again where it is somebody else."""
+        now, before = self._clock.wall_ns(), self._delays
+        self._delays = {}
+        for one in self.reserved:
+            if one.claim.since_wall_ns > now or not (found := obstacles(one, self._ledger, now)):
+                continue
+            named = frozenset((each.claim.reason, each.claim.id) for each in found if each.claim is not None)
+            self._delays[one.id] = named
+            if before.get(one.id) != named:
+                waits_for = [*first_of([*map(str, found)])]
+                log.info("lease %s of %s: cannot begin at its time: %s", one.id, one.holder, "; ".join(waits_for))
+                self._emit(LeaseDelayed(**_fields(one), at_wall_ns=one.claim.since_wall_ns, waits_for=waits_for))
 
     async def _grant(self, request: LeaseRequest) -> None:
         """Where somebody withdraws the request meanwhile its lease ends at once."""

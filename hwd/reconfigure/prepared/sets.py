@@ -36,6 +36,7 @@ from hwd.reconfigure.apply.switches import Look, Switches, same_fault
 from hwd.reconfigure.journal.journal import Journal
 from hwd.reconfigure.journal.sets import StoredSet
 from hwd.reconfigure.plans.planner import BackgroundPlanner
+from hwd.reconfigure.prepared.ends import RELEASED, SetEnds, end_of_lease
 from hwd.reconfigure.prepared.live_set import LiveSet
 from hwd.reconfigure.prepared.preparation import SetTerms, check_targets, prepared_from
 from hwd.reconfigure.transfers import Transfers
@@ -44,6 +45,7 @@ from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import FailedError, HwdError, RefusedError
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.values import natural_key
 from hwd_drivers.devices.facts import SwitchUp
 
 AGAIN_S: Final = 5.0
@@ -55,11 +57,13 @@ log = logging.getLogger(__name__)
 class PreparedSets:
     """Owns every set. Also a `Sink`: a set ends with its lease, and is settled as its switches connect.
 
-    `report_refusals`: tells the interlocks that refuse a plan; `isolate`: the plan with its proof of isolation.
+    `ends`: how sets ended. `report_refusals`: tells the interlocks that refuse a plan; `isolate`: the plan with its
+    proof of isolation.
     """
 
     TAKES: ClassVar = (
         LeaseReleased,
+        SetReleased,
         ReconfigurationEnded,
         DaemonRecovered,
         JournalGivenUp,
@@ -106,6 +110,7 @@ class PreparedSets:
         self._clock = clock
         self._ids = ids
         self._emit = emitter
+        self.ends = SetEnds()
         self._sets: dict[str, LiveSet] = {}
         self._to_arm: set[str] = set()
         self._changed = asyncio.Event()
@@ -130,6 +135,10 @@ class PreparedSets:
     def lease_of(self, id: str) -> str:
         """The lease that a set is held under. Raises RefusedError where there is no such set."""
         return self._live(id).prepared.lease
+
+    def under(self, lease: str) -> tuple[str, ...]:
+        """The sets that are held under a lease, and end with it."""
+        return tuple(live.id for live in self._sets.values() if live.prepared.lease == lease)
 
     # --- prepare
 
@@ -158,6 +167,7 @@ class PreparedSets:
                         raise same_fault(error, f"target {name}: {error}") from error
                     self._report_refusals(plans[name])
                 made = prepared_from(plans, look.observed, testbed=self._testbed, planner=self._planner)
+                self._check_covered(lease, made.ports)
                 self._claim(asker, id, relies_on=relies | made.ports, changes=made.ports)
                 plans = {name: self._isolate(plan) for name, plan in plans.items()}
                 if self._note_baseline is not None:
@@ -328,7 +338,7 @@ class PreparedSets:
 
     # --- release
 
-    async def release(self, id: str, *, why: str = "released", epoch: int | None = None) -> PreparedSetStatus:
+    async def release(self, id: str, *, why: str = RELEASED, epoch: int | None = None) -> PreparedSetStatus:
         """End a set: its ports are free, its switches stay as they are. Raises RefusedError while it is being switched,
         and FailedError where the journal does not take it: then it stands.
         """
@@ -360,18 +370,21 @@ class PreparedSets:
         self._journal.release(live.id)
         del self._sets[live.id]
         self._ledger.release(Reason.PREPARED_SET, live.id)
-        self._emit(SetReleased(prepared_set=live.id, at=at, why=why))
-        if why != "released":
-            log.info("prepared set %s: is over: %s", live.id, why)
+        prepared = live.prepared
+        self._emit(SetReleased(prepared_set=live.id, at=at, why=why, lease=prepared.lease, holder=prepared.holder))
+        if why != RELEASED:
+            log.info("prepared set %s of %s: is over: %s; its switches stay at %s", live.id, prepared.holder, why, at)
 
     # --- over time
 
     def __call__(self, document: Document) -> None:
         match document.fact:
-            case LeaseReleased(lease=lease, why=why):
+            case LeaseReleased() as fact:
                 for live in self._sets.values():
-                    if live.prepared.lease == lease:
-                        live.ends_because = live.ends_because or f"its lease {lease} has ended ({why})"
+                    if live.prepared.lease == fact.lease:
+                        live.ends_because = live.ends_because or end_of_lease(fact)
+            case SetReleased():
+                self.ends(document)
             case ReconfigurationEnded(reconfiguration=id, outcome=outcome):
                 for live in self._sets.values():
                     if live.switching == id:
@@ -594,8 +607,28 @@ class PreparedSets:
         )
         return lease
 
+    def _check_covered(self, lease: Claim, ports: frozenset[str]) -> None:
+        """Raises RefusedError where a set would hold ports that its lease does not cover: it would pass those who wait
+        for them or have reserved them.
+        """
+        if not (missing := ports - lease.ports):
+            return
+        named, both = (" ".join(sorted(found, key=natural_key)) for found in (missing, ports | lease.ports))
+        remedy = f"`hwd lease release {lease.id}`, then `hwd lease take {both}`"
+        if lease.run is not None:
+            remedy = f"it belongs to run {lease.run}; take one of your own: `hwd lease take {both}`"
+        now = self._clock.wall_ns()
+        asker = Asker(run=lease.run, until_wall_ns=lease.expires_wall_ns)
+        taken = [str(one) for one in self._ledger.refusals(asker, missing, PortAction.LEASE, now_wall_ns=now)]
+        raise RefusedError(
+            f"prepare: its targets change or pass ports that lease {lease.id} does not cover: {named}. "
+            f"A set holds only ports of its lease: {remedy}" + (f". Not free now: {'; '.join(taken)}" if taken else "")
+        )
+
     def _live(self, id: str) -> LiveSet:
         if (live := self._sets.get(id)) is None:
+            if (ended := self.ends.get(id)) is not None:
+                raise RefusedError(f"{ended}. Prepare it again with `hwd prepare`")
             names = ", ".join(self._sets) or "none"
             raise RefusedError(f"prepared set {id}: there is none of that id, or it is over. There are: {names}")
         return live

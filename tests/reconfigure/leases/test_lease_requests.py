@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pytest
 
-from hwd.model.documents.leases import LeaseQueued, LeaseReleased, LeaseTaken, LeaseWithdrawn
+from hwd.model.documents.leases import LeaseDelayed, LeaseQueued, LeaseReleased, LeaseTaken, LeaseWithdrawn
 from hwd.ports.claim import Claim
 from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction, Reason
@@ -273,7 +273,36 @@ def test_reservation_whose_ports_are_not_free_before_its_end_is_missed() -> None
             await one.requests.reserve(holder="eva", ports=["ocs1.1"], for_s=100, at_wall_ns=one.in_s(10))
             await asyncio.sleep(111)
             assert one.requests.reserved == ()
-            assert [fact.why for fact in facts(one, LeaseWithdrawn)] == ["missed"]
+            (withdrawn,) = facts(one, LeaseWithdrawn)
+            assert withdrawn.why == "missed"
+            assert str(withdrawn.waits_for).startswith("['ocs1.1: reconfiguration x1 () was cut off")
+
+    run_virtual(main())
+
+
+def test_reservation_that_cannot_begin_says_who_has_its_ports_and_is_told_anew_for_somebody_else() -> None:
+    async def main() -> None:
+        async with desk() as one:
+            ledger = one.leases.ledger
+            ledger.claim(Claim(id="x1", reason=Reason.RECONFIGURATION, owner="an apply", ports=frozenset({"ocs1.1"})))
+            eva = await one.requests.reserve(
+                holder="eva", ports=["ocs1.1", "ocs1.2"], for_s=900, at_wall_ns=one.in_s(10)
+            )
+            await one.live(9)
+            assert (one.requests.delay(eva), facts(one, LeaseDelayed)) == (None, [])
+            await one.live(2)
+            why = "ocs1.1: reconfiguration x1 is under way on it. `hwd confirm x1` or `hwd rollback x1` ends it"
+            assert one.requests.delay(eva) == (why,)
+            await one.live(60)
+            (told,) = facts(one, LeaseDelayed)
+            assert (told.lease, told.waits_for, told.at_wall_ns) == (eva.id, [why], eva.at_wall_ns)
+            ledger.claim(Claim(id="s1", reason=Reason.PREPARED_SET, owner="ada", ports=frozenset({"ocs1.2"})))
+            ledger.release(Reason.RECONFIGURATION, "x1")
+            await one.live(1)
+            assert facts(one, LeaseDelayed)[1].waits_for[0].startswith("ocs1.2: held by prepared set s1 of ada")
+            ledger.release(Reason.PREPARED_SET, "s1")
+            await one.live(1)
+            assert one.holders() == ["eva"]
 
     run_virtual(main())
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import re
 from typing import Any
 
 import msgspec
@@ -147,7 +148,7 @@ def test_ports_of_a_set_are_of_nobody_else_until_it_is_released(run_lab: RunLab)
         assert released.id == prepared.id
         assert (await apply(lab, STRAIGHT, lease=held)).outcome == "confirmed"
         assert lab.service.sets() == []
-        with pytest.raises(RefusedError, match="there is none of that id"):
+        with pytest.raises(RefusedError, match=r"of ada is over: released; its switches stay at before\. Prepare"):
             await switch(lab, prepared, "crossed")
 
     run_lab(test)
@@ -204,12 +205,24 @@ def test_a_set_ends_with_its_lease_or_at_its_time(run_lab: RunLab, way: str) -> 
         prepared = await prepare(lab, lease=held, **own)
         await switch(lab, prepared, "straight")
         if way == "kick":
-            await lab.world.nodes.run_in_node(DAEMON, lab.service.release_lease(held, kick=True, by="bob"))
+            call = lab.service.release_lease(held, kick=True, by="bob", why="my night")
+            assert (await lab.world.nodes.run_in_node(DAEMON, call)).ended_sets == [prepared.id]
         await asyncio.sleep(31.0)
         assert lab.service.sets() == []
         (released,) = lab.emitted(SetReleased)
-        words = {"kick": "kicked", "expiry": "lease", "own": "expired"}
-        assert (released.at, words[way] in released.why) == ("straight", True)
+        why = {
+            "kick": f'its lease {held} has ended (kicked by bob: "my night")',
+            "expiry": f"its lease {held} has ended (expired)",
+            "own": "it has expired",
+        }[way]
+        assert (released.at, released.why, released.lease, released.holder) == ("straight", why, held, "ada")
+        (shown,) = lab.service.status().ended_sets
+        text = f"set {prepared.id} of ada is over: {why}; its switches stay at straight"
+        assert str(shown) == text
+        with pytest.raises(RefusedError, match=f"^{re.escape(text)}. Prepare it again"):
+            await switch(lab, prepared, "crossed")
+        await restart(lab)
+        assert lab.service.status().ended_sets == [shown]
         assert light(lab) == wanted(STRAIGHT)
 
     run_lab(test)
@@ -290,6 +303,72 @@ def test_a_target_that_touches_what_is_leased_to_others_is_refused(run_lab: RunL
         )
         with pytest.raises(RefusedError, match="leased to bob"):
             await prepare(lab, lease=mine.lease)
+
+    run_lab(test)
+
+
+async def taken(lab: Lab, *ports: str, holder: str = "ada", for_s: float = 600.0, **more: Any) -> str:
+    call = lab.service.take_lease(holder=holder, ports=[*ports], for_s=for_s, **more)
+    return (await lab.world.nodes.run_in_node(DAEMON, call)).lease
+
+
+def test_a_set_holds_no_port_that_its_lease_does_not_cover(run_lab: RunLab) -> None:
+    """Whoever reserved it, or waits for it, would be passed. The refusal has the lease to take."""
+
+    async def test(lab: Lab) -> None:
+        mine = await taken(lab, "ocs1.1", "ocs1.7")
+        with pytest.raises(RefusedError, match=rf"lease {mine} does not cover: h0\.eth0 .*ocs1\.2 ocs1\.3") as refusal:
+            await prepare(lab, lease=mine)
+        assert "Not free now" not in str(refusal.value)
+        await lab.world.nodes.run_in_node(DAEMON, lab.service.release_lease(mine))
+        ports = re.findall(r"`hwd lease take ([^`]*)`", str(refusal.value))[0].split()
+        assert {"ocs1.1", "ocs1.7", "ocs1.4", "h1.eth1"} <= {*ports}
+        prepared = await prepare(lab, lease=await taken(lab, *ports))
+        assert {*prepared.ports} <= {*ports}
+
+    run_lab(test)
+
+
+@pytest.mark.parametrize("way", ["reserved", "queued"])
+def test_a_set_does_not_pass_who_reserved_or_waits(run_lab: RunLab, way: str) -> None:
+    async def test(lab: Lab) -> None:
+        more: dict[str, Any] = {"at_wall_ns": lab.world.clock.wall_ns() + 60 * 10**9}
+        if way == "queued":
+            await taken(lab, "ocs1.8", holder="eve")
+            more = {"queue": True}
+        bobs = await taken(lab, "ocs1.3", "ocs1.8", holder="bob", **more)
+        mine = await taken(lab, "ocs1.1", "ocs1.2")
+        with pytest.raises(RefusedError, match=rf"Not free now: .*ocs1\.3: .*bob.*{bobs}"):
+            await prepare(lab, lease=mine)
+        assert lab.service.sets() == []
+
+    run_lab(test)
+
+
+def test_the_trunk_of_a_route_is_named_as_any_port(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        over_trunk = {"out": {"what": "h0.eth0 <-> h1.eth0"}}
+        mine = await taken(lab, "h0.eth0", "ocs1.1", "h1.eth0", "ocs2.3")
+        with pytest.raises(RefusedError, match=rf"lease {mine} does not cover: ocs1\.8 ocs2\.8\. "):
+            await prepare(lab, over_trunk, lease=mine)
+        await taken(lab, "ocs1.8", "ocs2.8", holder="bob")
+        with pytest.raises(RefusedError, match=r"Not free now: ocs1\.8, ocs2\.8: leased to bob"):
+            await prepare(lab, over_trunk, lease=mine)
+
+    second = "  ocs2: {driver: polatis-tl1, model: polatis-6000, size: 8x8, twin: {timing: polatis-opus, seed: 8}}\n"
+    text = EXAMPLE.read_text().replace("\nhosts:", f"{second}\nhosts:", 1)
+    text = text.replace("h1.eth0 <-> ocs1.3", "h1.eth0 <-> ocs2.3\n  - ocs1.8 <-> ocs2.8")
+    run_lab(test, text=text)
+
+
+def test_ports_of_a_set_can_be_reserved_for_after_its_lease(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        held = await lease(lab, for_s=60.0)
+        await prepare(lab, lease=held)
+        at_ns = lab.world.clock.wall_ns() + 90 * 10**9
+        bobs = await taken(lab, "ocs1.1", holder="bob", at_wall_ns=at_ns)
+        await asyncio.sleep(91.0)
+        assert [one.lease for one in lab.service.leases()] == [bobs]
 
     run_lab(test)
 
@@ -467,5 +546,17 @@ def test_a_switch_on_a_full_disk_has_its_room(run_lab: RunLab) -> None:
         await switch(lab, prepared, "straight")
         lab.world.journal_disk.capacity_bytes = lab.world.journal_disk.size() + lab.world.journal_disk.room()
         assert (await switch(lab, prepared, "crossed")).outcome == "confirmed"
+
+    run_lab(test)
+
+
+def test_switches_refused_in_a_loop_are_said_once(run_lab: RunLab, caplog: pytest.LogCaptureFixture) -> None:
+    async def test(lab: Lab) -> None:
+        prepared = await prepare(lab)
+        caplog.clear()
+        for _ in range(9):
+            with pytest.raises(RefusedError, match="no target 'x'"):
+                await switch(lab, prepared, "x")
+        assert len([one for one in caplog.records if one.levelname == "WARNING"]) == 1
 
     run_lab(test)

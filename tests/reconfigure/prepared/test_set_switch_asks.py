@@ -162,7 +162,7 @@ def test_switch_under_another_epoch_or_without_its_lease_is_refused(run_lab: Run
         await lab.world.nodes.run_in_node(DAEMON, lab.service.release_lease(held))
         await asyncio.sleep(0.1)
         over = await rank.switch_set(prepared.id, "crossed")
-        assert (over["outcome"], "there is none of that id" in over["why"]) == ("refused", True)
+        assert (over["outcome"], f"its lease {held} has ended (released)" in over["why"]) == ("refused", True)
         assert light(lab) == wanted(STRAIGHT)
 
     run_lab(test)
