@@ -218,12 +218,14 @@ class Drive:
         """Raises RefusedError where a switch has changed since the plan, on ports that no other reconfiguration has."""
         if not moving:
             return
-        theirs = reconfiguration.ports_of_others
+        theirs, of_set = reconfiguration.ports_of_others, reconfiguration.plan.of_set is not None
         look = await self._switches.read_unmoved([move.switch for move in moving])
         reconfiguration.read_ns.update(look.ended_ns)
         for move in moving:
             there = {reading.crossconnect for reading in look.observed[move.switch]}
             changed = [one for one in there.symmetric_difference(move.before) if not uses(move.switch, one, theirs)]
+            if of_set:  # its plan says nothing of other ends
+                changed = [one for one in changed if uses(move.switch, one, reconfiguration.plan.touches)]
             if changed:
                 other = ", ".join(sorted(map(str, changed)))
                 raise RefusedError(

@@ -18,7 +18,8 @@ class LiveSet:
     """`PreparedSets` owns it. `routed`: the links of each target with their paths. `expected`: seconds that a switch
     takes, and where that is known from. `read_ns`: when each switch was last read by the set.
 
-    `is_settled`: whether it is known that its switches are at the target that the journal says; `why`: why not.
+    `is_settled`: whether it is known that its switches are at the target that the journal says; `why`: why not. It is
+    tried again at `settle_after_s`, `loop.time()`.
     `left_open`: the switch of it that could not be brought back or finished yet; `is_cut_off`: the last process of the
     daemon ended in it. `ends_because`: it is over, and released as soon as that can be journaled and no switch of it is
     under way.
@@ -29,6 +30,7 @@ class LiveSet:
     expected: tuple[float, str]
     read_ns: dict[str, int] = field(default_factory=dict)
     is_settled: bool = True
+    settle_after_s: float = 0.0
     left_open: str = ""
     is_cut_off: bool = False
     why: str = ""

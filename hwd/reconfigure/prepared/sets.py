@@ -414,7 +414,9 @@ class PreparedSets:
         while True:
             self._changed.clear()
             again = False
-            for live in [*self._sets.values()]:
+            for id in [*self._sets]:
+                if (live := self._sets.get(id)) is None:
+                    continue  # it was released while another was settled
                 try:
                     again |= not await self._keep(live)
                 except Exception:  # a supervisor: the set stays as it is, and the daemon goes on
@@ -437,7 +439,11 @@ class PreparedSets:
         if self._stored(live).doubt:
             return True
         if not live.is_settled and live.switching is None:
+            if asyncio.get_running_loop().time() < live.settle_after_s:
+                return False
             await self._settle(live)
+            if live.id not in self._sets:
+                return True
             if not live.is_settled:
                 return False
         now = self._clock.wall_ns()
@@ -461,9 +467,11 @@ class PreparedSets:
     async def _arm_again(self) -> None:
         """Let agents watch again that may have stopped: they are new, or a switch has taken their ports."""
         self._to_arm &= self._sets.keys()
-        for live in [self._sets[id] for id in sorted(self._to_arm)]:
-            if live.switching is None:
-                self._to_arm.discard(live.id)
+        for id in sorted(self._to_arm):
+            live = self._sets.get(id)  # it may have been released while another was armed
+            if live is None or live.switching is None:
+                self._to_arm.discard(id)
+            if live is not None and live.switching is None:
                 await self._arm(live)
 
     async def _arm(self, live: LiveSet) -> None:
@@ -526,6 +534,8 @@ class PreparedSets:
                 return
             async with self._switches.turns.take(live.switches):
                 look = await self._switches.read(live.switches)
+                if live.id not in self._sets:
+                    return  # it was released meanwhile
                 live.read_ns = dict(look.ended_ns)
                 state = live.seen(look.observed)
                 found = live.target_of(state, first=stored.at)
@@ -541,12 +551,14 @@ class PreparedSets:
             self._say_unsettled(live, f"journal: {reason_of(error)}")
             return
         live.is_settled, live.is_cut_off, live.why = True, False, ""
-        self._ledger.claim(live.claim)
+        if live.id in self._sets:
+            self._ledger.claim(live.claim)
 
     def _say_unsettled(self, live: LiveSet, why: str) -> None:
         if live.why != why:
             log.warning("prepared set %s: it is not at a target yet, and that is tried again: %s", live.id, why)
         live.why = why
+        live.settle_after_s = asyncio.get_running_loop().time() + AGAIN_S
 
     def _found(self, live: LiveSet, stored: StoredSet, at: str) -> None:
         """The switches are at this target. On OSError nothing is told."""

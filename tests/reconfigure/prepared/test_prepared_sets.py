@@ -20,7 +20,7 @@ from hwd.model.documents.switches import SwitchOverrun
 from hwd.sim.world import DAEMON
 from hwd_drivers.core.errors import ConfigError, FailedError, HwdError, RefusedError
 from hwd_drivers.core.values import Crossconnect
-from hwd_drivers.devices.facts import SwitchCommand
+from hwd_drivers.devices.facts import SwitchCommand, SwitchUp
 
 from ..apply.test_confirm_over_restarts import apply, light, restart, wanted
 from ..conftest import CROSSED, EXAMPLE, STRAIGHT, Lab, RunLab
@@ -479,6 +479,61 @@ def test_what_equals_no_target_goes_by_the_rule(run_lab: RunLab, rule: str, goal
         assert (light(lab), the_set(lab).at) == (wanted(goal), at)
         by = [one.by for one in lab.emitted(ReconfigurationStarted)][-1]
         assert by == f"rule of prepared set {prepared.id}"
+
+    run_lab(test)
+
+
+async def restart_with(lab: Lab, left: str, fault: dict[str, Any] | None = None) -> None:
+    """The daemon is started anew, with the mirrors left so and the switch misbehaving."""
+    lab.world.kill(DAEMON)
+    carry(lab, left)
+    await asyncio.sleep(1.0)
+    if fault is not None:
+        lab.set_fault({"switch": "ocs1", **fault})
+    lab.world.start_daemon()
+    await lab.until(SwitchUp)
+
+
+def test_what_others_made_beside_a_set_does_not_keep_it_from_its_target(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        prepared = await prepare(lab, after_crash="crossed", ready_within_s=5.0)
+        await switch(lab, prepared, "straight")
+        await restart_with(lab, f"{HALF},7A-8B")
+        await asyncio.sleep(8.0)
+        assert (light(lab), the_set(lab).at) == (wanted(CROSSED) | {"7A-8B"}, "crossed")
+
+    run_lab(test)
+
+
+def test_a_set_that_cannot_be_brought_to_a_target_is_not_tried_without_a_pause(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        prepared = await prepare(lab, after_crash="crossed")
+        await switch(lab, prepared, "straight")
+        await asyncio.sleep(1.0)
+        before = len(lab.emitted(ReconfigurationEnded))
+        await restart_with(lab, HALF, {"fault": "deny", "code": "SROF"})
+        await asyncio.sleep(3.0)
+        assert [one.outcome for one in lab.emitted(ReconfigurationEnded)[before:]] == ["rolled-back"]
+        await asyncio.sleep(5.0)
+        assert (light(lab), the_set(lab).at) == (wanted(CROSSED), "crossed")
+
+    run_lab(test)
+
+
+def test_a_set_that_is_released_while_it_is_read_after_a_restart_moves_nothing_more(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        held = await lease(lab)
+        prepared = await prepare(lab, lease=held, after_crash="crossed")
+        await switch(lab, prepared, "straight")
+        await restart_with(lab, HALF, {"fault": "slow", "seconds": 0.3})
+        await asyncio.sleep(0.05)
+        assert the_set(lab).at is None
+        await lab.world.nodes.run_in_node(DAEMON, lab.service.release_set(prepared.id))
+        await lab.world.nodes.run_in_node(DAEMON, lab.service.release_lease(held))
+        commands = len(lab.emitted(SwitchCommand))
+        await asyncio.sleep(15.0)
+        assert (len(lab.emitted(SwitchCommand)), light(lab)) == (commands, wanted(HALF))
+        assert (await apply(lab, STRAIGHT)).outcome == "confirmed", "its ports are free"
 
     run_lab(test)
 
