@@ -295,4 +295,4 @@ def carrier_changes(world: World) -> dict[str, int]:
 
 
 async def _settle() -> None:
-    await asyncio.sleep(0.2)  # the recorder writes what was told last
+    await asyncio.sleep(2.0)  # the recorder writes what was told last, to a disk that takes its time

@@ -12,6 +12,7 @@ from hwd.sim.plan import (
     DelayMessages,
     EndTransfer,
     Kill,
+    PrepareSet,
     ReleaseLease,
     RollBack,
     RunPlaybook,
@@ -23,6 +24,8 @@ from hwd.sim.plan import (
 )
 
 BOTH = "1A-2B,2A-1B"
+TRUNKED = "ocs1:1A-5B,5A-1B,2A-6B,6A-2B ocs2:1A-5B,5A-1B,2A-6B,6A-2B"
+CROSSED = "ocs1:1A-5B,5A-1B,2A-6B,6A-2B ocs2:2A-5B,5A-2B,1A-6B,6A-1B"
 PANEL_IN_THE_WAY = (
     "a cross-connect that a panel made after the read of a plan, at an end that the plan takes, counted as a change "
     "without a journal entry (seed 5215)"
@@ -30,6 +33,10 @@ PANEL_IN_THE_WAY = (
 COUNTED_AGAIN = (
     "changes that an agent with a failed disk had sent, and counted again after its death, counted as recorded twice "
     "(seed 6776)"
+)
+LEASE_OVER_MEANWHILE = "a lease that was released while another was being deleted ended the daemon (seed 251)"
+SET_TRIED_WITHOUT_A_PAUSE = (
+    "a set with somebody else's cross-connect beside it was brought to its target without end or pause (seed 55)"
 )
 JOURNAL_OF_EIO = "a journal that refused a begin with EIO was not written again: the daemon stayed not ready (seed 205)"
 
@@ -52,6 +59,32 @@ FOUND = {
             Step(number=1, at_s=1.01, act=BadDisk(disk="records", error="hangs", writes=0, for_s=30.0)),
             Step(number=2, at_s=1.2, act=AbortRun(of=0)),
             Step(number=3, at_s=15.0, act=RollBack(of=0)),
+        ),
+        one_in=0,
+    ),
+    LEASE_OVER_MEANWHILE: WorldPlan(
+        seed=251,
+        rack="one-switch",
+        steps=(
+            Step(number=0, at_s=0.5, act=TakeLease(ports=("ocs1.1",), for_s=1.0)),
+            Step(number=1, at_s=0.5, act=TakeLease(ports=("ocs1.2",), for_s=30.0)),
+            Step(number=2, at_s=1.4, act=BadDisk(disk="records", error="hangs", writes=0, for_s=0.3)),
+            Step(number=3, at_s=1.6, act=ReleaseLease(of=1)),
+        ),
+        one_in=0,
+    ),
+    SET_TRIED_WITHOUT_A_PAUSE: WorldPlan(
+        seed=55,
+        rack="trunks",
+        steps=(
+            Step(number=0, at_s=0.5, act=TakeLease(ports=("all",), for_s=30.0)),
+            Step(number=1, at_s=0.8, act=PrepareSet(wanted=(TRUNKED, CROSSED), lease=0, rule="t0", ready_within_s=2.0)),
+            Step(number=2, at_s=1.0, act=Kill(node="daemon", callbacks=1, away_s=1.0)),
+            Step(
+                number=3,
+                at_s=1.5,
+                act=TwinFault(fault={"switch": "ocs1", "fault": "panel", "add": ["4A-4B", "3A-1B"]}, for_s=0.2),
+            ),
         ),
         one_in=0,
     ),
