@@ -134,7 +134,7 @@ class LastLook:
                 strange = frozenset(
                     each
                     for each in there ^ wanted
-                    if not self._witness.was_touched(switch, frozenset((each,)), since_s=0.0)
+                    if not self._witness.was_touched(switch, frozenset((each,)), since_s=self._witness.set_since_s(id))
                 )
                 if strange:
                     names = ", ".join(sorted(map(str, strange)))
@@ -246,7 +246,7 @@ class LastLook:
         for (switch, end), (seen, one) in wanted.items():
             found = desired.get(switch, {}).get(end)
             there = None if found is None else found.crossconnect
-            if there == one or seen.of_set or self._witness.touched.get((switch, end), -1.0) >= seen.at_s:
+            if there == one or seen.of_set is not None or self._witness.touched.get((switch, end), -1.0) >= seen.at_s:
                 continue
             self._witness.breach(
                 "desired-kept", f"{seen.id} wanted {one or 'nothing'} at {switch}.{end}, and {there or 'nothing'} is"

@@ -46,6 +46,8 @@ from hwd_drivers.twins.nodes import NodeKilled
 T = TypeVar("T")
 
 ABORT_BOUND_S: Final = 5.0
+BACK_WITHIN_S: Final = 1.0
+"""From the end of the time for a confirm, or the start of a daemon after it, to the begin of the way back."""
 SLACK_S: Final = 0.5
 """For the way of the answer, and for reads before the way back begins."""
 ANSWER_WITHIN_S: Final = 120.0
@@ -288,7 +290,11 @@ class Operators:
     def _hear(self, document: Document) -> None:
         match document.fact:
             case ReconfigurationState(reconfiguration=id, state=State.AWAITING_CONFIRM) if id in self._within_s:
-                self._confirm_by_s[id] = self._witness.now_s + self._within_s[id]
+                self._confirm_by_s.setdefault(id, self._witness.now_s + self._within_s[id])
+            case ReconfigurationState(reconfiguration=id, state=State.ROLLING_BACK) if id in self._confirm_by_s:
+                late_s = self._witness.now_s - max(self._confirm_by_s[id], self._witness.up_s)
+                if late_s > BACK_WITHIN_S and id not in self._asked_s:
+                    self._witness.breach("confirm-in-time", f"{id} begins to go back {late_s:.3f} s after its time")
             case ReconfigurationEnded(reconfiguration=id, outcome="confirmed") if id in self._within_s:
                 if id not in self._asked_s:
                     self._witness.breach("confirm-in-time", f"{id} was confirmed, and nobody had asked for that")

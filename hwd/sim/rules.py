@@ -18,12 +18,14 @@ RULES: Final = {
     "success-read-back": "What is said to be confirmed, or rolled back, is so in the optics of the twin.",
     "all-or-nothing": "At the end each reconfiguration is finished or undone, on all of its switches.",
     "recovered": "Once all is well again, no reconfiguration, run or entry of the journal stays open.",
-    "set-stands": "A prepared set lasts until its release, its lease or its time ends; its switches have its target.",
+    "set-stands": "A prepared set lasts until its release, its lease or its time ends; its switches have its target, "
+    "and after a crash in a switch that of its rule.",
     "no-event-lost": "Every change of carrier is recorded once, or counted as lost.",
     "late-command-refused": "A command that reaches an agent after its expiry is not done.",
     "dark-as-planned": "An apply in steps never has more links dark at once than its plan says.",
     "one-story": "Answers, documents, records and journal tell one outcome of a reconfiguration.",
-    "confirm-in-time": "A change that awaits a confirm is confirmed by one that comes in time, and by nothing else.",
+    "confirm-in-time": "A change that awaits a confirm is confirmed by one that comes in time, and by nothing else; "
+    "without one it begins to go back at its time.",
     "transfer-kept": "By our command no light is cut under a transfer in flight, but by a way back that recorded it.",
     "abort-bounded": "An abort or a roll-back ends within 5 seconds, and drain_s more where transfers are in flight.",
     "answer-given": "Every call of an operator is answered, or its daemon dies.",

@@ -11,8 +11,14 @@ from msgspec import UNSET
 
 from hwd.model.documents.daemon import DaemonRecovered, DaemonStarted, JournalGivenUp
 from hwd.model.documents.prepared import SetReleased, SetSettled
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted, ReconfigurationState
+from hwd.model.documents.reconfigurations import (
+    ReconfigurationCommanded,
+    ReconfigurationEnded,
+    ReconfigurationStarted,
+    ReconfigurationState,
+)
 from hwd.model.documents.transfers import TransferClaimed, TransferCut
+from hwd.model.prepared import FINISH
 from hwd.reconfigure.apply.reconfiguration import State
 from hwd.reconfigure.journal import file as journal_file
 from hwd.reconfigure.journal.file import OpenEntry
@@ -75,7 +81,7 @@ class Seen:
     run: str | None
     at_s: float
     moves: dict[str, tuple[frozenset[Crossconnect], frozenset[Crossconnect]]]
-    of_set: bool = False
+    of_set: str | None = None
     outcomes: dict[str, str] = field(default_factory=dict)
 
 
@@ -127,6 +133,12 @@ class Witness:
         self._outside = False
         self._steps: dict[str, StepsWatch] = {}
         """Applies in steps on their way forth."""
+        self._died_s = -math.inf
+        self.up_s = 0.0
+        """When the daemon started last."""
+        self._goals: dict[str, str] = {}
+        """By set that a crash cut off in a switch: the target where its rule says it goes."""
+        self._settled_s: dict[str, float] = {}
         self._late: dict[str, str] = {}
         self._job_s: dict[str, float] = {}
 
@@ -172,6 +184,7 @@ class Witness:
 
     def _died(self, node: str) -> None:
         if node == DAEMON:
+            self._died_s = self.now_s
             self._steps.clear()
             self.leases.daemon_died()
 
@@ -199,13 +212,18 @@ class Witness:
     def _check_change(self, switch: str, gone: frozenset[Crossconnect], come: frozenset[Crossconnect]) -> None:
         contents = self._contents()
         entries = [found.entry for found in contents.open if found.entry.concerns(switch)]
+        appended = journal_file.read(self.world.journal_disk.read(), None).open
+        of_sets = [one.entry for one in appended if one.entry.of_set is not None]
         for stored in contents.sets:
             self.lease_of_set[stored.prepared.id] = stored.prepared.lease
         for one in sorted(gone | come, key=Crossconnect.sort_key):
-            of = [entry for entry in entries if _has(entry, switch, one)]
+            of = [entry for entry in (*entries, *of_sets) if _has(entry, switch, one)]
             leases = {self.lease_of.get(entry.reconfiguration) for entry in of}
             leases |= {self.lease_of_set.get(entry.of_set.id) for entry in of if entry.of_set is not None}
-            leases |= (sets := {found.prepared.lease for found in contents.sets if _may_have(found, switch, one)})
+            sets = set[str | None]()
+            if self.now_s - self._died_s < JOB_WITHIN_S:  # what it had sent, and a power cut took the entry of
+                sets = {found.prepared.lease for found in contents.sets if _may_have(found, switch, one)}
+            leases |= sets
             if not of and not sets and one in gone and self._overruns(entries, contents.sets, switch, one):
                 continue
             if not of and not sets:
@@ -242,6 +260,7 @@ class Witness:
     def _hear_state(self, fact: Fact) -> None:
         match fact:
             case DaemonStarted():
+                self.up_s = self.now_s
                 self._moving.clear()
             case ReconfigurationState(reconfiguration=id, state="awaiting-confirm"):
                 self._moving.discard(id)
@@ -330,9 +349,13 @@ class Witness:
                     run=entry.run,
                     at_s=self.now_s,
                     moves=moves,
-                    of_set=entry.of_set is not None,
+                    of_set=None if entry.of_set is None else entry.of_set.id,
                 ),
             )
+        cut_off = {one.of_set.id: one.of_set.target for one in self.journaled() if one.of_set is not None}
+        for stored in self.journaled_sets():
+            if (target := cut_off.get(stored.prepared.id)) is not None and not stored.doubt:
+                self._goals[stored.prepared.id] = target if stored.prepared.rule == FINISH else stored.prepared.rule
 
     # --- documents
 
@@ -354,7 +377,7 @@ class Witness:
                     id=id,
                     run=run,
                     at_s=self.now_s,
-                    of_set=started.prepared_set is not UNSET,
+                    of_set=None if started.prepared_set is UNSET else started.prepared_set,
                     moves={
                         move.switch: (
                             frozenset(map(Crossconnect.parse, move.remove)),
@@ -363,7 +386,7 @@ class Witness:
                         for move in moves
                     },
                 )
-                if not self.seen[id].of_set:  # a switch of a set is told once it has been done
+                if self.seen[id].of_set is None:  # a switch of a set is told once it has been done
                     self._check_plan(self.seen[id])
                 if started.dark_at_once is not UNSET:
                     self._steps[id] = StepsWatch(
@@ -386,10 +409,17 @@ class Witness:
             case DaemonRecovered(reconfiguration=id, outcome=outcome) if id in self.seen:
                 self.end(id, outcome, EVENT_STREAM)
                 self.check_optics(self.seen[id], outcome, "success-read-back")
+            case ReconfigurationCommanded(reconfiguration=id, commanded_ns=int(sent_ns), window_s=window_s) if (
+                id in self.seen and self.seen[id].of_set is not None
+            ):  # it is told once it is done, and reads nothing before
+                read_s = sent_ns / 1e9 - (window_s or 0.0)
+                self.seen[id].at_s = min(self.seen[id].at_s, read_s)
             case SetSettled(prepared_set=id, target=target):
                 self._check_settled(id, target)
-            case SetReleased(prepared_set=id, why=why) if id in self.sets and "given up" in why:
-                self.sets[id].given_up = True
+            case SetReleased(prepared_set=id, why=why):
+                self._goals.pop(id, None)
+                if id in self.sets and "given up" in why:
+                    self.sets[id].given_up = True
             case JournalGivenUp(reconfiguration=id):
                 self.end(id, "given-up", EVENT_STREAM)
             case TransferClaimed() as claimed:
@@ -437,8 +467,16 @@ class Witness:
             if wrong and not self.was_touched(switch, ends, since_s=since_s):
                 self.breach("plan-of-now", f"{seen.id} begins, and at {switch} {', '.join(sorted(wrong))}")
 
+    def set_since_s(self, id: str) -> float:
+        """When a set was last known to be at its target, or was last switched: what others changed before is undone."""
+        switched = [one.at_s for one in self.seen.values() if one.of_set == id and one.outcomes]
+        return max([self._settled_s.get(id, 0.0), *switched])
+
     def _check_settled(self, id: str, target: str) -> None:
-        """Whether a prepared set is at the target at which its daemon found it."""
+        """Whether a prepared set is at the target at which its daemon found it, and that is where its rule says."""
+        if (goal := self._goals.pop(id, target)) != target:
+            self.breach("set-stands", f"set {id} was cut off in a switch, and went to {target}; its rule says {goal}")
+        self._settled_s[id] = self.now_s
         for stored in self._contents().sets:
             if stored.prepared.id != id:
                 continue
@@ -448,7 +486,7 @@ class Witness:
                 there = frozenset(self.world.rack.switches[switch].mirror.crossconnects())
                 strange = frozenset(one for one in there if not ends.isdisjoint(one.ends)) ^ wanted
                 for one in sorted(strange, key=Crossconnect.sort_key):
-                    if not self.was_touched(switch, frozenset((one,)), since_s=0.0):
+                    if not self.was_touched(switch, frozenset((one,)), since_s=self.up_s):
                         self.breach("set-stands", f"set {id} was found at {target}, and {switch} differs at {one}")
 
     # --- messages

@@ -284,6 +284,23 @@ class LostDesired(Daemon):
         super().__init__(storage=storage, **parts)
 
 
+class LateBack(Daemon):
+    """What nobody confirmed goes back half a minute after its time."""
+
+    @override
+    async def open(self) -> None:
+        await super().open()
+        completion = self.reconfigurer._completion
+        roll_back = completion.roll_back
+
+        async def wait(reconfiguration: Reconfiguration, why: str) -> None:
+            if why.startswith("not confirmed within"):
+                await asyncio.sleep(30)
+            await roll_back(reconfiguration, why)
+
+        completion.roll_back = wait  # type: ignore[method-assign]
+
+
 class EndlessAbort(Daemon):
     """Its way back waits for a minute."""
 
@@ -383,6 +400,7 @@ class SilentCut(Daemon):
         (LostLease, "lease-given"),
         (IgnoredReservation, "lease-given"),
         (LostDesired, "desired-kept"),
+        (LateBack, "confirm-in-time"),
         (EndlessAbort, "abort-bounded"),
         (NoRecovery, "recovered"),
         (IgnoredPart, "success-read-back"),
