@@ -383,6 +383,7 @@ class CrashRecovery:
         moved = (
             SwitchCrossconnect(switch=move.switch, crossconnect=one)
             for move in entry.moves
+            if move.switch in self._switches.names  # no other is driven, nor are its fibres known
             for one in (*move.remove, *move.add)
         )
         return self._lit_by(moved, latest)

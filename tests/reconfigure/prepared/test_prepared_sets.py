@@ -22,6 +22,7 @@ from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.devices.facts import SwitchCommand
 
 from ..apply.test_confirm_over_restarts import apply, light, restart, wanted
+from ..apply.test_crash_recovery import rewrite_journal
 from ..conftest import CROSSED, EXAMPLE, STRAIGHT, Lab, RunLab
 
 TARGETS = {"straight": {"what": STRAIGHT}, "crossed": {"what": CROSSED}}
@@ -351,6 +352,41 @@ def test_a_set_stands_over_restarts(run_lab: RunLab) -> None:
         assert the_set(lab).targets == prepared.targets
         assert (the_set(lab).at, lab.emitted(SetSettled)[-1].target) == ("straight", "straight")
         assert (await switch(lab, prepared, "crossed")).outcome == "confirmed"
+
+    run_lab(test)
+
+
+@pytest.mark.parametrize("left", ["at rest", "cut off"])
+def test_a_set_of_a_switch_that_left_the_testbed_file_ends_and_frees_its_ports(run_lab: RunLab, left: str) -> None:
+    def on_old1(entry: dict[str, Any]) -> None:
+        if entry["entry"] != "prepare":
+            return
+        prepared = entry["prepared"]
+        prepared["ends"] = {**prepared["ends"], "old1": []}
+
+    async def test(lab: Lab) -> None:
+        held = await lease(lab)
+        prepared = await prepare(lab, lease=held)
+        if left == "cut off":
+            lab.set_fault({"switch": "ocs1", "fault": "slow", "seconds": 0.5})
+            driven = asyncio.ensure_future(switch(lab, prepared, "straight", id="cutoff00"))
+            await asyncio.sleep(0.1)
+            lab.world.journal_disk.sync()
+            lab.world.kill(DAEMON)
+            await asyncio.gather(driven, return_exceptions=True)
+            await asyncio.sleep(1.0)
+            lab.set_fault({"fault": "clear"})
+        else:
+            lab.world.kill(DAEMON)
+        rewrite_journal(lab, on_old1)
+        lab.world.start_daemon()
+        await lab.world.settled()
+        await asyncio.sleep(10.0)
+        assert lab.service.sets() == []
+        (released,) = lab.emitted(SetReleased)
+        assert released.why == ("the testbed file has changed: old1 is no switch of it that the daemon drives")
+        assert light(lab) == (wanted(STRAIGHT) if left == "cut off" else {""}), "its rule holds for the others"
+        assert (await apply(lab, CROSSED, lease=held)).outcome == "confirmed"
 
     run_lab(test)
 
