@@ -11,7 +11,7 @@ import pytest
 from hwd.bus.gateway import Gateway
 from hwd.daemon.agents import GatewayAgents
 from hwd.daemon.installed_drivers import load_text
-from hwd.model.documents.daemon import JournalOpen
+from hwd.model.documents.daemon import DaemonRecovered, JournalOpen
 from hwd.model.documents.reconfigurations import ReconfigurationStarted, ReconfigurationState
 from hwd.model.plan import Plan
 from hwd.ports.ledger import Ledger
@@ -27,6 +27,7 @@ from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.core.documents import Document, Sink
 from hwd_drivers.core.emitter import Emitter
+from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.frames import decode_frames, encode_frame
 from hwd_drivers.core.ids import Draws, SeededIds
 from hwd_drivers.core.offload import InlineOffload
@@ -211,17 +212,7 @@ def test_a_bug_in_one_recovery_does_not_stop_the_others() -> None:
     run_virtual(main())
 
 
-# --- switches that have left the testbed file
-
-
-def rewrite_journal(lab: Lab, change: Callable[[dict[str, Any]], None]) -> None:
-    """Change each entry of the journal of a daemon that is dead."""
-    disk = lab.world.journal_disk
-    entries = [json.loads(payload) for payload in decode_frames(disk.read().rstrip(b"\0")).payloads]
-    for entry in entries:
-        change(entry)
-    disk.replace(b"".join(encode_frame(json.dumps(entry).encode()) for entry in entries), reserve=16384)
-    disk.close()
+# --- ports of what a crash cut off
 
 
 async def cut_off_in(lab: Lab, what: str) -> str:
@@ -237,6 +228,53 @@ async def cut_off_in(lab: Lab, what: str) -> str:
     await asyncio.sleep(1.0)
     assert light(lab) == wanted(what)
     return started.reconfiguration
+
+
+def test_nic_ports_whose_light_a_way_back_changes_are_leased_to_nobody_before_it(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        id = await cut_off_in(lab, "ocs1:1A-3B,3A-1B")
+        lab.set_fault({"switch": "ocs1", "fault": "refuse"})
+        lab.world.start_daemon()
+        await asyncio.sleep(10.0)
+        (left,) = lab.reconfigurer.left_open
+        assert left.ports == ["h0.eth0", "h1.eth0", "ocs1.1", "ocs1.3"], "the switch is away, and the journal has them"
+        for port in left.ports:
+            with pytest.raises(RefusedError, match=f"{port}: reconfiguration {id} .* was cut off and is not undone"):
+                await lab.service.take_lease(holder="bob", ports=[port], for_s=600)
+        await lab.service.take_lease(holder="bob", ports=["h0.eth1", "h1.eth1"], for_s=600)
+
+        lab.set_fault({"fault": "clear"})
+        await lab.until(DaemonRecovered, reconfiguration=id)
+        assert light(lab) == {""}
+        await lab.service.take_lease(holder="eve", ports=["h0.eth0", "h1.eth0"], for_s=600)
+
+    run_lab(test)
+
+
+def test_light_that_was_there_before_what_a_crash_cut_off_is_held_too(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await apply(lab, "ocs1:1A-3B,3A-1B")
+        await cut_off_in(lab, "ocs1:1A-4B,4A-1B")
+        lab.set_fault({"switch": "ocs1", "fault": "refuse"})
+        lab.world.start_daemon()
+        await asyncio.sleep(10.0)
+        (left,) = lab.reconfigurer.left_open
+        assert left.ports == ["h0.eth0", "h1.eth0", "h1.eth1", "ocs1.1", "ocs1.3", "ocs1.4"]
+
+    run_lab(test)
+
+
+# --- switches that have left the testbed file
+
+
+def rewrite_journal(lab: Lab, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change each entry of the journal of a daemon that is dead."""
+    disk = lab.world.journal_disk
+    entries = [json.loads(payload) for payload in decode_frames(disk.read().rstrip(b"\0")).payloads]
+    for entry in entries:
+        change(entry)
+    disk.replace(b"".join(encode_frame(json.dumps(entry).encode()) for entry in entries), reserve=16384)
+    disk.close()
 
 
 def also_on_old1(id: str) -> Callable[[dict[str, Any]], None]:
