@@ -40,6 +40,7 @@ class Drive:
         agent_watch: AgentWatch,
         recovery: CrashRecovery,
         readiness: Readiness,
+        ledger: Ledger,
         emitter: Emitter,
         clock: Clock,
         sink: Sink,
@@ -48,6 +49,7 @@ class Drive:
         self._agent_watch = agent_watch
         self._recovery = recovery
         self._readiness = readiness
+        self._ledger = ledger
         self._emitter = emitter
         self._clock = clock
         self._sink = sink
@@ -56,7 +58,8 @@ class Drive:
         """Drive and read back all steps of the plan: one, unless it has an order.
 
         A step holds before the next begins: its switches report it and, where the plan asks for that, its links are
-        ready. Raises HwdError; a switch may have moved if `reconfiguration.journaled` is set.
+        ready. No step begins once the lease of the plan is over. Raises HwdError; a switch may have moved if
+        `reconfiguration.journaled` is set.
         """
         plan = reconfiguration.plan
         moving = [move for move in plan.moves if not move.is_empty]
@@ -84,6 +87,7 @@ class Drive:
         read = [*(whole or moves), *relied]
 
         def begin() -> None:
+            self._check_lease(reconfiguration)
             if number == 1:
                 self._begin(reconfiguration, is_journaled=bool(moves))
             else:
@@ -111,6 +115,17 @@ class Drive:
             await self._check_unchanged(reconfiguration, moves, sent=f"step {number} was not begun")
         if reconfiguration.ending is not None:
             raise FailedError(f"reconfiguration {reconfiguration.id}: ended by somebody before its step {number}")
+
+    def _check_lease(self, reconfiguration: Reconfiguration) -> None:
+        """Raises RefusedError where the lease that it acts under is over. It is asked as the bytes leave: the claim of
+        its ports was seconds ago.
+
+        A prepared set that goes by its rule after a restart holds its ports itself, also past the end of its lease.
+        """
+        plan = reconfiguration.plan
+        if plan.lease is not None and plan.of_set is None:
+            asker = Asker(lease=plan.lease, epoch=plan.lease_epoch)
+            self._ledger.check(asker, (), PortAction.CHANGE, now_wall_ns=self._clock.wall_ns())
 
     async def _wait_ready(self, reconfiguration: Reconfiguration, number: int, *, within_s: float) -> None:
         """Until the links that the steps so far have made are ready. Raises NotReadyError where they are late."""

@@ -440,6 +440,22 @@ def test_what_equals_no_target_goes_by_the_rule(run_lab: RunLab, rule: str, goal
     run_lab(test)
 
 
+def test_a_set_whose_lease_ended_while_the_daemon_was_away_goes_by_its_rule_before_it_ends(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        prepared = await prepare(lab, lease=await lease(lab, for_s=60.0), after_crash="crossed")
+        await switch(lab, prepared, "straight")
+        lab.world.kill(DAEMON)
+        carry(lab, HALF)
+        await asyncio.sleep(90.0)
+        lab.world.start_daemon()
+        await lab.world.settled()
+        await asyncio.sleep(10.0)
+        assert (light(lab), lab.service.sets()) == (wanted(CROSSED), [])
+        assert [one.at for one in lab.emitted(SetReleased)] == ["crossed"]
+
+    run_lab(test)
+
+
 def carry(lab: Lab, what: str) -> None:
     """Leave the switch with these crossconnects, by no command of the daemon."""
     mirror = lab.world.rack.switches["ocs1"].mirror
