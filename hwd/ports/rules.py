@@ -40,6 +40,8 @@ class Reason(StrEnum):
     """A host may still send over them: its agent has not said so since the daemon started."""
     DRAIN = "drain"
     """A reconfiguration waits for the end of the transfers on them."""
+    OVERRIDE = "override"
+    """An override of fibre ends is being sent that makes them dark, or lit."""
 
 
 class PortAction(StrEnum):
@@ -225,5 +227,9 @@ ROWS: Final[Mapping[Reason, Row]] = {
         says="reconfiguration {id} ({what}) waits for the end of the transfers on it, and moves it then. "
         "Ask again when it is done, or send another way meanwhile",
         bars={PortAction.TRANSFER: _ALL},
+    ),
+    Reason.OVERRIDE: Row(
+        says="{owner} sets ends of {id} {what} now, which takes some seconds at most. Ask again",
+        bars={PortAction.LEASE: _ALL, PortAction.CHANGE: _ALL, PortAction.TRANSFER: _ALL},
     ),
 }

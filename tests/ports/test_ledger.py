@@ -111,6 +111,10 @@ TEXTS = {
         "h0.eth0: reconfiguration x1 (one pair) waits for the end of the transfers on it, and moves it then. Ask again "
         "when it is done, or send another way meanwhile",
     ),
+    Reason.OVERRIDE: (
+        claim(Reason.OVERRIDE, "ocs1", what="force-blocked"),
+        "h0.eth0: ben sets ends of ocs1 force-blocked now, which takes some seconds at most. Ask again",
+    ),
 }
 ASKED = {
     Reason.RUN: PortAction.START,
@@ -147,6 +151,7 @@ BARRED = {
     Reason.TRANSFER: "change override",
     Reason.UNREPORTED: "change override",
     Reason.DRAIN: "transfer",
+    Reason.OVERRIDE: "lease change transfer",
 }
 
 

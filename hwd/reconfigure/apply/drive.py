@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from hwd.fabric.state import crossconnect_ports
 from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationState, ReconfigurationStep
 from hwd.model.link import SwitchCrossconnect
+from hwd.ports.claim import Claim
 from hwd.ports.ledger import Asker, Ledger
-from hwd.ports.rules import PortAction
+from hwd.ports.rules import PortAction, Reason
 from hwd.reconfigure.apply.agent_watch import AgentWatch
 from hwd.reconfigure.apply.crash_recovery import CrashRecovery
 from hwd.reconfigure.apply.readiness import Readiness
@@ -349,7 +350,8 @@ class Overrides:
         epoch: int | None = None,
         by: str,
     ) -> None:
-        """Returns when the switch reports the override.
+        """Returns when the switch reports the override. Until then the ports of this light are leased to nobody, no
+        transfer is let onto them, and no reconfiguration changes them.
 
         The caller has checked that the switch is ours and has these ends.
 
@@ -363,9 +365,23 @@ class Overrides:
             now = self._clock.wall_ns()
             asker = Asker(lease=lease, epoch=epoch, switches=frozenset((switch,)))
             self._ledger.check(asker, touched, PortAction.OVERRIDE, now_wall_ns=now)
-            deadline_s = asyncio.get_running_loop().time() + COMMAND_WITHIN_S
-            await driver.override(ends, to, by=by, deadline_s=deadline_s)
-            await driver.read()
+            self._ledger.claim(  # in the same step: nobody takes these ports while the command is on its way
+                Claim(
+                    id=switch,
+                    reason=Reason.OVERRIDE,
+                    owner=by,
+                    ports=touched,
+                    since_wall_ns=now,
+                    switches=frozenset((switch,)),
+                    what=to.value,
+                )
+            )
+            try:
+                deadline_s = asyncio.get_running_loop().time() + COMMAND_WITHIN_S
+                await driver.override(ends, to, by=by, deadline_s=deadline_s)
+                await driver.read()
+            finally:
+                self._ledger.release(Reason.OVERRIDE, switch)
 
     def touches(self, switch: str, ends: Sequence[PortSide]) -> frozenset[str]:
         """These ports, and all ports whose light passes them now: `ocs1.3`, `h0.eth0`."""
