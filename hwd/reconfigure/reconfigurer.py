@@ -121,6 +121,7 @@ class Reconfigurer:
             agent_watch=agent_watch,
             recovery=self._recovery,
             readiness=self._readiness,
+            ledger=ledger,
             emitter=emitter,
             clock=clock,
             sink=sink,

@@ -380,7 +380,7 @@ class Transfers:
         refusal = self._ledger.may(Asker(), transfer.ports, PortAction.TRANSFER, now_wall_ns=now)
         if refusal is not None:
             return refusal.text
-        for claim in self._ledger.all(Reason.CUT_OFF):  # its ports are those of switches
+        for claim in self._ledger.all(Reason.CUT_OFF):  # the light at its switches may have changed since its claim
             if shared := sorted(transfer.ports.intersection(self._light_of_ways_back())):
                 return claim.text(now, shared)
         return ""

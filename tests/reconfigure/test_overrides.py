@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from hwd.model.answers import HeldEnds
-from hwd_drivers.core.errors import ConfigError, FailedError, RefusedError
+from hwd.sim.rank import Rank
+from hwd_drivers.core.errors import ConfigError, FailedError, LinkError, RefusedError
 from hwd_drivers.devices.facts import SwitchDown, SwitchOverride
 
 from .conftest import STRAIGHT, Lab, RunLab
@@ -102,6 +103,45 @@ def test_what_a_reconfiguration_relies_on_and_does_not_move_is_not_made_dark_mea
         await lab.service.confirm(str(kept.reconfiguration))
         await lab.service.override("ocs1", ["1A"], "force-blocked", by="ada")
         assert switch(lab)["blocked"] == ["1A"]
+
+    run_lab(test)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_nobody_takes_the_ports_of_an_override_while_it_is_being_sent(run_lab: RunLab, fails: bool) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.apply(lab.request(STRAIGHT, ready_within_s=15))
+        rank = await Rank.connect(lab.world, "h0")
+        lab.set_fault({"switch": "ocs1", "fault": "slow", "seconds": 1.0})
+        overriding = asyncio.create_task(lab.service.override("ocs1", ["1A"], "force-blocked", by="eve"))
+        await asyncio.sleep(1.5)  # it is checked, and its command on its way
+        assert (lab.emitted(SwitchOverride), overriding.done()) == ([], False)
+        now = "eve sets ends of ocs1 force-blocked now"
+        for port in ("ocs1.1", "h0.eth0", "h1.eth0"):
+            with pytest.raises(RefusedError, match=f"{port}: {now}"):
+                await lab.service.take_lease(holder="bob", ports=[port], for_s=600)
+        refused = await rank.claim("eth0", within_s=5)
+        assert (refused["outcome"], now in refused["why"]) == ("refused", True)
+        await lab.service.take_lease(holder="bob", ports=["ocs1.2"], for_s=600)
+
+        if fails:
+            lab.set_fault({"switch": "ocs1", "fault": "reset"})
+            with pytest.raises(LinkError):
+                await overriding
+        else:
+            await overriding
+        await lab.service.take_lease(holder="bob", ports=["ocs1.1", "h0.eth0"], for_s=600)
+
+    run_lab(test)
+
+
+def test_an_apply_during_an_override_waits_for_its_turn(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        lab.set_fault({"switch": "ocs1", "fault": "slow", "seconds": 1.0})
+        overriding = asyncio.create_task(lab.service.override("ocs1", ["8A"], "force-blocked", by="eve"))
+        await asyncio.sleep(1.5)
+        done = await lab.service.apply(lab.request("ocs1:7A-8B"))
+        assert (done.outcome, overriding.done()) == ("confirmed", True)
 
     run_lab(test)
 

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from hwd.fabric.state import State
 from hwd.model.answers import LeftOpen
 from hwd.model.documents.daemon import (
     DaemonRecovered,
@@ -22,7 +23,6 @@ from hwd.model.documents.reconfiguration_end import EndFact, outcome_of
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted, WantedSwitch
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.plan import Plan
-from hwd.model.state import Observed
 from hwd.ports.claim import Claim
 from hwd.ports.ledger import Ledger
 from hwd.ports.rules import Reason
@@ -68,7 +68,7 @@ class CrashRecovery:
         switches: Switches,
         ledger: Ledger,
         transfers: Transfers,
-        lit_by: Callable[[Iterable[SwitchCrossconnect], Observed], frozenset[str]],
+        lit_by: Callable[[Iterable[SwitchCrossconnect], State], frozenset[str]],
         clock: Clock,
         emit: Emitter,
     ) -> None:
@@ -95,7 +95,7 @@ class CrashRecovery:
         """Those that awaited a confirm when the daemon started, and have time left: `Completion` goes on with them."""
         self._from_before_start = {entry.reconfiguration: entry for entry in journal.open if entry not in self.awaiting}
         for entry in self._from_before_start.values():
-            self.claim(entry.reconfiguration, moved_ports(entry.moves))
+            self.claim(entry.reconfiguration, self._ports_of(entry))
 
     def claim(self, id: str, ports: frozenset[str]) -> None:
         """Claim ports for a reconfiguration that was cut off, and its switches, until it is closed."""
@@ -128,6 +128,8 @@ class CrashRecovery:
                     self._emit_open(entry, self._why(entry))
                 elif self._is_left_open(entry):
                     self._tries = entry.reconfiguration
+                    if entry.reconfiguration in self._from_before_start:  # more switches are read now
+                        self.claim(entry.reconfiguration, self._ports_of(entry))
                     try:
                         await self._bring(entry)
                     except Exception as error:  # noqa: BLE001 - raised below, after the others
@@ -376,16 +378,39 @@ class CrashRecovery:
         away = self._switches.away(move.switch for move in entry.moves)
         return "; ".join(away) or "its switches are back, and it is tried anew"
 
+    def _ports_of(self, entry: OpenEntry) -> frozenset[str]:
+        """The switch ports of its moves and, where it is to be brought back, the NIC ports whose light that may change.
+
+        The journal has what its switches carried before and after it, so they need not be read for that. Where other
+        switches are unread, light may go anywhere behind them.
+        """
+        ports = moved_ports(entry.moves)
+        if entry.doubt:
+            return ports
+        latest, moved = self._switches.latest(), self._moved(entry)
+        before: State = {move.switch: move.before for move in entry.moves}
+        after: State = {move.switch: move.after for move in entry.moves}
+        stored = None if entry.of_set is None else self._journal.set(entry.of_set.id)
+        of_set = frozenset() if stored is None else frozenset(stored.prepared.ports)  # its moves have its ends only
+        states: list[State] = [{**latest, **before}, {**latest, **after}, {**before, **latest}]
+        return ports.union(of_set, *(self._lit_by(moved, state) for state in states))
+
     def _light_of(self, entry: OpenEntry) -> frozenset[str]:
         latest = self._switches.latest()
         if self._switches.names and not latest.keys() >= {*self._switches.names}:
             return self._transfers.ports
-        moved = (
+        return self._lit_by(self._moved(entry), latest)
+
+    def _moved(self, entry: OpenEntry) -> list[SwitchCrossconnect]:
+        """Its crossconnects that come or go, but for those of switches that have left the testbed: nobody drives them,
+        and their fibres are unknown.
+        """
+        return [
             SwitchCrossconnect(switch=move.switch, crossconnect=one)
             for move in entry.moves
+            if move.switch in self._switches.names
             for one in (*move.remove, *move.add)
-        )
-        return self._lit_by(moved, latest)
+        ]
 
     async def _bring(self, entry: OpenEntry) -> None:
         moving = [move for move in entry.moves if not move.is_empty]

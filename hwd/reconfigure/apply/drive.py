@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from hwd.fabric.state import crossconnect_ports
 from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationState, ReconfigurationStep
 from hwd.model.link import SwitchCrossconnect
+from hwd.ports.claim import Claim
 from hwd.ports.ledger import Asker, Ledger
-from hwd.ports.rules import PortAction
+from hwd.ports.rules import PortAction, Reason
 from hwd.reconfigure.apply.agent_watch import AgentWatch
 from hwd.reconfigure.apply.crash_recovery import CrashRecovery
 from hwd.reconfigure.apply.readiness import Readiness
@@ -40,6 +41,7 @@ class Drive:
         agent_watch: AgentWatch,
         recovery: CrashRecovery,
         readiness: Readiness,
+        ledger: Ledger,
         emitter: Emitter,
         clock: Clock,
         sink: Sink,
@@ -48,6 +50,7 @@ class Drive:
         self._agent_watch = agent_watch
         self._recovery = recovery
         self._readiness = readiness
+        self._ledger = ledger
         self._emitter = emitter
         self._clock = clock
         self._sink = sink
@@ -56,7 +59,8 @@ class Drive:
         """Drive and read back all steps of the plan: one, unless it has an order.
 
         A step holds before the next begins: its switches report it and, where the plan asks for that, its links are
-        ready. Raises HwdError; a switch may have moved if `reconfiguration.journaled` is set.
+        ready. No step begins once the lease of the plan is over. Raises HwdError; a switch may have moved if
+        `reconfiguration.journaled` is set.
         """
         plan = reconfiguration.plan
         moving = [move for move in plan.moves if not move.is_empty]
@@ -84,6 +88,7 @@ class Drive:
         read = [*(whole or moves), *relied]
 
         def begin() -> None:
+            self._check_lease(reconfiguration)
             if number == 1:
                 self._begin(reconfiguration, is_journaled=bool(moves))
             else:
@@ -111,6 +116,17 @@ class Drive:
             await self._check_unchanged(reconfiguration, moves, sent=f"step {number} was not begun")
         if reconfiguration.ending is not None:
             raise FailedError(f"reconfiguration {reconfiguration.id}: ended by somebody before its step {number}")
+
+    def _check_lease(self, reconfiguration: Reconfiguration) -> None:
+        """Raises RefusedError where the lease that it acts under is over. It is asked as the bytes leave: the claim of
+        its ports was seconds ago.
+
+        A prepared set that goes by its rule after a restart holds its ports itself, also past the end of its lease.
+        """
+        plan = reconfiguration.plan
+        if plan.lease is not None and plan.of_set is None:
+            asker = Asker(lease=plan.lease, epoch=plan.lease_epoch)
+            self._ledger.check(asker, (), PortAction.CHANGE, now_wall_ns=self._clock.wall_ns())
 
     async def _wait_ready(self, reconfiguration: Reconfiguration, number: int, *, within_s: float) -> None:
         """Until the links that the steps so far have made are ready. Raises NotReadyError where they are late."""
@@ -336,7 +352,8 @@ class Overrides:
         epoch: int | None = None,
         by: str,
     ) -> None:
-        """Returns when the switch reports the override.
+        """Returns when the switch reports the override. Until then the ports of this light are leased to nobody, no
+        transfer is let onto them, and no reconfiguration changes them.
 
         The caller has checked that the switch is ours and has these ends.
 
@@ -350,9 +367,23 @@ class Overrides:
             now = self._clock.wall_ns()
             asker = Asker(lease=lease, epoch=epoch, switches=frozenset((switch,)))
             self._ledger.check(asker, touched, PortAction.OVERRIDE, now_wall_ns=now)
-            deadline_s = asyncio.get_running_loop().time() + COMMAND_WITHIN_S
-            await driver.override(ends, to, by=by, deadline_s=deadline_s)
-            await driver.read()
+            self._ledger.claim(  # in the same step: nobody takes these ports while the command is on its way
+                Claim(
+                    id=switch,
+                    reason=Reason.OVERRIDE,
+                    owner=by,
+                    ports=touched,
+                    since_wall_ns=now,
+                    switches=frozenset((switch,)),
+                    what=to.value,
+                )
+            )
+            try:
+                deadline_s = asyncio.get_running_loop().time() + COMMAND_WITHIN_S
+                await driver.override(ends, to, by=by, deadline_s=deadline_s)
+                await driver.read()
+            finally:
+                self._ledger.release(Reason.OVERRIDE, switch)
 
     def touches(self, switch: str, ends: Sequence[PortSide]) -> frozenset[str]:
         """These ports, and all ports whose light passes them now: `ocs1.3`, `h0.eth0`."""

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from hwd.model.instant import Origin
 from hwd.model.state import Observed
@@ -24,6 +24,11 @@ from hwd_drivers.switching.moves import SwitchMoves
 from hwd_drivers.switching.overrun import Overrun, OverrunWatch
 from hwd_drivers.switching.turns import SwitchTurns
 from hwd_drivers.switching.way_back import Way, bring_back
+
+UNKNOWN: Final = (
+    "no switch of this testbed file that the daemon drives. Put it back into the file, "
+    "or bring its light in order by hand and `hwd give-up` what is open of it"
+)
 
 
 class SwitchDriver(drive.SwitchDriver, Protocol):
@@ -85,10 +90,7 @@ class Switches:
     def driver(self, name: str) -> SwitchDriver:
         """Raises FailedError for an unknown name."""
         if (driver := self._drivers.get(name)) is None:
-            raise FailedError(
-                f"{name}: no switch of this testbed file that the daemon drives. Put it back into the file, "
-                "or bring its light in order by hand and `hwd give-up` what is open of it"
-            )
+            raise FailedError(f"{name}: {UNKNOWN}")
         return driver
 
     def cause(self, name: str) -> str | None:
@@ -97,8 +99,8 @@ class Switches:
         return None if driver is None else driver.cause
 
     def away(self, names: Iterable[str]) -> list[str]:
-        """Which of `names` cannot be reached now: `ocs1: the connection was lost`."""
-        causes = {name: self.driver(name).cause for name in names}
+        """Which of `names` cannot be reached now: `ocs1: the connection was lost`. Unknown ones are among them."""
+        causes = {name: self.cause(name) if name in self._drivers else UNKNOWN for name in names}
         return [f"{name}: {cause}" for name, cause in causes.items() if cause is not None]
 
     def error_text(self, errors: Mapping[str, HwdError], *, said: str) -> str:

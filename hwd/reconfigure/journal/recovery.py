@@ -61,9 +61,10 @@ class JournalRecovery:
     def _is_to_try_again(self) -> bool:
         """Whether recovery must be tried again by time, since no document will announce that it can succeed.
 
-        That is so where all switches of an open entry are connected, and where the journal does not take all.
+        That is so where all switches of an open entry that the testbed has are connected, and where the journal does
+        not take all.
         """
-        connected = self._switches.connected
+        away = {*self._switches.names} - self._switches.connected
         open_entries = [entry for entry in self._journal.open if not entry.doubt]
-        there = any(connected.issuperset(move.switch for move in entry.moves) for entry in open_entries)
+        there = any(away.isdisjoint(move.switch for move in entry.moves) for entry in open_entries)
         return there or bool(self._reconfigurer.journal_trouble)

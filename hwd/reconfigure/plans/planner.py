@@ -210,9 +210,8 @@ class Planner:
         """The expected seconds, and where that figure comes from."""
         return self._expect(switches, links_come)
 
-    def ports_lit_by(self, crossconnects: Iterable[SwitchCrossconnect], observed: Observed) -> frozenset[str]:
-        """NIC ports whose light may pass these crossconnects."""
-        state = {name: tuple(reading.crossconnect for reading in readings) for name, readings in observed.items()}
+    def ports_lit_by(self, crossconnects: Iterable[SwitchCrossconnect], state: State) -> frozenset[str]:
+        """NIC ports whose light may pass these crossconnects while all else is as in `state`."""
         return frozenset(map(str, self._fabric.ports_reached(crossconnects, state)))
 
     def _demands(self, wanted: Routed, observed: Observed) -> dict[str, CompositeDemand]:
@@ -396,9 +395,9 @@ class BackgroundPlanner:
         """Go on with the testbed of this fabric."""
         self._planner = self._planner.on(fabric)
 
-    def ports_lit_by(self, crossconnects: Iterable[SwitchCrossconnect], observed: Observed) -> frozenset[str]:
+    def ports_lit_by(self, crossconnects: Iterable[SwitchCrossconnect], state: State) -> frozenset[str]:
         """See `Planner.ports_lit_by`."""
-        return self._planner.ports_lit_by(crossconnects, observed)
+        return self._planner.ports_lit_by(crossconnects, state)
 
     def routed_of(self, state: State) -> tuple[RoutedLink, ...]:
         """See `Planner.routed_of`."""

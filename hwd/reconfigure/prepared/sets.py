@@ -523,6 +523,10 @@ class PreparedSets:
             live.why = f"reconfiguration {live.left_open} of it is open in the journal"
             return
         live.left_open = ""
+        if lost := [name for name in live.switches if name not in self._switches.names]:
+            why = f"the testbed file has changed: {', '.join(lost)} is no switch of it that the daemon drives"
+            live.is_settled, live.ends_because = True, live.ends_because or why  # nobody can say where they are
+            return
         stored = self._stored(live)
         if live.is_cut_off:
             goal = stored.at if live.prepared.rule == FINISH else live.prepared.rule

@@ -23,6 +23,7 @@ from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.devices.facts import SwitchCommand, SwitchUp
 
 from ..apply.test_confirm_over_restarts import apply, light, restart, wanted
+from ..apply.test_crash_recovery import rewrite_journal
 from ..conftest import CROSSED, EXAMPLE, STRAIGHT, Lab, RunLab
 
 TARGETS = {"straight": {"what": STRAIGHT}, "crossed": {"what": CROSSED}}
@@ -434,6 +435,41 @@ def test_a_set_stands_over_restarts(run_lab: RunLab) -> None:
     run_lab(test)
 
 
+@pytest.mark.parametrize("left", ["at rest", "cut off"])
+def test_a_set_of_a_switch_that_left_the_testbed_file_ends_and_frees_its_ports(run_lab: RunLab, left: str) -> None:
+    def on_old1(entry: dict[str, Any]) -> None:
+        if entry["entry"] != "prepare":
+            return
+        prepared = entry["prepared"]
+        prepared["ends"] = {**prepared["ends"], "old1": []}
+
+    async def test(lab: Lab) -> None:
+        held = await lease(lab)
+        prepared = await prepare(lab, lease=held)
+        if left == "cut off":
+            lab.set_fault({"switch": "ocs1", "fault": "slow", "seconds": 0.5})
+            driven = asyncio.ensure_future(switch(lab, prepared, "straight", id="cutoff00"))
+            await asyncio.sleep(0.1)
+            lab.world.journal_disk.sync()
+            lab.world.kill(DAEMON)
+            await asyncio.gather(driven, return_exceptions=True)
+            await asyncio.sleep(1.0)
+            lab.set_fault({"fault": "clear"})
+        else:
+            lab.world.kill(DAEMON)
+        rewrite_journal(lab, on_old1)
+        lab.world.start_daemon()
+        await lab.world.settled()
+        await asyncio.sleep(10.0)
+        assert lab.service.sets() == []
+        (released,) = lab.emitted(SetReleased)
+        assert released.why == ("the testbed file has changed: old1 is no switch of it that the daemon drives")
+        assert light(lab) == (wanted(STRAIGHT) if left == "cut off" else {""}), "its rule holds for the others"
+        assert (await apply(lab, CROSSED, lease=held)).outcome == "confirmed"
+
+    run_lab(test)
+
+
 def test_a_set_that_expires_while_the_daemon_is_away_has_ended(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         prepared = await prepare(lab, for_s=30.0)
@@ -483,6 +519,7 @@ def test_what_equals_no_target_goes_by_the_rule(run_lab: RunLab, rule: str, goal
     run_lab(test)
 
 
+<<<<<<< HEAD
 async def restart_with(lab: Lab, left: str, fault: dict[str, Any] | None = None) -> None:
     """The daemon is started anew, with the mirrors left so and the switch misbehaving."""
     lab.world.kill(DAEMON)
@@ -534,6 +571,20 @@ def test_a_set_that_is_released_while_it_is_read_after_a_restart_moves_nothing_m
         await asyncio.sleep(15.0)
         assert (len(lab.emitted(SwitchCommand)), light(lab)) == (commands, wanted(HALF))
         assert (await apply(lab, STRAIGHT)).outcome == "confirmed", "its ports are free"
+=======
+def test_a_set_whose_lease_ended_while_the_daemon_was_away_goes_by_its_rule_before_it_ends(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        prepared = await prepare(lab, lease=await lease(lab, for_s=60.0), after_crash="crossed")
+        await switch(lab, prepared, "straight")
+        lab.world.kill(DAEMON)
+        carry(lab, HALF)
+        await asyncio.sleep(90.0)
+        lab.world.start_daemon()
+        await lab.world.settled()
+        await asyncio.sleep(10.0)
+        assert (light(lab), lab.service.sets()) == (wanted(CROSSED), [])
+        assert [one.at for one in lab.emitted(SetReleased)] == ["crossed"]
+>>>>>>> recov
 
     run_lab(test)
 
