@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hwd.cli.options import SECONDS_MOST, Json, Url, Yes
+from hwd.cli.options import Json, Url, Yes, duration
 from hwd.cli.output import Output
 from hwd.cli.write_target import busy
 
@@ -102,9 +102,7 @@ def reload(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what the file changes, and change nothing.")] = False,
     drain_within: Annotated[
         float,
-        typer.Option(
-            "--drain-within", metavar="S", min=0.0, max=SECONDS_MOST, help="Wait so long for who holds what changes."
-        ),
+        duration("--drain-within", "Wait so long for who holds what changes.", least_s=0.0),
     ] = DRAIN_S,
     url: Url = None,
     json: Json = False,
