@@ -377,7 +377,7 @@ def restart_line(switch: "SwitchStatus") -> str:
     if restart is None or not (gone := restart.missing):
         return ""
     how = "has restarted" if restart.sign == "uptime" else "seems to have restarted"
-    back = "" if switch.owner else "; hwd restore brings back what is desired of it"
+    back = "" if switch.owner else "; `hwd restore` brings back what is desired of it"
     return (
         f"{switch.switch} {how} at {_time_of_day(restart.wall_ns)}, "
         f"no contact for {seconds(restart.unheard_s)} before. "
