@@ -117,7 +117,7 @@ def _finding(error: msgspec.ValidationError, kind: Any) -> str:
     text, _, place = str(error).partition(" - at `$")
     parts = list(_alternatives(kind))
     values = [one for part in parts if get_origin(part) is Literal for one in get_args(part)]
-    values += [one for part in parts if isinstance(part, EnumMeta) for one in part]
+    values += [one for part in parts if isinstance(part, EnumMeta) for one in part.__members__.values()]
     if values:
         return f": must be {_one_of(tuple(values))}"
     if bound := _BOUND.fullmatch(text):
