@@ -115,9 +115,12 @@ def _alternatives(kind: Any) -> Iterator[Any]:
 def _finding(error: msgspec.ValidationError, kind: Any) -> str:
     """`: must be greater than 0` for a message of msgspec, ```Expected `float` > 0.0```."""
     text, _, place = str(error).partition(" - at `$")
-    parts = list(_alternatives(kind))
-    values = [one for part in parts if get_origin(part) is Literal for one in get_args(part)]
-    values += [one for part in parts if isinstance(part, EnumMeta) for one in part.__members__.values()]
+    values: list[Any] = []
+    for part in _alternatives(kind):
+        if get_origin(part) is Literal:
+            values += get_args(part)
+        elif isinstance(part, EnumMeta):
+            values += part.__members__.values()
     if values:
         return f": must be {_one_of(tuple(values))}"
     if bound := _BOUND.fullmatch(text):
