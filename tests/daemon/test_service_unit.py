@@ -160,7 +160,7 @@ def test_a_service_starts_no_rack_of_twins(machine: Machine) -> None:
 def test_a_user_that_does_not_exist_is_named_with_what_makes_it(machine: Machine) -> None:
     said = machine.install("--user", "nobody-of-that-name", "--data", str(machine.units))
     assert (said.returncode, machine.unit.exists()) == (2, False)
-    assert "--user nobody-of-that-name: there is no such user on this machine" in said.stderr
+    assert "--user nobody-of-that-name: there is no such user here" in said.stderr
     assert "Make it (adduser --system --group nobody-of-that-name)" in said.stderr
     assert "--user root" not in machine.install("--user", "root").stderr
     assert "--user 0" not in machine.install("--user", "0").stderr

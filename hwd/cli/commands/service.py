@@ -185,14 +185,14 @@ def _missing(unit: "ServiceUnit") -> Iterator[str]:
             grp.getgrnam(group)
         except KeyError:
             devices = ", ".join(unit.devices)
-            yield f"group {group}, for {devices}: there is no such group on this machine. Make it: addgroup --system {group}"
+            yield f"group {group}, for {devices}: there is no such group here. Make it: addgroup --system {group}"
     if unit.user is None:
         return
     try:
         uid = (pwd.getpwuid(int(unit.user)) if unit.user.isdecimal() else pwd.getpwnam(unit.user)).pw_uid
     except (KeyError, OverflowError):
         yield (
-            f"--user {unit.user}: there is no such user on this machine. Make it (adduser --system --group {unit.user}), "
+            f"--user {unit.user}: there is no such user here. Make it (adduser --system --group {unit.user}), "
             "or leave --user out, and systemd makes a user while the service runs"
         )
         return
