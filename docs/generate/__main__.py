@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from docs.generate import command_line, documents, drivers, http, keys, messages, metrics
+from docs.generate import command_line, documents, drivers, http, json_shapes, keys, messages, metrics
 from docs.generate.pages import filled
 
 DOCS = Path(__file__).parents[1]
@@ -19,6 +19,7 @@ def parts() -> Mapping[str, Callable[[], str]]:
     return {
         "command-overview": command_line.overview,
         "commands": command_line.commands,
+        "json-shapes": json_shapes.shapes,
         "calls": http.calls,
         "bodies": http.bodies,
         "answers": http.answers,

@@ -13,19 +13,19 @@ EVERYWHERE = ("help", "json", "url")
 
 
 def overview() -> str:
-    rows = ((f"[`hwd {name}`](#{_anchor(name)})", _first_sentence(command)) for name, command in _leaves())
+    rows = ((f"[`hwd {name}`](#{_anchor(name)})", _first_sentence(command)) for name, command in leaves())
     return table(("command", "does"), rows)
 
 
 def commands() -> str:
-    return "\n".join(_section(name, command) for name, command in _leaves())
+    return "\n".join(_section(name, command) for name, command in leaves())
 
 
-def _leaves(group: Any = None, before: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(group: Any = None, before: str = "") -> Iterator[tuple[str, Any]]:
     """Every command that does something: its name after `hwd`, and the command."""
     for name, command in getattr(group or get_command(make_program()), "commands", {}).items():
         if hasattr(command, "commands"):
-            yield from _leaves(command, f"{before}{name} ")
+            yield from leaves(command, f"{before}{name} ")
         else:
             yield f"{before}{name}", command
 

@@ -1,16 +1,31 @@
 """Options and arguments that several commands share."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from hwd.cli import completion as completing
+from hwd.cli.times import in_seconds
 from hwd_drivers.core.errors import ConfigError
 
 SECONDS_LEAST, SECONDS_MOST = 0.001, 86_400.0
 """The daemon accepts no time of 0 or over a day; an error about the option is clearer than one about the
 field of the call.
 """
+
+
+def duration(name: str, help: str, *, least_s: float = SECONDS_LEAST, most_s: float = SECONDS_MOST) -> Any:
+    """The option `name` whose value is a duration; its command gets seconds."""
+    return typer.Option(
+        name,
+        metavar="DURATION",
+        parser=lambda text: in_seconds(str(text), option=name, least_s=least_s, most_s=most_s),
+        help=f"{help} {SAMPLES}",
+    )
+
+
+SAMPLES = "Seconds, or 90s, 15m, 1.5h."
+"""A duration, in the help of an option."""
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; text for people goes to stderr.")]
 JsonLines = Annotated[bool, typer.Option("--json", help="JSON lines on stdout; text for people goes to stderr.")]
@@ -39,16 +54,7 @@ What = Annotated[
         "(ocs1:1A-2B,3A-4B; ocs1:none removes all, ocs1:1A-none that of 1A).",
     ),
 ]
-ReadyWithin = Annotated[
-    float,
-    typer.Option(
-        "--ready-within",
-        metavar="S",
-        min=SECONDS_LEAST,
-        max=SECONDS_MOST,
-        help="Roll back unless all links are ready in so many seconds.",
-    ),
-]
+ReadyWithin = Annotated[float, duration("--ready-within", "Roll back unless all links are ready within this time.")]
 NoReady = Annotated[
     bool, typer.Option("--no-ready", help="Be content with what the switches report: do not wait for links.")
 ]
@@ -62,22 +68,15 @@ Override = Annotated[
 ]
 DrainWithin = Annotated[
     float | None,
-    typer.Option(
+    duration(
         "--drain-within",
-        metavar="S",
-        min=SECONDS_LEAST,
-        max=SECONDS_MOST,
-        help="Wait so many seconds for the end of transfers in flight on ports that move; without it they refuse it.",
+        "Wait that long for the end of transfers in flight on ports that move; without it they refuse it.",
     ),
 ]
 ConfirmWithin = Annotated[
     float | None,
-    typer.Option(
-        "--confirm-within",
-        metavar="S",
-        min=SECONDS_LEAST,
-        max=SECONDS_MOST,
-        help="Roll back unless `hwd confirm` comes in so many seconds, over restarts of the daemon too.",
+    duration(
+        "--confirm-within", "Roll back unless `hwd confirm` comes within this time, over restarts of the daemon too."
     ),
 ]
 

@@ -39,11 +39,14 @@ def alert_lines(alerts: "Sequence[Alert]", now_wall_ns: int | None) -> list[tupl
 def change_lines(switches: "Sequence[SwitchStatus]", now_wall_ns: int | None) -> list[str]:
     """The last change of each switch. Those that one reconfiguration changed are in one line, newest first.
 
+    A restart is left out as long as something is missing: a line of its own names that, with what to do.
+
     `ocs1, ocs2: changed at 12:03:05: reconfiguration k3v9 (pairs rail=0), confirmed, apply without a lease`.
     """
     by: dict[str, list[SwitchStatus]] = {}
     for one in switches:
-        if one.last_change is not None:
+        is_named = one.restart is not None and one.restart.missing
+        if one.last_change is not None and not (one.last_change.origin == "restart" and is_named):
             by.setdefault(one.last_change.reconfiguration or f"{one.switch}:", []).append(one)
     lines: list[tuple[int, str]] = []
     for changed in by.values():

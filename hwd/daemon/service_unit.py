@@ -141,6 +141,11 @@ class ServiceUnit:
         return tuple(sorted({address for address in found if address.startswith("/dev/")}))
 
     @property
+    def device_groups(self) -> tuple[str, ...]:
+        """The groups that may open them."""
+        return tuple(sorted({"gpio" if "gpio" in place else "dialout" for place in self.devices}))
+
+    @property
     def secrets(self) -> tuple[str, ...]:
         """The variables that its environment file must have."""
         logins = (switch.login_password for switch in self.testbed.switches.values() if switch.owner is None)
@@ -164,7 +169,7 @@ class ServiceUnit:
         yield "DevicePolicy=closed"
         for place in self.devices:
             yield f"DeviceAllow={place} rw"
-        for group in sorted({"gpio" if "gpio" in place else "dialout" for place in self.devices}):
+        for group in self.device_groups:
             yield f"SupplementaryGroups={group}"
 
 

@@ -33,6 +33,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 import msgspec
 from typing_extensions import override
 
+from hwd.model.field_findings import findings, takes
 from hwd.model.nic_port import NicPortId
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import ConfigError
@@ -200,7 +201,7 @@ class Clear(_Fault, frozen=True, kw_only=True, omit_defaults=True, tag="clear"):
 
     def __post_init__(self) -> None:
         if sum(name is not None for name in (self.switch, self.port, self.host)) > 1:
-            raise ValueError("clear: name one switch, port or host, or none for all")
+            raise ValueError("name one switch, port or host, or none for all")
 
     @property
     def subject(self) -> str:
@@ -226,7 +227,9 @@ def parse_fault(data: Mapping[str, Any]) -> Fault:
     try:
         fault: Fault = msgspec.convert(dict(data), Fault)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"fault: {name}: {reason_of(error)}. It has {_fields(FAULTS[name])}") from error
+        subject = next((f"{data[key]} " for key in ("switch", "port", "host") if isinstance(data.get(key), str)), "")
+        found = "; ".join(findings(data, FAULTS[name])) or reason_of(error)
+        raise ConfigError(f"fault: {subject}{name}: {found}. {name} takes {takes(FAULTS[name])}") from error
     _check_names(fault)
     return fault
 
@@ -253,10 +256,6 @@ def _check_names(fault: Fault) -> None:
         case Panel():
             if not any(fault.pairs()):
                 raise ConfigError("fault: panel: name a crossconnect to remove or to add, such as 1A-2B")
-
-
-def _fields(kind: type[Any]) -> str:
-    return ", ".join(field.encode_name for field in msgspec.structs.fields(kind)) or "no fields"
 
 
 def _words(value: Json) -> str:

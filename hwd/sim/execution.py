@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 from typing_extensions import override
 
 from hwd.daemon.daemon import Daemon
@@ -38,7 +39,10 @@ TURNS_MOST: Final = 6
 
 
 class WorldReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a plan. `story` has its lines in the order of time; `departures`, who was overtaken."""
+    """What came of a plan. `story` has its lines in the order of time; `departures`, who was overtaken.
+
+    All times count from the begin of the plan, as those of its steps: what starts the world is before it.
+    """
 
     plan: WorldPlan
     violations: tuple[Violation, ...]
@@ -49,7 +53,7 @@ class WorldReport(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def kept(self) -> WorldPlan:
         """The plan with its departures as values, so that it can be shrunk."""
-        return msgspec.structs.replace(self.plan, departures=self.departures)
+        return replace(self.plan, departures=self.departures)
 
 
 def play(plan: WorldPlan, *, make_daemon: Callable[..., Daemon] = Daemon) -> WorldReport:
@@ -68,8 +72,8 @@ def play(plan: WorldPlan, *, make_daemon: Callable[..., Daemon] = Daemon) -> Wor
         scene.witness.breach("no-bug", text)
     return WorldReport(
         plan=plan,
-        violations=tuple(scene.witness.violations),
-        story=tuple(scene.story),
+        violations=tuple(replace(one, at_s=round(one.at_s - scene.start_s, 6)) for one in scene.witness.violations),
+        story=tuple(f"{at_s - scene.start_s:8.3f} s  {text}" for at_s, text in scene.story),
         departures=tuple(order.departures),
         lasted_s=scene.lasted_s,
     )
@@ -100,7 +104,9 @@ class _Scene:
     """One plan in one world."""
 
     def __init__(self, plan: WorldPlan, records_url: str, make_daemon: Callable[..., Daemon]) -> None:
-        self.story: list[str] = []
+        self.story: list[tuple[float, str]] = []
+        self.start_s = 0.0
+        """When the plan began, since the world did."""
         self.lasted_s = 0.0
         self._plan = plan
         self._rack = RACKS[plan.rack]
@@ -110,7 +116,7 @@ class _Scene:
         self.witness.on_document.append(self._hear)
 
     def tell(self, text: str) -> None:
-        self.story.append(f"{self.witness.now_s:8.3f} s  {text}")
+        self.story.append((self.witness.now_s, text))
 
     async def play(self) -> None:
         asyncio.get_running_loop().set_exception_handler(self._unhandled)
@@ -130,12 +136,12 @@ class _Scene:
             await world.settled()
             await asyncio.sleep(QUIET_S)
             await last_look.note_unwatched()
-            start_s = self.witness.now_s
+            self.start_s = self.witness.now_s
             operators = Operators(world, self._rack, self.witness, self.tell)
             troubles = Troubles(world, self._rack, self.witness, self.tell)
             tasks: list[asyncio.Task[None]] = []
             for step in self._plan.steps:
-                await asyncio.sleep(max(0.0, start_s + step.at_s - self.witness.now_s))
+                await asyncio.sleep(max(0.0, self.start_s + step.at_s - self.witness.now_s))
                 if isinstance(step.act, Deed):
                     self.tell(f"operator {step.number}: {step.act}")
                     tasks.append(asyncio.create_task(operators.do(step), name=f"hwd:sim/step-{step.number}"))
@@ -146,7 +152,7 @@ class _Scene:
             await troubles.end_all()
             self.tell("all troubles are over")
             await last_look.look(tasks)
-            self.lasted_s = self.witness.now_s
+            self.lasted_s = self.witness.now_s - self.start_s
 
     def _hear(self, document: Document) -> None:
         match document.fact:

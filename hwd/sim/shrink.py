@@ -1,5 +1,5 @@
-"""Shrinks the plan of a world that breaks a rule: to the fewest steps, then to the fewest departures from first in,
-first out.
+"""Shrinks the plan of a world that breaks a rule: to the fewest steps, then to the fewest tasks that others
+overtake.
 
 Delta debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", 2002, algorithm ddmin):
 parts of the list are left out as long as the same rule is broken without them.
@@ -29,7 +29,7 @@ def shrink(report: WorldReport, play: Play, *, tell: Callable[[str], None] = lam
         if not any(violation.rule == rule for violation in again.violations):
             return False
         best = again
-        tell(f"{len(again.plan.steps)} steps, {len(again.plan.departures or ())} departures break {rule} too")
+        tell(f"{len(again.plan.steps)} steps, {len(again.plan.departures or ())} overtakings break {rule} too")
         return True
 
     plan = report.kept

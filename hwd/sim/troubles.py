@@ -128,6 +128,7 @@ class Troubles:
             self._world.start_daemon()
         else:
             self._world.start_agent(host_of(node))
+            self._tell(f"{node} starts again")
 
 
 def _mend(disk: MemoryDisk) -> None:

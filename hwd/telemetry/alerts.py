@@ -188,7 +188,7 @@ class Alerts:
                 self._hold("SwitchDown", switch, f"has no session: {cause}", True)
                 self._hold("SwitchDrift", switch, "", False)  # what it carries is not known
             case SwitchRestarted(lost=lost):
-                self._note("SwitchRestarted", switch, f"has restarted and lost {', '.join(lost) or 'nothing'}")
+                self._note("SwitchRestarted", switch, _restarted(len(lost)))
             case SwitchRead(ours=False, added=added, removed=removed):
                 pairs = " ".join([*(f"+{one}" for one in added), *(f"-{one}" for one in removed)])
                 self._note("SwitchChangedBehindOurBack", switch, f"somebody else changed {pairs}")
@@ -371,6 +371,14 @@ class _Dark:
 
     def value(self, link: str, /) -> float | None:
         return self._values.get(link)
+
+
+def _restarted(lost: int) -> str:
+    """What a restart took, and what brings it back; `hwd status` has the names."""
+    if not lost:
+        return "has restarted and lost nothing"
+    count = f"{lost} crossconnect{'' if lost == 1 else 's'}"
+    return f"has restarted and lost {count}; `hwd restore` brings back what is desired"
 
 
 def _alert(key: Key, one: _Condition) -> Alert:

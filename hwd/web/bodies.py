@@ -2,13 +2,11 @@
 document.
 """
 
-import re
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, TypeVar, get_args
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
 
 import msgspec
 from fastapi import Depends, FastAPI, Request, Response
-from msgspec.structs import fields
 from typing_extensions import override
 
 from hwd.model.answers import (
@@ -47,9 +45,11 @@ from hwd.model.bodies import (
 )
 from hwd.model.documents.daemon import JournalGivenUp
 from hwd.model.documents.plans import PlanSummary
+from hwd.model.field_findings import findings
 from hwd.model.recorded_run import Run, RunSummary
 from hwd.model.run import RunStatus
 from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.reason import reason_of
 
 B = TypeVar("B", bound=Body)
 
@@ -93,9 +93,6 @@ ANSWERS: Final = (
     Status,
     SwitchStatus,
 )
-_WORDS: Final = {"str": "text", "float": "a number", "int": "a whole number", "array": "a list", "object": "an object"}
-_SIGNS: Final = {">": "greater than", ">=": "greater than or equal to", "<=": "less than or equal to"}
-_BOUND: Final = re.compile(r"Expected `\w+` (>|>=|<=) ([\d.]+)")
 
 
 def body_of(kind: type[B], *, needed: bool = True) -> Any:
@@ -136,7 +133,7 @@ def decode(data: Mapping[str, Any], kind: type[B]) -> B:
     try:
         return msgspec.convert(data, kind)
     except msgspec.ValidationError as error:  # the first finding
-        raise ConfigError("\n".join(_problems(data, kind, ""))) from error
+        raise ConfigError("\n".join(findings(data, kind)) or reason_of(error)) from error
 
 
 def encoded(answer: object, status: int = 200) -> Response:
@@ -170,35 +167,3 @@ class Api(FastAPI):
 def content_of(kind: Any, media_type: str = JSON) -> dict[str, Any]:
     """The content of a body or an answer, for the OpenAPI document."""
     return {media_type: {"schema": msgspec.json.schema_components((kind,), ref_template=REFERENCE)[0][0]}}
-
-
-def _problems(data: Mapping[str, Any], kind: type[Body], before: str) -> Iterator[str]:
-    known = {one.encode_name: one for one in fields(kind)}
-    for name, one in known.items():
-        below = [part for part in get_args(one.type) if isinstance(part, type) and issubclass(part, Body)]
-        if name not in data:
-            if one.required:
-                yield f"{before}{name}: is missing"
-        elif below and isinstance(data[name], dict):
-            yield from _problems(data[name], below[0], f"{before}{name}.")
-        else:
-            try:
-                msgspec.convert(data[name], one.type)
-            except msgspec.ValidationError as error:
-                yield f"{before}{name}{_finding(error, one.type)}"
-    yield from (f"{before}{name}: is an unknown field" for name in data if name not in known)
-
-
-def _finding(error: msgspec.ValidationError, kind: Any) -> str:
-    """`: must be greater than 0` for a message of msgspec, ```Expected `float` > 0.0```."""
-    text, _, place = str(error).partition(" - at `$")
-    if text.startswith("Invalid enum value"):
-        *others, last = (repr(str(one)) for one in get_args(kind) or kind)
-        return f": must be {', '.join(others)} or {last}"
-    if bound := _BOUND.fullmatch(text):
-        text = f"must be {_SIGNS[bound[1]]} {bound[2].removesuffix('.0')}"
-    return f"{place.rstrip('`')}: {re.sub('`([^`]+)`', _plain, text.replace('Expected', 'must be'))}"
-
-
-def _plain(match: re.Match[str]) -> str:
-    return " or ".join(_WORDS.get(part, part) for part in match[1].split(" | "))

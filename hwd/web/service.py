@@ -11,6 +11,7 @@ from hwd.bus.host_settings.run_settings import HostSettings
 from hwd.bus.host_switches.delegations import Delegations
 from hwd.config.playbook.step_claims import harmed
 from hwd.config.testbed.ends import parse_ends
+from hwd.config.yaml.file_problem import nearest
 from hwd.model.answers import (
     AbortedRun,
     FaultConfirmation,
@@ -282,7 +283,14 @@ class Service:
         return self._lease(await self._leases.hear(id, epoch=epoch))
 
     async def grant_lease(self, id: str, *, by: str) -> HeldLease:
-        """Delegate a switch to its host again, under the next epoch. `told`: whether its agent has the grant."""
+        """Delegate a switch to its host again, under the next epoch. `told`: whether its agent has the grant.
+
+        Raises ConfigError for what is no switch, RefusedError where it was not taken back.
+        """
+        if id not in self.testbed.switches:
+            raise ConfigError(
+                f"{id!r} is no switch of testbed {self.testbed.name}; {nearest(id, self.testbed.switches)}"
+            )
         granted = await self._delegations.grant(id, by=by)
         return replace(self._delegation(granted), told=self._delegations.has(granted))
 

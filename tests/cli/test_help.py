@@ -53,8 +53,8 @@ def test_a_wrong_option_of_every_command_is_one_json_document(hwd, path: tuple[s
     [
         (("show",), "Missing argument 'RUN'"),
         (("plan", "ring", "--mode", "sofe"), "'sofe' is not one of"),
-        (("apply", "ring", "--ready-within", "soon"), "'soon' is not a valid float"),
-        (("apply", "ring", "--ready-within", "-1"), "Invalid value for '--ready-within': -1.0 is not in the range"),
+        (("apply", "ring", "--ready-within", "soon"), "--ready-within soon: write a duration as 90 (seconds)"),
+        (("apply", "ring", "--ready-within", "-1"), "--ready-within -1: not between 0.001 s and 86400 s"),
         (("nonsense",), "No such command 'nonsense'"),
         (("twin", "nonsense"), "No such command 'nonsense'"),
     ],

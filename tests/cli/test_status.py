@@ -117,12 +117,12 @@ def test_a_restart_stands_in_the_status_until_what_it_took_is_there_again(sign: 
     line = restart_line(switch({**UP, "restart": restart}))
     said = (
         rf"ocs1 {how} at \d\d:\d\d:\d\d, no contact for 14 s before. "
-        r"It lost 3A-4B; hwd restore brings back what is desired of it"
+        r"It lost 3A-4B; `hwd restore` brings back what is desired of it"
     )
     assert re.fullmatch(said, line), line
     assert restart_line(switch({**UP, "restart": {**restart, "missing": []}})) == ""
     assert restart_line(switch({**UP, "restart": None})) == ""
-    assert "hwd apply" not in restart_line(switch({**UP, "restart": restart, "owner": "h0"})), "its host sets it"
+    assert "hwd restore" not in restart_line(switch({**UP, "restart": restart, "owner": "h0"})), "its host sets it"
 
 
 RUN = {

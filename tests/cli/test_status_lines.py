@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from hwd.cli.status_lines import SHOWN_ALERTS, alert_lines, change_lines, disk_line, since
-from hwd.model.answers import Alert, DiskSpace, SwitchChange, SwitchStatus
+from hwd.model.answers import Alert, DiskSpace, RestartReport, SwitchChange, SwitchStatus
 
 NOON_NS = 1_700_049_600_000_000_000
 """2023-11-15 12:00:00 UTC"""
@@ -31,6 +32,15 @@ def in_utc() -> Iterator[None]:
 
 def text(parts: tuple[object, ...]) -> str:
     return "".join(map(str, parts))
+
+
+def test_a_restart_whose_losses_have_a_line_of_their_own_is_no_second_line() -> None:
+    lost = ["1A-2B"]
+    restart = RestartReport(wall_ns=NOON_NS, sign="at-rest", lost=lost, uptime_s=None, unheard_s=2.0, missing=lost)
+    restarted = replace(switch("ocs1", change(origin="restart", added=[], removed=lost)), restart=restart)
+    assert change_lines([restarted], NOON_NS) == []
+    back = replace(restarted, restart=replace(restart, missing=[]))
+    assert change_lines([back], NOON_NS) == ["ocs1: found at 12:00:00: a restart of the switch: -1A-2B"]
 
 
 @pytest.mark.parametrize(

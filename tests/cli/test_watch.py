@@ -1,13 +1,16 @@
 """The lines of `hwd watch`."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
-from hwd.cli.commands.status import show
+from hwd.cli.commands.status import missed_line, show
 from hwd.cli.output import Output
 from hwd.model.documents.switches import SwitchOverrun
 from hwd.model.kinds import UnreadFact
+from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.values import PortOverride
 from hwd_drivers.devices.facts import SwitchOverride, SwitchRestarted
@@ -43,3 +46,36 @@ def test_line_of_an_event_has_its_plain_values_and_what_was_lost(
 def test_json_of_an_event_is_the_whole_document(fact: Fact, capsys: pytest.CaptureFixture[str]) -> None:
     show(Output(json=True), document(fact), "b.1")
     assert json.loads(capsys.readouterr().out) == {"id": "b.1", **document(fact).to_data()}
+
+
+@pytest.mark.timeout(60)
+def test_watch_since_begins_with_what_has_happened(hwd, daemon: int) -> None:  # type: ignore[no-untyped-def]
+    before_ns = SystemClock().wall_ns()
+    assert hwd("apply", "ocs1:1A-2B", "--no-ready").status == 0
+    said = hwd("watch", "--kind", "reconfiguration.state", "--since", "1m", "--count", "1", "--json")
+    assert said.status == 0
+    assert json.loads(said.out)["wall_ns"] >= before_ns
+
+
+@pytest.mark.timeout(60)
+def test_watch_since_leaves_out_what_happened_before(hwd, daemon: int) -> None:  # type: ignore[no-untyped-def]
+    assert hwd("apply", "ocs1:1A-2B", "--no-ready").status == 0
+    begin_ns = SystemClock().wall_ns()
+    words = ["watch", "--kind", "reconfiguration.", "--since", "0s", "--count", "1", "--json"]
+    with subprocess.Popen([sys.executable, "-m", "hwd.cli", *words], stdout=subprocess.PIPE, text=True) as process:
+        while process.poll() is None:
+            assert hwd("apply", "ocs1:none", "--no-ready").status == 0
+            assert hwd("apply", "ocs1:1A-2B", "--no-ready").status == 0
+        assert process.stdout is not None
+        assert json.loads(process.stdout.read())["wall_ns"] > begin_ns
+
+
+def test_watch_since_and_after_are_not_both_taken(hwd) -> None:  # type: ignore[no-untyped-def]
+    said = hwd("watch", "--since", "1m", "--after", "0")
+    assert (said.status, said.err) == (2, "hwd: bad input: --after, --since: name one of them\n")
+
+
+def test_events_that_the_daemon_no_longer_has_are_not_called_missed_before_the_first_one() -> None:
+    assert missed_line(3, since=None) == "3 events missed"
+    line = "the daemon no longer has its 3 oldest events; any of them since 5m are not shown"
+    assert missed_line(3, since="5m") == line

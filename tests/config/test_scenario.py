@@ -69,7 +69,7 @@ def test_subjects_of_a_rack_are_named() -> None:
         ),
         (
             "scenario: s\nfaults:\n  - at_s: 1\n    fault: slow\n    seconds: -1\n",
-            "s.yaml:4: faults[0].fault: slow: seconds: expected float >= 0",
+            "s.yaml:4: faults[0].fault: ocs1 slow: seconds: must be greater than or equal to 0",
         ),
         (
             "scenario: s\nfaults:\n  - at_s: 1\n    fault: stick\n    ends: []\n",
@@ -87,9 +87,9 @@ def test_mistake_is_told_with_its_place(text: str, problem: str) -> None:
 
 def test_without_a_switch_that_is_meant_a_fault_names_its_own() -> None:
     told = problems("scenario: s\nfaults:\n  - {at_s: 1, fault: reset}\n", switch=None)
-    assert told == ["s.yaml:3: faults[0].fault: reset: Object missing required field `switch`. It has switch"], (
-        "the line of the fault"
-    )
+    assert told == [
+        "s.yaml:3: faults[0].fault: reset: switch: is missing; it must be text. reset takes switch (text)"
+    ], "the line of the fault"
 
 
 def test_what_cannot_be_set_is_told_with_its_place() -> None:

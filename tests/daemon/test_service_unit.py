@@ -1,6 +1,8 @@
 """The unit of the daemon, judged by systemd's own tools, and the command that writes it."""
 
+import grp
 import json
+import pwd
 import re
 import shutil
 import subprocess
@@ -9,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from hwd.cli.commands.service import obstacles
 from hwd.daemon.installed_drivers import load_text
 from hwd.daemon.service_unit import ServiceUnit, is_ours
 from hwd.model.testbed import Testbed
@@ -152,3 +155,28 @@ def test_a_service_starts_no_rack_of_twins(machine: Machine) -> None:
     said = machine.install()
     assert (said.returncode, machine.unit.exists()) == (2, False)
     assert "ocs1 of testbed lab are twins" in said.stderr
+
+
+def test_a_user_that_does_not_exist_is_named_with_what_makes_it(machine: Machine) -> None:
+    said = machine.install("--user", "nobody-of-that-name", "--data", str(machine.units))
+    assert (said.returncode, machine.unit.exists()) == (2, False)
+    assert "--user nobody-of-that-name: there is no such user here" in said.stderr
+    assert "Make it (adduser --system --group nobody-of-that-name)" in said.stderr
+    assert "--user root" not in machine.install("--user", "root").stderr
+    assert "--user 0" not in machine.install("--user", "0").stderr
+
+
+def test_a_data_folder_that_its_user_could_not_use_is_named(machine: Machine, tmp_path: Path) -> None:
+    away = machine.install("--user", "root", "--data", str(tmp_path / "none")).stderr
+    assert f"--data {tmp_path / 'none'}: there is no such folder. Make it: install -d -m 700 -o root" in away
+    others = next(one.pw_name for one in pwd.getpwall() if one.pw_uid != tmp_path.stat().st_uid)
+    foreign = machine.install("--user", others, "--data", str(tmp_path)).stderr
+    assert f"--data {tmp_path}: does not belong to {others}. Change that: chown -R {others} {tmp_path}" in foreign
+
+
+def test_a_group_of_its_devices_that_does_not_exist_is_named(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without GPIO has no such group as a rule; here none has any."""
+    monkeypatch.setattr(grp, "getgrnam", {}.__getitem__)
+    bed = bed_of("address: 'serial:/dev/ttyUSB0'")
+    assert "addgroup --system dialout" in " ".join(obstacles(unit(bed, user="root")))
+    assert "addgroup" not in " ".join(obstacles(unit(user="root")))

@@ -284,7 +284,7 @@ EVENTS: dict[str, tuple[Fact, str, str]] = {
     "SwitchRestarted": (
         SwitchRestarted(switch="ocs1", sign="at-rest", lost=["1A-2B"], uptime_s=None, unheard_s=2.0),
         "ocs1",
-        "has restarted and lost 1A-2B",
+        "has restarted and lost 1 crossconnect; `hwd restore` brings back what is desired",
     ),
     "SwitchChangedBehindOurBack": (READ, "ocs1", "somebody else changed +1A-2B -3A-4B"),
     "SwitchOverrun": (

@@ -195,7 +195,7 @@ async def test_malformed_bodies_are_bad_input_with_every_finding(desk: Any) -> N
             {"file": {"name": "", "texts": ""}, "confirm_within_s": 90_000},
             [
                 "file.name: must be text of length >= 1",
-                "file.text: is missing",
+                "file.text: is missing; it must be text",
                 "file.texts: is an unknown field",
                 "confirm_within_s: must be less than or equal to 86400",
             ],
@@ -203,7 +203,26 @@ async def test_malformed_bodies_are_bad_input_with_every_finding(desk: Any) -> N
         (
             "leases",
             {"holder": "me", "ports": ["ocs1.1", 3]},
-            ["ports[1]: must be text, got a whole number", "for_s: is missing"],
+            ["ports[1]: must be text, got a whole number", "for_s: is missing; it must be a number"],
+        ),
+        (
+            "sets",
+            {"targets": {"day": {"what": 3, "files": 1}}, "overrides": {"rates": "x", "rate": ""}, "lease": "k3v9"},
+            [
+                "targets.day.what: must be text, got a whole number",
+                "targets.day.files: is an unknown field",
+                "overrides.rates: must be 'input-power', 'loss-budget', 'overload', 'port-state', 'wear', 'rate', "
+                "'forbidden-pair' or 'transfer-in-flight'",
+                "overrides.rate: must be text of length >= 1",
+            ],
+        ),
+        (
+            "faults",
+            {"fault": "reboot", "switch": "ocs1"},
+            [
+                "fault: ocs1 reboot: seconds: is missing; it must be a number from 0 to 86400. "
+                "reboot takes switch (text), seconds (a number from 0 to 86400)"
+            ],
         ),
         ("runs/x/abort", None, ["the body: is missing"]),
         ("runs/x/abort", [], ["the body: must be an object"]),

@@ -11,6 +11,8 @@ _NUMBER: Final = re.compile(r"\[Errno -?\d+\] ")
 _TLS: Final = re.compile(r"\[\w+(?:: \w+)?\] | \(_ssl\.c:\d+\)")
 _PLACE: Final = re.compile(r"(.+) - at `\$\.?([^`]+)`")
 """The form of msgspec: Expected `float`, got `str` - at `$.seconds`."""
+_FIELD: Final = re.compile(r"Object (missing required|contains unknown) field `([^`]+)`")
+_OF_FIELD: Final = {"missing required": "missing", "contains unknown": "an unknown field"}
 _PARTS_OF_A_REQUEST: Final = ("body", "query", "path", "header")
 
 
@@ -48,6 +50,7 @@ def reason_of(error: BaseException) -> str:
     text = _NUMBER.sub("", _BOUND.sub("", _REFUSED.sub(refused, text)))
     if "_ssl.c" in text:
         text = _TLS.sub("", text)
+    text = _FIELD.sub(lambda match: f"{match[2]} is {_OF_FIELD[match[1]]}", text)
     if place := _PLACE.fullmatch(text):
         text = f"{place[2]}: {place[1][0].lower()}{place[1][1:]}".replace("`", "")
     if text:

@@ -245,6 +245,9 @@ def way_back(hwd: "Client", output: Output, *, wanted: "Wanted", dry_run: bool, 
     if made.empty or dry_run:
         output.data(made)
     drain_within_s = wanted.get("drain_within_s")
+    if (why := _why_refused(made, drain_within_s=drain_within_s)) and (made.empty or dry_run) and output.json:
+        output.note(f"refused: {why}")  # the plan is the one document on stdout
+        raise typer.Exit(RefusedError.exit_status)
     _refuse(made, drain_within_s=drain_within_s)
     if not (made.empty or dry_run):
         result = drive_plan(hwd, output, made, yes=yes, drain_within_s=drain_within_s)
@@ -457,11 +460,15 @@ def _few(names: list[str]) -> str:
 
 def _refuse(plan: "PlanSummary", *, drain_within_s: float | None = None) -> None:
     """Raises RefusedError where an interlock refuses it, but for transfers whose end is waited for."""
+    if why := _why_refused(plan, drain_within_s=drain_within_s):
+        raise RefusedError(why)
+
+
+def _why_refused(plan: "PlanSummary", *, drain_within_s: float | None) -> str:
     from hwd.model.interlock import InterlockName, refusal
 
     waited_for = None if drain_within_s is None else InterlockName.TRANSFER_IN_FLIGHT
-    if why := refusal(one for one in plan.interlocks if one.name is not waited_for):
-        raise RefusedError(why)
+    return refusal(one for one in plan.interlocks if one.name is not waited_for)
 
 
 def ask(question: str) -> bool:

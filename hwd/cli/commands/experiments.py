@@ -7,10 +7,10 @@ import typer
 
 from hwd.cli import completion as completing
 from hwd.cli.commands.leases import me
-from hwd.cli.options import Data, Json, RunId, Url
+from hwd.cli.options import Data, Json, RunId, Url, duration
 from hwd.cli.output import Output, coloured, plural, seconds
 from hwd.cli.recorded_runs import recorded, started_at
-from hwd.cli.times import due_at, in_seconds
+from hwd.cli.times import IN_MOST_S, due_at
 from hwd_drivers.core.errors import ConfigError
 
 LISTED = 100
@@ -39,9 +39,7 @@ def run_(
     at: Annotated[
         str | None, typer.Option("--at", metavar="TIME", help="Start no earlier: 22:30, or 2027-01-10 22:30, here.")
     ] = None,
-    in_: Annotated[
-        str | None, typer.Option("--in", metavar="TIME", help="Start in so long: 90 (seconds), 90s, 15m or 1.5h.")
-    ] = None,
+    in_: Annotated[float | None, duration("--in", "Start in so long.", least_s=0.0, most_s=IN_MOST_S)] = None,
     detach: Annotated[
         bool, typer.Option("--detach", "--queue", help="Leave it to the daemon's queue and return at once.")
     ] = False,
@@ -187,7 +185,7 @@ def _live(url: str | None) -> tuple[dict[str, str], int]:
     return states, len(status.queue)
 
 
-def _due(at: str | None, in_: str | None) -> int | None:
+def _due(at: str | None, in_: float | None) -> int | None:
     """The earliest start in unix time."""
     from hwd_drivers.core.clock import SystemClock
 
@@ -195,7 +193,7 @@ def _due(at: str | None, in_: str | None) -> int | None:
         raise ConfigError("--at, --in: name one of them")
     now_ns = SystemClock().wall_ns()
     if in_ is not None:
-        return now_ns + round(in_seconds(in_, option="--in") * 1e9)
+        return now_ns + round(in_ * 1e9)
     return None if at is None else due_at(at, now_ns)
 
 

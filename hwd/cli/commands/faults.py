@@ -10,6 +10,7 @@ import typer
 from hwd.cli import completion as completing
 from hwd.cli.options import Json, Url
 from hwd.cli.output import Output
+from hwd.cli.times import IN_MOST_S, UNITS_S, in_seconds
 
 
 def add_to(program: typer.Typer) -> None:
@@ -87,11 +88,15 @@ def parse_words(words: Sequence[str], hosts: Collection[str]) -> Any:
     if not subject and name != "clear":
         raise ConfigError(f"{name}: name what misbehaves first, such as: hwd fault {_example(kind)} {name}")
     texts = {key for key, kind in kind.__annotations__.items() if kind is str}
+    durations = {key for key in kind.__struct_fields__ if key == "seconds" or key.endswith("_s")}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals:
             raise ConfigError(f"{pair!r}: write KEY=VALUE, such as seconds=0.5")
-        data[key] = value if key in texts else _value(key, value)
+        if key in durations and value[-1:] in UNITS_S:
+            data[key] = in_seconds(value, option=f"{name} {key}", least_s=-IN_MOST_S)  # a clock steps backward, too
+        else:
+            data[key] = value if key in texts else _value(key, value)
     return parse_fault(data)
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hwd.cli import completion as completing
-from hwd.cli.options import Json, Url
+from hwd.cli.options import Json, Url, duration
 from hwd.cli.output import Output, plural, seconds
 from hwd.cli.recorded_runs import started_at
-from hwd.cli.times import due_at, in_seconds
+from hwd.cli.times import IN_MOST_S, due_at
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError
 
@@ -30,7 +30,7 @@ _lease = typer.Typer(
     rich_markup_mode=None,
 )
 
-For = Annotated[str, typer.Option("--for", metavar="S", help="For how many seconds: 600, 90s, 15m, 1.5h.")]
+For = Annotated[float, duration("--for", "For how long.", least_s=0.0, most_s=IN_MOST_S)]
 LeaseId = Annotated[
     str, typer.Argument(metavar="LEASE", help="Its id, as `hwd lease list` shows it.", autocompletion=completing.leases)
 ]
@@ -48,7 +48,7 @@ def me() -> str:
 @_lease.command(epilog="Example: hwd lease take ocs1.3 h0.eth0 --for 3600")
 def take(
     ports: Annotated[list[str], typer.Argument(metavar="PORT...", help="ocs1.3, h0.eth0, or `all`.")],
-    for_s: For = "600",
+    for_s: For = 600.0,
     queue: Annotated[bool, typer.Option("--queue", help="Wait for ports that are not free; Ctrl-C leaves.")] = False,
     priority: Annotated[
         int, typer.Option("--priority", metavar="N", min=-100, max=100, help="In the queue; higher ones go first.")
@@ -58,8 +58,8 @@ def take(
         typer.Option("--at", metavar="TIME", help="Reserve it from then on: 22:30, or 2027-01-10 22:30, here."),
     ] = None,
     heartbeat: Annotated[
-        str | None,
-        typer.Option("--heartbeat", metavar="S", help="End it where no `hwd lease heartbeat` comes for so long."),
+        float | None,
+        duration("--heartbeat", "End it where no `hwd lease heartbeat` comes for so long.", least_s=0.0),
     ] = None,
     holder: Annotated[str | None, typer.Option("--holder", metavar="NAME", help="Default: you@this-host.")] = None,
     url: Url = None,
@@ -75,11 +75,11 @@ def take(
         lease = hwd.take_lease(
             holder=holder or me(),
             ports=ports,
-            for_s=in_seconds(for_s, option="--for"),
+            for_s=for_s,
             queue=queue,
             priority=priority,
             at_wall_ns=None if at is None else due_at(at, SystemClock().wall_ns()),
-            heartbeat_s=None if heartbeat is None else in_seconds(heartbeat, option="--heartbeat"),
+            heartbeat_s=heartbeat,
         )
         if lease.kind == "waiting":
             lease = hwd.wait_lease(lease.id, say=lambda one: output.say(waits_line(one)))
@@ -106,13 +106,13 @@ def list_(url: Url = None, json: Json = False) -> None:
 
 
 @_lease.command(epilog="Example: hwd lease renew k3v9 --for 3600")
-def renew(lease: LeaseId, for_s: For = "600", url: Url = None, json: Json = False) -> None:
+def renew(lease: LeaseId, for_s: For = 600.0, url: Url = None, json: Json = False) -> None:
     """Renew a lease: it expires so many seconds from now."""
     from hwd.client import Client
 
     output = Output(json=json)
     with Client.find(url) as hwd:
-        renewed = hwd.renew_lease(lease, for_s=in_seconds(for_s, option="--for"))
+        renewed = hwd.renew_lease(lease, for_s=for_s)
     output.say(f"lease {renewed.id} lasts another {seconds(renewed.left_s)}")
     output.data(renewed)
 

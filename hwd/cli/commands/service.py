@@ -1,11 +1,12 @@
 """`hwd install-service` and `hwd reload`: the daemon as a service of systemd, and its changed testbed file."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hwd.cli.options import SECONDS_MOST, Json, Url, Yes
+from hwd.cli.options import Json, Url, Yes, duration
 from hwd.cli.output import Output
 from hwd.cli.write_target import busy
 
@@ -87,8 +88,8 @@ def install_service(
         return
     if dry_run:
         output.block(unit.text.rstrip("\n"))
-    if obstacles := _obstacles(unit):
-        raise ConfigError("\n".join(f"{path}: not written: {one}" for one in obstacles))
+    if found := obstacles(unit):
+        raise ConfigError("\n".join(f"{path}: not written: {one}" for one in found))
     _check_ours(path)
     if not dry_run:
         write_file(path, unit.text)
@@ -102,9 +103,7 @@ def reload(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what the file changes, and change nothing.")] = False,
     drain_within: Annotated[
         float,
-        typer.Option(
-            "--drain-within", metavar="S", min=0.0, max=SECONDS_MOST, help="Wait so long for who holds what changes."
-        ),
+        duration("--drain-within", "Wait so long for who holds what changes.", least_s=0.0),
     ] = DRAIN_S,
     url: Url = None,
     json: Json = False,
@@ -146,7 +145,7 @@ def _show_changes(report: "ReloadReport", output: Output) -> None:
         output.say(f"held now: {held}")
 
 
-def _obstacles(unit: "ServiceUnit") -> list[str]:
+def obstacles(unit: "ServiceUnit") -> list[str]:
     """Why the service could not run: all reasons at once."""
     found = []
     testbed = unit.testbed
@@ -164,6 +163,7 @@ def _obstacles(unit: "ServiceUnit") -> list[str]:
         )
     if unit.data is not None and unit.user is None:
         found.append(f"--data {unit.data} belongs to no user that systemd makes: name its owner with --user")
+    found += _missing(unit)
     for place in (unit.file, unit.program, *(() if unit.data is None else (unit.data,))):
         if any(place.is_relative_to(folder) for folder in PASSING):
             found.append(f"{place}: a service does not see this folder. Move it, to /etc/hwd or /opt for instance")
@@ -173,6 +173,33 @@ def _obstacles(unit: "ServiceUnit") -> list[str]:
                 "Move it, to /etc/hwd or /opt for instance, or name a user with --user"
             )
     return found
+
+
+def _missing(unit: "ServiceUnit") -> Iterator[str]:
+    """The user, the groups and the data folder that systemd would look for in vain at each start."""
+    import grp
+    import pwd
+
+    for group in unit.device_groups:
+        try:
+            grp.getgrnam(group)
+        except KeyError:
+            devices = ", ".join(unit.devices)
+            yield f"group {group}, for {devices}: there is no such group here. Make it: addgroup --system {group}"
+    if unit.user is None:
+        return
+    try:
+        uid = (pwd.getpwuid(int(unit.user)) if unit.user.isdecimal() else pwd.getpwnam(unit.user)).pw_uid
+    except (KeyError, OverflowError):
+        yield (
+            f"--user {unit.user}: there is no such user here. Make it (adduser --system --group {unit.user}), "
+            "or leave --user out, and systemd makes a user while the service runs"
+        )
+        return
+    if unit.data is not None and not unit.data.is_dir():
+        yield f"--data {unit.data}: there is no such folder. Make it: install -d -m 700 -o {unit.user} {unit.data}"
+    elif unit.data is not None and unit.data.stat().st_uid != uid:
+        yield f"--data {unit.data}: does not belong to {unit.user}. Change that: chown -R {unit.user} {unit.data}"
 
 
 def _closed(place: Path) -> Path | None:

@@ -9,10 +9,14 @@ import typer
 from hwd.cli import completion as completing
 from hwd.cli.commands.apply import Mode, drive, overrides_of, say_how_it_is, wanted_of
 from hwd.cli.commands.leases import me
-from hwd.cli.options import SECONDS_LEAST, SECONDS_MOST, Json, Override, Url
+from hwd.cli.options import Json, Override, Url, duration
 from hwd.cli.output import Output, plural, seconds
+<<<<<<< HEAD
 from hwd.cli.status_lines import since
 from hwd.cli.times import in_seconds
+=======
+from hwd.cli.times import IN_MOST_S
+>>>>>>> cli2
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.switching.moves import ApplyMode
 
@@ -59,18 +63,13 @@ def prepare(
         ),
     ] = "finish",
     for_s: Annotated[
-        str | None, typer.Option("--for", metavar="S", help="End the set after so long. Default: with its lease.")
+        float | None,
+        duration("--for", "End the set after so long. Default: with its lease.", least_s=0.0, most_s=IN_MOST_S),
     ] = None,
     mode: Mode = ApplyMode.UPDATE,
     ready_within: Annotated[
         float | None,
-        typer.Option(
-            "--ready-within",
-            metavar="S",
-            min=SECONDS_LEAST,
-            max=SECONDS_MOST,
-            help="Each switch waits for ready links, and goes back unless they are in so many seconds.",
-        ),
+        duration("--ready-within", "Each switch waits for ready links, and goes back unless they are in this time."),
     ] = None,
     override: Override = None,
     url: Url = None,
@@ -89,7 +88,7 @@ def prepare(
             _targets(targets),
             lease=lease,
             after_crash=after_crash,
-            for_s=None if for_s is None else in_seconds(for_s, option="--for"),
+            for_s=for_s,
             mode=mode,
             ready_within_s=ready_within,
             overrides=overrides_of(override),

@@ -5,12 +5,12 @@ from typing import Annotated
 import typer
 
 from hwd.cli.options import Json
-from hwd.cli.output import Output
+from hwd.cli.output import Output, plural
 
 Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Which world; one seed is one world.")]
 Shrink = Annotated[
     bool,
-    typer.Option("--shrink", help="Where a rule is broken, look for the fewest steps and departures that break it."),
+    typer.Option("--shrink", help="Where a rule is broken, look for the fewest steps and overtakings that break it."),
 ]
 
 
@@ -20,6 +20,9 @@ def add_to(program: typer.Typer) -> None:
 
 def sim(seed: Seed, shrink: Shrink = False, json: Json = False) -> None:
     """Play a simulated world: a small rack, its operators, and what befalls it, drawn from a seed.
+
+    Times count from the begin of its plan. Where the seed draws so, tasks that could go on wait while others overtake
+    them: how often is said, and `departures` of the JSON has the step and the turns of each.
 
     Exit status: 0 all rules were kept; 1 one was broken.
     """
@@ -34,9 +37,7 @@ def sim(seed: Seed, shrink: Shrink = False, json: Json = False) -> None:
     if shrink and report.violations:
         report = shrink_it(report, play, tell=output.note)
     plan = report.plan
-    order = (
-        f"{len(report.departures)} departures from first in, first out" if report.departures else "first in first out"
-    )
+    order = f"tasks overtaken {plural(len(report.departures), 'time')}" if report.departures else "no task overtaken"
     output.say(f"seed {plan.seed}: rack {plan.rack}, {len(plan.steps)} steps, {order}, {report.lasted_s:.1f} s")
     for line in report.story:
         output.say(line)

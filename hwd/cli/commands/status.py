@@ -12,6 +12,8 @@ from hwd.cli.options import Json, JsonLines, Url
 from hwd.cli.output import Output, Styled, coloured, plural, seconds, words
 from hwd.cli.run_steps import pause_reason
 from hwd.cli.status_lines import alert_lines, change_lines, disk_line, since
+from hwd.cli.times import begin_at
+from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ConfigError
 
@@ -142,21 +144,39 @@ def watch(
     after: Annotated[
         str | None, typer.Option("--after", metavar="ID", help="Begin after this event; 0 begins with the oldest kept.")
     ] = None,
+    since_: Annotated[
+        str | None,
+        typer.Option(
+            "--since",
+            metavar="TIME",
+            help="Begin with what happened since then: 5m (so long ago), 22:30, or 2027-01-10 22:30, here.",
+        ),
+    ] = None,
     count: Annotated[int | None, typer.Option("--count", metavar="N", help="End after so many.")] = None,
     url: Url = None,
     json: JsonLines = False,
 ) -> None:
-    """Live events and timelines, until Ctrl-C. After a lost connection it continues without a gap."""
+    """Live events and timelines, until Ctrl-C. After a lost connection it continues without a gap.
+
+    It begins with what happens next, or, with --since or --after, with what has happened: the daemon keeps its last
+    10000 events, until it ends.
+    """
     from hwd.client import Client
+    from hwd.client.async_client import OLDEST
 
     output = Output(json=json)
     _check_kinds(kind or ())
+    if after is not None and since_ is not None:
+        raise ConfigError("--after, --since: name one of them")
+    begin_ns = None if since_ is None else begin_at(since_, SystemClock().wall_ns())
     seen = 0
-    after = "-.0" if after == "0" else after
+    after = OLDEST if after == "0" or begin_ns is not None else after
     with Client.find(url) as hwd, hwd.events(after=after, kinds=kind or (), say=output.note) as events:
         for event in events:
             if event.document is None:
-                output.note(f"{plural(event.missed, 'event')} missed")
+                output.note(missed_line(event.missed, since=since_ if seen == 0 else None))
+                continue
+            if begin_ns is not None and event.document.wall_ns < begin_ns:
                 continue
             if not (all_ or kind or json) and event.document.kind in QUIET:
                 continue
@@ -164,6 +184,13 @@ def watch(
             seen += 1
             if count is not None and seen >= count:
                 return
+
+
+def missed_line(count: int, *, since: str | None) -> str:
+    """What is said of events that the daemon no longer has; `since` where nothing was shown yet."""
+    if since is None:
+        return f"{plural(count, 'event')} missed"
+    return f"the daemon no longer has its {plural(count, 'oldest event')}; any of them since {since} are not shown"
 
 
 def _check_kinds(kinds: Sequence[str]) -> None:
@@ -352,7 +379,7 @@ def restart_line(switch: "SwitchStatus") -> str:
     if restart is None or not (gone := restart.missing):
         return ""
     how = "has restarted" if restart.sign == "uptime" else "seems to have restarted"
-    back = "" if switch.owner else "; hwd restore brings back what is desired of it"
+    back = "" if switch.owner else "; `hwd restore` brings back what is desired of it"
     return (
         f"{switch.switch} {how} at {_time_of_day(restart.wall_ns)}, "
         f"no contact for {seconds(restart.unheard_s)} before. "

@@ -55,7 +55,7 @@ def test_the_origin_follows_from_the_sources(sources: dict[str, Any], origin: st
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("host: h0", "hots: h0", "unknown field `hots`"),
+        ("host: h0", "hots: h0", "hots is an unknown field"),
         ("host: h0", "host: h0/+", "not empty and has no"),
         ("limit_bytes: 1000000", "limit_bytes: 1", "1 is under the least, 16384 bytes"),
         ("ip: 10.1.0.1", "ip: 10", r": ports\[\.\.\.\]\.ip: expected str"),

@@ -42,6 +42,8 @@ SAYING = {"debug", "info", "warning", "error", "log", "str"}
          "certificate verify failed: self-signed certificate"),
         (LinkError("ocs1: no way to [1]"), "ocs1: no way to [1]"),
         (msgspec.ValidationError("Expected `float`, got `str` - at `$.seconds`"), "seconds: expected float, got str"),
+        (msgspec.ValidationError("Object missing required field `seconds`"), "seconds is missing"),
+        (msgspec.ValidationError("Object contains unknown field `min` - at `$.a`"), "a: min is an unknown field"),
         (TimeoutError(), "no answer in time"),
         (EOFError(), "EOFError"),
     ],

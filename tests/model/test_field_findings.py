@@ -1,0 +1,50 @@
+"""What is wrong with an object that somebody sent, in words that name each field."""
+
+import re
+from typing import Any, get_args, get_origin
+
+import msgspec
+import pytest
+
+from hwd.model import bodies
+from hwd.model.fault import FAULTS, ClockStep, Cut, Flap
+from hwd.model.field_findings import allowed, findings, takes
+
+BODIES = [one for one in vars(bodies).values() if isinstance(one, type) and issubclass(one, msgspec.Struct)]
+LIBRARY = re.compile(r"Object |Expected|`|<enum|typing\.|Annotated")
+"""Words of msgspec and of Python's types."""
+
+
+@pytest.mark.parametrize("kind", [*BODIES, *FAULTS.values()], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("value", [None, 3.5, "x y", [], [None], {}, {"a": None}, True], ids=repr)
+def test_findings_name_the_field_in_plain_words(kind: type[msgspec.Struct], value: object) -> None:
+    names = [one.encode_name for one in msgspec.structs.fields(kind)]
+    data: dict[str, Any] = dict.fromkeys(names, value) | {"misspelt": 1}
+    found = findings(data, kind)
+    assert all(re.match(rf"({'|'.join([*names, 'misspelt'])})[.\[:]", one) for one in found), found
+    assert not any(LIBRARY.search(one) for one in found), found
+    assert ("misspelt: is an unknown field" in found) == kind.__struct_config__.forbid_unknown_fields
+
+
+@pytest.mark.parametrize("kind", [*BODIES, *FAULTS.values()], ids=lambda kind: kind.__name__)
+def test_a_missing_field_is_said_with_what_it_may_be(kind: type[msgspec.Struct]) -> None:
+    required = [one for one in msgspec.structs.fields(kind) if one.required]
+    expected = [f"{one.encode_name}: is missing; it must be {allowed(one.type)}" for one in required]
+    assert findings({}, kind) == expected
+
+
+def test_what_an_object_takes_has_the_limits() -> None:
+    assert takes(Cut) == "port (text), strand ('both', 'rx' or 'tx')"
+    assert takes(ClockStep) == "host (text), seconds (a number from -86400 to 86400)"
+    assert takes(Flap).endswith("up_s (a number above 0, up to 60)")
+    assert takes(FAULTS["half"]) == "switch (text)"
+
+
+def test_tests_have_a_body_with_an_object_in_an_object() -> None:
+    """Without one, nobody would notice that those are not looked into."""
+    assert any(
+        get_origin(one.type) is dict and issubclass(get_args(one.type)[1], msgspec.Struct)
+        for kind in BODIES
+        for one in msgspec.structs.fields(kind)
+        if get_origin(one.type) is dict and isinstance(get_args(one.type)[1], type)
+    )
