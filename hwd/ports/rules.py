@@ -40,13 +40,10 @@ class Reason(StrEnum):
     """A host may still send over them: its agent has not said so since the daemon started."""
     DRAIN = "drain"
     """A reconfiguration waits for the end of the transfers on them."""
-<<<<<<< HEAD
     RELOAD = "reload"
     """A reload of the testbed file waits for those who have them."""
-=======
     OVERRIDE = "override"
     """An override of fibre ends is being sent that makes them dark, or lit."""
->>>>>>> recov
 
 
 class PortAction(StrEnum):
@@ -255,7 +252,6 @@ ROWS: Final[Mapping[Reason, Row]] = {
         ending="`hwd rollback {id}` ends it",
         bars={PortAction.TRANSFER: _ALL},
     ),
-<<<<<<< HEAD
     Reason.RELOAD: Row(
         says="held off by a reload of {what} by {owner}, which waits until {ends}, another {left_s:.0f} s, for those "
         "who have the ports that it changes",
@@ -268,10 +264,9 @@ ROWS: Final[Mapping[Reason, Row]] = {
             PortAction.START: Rule(passes=Pass.HOLDER),
             PortAction.TRANSFER: _ALL,
         },
-=======
+    ),
     Reason.OVERRIDE: Row(
         says="{owner} sets ends of {id} {what} now, which takes some seconds at most. Ask again",
         bars={PortAction.LEASE: _ALL, PortAction.CHANGE: _ALL, PortAction.TRANSFER: _ALL},
->>>>>>> recov
     ),
 }

@@ -111,17 +111,15 @@ TEXTS = {
         "h0.eth0: reconfiguration x1 (one pair) waits for the end of the transfers on it, and moves it then. Ask again "
         "when it is done, or send another way meanwhile",
     ),
-<<<<<<< HEAD
     Reason.RELOAD: (
         claim(Reason.RELOAD, what="lab.yaml", expires_wall_ns=NOW + 60 * S),
         "h0.eth0: held off by a reload of lab.yaml by ben, which waits until 1970-01-01 00:17:40 UTC, another 60 s, "
         "for those who have the ports that it changes. Ask again after that, or as soon as `hwd history` shows the "
         "reload",
-=======
+    ),
     Reason.OVERRIDE: (
         claim(Reason.OVERRIDE, "ocs1", what="force-blocked"),
         "h0.eth0: ben sets ends of ocs1 force-blocked now, which takes some seconds at most. Ask again",
->>>>>>> recov
     ),
 }
 ASKED = {
@@ -159,11 +157,8 @@ BARRED = {
     Reason.TRANSFER: "change override",
     Reason.UNREPORTED: "change override",
     Reason.DRAIN: "transfer",
-<<<<<<< HEAD
     Reason.RELOAD: "lease reserve rely change start transfer",
-=======
     Reason.OVERRIDE: "lease change transfer",
->>>>>>> recov
 }
 
 

@@ -11,12 +11,8 @@ from hwd.cli.commands.apply import Mode, drive, overrides_of, say_how_it_is, wan
 from hwd.cli.commands.leases import me
 from hwd.cli.options import Json, Override, Url, duration
 from hwd.cli.output import Output, plural, seconds
-<<<<<<< HEAD
 from hwd.cli.status_lines import since
-from hwd.cli.times import in_seconds
-=======
 from hwd.cli.times import IN_MOST_S
->>>>>>> cli2
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.switching.moves import ApplyMode
 

@@ -519,7 +519,6 @@ def test_what_equals_no_target_goes_by_the_rule(run_lab: RunLab, rule: str, goal
     run_lab(test)
 
 
-<<<<<<< HEAD
 async def restart_with(lab: Lab, left: str, fault: dict[str, Any] | None = None) -> None:
     """The daemon is started anew, with the mirrors left so and the switch misbehaving."""
     lab.world.kill(DAEMON)
@@ -571,7 +570,8 @@ def test_a_set_that_is_released_while_it_is_read_after_a_restart_moves_nothing_m
         await asyncio.sleep(15.0)
         assert (len(lab.emitted(SwitchCommand)), light(lab)) == (commands, wanted(HALF))
         assert (await apply(lab, STRAIGHT)).outcome == "confirmed", "its ports are free"
-=======
+
+
 def test_a_set_whose_lease_ended_while_the_daemon_was_away_goes_by_its_rule_before_it_ends(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         prepared = await prepare(lab, lease=await lease(lab, for_s=60.0), after_crash="crossed")
@@ -584,7 +584,6 @@ def test_a_set_whose_lease_ended_while_the_daemon_was_away_goes_by_its_rule_befo
         await asyncio.sleep(10.0)
         assert (light(lab), lab.service.sets()) == (wanted(CROSSED), [])
         assert [one.at for one in lab.emitted(SetReleased)] == ["crossed"]
->>>>>>> recov
 
     run_lab(test)
 
