@@ -172,8 +172,7 @@ class Alerts:
                 self._hold("JournalHeld", id, f"{what} waits for a decision: {why}", held)
             case DaemonRecovered(reconfiguration=id) | JournalGivenUp(reconfiguration=id):
                 self._ended_ns = self._now[0]  # its way back moved carriers
-                self._hold("JournalOpen", id, "", False)
-                self._hold("JournalHeld", id, "", False)
+                self._close(id)
             case JournalRefused(reconfiguration=id, outcome=outcome, why=why):
                 self._hold("JournalUnwritten", id, f"the journal does not take that it is {outcome}: {why}", True)
             case JournalWritten(reconfiguration=id):
@@ -266,10 +265,17 @@ class Alerts:
                 self._under_way.discard(id)
                 self._ended_ns = self._now[0]
                 self._hold("ReconfigurationStands", id, "", False)
+                if outcome != "failed":  # a switch of a prepared set that a crash cut off ends so
+                    self._close(id)
                 if outcome == "rolled-back":
                     self._note("ReconfigurationRolledBack", id, f"went back: {why}")
 
     # --- conditions
+
+    def _close(self, id: str) -> None:
+        """A reconfiguration that was open in the journal is so no more."""
+        self._hold("JournalOpen", id, "", False)
+        self._hold("JournalHeld", id, "", False)
 
     def _take_links(self, fact: Fact) -> None:
         self._links.take(fact)

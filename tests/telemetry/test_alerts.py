@@ -375,6 +375,15 @@ def test_held_entry_of_the_journal_that_needs_no_decision_any_more_is_only_open(
     assert rack.names() == ["JournalOpen"]
 
 
+def test_switch_of_a_set_that_is_finished_after_a_crash_is_open_no_more(rack: Rack) -> None:
+    rack.tell(journal_open(held=False))
+    id = journal_open(held=False).reconfiguration
+    rack.tell(ReconfigurationEnded(reconfiguration=id, run=None, outcome="failed", why="", seconds=1.0))
+    assert "JournalOpen" in rack.names(15.0)
+    rack.tell(ReconfigurationEnded(reconfiguration=id, run=None, outcome="confirmed", why="", seconds=1.0))
+    assert "JournalOpen" not in rack.names(15.0)
+
+
 def test_nothing_of_a_host_is_in_force_but_that_its_agent_is_away(rack: Rack) -> None:
     rack.tell(birth(carrier=True, rdma=False), birth("h1", carrier=False), STARTED, aligned(2_000_000))
     rack.tell(ReconfigurationEnded(reconfiguration="r1", run=None, outcome="confirmed", why="", seconds=1.0))

@@ -155,15 +155,16 @@ class Completion:
     async def confirm(self, reconfiguration: Reconfiguration) -> None:
         """Make the wanted state durable.
 
-        What an earlier process of the daemon drove is read back first, and stays as it is where the switches do not
-        report it any more. Raises RefusedError then, where its time is over and where it is being rolled back;
-        FailedError where the journal does not take it yet: then the switches stay as they are, and it is confirmed as
-        soon as the journal does.
+        What has waited for it is read back first: others may have changed it, or a restart of a switch.
+
+        Raises RefusedError where the switches do not report it any more, where its time is over and where it is being
+        rolled back; LinkError where a switch is away; FailedError where the journal does not take it yet: then the
+        switches stay as they are, and it is confirmed as soon as the journal does.
         """
-        if reconfiguration.resumed and reconfiguration.state is State.AWAITING_CONFIRM:
+        if reconfiguration.state is State.AWAITING_CONFIRM:
             await self._check_carried(reconfiguration)
-        if reconfiguration.outcome is Outcome.CONFIRMED and reconfiguration.resumed:
-            return  # by another request, during the read
+            if reconfiguration.outcome is Outcome.CONFIRMED:
+                return  # by another request, during the read
         if reconfiguration.outcome is not None:
             raise RefusedError(f"reconfiguration {reconfiguration.id}: has ended already, {reconfiguration.outcome}")
         if reconfiguration.state is State.AWAITING_CONFIRM and self._left_s(reconfiguration) <= 0:
@@ -228,10 +229,7 @@ class Completion:
         return float("inf") if by_s is None else max(0.0, by_s - asyncio.get_running_loop().time())
 
     async def _check_carried(self, reconfiguration: Reconfiguration) -> None:
-        """Raises RefusedError where the switches do not report any more what was driven, LinkError where one is away.
-
-        The daemon was away for a while, in which others may have changed them.
-        """
+        """Raises RefusedError where switches do not report any more what was driven, LinkError where one is away."""
         plan = reconfiguration.plan
         moves = [move for move in plan.moves if move.add or move.remove or move.keep]
 
@@ -243,7 +241,7 @@ class Completion:
         if different:
             raise RefusedError(
                 f"reconfiguration {reconfiguration.id}: not confirmed: {'; '.join(map(str, different))}. "
-                "That changed while the daemon was away, or since. Put it right, "
+                "That changed while it waited for its confirm. Put it right, "
                 f"or `hwd rollback {reconfiguration.id}` brings back what was before it"
             )
         raise_joined(errors)

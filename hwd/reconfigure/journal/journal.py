@@ -261,6 +261,9 @@ class Journal:
         if (stored := self._sets.get(prepared_set)) is not None:
             self._append(journal_file.release(self._next, stored))
             del self._sets[prepared_set], self._set_frames[prepared_set]
+            for id, one in self._open.items():
+                if one.entry.of_set is not None and one.entry.of_set.id == prepared_set:
+                    self._frames[id] = journal_file.begin(one)  # it outlives its set
 
     def await_confirm(self, reconfiguration: str, wait: ConfirmWait) -> None:
         """Write that an entry with terms awaits its confirm; durable when it returns. On OSError it does not."""

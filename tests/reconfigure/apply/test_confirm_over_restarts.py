@@ -49,6 +49,29 @@ async def restart(lab: Lab, *, after_s: float = 5.0) -> None:
     await lab.world.settled()
 
 
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        ({"fault": "panel", "remove": ["1A-4B"]}, RefusedError),
+        ({"fault": "reboot", "seconds": 20.0}, LinkError),
+    ],
+)
+def test_what_is_not_there_any_more_is_not_confirmed(
+    run_lab: RunLab, fault: dict[str, Any], error: type[HwdError]
+) -> None:
+    async def test(lab: Lab) -> None:
+        id = await awaiting(lab)
+        lab.set_fault({"switch": "ocs1", **fault})
+        await asyncio.sleep(2.0)
+        with pytest.raises(error, match="ocs1"):
+            await lab.world.nodes.run_in_node(DAEMON, lab.service.confirm(id))
+        assert the_one(lab).state == "awaiting-confirm"
+        await asyncio.sleep(2 * WITHIN_S)
+        assert (light(lab), [outcome for outcome, _ in ends(lab, id)]) == (wanted(STRAIGHT), ["rolled-back"])
+
+    run_lab(test)
+
+
 def the_one(lab: Lab) -> ReconfigurationStatus:
     (one,) = lab.service.status().reconfigurations
     return one

@@ -169,6 +169,20 @@ def test_rewrite_keeps_sets_their_targets_and_what_is_open_of_them(monkeypatch: 
     assert disk.read().count(b'"entry":"switch"') < 30
 
 
+def test_rewrite_keeps_what_is_open_of_a_set_that_was_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_module, "COMPACT_BYTES", 0)
+    disk, journal = written()
+    journal.switch(entry("open", BEFORE, "a"))
+    journal.release("s1")
+    journal.prepare(prepared("s2"), at=BEFORE)
+    for number in range(30):
+        origin, to = (("a", "b"), ("b", "a"))[number % 2] if number else (BEFORE, "b")
+        journal.switch(entry(f"r{number}", origin, to, of="s2"))
+        journal.end(f"r{number}", outcome="confirmed")
+    assert disk.read().count(b'"entry":"switch"') < 30
+    assert [one.reconfiguration for one in again(disk).open] == ["open"]
+
+
 def test_switch_reserves_nothing_before_its_first_byte(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its room comes with the set, and again with the end of each switch: a reservation is synced."""
     monkeypatch.setattr(journal_module, "ROOM_BYTES", 0)
