@@ -287,7 +287,8 @@ class Applies:
                 await self._reconfigurer.confirm(reconfiguration)
         except asyncio.CancelledError:
             await asyncio.shield(self._reconfigurer.roll_back(reconfiguration, "stopped"))
-            raise
+            if reconfiguration.outcome is not Outcome.CONFIRMED:  # its confirm had begun
+                raise
         return replace(under_way(reconfiguration), applied=plan.summary)
 
     def _applied(self, id: str, task: asyncio.Task[ReconfigurationStatus]) -> None:
