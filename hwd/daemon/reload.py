@@ -21,7 +21,7 @@ from hwd.ports.ledger import Ledger
 from hwd.ports.rules import Reason
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.emitter import Emitter
-from hwd_drivers.core.errors import ConfigError, RefusedError
+from hwd_drivers.core.errors import ConfigError, HwdError, RefusedError
 from hwd_drivers.core.offload import Offload
 from hwd_drivers.core.reason import reason_of
 
@@ -111,7 +111,7 @@ class Reload:
 
         Raises ConfigError with every problem of the file, RefusedError where it differs from what `hash` was shown for,
         has a change that a running daemon cannot take, or where ports that it touches are held for longer than
-        `drain_s`. Then nothing has changed.
+        `drain_s`. Then nothing has changed. Records that do not take it are a remark: the testbed is in use then.
         """
         async with self._turn:
             proposal = await self._propose()
@@ -127,8 +127,8 @@ class Reload:
                 self._swap(proposal)
             finally:
                 self._ledger.release(Reason.RELOAD, CLAIM)
-            await self._tell(proposal, by)
-            return self._report(proposal, done=True, drained_s=drained_s)
+            remarks = await self._tell(proposal, by)
+            return self._report(proposal, done=True, drained_s=drained_s, remarks=remarks)
 
     # --- before: nothing is changed
 
@@ -224,12 +224,12 @@ class Reload:
             raise
         self._fabric, self.text = proposal.fabric, proposal.text
 
-    async def _tell(self, proposal: _Proposal, caller: Caller | None) -> None:
-        """After the end of the former sessions: what they still told must not follow it."""
+    async def _tell(self, proposal: _Proposal, caller: Caller | None) -> list[str]:
+        """After the end of the former sessions: what they still told must not follow it. Returns remarks."""
         await self._switches.settle()
         if not proposal.changes:
             log.info("%s: reloaded; it says what it said before", self._name)
-            return
+            return []
         gone = [
             name
             for change in proposal.changes
@@ -248,9 +248,17 @@ class Reload:
                 verified=caller is not None and caller.is_verified,
             )
         )
-        await self._recorded()
+        try:
+            await self._recorded()
+        except HwdError as error:
+            remark = f"this reload is not in the records yet: {error}"
+            log.warning("%s: %s", self._name, remark)
+            return [remark]
+        return []
 
-    def _report(self, proposal: _Proposal, *, done: bool, drained_s: float = 0.0) -> ReloadReport:
+    def _report(
+        self, proposal: _Proposal, *, done: bool, drained_s: float = 0.0, remarks: Sequence[str] = ()
+    ) -> ReloadReport:
         return ReloadReport(
             testbed=proposal.fabric.testbed.name,
             hash=proposal.hash,
@@ -267,4 +275,5 @@ class Reload:
                 for change in proposal.changes
             ],
             held=[] if done else [*self._holders(proposal)],
+            remarks=[*remarks],
         )

@@ -16,7 +16,7 @@ from hwd.model.documents.plans import PlanSummary
 from hwd.model.link import Topology
 from hwd.model.request import Caller, Request, WantedState
 from hwd.model.testbed import Testbed
-from hwd.reconfigure.apply.reconfiguration import Reconfiguration, State
+from hwd.reconfigure.apply.reconfiguration import Outcome, Reconfiguration, State
 from hwd.reconfigure.desired.earlier_states import EarlierStates
 from hwd.reconfigure.desired.restores import Restores
 from hwd.reconfigure.plans.planner import Planned
@@ -160,7 +160,9 @@ class Applies:
         return under_way(one)
 
     async def roll_back(self, reconfiguration: str | None) -> ReconfigurationStatus:
-        """Raises FailedError where it was confirmed and the journal has not taken that yet: then it stays as it is."""
+        """Raises where it was confirmed before, and stays as it is: RefusedError, FailedError while the journal has not
+        taken that yet.
+        """
         beginning = self._under_way.get(reconfiguration or "")
         if reconfiguration is not None and beginning is not None and not self._reconfigurer.is_known(reconfiguration):
             beginning.cancel()  # it reads and plans: nothing was sent
@@ -184,6 +186,11 @@ class Applies:
                 f"reconfiguration {one.id}: not rolled back, it was confirmed before. "
                 f"{one.why}, then `hwd confirm {one.id}` tries it at once; "
                 "once it is confirmed, `hwd apply` makes of the switches what you want"
+            )
+        if one.outcome is Outcome.CONFIRMED:
+            raise RefusedError(
+                f"reconfiguration {one.id}: not rolled back, it was confirmed before. "
+                f"`hwd rollback --to {one.id}` plans a way back to the state before it"
             )
         return under_way(one)
 
@@ -287,7 +294,8 @@ class Applies:
                 await self._reconfigurer.confirm(reconfiguration)
         except asyncio.CancelledError:
             await asyncio.shield(self._reconfigurer.roll_back(reconfiguration, "stopped"))
-            raise
+            if reconfiguration.outcome is not Outcome.CONFIRMED:  # its confirm had begun
+                raise
         return replace(under_way(reconfiguration), applied=plan.summary)
 
     def _applied(self, id: str, task: asyncio.Task[ReconfigurationStatus], prepared_set: str | None) -> None:

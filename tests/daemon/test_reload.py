@@ -27,6 +27,7 @@ from hwd.model.fault import Fault
 from hwd.model.request import Caller
 from hwd.model.testbed import Switch, Testbed
 from hwd.records.records import Records
+from hwd.sim.records_disk import RecordsDisk
 from hwd.web.service import Service
 from hwd_agents.bus.memory import MemoryBroker, MemoryBus
 from hwd_drivers.core.disk import MemoryDisk
@@ -65,11 +66,14 @@ OCS3 = OCS2.replace("ocs2", "ocs3")
 class Desk:
     """A daemon on switches at addresses, as real ones are, and its testbed file."""
 
-    def __init__(self, daemon: Daemon, documents: list[Document], twins: Mapping[str, Twin]) -> None:
+    def __init__(
+        self, daemon: Daemon, documents: list[Document], twins: Mapping[str, Twin], records_disk: RecordsDisk
+    ) -> None:
         self.daemon = daemon
         self.twins = twins
         self.documents = documents
         self.text = TEXT
+        self.records_disk = records_disk
         self.changed = asyncio.Event()
 
     @property
@@ -129,7 +133,8 @@ def run_desk(test: Test, *, recorded: Sequence[Document] = ()) -> None:
                 name: await _start_twin(name, testbed, stack, clock=clock, dialer=dialer, draws=draws)
                 for name in ("ocs1", "ocs2", "ocs3")
             }
-            records = Records("sqlite://", InlineOffload())
+            records_disk = RecordsDisk()
+            records = Records("sqlite://", records_disk)
             await records.open()
             await records.add_documents(recorded)
             daemon = Daemon(
@@ -147,7 +152,7 @@ def run_desk(test: Test, *, recorded: Sequence[Document] = ()) -> None:
                 testbed_file=file,
             )
             del testbed
-            holder.append(Desk(daemon, documents, twins))
+            holder.append(Desk(daemon, documents, twins, records_disk))
             await daemon.open()
             running = asyncio.create_task(daemon.run())
             try:
@@ -308,6 +313,23 @@ def test_a_reload_is_recorded_with_its_changes_and_who_asked() -> None:
         (entry,) = await desk.service.history(limit=5)
         assert (entry.outcome, entry.by, entry.verified) == ("reloaded", "ada", True)
         assert "loss_db 0.4 -> 0.9" in entry.what
+
+    run_desk(test)
+
+
+def test_a_reload_that_the_records_do_not_take_is_done_and_says_so() -> None:
+    async def test(desk: Desk) -> None:
+        desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 0.9")
+        desk.records_disk.refuse("database or disk is full")
+        report = await desk.reload()
+        assert report.done
+        assert [one.partition(":")[0] for one in report.remarks] == ["this reload is not in the records yet"]
+        assert "disk is full" in report.remarks[0]
+        assert not (await desk.reload(dry_run=True)).changes, "the testbed of the file is in use"
+        desk.records_disk.mend()
+        await asyncio.sleep(30.0)
+        (entry,) = await desk.service.history(limit=5)
+        assert entry.outcome == "reloaded", "the records have it as soon as they take it"
 
     run_desk(test)
 

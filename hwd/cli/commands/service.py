@@ -130,6 +130,8 @@ def reload(
         with busy(output, f"reload: waiting for at most {drain_within:g} s"):
             done = hwd.reload(hash=report.hash, drain_s=drain_within, by=me())
     output.say(f"testbed {done.testbed}: reloaded")
+    for remark in done.remarks:
+        output.say(f"  {remark}")
     output.data(done)
 
 

@@ -67,7 +67,7 @@ class InterlocksReader:
             if (switch := self.switches.get(name)) is None:
                 self.sections.reading.add(at, f"{name} is no switch; {nearest(name, self.switches)}")
             elif moved_by_us and switch.owner is not None:
-                self.sections.reading.add(at, f"{name} belongs to host {switch.owner}, which sets it: no plan moves it")
+                self.sections.reading.add(at, _not_ours(name, switch.owner))
             else:
                 found[name] = limit
         return found
@@ -98,12 +98,20 @@ class InterlocksReader:
             return None
         ends: Collection[PortSide]
         if (composite := self.composites.get(one.switch)) is not None:
-            ends = composite.ports
+            ends, switches = composite.ports, sorted({end.owner for end in composite.ports.values()})
         elif (switch := self.switches.get(one.switch)) is not None:
-            ends = switch.capabilities.ends
+            ends, switches = switch.capabilities.ends, [one.switch]
         else:
             raise ConfigError(f"{one.switch} is no switch; {nearest(one.switch, [*self.switches, *self.composites])}")
+        for name in switches:
+            if (owner := self.switches[name].owner) is not None:
+                raise ConfigError(_not_ours(name, owner))
         for end in one.crossconnect.ends:
             if end not in ends:
                 raise ConfigError(f"{one.switch} has no {end}")
         return one.switch, one.crossconnect
+
+
+def _not_ours(switch: str, owner: str) -> str:
+    """Why a switch of a host can have no limit on its moves, and no forbidden crossconnect."""
+    return f"{switch} belongs to host {owner}, which sets it: no plan moves it"

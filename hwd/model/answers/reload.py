@@ -1,5 +1,6 @@
 """The answer to a reload of the testbed file."""
 
+from msgspec import field
 from typing_extensions import override
 
 from hwd.model.answers.answer import Answer
@@ -29,6 +30,7 @@ class ReloadReport(Answer, frozen=True, kw_only=True):
     """What a reload changed, or with `done` false what it would change. `hash`: of the file's text.
 
     `held`: who holds ports that it touches now, in words. `drained_s`: how long it waited for them.
+    `remarks`: what did not go as it should after it was taken.
     """
 
     testbed: str
@@ -37,3 +39,4 @@ class ReloadReport(Answer, frozen=True, kw_only=True):
     drained_s: float
     changes: list[TestbedChangeReport]
     held: list[str]
+    remarks: list[str] = field(default_factory=list)

@@ -77,6 +77,7 @@ def test_everything_that_is_wrong_is_reported_at_once_with_its_line(load: Load) 
       ocs1:1A-9B: ""
       ocs7:1A-2B: ""
       3A-4B: ""
+      tx0:in-2: ""
 """
     )
     assert said(loaded) == [
@@ -89,7 +90,22 @@ def test_everything_that_is_wrong_is_reported_at_once_with_its_line(load: Load) 
         "20: interlocks.forbidden-pair.pairs.ocs1:1A-9B: ocs1 has no 9B",
         "21: interlocks.forbidden-pair.pairs.ocs7:1A-2B: ocs7 is no switch; did you mean ocs1?",
         "22: interlocks.forbidden-pair.pairs.3A-4B: '3A-4B' is no pair; write h0.eth0 <-> h1.eth0, or ocs1:1A-2B",
+        "23: interlocks.forbidden-pair.pairs.tx0:in-2: tx0 belongs to host h0, which sets it: no plan moves it",
     ]
+
+
+def test_crossconnect_of_a_composite_of_a_hosts_own_switch_cannot_be_forbidden(load: Load) -> None:
+    loaded = load(
+        SOUND
+        + """composites:
+  sel: {ports: {1A: tx0.in, 1B: tx0.1}}
+interlocks:
+  forbidden-pair: {pairs: {"sel:1A-1B": laser safety}}
+"""
+    )
+    assert "14: interlocks.forbidden-pair.pairs.sel:1A-1B: tx0 belongs to host h0, which sets it: no plan moves it" in (
+        said(loaded)
+    )
 
 
 def test_limits_are_whole_numbers_above_zero(load: Load) -> None:

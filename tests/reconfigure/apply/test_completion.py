@@ -62,6 +62,34 @@ def test_confirm_and_roll_back_at_once_have_one_winner(run_lab: RunLab) -> None:
     run_lab(test)
 
 
+def test_roll_back_that_comes_after_a_confirm_is_refused_and_says_how_to_go_back(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        answer = await lab.service.apply(lab.request("pairs", confirm_within_s=60, ready_within_s=15))
+        before = lab.light()
+        confirm = asyncio.create_task(lab.service.confirm(answer.reconfiguration))
+        await asyncio.sleep(0)
+        (one,) = lab.reconfigurer.under_way
+        assert one.state is State.CONFIRMING, "the agents are still asked"
+        with pytest.raises(RefusedError, match=f"not rolled back, it was confirmed.*`hwd rollback --to {one.id}`"):
+            await lab.service.roll_back(one.id)
+        assert (await confirm).outcome == "confirmed"
+        assert lab.light() == before
+
+    run_lab(test)
+
+
+def test_apply_that_is_stopped_in_its_confirm_answers_that_it_was_confirmed(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        apply = asyncio.create_task(lab.service.apply(lab.request("pairs", ready_within_s=15)))
+        await lab.until(ReconfigurationState, state="confirming")
+        (one,) = lab.reconfigurer.under_way
+        with pytest.raises(RefusedError, match="it was confirmed before"):
+            await lab.service.roll_back(one.id)
+        assert (await apply).outcome == "confirmed"
+
+    run_lab(test)
+
+
 def test_roll_back_first_refuses_the_confirm(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         one = await held(lab)
