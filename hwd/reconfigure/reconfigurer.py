@@ -205,10 +205,10 @@ class Reconfigurer:
         else:
             self._last_of_run.get(run, {}).pop(branch, None)
 
-    def get(self, id: str | None) -> Reconfiguration:
+    def get(self, id: str | None, *, or_else: str = "") -> Reconfiguration:
         """The one with this id, or the only one in progress.
 
-        Raises RefusedError, with the outcome of one that has ended.
+        Raises RefusedError, with the outcome of one that has ended, and then `or_else`: what to do in its place.
         """
         if id is None and len(self._under_way) == 1:
             return next(iter(self._under_way.values()))
@@ -224,9 +224,14 @@ class Reconfigurer:
             raise RefusedError(f"no reconfiguration is under way. Left open: {'; '.join(left.values())}")
         if id is None:
             last = self._outcomes.last
-            raise RefusedError(f"no reconfiguration is under way{f'. The last one, {last}' if last else ''}")
+            raise RefusedError(
+                f"no reconfiguration is under way{f'. The last one, {last}' if last else ''}"
+                f"{f'. {or_else}' if or_else else ''}"
+            )
         if (became := self._outcomes.text(id)) is not None:
-            raise RefusedError(f"reconfiguration {became}. It has ended, and nothing was changed now")
+            raise RefusedError(
+                f"reconfiguration {became}. It has ended, and nothing was changed now{f'. {or_else}' if or_else else ''}"
+            )
         raise RefusedError(f"reconfiguration {id}: not known, or long over. Under way: {names}")
 
     def became(self, id: str) -> str | None:
