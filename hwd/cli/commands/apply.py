@@ -99,7 +99,7 @@ def plan(
         )
         made = hwd.plan(**wanted)
     show_plan(output, made)
-    if not made.refused:
+    if not (made.refused or made.empty):
         output.say(f"Apply it with: hwd apply {made.hash}")
     output.data(made)
     if made.refused and json:  # the plan is the one document on stdout
