@@ -115,9 +115,9 @@ async def test_a_roll_back_of_what_has_ended_names_the_way_to_an_earlier_state(d
     with pytest.raises(RefusedError, match=r"under way\. `hwd rollback --to ID` goes back .* `hwd history` lists$"):
         await desk.call(client.roll_back)
     ended = (await desk.call(client.apply, what=PAIR)).id
-    with pytest.raises(RefusedError, match=rf"has ended, .*\. `hwd rollback --to {ended}` goes back to the state befor"):
+    with pytest.raises(RefusedError, match=rf"has ended, .*\. `hwd rollback --to {ended}` goes back"):
         await desk.call(client.roll_back, ended)
-    with pytest.raises(RefusedError, match="The last one, [^`]*$"):
+    with pytest.raises(RefusedError, match=r"The last one, [^`]*$"):
         await desk.call(client.confirm)
 
 
