@@ -9,6 +9,7 @@ async with AsyncClient.find() as hwd:
 import asyncio
 import math
 import os
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from functools import partial
@@ -57,6 +58,8 @@ T = TypeVar("T")
 DRIVE_S = 60.0
 """Added to the time that an apply may wait for readiness."""
 
+TIME_LEFT = re.compile(r"[\d.]+ s\b")
+"""What changes of the reason for a wait while nothing happens."""
 OLDEST = "-.0"
 """An id before all events that the event stream retains."""
 
@@ -513,16 +516,17 @@ class AsyncClient:
 
     async def wait_lease(self, lease: str, *, say: Callable[[HeldLease], None] | None = None) -> HeldLease:
         """Wait until a lease that was taken with `queue`, or reserved, is granted; `say` gets it at first and whenever
-        its place changes.
+        its place, or what it waits for, changes.
 
         Leaves the queue when it is cancelled, or interrupted. Raises RefusedError where somebody kicks it.
         """
         last: object = None
         try:
             while not (found := await self.beat_lease(lease)).is_in_force:
-                if say is not None and (found.place, found.waits_for) != last:
+                now = (found.place, [TIME_LEFT.sub("", one) for one in found.waits_for or ()])
+                if say is not None and now != last:
                     say(found)
-                last = (found.place, found.waits_for)
+                last = now
                 await asyncio.sleep(WAITS_LOOK_S)
         except asyncio.CancelledError:
             await self.release_lease(lease)

@@ -2,6 +2,7 @@
 
 import getpass
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -192,6 +193,18 @@ def test_leases_keep_others_out(hwd: Any) -> None:
     assert hwd("lease", "release", lease).status == 0
     assert hwd("lease", "kick", lease).status == 3
     assert hwd("lease", "list").out == "no leases\n"
+
+
+def test_status_lists_leases_that_wait_and_that_are_reserved(hwd: Any) -> None:
+    reserved = hwd("lease", "take", "ocs1.7", "--at", "23:59", "--json").json["lease"]
+    held = hwd("lease", "take", "ocs1.8", "--json").json["lease"]
+    with Client.find() as client:
+        waits = client.take_lease(holder="ben", ports=["ocs1.8"], for_s=60, queue=True).id
+    said = hwd("status").out
+    assert re.search(rf"^{reserved} .* from .* 23:59:00 for 10 min +ocs1.7$", said, re.MULTILINE), said
+    assert re.search(rf"^{waits} +ben +waits, place 1 +ocs1.8$", said, re.MULTILINE), said
+    for lease in (reserved, waits, held):
+        assert hwd("lease", "release", lease).status == 0
 
 
 def test_a_run_is_followed_shown_and_reported(hwd: Any, playbook: str, tmp_path: Path) -> None:
