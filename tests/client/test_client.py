@@ -147,7 +147,8 @@ async def test_who_waits_for_a_lease_is_told_of_changes_and_not_of_the_time_that
     said: list[tuple[int, str]] = []
 
     def say(lease: HeldLease) -> None:
-        assert lease.place and lease.waits_for
+        assert lease.place
+        assert lease.waits_for
         said.append((lease.place, lease.waits_for[0].split(" (")[0]))
 
     server.kind = "application/json"
