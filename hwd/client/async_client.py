@@ -9,15 +9,19 @@ async with AsyncClient.find() as hwd:
 import asyncio
 import math
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, Unpack, cast
+from typing import TYPE_CHECKING, Self, TypeVar, Unpack, cast
 from urllib.parse import quote
 
 from hwd.client.connection import Connection
 from hwd.client.event_stream import Event, Listening
 from hwd.client.find import Whereabouts
+from hwd.client.reconfiguration_follower import KINDS as RECONFIGURATION_KINDS
+from hwd.client.reconfiguration_follower import LOOK_S, ReconfigurationFollower, Tell
 from hwd.client.run_follower import KINDS, RunFollower
 from hwd.client.wanted import Wanted, body_of
 from hwd.model import bodies
@@ -42,15 +46,20 @@ from hwd.model.documents.plans import PlanSummary
 from hwd.model.recorded_run import Run, RunSummary
 from hwd.model.run import RunStatus
 from hwd_drivers.core.documents import Document, Json
+from hwd_drivers.core.errors import HwdError
 
 if TYPE_CHECKING:
     from hwd.client.timelines import MeasuredTimeline, RunResult, Timelines
     from hwd.model.interlock import InterlockName
     from hwd_drivers.switching.moves import ApplyMode
 
+T = TypeVar("T")
+
 DRIVE_S = 60.0
 """Added to the time that an apply may wait for readiness."""
 
+TIME_LEFT = re.compile(r"[\d.]+ s\b")
+"""What changes of the reason for a wait while nothing happens."""
 OLDEST = "-.0"
 """An id before all events that the event stream retains."""
 
@@ -166,6 +175,7 @@ class AsyncClient:
         *,
         id: str | None = None,
         by: str | None = None,
+        tell: Tell | None = None,
         **wanted: Unpack[Wanted],
     ) -> ReconfigurationStatus:
         """Plan and apply. Answers when the switches are read back and, where that was asked for, the links are ready.
@@ -175,11 +185,13 @@ class AsyncClient:
         `by`: who asks, for the history.
 
         `id`: of the reconfiguration, 8 characters of a-z and 0-9; by default the daemon chooses one. With your own you
-        can roll it back before the answer has come.
+        can roll it back before the answer has come, and `tell` gets its steps and states meanwhile; it is called in the
+        client's thread.
         """
         body = body_of(bodies.ReconfigurationBody, wanted, id=id, by=by)
         within_s = DRIVE_S + (body.ready_within_s or 0.0) + (body.drain_within_s or 0.0)
-        return await self._connection.post("reconfigurations", ReconfigurationStatus, body, within_s=within_s)
+        call = partial(self._connection.post, "reconfigurations", ReconfigurationStatus, body, within_s=within_s)
+        return await self._followed(call, id, tell)
 
     async def apply_hash(
         self,
@@ -189,16 +201,20 @@ class AsyncClient:
         by: str | None = None,
         within_s: float = 10 * DRIVE_S,
         drain_within_s: float | None = None,
+        tell: Tell | None = None,
     ) -> ReconfigurationStatus:
         """Apply a plan of this daemon; `within_s` limits the whole of it, beside `drain_within_s`, which is that of the
-        plan where it is None. `id`, `by`: see `apply`.
+        plan where it is None. `id`, `by`, `tell`: see `apply`. Raises StalePlanError where it is not what would be
+        planned now.
         """
-        return await self._connection.post(
+        call = partial(
+            self._connection.post,
             "reconfigurations",
             ReconfigurationStatus,
             bodies.ReconfigurationBody(hash=hash, id=id, by=by, drain_within_s=drain_within_s),
             within_s=within_s + (drain_within_s or 0.0),
         )
+        return await self._followed(call, id, tell)
 
     async def restore(
         self, ports: Sequence[str] = (), *, id: str | None = None, by: str | None = None, **wanted: Unpack[Wanted]
@@ -270,14 +286,22 @@ class AsyncClient:
         return await self._connection.post("sets", PreparedSetStatus, body, within_s=DRIVE_S)
 
     async def switch(
-        self, prepared_set: str, target: str, *, epoch: int | None = None, id: str | None = None, by: str | None = None
+        self,
+        prepared_set: str,
+        target: str,
+        *,
+        epoch: int | None = None,
+        id: str | None = None,
+        by: str | None = None,
+        tell: Tell | None = None,
     ) -> ReconfigurationStatus:
         """Bring a prepared set to one of its targets. Answers when the switches are read back, and where the set says
-        so the links are ready.
+        so the links are ready. `id`, `by`, `tell`: see `apply`.
         """
         path = f"sets/{_part(prepared_set)}/switch"
         body = bodies.SwitchBody(target=target, epoch=epoch, id=id, by=by)
-        return await self._connection.post(path, ReconfigurationStatus, body, within_s=10 * DRIVE_S)
+        call = partial(self._connection.post, path, ReconfigurationStatus, body, within_s=10 * DRIVE_S)
+        return await self._followed(call, id, tell)
 
     async def sets(self) -> list[PreparedSetStatus]:
         """Prepared sets that have not ended."""
@@ -305,6 +329,34 @@ class AsyncClient:
         """
         path = f"reconfigurations/{_part(reconfiguration)}/give-up"
         return await self._connection.post(path, JournalGivenUp, bodies.ByBody(by=by), within_s=DRIVE_S)
+
+    async def _followed(self, call: Callable[[], Awaitable[T]], id: str | None, tell: Tell | None) -> T:
+        """The answer of a call that applies `id`; meanwhile `tell` gets how far it is."""
+        if id is None or tell is None:
+            return await call()
+        follower = ReconfigurationFollower(id, tell, (await self.documents()).last)
+        over = asyncio.Event()
+
+        async def look() -> None:
+            while True:
+                is_over = over.is_set()
+                found = await self.documents(after=follower.after, kinds=RECONFIGURATION_KINDS)
+                follower.take(found, is_over=is_over)
+                if is_over:
+                    return
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(over.wait(), LOOK_S)
+
+        looking = asyncio.create_task(look(), name=f"hwd:client/follow-{id}")
+        try:
+            return await call()
+        except asyncio.CancelledError:
+            looking.cancel()
+            raise
+        finally:
+            over.set()
+            with suppress(HwdError, asyncio.CancelledError):  # the call itself says what is wrong
+                await looking
 
     async def reload(
         self,
@@ -464,16 +516,17 @@ class AsyncClient:
 
     async def wait_lease(self, lease: str, *, say: Callable[[HeldLease], None] | None = None) -> HeldLease:
         """Wait until a lease that was taken with `queue`, or reserved, is granted; `say` gets it at first and whenever
-        its place changes.
+        its place, or what it waits for, changes.
 
         Leaves the queue when it is cancelled, or interrupted. Raises RefusedError where somebody kicks it.
         """
         last: object = None
         try:
             while not (found := await self.beat_lease(lease)).is_in_force:
-                if say is not None and (found.place, found.waits_for) != last:
+                now = (found.place, [TIME_LEFT.sub("", one) for one in found.waits_for or ()])
+                if say is not None and now != last:
                     say(found)
-                last = (found.place, found.waits_for)
+                last = now
                 await asyncio.sleep(WAITS_LOOK_S)
         except asyncio.CancelledError:
             await self.release_lease(lease)

@@ -18,6 +18,7 @@ from hwd_drivers.core.errors import (
     NotRolledBackError,
     ProtocolError,
     RefusedError,
+    StalePlanError,
     UnknownError,
 )
 
@@ -26,6 +27,7 @@ _BY_TITLE: dict[str, type[HwdError]] = {
     for kind in (
         ConfigError,
         RefusedError,
+        StalePlanError,
         LinkError,
         DeadlineError,
         ProtocolError,

@@ -47,7 +47,7 @@ from hwd.reconfigure.transfers import InFlightError, Transfers
 from hwd.timeline.clock_step import ClockStep
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Json, Sink
-from hwd_drivers.core.errors import FailedError, HwdError, NotReadyError, RefusedError
+from hwd_drivers.core.errors import FailedError, HwdError, NotReadyError, RefusedError, StalePlanError
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.devices.facts import SwitchDown, SwitchUp
 from hwd_drivers.switching.moves import ApplyMode
@@ -206,16 +206,17 @@ class Reconfigurer:
         else:
             self._last_of_run.get(run, {}).pop(branch, None)
 
-    def get(self, id: str | None) -> Reconfiguration:
+    def get(self, id: str | None, *, or_else: str = "") -> Reconfiguration:
         """The one with this id, or the only one in progress.
 
-        Raises RefusedError, with the outcome of one that has ended.
+        Raises RefusedError, with the outcome of one that has ended, and then `or_else`: what to do in its place.
         """
         if id is None and len(self._under_way) == 1:
             return next(iter(self._under_way.values()))
         if id is not None and id in self._under_way:
             return self._under_way[id]
         names = ", ".join(self._under_way) or "none"
+        remedy = f". {or_else}" if or_else else ""
         if id is None and self._under_way:
             raise RefusedError(f"which reconfiguration? Under way: {names}")
         left = self._recovery.texts()
@@ -225,9 +226,9 @@ class Reconfigurer:
             raise RefusedError(f"no reconfiguration is under way. Left open: {'; '.join(left.values())}")
         if id is None:
             last = self._outcomes.last
-            raise RefusedError(f"no reconfiguration is under way{f'. The last one, {last}' if last else ''}")
+            raise RefusedError(f"no reconfiguration is under way{f'. The last one, {last}' if last else ''}{remedy}")
         if (became := self._outcomes.text(id)) is not None:
-            raise RefusedError(f"reconfiguration {became}. It has ended, and nothing was changed now")
+            raise RefusedError(f"reconfiguration {became}. It has ended, and nothing was changed now{remedy}")
         raise RefusedError(f"reconfiguration {id}: not known, or long over. Under way: {names}")
 
     def became(self, id: str) -> str | None:
@@ -273,9 +274,9 @@ class Reconfigurer:
         transfers for the testbed's `drain_s` and then cuts them; else they refuse it, after the request's
         `drain_within_s` where it has one. `is_baseline`: it brings back what was there before a lease; neither that nor
         a way back is held off by a reload.
-        Before any switch moves it raises RefusedError (lease, port in use by another one, an interlock, or the switches
-        differ from what `planned` was made for), LinkError and ConfigError; after the switches were rolled back
-        FailedError and LinkError. No interlock is asked on the way back.
+        Before any switch moves it raises RefusedError (lease, port in use by another one, an interlock), StalePlanError
+        (the switches differ from what `planned` was made for), LinkError and ConfigError; after the switches were
+        rolled back FailedError and LinkError. No interlock is asked on the way back.
         """
         self.write_ends()
         if planned is not None and self._planner.is_current(planned.routed):
@@ -427,7 +428,7 @@ class Reconfigurer:
         look = await self._switches.read_unmoved(routed.switches)
         plan = (await self._planned(routed, look, planned)).plan
         if planned is not None and plan.hash != planned.plan.hash:
-            raise RefusedError(
+            raise StalePlanError(
                 f"plan {planned.plan.hash}: {_difference(planned.plan, plan)}; "
                 f"the plan now is {plan.hash}. Look at it and apply that"
             )

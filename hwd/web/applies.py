@@ -174,7 +174,11 @@ class Applies:
                 )
             if not self._reconfigurer.is_known(reconfiguration):
                 raise RefusedError(f"reconfiguration {reconfiguration}: stopped before it began; nothing was moved")
-        one = self._reconfigurer.get(reconfiguration)
+        to = reconfiguration or "ID"
+        listed = "" if reconfiguration else ", which `hwd history` lists"
+        one = self._reconfigurer.get(
+            reconfiguration, or_else=f"`hwd rollback --to {to}` goes back to the state before it{listed}"
+        )
         if one.run is not None:
             raise RefusedError(f"reconfiguration {one.id}: belongs to run {one.run}; `hwd abort {one.run}` ends both")
         if (task := self._under_way.get(one.id)) is not None:

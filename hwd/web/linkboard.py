@@ -113,7 +113,12 @@ class Linkboard:
             carrier = None if away or None in ends else all(ends)
             since = self._since(routed, [one for one in switches if one.switch in away], carrier)
             hang = None if away else self.hang(routed)
-            links.append(LinkStatus(link=str(routed), carrier=carrier, away=away, since_wall_ns=since, hang=hang))
+            made = max(self._made(routed), default=None)
+            links.append(
+                LinkStatus(
+                    link=str(routed), carrier=carrier, away=away, since_wall_ns=since, hang=hang, made_wall_ns=made
+                )
+            )
         return links
 
     def unlit(self, desired: Mapping[str, tuple[Crossconnect, ...]]) -> list[UnlitLink]:
@@ -171,9 +176,13 @@ class Linkboard:
 
     def _is_new(self, routed: RoutedLink) -> bool:
         """Whether it was made so lately that its switches may not have been asked for their powers since."""
-        made_ns = [self._made_wall_ns(one.switch, str(one.crossconnect)) for one in routed.crossconnects]
-        lit_ns = max([one for one in made_ns if one is not None], default=None)
+        lit_ns = max(self._made(routed), default=None)
         return lit_ns is not None and self._now_wall_ns is not None and self._now_wall_ns() - lit_ns < MONITORED_NS
+
+    def _made(self, routed: RoutedLink) -> list[int]:
+        """When its crossconnects were made, of those whose making was seen."""
+        found = (self._made_wall_ns(one.switch, str(one.crossconnect)) for one in routed.crossconnects)
+        return [one for one in found if one is not None]
 
     def composites(self) -> list[CompositeStatus]:
         """All composites, with what their elements make."""
@@ -230,11 +239,7 @@ class Linkboard:
         None where the change of an end or a switch was not seen. A crossconnect whose making was not seen does not
         count: a carrier follows its light.
         """
-        lit_ns = [
-            since_ns
-            for one in routed.crossconnects
-            if (since_ns := self._made_wall_ns(one.switch, str(one.crossconnect))) is not None
-        ]
+        lit_ns = self._made(routed)
         if away:
             began = _all_seen(one.since_wall_ns for one in away)
             return None if began is None else max([min(began), *lit_ns])

@@ -1,5 +1,7 @@
 """The state of the rack as callers see it: switches, hosts, what is not ready, and the inventory of a run's record."""
 
+from collections.abc import Mapping
+
 import msgspec
 from msgspec.structs import replace
 
@@ -23,7 +25,9 @@ from hwd.model.answers import (
     SwitchStatus,
     UnlitLink,
 )
+from hwd.model.answers.changes import NOT_ENDED, SwitchChange
 from hwd.model.desired import crossconnects_of, difference, free_ends_of
+from hwd.model.link import SwitchCrossconnect
 from hwd.model.testbed import Testbed
 from hwd.ports.delegation import Delegation
 from hwd.reconfigure.reconfigurer import Reconfigurer
@@ -135,7 +139,11 @@ class RackStatus:
 
     def unlit(self) -> list[UnlitLink]:
         """Links that are wanted, and that the crossconnects do not make now."""
-        return self._links.unlit(self._reconfigurer.desired.crossconnects())
+        desired = self._reconfigurer.desired
+        return [
+            replace(one, reconfiguration=desired.changed_by(map(SwitchCrossconnect.parse, one.missing)))
+            for one in self._links.unlit(desired.crossconnects())
+        ]
 
     def ready(self) -> Readiness:
         """Ready means: our switches answer, the broker is connected, records and journal can be written, and no entry
@@ -163,8 +171,9 @@ class RackStatus:
     def switches(self) -> list[SwitchStatus]:
         """All switches, each with the lease of the host that drives it, and its last change."""
         leases = {lease.switch: delegated(lease) for lease in self._delegations.all()}
+        states = {one.id: str(one.state) for one in self._reconfigurer.under_way}
         return [
-            replace(one, lease=leases.get(one.switch), last_change=self._changes.last(one.switch))
+            replace(one, lease=leases.get(one.switch), last_change=_stated(self._changes.last(one.switch), states))
             for one in self._switches.reports()
         ]
 
@@ -201,3 +210,10 @@ class RackStatus:
 
 def delegated(lease: Delegation) -> SwitchLease:
     return SwitchLease(host=lease.host, epoch=lease.epoch, state=lease.state, why=lease.why)
+
+
+def _stated(change: SwitchChange | None, states: Mapping[str, str]) -> SwitchChange | None:
+    """A change with the state of its reconfiguration where that is under way. `states`: by reconfiguration."""
+    if change is None or change.outcome != NOT_ENDED:
+        return change
+    return replace(change, outcome=states.get(change.reconfiguration or "", NOT_ENDED))

@@ -197,7 +197,9 @@ class Service:
             raise ConfigError(f"history: no switch {switch} in testbed {self.testbed.name}")
         if port is not None and port not in leasable(self.testbed):
             raise ConfigError(f"history: no port {port}. Ports are written ocs1.3 or h0.eth0")
-        return await self._log.newest(limit=limit, switch=switch, port=port, before=before)
+        found = await self._log.newest(limit=limit, switch=switch, port=port, before=before)
+        states = {one.id: str(one.state) for one in self._reconfigurer.under_way}
+        return [replace(one, state=states.get(one.id or "")) if one.outcome is None else one for one in found]
 
     async def confirm(self, reconfiguration: str | None) -> ReconfigurationStatus:
         return await self._applies.confirm(reconfiguration)

@@ -2,6 +2,7 @@
 
 import getpass
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -10,6 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from hwd.cli.commands.apply import drive_plan
+from hwd.cli.output import Output
+from hwd.client import Client
+from hwd.client.wanted import Wanted
+from hwd_drivers.core.errors import StalePlanError
+
+from .conftest import HWD
 
 PAIR = "ocs1:1A-2B"
 PLAYBOOK = """\
@@ -54,6 +63,35 @@ def test_a_plan_is_printed_and_applied_by_its_hash(hwd: Any) -> None:
     assert "confirmed" in applied.out
     again = hwd("plan", "ocs1:4A-4B")
     assert "nothing moves" in again.out
+    assert "Apply it with" not in again.out
+    assert f"Apply it with: hwd apply {plan.json['hash']}\n" in plan.err
+
+
+def test_an_apply_says_its_plan_then_its_steps_then_its_result() -> None:
+    command = (*HWD, "apply", "ocs1:7A-7B", "--steps", "-y")
+    said = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True).stdout
+    lines = ("plan ", "  expected: ", "step 1 of 1 begins: makes no link, dark meanwhile none", "step 1 of 1 is done")
+    places = [said.find(f"\n{line}") for line in lines[1:]] + [said.find(") confirmed")]
+    assert said.startswith("plan ")
+    assert -1 not in places, said
+    assert places == sorted(places), said
+
+
+def test_a_plan_that_nobody_looked_at_is_made_again_where_the_switches_have_changed(
+    hwd: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted: Wanted = {"what": "ocs1:2A-6B"}
+    with Client.find() as client:
+        plan = client.plan(**wanted)
+        assert hwd("apply", "ocs1:3A-5B", "--no-ready").status == 0
+        with pytest.raises(StalePlanError, match="the switches differ from what it was made for"):
+            drive_plan(client, Output(json=False), plan, wanted=wanted, yes=True, attempts=1)
+        done = drive_plan(client, Output(json=False), plan, wanted=wanted, yes=True)
+    assert done.outcome == "confirmed"
+    assert done.hash != plan.hash
+    said = capsys.readouterr()
+    assert said.err.startswith(f"plan {plan.hash}: the switches have changed meanwhile; planned again\n")
+    assert said.out.startswith(f"plan {done.hash}: ocs1:2A-6B")
 
 
 def test_what_is_not_confirmed_goes_back(hwd: Any) -> None:
@@ -86,8 +124,9 @@ def test_a_plan_that_an_interlock_refuses_is_shown_and_exits_as_refused(hwd: Any
     assert json.status == 3
     assert json.json["interlocks"][0]["state"] == "refused"
     assert refused in json.err
-    applied = hwd("apply", "ocs1:1A-8B")
+    applied = hwd("apply", "ocs1:1A-8B", "-y")
     assert (applied.status, applied.err) == (3, said.err)
+    assert "ocs1: +1A-8B (0 kept)" in applied.out, "what was refused is shown"
 
 
 def test_an_interlock_is_overridden_by_its_name_with_a_reason(hwd: Any) -> None:
@@ -154,6 +193,18 @@ def test_leases_keep_others_out(hwd: Any) -> None:
     assert hwd("lease", "release", lease).status == 0
     assert hwd("lease", "kick", lease).status == 3
     assert hwd("lease", "list").out == "no leases\n"
+
+
+def test_status_lists_leases_that_wait_and_that_are_reserved(hwd: Any) -> None:
+    reserved = hwd("lease", "take", "ocs1.7", "--at", "23:59", "--json").json["lease"]
+    held = hwd("lease", "take", "ocs1.8", "--json").json["lease"]
+    with Client.find() as client:
+        waits = client.take_lease(holder="ben", ports=["ocs1.8"], for_s=60, queue=True).id
+    said = hwd("status").out
+    assert re.search(rf"^{reserved} .* from .* 23:59:00 for 10 min +ocs1.7$", said, re.MULTILINE), said
+    assert re.search(rf"^{waits} +ben +waits, place 1 +ocs1.8$", said, re.MULTILINE), said
+    for lease in (reserved, waits, held):
+        assert hwd("lease", "release", lease).status == 0
 
 
 def test_a_run_is_followed_shown_and_reported(hwd: Any, playbook: str, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from hwd.cli.commands.status import (
+    confirm_words,
     desired_words,
     difference_rows,
     hang_lines,
@@ -22,8 +23,17 @@ from hwd.cli.commands.status import (
     skew_lines,
     spool_lines,
     switch_row,
+    unlit_words,
 )
-from hwd.model.answers import HostStatus, LeftOpen, LinkStatus, ReconfigurationStatus, SwitchDesired, SwitchStatus
+from hwd.model.answers import (
+    HostStatus,
+    LeftOpen,
+    LinkStatus,
+    ReconfigurationStatus,
+    SwitchDesired,
+    SwitchStatus,
+    UnlitLink,
+)
 from hwd.model.run import RunProgress
 
 
@@ -286,7 +296,7 @@ def test_links_that_hang_have_a_line_each_with_the_powers_that_are_known() -> No
         ],
         list[LinkStatus],
     )
-    assert hang_lines(links, ()) == [
+    assert hang_lines(links, (), None) == [
         "h0.eth0<->h1.eth0 hangs at h1.eth0, optical: light is lost inside ocs1, in 1A-3B (h0.eth0.tx -2.0 to 1.0 dBm "
         "a lane, dark on lane 3, ocs1.1A -2.1 dBm, ocs1.3B dark, h1.eth0.rx 0.0 dBm a lane)"
     ]
@@ -294,8 +304,44 @@ def test_links_that_hang_have_a_line_each_with_the_powers_that_are_known() -> No
         reconfiguration="r1", run=None, what="ring", hash="0", lease=None, state="waiting", outcome=None, why="",
         confirm_in_s=None, links=["h0.eth0<->h1.eth0"], not_ready=[],
     )  # fmt: skip
-    [line] = hang_lines(links, [applying])
+    [line] = hang_lines(links, [applying], None)
     assert line.startswith("h0.eth0<->h1.eth0 is coming up, waits at h1.eth0, optical: ")
+    [line] = hang_lines(links, [replace(applying, state="awaiting-confirm")], None)
+    assert line.startswith("h0.eth0<->h1.eth0 hangs at"), "nobody waits for its links any more"
+
+
+@pytest.mark.parametrize(
+    ("made_wall_ns", "is_coming"),
+    [(99 * 10**9, True), (81 * 10**9, True), (79 * 10**9, False), (None, False)],
+    ids=["made 1 s ago", "made 19 s ago", "made 21 s ago", "not seen"],
+)
+def test_a_link_hangs_only_after_the_time_that_a_link_may_take(made_wall_ns: int | None, is_coming: bool) -> None:
+    hang = {"link": "h0.eth0<->h1.eth0", "end": None, "stage": "firmware", "why": "the PHY is up at neither end"}
+    link = {"link": "h0.eth0<->h1.eth0", "carrier": False, "hang": hang, "made_wall_ns": made_wall_ns}
+    at = "at both ends, firmware: the PHY is up at neither end"
+    [line] = hang_lines([msgspec.convert(link, LinkStatus)], (), 100 * 10**9)
+    assert line == f"h0.eth0<->h1.eth0 {f'is coming up, waits {at}' if is_coming else f'hangs {at}'}"
+
+
+AWAITED = ReconfigurationStatus(
+    reconfiguration="r1", run=None, what="ring", hash="0", lease=None, state="awaiting-confirm", outcome=None, why="",
+    confirm_in_s=58.2, links=[], not_ready=[],
+)  # fmt: skip
+
+
+def test_a_confirm_is_awaited_until_a_time_and_then_it_goes_back() -> None:
+    words = confirm_words(AWAITED, 1_700_000_000_000_000_000)
+    assert re.fullmatch(r" until \d\d:\d\d:18, for another 58.2 s; then it goes back, unless: hwd confirm r1", words)
+    assert confirm_words(replace(AWAITED, confirm_in_s=None), 1_700_000_000_000_000_000) == ""
+
+
+def test_a_link_that_an_unconfirmed_change_took_away_comes_back() -> None:
+    link = UnlitLink(link="h0.eth0<->h1.eth0", missing=["ocs1:1A-3B"], instead=["ocs1:1A-4B"], reconfiguration="r1")
+    assert unlit_words(link, [AWAITED]) == "taken away by r1; comes back unless that is confirmed"
+    driving = replace(AWAITED, state="driving", confirm_in_s=None)
+    assert unlit_words(link, [driving]) == "taken away by reconfiguration r1, which is under way"
+    alone = replace(link, reconfiguration=None)
+    assert unlit_words(alone, [AWAITED]) == "wanted, and ocs1:1A-3B is missing; there is ocs1:1A-4B instead"
 
 
 @pytest.mark.parametrize(
@@ -364,3 +410,23 @@ def test_differences_of_a_switch_name_what_is_desired_what_is_there_and_who_want
     away = replace(one, unknown="no session yet", missing=None, stale=None, unasked=None)
     assert desired_words(away) == "2, unknown whether it is so"
     assert desired_words(None) == "nothing yet"
+
+
+@pytest.mark.parametrize(
+    ("changing", "missing", "awaits", "words"),
+    [
+        (["ocs1.1", "ocs1.2"], [], True, "2, 2 ports await a confirm, the rest as desired"),
+        (["ocs1.1"], ["3A-4B"], True, "2, 1 port awaits a confirm, 1 missing"),
+        (["ocs1.1", "ocs1.2"], [], False, "2, 2 ports changing, the rest as desired"),
+        (["ocs1.1", "ocs1.2", "ocs1.3", "ocs1.4"], [], True, "2, 4 ports await a confirm"),
+        ([], [], True, "2, as desired"),
+    ],
+)
+def test_ports_that_a_change_has_are_not_said_to_be_as_desired(
+    changing: list[str], missing: list[str], awaits: bool, words: str
+) -> None:
+    one = SwitchDesired(
+        switch="ocs1", crossconnects=["1A-2B", "3A-4B"], free=[], by={"1A": "r1", "2B": "r1", "3A": "r2", "4B": "r2"},
+        unknown=None, missing=missing, stale=[], unasked=[], changing=changing,
+    )  # fmt: skip
+    assert desired_words(one, awaits=awaits) == words

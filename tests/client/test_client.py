@@ -1,5 +1,6 @@
 """What both clients make of daemons that are away, silent, elsewhere, or none at all."""
 
+import json
 import socket
 from collections.abc import Awaitable
 from pathlib import Path
@@ -8,9 +9,9 @@ from typing import Any, Protocol
 import msgspec
 import pytest
 
-from hwd.client import AsyncClient, Client
+from hwd.client import AsyncClient, Client, async_client
 from hwd.config.run_files.places import Announcement, DaemonPlace, run_dir
-from hwd.model.answers import BusStatus, Status, StorageStatus
+from hwd.model.answers import BusStatus, HeldLease, Status, StorageStatus
 from hwd_drivers.core.errors import DeadlineError, LinkError, ProtocolError
 
 both = pytest.mark.parametrize("kind", [Client, AsyncClient])
@@ -131,3 +132,32 @@ async def test_an_answer_of_another_shape_is_a_protocol_error(kind: Any, server:
     with pytest.raises(ProtocolError, match="cannot read the answer to GET /api/v1/runs/x/documents"):
         await ask(client.run_documents("x"))
     await close(client)
+
+
+async def test_who_waits_for_a_lease_is_told_of_changes_and_not_of_the_time_that_passes(
+    server: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(async_client, "WAITS_LOOK_S", 0.001)
+
+    def answer(place: int | None, why: str = "") -> str:
+        more = {"kind": "claim"} if place is None else {"kind": "waiting", "place": place, "waits_for": [why]}
+        return json.dumps({"lease": "k3v9", "holder": "ben", "ports": ["ocs1.7"], "left_s": None, **more})
+
+    leased = "ocs1.7: leased to ada (a1b2) for another {} s. Wait, or ask ada"
+    said: list[tuple[int, str]] = []
+
+    def say(lease: HeldLease) -> None:
+        assert lease.place
+        assert lease.waits_for
+        said.append((lease.place, lease.waits_for[0].split(" (")[0]))
+
+    server.kind = "application/json"
+    server.answers = [
+        *(answer(2, leased.format(left)) for left in (15, 14, 13)),
+        *(answer(1, leased.format(left)) for left in (12, 11.5)),
+        answer(1, "ocs1.7: leased to eve (c3d4) for another 11 s. Wait, or ask eve"),
+        answer(None),
+    ]
+    async with AsyncClient(server.url) as client:
+        await client.wait_lease("k3v9", say=say)
+    assert said == [(2, "ocs1.7: leased to ada"), (1, "ocs1.7: leased to ada"), (1, "ocs1.7: leased to eve")]

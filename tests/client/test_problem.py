@@ -16,11 +16,13 @@ from hwd_drivers.core.errors import (
     NotRolledBackError,
     ProtocolError,
     RefusedError,
+    StalePlanError,
 )
 
 KINDS = (
     ConfigError,
     RefusedError,
+    StalePlanError,
     LinkError,
     DeadlineError,
     ProtocolError,

@@ -12,9 +12,9 @@ def counted(calls: Calls) -> dict[str, int]:
     return {"plans": calls[PLAN], "routes": calls[ROUTE], "reads": calls[READ]}
 
 
-def test_an_apply_from_the_shell_is_planned_once_and_reads_the_switch_before_and_after() -> None:
+def test_an_apply_from_the_shell_is_planned_once_and_reads_the_switch_to_plan_before_and_after() -> None:
     command_line, daemon = of_apply()
-    assert counted(daemon) == {"plans": 1, "routes": 1, "reads": 2}
+    assert counted(daemon) == {"plans": 1, "routes": 1, "reads": 3}
     assert command_line.total() > 0
 
 

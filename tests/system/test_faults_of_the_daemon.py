@@ -89,7 +89,7 @@ async def test_apply_that_awaits_its_confirm_stands_over_a_killed_and_a_terminat
         assert 0 < one["confirm_in_s"] < 600
         text = await lab.hwd("status")
         assert f"reconfiguration {id} " in text.out
-        assert "awaiting-confirm, rolled back in " in text.out
+        assert f"then it goes back, unless: hwd confirm {id}" in text.out
         refused = await lab.hwd("apply", f"ocs1:{','.join(sorted(STRAIGHT))}", "--no-ready", "--yes")
         assert (refused.status, f"`hwd confirm {id}` or `hwd rollback {id}`" in refused.err) == (3, True), refused
     confirmed = await lab.hwd("confirm", id, "--json")

@@ -111,6 +111,16 @@ async def test_what_is_not_confirmed_can_be_rolled_back(desk: Any, client: Clien
     assert not (await desk.call(client.plan, what=PAIR)).empty
 
 
+async def test_a_roll_back_of_what_has_ended_names_the_way_to_an_earlier_state(desk: Any, client: Client) -> None:
+    with pytest.raises(RefusedError, match=r"under way\. `hwd rollback --to ID` goes back .* `hwd history` lists$"):
+        await desk.call(client.roll_back)
+    ended = (await desk.call(client.apply, what=PAIR)).id
+    with pytest.raises(RefusedError, match=rf"has ended, .*\. `hwd rollback --to {ended}` goes back"):
+        await desk.call(client.roll_back, ended)
+    with pytest.raises(RefusedError, match=r"The last one, [^`]*$"):
+        await desk.call(client.confirm)
+
+
 async def test_confirm_keeps_it(desk: Any, client: Client) -> None:
     result = await desk.call(client.apply, what=PAIR, confirm_within_s=60)
     assert (await desk.call(client.confirm, result.reconfiguration)).outcome == "confirmed"

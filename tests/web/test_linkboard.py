@@ -351,3 +351,13 @@ def test_power_that_may_be_older_than_the_link_does_not_say_that_its_light_is_lo
     assert not any("ocs1" in (words or "") for words in hangs(dark))
     dark.now_ns = 10 + MONITORED_NS
     assert "light is lost inside ocs1" in (hangs(dark)[0] or ""), "it was asked again, and nothing has changed"
+
+
+def test_a_link_has_the_time_when_the_last_of_its_crossconnects_was_made(dark: Boards) -> None:
+    dark.read("1A-3B")
+    dark.now_ns = 7 * 10**9
+    dark.read("1A-3B", "3A-1B")
+    assert [one.made_wall_ns for one in dark.links.links()] == [WALL_NS + 7 * 10**9]
+    dark.now_ns = 9 * 10**9
+    dark.read("1A-3B", "3A-1B", "2A-4B", "4A-2B")
+    assert [one.made_wall_ns for one in dark.links.links()] == [WALL_NS + 7 * 10**9, WALL_NS + 9 * 10**9]

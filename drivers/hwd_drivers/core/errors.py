@@ -4,6 +4,7 @@
     ├── ConfigError      the input is wrong; nothing was touched                    exit 2
         │   └── UnknownError     it names something that does not exist                 exit 2
         ├── RefusedError     a lease, an interlock or a rule forbids it                 exit 3
+        │   └── StalePlanError   the plan is not what would be planned now              exit 3
         ├── DeviceError      the device refused                                         exit 1
         │   └── LoginError       the device refused our credentials                     exit 1
         ├── LinkError        the device, broker or daemon cannot be reached             exit 4
@@ -45,6 +46,12 @@ class RefusedError(HwdError):
 
     exit_status = 3
     title = "refused"
+
+
+class StalePlanError(RefusedError):
+    """A plan that was named by its hash is not what would be planned now; nothing was touched."""
+
+    title = "stale plan"
 
 
 class DeviceError(HwdError):

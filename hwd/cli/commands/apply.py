@@ -27,7 +27,7 @@ from hwd.cli.options import (
     refuse_others,
 )
 from hwd.cli.output import Output, coloured, plural, seconds
-from hwd_drivers.core.errors import ConfigError, LinkError, RefusedError
+from hwd_drivers.core.errors import ConfigError, LinkError, RefusedError, StalePlanError
 from hwd_drivers.core.ids import RandomIds
 from hwd_drivers.switching.moves import ApplyMode
 
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from hwd.model.documents.plans import PlanComposite, PlanOrder, PlanSummary
 
 HASH = re.compile("[0-9a-f]{12}")
+ATTEMPTS = 3
+"""Plans that are made where the switches change between the plan and its apply."""
 SUBJECTS_NAMED = 4
 """Subjects of unknown interlocks in one line; the JSON has all."""
 
@@ -99,7 +101,7 @@ def plan(
         )
         made = hwd.plan(**wanted)
     show_plan(output, made)
-    if not made.refused:
+    if not (made.refused or made.empty):
         output.say(f"Apply it with: hwd apply {made.hash}")
     output.data(made)
     if made.refused and json:  # the plan is the one document on stdout
@@ -123,7 +125,7 @@ def apply(
     url: Url = None,
     json: Json = False,
 ) -> None:
-    """Plan and apply: drive, read back, wait until all links are ready. On a terminal it shows the plan and asks first.
+    """Show the plan and apply it: drive, read back, wait until all links are ready. On a terminal it asks first.
 
     WHAT may be the hash of a plan. Links that are not ready in time, or cannot be, are rolled back (exit status 5; 6
     where a switch cannot be restored now). Ctrl-C rolls back (130).
@@ -149,15 +151,11 @@ def apply(
                 why="a plan that is applied by its hash has what `hwd plan` was told. Make another plan with it",
             )
             result = drive(hwd, output, what[0], partial(hwd.apply_hash, what[0], by=me(), drain_within_s=drain_within))
-        elif yes or not output.on_terminal:
-            result = drive(hwd, output, " ".join(what), partial(hwd.apply, by=me(), **wanted))
-            if result.plan is not None:
-                show_plan(output, result.plan)
         else:
             made = hwd.plan(**wanted)
             show_plan(output, made)
             _refuse(made, drain_within_s=drain_within)
-            result = drive_plan(hwd, output, made, yes=made.empty, drain_within_s=drain_within)
+            result = drive_plan(hwd, output, made, wanted=wanted, yes=yes or made.empty)
     say_how_it_is(output, result)
     output.data(result)
 
@@ -250,7 +248,7 @@ def way_back(hwd: "Client", output: Output, *, wanted: "Wanted", dry_run: bool, 
         raise typer.Exit(RefusedError.exit_status)
     _refuse(made, drain_within_s=drain_within_s)
     if not (made.empty or dry_run):
-        result = drive_plan(hwd, output, made, yes=yes, drain_within_s=drain_within_s)
+        result = drive_plan(hwd, output, made, wanted=wanted, yes=yes)
         say_how_it_is(output, result)
         output.data(result)
     for one in made.away:
@@ -260,14 +258,28 @@ def way_back(hwd: "Client", output: Output, *, wanted: "Wanted", dry_run: bool, 
 
 
 def drive_plan(
-    hwd: "Client", output: Output, plan: "PlanSummary", *, yes: bool, drain_within_s: float | None = None
+    hwd: "Client", output: Output, plan: "PlanSummary", *, wanted: "Wanted", yes: bool, attempts: int = ATTEMPTS
 ) -> "ReconfigurationStatus":
-    """Apply a plan, on a terminal after a question, unless `yes`."""
-    if output.on_terminal and not yes and not ask("Apply it?"):
+    """Apply a plan of what is `wanted`, on a terminal after a question, unless `yes`.
+
+    Where nobody looked at it and the switches have changed meanwhile, it is planned and shown again.
+    """
+    asks = output.on_terminal and not yes
+    if asks and not ask("Apply it?"):
         output.note("nothing was touched")
         raise typer.Exit(130)
     expected = f"{plan.hash}, expected {seconds(plan.expected_s)}"
-    return drive(hwd, output, expected, partial(hwd.apply_hash, plan.hash, by=me(), drain_within_s=drain_within_s))
+    drain_within_s = wanted.get("drain_within_s")
+    try:
+        return drive(hwd, output, expected, partial(hwd.apply_hash, plan.hash, by=me(), drain_within_s=drain_within_s))
+    except StalePlanError:
+        if asks or attempts == 1:
+            raise
+    output.note(f"plan {plan.hash}: the switches have changed meanwhile; planned again")
+    plan = hwd.plan(**wanted)
+    show_plan(output, plan)
+    _refuse(plan, drain_within_s=drain_within_s)
+    return drive_plan(hwd, output, plan, wanted=wanted, yes=True, attempts=attempts - 1)
 
 
 def give_up(
@@ -417,11 +429,13 @@ def wanted_of(words: list[str], **wanted: "Unpack[Wanted]") -> "Wanted":
 def drive(
     hwd: "Client", output: Output, words: str, apply: "Callable[..., ReconfigurationStatus]"
 ) -> "ReconfigurationStatus":
+    """Apply it, and show how far it is; `words` say what. Ctrl-C rolls it back."""
+    from hwd.cli.apply_progress import ApplyProgress
+
     id = RandomIds().token(length=8)
-    if output.on_terminal:
-        output.note(f"applying {words}; Ctrl-C rolls back")
     try:
-        return apply(id=id)
+        with ApplyProgress(output, words) as progress:
+            return apply(id=id, tell=progress.tell)
     except KeyboardInterrupt:
         output.note("rolling back")
         try:

@@ -112,5 +112,5 @@ def history(
 def history_row(one: "HistoryEntry") -> tuple[object, ...]:
     """A reconfiguration in the table of `hwd history`."""
     at = datetime.fromtimestamp(one.wall_ns / 1e9, UTC).astimezone()
-    outcome = coloured(one.outcome or "open")
+    outcome = coloured(one.outcome_or_state)
     return f"{at:%Y-%m-%d %H:%M:%S}", one.id or "", one.what, one.who, outcome

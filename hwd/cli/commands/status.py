@@ -8,7 +8,7 @@ import typer
 
 from hwd.cli.commands.leases import show_leases
 from hwd.cli.commands.sets import show_sets
-from hwd.cli.options import Json, JsonLines, Url
+from hwd.cli.options import READY_WITHIN_S, Json, JsonLines, Url
 from hwd.cli.output import Output, Styled, coloured, plural, seconds, words
 from hwd.cli.run_steps import pause_reason
 from hwd.cli.status_lines import alert_lines, change_lines, disk_line, since
@@ -26,8 +26,10 @@ if TYPE_CHECKING:
         ReconfigurationStatus,
         SwitchDesired,
         SwitchStatus,
+        UnlitLink,
     )
     from hwd.model.documents.hosts import HostPort
+    from hwd.model.hang import Hang
     from hwd.model.rc_recovery import RcRecovery
     from hwd.model.run import RunProgress
     from hwd.model.stage import Stage
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 SHOWN_STAGES = ("control", "optical", "firmware", "carrier", "rdma", "ready", "turnaround")
 SHOWN_ENDS = 6
 """Names in one line; all of them are in the JSON."""
+AWAITING_CONFIRM = "awaiting-confirm"
 CARRIER = {True: "up", False: "down", None: "unknown"}
 QUIET = (
     *("host.event", "switch.power", "clock.aligned", "switch.read", "daemon.lag", "daemon.disk", "run.state"),
@@ -65,8 +68,9 @@ def status(url: Url = None, json: Json = False) -> None:
             output.say(*parts)
     output.say()
     desired = {one.switch: one for one in now.desired}
+    awaits = not now.sets and all(one.state == AWAITING_CONFIRM for one in now.reconfigurations)
     rows = [
-        (*switch_row(switch), desired_words(desired.get(switch.switch)), since(switch.since_wall_ns, at))
+        (*switch_row(switch), desired_words(desired.get(switch.switch), awaits=awaits), since(switch.since_wall_ns, at))
         for switch in now.switches
     ]
     output.table(("switch", "state", "what", "crossconnects", "desired", "since"), rows)
@@ -95,13 +99,14 @@ def status(url: Url = None, json: Json = False) -> None:
     output.say()
     if now.lit or now.unlit:
         links = [(*link_row(link), since(link.since_wall_ns, at)) for link in now.lit]
-        output.table(("link", "state", "since"), [*links, *((one.link, str(one), "") for one in now.unlit)])
-        for line in hang_lines(now.lit, now.reconfigurations):
+        unlit = [(one.link, unlit_words(one, now.reconfigurations), "") for one in now.unlit]
+        output.table(("link", "state", "since"), [*links, *unlit])
+        for line in hang_lines(now.lit, now.reconfigurations, at):
             output.say(line)
     else:
         output.say(no_links(now.switches))
     output.say()
-    show_leases(output, now.leases)
+    show_leases(output, [*now.leases, *now.lease_requests])
     for transfer in now.transfers:
         output.say(str(transfer))
     if now.sets:
@@ -110,8 +115,8 @@ def status(url: Url = None, json: Json = False) -> None:
     for ended in now.ended_sets:
         output.say(f"{since(ended.ended_wall_ns, at)} {ended}")
     for one in now.reconfigurations:
-        left = "" if one.confirm_in_s is None else f", rolled back in {seconds(one.confirm_in_s)}"
-        output.say(f"reconfiguration {one.reconfiguration} ({one.what}) ", coloured(one.state), left)
+        name = f"reconfiguration {one.reconfiguration} ({one.what})"
+        output.say(f"{name} ", coloured(one.state), confirm_words(one, at))
     for interrupted in now.open:
         output.say(left_open(interrupted))
     for hold in now.held:
@@ -286,19 +291,47 @@ def switch_row(switch: "SwitchStatus") -> tuple[object, ...]:
     return switch.switch, "up", what, counted
 
 
-def desired_words(desired: "SwitchDesired | None") -> str:
-    """`8, as desired`, `8, 1 missing, 1 stale`: how many crossconnects are desired of a switch, and what differs."""
+def desired_words(desired: "SwitchDesired | None", *, awaits: bool = False) -> str:
+    """`8, as desired`, `8, 1 missing, 1 stale`: how many crossconnects are desired of a switch, and what differs.
+
+    Ports that a reconfiguration changes are neither; `awaits`: all that are under way await their confirm.
+    """
     if desired is None:
         return "nothing yet"
     counts = {"missing": desired.missing, "stale": desired.stale, "not asked for": desired.unasked}
     found = [f"{len(some)} {word}" for word, some in counts.items() if some]
     if desired.unknown is not None:
         found.insert(0, "unknown whether it is so")
-    elif not desired.differs:
+    elif not desired.differs and not desired.changing:
         found.insert(0, "as desired")
+    elif not desired.differs and _has_others(desired):
+        found.insert(0, "the rest as desired")
     if desired.changing:
-        found.append(f"{plural(len(desired.changing), 'port')} changing")
+        does = f"await{'s' if len(desired.changing) == 1 else ''} a confirm" if awaits else "changing"
+        found.insert(0, f"{plural(len(desired.changing), 'port')} {does}")
     return f"{len(desired.crossconnects)}, {', '.join(found)}"
+
+
+def _has_others(desired: "SwitchDesired") -> bool:
+    """Whether something is desired of ports that no reconfiguration changes."""
+    from hwd_drivers.core.values import PortSide
+
+    return any(f"{desired.switch}.{PortSide.parse(end).port}" not in desired.changing for end in desired.by)
+
+
+def unlit_words(one: "UnlitLink", under_way: "Sequence[ReconfigurationStatus]") -> str:
+    """The state of a link that is wanted and not made: it is missing, or a reconfiguration under way took it away."""
+    if any(each.id == one.reconfiguration and each.confirm_in_s is not None for each in under_way):
+        return f"taken away by {one.reconfiguration}; comes back unless that is confirmed"
+    return str(one)
+
+
+def confirm_words(one: "ReconfigurationStatus", now_wall_ns: int | None) -> str:
+    """` until 12:04:05, for another 58.2 s; then it goes back, unless: hwd confirm k3v9`; empty without a wait."""
+    if one.confirm_in_s is None:
+        return ""
+    until = "" if now_wall_ns is None else f" until {_time_of_day(now_wall_ns + round(one.confirm_in_s * 1e9))}"
+    return f"{until}, for another {seconds(one.confirm_in_s)}; then it goes back, unless: hwd confirm {one.id}"
 
 
 def difference_rows(desired: "SwitchDesired") -> list[tuple[object, ...]]:
@@ -343,14 +376,22 @@ def link_row(link: "LinkStatus") -> tuple[object, ...]:
     return link.link, f"{CARRIER[link.carrier]}{f', {_many(away)} {_is(away)} down' if away else ''}"
 
 
-def hang_lines(links: "Sequence[LinkStatus]", under_way: "Sequence[ReconfigurationStatus]") -> list[str]:
-    """Where the links that are not up hang, one line each. Those of a reconfiguration under way are coming up."""
-    new = {link for one in under_way for link in one.links}
-    return [
-        f"{hang.link} is coming up, {hang.words.replace('hangs at', 'waits at', 1)}" if hang.link in new else str(hang)
-        for link in links
-        if (hang := link.hang) is not None
-    ]
+def hang_lines(
+    links: "Sequence[LinkStatus]", under_way: "Sequence[ReconfigurationStatus]", now_wall_ns: int | None
+) -> list[str]:
+    """Where the links that are not up hang, one line each. A link is coming up while a reconfiguration waits for it,
+    and for `READY_WITHIN_S` after its crossconnects were made.
+    """
+    waited_for = {link for one in under_way if one.state != AWAITING_CONFIRM for link in one.links}
+
+    def words(link: "LinkStatus", hang: "Hang") -> str:
+        made_ns = link.made_wall_ns
+        new = made_ns is not None and now_wall_ns is not None and now_wall_ns - made_ns < READY_WITHIN_S * 1e9
+        if new or hang.link in waited_for:
+            return f"{hang.link} is coming up, {hang.words.replace('hangs at', 'waits at', 1)}"
+        return str(hang)
+
+    return [words(link, link.hang) for link in links if link.hang is not None]
 
 
 def no_links(switches: "Sequence[SwitchStatus]") -> str:

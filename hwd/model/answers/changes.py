@@ -8,7 +8,7 @@ from typing_extensions import override
 from hwd.model.answers.answer import Answer
 
 NOT_ENDED = "not ended"
-"""The outcome of a reconfiguration whose end is not known: it is under way, or was cut off."""
+"""The outcome of a reconfiguration that was cut off and whose end is not known."""
 
 
 class SwitchChange(Answer, frozen=True, kw_only=True):
@@ -17,8 +17,9 @@ class SwitchChange(Answer, frozen=True, kw_only=True):
     `origin`: `reconfiguration`, of this daemon; `host`, whose job set it; `restart`, in which it lost crossconnects;
     `other`, not by this daemon: another client, the front panel. The last two have the time when they were found.
     `added`, `removed`: crossconnects such as `1A-2B`; of a reconfiguration what it asked for, which a roll-back has
-    undone again. `reconfiguration`, `what`, `outcome`, `run` are those of the first two. `lease`: the one under which
-    it was asked for, with its `holder`; None without one, left out where that was not recorded.
+    undone again. `reconfiguration`, `what`, `outcome`, `run` are those of the first two; the outcome of one that is
+    under way is its state, such as `awaiting-confirm`. `lease`: the one under which it was asked for, with its
+    `holder`; None without one, left out where that was not recorded.
     """
 
     wall_ns: int

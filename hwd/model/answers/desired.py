@@ -42,13 +42,17 @@ class UnlitLink(Answer, frozen=True, kw_only=True):
     """A link that is wanted and that the crossconnects do not make now.
 
     `missing`: the crossconnects that it lacks, `ocs1:1A-2B`; `instead`: those that have their ends.
+    `reconfiguration`: the one under way that took them away; they come back where that is rolled back.
     """
 
     link: str
     missing: list[str]
     instead: list[str]
+    reconfiguration: str | None = None
 
     @override
     def __str__(self) -> str:
+        if self.reconfiguration is not None:
+            return f"taken away by reconfiguration {self.reconfiguration}, which is under way"
         instead = f"; there is {', '.join(self.instead)} instead" if self.instead else ""
         return f"wanted, and {', '.join(self.missing)} {'is' if len(self.missing) == 1 else 'are'} missing{instead}"

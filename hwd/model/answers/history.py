@@ -16,8 +16,8 @@ class HistoryEntry(Answer, frozen=True, kw_only=True):
     `by`: who asked for it; empty where nobody said. `verified`: by a token of that name; else it is what the command
     line or a client stated, which nobody has checked. `run`: the run that it belongs to. `host`: the host that set its
     own switches. `lease`, `holder`: those that it acted under. `outcome`: confirmed, rolled-back, failed, given-up,
-    adopted, reloaded or deleted; None where no end is known: it is under way, or was cut off. `ended_wall_ns`: when
-    that was. `prepared_set`, `target`: of one that brought a prepared set to a target.
+    adopted, reloaded or deleted; None where no end is known: it is under way, in `state`, or was cut off and is open.
+    `ended_wall_ns`: when that was. `prepared_set`, `target`: of one that brought a prepared set to a target.
     """
 
     reconfiguration: str | None
@@ -30,6 +30,7 @@ class HistoryEntry(Answer, frozen=True, kw_only=True):
     lease: str | None = None
     holder: str | None = None
     outcome: str | None = None
+    state: str | None = None
     why: str = ""
     ended_wall_ns: int | None = None
     moves: list[StartedMove] = field(default_factory=list)
@@ -49,8 +50,13 @@ class HistoryEntry(Answer, frozen=True, kw_only=True):
         under = f"run {self.run}" if self.run else f"host {self.host}" if self.host else ""
         return ", ".join(filter(None, (under, named))) or (f"lease of {self.holder}" if self.holder else "not stated")
 
+    @property
+    def outcome_or_state(self) -> str:
+        """`confirmed`, `awaiting-confirm`, `open`: how it ended, else where it is."""
+        return self.outcome or self.state or "open"
+
     @override
     def __str__(self) -> str:
         at = datetime.fromtimestamp(self.wall_ns / 1e9, UTC)
         why = f": {self.why}" if self.why else ""
-        return f"{at:%Y-%m-%d %H:%M:%S} UTC {self.id or '-'} ({self.what}) by {self.who}: {self.outcome or 'open'}{why}"
+        return f"{at:%Y-%m-%d %H:%M:%S} UTC {self.id or '-'} ({self.what}) by {self.who}: {self.outcome_or_state}{why}"

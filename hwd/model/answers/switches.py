@@ -127,6 +127,7 @@ class LinkStatus(Answer, frozen=True, kw_only=True):
     `since_wall_ns`: since when `carrier` is so, by the events of its ends and the reads of its switches; None where the
     daemon did not see it begin, such as a carrier that was there when the agent connected.
     `hang`: the stage that it does not get past; None where it is up, and where nothing of it is known.
+    `made_wall_ns`: when the last of its crossconnects was made; None where the daemon saw none of them made.
     """
 
     link: str
@@ -134,6 +135,7 @@ class LinkStatus(Answer, frozen=True, kw_only=True):
     away: list[str] = field(default_factory=list)
     since_wall_ns: int | None = None
     hang: Hang | None = None
+    made_wall_ns: int | None = None
 
 
 def _ids(readings: Sequence[CrossconnectReport]) -> tuple[str, ...]:

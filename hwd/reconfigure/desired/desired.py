@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hwd.fabric.fabric import Fabric
+from hwd.fabric.state import crossconnect_ports
 from hwd.model.desired import (
     DesiredEnd,
     DesiredEnds,
@@ -17,6 +18,7 @@ from hwd.model.desired import (
 )
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, WantedSwitch
 from hwd.model.documents.switches import SwitchAdopted
+from hwd.model.link import SwitchCrossconnect
 from hwd.model.state import Observed
 from hwd.model.testbed import Testbed
 from hwd.ports.ledger import Ledger
@@ -104,6 +106,12 @@ class Desired:
         """
         claims = (claim for claim in self._ledger.all(*IN_PROGRESS) if claim.id != but)
         return frozenset(port for claim in claims for port in claim.ports | claim.relies_on)
+
+    def changed_by(self, crossconnects: Iterable[SwitchCrossconnect]) -> str | None:
+        """The reconfiguration in progress that changes one of these; None where none does."""
+        ports = crossconnect_ports(crossconnects)
+        claims = self._ledger.all(Reason.RECONFIGURATION)
+        return next((claim.id for claim in claims if not claim.ports.isdisjoint(ports)), None)
 
     def on_their_way(self, reason: Reason, ports: frozenset[str] | None) -> list[str]:
         """Prepared sets, or reconfigurations, that decide what is desired of some of these ports, of any where it is

@@ -1,6 +1,6 @@
 """The planner: makes a plan from a route and what the switches report. No I/O: the same input gives the same plan."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hwd.fabric.fabric import Fabric
@@ -144,9 +144,8 @@ class Planner:
             request.body.overrides,
         )
         waits = request.body.ready_within_s is not None  # for kept links too
-        links_come = any(waits or not one.kept for one in planned)
-        expected_s, expected_from = self._expect(moving, links_come) if moving else (0.0, "nothing moves")
         order = self._order(moves, observed, then) if request.body.steps and moving else None
+        expected_s, expected_from = self._expected(moving, planned, order, waits=waits)
         prediction = self._device_times.predict(moves, planned, waits=waits, steps=order) if moving else None
         return Plan(
             what=request.wanted.name,
@@ -176,6 +175,24 @@ class Planner:
             order=order,
             prediction=prediction,
         )
+
+    def _expected(
+        self, moving: Sequence[str], links: Sequence[PlannedLink], order: PlanSteps | None, *, waits: bool
+    ) -> tuple[float, str]:
+        """Seconds from the first command until all is ready: of several steps the sum, as each begins when the one
+        before it is ready or, where its links are not waited for, has settled.
+        """
+        if not moving:
+            return 0.0, "nothing moves"
+        links_come = any(waits or not one.kept for one in links)
+        steps = () if order is None else order.steps
+        if len(steps) < 2:
+            return self._expect(moving, links_come)
+        found = [self._expect([move.switch for move in step.moves], waits and bool(step.made)) for step in steps]
+        if not waits:  # the links of all steps come up after the last one
+            found[-1] = self._expect([move.switch for move in steps[-1].moves], links_come)
+        sources = "; ".join(dict.fromkeys(source for _, source in found))
+        return sum(seconds for seconds, _ in found), f"sum of {len(steps)} steps; {sources}"
 
     def _order(self, moves: tuple[SwitchMoves, ...], observed: Observed, then: State) -> PlanSteps:
         return steps_of(

@@ -11,7 +11,7 @@ from hwd.sim.world import DAEMON
 from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.devices.facts import SwitchDown, SwitchRead, SwitchUp
 
-from ..conftest import STRAIGHT, Lab, RunLab
+from ..conftest import CROSSED, STRAIGHT, Lab, RunLab
 
 
 async def plan(lab: Lab, *ports: str, **more: Any) -> PlanSummary:
@@ -110,6 +110,27 @@ def test_wanted_link_stays_in_the_status_when_somebody_takes_its_crossconnects(r
         assert {gone.link, *now.links} == {one.link for one in lit}
         assert (gone.missing, gone.instead) == (["ocs1:1A-3B"], ["ocs1:1A-7B"])
         assert str(gone) == "wanted, and ocs1:1A-3B is missing; there is ocs1:1A-7B instead"
+
+    run_lab(test)
+
+
+def test_while_a_confirm_is_awaited_the_status_and_the_history_say_so_of_all_that_it_took_away(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await apply(lab, STRAIGHT, ready_within_s=15)
+        taken = {one.link for one in lab.service.status().lit}
+        id = (await apply(lab, CROSSED, confirm_within_s=60)).id
+        now = lab.service.status()
+        assert {one.link: one.reconfiguration for one in now.unlit} == dict.fromkeys(taken, id)
+        assert str(now.unlit[0]) == f"taken away by reconfiguration {id}, which is under way"
+        (change,) = [one.last_change for one in now.switches if one.last_change is not None]
+        assert (change.reconfiguration, change.outcome) == (id, "awaiting-confirm")
+        newest, older = await lab.service.history(limit=2)
+        assert (newest.id, newest.outcome, newest.outcome_or_state) == (id, None, "awaiting-confirm")
+        assert (older.outcome, older.state) == ("confirmed", None)
+        await asyncio.sleep(70)
+        (newest, _), now = await lab.service.history(limit=2), lab.service.status()
+        assert (newest.outcome_or_state, newest.state, now.unlit) == ("rolled-back", None, [])
+        assert [one.last_change.outcome for one in now.switches if one.last_change is not None] == ["rolled-back"]
 
     run_lab(test)
 

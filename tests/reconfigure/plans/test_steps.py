@@ -61,14 +61,24 @@ class Rack:
     def __init__(self, text: str) -> None:
         self.testbed: Testbed = load_text(text, file="testbed.yaml").require()
         self.fabric = Fabric(self.testbed)
-        self.planner = Planner(self.testbed, self.fabric, lambda switches, links: (0.0, "nobody"))
+        self.planner = Planner(
+            self.testbed, self.fabric, lambda switches, links: (4.0, "ready") if links else (0.5, "settled")
+        )
 
-    def plan(self, what: str, there: Mapping[str, str], mode: ApplyMode = ApplyMode.UPDATE, steps: bool = True) -> Plan:
+    def plan(
+        self,
+        what: str,
+        there: Mapping[str, str],
+        mode: ApplyMode = ApplyMode.UPDATE,
+        steps: bool = True,
+        ready_within_s: float | None = None,
+    ) -> Plan:
         readings = {
             name: tuple(CrossconnectReading(crossconnect=one, state=CrossconnectState.TUNED) for one in pairs(text))
             for name, text in there.items()
         }
-        request = Request(wanted=parse_what(what, self.testbed), body=PlanBody(mode=mode, steps=steps))
+        body = PlanBody(mode=mode, steps=steps, ready_within_s=ready_within_s)
+        request = Request(wanted=parse_what(what, self.testbed), body=body)
         return self.planner.plan(self.planner.route(request), readings)
 
     def links(self, state: State) -> frozenset[Link]:
@@ -230,3 +240,27 @@ def test_without_steps_a_plan_and_its_hash_are_as_before(one: Rack) -> None:
     assert plain.order is None
     assert plain.hash != stepped.hash
     assert plain.moves == stepped.moves
+
+
+@pytest.mark.parametrize(
+    ("steps", "ready_within_s", "expected"),
+    [
+        (True, 20.0, (8.0, "sum of 2 steps; ready")),
+        (True, None, (4.5, "sum of 2 steps; settled; ready")),
+        (False, 20.0, (4.0, "ready")),
+    ],
+    ids=["each waits for its links", "only the last has links to come", "all at once"],
+)
+def test_a_plan_with_steps_is_expected_to_take_the_sum_of_its_steps(
+    trunks: Rack, steps: bool, ready_within_s: float | None, expected: tuple[float, str]
+) -> None:
+    there = joined((1, 5), (2, 6))
+    what = " ".join(f"{name}:{','.join(joined((1, 7), (2, 5)).split())}" for name in ("ocs1", "ocs2"))
+    plan = trunks.plan(what, {"ocs1": there, "ocs2": there}, steps=steps, ready_within_s=ready_within_s)
+    assert (plan.expected_s, plan.expected_from) == expected
+
+
+def test_a_step_without_a_link_is_expected_to_take_as_long_as_its_switch(one: Rack) -> None:
+    plan = one.plan("ocs1:none", {"ocs1": joined((1, 6), (2, 5))}, ready_within_s=20.0)
+    assert plan.order is not None
+    assert plan.expected_s == 0.5 * len(plan.order.steps)
