@@ -7,6 +7,8 @@ for lit in light.lit: print(lit.source, "->", lit.target, lit.loss_db)
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from hwd.fabric.graph import Graph, Leg, at_switch, gives, takes
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.testbed import Testbed
@@ -67,8 +69,7 @@ class Light:
         return {end: sum_dbm(*powers_dbm) for end, powers_dbm in found.items()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trace:
+class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """The path of light from the transmitter `source` up to `end`, where it enters a device: `legs`, and
     `crossconnects` between them.
     """

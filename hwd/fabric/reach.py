@@ -15,17 +15,9 @@ def reached(graph: Graph, crossconnects: Iterable[SwitchCrossconnect], state: St
     Every crossconnect of `state` counts as passing light, whatever its mirrors do. The crossconnects of a switch that
     is not in `state` are unknown: it may pass light from any end to any other.
     """
-    out: list[FibreEnd] = []
-    into: list[FibreEnd] = []
-    for one in crossconnects:
-        switch = graph.testbed.switches[one.switch]
-        for end in one.crossconnect.ends:
-            if end in graph.fibred[switch.name]:
-                at = at_switch(switch.name, end)
-                if gives(switch, end):
-                    out.append(at)
-                if takes(switch, end):
-                    into.append(at)
+    ends = [at_switch(one.switch, end) for one in crossconnects for end in one.crossconnect.ends]
+    out = [end for end in ends if end in graph.legs]
+    into = [end for end in ends if end in graph.into]
     if not (out or into):
         return frozenset()
     passage = _Passage(graph, state)

@@ -1,7 +1,12 @@
-"""Links, circuits and topologies: which NIC ports are joined, and by which light paths."""
+"""Links, circuits and topologies: which NIC ports are joined, and by which light paths.
+
+Those of which a plan has thousands are structs: they are made, compared and hashed in C.
+"""
 
 from dataclasses import dataclass
 from typing import Self
+
+import msgspec
 
 from hwd.model.nic_port import NicPortId
 from hwd.model.testbed import Strand
@@ -9,8 +14,7 @@ from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import Crossconnect, FibreEnd, PortSide
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class Link(msgspec.Struct, frozen=True, kw_only=True):
     """Two NIC ports joined, both ways. The smaller end is the first: use `Link.of`. Text: `h0.eth0<->h1.eth0`."""
 
     a: NicPortId
@@ -41,8 +45,7 @@ class Link:
         return self.b if end == self.a else self.a
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SwitchCrossconnect:
+class SwitchCrossconnect(msgspec.Struct, frozen=True, kw_only=True):
     """A crossconnect with the name of its switch. Text: `ocs1:1A-2B`."""
 
     switch: str
@@ -59,8 +62,7 @@ class SwitchCrossconnect:
         return cls(switch=switch, crossconnect=Crossconnect.parse(pair))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SwitchEnd:
+class SwitchEnd(msgspec.Struct, frozen=True, kw_only=True):
     """One fibre end of a switch with the name of the switch. Text: `ocs1:1A`."""
 
     switch: str
@@ -70,8 +72,7 @@ class SwitchEnd:
         return f"{self.switch}:{self.end}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Circuit:
+class Circuit(msgspec.Struct, frozen=True, kw_only=True):
     """One one-way light path from a transmitter to a receiver.
 
     `loss_db_typical` and `loss_db_max` sum strands, passives and crossconnects. `margin_db` is received minus needed

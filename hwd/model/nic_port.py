@@ -1,14 +1,14 @@
 """The id of a NIC port."""
 
-from dataclasses import dataclass
 from typing import Self
+
+import msgspec
 
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import natural_key
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NicPortId:
+class NicPortId(msgspec.Struct, frozen=True, kw_only=True):
     """One logical NIC port, `h0.eth0`."""
 
     host: str

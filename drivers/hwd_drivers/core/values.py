@@ -69,8 +69,7 @@ class PortSide(msgspec.Struct, frozen=True, kw_only=True):
         return natural_key(self.port), self.side
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FibreEnd:
+class FibreEnd(msgspec.Struct, frozen=True, kw_only=True):
     """Where one glass fibre ends: an owner (switch, host, passive, packet switch), a port, a lane, a side.
 
     `lane` counts from 1 where every lane of a module has its own fibre (breakout, parallel optics). It is 0 where the
