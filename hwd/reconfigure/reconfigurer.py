@@ -262,14 +262,13 @@ class Reconfigurer:
         sweep: Mapping[str, Json] | None = None,
         id: str | None = None,
         caller: Caller | None = None,
-        is_way_back: bool = False,
     ) -> Reconfiguration:
         """Drive the switches to what is wanted and read them back.
 
         `planned`: what `plan` made of the request; nothing else is applied. `id`: by default a new one. `sweep`: the
-        parameter values of the sweep of `run`. `caller`: who asks for it. `is_way_back`: it waits for the end of
-        transfers for the testbed's `drain_s` and then cuts them; else they refuse it, after the request's
-        `drain_within_s` where it has one.
+        parameter values of the sweep of `run`. `caller`: who asks for it. A request that is a way back is refused by no
+        interlock: it waits for the end of transfers for the testbed's `drain_s` and then cuts them. They refuse any
+        other, after its `drain_within_s` where it has one.
         Before any switch moves it raises RefusedError (lease, port in use by another one, an interlock, or the switches
         differ from what `planned` was made for), LinkError and ConfigError; after the switches were rolled back
         FailedError and LinkError. No interlock is asked on the way back.
@@ -283,7 +282,7 @@ class Reconfigurer:
         self._claim(id, routed, run=run, relies_on=routed.ports)
         reconfiguration: Reconfiguration | None = None
         try:
-            drain = self._drain(request, is_way_back=is_way_back)
+            drain = self._drain(request)
             while reconfiguration is None:
                 try:
                     async with self._switches.turns.take(routed.switches):
@@ -479,10 +478,10 @@ class Reconfigurer:
         plan = await self._planner.plan(*planned_from)
         return Planned(routed=routed, observed=look.observed, blocked=blocked, motion=motion, plan=plan)
 
-    def _drain(self, request: Request, *, is_way_back: bool) -> "_Drain":
+    def _drain(self, request: Request) -> "_Drain":
         now_s = asyncio.get_running_loop().time()
-        for_s = self._transfers.rules.drain_s if is_way_back else request.body.drain_within_s or 0.0
-        return _Drain(since_s=now_s, by_s=now_s + for_s, is_way_back=is_way_back)
+        for_s = self._transfers.rules.drain_s if request.is_way_back else request.body.drain_within_s or 0.0
+        return _Drain(since_s=now_s, by_s=now_s + for_s, is_way_back=request.is_way_back)
 
     def _in_flight(self, plan: Plan, overrides: Mapping[InterlockName, str]) -> Plan:
         """The plan with the interlock of the transfers that are in flight now."""
