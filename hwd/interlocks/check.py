@@ -5,7 +5,7 @@ from itertools import chain
 
 from hwd.fabric.fabric import Fabric
 from hwd.interlocks.light import input_power, loss_budget, overload
-from hwd.interlocks.overrides import check_allowed, overridden
+from hwd.interlocks.overrides import allowed_back, check_allowed, overridden
 from hwd.interlocks.ports import forbidden_pairs, port_state
 from hwd.interlocks.proposal import Proposal
 from hwd.interlocks.transfers import transfers_in_flight
@@ -32,6 +32,10 @@ class Interlocks:
         rules, overrides = self._testbed.interlocks, overrides or {}
         check_allowed(overrides, rules)
         return in_order(overridden(self._found(proposal), overrides, rules))
+
+    def found_back(self, proposal: Proposal) -> tuple[Interlock, ...]:
+        """As `found`, of a way back: what would refuse is named, and does not refuse."""
+        return in_order(allowed_back(self._found(proposal)))
 
     def in_flight(
         self, transfers: Mapping[str, str], ports: int, overrides: Mapping[InterlockName, str]

@@ -52,6 +52,8 @@ class Request:
     """Switches that it would concern, left out since they cannot be reached: each with the reason."""
     warnings: tuple[str, ...] = ()
     """What the plan is to warn of."""
+    is_way_back: bool = False
+    """Whether hwd itself brings back what was there before, or is desired: no interlock refuses that."""
 
     def draining(self, within_s: float) -> Self:
         """The same request, which waits for the end of transfers for so long."""
@@ -60,4 +62,4 @@ class Request:
     def under(self, lease: str | None, epoch: int | None = None) -> Self:
         """The same request by the holder of this lease."""
         body = replace(self.body, lease=lease, epoch=epoch)
-        return type(self)(wanted=self.wanted, body=body, away=self.away, warnings=self.warnings)
+        return dataclasses.replace(self, body=body)

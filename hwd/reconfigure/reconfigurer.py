@@ -264,16 +264,13 @@ class Reconfigurer:
         sweep: Mapping[str, Json] | None = None,
         id: str | None = None,
         caller: Caller | None = None,
-        is_way_back: bool = False,
-        is_baseline: bool = False,
     ) -> Reconfiguration:
         """Drive the switches to what is wanted and read them back.
 
         `planned`: what `plan` made of the request; nothing else is applied. `id`: by default a new one. `sweep`: the
-        parameter values of the sweep of `run`. `caller`: who asks for it. `is_way_back`: it waits for the end of
-        transfers for the testbed's `drain_s` and then cuts them; else they refuse it, after the request's
-        `drain_within_s` where it has one. `is_baseline`: it brings back what was there before a lease; neither that nor
-        a way back is held off by a reload.
+        parameter values of the sweep of `run`. `caller`: who asks for it. A request that is a way back is refused by no
+        interlock and held off by no reload: it waits for the end of transfers for the testbed's `drain_s` and then cuts
+        them. They refuse any other, after its `drain_within_s` where it has one.
         Before any switch moves it raises RefusedError (lease, port in use by another one, an interlock), StalePlanError
         (the switches differ from what `planned` was made for), LinkError and ConfigError; after the switches were
         rolled back FailedError and LinkError. No interlock is asked on the way back.
@@ -284,10 +281,10 @@ class Reconfigurer:
         else:
             routed = await self._planner.route(request)
         id = id or self._ids.token(length=8)
-        self._claim(id, routed, run=run, relies_on=routed.ports, brings_back=is_way_back or is_baseline)
+        self._claim(id, routed, run=run, relies_on=routed.ports, is_way_back=request.is_way_back)
         reconfiguration: Reconfiguration | None = None
         try:
-            drain = self._drain(request, is_way_back=is_way_back, is_baseline=is_baseline)
+            drain = self._drain(request)
             while reconfiguration is None:
                 try:
                     async with self._switches.turns.take(routed.switches):
@@ -442,7 +439,7 @@ class Reconfigurer:
             if not drain.is_over and {one.name for one in refused(plan.interlocks)} == {
                 InterlockName.TRANSFER_IN_FLIGHT
             }:
-                self._check_change(id, routed.request, plan.touches, run=run, brings_back=drain.brings_back)
+                self._check_change(id, routed.request, plan.touches, run=run, is_way_back=drain.is_way_back)
                 raise InFlightError(why, plan.touches)
             self._report_refusals(plan, run=run)
             raise RefusedError(why)
@@ -453,7 +450,7 @@ class Reconfigurer:
             relies_on=routed.ports | relied_ports(plan),
             changes=plan.touches,
             cuts=cuts,
-            brings_back=drain.brings_back,
+            is_way_back=drain.is_way_back,
         )
         self._transfers.let_on(id)
         remarks = self._transfers.cut(plan.touches, by=id, what=plan.what, waited_s=waited_s) if cuts else []
@@ -491,11 +488,10 @@ class Reconfigurer:
         plan = await self._planner.plan(*planned_from)
         return Planned(routed=routed, observed=look.observed, blocked=blocked, motion=motion, plan=plan)
 
-    def _drain(self, request: Request, *, is_way_back: bool, is_baseline: bool) -> "_Drain":
+    def _drain(self, request: Request) -> "_Drain":
         now_s = asyncio.get_running_loop().time()
-        for_s = self._transfers.rules.drain_s if is_way_back else request.body.drain_within_s or 0.0
-        brings_back = is_way_back or is_baseline
-        return _Drain(since_s=now_s, by_s=now_s + for_s, is_way_back=is_way_back, brings_back=brings_back)
+        for_s = self._transfers.rules.drain_s if request.is_way_back else request.body.drain_within_s or 0.0
+        return _Drain(since_s=now_s, by_s=now_s + for_s, is_way_back=request.is_way_back)
 
     def _in_flight(self, plan: Plan, overrides: Mapping[InterlockName, str]) -> Plan:
         """The plan with the interlock of the transfers that are in flight now."""
@@ -556,7 +552,7 @@ class Reconfigurer:
         relies_on: frozenset[str],
         changes: frozenset[str] = frozenset(),
         cuts: bool = False,
-        brings_back: bool = False,
+        is_way_back: bool = False,
     ) -> None:
         """Claim ports for a reconfiguration, or widen its claim; raises RefusedError, and the old claim then stays.
 
@@ -574,7 +570,7 @@ class Reconfigurer:
             switches=switches,
             whole=whole,
             cuts=cuts,
-            is_way_back=brings_back,
+            is_way_back=is_way_back,
         )
         self._ledger.check(asker, relies_on | changes, PortAction.RELY, now_wall_ns=now)
         if changes:
@@ -594,12 +590,12 @@ class Reconfigurer:
         )
 
     def _check_change(
-        self, id: str, request: Request, ports: frozenset[str], *, run: str | None, brings_back: bool
+        self, id: str, request: Request, ports: frozenset[str], *, run: str | None, is_way_back: bool
     ) -> None:
         """Raises RefusedError where another reason than a transfer keeps these ports from being changed."""
         body, now = request.body, self._clock.wall_ns()
         asker = Asker(
-            lease=body.lease, epoch=body.epoch, run=run, reconfiguration=id, cuts=True, is_way_back=brings_back
+            lease=body.lease, epoch=body.epoch, run=run, reconfiguration=id, cuts=True, is_way_back=is_way_back
         )
         self._ledger.check(asker, ports, PortAction.CHANGE, now_wall_ns=now)
 
@@ -617,7 +613,6 @@ class _Drain:
     since_s: float
     by_s: float
     is_way_back: bool
-    brings_back: bool
 
     @property
     def is_over(self) -> bool:

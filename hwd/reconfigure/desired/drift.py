@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from hwd.fabric.fabric import Fabric
@@ -31,7 +31,7 @@ from hwd.reconfigure.reconfigurer import Reconfigurer
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Sink
 from hwd_drivers.core.emitter import Emitter
-from hwd_drivers.core.errors import HwdError
+from hwd_drivers.core.errors import HwdError, RefusedError
 from hwd_drivers.core.values import Crossconnect, PortSide
 from hwd_drivers.devices.facts import SwitchDown, SwitchRead, SwitchRestarted
 
@@ -40,7 +40,9 @@ SETTLE_S: Final = 1.0
 TRIES_MOST: Final = 3
 """Restores of one fibre end; then somebody else wants something else of it, or it cannot be restored."""
 FIRST_PAUSE_S: Final = 10.0
-"""After the first restore of an end; it doubles with each."""
+"""After the first try of an end; it doubles with each, also with those that were refused."""
+LONGEST_PAUSE_S: Final = 640.0
+"""For what is refused again and again, as restores end before."""
 QUIET_S: Final = 3600.0
 """An end that stays as desired for so long begins anew."""
 BY_POLICY: Final = Caller(name="drift policy", is_verified=True)
@@ -51,14 +53,20 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tries:
-    """How often an end was restored, and when last, `loop.time()`."""
+    """How often an end was restored, how often that was refused before anything moved, and when last, `loop.time()`."""
 
-    count: int
+    restores: int = 0
+    refusals: int = 0
     last_s: float
 
     @property
     def again_s(self) -> float:
-        return self.last_s + FIRST_PAUSE_S * float(1 << (self.count - 1))
+        pause_s = FIRST_PAUSE_S * 2.0 ** min(self.restores + self.refusals - 1, 16)
+        return self.last_s + min(pause_s, LONGEST_PAUSE_S)
+
+    @property
+    def has_given_up(self) -> bool:
+        return self.restores >= TRIES_MOST
 
 
 class Drift:
@@ -206,27 +214,31 @@ class Drift:
         if not ends:
             return
         now_s = asyncio.get_running_loop().time()
-        for key in ends:
-            before = self._tries.get(key)
-            self._tries[key] = _Tries(count=1 if before is None else before.count + 1, last_s=now_s)
+        before = {key: self._tries.get(key, _Tries(last_s=now_s)) for key in ends}
+        for key, tries in before.items():
+            self._tries[key] = replace(tries, restores=tries.restores + 1, last_s=now_s)
         ports = sorted({f"{switch}.{end.port}" for switch, end in ends})
         try:
             request = await self._restores.desired(PlanBody(restore=ports))
             if request.wanted.is_empty:
                 return
-            reconfiguration = await self._reconfigurer.begin(request, caller=BY_POLICY, is_way_back=True)
+            reconfiguration = await self._reconfigurer.begin(replace(request, is_way_back=True), caller=BY_POLICY)
             self._own = reconfiguration.id
             await self._reconfigurer.confirm(reconfiguration)
         except HwdError as error:
+            if isinstance(error, RefusedError) and self._own is None:  # before any switch moved
+                for key, tries in before.items():
+                    self._tries[key] = replace(tries, refusals=tries.refusals + 1, last_s=now_s)
             log.warning("drift policy: %s could not be restored: %s", ", ".join(ports), error)
         else:
             log.warning("drift policy: %s (%s) restored", reconfiguration.id, ", ".join(ports))
         finally:
             self._own = None
         for switch, end in ends:
-            if self._tries[switch, end].count >= TRIES_MOST:
+            if self._tries[switch, end].has_given_up:
                 log.warning(
-                    "drift policy: %s:%s was restored %d times, and is left from here on: `hwd restore` tries again",
+                    "drift policy: restoring %s:%s was tried %d times, and it is left from here on: "
+                    "`hwd restore` tries again",
                     *(switch, end, TRIES_MOST),
                 )
 
@@ -246,7 +258,7 @@ class Drift:
 
     def _may_try(self, switch: str, end: PortSide, now_s: float) -> bool:
         tries = self._tries.get((switch, end))
-        return tries is None or (tries.count < TRIES_MOST and tries.again_s <= now_s)
+        return tries is None or (not tries.has_given_up and tries.again_s <= now_s)
 
     def _together(self, differs: SwitchDifference, end: PortSide) -> set[PortSide]:
         """The ends that are restored with an end: those of the crossconnects in its way, and what is wanted of them."""
@@ -259,9 +271,7 @@ class Drift:
 
     def _forget_old(self, now_s: float) -> None:
         """Forget the tries of ends that have been as desired for long; of those given up none."""
-        self._tries = {
-            key: one for key, one in self._tries.items() if one.count >= TRIES_MOST or now_s - one.last_s < QUIET_S
-        }
+        self._tries = {key: one for key, one in self._tries.items() if one.has_given_up or now_s - one.last_s < QUIET_S}
 
     def _wrong(self, differs: SwitchDifference) -> list[PortSide]:
         """The ends at which it is not as desired: the first of each missing one, and those that shall be free."""
@@ -273,7 +283,7 @@ class Drift:
 
     def _has_given_up(self, switch: str, end: PortSide) -> bool:
         tries = self._tries.get((switch, end))
-        return tries is not None and tries.count >= TRIES_MOST
+        return tries is not None and tries.has_given_up
 
     def _is_ours(self, differs: SwitchDifference, end: PortSide) -> bool:
         """Whether nobody leases a port that the restore of an end would change."""
@@ -291,5 +301,5 @@ class Drift:
         if self._policy is not DriftPolicy.RESTORE:
             return None
         wrong = {(differs.switch, end) for differs in self._differences() for end in self._wrong(differs)}
-        waiting = [one.again_s for key, one in self._tries.items() if key in wrong and one.count < TRIES_MOST]
+        waiting = [one.again_s for key, one in self._tries.items() if key in wrong and not one.has_given_up]
         return min(waiting, default=None)

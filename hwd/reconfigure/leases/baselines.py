@@ -35,7 +35,8 @@ class Baselines:
     """Notes baselines before changes, and brings them back: planned, leased and journaled as all else.
 
     The lease that a baseline comes back under follows the one that ended without a gap, and ends with it. It is tried
-    again until that lease expires; then it is reported as not restored. Also a `Sink`.
+    again until that lease expires; then it is reported as not restored, for the reason of the last attempt in its time.
+    Also a `Sink`.
     """
 
     TAKES: ClassVar = (LeaseTaken,)
@@ -43,6 +44,7 @@ class Baselines:
     def __init__(self, testbed: Testbed, leases: Leases, *, clock: Clock, sink: Sink) -> None:
         self._testbed = testbed
         self._leases = leases
+        self._clock = clock
         self._emit = Emitter(clock, sink)
         self._changed = asyncio.Event()
 
@@ -88,12 +90,13 @@ class Baselines:
         request, reconfiguration = self._request(record), None
         while self._leases.record(claim.id) is not None:
             try:
-                begun = await reconfigurer.begin(request, is_baseline=True)
+                begun = await reconfigurer.begin(request)
                 await reconfigurer.confirm(begun)
             except HwdError as error:
                 if str(error) != why:
                     log.warning("lease %s: its baseline cannot be restored yet: %s", baseline_of(claim), error)
-                why = str(error)
+                if claim.is_in_force(self._clock.wall_ns()):  # else the reason is that the time is over
+                    why = str(error)
                 await asyncio.sleep(AGAIN_S)
             else:
                 reconfiguration, why = begun.id, ""
@@ -124,7 +127,7 @@ class Baselines:
         state = WantedState(
             name=f"baseline of lease {baseline_of(record.claim)}", crossconnects=tuple(wanted), freed=tuple(freed)
         )
-        return Request(wanted=state, body=PlanBody(lease=record.id, epoch=record.claim.epoch))
+        return Request(wanted=state, body=PlanBody(lease=record.id, epoch=record.claim.epoch), is_way_back=True)
 
 
 def _read(text: str) -> SwitchCrossconnect:

@@ -133,16 +133,17 @@ class Planner:
         dark = tuple(sorted(before - after, key=str))
         planned = tuple(PlannedLink(routed=link, kept=link.crossconnects <= kept) for link in links)
         moving = [move.switch for move in moves if not move.is_empty]
-        interlocks = self._interlocks.found(
-            Proposal.of(
-                links=links,
-                moves=moves,
-                composites={name: (*one.moves.keep, *one.moves.add) for name, one in led.items()},
-                after=then,
-                motion=motion,
-            ),
-            request.body.overrides,
+        proposal = Proposal.of(
+            links=links,
+            moves=moves,
+            composites={name: (*one.moves.keep, *one.moves.add) for name, one in led.items()},
+            after=then,
+            motion=motion,
         )
+        if request.is_way_back:
+            interlocks = self._interlocks.found_back(proposal)
+        else:
+            interlocks = self._interlocks.found(proposal, request.body.overrides)
         waits = request.body.ready_within_s is not None  # for kept links too
         order = self._order(moves, observed, then) if request.body.steps and moving else None
         expected_s, expected_from = self._expected(moving, planned, order, waits=waits)

@@ -3,10 +3,17 @@
 import asyncio
 from typing import Any
 
+import pytest
+from msgspec import UNSET
+
+from hwd.interlocks.overrides import WAY_BACK
 from hwd.model.answers import ReconfigurationStatus, SwitchDesired
+from hwd.model.documents.plans import InterlockRefused
+from hwd.model.documents.reconfigurations import ReconfigurationStarted
 from hwd.model.documents.switches import SwitchAdopted, SwitchDrift
 from hwd.reconfigure.desired.drift import TRIES_MOST
 from hwd.sim.world import DAEMON, agent_node
+from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.devices.facts import SwitchRead, SwitchRestarted, SwitchUp
 
@@ -190,6 +197,37 @@ def test_policy_that_cannot_restore_gives_up(run_lab: RunLab) -> None:
         await asyncio.sleep(1200)
         assert await restores(lab) == TRIES_MOST
         assert lab.emitted(SwitchDrift)[-1].given_up == ["1A"]
+
+    run_lab(test, text=RESTORE)
+
+
+def test_no_interlock_refuses_the_policy_and_what_would_have_is_recorded(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await apply(lab, "ocs1:1A-3B")
+        await panel(lab, remove=["1A-3B"], add=["1A-7B"])
+        await asyncio.sleep(60)
+        assert light(lab) == {"1A-3B"}
+        assert await restores(lab) == 1
+        overridden = lab.emitted(ReconfigurationStarted)[-1].overridden
+        assert overridden is not UNSET
+        assert [(one.name, one.reason) for one in overridden] == [("rate", WAY_BACK)]
+        assert not lab.emitted(InterlockRefused)
+        with pytest.raises(RefusedError, match="interlock rate"):
+            await apply(lab, "ocs1:1A-4B")
+
+    run_lab(test, text=f"{RESTORE}interlocks: {{rate: {{changes: {{ocs1: 1}}, per_s: 3600}}}}\n")
+
+
+def test_refused_restore_counts_as_none_and_is_tried_again_until_it_is_not_refused(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await apply(lab, "ocs1:1A-3B")
+        await panel(lab, remove=["1A-3B"])
+        await apply(lab, "ocs1:2A-4B", mode="overwrite", confirm_within_s=1200)
+        await asyncio.sleep(1100)
+        assert (light(lab), await restores(lab)) == ({"2A-4B"}, 0), "the whole switch is taken"
+        assert lab.emitted(SwitchDrift)[-1].given_up == []
+        await asyncio.sleep(800)
+        assert (light(lab), await restores(lab)) == ({"1A-3B"}, 1)
 
     run_lab(test, text=RESTORE)
 

@@ -6,6 +6,8 @@ import pytest
 
 from hwd.model.documents.leases import LeaseBaseline
 from hwd.model.documents.reconfigurations import ReconfigurationStarted
+from hwd.sim.rank import Rank
+from hwd.sim.world import agent_node
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.devices.facts import SwitchUp
 
@@ -13,6 +15,8 @@ from ..conftest import CROSSED, EXAMPLE, STRAIGHT, Lab, RunLab
 
 REQUIRED = EXAMPLE.read_text() + "\nleases: {required: true}\n"
 BASELINE = EXAMPLE.read_text() + "\nleases: {baseline: true}\n"
+SLOW_S = 7.3
+"""For each answer of the switch: the time of a baseline ends while an attempt reads it."""
 
 
 def test_change_without_a_lease_is_refused_where_the_testbed_requires_one(run_lab: RunLab) -> None:
@@ -65,6 +69,56 @@ def test_baseline_waits_for_a_switch_that_is_away_and_is_durable_meanwhile(run_l
         await lab.until(SwitchUp)
         await lab.until(LeaseBaseline, outcome="restored")
         assert (follows.holder, lab.light()) == (f"baseline of lease {lease.id}", before)
+
+    run_lab(test, text=BASELINE)
+
+
+def test_no_interlock_refuses_a_baseline(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.apply(lab.request(STRAIGHT))
+        before = lab.light()
+        lease = await lab.service.take_lease(holder="ada", ports=["all"], for_s=600)
+        await lab.service.apply(lab.request(CROSSED, lease=lease.id))
+        await lab.service.release_lease(lease.id)
+        await lab.until(LeaseBaseline, lease=lease.id)
+        assert (lab.emitted(LeaseBaseline)[-1].outcome, lab.light()) == ("restored", before)
+
+    run_lab(test, text=f"{BASELINE}interlocks: {{rate: {{changes: {{ocs1: 2}}, per_s: 3600}}}}\n")
+
+
+def test_baseline_waits_drain_s_for_a_transfer_and_then_cuts_it(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.apply(lab.request(STRAIGHT))
+        before = lab.light()
+        lease = await lab.service.take_lease(holder="ada", ports=["all"], for_s=600)
+        await lab.service.apply(lab.request(CROSSED, lease=lease.id))
+        await lab.world.settled()
+        rank = await Rank.connect(lab.world, "h0")
+        assert (await rank.claim("eth0", within_s=60))["outcome"] == "go"
+        began_s = asyncio.get_running_loop().time()
+        await lab.service.release_lease(lease.id)
+        await lab.until(LeaseBaseline, lease=lease.id)
+        assert (lab.emitted(LeaseBaseline)[-1].outcome, lab.light()) == ("restored", before)
+        assert 3.0 <= asyncio.get_running_loop().time() - began_s < 5.0
+
+    run_lab(test, text=f"{BASELINE}transfers: {{drain_s: 3}}\n")
+
+
+def test_baseline_that_is_not_restored_in_its_time_says_what_kept_it(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        await lab.service.apply(lab.request(STRAIGHT))
+        lease = await lab.service.take_lease(holder="ada", ports=["all"], for_s=60)
+        await lab.service.apply(lab.request(CROSSED, lease=lease.id))
+        waiting = await lab.service.apply(
+            lab.request(f"{CROSSED},5A-6B", lease=lease.id, confirm_within_s=86_400)  # relies on what it keeps
+        )
+        for host in ("h0", "h1"):
+            lab.world.kill(agent_node(host))  # they have no part in it, and would sample all the while
+        lab.set_fault({"switch": "ocs1", "fault": "slow", "seconds": SLOW_S})
+        await lab.until(LeaseBaseline, lease=lease.id)
+        found = lab.emitted(LeaseBaseline)[-1]
+        assert found.outcome == "not-restored"
+        assert waiting.reconfiguration in found.why
 
     run_lab(test, text=BASELINE)
 
