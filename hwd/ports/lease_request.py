@@ -7,6 +7,7 @@ from typing import Final
 from hwd.ports.claim import Claim, run_of
 from hwd.ports.ledger import Asker, Ledger
 from hwd.ports.rules import PortAction, Reason
+from hwd_drivers.core.values import natural_key
 
 PATIENCE_S: Final = 3600.0
 """Who has waited for so long is overtaken by nobody any more, whatever their priority."""
@@ -82,7 +83,7 @@ def waits(
             if refusal.claim is None or refusal.claim.reason is not Reason.WAIT
         ]
         found += [
-            f"{', '.join(sorted(shared))}: {other.holder} ({other.id}) is before it in the queue"
+            f"{', '.join(sorted(shared, key=natural_key))}: {other.holder} ({other.id}) is before it in the queue"
             for other in before
             if (shared := other.ports & one.ports)
         ]

@@ -10,8 +10,9 @@ from hwd.cli import completion as completing
 from hwd.cli.commands.apply import Mode, drive, overrides_of, say_how_it_is, wanted_of
 from hwd.cli.commands.leases import me
 from hwd.cli.options import SECONDS_LEAST, SECONDS_MOST, Json, Override, Url
-from hwd.cli.output import Output, plural, seconds
+from hwd.cli.output import Output, seconds
 from hwd.cli.times import in_seconds
+from hwd.model.plural import plural
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.switching.moves import ApplyMode
 

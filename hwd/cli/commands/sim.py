@@ -6,6 +6,7 @@ import typer
 
 from hwd.cli.options import Json
 from hwd.cli.output import Output
+from hwd.model.plural import plural
 
 Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Which world; one seed is one world.")]
 Shrink = Annotated[
@@ -35,9 +36,13 @@ def sim(seed: Seed, shrink: Shrink = False, json: Json = False) -> None:
         report = shrink_it(report, play, tell=output.note)
     plan = report.plan
     order = (
-        f"{len(report.departures)} departures from first in, first out" if report.departures else "first in first out"
+        f"{plural(len(report.departures), 'departure')} from first in, first out"
+        if report.departures
+        else "first in first out"
     )
-    output.say(f"seed {plan.seed}: rack {plan.rack}, {len(plan.steps)} steps, {order}, {report.lasted_s:.1f} s")
+    output.say(
+        f"seed {plan.seed}: rack {plan.rack}, {plural(len(plan.steps), 'step')}, {order}, {report.lasted_s:.1f} s"
+    )
     for line in report.story:
         output.say(line)
     for violation in report.violations:

@@ -44,6 +44,7 @@ from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import FailedError, HwdError, RefusedError
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.values import natural_key
 from hwd_drivers.devices.facts import SwitchUp
 
 AGAIN_S: Final = 5.0
@@ -176,7 +177,7 @@ class PreparedSets:
                     ready_within_s=terms.ready_within_s,
                     targets=[*made.targets],
                     ends={**made.ends},
-                    ports=sorted(made.ports),
+                    ports=sorted(made.ports, key=natural_key),
                     wall_ns=now,
                     expires_wall_ns=None if terms.for_s is None else now + round(terms.for_s * 1e9),
                     by="" if caller is None else caller.name,
