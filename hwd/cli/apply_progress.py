@@ -2,8 +2,9 @@
 
 from typing import Self
 
-from hwd.cli.output import Output, plural
+from hwd.cli.output import Output
 from hwd.model.documents.reconfigurations import ReconfigurationState, ReconfigurationStep
+from hwd.model.plural import plural
 from hwd_drivers.core.printable import printable
 
 WORDS = {

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import typer
 
+from hwd.model.plural import plural
 from hwd_drivers.core.printable import printable
 
 GOOD = frozenset({"up", "connected", "succeeded", "confirmed", "tuned", "ready", "done"})
@@ -111,10 +112,6 @@ def seconds(value: float | None) -> str:
     if abs(value) < 1:
         return f"{value * 1e3:.3g} ms"
     return f"{value:.3g} s" if abs(value) < 120 else f"{value / 60:.0f} min"
-
-
-def plural(count: int, one: str) -> str:
-    return f"{count} {one}" if count == 1 else f"{count} {one}s"
 
 
 def size(count: int) -> str:

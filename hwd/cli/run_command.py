@@ -9,6 +9,7 @@ import typer
 
 from hwd.cli.command_table import make_program
 from hwd.cli.output import Output
+from hwd.model.plural import plural
 from hwd_drivers.core.errors import BugError, ConfigError, DeviceError, HwdError, NotRolledBackError
 
 
@@ -58,10 +59,10 @@ def _show(error: typer.TyperException) -> None:
 
 
 def text_of(error: HwdError) -> str:
-    """One line, or one a problem where a file has several."""
+    """One line; of several problems, such as those of a file, one for each, after a line with their number."""
     lines = str(error).splitlines() or [error.title]
-    if isinstance(error, ConfigError) and len(lines) > 1:
-        return "\n".join(lines)
+    if isinstance(error, ConfigError) and len(lines) > 1 and not lines[1].startswith(" "):
+        return "\n".join([f"hwd: {error.title}: {plural(len(lines), 'problem')}:", *lines])
     return f"hwd: {error.title}: {error}"
 
 

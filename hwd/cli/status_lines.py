@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hwd.cli.output import Styled, coloured, plural, seconds
+from hwd.cli.output import Styled, coloured, seconds
 from hwd.model.documents.daemon import DISK_EACH_S
 from hwd.model.local_time import local_time
+from hwd.model.plural import plural
 
 if TYPE_CHECKING:
     from hwd.model.answers import Alert, DiskSpace, SwitchStatus

@@ -11,6 +11,7 @@ from typing import BinaryIO, TypeVar
 import typer
 
 from hwd.cli.output import Output
+from hwd.model.plural import plural
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.printable import printable
 
@@ -47,7 +48,7 @@ def counted(items: Iterable[T], output: Output, what: str) -> Iterator[T]:
     with Console(stderr=True).status(Text(printable(what))) as status:
         for count, item in enumerate(items):
             if count % _SHOWN_EVERY == 0:
-                status.update(Text(printable(f"{what}: {count} documents")))
+                status.update(Text(printable(f"{what}: {plural(count, 'document')}")))
             yield item
 
 

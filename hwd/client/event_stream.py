@@ -9,6 +9,7 @@ import httpx
 import msgspec
 
 from hwd.model.answers import DocumentJson
+from hwd.model.plural import plural
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import LinkError, ProtocolError
 from hwd_drivers.core.reason import reason_of
@@ -36,7 +37,7 @@ class Event:
     missed: int = 0
 
     def __str__(self) -> str:
-        return f"{self.missed} events were missed" if self.document is None else str(self.document)
+        return f"{plural(self.missed, 'event')} missed" if self.document is None else str(self.document)
 
 
 class Listening:

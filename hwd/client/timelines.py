@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from hwd.model.documents.runs import RunStarted
 from hwd.model.html_table import table
+from hwd.model.plural import plural
 from hwd.model.recorded_run import Run
 from hwd.report.comparison import Comparison
 from hwd.report.quantity import bound, duration, resolved
@@ -96,7 +97,8 @@ class MeasuredTimeline(Timeline, frozen=True, kw_only=True):
         total = (
             f"turnaround {duration(max(known))}" if len(known) == len(self.moved) and known else "turnaround unknown"
         )
-        return f"{self.reconfiguration} ({self.what}): {len(self.moved)} of {len(self.links)} links moved, {total}"
+        links = plural(len(self.links), "link")
+        return f"{self.reconfiguration} ({self.what}): {len(self.moved)} of {links} moved, {total}"
 
     def _repr_html_(self) -> str:
         """The waterfall, as an SVG inside the page."""
@@ -144,7 +146,7 @@ class Timelines(tuple[MeasuredTimeline, ...]):
 
     @override
     def __repr__(self) -> str:
-        return f"<{len(self)} timelines: {'; '.join(map(str, self))}>"
+        return f"<{plural(len(self), 'timeline')}: {'; '.join(map(str, self))}>"
 
     def _repr_html_(self) -> str:
         return "".join(one._repr_html_() for one in self) or "<p>no timelines</p>"
@@ -165,7 +167,7 @@ class Stages(tuple[StageRow, ...]):
 
     @override
     def __repr__(self) -> str:
-        return f"<{len(self)} stages>"
+        return f"<{plural(len(self), 'stage')}>"
 
     def _repr_html_(self) -> str:
         headings = ("", "stage", "n", "median", "max", "bound", "origin", "papers")
@@ -218,7 +220,7 @@ class RunResult:
 
     @override
     def __repr__(self) -> str:
-        return f"<{self.report.run}, {len(self.report.timelines)} timelines>"
+        return f"<{self.report.run}, {plural(len(self.report.timelines), 'timeline')}>"
 
     def _repr_html_(self) -> str:
         """A typical waterfall of each sweep value, and the table of stages."""
@@ -245,7 +247,7 @@ class RunComparison:
     @override
     def __repr__(self) -> str:
         runs = " and ".join(self.comparison.runs)
-        return f"<comparison of {runs}, {len(self.comparison.rows)} stages>"
+        return f"<comparison of {runs}, {plural(len(self.comparison.rows), 'stage')}>"
 
     def _repr_html_(self) -> str:
         from hwd.report.page.html import comparison_html

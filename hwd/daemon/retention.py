@@ -8,6 +8,7 @@ from typing import Final
 
 from hwd.fabric.fabric import Fabric
 from hwd.model.documents.daemon import RecordsDropped
+from hwd.model.plural import plural
 from hwd.model.testbed import RetentionRules
 from hwd.reconfigure.journal.journal import Journal
 from hwd.records.gaps import DocumentGroup
@@ -87,7 +88,7 @@ class Retention:
         return {
             group: Cutoff(
                 before_wall_ns=now_ns - number * DAY_NS,
-                why=f"older than the retention of {number} day{'' if number == 1 else 's'}",
+                why=f"older than the retention of {plural(number, 'day')}",
             )
             for group, number in days.items()
             if number is not None

@@ -30,6 +30,7 @@ from hwd.daemon.switch_opener import opener
 from hwd.daemon.token import Token
 from hwd.daemon.watchdog import Watchdog
 from hwd.model.fault import Fault
+from hwd.model.plural import plural
 from hwd.model.testbed import Testbed
 from hwd.playbook.twin_faults import NoRackError
 from hwd.records.records import Records
@@ -236,7 +237,7 @@ async def _run(
             )
         )
         switches, hosts = len(testbed.switches), len(testbed.hosts)
-        log.info("testbed %s: %d switches, %d hosts", testbed.name, switches, hosts)
+        log.info("testbed %s: %s, %s", testbed.name, plural(switches, "switch", many="switches"), plural(hosts, "host"))
         log.info("http    %s", http_url)
         if token is not None and sys.stderr.isatty():  # others may read a log file
             log.info("browser %s", token.page(http_url))

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from hwd.fabric.graph import Graph
 from hwd.fabric.hops import Hops
 from hwd.fabric.path import Taken, find_path
-from hwd_drivers.core.values import FibreEnd
+from hwd_drivers.core.values import FibreEnd, natural_key
 
 SWAPPED = "Are its two fibres swapped?"
 
@@ -57,7 +57,7 @@ def _out_of_order(
             return (
                 f"port {port} is reserved ({barred[end]}). Set its state to normal under `ports`, or use another port"
             )
-    names = ", ".join(sorted({f"{end.owner}.{end.port}" for end in barred}))
+    names = ", ".join(sorted({f"{end.owner}.{end.port}" for end in barred}, key=natural_key))
     return f"all paths lead through ports that are reserved ({names}). Set one of them to normal under `ports`"
 
 
@@ -67,7 +67,7 @@ def _not_joined(hops: Hops, entries: list[FibreEnd], outs: list[FibreEnd]) -> st
             station = hops.station(entry)
             if station == hops.station(out) and not hops.joinable(entry, out):
                 return f"{station} cannot join {hops.port(entry)} to {hops.port(out)}: it joins {_rule(hops, station)}"
-    into, out_of = (", ".join(sorted({str(end) for end in ends})) for ends in (entries, outs))
+    into, out_of = (", ".join(sorted({str(end) for end in ends}, key=natural_key)) for ends in (entries, outs))
     return f"the light enters at {into} and would have to leave at {out_of}, and no fibre joins the two switches"
 
 

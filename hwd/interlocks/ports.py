@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from hwd.fabric.graph import at_switch
 from hwd.model.interlock import Interlock, InterlockName, InterlockRules, InterlockState
 from hwd.model.link import RoutedLink
+from hwd.model.plural import plural
 from hwd.model.testbed import PortNote
 from hwd_drivers.core.values import Crossconnect, FibreEnd, natural_key
 
@@ -31,7 +32,7 @@ def port_state(
     if not notes and (count := sum(map(len, crossconnects.values()))):
         yield Interlock(
             name=InterlockName.PORT_STATE,
-            subject=f"{count} crossconnects",
+            subject=plural(count, "crossconnect"),
             figure=0,
             limit=0,
             unit="ports",

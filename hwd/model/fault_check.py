@@ -6,7 +6,7 @@ from hwd.model.fault import Clear, Drift, Fail, Fault, HostFault, Panel, PortFau
 from hwd.model.nic_port import NicPortId
 from hwd.model.testbed import Testbed
 from hwd_drivers.core.errors import ConfigError, RefusedError
-from hwd_drivers.core.values import Capabilities, PortSide
+from hwd_drivers.core.values import Capabilities, PortSide, natural_key
 
 
 def check_fault(fault: Fault, testbed: Testbed) -> None:
@@ -40,7 +40,7 @@ def check_ends(fault: Fault, switch: str, capabilities: Capabilities) -> None:
             sides = {end for pairs in fault.pairs() for pair in pairs for end in pair.ends}
         case _:
             return
-    if missing := sorted(str(side) for side in sides.difference(capabilities.ends)):
+    if missing := sorted((str(side) for side in sides.difference(capabilities.ends)), key=natural_key):
         raise ConfigError(f"fault: {switch} has no port {', '.join(missing)}")
 
 

@@ -23,10 +23,14 @@ from hwd.model.documents.plans import (
 from hwd.model.documents.reconfigurations import StartedLink
 from hwd.model.interlock import Interlock, InterlockState
 from hwd.model.link import Link, RoutedLink, SwitchCrossconnect, SwitchEnd
+from hwd.model.plural import plural
 from hwd.model.prediction import PlanPrediction
 from hwd.model.prepared import SetSwitch
-from hwd_drivers.core.values import Crossconnect
+from hwd_drivers.core.values import Crossconnect, natural_key
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
+
+DIGITS = 6
+"""Of a sum of losses or times: what is behind them is a rounding of the machine, such as 3.5999999999999996."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,9 +53,9 @@ class CompositeMoves:
 
     def __str__(self) -> str:
         words = [f"-{one}" for one in self.remove] + [f"+{one}" for one in self.add]
-        dark = f", {self.darkened} go dark" if self.darkened else ""
+        dark = f", {self.darkened} go{'es' if self.darkened == 1 else ''} dark" if self.darkened else ""
         work = " ".join(words) or "nothing to do"
-        return f"{self.composite}: {work} ({len(self.keep)} kept), {self.moves} elements move{dark}"
+        return f"{self.composite}: {work} ({len(self.keep)} kept), {plural(self.moves, 'element move')}{dark}"
 
     @property
     def summary(self) -> PlanComposite:
@@ -80,8 +84,8 @@ class PlannedLink:
         return StartedLink(
             link=str(self.routed.link),
             kept=self.kept,
-            switches=sorted({one.switch for one in self.routed.crossconnects}),
-            crossconnects=sorted(map(str, self.routed.crossconnects)),
+            switches=sorted({one.switch for one in self.routed.crossconnects}, key=natural_key),
+            crossconnects=sorted(map(str, self.routed.crossconnects), key=natural_key),
         )
 
     @property
@@ -91,9 +95,9 @@ class PlannedLink:
                 source=str(circuit.source),
                 target=str(circuit.target),
                 through=[*map(str, circuit.crossconnects)],
-                loss_db_typical=circuit.loss_db_typical,
-                loss_db_max=circuit.loss_db_max,
-                margin_db=circuit.margin_db,
+                loss_db_typical=round(circuit.loss_db_typical, DIGITS),
+                loss_db_max=round(circuit.loss_db_max, DIGITS),
+                margin_db=round(circuit.margin_db, DIGITS),
             )
             for circuit in self.routed.circuits
         ]
@@ -239,7 +243,7 @@ class Plan:
             composites=[composite.summary for composite in self.composites],
             links=[planned.summary for planned in self.links],
             dark=[*map(str, self.dark)],
-            expected_s=self.expected_s,
+            expected_s=round(self.expected_s, DIGITS),
             expected_from=self.expected_from,
             warnings=[*self.warnings],
             lease=self.lease,

@@ -6,6 +6,8 @@ from typing import Final
 import msgspec
 from typing_extensions import override
 
+from hwd.model.plural import plural
+
 P50_NEEDS: Final = 1
 P99_NEEDS: Final = 99
 """Of n observations the next one is above the largest with probability 1/(n+1): no fewer bound a quantile of 0.99."""
@@ -36,7 +38,7 @@ class PredictedTime(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def basis(self) -> str:
         """`120 observations of ocs1`."""
-        return f"{self.observations} observation{'' if self.observations == 1 else 's'} of {self.of}"
+        return f"{plural(self.observations, 'observation')} of {self.of}"
 
     def covers(self, quantile: float) -> bool | None:
         """Whether the measured time is at most the predicted `quantile`, 0.5 or 0.99; None where one is unknown."""

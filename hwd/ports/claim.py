@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from hwd.model.plural import plural
 from hwd.ports.rules import ROWS, Reason
+from hwd_drivers.core.values import natural_key
 
 _RUN: Final = "run "
 
@@ -40,7 +42,7 @@ class Claim:
     why: str = ""
 
     def __str__(self) -> str:
-        return f"{self.reason} {self.id} of {self.owner} on {len(self.ports)} ports"
+        return f"{self.reason} {self.id} of {self.owner} on {plural(len(self.ports), 'port')}"
 
     def is_in_force(self, now_wall_ns: int) -> bool:
         return self.expires_wall_ns is None or self.expires_wall_ns > now_wall_ns
@@ -54,7 +56,7 @@ class Claim:
 
         `waits`: for who waits for its end and cannot act otherwise: what ends it.
         """
-        named = ", ".join(sorted(self.ports if ports is None else ports))
+        named = ", ".join(sorted(self.ports if ports is None else ports, key=natural_key))
         return f"{named}: {self.says(now_wall_ns, waits=waits)}"
 
     def says(self, now_wall_ns: int, *, waits: bool = False) -> str:

@@ -7,6 +7,7 @@ from hwd.model.documents.plans import PlanIsolatedCircuit, PlanIsolation
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.nic_port import NicPortId
 from hwd.ports.claim import Claim
+from hwd_drivers.core.values import natural_key
 from hwd_drivers.switching.moves import SwitchMoves
 
 Circuits = Mapping[tuple[NicPortId, NicPortId], frozenset[SwitchCrossconnect]]
@@ -39,11 +40,11 @@ def isolation(
                     lease=claim.id,
                     holder=claim.owner,
                     circuit=f"{source} -> {target}",
-                    through=sorted(map(str, path)),
-                    touched=sorted({*map(str, moved & path), *(ports & touches)}),
+                    through=sorted(map(str, path), key=natural_key),
+                    touched=sorted({*map(str, moved & path), *(ports & touches)}, key=natural_key),
                 )
             )
-    return PlanIsolation(circuits=found, unknown=sorted(unknown))
+    return PlanIsolation(circuits=found, unknown=sorted(unknown, key=natural_key))
 
 
 def breach(found: PlanIsolation) -> str | None:

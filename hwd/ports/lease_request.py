@@ -7,6 +7,7 @@ from typing import Final
 from hwd.ports.claim import Claim, run_of
 from hwd.ports.ledger import Asker, Ledger, Refusal
 from hwd.ports.rules import PortAction, Reason
+from hwd_drivers.core.values import natural_key
 
 PATIENCE_S: Final = 3600.0
 """Who has waited for so long is overtaken by nobody any more, whatever their priority."""
@@ -77,7 +78,7 @@ def waits(
     for one in in_turn(waiters, now_wall_ns):
         found = [str(refusal) for refusal in obstacles(one, ledger, now_wall_ns)]
         found += [
-            f"{', '.join(sorted(shared))}: {other.holder} ({other.id}) is before it in the queue"
+            f"{', '.join(sorted(shared, key=natural_key))}: {other.holder} ({other.id}) is before it in the queue"
             for other in before
             if (shared := other.ports & one.ports)
         ]

@@ -12,6 +12,7 @@ from hwd.fabric.fabric import Fabric
 from hwd.ports.claim import Claim, utc
 from hwd.ports.rules import ROWS, Pass, PortAction, Reason, Row, Rule
 from hwd_drivers.core.errors import RefusedError
+from hwd_drivers.core.values import natural_key
 
 NOT_IN_FORCE: Final = (
     "not in force; it expired or was released. "
@@ -176,7 +177,7 @@ class Ledger:
                 if taken := taken - covered if Pass.COVERED in rule.passes else taken:
                     yield Refusal(claim=claim, ports=taken, text=self._present(claim).text(now_wall_ns, taken))
         if self._lease_required and action in NEED_LEASE and (bare := wanted - covered):
-            yield Refusal(claim=None, ports=bare, text=f"{', '.join(sorted(bare))}: {LEASE_REQUIRED}")
+            yield Refusal(claim=None, ports=bare, text=f"{', '.join(sorted(bare, key=natural_key))}: {LEASE_REQUIRED}")
 
     def _present(self, claim: Claim) -> Claim:
         """A claim with its present `why`."""

@@ -49,6 +49,7 @@ from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Json, Sink
 from hwd_drivers.core.errors import FailedError, HwdError, NotReadyError, RefusedError, StalePlanError
 from hwd_drivers.core.ids import Ids
+from hwd_drivers.core.values import natural_key
 from hwd_drivers.devices.facts import SwitchDown, SwitchUp
 from hwd_drivers.switching.moves import ApplyMode
 
@@ -197,7 +198,9 @@ class Reconfigurer:
     def unreadable(self, run: str) -> list[str]:
         """Switches that cannot be read now, of what the run confirmed last."""
         confirmed = (one for one in self.last_of(run) if one.outcome is Outcome.CONFIRMED)
-        return sorted({name for one in confirmed for name in one.switches if self._switches.away([name])})
+        return sorted(
+            {name for one in confirmed for name in one.switches if self._switches.away([name])}, key=natural_key
+        )
 
     def forget(self, run: str, branch: str | None = None) -> None:
         """Forget a run that has ended, or one branch of it."""

@@ -35,6 +35,7 @@ from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Sink
 from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import DeadlineError, HwdError, RefusedError
+from hwd_drivers.core.values import natural_key
 
 OF_A_HOST_MOST: Final = 256
 """Transfers of one host at a time."""
@@ -157,7 +158,7 @@ class Transfers:
                 host=one.host,
                 process=one.process,
                 phase=one.phase,
-                ports=sorted(one.ports),
+                ports=sorted(one.ports, key=natural_key),
                 since_s=(now_ns - one.since_ns) / 1e9,
                 left_s=one.left_s(now_ns),
                 drained_by=self.drained_by(one),
@@ -172,7 +173,7 @@ class Transfers:
                     host=host,
                     process="",
                     phase="",
-                    ports=sorted(self._ports[host]),
+                    ports=sorted(self._ports[host], key=natural_key),
                     since_s=self.rules.longest_s - left_s,
                     left_s=left_s,
                 )
@@ -272,7 +273,7 @@ class Transfers:
             lines.append(f"{one} was cut, after a wait of {waited_s:.1f} s for its end")
             log.warning("%s: %s", by, lines[-1])
         for claim in self._ledger.all(Reason.UNREPORTED):
-            if shared := sorted(claim.ports & ports):
+            if shared := sorted(claim.ports & ports, key=natural_key):
                 fields: dict[str, Any] = {
                     "transfer": "",
                     "host": claim.owner,
@@ -350,10 +351,9 @@ class Transfers:
         """Raises RefusedError where nobody can claim that."""
         own = self._ports.get(by.host, frozenset())
         ports = frozenset(f"{by.host}.{port}" for port in asked.ports)
-        if strange := sorted(ports - own):
-            raise RefusedError(
-                f"transfer: {', '.join(strange)} is no port of host {by.host}; there are {', '.join(sorted(own))}"
-            )
+        if strange := sorted(ports - own, key=natural_key):
+            known = ", ".join(sorted(own, key=natural_key))
+            raise RefusedError(f"transfer: {', '.join(strange)} is no port of host {by.host}; there are {known}")
         if not 0 < asked.within_s <= self.rules.longest_s:
             raise RefusedError(
                 f"transfer: a phase of {asked.within_s:g} s is not above 0 and up to {self.rules.longest_s:g} s; "
@@ -381,7 +381,7 @@ class Transfers:
         if refusal is not None:
             return refusal.text
         for claim in self._ledger.all(Reason.CUT_OFF):  # the light at its switches may have changed since its claim
-            if shared := sorted(transfer.ports.intersection(self._light_of_ways_back())):
+            if shared := sorted(transfer.ports.intersection(self._light_of_ways_back()), key=natural_key):
                 return claim.text(now, shared)
         return ""
 

@@ -5,6 +5,8 @@ lost in them.
 import statistics
 from dataclasses import dataclass, field
 
+from hwd.model.plural import plural
+
 
 @dataclass(slots=True, kw_only=True)
 class WriteWindows:
@@ -19,8 +21,8 @@ class WriteWindows:
         if not self.windows_s:
             return "not recorded"
         middle_ms, longest_ms = statistics.median(self.windows_s) * 1e3, max(self.windows_s) * 1e3
-        lost = len(self.overruns)
+        lost, commands = len(self.overruns), plural(len(self.windows_s), "command")
         return (
-            f"{middle_ms:.3g} ms in the middle, {longest_ms:.3g} ms at most, of {len(self.windows_s)} commands; "
+            f"{middle_ms:.3g} ms in the middle, {longest_ms:.3g} ms at most, of {commands}; "
             f"{lost or 'none'} known to have removed what another client made meanwhile"
         )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from hwd.model.plural import plural
 from hwd.model.testbed import Host, Testbed
 from hwd.rollout.agent_file import make_agent_file, owned_switches, sets_group
 from hwd.rollout.births import Births
@@ -135,7 +136,7 @@ class Rollout:
                 say("waiting for its birth message")
                 anew = done["started"]
                 birth = await self._born(host.name, remote, births, after=was if anew else None)
-                say(f"connected: version {birth.version}, boot {birth.boot}, {len(birth.ports)} ports")
+                say(f"connected: version {birth.version}, boot {birth.boot}, {plural(len(birth.ports), 'port')}")
         except (FailedError, LinkError) as error:
             if not touched:
                 was_left = "Nothing had to be changed there, and the agent still runs as before"

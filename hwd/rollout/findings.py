@@ -8,6 +8,7 @@ import msgspec
 
 from hwd.bus.birth_data import selection_trouble
 from hwd.bus.skew import skew
+from hwd.model.plural import plural
 from hwd.model.testbed import Host
 from hwd.rollout.versions import is_newer
 from hwd_agents.wire import Birth, PortNote, SourceNote, SpoolNote, State
@@ -184,7 +185,9 @@ def of_birth(
     found += [*_selection(birth), *_spool(birth)]
     if birth.settings:
         runs = sorted({held.run for held in birth.settings})
-        found.append(yellow("settings", f"{len(birth.settings)} settings of {', '.join(runs)} are not restored yet"))
+        found.append(
+            yellow("settings", f"{plural(len(birth.settings), 'setting')} of {', '.join(runs)} not restored yet")
+        )
     return found
 
 

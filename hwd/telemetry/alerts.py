@@ -45,6 +45,7 @@ from hwd.model.documents.reconfigurations import (
 )
 from hwd.model.documents.runs import RunEnded
 from hwd.model.documents.switches import SwitchDrift, SwitchOverrun, SwitchUnknown
+from hwd.model.plural import plural
 from hwd.model.run import RunState, RunStatus
 from hwd.model.timeline import Timeline
 from hwd.telemetry.alert_rules import RULES, WORST_FIRST
@@ -230,7 +231,9 @@ class Alerts:
                 words = "; ".join(f"{task} fails: {why}" for task, why in failing.items())
                 self._hold("HostTrouble", host, words, bool(failing))
             case HostLost(count=count, why=why) if count:
-                self._note("EventsLost", host, f"{count} events were lost: {why}")
+                self._note(
+                    "EventsLost", host, f"{plural(count, 'event')} {'was' if count == 1 else 'were'} lost: {why}"
+                )
             case HostGarbage(topic=topic, why=why, count=count) if count:
                 self._note("MessagesGarbled", host, f"a message on {topic} could not be used: {why}")
             case ClockAligned(error_ns=error_ns):

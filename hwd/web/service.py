@@ -57,7 +57,7 @@ from hwd.web.rack_status import RackStatus, delegated
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import ConfigError, RefusedError, UnknownError
-from hwd_drivers.core.values import PortOverride
+from hwd_drivers.core.values import PortOverride, natural_key
 
 
 class Reloads(Protocol):
@@ -175,7 +175,7 @@ class Service:
         """Settings of ended runs still in force."""
         now = self._clock.wall_ns()
         return [
-            HeldSettings(hold=one.id, run=str(one.run), ports=sorted(one.ports), why=one.text(now))
+            HeldSettings(hold=one.id, run=str(one.run), ports=sorted(one.ports, key=natural_key), why=one.text(now))
             for one in self._settings.left
         ]
 
@@ -302,7 +302,7 @@ class Service:
         """Release a lease, or withdraw a request for one. `kick`: of somebody else; `by` and `why` are recorded."""
         end = {"why": "kicked", "by": by, "reason": why} if kick else {"why": "released"}
         if kick and (kicked_claim := self._settings.kick(id)) is not None:
-            ports = sorted(kicked_claim.ports)
+            ports = sorted(kicked_claim.ports, key=natural_key)
             return HeldLease(lease=id, holder=f"settings of run {kicked_claim.run}", ports=ports, expires_in_s=0.0)
         if (delegation := self._delegations.get(id)) is not None:
             if not kick:
@@ -402,7 +402,7 @@ class Service:
             lease=lease.id,
             kind="claim",
             holder=lease.owner,
-            ports=sorted(lease.ports),
+            ports=sorted(lease.ports, key=natural_key),
             expires_in_s=lease.left_s(self._clock.wall_ns()),
             epoch=UNSET if lease.epoch is None else lease.epoch,
             heard_within_s=UNSET if (within_s := self._leases.heard_within_s(lease.id)) is None else within_s,
@@ -418,7 +418,7 @@ class Service:
             lease=request.id,
             kind=WAITING,
             holder=request.holder,
-            ports=sorted(request.ports),
+            ports=sorted(request.ports, key=natural_key),
             expires_in_s=None,
             heard_within_s=WAITER_SILENT_S,
             for_s=request.for_s,
@@ -432,7 +432,7 @@ class Service:
             lease=request.id,
             kind=RESERVED,
             holder=request.holder,
-            ports=sorted(request.ports),
+            ports=sorted(request.ports, key=natural_key),
             expires_in_s=request.claim.left_s(self._clock.wall_ns()),
             heard_within_s=CLAIM_WITHIN_S,
             for_s=request.for_s,
@@ -445,7 +445,7 @@ class Service:
         """The ports that a lease of these names covers. Raises ConfigError for names that are none."""
         known = leasable(self.testbed)
         named = all_ports(self.testbed) if names == ["all"] else frozenset(names)
-        if unknown := sorted(named - known.keys()):
+        if unknown := sorted(named - known.keys(), key=natural_key):
             raise ConfigError(
                 f"lease: no such port: {', '.join(unknown)}. Ports are written ocs1.3 or h0.eth0; `all` takes every one"
             )

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from hwd_drivers.core.errors import ConfigError, LinkError, NotReadyError, NotRolledBackError, RefusedError
+from hwd.cli.run_command import text_of
+from hwd_drivers.core.errors import ConfigError, HwdError, LinkError, NotReadyError, NotRolledBackError, RefusedError
 
 
 def test_the_version_is_said(hwd: Any) -> None:
@@ -115,6 +116,20 @@ def test_a_file_of_another_kind_is_one_line_with_the_command_for_it(
     assert said.err.startswith(f"hwd: bad input: {path}:")
     assert said.err.endswith(f": {finding.format(path)}\n")
     assert said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ConfigError("2 daemons run\n  --url a\n  --url b"), "hwd: bad input: 2 daemons run\n  --url a\n  --url b"),
+        (ConfigError("f:1: x\nf:2: y"), "hwd: bad input: 2 problems:\nf:1: x\nf:2: y"),
+        (ConfigError("f:1: x"), "hwd: bad input: f:1: x"),
+        (RefusedError("no"), "hwd: refused: no"),
+    ],
+    ids=["a finding with its choices", "several problems", "one", "refused"],
+)
+def test_every_error_begins_with_the_name_of_the_program(error: HwdError, text: str) -> None:
+    assert text_of(error) == text
 
 
 def test_exit_statuses_are_all_in_the_help(hwd: Any) -> None:

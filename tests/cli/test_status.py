@@ -311,13 +311,16 @@ def test_links_that_hang_have_a_line_each_with_the_powers_that_are_known() -> No
 
 
 @pytest.mark.parametrize(
-    ("made_wall_ns", "is_coming"),
-    [(99 * 10**9, True), (81 * 10**9, True), (79 * 10**9, False), (None, False)],
-    ids=["made 1 s ago", "made 19 s ago", "made 21 s ago", "not seen"],
+    ("made_s", "since_s", "is_coming"),
+    [(99, 99, True), (81, 82, True), (79, 79, False), (None, 99, False), (90, None, True), (90, 95, False)],
+    ids=["made 1 s ago", "made 19 s ago", "made 21 s ago", "not seen made", "not seen dark", "it was up for a while"],
 )
-def test_a_link_hangs_only_after_the_time_that_a_link_may_take(made_wall_ns: int | None, is_coming: bool) -> None:
+def test_a_link_hangs_only_after_the_time_that_a_link_may_take(
+    made_s: int | None, since_s: int | None, is_coming: bool
+) -> None:
     hang = {"link": "h0.eth0<->h1.eth0", "end": None, "stage": "firmware", "why": "the PHY is up at neither end"}
-    link = {"link": "h0.eth0<->h1.eth0", "carrier": False, "hang": hang, "made_wall_ns": made_wall_ns}
+    link = {"link": "h0.eth0<->h1.eth0", "carrier": False, "hang": hang}
+    link |= {"made_wall_ns": made_s and made_s * 10**9, "since_wall_ns": since_s and since_s * 10**9}
     at = "at both ends, firmware: the PHY is up at neither end"
     [line] = hang_lines([msgspec.convert(link, LinkStatus)], (), 100 * 10**9)
     assert line == f"h0.eth0<->h1.eth0 {f'is coming up, waits {at}' if is_coming else f'hangs {at}'}"

@@ -47,8 +47,8 @@ async def not_ready(world: World, what: str, *, within_s: float = 15) -> tuple[s
 
 def status_lines(world: World) -> list[str]:
     assert world.daemon is not None
-    status = world.daemon.service.status()
-    return hang_lines(status.lit, status.reconfigurations, None)
+    now = world.daemon.service.status()
+    return hang_lines(now.lit, (), now.wall_ns)
 
 
 H0_HAS_LIGHT = "h0.eth0 has light, and the remote fault keeps it down"

@@ -21,7 +21,7 @@ from hwd_drivers.twins.virtual_time import run_virtual
 TESTBED = """\
 testbed: two
 switches:
-  ocs1: {driver: polatis-tl1, model: polatis-6000, size: 8x8, twin: {timing: polatis-opus, seed: 7}}
+  ocs1: {driver: polatis-tl1, model: polatis-6000, size: 16x16, twin: {timing: polatis-opus, seed: 7}}
   ocs2: {driver: polatis-tl1, model: polatis-6000, size: 8x8, owner: h0, twin: {timing: polatis-opus, seed: 8}}
 hosts:
   h0:
@@ -54,6 +54,19 @@ def in_world(tmp_path: Path) -> Callable[[Test], None]:
 
 async def start(service: Service) -> str:
     return (await service.start_run(text=PLAYBOOK, file="p.yaml", parameters={})).run
+
+
+def test_ports_are_told_in_the_order_of_their_numbers(in_world: Callable[[Test], None]) -> None:
+    async def test(service: Service, world: World) -> None:
+        ports = [f"ocs1.{port}" for port in (1, 2, 9, 10, 11)]
+        taken = await service.take_lease(holder="ada", ports=[*reversed(ports)], for_s=60.0)
+        assert taken.ports == ports
+        (lease,) = [one for one in service.leases() if one.kind == "claim"]
+        assert lease.ports == ports
+        with pytest.raises(RefusedError, match=rf"^{', '.join(ports)}: leased to ada"):
+            await service.take_lease(holder="ben", ports=ports, for_s=60.0)
+
+    in_world(test)
 
 
 def test_a_switch_that_a_host_drives_is_not_waited_for(in_world: Callable[[Test], None]) -> None:

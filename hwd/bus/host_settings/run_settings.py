@@ -21,6 +21,7 @@ from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Json, Sink
 from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import DeadlineError, FailedError, HwdError, RefusedError
+from hwd_drivers.core.values import natural_key
 
 WITHIN_S: Final = 20.0
 """The time limit for an agent's answer. A NIC's firmware may take seconds; one port of a twin takes a millisecond."""
@@ -104,7 +105,7 @@ class HostSettings:
             raise RefusedError(f"{id}: run {claim.run} is under way. End it with `hwd abort {claim.run}`")
         log.warning("%s; kicked, so others can take them", claim.text(self._clock.wall_ns()))
         self._claims.kick(id)
-        holder, ports = f"settings of run {claim.run}", sorted(claim.ports)
+        holder, ports = f"settings of run {claim.run}", sorted(claim.ports, key=natural_key)
         self._emit(LeaseReleased(lease=id, holder=holder, ports=ports, why="kicked"))
         return claim
 

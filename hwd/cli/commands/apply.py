@@ -26,7 +26,8 @@ from hwd.cli.options import (
     Yes,
     refuse_others,
 )
-from hwd.cli.output import Output, coloured, plural, seconds
+from hwd.cli.output import Output, coloured, seconds
+from hwd.model.plural import plural
 from hwd_drivers.core.errors import ConfigError, LinkError, RefusedError, StalePlanError
 from hwd_drivers.core.ids import RandomIds
 from hwd_drivers.switching.moves import ApplyMode

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hwd.cli.options import Json
-from hwd.cli.output import Output, plural
+from hwd.cli.output import Output
+from hwd.model.plural import plural
 
 if TYPE_CHECKING:
     from hwd_drivers.conformance.quality import Result

@@ -8,9 +8,10 @@ import typer
 from hwd.cli import completion as completing
 from hwd.cli.commands.leases import me
 from hwd.cli.options import Data, Json, RunId, Url, duration
-from hwd.cli.output import Output, coloured, plural, seconds
+from hwd.cli.output import Output, coloured, seconds
 from hwd.cli.recorded_runs import recorded, started_at
 from hwd.cli.times import IN_MOST_S, due_at
+from hwd.model.plural import plural
 from hwd_drivers.core.errors import ConfigError
 
 LISTED = 100

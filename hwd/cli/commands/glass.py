@@ -25,6 +25,7 @@ from hwd_drivers.conformance.twin_choice import Simulated
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ConfigError, RefusedError
+from hwd_drivers.core.values import natural_key
 from hwd_drivers.devices.registry import DriverSpec
 from hwd_drivers.transports.dial import TcpDialer
 from hwd_drivers.twins.timing import find_timing
@@ -71,7 +72,8 @@ def _on_glass(spec: DriverSpec, testbed: Testbed, switch: Switch, output: Output
     if daemon_of(testbed.name, os.environ) is not None:
         raise RefusedError(f"testbed {testbed.name}: its daemon is up and drives the switches. Stop it first")
     bench = _bench(spec, testbed, switch)
-    output.note(f"{switch.name} at {switch.address}: ends {', '.join(sorted(map(str, bench.arrangements.ends)))}")
+    ends = sorted(map(str, bench.arrangements.ends), key=natural_key)
+    output.note(f"{switch.name} at {switch.address}: ends {', '.join(ends)}")
     results: list[Result] = []
     with asyncio.Runner() as runner:
         unit = runner.run(_identified(bench, switch))

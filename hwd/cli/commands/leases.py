@@ -9,9 +9,10 @@ import typer
 
 from hwd.cli import completion as completing
 from hwd.cli.options import Json, Url, duration
-from hwd.cli.output import Output, plural, seconds
+from hwd.cli.output import Output, seconds
 from hwd.cli.recorded_runs import started_at
 from hwd.cli.times import IN_MOST_S, due_at
+from hwd.model.plural import plural
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError
 

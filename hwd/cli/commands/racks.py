@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from hwd.cli.options import Json
-from hwd.cli.output import Output, plural
+from hwd.cli.output import Output
+from hwd.model.plural import plural
 
 _twin = typer.Typer(
     help="Simulated racks and devices.",

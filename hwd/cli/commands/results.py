@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 import typer
 
 from hwd.cli.options import Data, Json, RunId, Url
-from hwd.cli.output import Output, coloured, plural, seconds, size
+from hwd.cli.output import Output, coloured, seconds, size
 from hwd.cli.recorded_runs import recorded, run_reports, short, started_at
 from hwd.cli.run_steps import folded, steps_of, switches_left
 from hwd.cli.write_target import STANDARD, busy, counted, standard
+from hwd.model.plural import plural
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.output_file import output_file, write_file
 

@@ -10,9 +10,10 @@ from hwd.cli import completion as completing
 from hwd.cli.commands.apply import Mode, drive, overrides_of, say_how_it_is, wanted_of
 from hwd.cli.commands.leases import me
 from hwd.cli.options import Json, Override, Url, duration
-from hwd.cli.output import Output, plural, seconds
+from hwd.cli.output import Output, seconds
 from hwd.cli.status_lines import since
 from hwd.cli.times import IN_MOST_S
+from hwd.model.plural import plural
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.switching.moves import ApplyMode
 

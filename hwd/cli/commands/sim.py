@@ -5,7 +5,8 @@ from typing import Annotated
 import typer
 
 from hwd.cli.options import Json
-from hwd.cli.output import Output, plural
+from hwd.cli.output import Output
+from hwd.model.plural import plural
 
 Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Which world; one seed is one world.")]
 Shrink = Annotated[
@@ -38,7 +39,9 @@ def sim(seed: Seed, shrink: Shrink = False, json: Json = False) -> None:
         report = shrink_it(report, play, tell=output.note)
     plan = report.plan
     order = f"tasks overtaken {plural(len(report.departures), 'time')}" if report.departures else "no task overtaken"
-    output.say(f"seed {plan.seed}: rack {plan.rack}, {len(plan.steps)} steps, {order}, {report.lasted_s:.1f} s")
+    output.say(
+        f"seed {plan.seed}: rack {plan.rack}, {plural(len(plan.steps), 'step')}, {order}, {report.lasted_s:.1f} s"
+    )
     for line in report.story:
         output.say(line)
     for violation in report.violations:

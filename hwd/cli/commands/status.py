@@ -9,10 +9,11 @@ import typer
 from hwd.cli.commands.leases import show_leases
 from hwd.cli.commands.sets import show_sets
 from hwd.cli.options import READY_WITHIN_S, Json, JsonLines, Url
-from hwd.cli.output import Output, Styled, coloured, plural, seconds, words
+from hwd.cli.output import Output, Styled, coloured, seconds, words
 from hwd.cli.run_steps import pause_reason
 from hwd.cli.status_lines import alert_lines, change_lines, disk_line, since
 from hwd.cli.times import begin_at
+from hwd.model.plural import plural
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ConfigError
@@ -39,6 +40,8 @@ SHOWN_STAGES = ("control", "optical", "firmware", "carrier", "rdma", "ready", "t
 SHOWN_ENDS = 6
 """Names in one line; all of them are in the JSON."""
 AWAITING_CONFIRM = "awaiting-confirm"
+CARRIER_HELD_S = 2.0
+"""A kernel holds the notice that a carrier was lost back for up to a second, so it may come after the crossconnect."""
 CARRIER = {True: "up", False: "down", None: "unknown"}
 QUIET = (
     *("host.event", "switch.power", "clock.aligned", "switch.read", "daemon.lag", "daemon.disk", "run.state"),
@@ -380,18 +383,23 @@ def hang_lines(
     links: "Sequence[LinkStatus]", under_way: "Sequence[ReconfigurationStatus]", now_wall_ns: int | None
 ) -> list[str]:
     """Where the links that are not up hang, one line each. A link is coming up while a reconfiguration waits for it,
-    and for `READY_WITHIN_S` after its crossconnects were made.
+    and for `READY_WITHIN_S` after its crossconnects were made, unless its carrier came and was lost again.
     """
     waited_for = {link for one in under_way if one.state != AWAITING_CONFIRM for link in one.links}
 
     def words(link: "LinkStatus", hang: "Hang") -> str:
-        made_ns = link.made_wall_ns
-        new = made_ns is not None and now_wall_ns is not None and now_wall_ns - made_ns < READY_WITHIN_S * 1e9
-        if new or hang.link in waited_for:
+        if hang.link in waited_for or _is_new(link, now_wall_ns):
             return f"{hang.link} is coming up, {hang.words.replace('hangs at', 'waits at', 1)}"
         return str(hang)
 
     return [words(link, link.hang) for link in links if link.hang is not None]
+
+
+def _is_new(link: "LinkStatus", now_wall_ns: int | None) -> bool:
+    made_ns, since_ns = link.made_wall_ns, link.since_wall_ns
+    if made_ns is None or now_wall_ns is None or now_wall_ns - made_ns >= READY_WITHIN_S * 1e9:
+        return False
+    return since_ns is None or since_ns - made_ns <= CARRIER_HELD_S * 1e9
 
 
 def no_links(switches: "Sequence[SwitchStatus]") -> str:

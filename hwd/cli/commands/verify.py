@@ -7,8 +7,9 @@ import typer
 from msgspec import to_builtins
 
 from hwd.cli.options import Json
-from hwd.cli.output import Output, plural
+from hwd.cli.output import Output
 from hwd.cli.write_target import busy, counted
+from hwd.model.plural import plural
 
 if TYPE_CHECKING:
     from hwd.report.bundle import Verification

@@ -10,6 +10,7 @@ from hwd.config.playbook.expression import Expression, Scalar, Value, as_text
 from hwd.model.action import Action
 from hwd.model.fault import Fault
 from hwd.model.instant import InstantName
+from hwd.model.plural import plural
 from hwd.model.request import Request
 
 Everything = Literal["all"]
@@ -137,7 +138,7 @@ class SweepStep:
     rounds: tuple[SweepRound, ...]
 
     def __str__(self) -> str:
-        return f"sweep {', '.join(self.rounds[0].values)} over {len(self.rounds)} rounds"
+        return f"sweep {', '.join(self.rounds[0].values)} over {plural(len(self.rounds), 'round')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from msgspec import field
 from typing_extensions import override
 
 from hwd.model.answers.answer import Answer
+from hwd.model.plural import plural
 from hwd_drivers.core.documents import Document
 
 
@@ -45,4 +46,6 @@ class DocumentList(Answer, frozen=True, kw_only=True):
 
     @override
     def __str__(self) -> str:
-        return f"{len(self.sent)} documents until {self.last}" + (f", {self.missed} missed" if self.missed else "")
+        return f"{plural(len(self.sent), 'document')} until {self.last}" + (
+            f", {self.missed} missed" if self.missed else ""
+        )

@@ -7,6 +7,7 @@ from msgspec import UNSET, UnsetType, field
 from typing_extensions import override
 
 from hwd.model.answers.answer import Answer
+from hwd.model.plural import plural
 
 WAITING: Final = "waiting"
 RESERVED: Final = "reserved"
@@ -77,10 +78,10 @@ class HeldLease(Answer, frozen=True, kw_only=True):
         if self.kind == "delegated":
             return f"lease {self.id} of {self.holder}, epoch {self.epoch}, {self.state}"
         if self.kind == WAITING:
-            return f"lease {self.id} of {self.holder} on {len(self.ports)} ports, waits, place {self.place}"
+            return f"lease {self.id} of {self.holder} on {plural(len(self.ports), 'port')}, waits, place {self.place}"
         if self.kind == RESERVED:
-            return f"lease {self.id} of {self.holder} on {len(self.ports)} ports, reserved"
-        return f"lease {self.id} of {self.holder} on {len(self.ports)} ports, {self.left_s:.0f} s left"
+            return f"lease {self.id} of {self.holder} on {plural(len(self.ports), 'port')}, reserved"
+        return f"lease {self.id} of {self.holder} on {plural(len(self.ports), 'port')}, {self.left_s:.0f} s left"
 
 
 class HeldSettings(Answer, frozen=True, kw_only=True):

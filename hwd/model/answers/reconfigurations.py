@@ -7,6 +7,7 @@ from typing_extensions import override
 
 from hwd.model.answers.answer import Answer
 from hwd.model.documents.plans import PlanSummary
+from hwd.model.plural import plural
 
 
 class ReconfigurationStatus(Answer, frozen=True, kw_only=True):
@@ -47,7 +48,7 @@ class ReconfigurationStatus(Answer, frozen=True, kw_only=True):
     @override
     def __str__(self) -> str:
         why = f": {self.why}" if self.why else ""
-        return f"{self.id} ({self.what}) {self.outcome or self.state}{why}, {len(self.links)} links"
+        return f"{self.id} ({self.what}) {self.outcome or self.state}{why}, {plural(len(self.links), 'link')}"
 
 
 class LeftOpen(Answer, frozen=True, kw_only=True):
@@ -76,4 +77,4 @@ class LeftOpen(Answer, frozen=True, kw_only=True):
 
     @override
     def __str__(self) -> str:
-        return f"{self.id} ({self.what}) left open: {self.why}, {len(self.ports)} ports held"
+        return f"{self.id} ({self.what}) left open: {self.why}, {plural(len(self.ports), 'port')} held"

@@ -15,6 +15,7 @@ from hwd.model.answers.switches import CompositeStatus, LinkStatus, SwitchStatus
 from hwd.model.answers.transfers import TransferStatus
 from hwd.model.html_table import table
 from hwd.model.local_time import local_time
+from hwd.model.plural import plural
 from hwd.model.run import RunProgress, RunStatus
 
 
@@ -107,9 +108,9 @@ class Status(Answer, frozen=True, kw_only=True):
         switches = f"{sum(bool(one.up) for one in self.switches)} of {len(self.switches)} switches up"
         hosts = f"{sum(one.up for one in self.hosts)} of {len(self.hosts)} hosts up"
         under_way = len(self.runs) + len(self.reconfigurations)
-        counts = f"{len(self.links)} links, {len(self.leases)} leases, {under_way} under way"
+        counts = f"{plural(len(self.links), 'link')}, {plural(len(self.leases), 'lease')}, {under_way} under way"
         left = f", {len(self.open)} left open" if self.open else ""
-        alerts = f", {len(self.alerts)} alerts" if self.alerts else ""
+        alerts = f", {plural(len(self.alerts), 'alert')}" if self.alerts else ""
         return f"testbed {self.testbed}: {switches}, {hosts}, {counts}{left}{alerts}"
 
     @override

@@ -9,6 +9,7 @@ from hwd.model.answers.answer import Answer
 from hwd.model.answers.changes import SwitchChange
 from hwd.model.answers.leases import SwitchLease
 from hwd.model.hang import Hang
+from hwd.model.plural import plural
 from hwd_drivers.devices.facts import CrossconnectReport
 
 
@@ -50,7 +51,7 @@ class HeldEnds(Answer, frozen=True, kw_only=True):
 
     @override
     def __str__(self) -> str:
-        return f"{self.switch}: {', '.join(self.ends)} {self.to}, {len(self.blocked)} ends held dark"
+        return f"{self.switch}: {', '.join(self.ends)} {self.to}, {plural(len(self.blocked), 'end')} held dark"
 
 
 class SwitchStatus(Answer, frozen=True, kw_only=True):
@@ -92,7 +93,7 @@ class SwitchStatus(Answer, frozen=True, kw_only=True):
     def __str__(self) -> str:
         state = f"down: {self.cause}" if self.up is False else "up" if self.up else f"unknown: {self.cause}"
         dark = f", {', '.join(self.blocked)} held dark" if self.blocked else ""
-        return f"{self.name} {state}, {len(self.readings)} crossconnects{dark}"
+        return f"{self.name} {state}, {plural(len(self.readings), 'crossconnect')}{dark}"
 
 
 class CompositeStatus(Answer, frozen=True, kw_only=True):
@@ -117,7 +118,7 @@ class CompositeStatus(Answer, frozen=True, kw_only=True):
     @override
     def __str__(self) -> str:
         state = f"{', '.join(self.away)} down" if self.away else "up"
-        return f"{self.name} {state}, {len(self.readings)} crossconnects"
+        return f"{self.name} {state}, {plural(len(self.readings), 'crossconnect')}"
 
 
 class LinkStatus(Answer, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from typing_extensions import override
 
 from hwd.model.html_table import table
 from hwd.model.interlock import Interlock, InterlockName, InterlockState
+from hwd.model.plural import plural
 from hwd.model.prediction import PlanPrediction
 from hwd_drivers.core.documents import Fact
 from hwd_drivers.switching.moves import ApplyMode
@@ -86,7 +87,7 @@ class PlanIsolation(msgspec.Struct, frozen=True, kw_only=True):
         for one in self.circuits:
             holder = f"{one.holder} ({one.lease})"
             counts[holder] = counts.get(holder, 0) + 1
-        of = ", ".join(f"the {count} circuit{'' if count == 1 else 's'} of {who}" for who, count in counts.items())
+        of = ", ".join(f"the {plural(count, 'circuit')} of {who}" for who, count in counts.items())
         missing = f"; unknown on {', '.join(self.unknown)}, not read now" if self.unknown else ""
         return f"{f'no move touches {of}' if of else 'nobody else holds a lease of lit ports'}{missing}"
 
@@ -120,7 +121,7 @@ class PlanOrder(msgspec.Struct, frozen=True, kw_only=True):
         count, most, least = len(self.steps), self.dark_at_once, self.dark_at_least
         proof = "no order has fewer" if most == least else f"none has fewer than {least}"
         return (
-            f"{count} step{'' if count == 1 else 's'}, at most {most} link{'' if most == 1 else 's'} dark at once "
+            f"{plural(count, 'step')}, at most {plural(most, 'link')} dark at once "
             f"({proof}); all at once {self.dark_all_at_once}"
         )
 
@@ -171,7 +172,9 @@ class PlanSummary(msgspec.Struct, frozen=True, kw_only=True):
     @override
     def __str__(self) -> str:
         moved = sum(not link.kept for link in self.links)
-        does = "nothing moves" if self.empty else f"{moved} links move, {len(self.dark)} go dark"
+        dark = len(self.dark)
+        moves = f"{plural(moved, 'link')} move{'s' if moved == 1 else ''}, {dark} go{'es' if dark == 1 else ''} dark"
+        does = "nothing moves" if self.empty else moves
         names = ", ".join(dict.fromkeys(one.name for one in self.refused))
         return f"plan {self.hash} ({self.what}): {does}{f'; refused by {names}' if names else ''}"
 

@@ -12,6 +12,7 @@ from hwd.model.nic_port import NicPortId
 from hwd.reconfigure.apply.reconfiguration import Reconfiguration
 from hwd_agents.wire import Arguments, Observations, Observe, Peer, Settle, VerbsAddress
 from hwd_drivers.core.errors import HwdError
+from hwd_drivers.core.values import natural_key
 
 ANSWER_WITHIN_S = 1.0
 """For agents to answer. The instants of one that does not answer in time stay unknown."""
@@ -75,7 +76,9 @@ class AgentWatch:
             reconfiguration.agents_changed.clear()
             late = [
                 host
-                for host in sorted({end.host for link in reconfiguration.not_ready for end in link.ends})
+                for host in sorted(
+                    {end.host for link in reconfiguration.not_ready for end in link.ends}, key=natural_key
+                )
                 if self._agents.boot(host) is not None
                 and reconfiguration.watched_by.get(host) != self._assignment(reconfiguration, host)
             ]
@@ -90,7 +93,7 @@ class AgentWatch:
     def silent(self, reconfiguration: Reconfiguration) -> list[str]:
         """Hosts of links that are not ready whose agents are silent, by reason: `h0, h1: its agent is down`."""
         groups: dict[str, list[str]] = {}
-        for host in sorted({end.host for link in reconfiguration.not_ready for end in link.ends}):
+        for host in sorted({end.host for link in reconfiguration.not_ready for end in link.ends}, key=natural_key):
             if (why := self._agents.why_silent(host)) is not None:
                 groups.setdefault(why, []).append(host)
         return [f"{', '.join(hosts)}: {why}" for why, hosts in groups.items()]

@@ -39,6 +39,7 @@ from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import BugError, FailedError, LinkError, RefusedError
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.values import natural_key
 from hwd_drivers.devices.supervisor import NOT_CONNECTED_YET
 from hwd_drivers.switching.way_back import way_back, way_on
 
@@ -149,7 +150,7 @@ class CrashRecovery:
                 why=claim.why,
                 tried_wall_ns=tried.wall_ns if (tried := self._tried.get(entry.reconfiguration)) else None,
                 goes="nowhere" if entry.doubt else "forward" if self._goes_forward(entry) else "back",
-                ports=sorted(claim.ports),
+                ports=sorted(claim.ports, key=natural_key),
             )
             for entry in self._journal.open
             if (claim := self._claim_of(entry)) is not None

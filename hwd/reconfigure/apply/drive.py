@@ -24,7 +24,7 @@ from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Fact, Sink
 from hwd_drivers.core.errors import FailedError, NotReadyError, RefusedError
 from hwd_drivers.core.reason import reason_of
-from hwd_drivers.core.values import PortOverride, PortSide
+from hwd_drivers.core.values import Crossconnect, PortOverride, PortSide
 from hwd_drivers.switching.drive import COMMAND_WITHIN_S, at_once, change, drive
 from hwd_drivers.switching.moves import ApplyMode, SwitchMoves
 from hwd_drivers.switching.overrun import OverrunWatch
@@ -243,7 +243,7 @@ class Drive:
             if of_set:  # its plan says nothing of other ends
                 changed = [one for one in changed if uses(move.switch, one, reconfiguration.plan.touches)]
             if changed:
-                other = ", ".join(sorted(map(str, changed)))
+                other = ", ".join(map(str, sorted(changed, key=Crossconnect.sort_key)))
                 raise RefusedError(
                     f"{move.switch}: changed meanwhile, and not by this daemon ({other}); {sent}. Plan again"
                 )

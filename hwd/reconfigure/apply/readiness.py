@@ -15,13 +15,14 @@ from hwd.model.hang import Hang
 from hwd.model.link import Link, RoutedLink
 from hwd.model.nic_port import NicPortId
 from hwd.model.plan import PlannedLink
+from hwd.model.plural import plural
 from hwd.model.state import Observed
 from hwd.reconfigure.apply.agent_watch import AgentWatch
 from hwd.reconfigure.apply.reconfiguration import Outcome, Reconfiguration
 from hwd.reconfigure.apply.switches import Switches
 from hwd_agents.wire.events import CarrierData, LightData, WrongPeerData
 from hwd_drivers.core.errors import NotReadyError, NotRolledBackError
-from hwd_drivers.core.values import Crossconnect, CrossconnectState
+from hwd_drivers.core.values import Crossconnect, CrossconnectState, natural_key
 from hwd_drivers.switching.moves import SwitchMoves
 
 SWITCH_AWAY_S = 2.0
@@ -86,7 +87,7 @@ class Readiness:
         links = reconfiguration.not_ready
         late = ", ".join(self._link_text(link, hangs.get(str(link))) for link in links[:NAMED])
         if (more := len(links) - NAMED) > 0:
-            late += f" and {more} more {'link' if more == 1 else 'links'}"
+            late += f" and {plural(more, 'more link')}"
         if given_up_after_s is None:
             why = f"not ready within {within_s:g} s: {late}"
         else:
@@ -127,7 +128,7 @@ class Readiness:
 
     def _unreachable(self, reconfiguration: Reconfiguration) -> list[str]:
         """Agents of links that are not ready, and switches, with reasons: `h0, h1: its agent is down`."""
-        switches = sorted(reconfiguration.switches)
+        switches = sorted(reconfiguration.switches, key=natural_key)
         return [*self._agent_watch.silent(reconfiguration), *self._switches.away(switches)]
 
     async def _lasting_absence(self, reconfiguration: Reconfiguration) -> None:
@@ -149,7 +150,9 @@ class Readiness:
         """Unreachable switches of links that are not ready, those of the daemon only."""
         pending = [one for one in reconfiguration.plan.links if one.routed.link in reconfiguration.not_ready]
         switches = {over.switch for one in pending for over in one.routed.crossconnects}
-        return [name for name in sorted(switches & reconfiguration.switches) if self._switches.away([name])]
+        return [
+            name for name in sorted(switches & reconfiguration.switches, key=natural_key) if self._switches.away([name])
+        ]
 
 
 def not_ready_error(reconfiguration: Reconfiguration) -> NotReadyError:

@@ -27,6 +27,7 @@ from hwd_agents.wire import Observation, Peer
 from hwd_agents.wire.events import CarrierData, InterfaceData, RdmaData, ReadyData
 from hwd_drivers.core import emitter
 from hwd_drivers.core.documents import Json
+from hwd_drivers.core.values import natural_key
 
 
 class State(StrEnum):
@@ -189,7 +190,7 @@ class Reconfiguration:
     def __post_init__(self) -> None:
         self.links = tuple(planned.routed.link for planned in self.plan.links)
         self.ends = frozenset(end for link in self.links for end in link.ends)
-        self.hosts = tuple(sorted({end.host for end in self.ends}))
+        self.hosts = tuple(sorted({end.host for end in self.ends}, key=natural_key))
         step_of = self.plan.step_of
         self.switches = frozenset(move.switch for move in self.plan.moves)
         self.started = ReconfigurationStarted(

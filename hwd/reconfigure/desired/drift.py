@@ -32,7 +32,7 @@ from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Sink
 from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import HwdError, RefusedError
-from hwd_drivers.core.values import Crossconnect, PortSide
+from hwd_drivers.core.values import Crossconnect, PortSide, natural_key
 from hwd_drivers.devices.facts import SwitchDown, SwitchRead, SwitchRestarted
 
 SETTLE_S: Final = 1.0
@@ -217,7 +217,7 @@ class Drift:
         before = {key: self._tries.get(key, _Tries(last_s=now_s)) for key in ends}
         for key, tries in before.items():
             self._tries[key] = replace(tries, restores=tries.restores + 1, last_s=now_s)
-        ports = sorted({f"{switch}.{end.port}" for switch, end in ends})
+        ports = sorted({f"{switch}.{end.port}" for switch, end in ends}, key=natural_key)
         try:
             request = await self._restores.desired(PlanBody(restore=ports))
             if request.wanted.is_empty:

@@ -16,6 +16,7 @@ from hwd.fabric.fabric import Fabric
 from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp, JournalOpen
 from hwd.model.documents.reconfigurations import ReconfigurationEnded
 from hwd.model.documents.runs import RunHost
+from hwd.model.plural import plural
 from hwd.model.stage import StageName
 from hwd.model.testbed import Setting, Testbed
 from hwd.model.timeline import Timeline
@@ -76,7 +77,7 @@ class History:
     def expect(self, switches: Iterable[str], links: bool = True) -> tuple[float, str]:
         """Expected seconds with their source: until links are ready, or without `links` until switches settle."""
         if links and self._seconds:
-            return statistics.median(self._seconds), f"median of the last {len(self._seconds)} turnarounds"
+            return statistics.median(self._seconds), f"median of the last {plural(len(self._seconds), 'turnaround')}"
         stated = max((self._testbed.switches[name].capabilities.settle_s for name in switches), default=0.0)
         why = "no link has been timed yet" if links else "no link comes up by it"
         return stated, f"switching time that the switches state; {why}"

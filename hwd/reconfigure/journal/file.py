@@ -36,6 +36,7 @@ from hwd.model.documents.daemon import JournalGivenUp
 from hwd.model.documents.reconfiguration_end import EndFact, outcome_of
 from hwd.model.documents.reconfigurations import ReconfigurationStarted, WantedSwitch
 from hwd.model.plan import Plan
+from hwd.model.plural import plural
 from hwd.model.prepared import PreparedSet, SetSwitch
 from hwd.reconfigure.apply.confirm_wait import ConfirmTerms, ConfirmWait
 from hwd.reconfigure.journal import facts as journal_facts
@@ -165,7 +166,7 @@ def read(data: bytes, known: str | None) -> Contents:
     unsettled = missing - log.settled
     all_unsure = cut or bool(invalid_bytes) or known not in (None, log.header)
     if missing and not damage:
-        damage.append(f"it lacks {len(missing)} entries")
+        damage.append(f"it lacks {plural(len(missing), 'entry', many='entries')}")
     words = ", ".join(damage)
 
     def may_have_ended(number: int) -> bool:

@@ -9,7 +9,7 @@ from hwd.fabric.state import State
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.plan import CompositeMoves
 from hwd_drivers.core.errors import RefusedError
-from hwd_drivers.core.values import Crossconnect, CrossconnectState, PortSide
+from hwd_drivers.core.values import Crossconnect, CrossconnectState, PortSide, natural_key
 from hwd_drivers.switching.moves import ApplyMode
 
 
@@ -192,7 +192,7 @@ def _refuse_used(
             raise RefusedError(
                 f"{composite.name}: cannot be emptied: it carries {one.demand}. Remove it with --mode update"
             )
-        if free := sorted(map(str, asked.freed.intersection(one.demand.ends))):
+        if free := sorted(map(str, asked.freed.intersection(one.demand.ends)), key=natural_key):
             raise RefusedError(
                 f"{composite.name}: cannot free {free[0]}: it carries {one.demand}. Remove it with --mode update"
             )
@@ -233,7 +233,7 @@ def _shuttable(composite: CompositeSwitch, one: SwitchCrossconnect, needed: set[
 
 
 def _cannot_be_dark(composite: CompositeSwitch, asked: CompositeDemand, one: Standing) -> str:
-    ends = sorted(map(str, asked.freed.intersection(one.demand.ends)))
+    ends = sorted(map(str, asked.freed.intersection(one.demand.ends)), key=natural_key)
     what = "be emptied" if asked.emptied else f"free {ends[0]}"
     return (
         f"{composite.name}: cannot {what}: none of the elements that {one.demand} leads through "

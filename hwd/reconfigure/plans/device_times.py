@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from hwd.model.instant import Instant, InstantName, Knowledge
 from hwd.model.plan import PlannedLink, PlanSteps
+from hwd.model.plural import plural
 from hwd.model.prediction import P50_NEEDS, P99_NEEDS, PlanPrediction, PredictedTime
 from hwd.model.timeline import Timeline
 from hwd.records.records import Records
@@ -212,7 +213,7 @@ def _predicted(quantiles: Sequence[float | None], fewest: int, of: str) -> Predi
     p50_s, p99_s, *_ = (*quantiles, None, None)
     known = fewest >= P99_NEEDS
     needed = P99_NEEDS if fewest >= P50_NEEDS else P50_NEEDS
-    seen = f"{fewest} observation{'' if fewest == 1 else 's'}"
+    seen = plural(fewest, "observation")
     return PredictedTime(
         p50_s=p50_s,
         p99_s=p99_s if known else None,

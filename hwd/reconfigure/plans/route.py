@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from hwd.fabric.fabric import Fabric, LinkWays
 from hwd.model.link import SwitchCrossconnect
+from hwd.model.plural import plural
 from hwd.model.request import Request
 from hwd.model.testbed import Switch, Testbed
 from hwd_drivers.core.errors import ConfigError, RefusedError
@@ -204,7 +205,7 @@ def _finding(
         return f"{theirs}, and what it carries is not known now", target
     there = {one.crossconnect for one in host_readings[switch.name]}
     if missing := [one for one in wanted if one not in there]:
-        carries = ", ".join(sorted(map(str, there))) or "nothing"
+        carries = ", ".join(sorted(map(str, there), key=natural_key)) or "nothing"
         return f"{theirs}; it carries {carries}, and {missing[0]} is needed", target
     return "", ""
 
@@ -214,7 +215,7 @@ def _check_ends(name: str, crossconnects: Iterable[Crossconnect], ends: frozense
     for crossconnect in sorted(crossconnects, key=Crossconnect.sort_key):
         for end in crossconnect.ends:
             if end not in ends:
-                raise ConfigError(f"{name}:{crossconnect}: {name} has no {end}; it has {len(ends)} ends")
+                raise ConfigError(f"{name}:{crossconnect}: {name} has no {end}; it has {plural(len(ends), 'end')}")
             if end in used:
                 raise ConfigError(
                     f"{name}: {crossconnect} and {used[end]} both want {end}; a fibre end carries one crossconnect"

@@ -12,7 +12,7 @@ from hwd.model.link import Link, RoutedLink, SwitchCrossconnect
 from hwd.model.nic_port import NicPortId
 from hwd.model.plan import PlannedStep, PlanSteps
 from hwd.reconfigure.plans.move_order import Group, Interrupted, order_of
-from hwd_drivers.core.values import Crossconnect, Element
+from hwd_drivers.core.values import Crossconnect, Element, natural_key
 from hwd_drivers.switching.moves import SwitchMoves
 
 
@@ -43,8 +43,13 @@ def steps_of(transition: Transition) -> PlanSteps:
         steps=tuple(
             PlannedStep(
                 moves=moves,
-                made=tuple(sorted((link for link, group in groups.made.items() if step_of[group] == number), key=str)),
-                dark=tuple(sorted((links[one] for one in dark), key=str)),
+                made=tuple(
+                    sorted(
+                        (link for link, group in groups.made.items() if step_of[group] == number),
+                        key=lambda one: natural_key(str(one)),
+                    )
+                ),
+                dark=tuple(sorted((links[one] for one in dark), key=lambda one: natural_key(str(one)))),
             )
             for number, (moves, dark) in enumerate(zip(groups.moves_by_step(step_of), order.dark, strict=True))
         ),

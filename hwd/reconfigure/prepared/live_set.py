@@ -10,7 +10,7 @@ from hwd.model.prepared import FINISH, PreparedSet, SetState, SetSwitch, moves_b
 from hwd.ports.claim import Claim
 from hwd.ports.ledger import Asker
 from hwd.ports.rules import Reason
-from hwd_drivers.core.values import CrossconnectReading
+from hwd_drivers.core.values import CrossconnectReading, natural_key
 
 
 @dataclass(slots=True, kw_only=True)
@@ -118,7 +118,7 @@ class LiveSet:
         added = frozenset(
             SwitchCrossconnect(switch=move.switch, crossconnect=one) for move in moves for one in move.add
         )
-        dark = sorted(set(lit) - set(there.lit))
+        dark = sorted(set(lit) - set(there.lit), key=natural_key)
         expected_s, expected_from = self.expected if added else (0.0, "nothing moves")
         return Plan(
             what=prepared.what(target),

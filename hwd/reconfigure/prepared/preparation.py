@@ -115,10 +115,10 @@ def prepared_from(
                 state={switch: _texts(found) for switch, found in sorted(state.items())},
                 free={} if planned is None else _free(planned),
                 links=[
-                    PreparedLink(link=str(one.link), crossconnects=sorted(map(str, one.crossconnects)))
+                    PreparedLink(link=str(one.link), crossconnects=sorted(map(str, one.crossconnects), key=natural_key))
                     for one in routed[name]
                 ],
-                lit=sorted(str(one.link) for one in lit),
+                lit=sorted((str(one.link) for one in lit), key=natural_key),
             )
         )
     ports = frozenset[str]().union(*(plan.touches | relied_ports(plan) for plan in plans.values()))

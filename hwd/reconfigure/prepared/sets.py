@@ -186,7 +186,7 @@ class PreparedSets:
                     ready_within_s=terms.ready_within_s,
                     targets=[*made.targets],
                     ends={**made.ends},
-                    ports=sorted(made.ports),
+                    ports=sorted(made.ports, key=natural_key),
                     wall_ns=now,
                     expires_wall_ns=None if terms.for_s is None else now + round(terms.for_s * 1e9),
                     by="" if caller is None else caller.name,

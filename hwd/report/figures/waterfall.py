@@ -12,6 +12,7 @@ from functools import partial
 import altair as alt
 
 from hwd.model.instant import InstantName, Knowledge, Origin
+from hwd.model.plural import plural
 from hwd.report.figures.bars import CHAIN, bars
 from hwd.report.figures.figure import (
     CHARACTER,
@@ -324,7 +325,7 @@ def _heading(timeline: Timeline) -> Iterator[str]:
     totals = _turnarounds_s(timeline)
     kept = len(timeline.links) - len(timeline.moved)
     total = f" · from command to first transfer {duration(statistics.median(totals))} (median)" if totals else ""
-    yield f"{len(timeline.moved)} links moved{f', {kept} kept' if kept else ''}{total}"
+    yield f"{plural(len(timeline.moved), 'link')} moved{f', {kept} kept' if kept else ''}{total}"
 
 
 def _origins(timeline: Timeline, virtual_time: bool) -> Iterator[str]:
@@ -341,7 +342,7 @@ def _origins(timeline: Timeline, virtual_time: bool) -> Iterator[str]:
 
 def _signs(timeline: Timeline, zoomed: bool) -> Iterator[str]:
     signs = ["grey bar under the light: the switch's answer", "grey tick: dark"] if zoomed else []
-    breaches = f"{len(timeline.breaches)} breaches of the order" if timeline.breaches else ""
+    breaches = f"{plural(len(timeline.breaches), 'breach', many='breaches')} of the order" if timeline.breaches else ""
     yield " · ".join(filter(None, (*signs, "dashed outline: unknown", _more(timeline), breaches)))
 
 

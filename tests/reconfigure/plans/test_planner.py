@@ -207,3 +207,10 @@ def test_after_any_plan_what_is_wanted_is_there_and_no_end_is_used_twice(
     again = make(wanted, " ".join(map(str, move.after)), mode=mode)
     assert again.empty
     assert make(wanted, there, mode=mode).hash == plan.hash
+
+
+def test_the_summary_has_sums_without_the_rounding_of_the_machine() -> None:
+    summary = make("1A-3B 3A-1B").summary
+    figures = [figure for link in summary.links for one in link.circuits for figure in (one.margin_db, one.loss_db_max)]
+    assert figures
+    assert [len(repr(figure)) for figure in figures if len(repr(figure)) > 8] == [], figures
