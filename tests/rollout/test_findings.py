@@ -133,7 +133,7 @@ def test_a_well_agent_has_nothing_but_green() -> None:
             birth(settings=[HeldSetting(run="k3v9", port="eth0", setting="mtu", value=4200, before=1500)]),
             "yellow",
             "settings",
-            "1 settings of k3v9 are not restored yet",
+            "1 setting of k3v9 not restored yet",
         ),
         (
             birth(version="0.1.1"),

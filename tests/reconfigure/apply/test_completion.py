@@ -54,9 +54,11 @@ def ends(lab: Lab) -> list[Any]:
 def test_confirm_and_roll_back_at_once_have_one_winner(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         one = await held(lab)
-        await asyncio.gather(lab.reconfigurer.confirm(one), lab.reconfigurer.roll_back(one, "asked for"))
-        assert ends(lab) == ["confirmed", "confirmed"]
-        assert light(lab) == wanted(CROSSED)
+        asked = lab.reconfigurer.confirm(one), lab.reconfigurer.roll_back(one, "asked for")
+        refused, _ = await asyncio.gather(*asked, return_exceptions=True)
+        assert isinstance(refused, RefusedError), "the confirm reads the switches first"
+        assert ends(lab) == ["confirmed", "rolled-back"]
+        assert light(lab) == wanted(STRAIGHT)
         assert len(lab.emitted(Timeline)) == 2
 
     run_lab(test)
@@ -67,7 +69,7 @@ def test_roll_back_that_comes_after_a_confirm_is_refused_and_says_how_to_go_back
         answer = await lab.service.apply(lab.request("pairs", confirm_within_s=60, ready_within_s=15))
         before = lab.light()
         confirm = asyncio.create_task(lab.service.confirm(answer.reconfiguration))
-        await asyncio.sleep(0)
+        await lab.until(ReconfigurationState, state="confirming")
         (one,) = lab.reconfigurer.under_way
         assert one.state is State.CONFIRMING, "the agents are still asked"
         with pytest.raises(RefusedError, match=f"not rolled back, it was confirmed.*`hwd rollback --to {one.id}`"):
@@ -578,7 +580,7 @@ def test_who_comes_too_late_is_told_what_became_of_it(run_lab: RunLab) -> None:
         for ask in (lab.service.confirm, lab.service.roll_back):
             with pytest.raises(RefusedError, match=f"^reconfiguration {became}. It has ended, and nothing was changed"):
                 await ask(id)
-            with pytest.raises(RefusedError, match=f"^no reconfiguration is under way. The last one, {became}$"):
+            with pytest.raises(RefusedError, match=f"^no reconfiguration is under way. The last one, {became}"):
                 await ask(None)
         other = str((await lab.service.apply(lab.request(STRAIGHT))).reconfiguration)
         await asyncio.sleep(600)
