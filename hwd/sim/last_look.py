@@ -131,10 +131,11 @@ class LastLook:
                 mirror = self._world.rack.switches[switch].mirror
                 ends = frozenset(map(PortSide.parse, one.prepared.ends[switch]))
                 there = frozenset(each for each in mirror.crossconnects() if not ends.isdisjoint(each.ends))
+                since_s = self._witness.set_since_s(id, switch)
                 strange = frozenset(
                     each
                     for each in there ^ wanted
-                    if not self._witness.was_touched(switch, frozenset((each,)), since_s=self._witness.set_since_s(id))
+                    if not self._witness.was_touched(switch, frozenset((each,)), since_s=since_s)
                 )
                 if strange:
                     names = ", ".join(sorted(map(str, strange)))

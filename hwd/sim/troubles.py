@@ -3,6 +3,7 @@
 import asyncio
 import errno
 from collections.abc import Callable
+from contextvars import Context
 from functools import partial
 from typing import Final
 
@@ -12,10 +13,12 @@ from hwd.sim.racks import Rack
 from hwd.sim.witness import Witness
 from hwd.sim.world import DAEMON, World, agent_node, host_of
 from hwd_drivers.core.disk import MemoryDisk
-from hwd_drivers.core.errors import ConfigError, RefusedError
+from hwd_drivers.core.errors import ConfigError, HwdError, RefusedError
 from hwd_drivers.core.values import PortSide
 
 NEVER: Final = 1 << 60
+RESTART_S: Final = 5.0
+"""As in the unit of `hwd install-service`."""
 
 
 class Troubles:
@@ -29,6 +32,7 @@ class Troubles:
         self._ends: list[tuple[asyncio.TimerHandle, Callable[[], None]]] = []
         self._away_s: dict[str, float] = {}
         world.nodes.on_kill(self._died)
+        world.on_no_start = self._could_not_start
 
     def begin(self, act: Act) -> None:
         """What befalls the world now."""
@@ -116,6 +120,12 @@ class Troubles:
         with self._witness.outside():
             self._world.faults.set(clear)
 
+    def _could_not_start(self, error: HwdError) -> None:
+        """The service manager starts it again."""
+        self._tell(f"the daemon cannot start: {error}")
+        self._away_s[DAEMON] = RESTART_S
+        asyncio.get_running_loop().call_soon(self._world.kill, DAEMON, context=Context())
+
     def _died(self, node: str) -> None:
         """It starts again, as by its service manager."""
         self._tell(f"{node} died")
@@ -124,7 +134,6 @@ class Troubles:
     def _start(self, node: str) -> None:
         self._world.kill(node)
         if node == DAEMON:
-            self._world.records_disk.mend()  # a daemon whose records do not open ends again, with their error
             self._world.start_daemon()
         else:
             self._world.start_agent(host_of(node))

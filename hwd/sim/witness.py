@@ -467,9 +467,14 @@ class Witness:
             if wrong and not self.was_touched(switch, ends, since_s=since_s):
                 self.breach("plan-of-now", f"{seen.id} begins, and at {switch} {', '.join(sorted(wrong))}")
 
-    def set_since_s(self, id: str) -> float:
-        """When a set was last known to be at its target, or was last switched: what others changed before is undone."""
-        switched = [one.at_s for one in self.seen.values() if one.of_set == id and one.outcomes]
+    def set_since_s(self, id: str, switch: str) -> float:
+        """When a set was last known to be at its target, or this switch of it was moved last, and read back."""
+        nothing = frozenset[Crossconnect](), frozenset[Crossconnect]()
+        switched = [
+            one.at_s
+            for one in self.seen.values()
+            if one.of_set == id and one.outcomes and one.moves.get(switch, nothing) != nothing
+        ]
         return max([self._settled_s.get(id, 0.0), *switched])
 
     def _check_settled(self, id: str, target: str) -> None:

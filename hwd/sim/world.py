@@ -38,7 +38,7 @@ from hwd_agents.sources.twin.twin_sources import TwinSources
 from hwd_drivers.core.clock import Clock, ShiftedClock
 from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.core.documents import Document, Sink
-from hwd_drivers.core.errors import BugError
+from hwd_drivers.core.errors import BugError, HwdError
 from hwd_drivers.core.ids import Draws, SeededIds
 from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
@@ -91,6 +91,8 @@ class World:
             latency_s=lambda: self.bus_delay_s + latency.uniform(*BUS_LATENCY_S), nodes=self.nodes
         )
         self.daemon: Daemon | None = None
+        self.on_no_start: Callable[[HwdError], None] | None = None
+        """Called where the daemon cannot start, to kill it and start it again; without it the error is raised."""
         self._testbed_text = testbed_text
         self._seed = seed
         self._records_url = records_url
@@ -234,7 +236,13 @@ class World:
             process=Process(version=self._version, data_dir="memory", pid=1),
             sinks=self._sinks,
         )
-        await daemon.open()
+        try:
+            await daemon.open()
+        except HwdError as error:
+            if self.on_no_start is None:
+                raise
+            self.on_no_start(error)
+            await asyncio.Event().wait()  # its process has ended
         self.daemon = daemon
         await daemon.run()
 
