@@ -81,7 +81,7 @@ def test_what_the_daemon_answers_reads_as_one_line(lab: Lab) -> None:
     assert lab.client.plan(what="ring rail=0", lease=lab.lease.id).empty
     status = lab.status()
     assert isinstance(status, Status)
-    assert str(status) == "testbed pytest: 1 of 1 switches up, 2 of 2 hosts up, 2 links, 1 leases, 0 under way"
+    assert str(status) == "testbed pytest: 1 of 1 switches up, 2 of 2 hosts up, 2 links, 1 lease, 0 under way"
     left = LeftOpen(
         reconfiguration="k3v9", run=None, what="ring", why="x", tried_wall_ns=None, goes="back", ports=["ocs1:1A"]
     )
@@ -95,7 +95,7 @@ def test_what_the_daemon_answers_reads_as_one_line(lab: Lab) -> None:
     assert changed.by == f"lease {lab.lease.id} of {lab.lease.holder}"
     alert = Alert(name="SwitchDown", severity="critical", subject="ocs1", since_wall_ns=1, summary="has no session")
     alarmed = msgspec.structs.replace(status, alerts=[alert])
-    assert str(alarmed).endswith("0 under way, 1 alerts")
+    assert str(alarmed).endswith("0 under way, 1 alert")
     assert "critical, ocs1: has no session" in alarmed._repr_html_()
     assert escape(str(changed)) in alarmed._repr_html_()
     assert "h0.eth0&lt;-&gt;h1.eth1" in plan._repr_html_()
