@@ -161,7 +161,7 @@ def test_daemon_that_starts_again_looks_at_a_bounded_number_of_timelines(in_lab:
             wall_ns=0,
             fact=Timeline(reconfiguration="long ago", run=None, what="", commands=[], ends=[], links=[], breaches=[]),
         )
-        for more, came_from in ((200, "median of the last 1 turnarounds"), (READ_MOST, "switching time that")):
+        for more, came_from in ((200, "median of the last 1 turnaround"), (READ_MOST, "switching time that")):
             lab.world.kill(DAEMON)
             records = Records(f"sqlite:///{tmp_path / 'records.db'}", InlineOffload())
             await records.open()
