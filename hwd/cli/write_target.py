@@ -18,6 +18,8 @@ from hwd_drivers.core.printable import printable
 T = TypeVar("T")
 
 STANDARD = "-"
+LOADING = "loading"
+"""Shown while the libraries of a command are loaded, some of which take over a second."""
 _SHOWN_EVERY = 500
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -31,6 +32,24 @@ class Said:
 
 
 Hwd = Callable[..., Said]
+
+
+def seen_on_a_terminal(*arguments: str, status: int = 0) -> bytes:
+    """What a command writes to stderr where that is a terminal. It must end with this exit status."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen((*HWD, *arguments), stdin=theirs, stdout=subprocess.PIPE, stderr=theirs) as process:
+        os.close(theirs)
+        seen = b""
+        try:
+            while data := os.read(ours, 4096):
+                seen += data
+        except OSError:
+            pass  # the other end of a pseudo-terminal was closed: that is its end
+        assert process.stdout is not None
+        process.stdout.read()
+        assert process.wait(timeout=60) == status, seen
+    os.close(ours)
+    return seen
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from hwd.cli.options import Data, Json, RunId, Url
 from hwd.cli.output import Output, coloured, seconds, size
 from hwd.cli.recorded_runs import recorded, run_reports, short, started_at
 from hwd.cli.run_steps import folded, steps_of, switches_left
-from hwd.cli.write_target import STANDARD, busy, counted, standard
+from hwd.cli.write_target import LOADING, STANDARD, busy, counted, standard
 from hwd.model.plural import plural
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.output_file import output_file, write_file
@@ -68,14 +68,15 @@ def add_to(program: typer.Typer) -> None:
 
 def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> None:
     """One run: its outcome, its steps, and the durations of its stages."""
-    from hwd.report.grouping import compared_with, notes, split_by
-    from hwd.report.predictions import prediction_rows, prediction_text
-    from hwd.report.rc_recovery import recovery_rows, recovery_text
-    from hwd.report.stages import pairs_rows, stage_table
-    from hwd.report.text import pairs_text, stage_text
-
     output = Output(json=json)
-    with recorded(url, data) as source:
+    with busy(output, LOADING):
+        from hwd.report.grouping import compared_with, notes, split_by
+        from hwd.report.predictions import prediction_rows, prediction_text
+        from hwd.report.rc_recovery import recovery_rows, recovery_text
+        from hwd.report.stages import pairs_rows, stage_table
+        from hwd.report.text import pairs_text, stage_text
+
+    with recorded(url, data) as source, busy(output, "reading"):
         found = source.run(run)
         documents = source.run_documents(found.id)
         [loaded] = run_reports(source, [found.id], observations=True)
@@ -167,12 +168,13 @@ def report(
     """Report stages, waterfalls, distributions, pairs, links and comparisons of runs: one page, and
     figures for a paper.
     """
-    from hwd.report.figures.figures import Figures
-    from hwd.report.grouping import compared_with, split_by
-    from hwd.report.page.html import all_compared, html
-
     output = Output(json=json)
-    _check_paper(compare_with)
+    with busy(output, LOADING):
+        from hwd.report.figures.figures import Figures
+        from hwd.report.grouping import compared_with, split_by
+        from hwd.report.page.html import all_compared, html
+
+        _check_paper(compare_with)
     with recorded(url, data) as source, busy(output, "reading"):
         loaded = run_reports(source, run)
     split = split_by(loaded, _parts(by))
@@ -203,10 +205,11 @@ def compare(
     json: Json = False,
 ) -> None:
     """Compare two runs stage by stage: the difference with its interval, and the size of the effect."""
-    from hwd.report.comparison import NOTE, delta, medians, shift, verdict
-    from hwd.report.comparison import compare as compared
-
     output = Output(json=json)
+    with busy(output, LOADING):
+        from hwd.report.comparison import NOTE, delta, medians, shift, verdict
+        from hwd.report.comparison import compare as compared
+
     with recorded(url, data) as source, busy(output, "reading"):
         loaded = run_reports(source, [first, second])
     if len(loaded) == 1:
@@ -264,9 +267,10 @@ def export(
     """Export a run for other programs: all its documents, a table of its stages, a trace for ui.perfetto.dev,
     documents for Bluesky; or a bundle that `hwd verify` checks. --by, --compare-with: of the report in a bundle.
     """
-    from hwd.report import export as exports
-
     output = Output(json=json)
+    with busy(output, LOADING):
+        from hwd.report import export as exports
+
     if kind not in FORMATS:
         raise ConfigError(f"--as {kind}: not a format. Use one of {', '.join(FORMATS)}")
     if json and file == STANDARD:
@@ -306,8 +310,9 @@ def _bundle(
     by: list[str] | None,
     compare_with: str | None,
 ) -> None:
-    from hwd.daemon.commit import find_commit
-    from hwd.report.bundle import BundleWriter, this_program
+    with busy(output, LOADING):
+        from hwd.daemon.commit import find_commit
+        from hwd.report.bundle import BundleWriter, this_program
 
     with BundleWriter(run, to, made_by=this_program(commit=find_commit().id)) as writer:
         loaded = writer.record(documents)

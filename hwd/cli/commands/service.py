@@ -63,14 +63,15 @@ def install_service(
     """
     import sysconfig
 
-    from hwd.daemon.installed_drivers import load
-    from hwd.daemon.serve import host_and_port
-    from hwd.daemon.service_unit import ServiceUnit
-    from hwd_drivers.core.errors import ConfigError
-    from hwd_drivers.core.output_file import write_file
-
     output = Output(json=json)
-    loaded = load(testbed).require()
+    with busy(output, f"reading {testbed}"):
+        from hwd.daemon.installed_drivers import load
+        from hwd.daemon.serve import host_and_port
+        from hwd.daemon.service_unit import ServiceUnit
+        from hwd_drivers.core.errors import ConfigError
+        from hwd_drivers.core.output_file import write_file
+
+        loaded = load(testbed).require()
     host_and_port(http, "--http")
     unit = ServiceUnit(
         testbed=loaded,

@@ -6,6 +6,7 @@ import typer
 
 from hwd.cli.options import Json
 from hwd.cli.output import Output
+from hwd.cli.write_target import busy
 from hwd.model.plural import plural
 
 Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Which world; one seed is one world.")]
@@ -29,12 +30,13 @@ def sim(seed: Seed, shrink: Shrink = False, json: Json = False) -> None:
     """
     from msgspec import to_builtins
 
-    from hwd.sim.draw import draw_plan
-    from hwd.sim.execution import play
-    from hwd.sim.shrink import shrink as shrink_it
-
     output = Output(json=json)
-    report = play(draw_plan(seed))
+    with busy(output, f"playing seed {seed}"):
+        from hwd.sim.draw import draw_plan
+        from hwd.sim.execution import play
+        from hwd.sim.shrink import shrink as shrink_it
+
+        report = play(draw_plan(seed))
     if shrink and report.violations:
         report = shrink_it(report, play, tell=output.note)
     plan = report.plan

@@ -8,7 +8,7 @@ from msgspec import to_builtins
 
 from hwd.cli.options import Json
 from hwd.cli.output import Output
-from hwd.cli.write_target import busy, counted
+from hwd.cli.write_target import LOADING, busy, counted
 from hwd.model.plural import plural
 
 if TYPE_CHECKING:
@@ -31,11 +31,12 @@ def verify(
     """Derive every table, figure and page of a bundle from its records again, and say what differs. Exit status 1:
     something differs; 2: no bundle, or a damaged one.
     """
-    from hwd.daemon.commit import find_commit
-    from hwd.report.bundle import open_bundle, recorded_report, this_program
-    from hwd.report.bundle import verify as verified
-
     output = Output(json=json)
+    with busy(output, LOADING):
+        from hwd.daemon.commit import find_commit
+        from hwd.report.bundle import open_bundle, recorded_report, this_program
+        from hwd.report.bundle import verify as verified
+
     with open_bundle(bundle) as archive:
         report = recorded_report(archive, lambda documents: counted(documents, output, f"{bundle}"))
         with busy(output, "deriving"):

@@ -3,8 +3,6 @@
 import asyncio
 import hashlib
 import json
-import os
-import pty
 import subprocess
 import sys
 import zipfile
@@ -19,6 +17,8 @@ from hwd.config.run_files.places import records_path
 from hwd.records import Records
 from hwd.report.export import read_jsonl
 from hwd_drivers.core.offload import InlineOffload
+
+from ..conftest import seen_on_a_terminal
 
 RECORDED = Path(__file__).parents[2] / "report" / "export" / "run.jsonl"
 RUN = "kl27i377"
@@ -145,17 +145,7 @@ def test_damaged_file_is_bad_input(
 
 
 def test_terminal_sees_that_work_is_under_way(bundle: Path, places: Path) -> None:
-    ours, theirs = pty.openpty()
-    command = (sys.executable, "-m", "hwd.cli", "verify", str(bundle))
-    with subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs) as process:
-        os.close(theirs)
-        seen = b""
-        try:
-            while data := os.read(ours, 4096):
-                seen += data
-        except OSError:
-            pass  # the other end of a pseudo-terminal was closed: that is its end
-        assert process.wait(timeout=30) == 0
-    os.close(ours)
-    assert b"documents" in seen
-    assert b"deriving" in seen
+    seen = seen_on_a_terminal("verify", str(bundle))
+    places_of = [seen.find(word) for word in (b"loading", b"documents", b"deriving")]
+    assert -1 not in places_of, seen
+    assert places_of == sorted(places_of)
