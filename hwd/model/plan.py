@@ -55,8 +55,7 @@ class CompositeMoves:
         words = [f"-{one}" for one in self.remove] + [f"+{one}" for one in self.add]
         dark = f", {self.darkened} go{'es' if self.darkened == 1 else ''} dark" if self.darkened else ""
         work = " ".join(words) or "nothing to do"
-        moves = f"{plural(self.moves, 'element')} move{'s' if self.moves == 1 else ''}"
-        return f"{self.composite}: {work} ({len(self.keep)} kept), {moves}{dark}"
+        return f"{self.composite}: {work} ({len(self.keep)} kept), {plural(self.moves, 'element move')}{dark}"
 
     @property
     def summary(self) -> PlanComposite:

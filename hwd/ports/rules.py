@@ -266,7 +266,9 @@ ROWS: Final[Mapping[Reason, Row]] = {
         },
     ),
     Reason.OVERRIDE: Row(
-        says="{owner} sets ends of {id} {what} now, which takes some seconds at most. Ask again",
+        says="{owner} sets ends of {id} {what} now, which takes some seconds at most",
+        remedy="Ask again",
+        ending="It ends by itself",
         bars={PortAction.LEASE: _ALL, PortAction.CHANGE: _ALL, PortAction.TRANSFER: _ALL},
     ),
 }

@@ -386,8 +386,7 @@ def _restarted(lost: int) -> str:
     """What a restart took, and what brings it back; `hwd status` has the names."""
     if not lost:
         return "has restarted and lost nothing"
-    count = f"{lost} crossconnect{'' if lost == 1 else 's'}"
-    return f"has restarted and lost {count}; `hwd restore` brings back what is desired"
+    return f"has restarted and lost {plural(lost, 'crossconnect')}; `hwd restore` brings back what is desired"
 
 
 def _alert(key: Key, one: _Condition) -> Alert:

@@ -284,26 +284,12 @@ class LostDesired(Daemon):
         super().__init__(storage=storage, **parts)
 
 
-class LateBack(Daemon):
-    """What nobody confirmed goes back half a minute after its time."""
-
-    @override
-    async def open(self) -> None:
-        await super().open()
-        completion = self.reconfigurer._completion
-        roll_back = completion.roll_back
-
-        async def wait(reconfiguration: Reconfiguration, why: str) -> None:
-            if why.startswith("not confirmed within"):
-                await asyncio.sleep(30)
-            await roll_back(reconfiguration, why)
-
-        completion.roll_back = wait  # type: ignore[method-assign]
-
-
 class EndlessAbort(Daemon):
     """Its way back waits for a minute."""
 
+    WHY = ""
+    """How the reasons of the ways back begin that wait."""
+
     @override
     async def open(self) -> None:
         await super().open()
@@ -311,10 +297,17 @@ class EndlessAbort(Daemon):
         roll_back = completion.roll_back
 
         async def wait(reconfiguration: Reconfiguration, why: str) -> None:
-            await asyncio.sleep(60)
+            if why.startswith(self.WHY):
+                await asyncio.sleep(60)
             await roll_back(reconfiguration, why)
 
         completion.roll_back = wait  # type: ignore[method-assign]
+
+
+class LateBack(EndlessAbort):
+    """What nobody confirmed goes back a minute after its time."""
+
+    WHY = "not confirmed within"
 
 
 class StepsAtOnce(Daemon):

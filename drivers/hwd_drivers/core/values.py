@@ -39,9 +39,10 @@ _NATURAL = re.compile(r"(\d{1,18})")
 
 
 @functools.lru_cache(maxsize=65_536)
-def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
-    """Sort key that puts `ocs1.9A` before `ocs1.10A`."""
-    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in _NATURAL.split(text) if part)
+def natural_key(named: object) -> tuple[tuple[int, int, str], ...]:
+    """Sort key by the text of something, which puts `ocs1.9A` before `ocs1.10A`."""
+    parts = _NATURAL.split(str(named))
+    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts if part)
 
 
 class PortSide(msgspec.Struct, frozen=True, kw_only=True):

@@ -129,10 +129,8 @@ class Planner:
         else:
             made, touched = self._fabric.routed_of(then), frozenset(request.wanted.crossconnects)
             after = frozenset(one.link for one in made)
-            links = tuple(
-                sorted((one for one in made if one.crossconnects & touched), key=lambda one: natural_key(str(one)))
-            )
-        dark = tuple(sorted(before - after, key=lambda one: natural_key(str(one))))
+            links = tuple(sorted((one for one in made if one.crossconnects & touched), key=natural_key))
+        dark = tuple(sorted(before - after, key=natural_key))
         planned = tuple(PlannedLink(routed=link, kept=link.crossconnects <= kept) for link in links)
         moving = [move.switch for move in moves if not move.is_empty]
         proposal = Proposal.of(

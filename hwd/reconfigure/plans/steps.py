@@ -46,10 +46,10 @@ def steps_of(transition: Transition) -> PlanSteps:
                 made=tuple(
                     sorted(
                         (link for link, group in groups.made.items() if step_of[group] == number),
-                        key=lambda one: natural_key(str(one)),
+                        key=natural_key,
                     )
                 ),
-                dark=tuple(sorted((links[one] for one in dark), key=lambda one: natural_key(str(one)))),
+                dark=tuple(sorted((links[one] for one in dark), key=natural_key)),
             )
             for number, (moves, dark) in enumerate(zip(groups.moves_by_step(step_of), order.dark, strict=True))
         ),

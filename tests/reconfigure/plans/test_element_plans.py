@@ -201,7 +201,7 @@ def test_a_plan_names_the_demand_and_the_moves_of_elements(banyan: Testbed) -> N
     made = plan(banyan, "sel:1A-4B")
     assert moves(made) == {"x1": "-1A-1B -2A-2B +1A-2B +2A-1B", "p1": "-in-1 +in-2"}
     (composite,) = made.composites
-    assert str(composite) == "sel: -1A-1B -2A-3B +1A-4B (0 kept), 2 elements move"
+    assert str(composite) == "sel: -1A-1B -2A-3B +1A-4B (0 kept), 2 element moves"
     data = msgspec.to_builtins(made.summary.composites)
     assert data == [
         {
