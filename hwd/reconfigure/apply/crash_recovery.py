@@ -100,21 +100,21 @@ class CrashRecovery:
 
     def claim(self, id: str, ports: frozenset[str]) -> None:
         """Claim ports for a reconfiguration that was cut off, and its switches, until it is closed."""
-        for entry in self._journal.open:
-            if entry.reconfiguration == id:
-                switches = {*self._switches.names, *(move.switch for move in entry.moves)}
-                self._ledger.claim(
-                    Claim(
-                        id=id,
-                        reason=_reason(entry),
-                        owner=f"reconfiguration {id}",
-                        ports=ports,
-                        run=entry.run,
-                        switches=frozenset(name for name in switches if entry.concerns(name)),
-                        whole=True,
-                        what=entry.what,
-                    )
-                )
+        if (entry := self._journal.open_entry(id)) is None:
+            return
+        switches = {*self._switches.names, *(move.switch for move in entry.moves)}
+        self._ledger.claim(
+            Claim(
+                id=id,
+                reason=_reason(entry),
+                owner=f"reconfiguration {id}",
+                ports=ports,
+                run=entry.run,
+                switches=frozenset(name for name in switches if entry.concerns(name)),
+                whole=True,
+                what=entry.what,
+            )
+        )
 
     def light(self) -> frozenset[str]:
         """The NIC ports whose light ways back may change that are open; those of all hosts while a switch is unread."""
@@ -238,7 +238,8 @@ class CrashRecovery:
 
     def awaits_confirm(self, id: str) -> bool:
         """Whether the journal has it that a reconfiguration awaits its confirm: the next start would go on waiting."""
-        return any(entry.reconfiguration == id and entry.awaits_confirm for entry in self._journal.open)
+        entry = self._journal.open_entry(id)
+        return entry is not None and entry.awaits_confirm
 
     def go_back(self, id: str) -> None:
         """Journal that one is being rolled back, where the next start would go on waiting for its confirm.
@@ -341,7 +342,7 @@ class CrashRecovery:
 
     def _is_left_open(self, entry: OpenEntry) -> bool:
         """Call it again for each entry: another may have been confirmed meanwhile."""
-        return entry in self._journal.open and self._claim_of(entry) is not None
+        return self._journal.open_entry(entry.reconfiguration) == entry and self._claim_of(entry) is not None
 
     def _carried_now(self, entry: OpenEntry) -> list[str]:
         """What its switches reported last at its ends: `ocs1: 1A-4B failed`."""
@@ -360,7 +361,7 @@ class CrashRecovery:
         return texts
 
     def _why_held(self, claim: Claim) -> str:
-        entry = next((entry for entry in self._journal.open if entry.reconfiguration == claim.id), None)
+        entry = self._journal.open_entry(claim.id)
         return claim.why if entry is None else self._why(entry)
 
     def _why(self, entry: OpenEntry) -> str:

@@ -152,6 +152,11 @@ class Journal:
     def open(self) -> tuple[OpenEntry, ...]:
         return tuple(one.entry for one in self._open.values())
 
+    def open_entry(self, reconfiguration: str) -> OpenEntry | None:
+        """That of one reconfiguration, None where it is not open."""
+        one = self._open.get(reconfiguration)
+        return None if one is None else one.entry
+
     @property
     def sets(self) -> tuple[StoredSet, ...]:
         """Prepared sets that have not ended, oldest first."""
@@ -298,8 +303,7 @@ class Journal:
         self._may_await.discard(reconfiguration)
         if self._recorded_before.pop(reconfiguration, None) != outcome and told is not None:
             self._ended[one.number] = Ended(begun=one, number=number, outcome=outcome, told=told), before + frame
-        there = sum(map(len, [*self._content(), *self._set_frames.values()]))
-        if self._disk.size() > COMPACT_BYTES + 2 * there:
+        if self._is_to_compact():
             try:
                 self._write_anew()
             except OSError as error:
@@ -476,6 +480,10 @@ class Journal:
         self._sets, self._set_frames = sets, set_frames
         self._recorded.clear()
         self._is_stale = self._has_unsynced = False
+
+    def _is_to_compact(self) -> bool:
+        spare_bytes = self._disk.size() - COMPACT_BYTES
+        return spare_bytes > 0 and spare_bytes > 2 * sum(map(len, [*self._content(), *self._set_frames.values()]))
 
     def _content(self) -> list[bytes]:
         """The frames of all that must stay, but for those of sets, which come before them."""
