@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from bench.agents import asks, clock, event, idle, light, sync
 from bench.broker import MosquittoMissingError
-from bench.daemon import fleet, intake, memory, render, report, size, startup, status
+from bench.daemon import fleet, intake, memory, recovery, render, report, size, startup, status
 from bench.measure import Bar
 from bench.progress import Progress
 from bench.switches import apply, change, composites, controllers, plan, prepared, selection, twins
@@ -40,6 +40,7 @@ MEASURES: Mapping[str, Measure] = {
     "light": light.measure,
     "intake": intake.measure,
     "fleet": fleet.measure,
+    "recovery": recovery.measure,
     "selection": selection.measure,
     "render": render.measure,
     "memory": memory.measure,

@@ -13,7 +13,7 @@ from typing_extensions import override
 from bench.broker import mosquitto
 from bench.measure import Bar, Summary, alternate, ratios
 from bench.progress import Progress
-from bench.switches.apply import SilentAgents
+from bench.switches.driven_rack import SilentAgents
 from hwd.bus.allowance import ASKS_PER_S
 from hwd.bus.broker import EmbeddedBroker
 from hwd.bus.gateway import Gateway

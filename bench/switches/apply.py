@@ -1,49 +1,23 @@
 """An apply of 16 pairs on a zero-delay TL1 twin, against the bare exchange of the same bytes."""
 
-import asyncio
 import contextlib
 import itertools
-from collections import deque
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TypeVar
-
-import msgspec
 
 from bench.child import child
 from bench.measure import Bar, Summary, alternate, ratios
 from bench.progress import Progress
+from bench.switches.driven_rack import DrivenRack
 from bench.switches.exchange import BareExchange, Tap, Turn
 from hwd.config.testbed.testbed import load_testbed
 from hwd.config.testbed.wanted_state import parse_what
-from hwd.fabric.fabric import Fabric
-from hwd.model.instant import Origin
-from hwd.model.nic_port import NicPortId
 from hwd.model.request import Request
 from hwd.model.testbed import Testbed
-from hwd.ports.ledger import Ledger
-from hwd.reconfigure.apply.switches import Switches
-from hwd.reconfigure.desired.desired import Desired
-from hwd.reconfigure.desired.history import History, Outcomes
 from hwd.reconfigure.journal.journal import Journal
-from hwd.reconfigure.plans.move_counts import MoveCounts
-from hwd.reconfigure.plans.planner import BackgroundPlanner, Planner
 from hwd.reconfigure.reconfigurer import Reconfigurer
-from hwd.reconfigure.transfers import Transfers
-from hwd.records.records import Records
-from hwd.web.linkboard import Linkboard
-from hwd.web.switchboard import Switchboard
-from hwd_agents.wire import Arguments
-from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.disk import FileDisk
-from hwd_drivers.core.documents import Document
-from hwd_drivers.core.errors import LinkError
-from hwd_drivers.core.ids import Draws, RandomIds
-from hwd_drivers.core.offload import ThreadOffload
 from hwd_drivers.devices import registry
-from hwd_drivers.devices.abilities import Device
-from hwd_drivers.devices.supervisor import Supervisor
-from hwd_drivers.transports.dial import TcpDialer
 
 PAIRS = 16
 LIMIT = 2.0
@@ -55,34 +29,6 @@ switches:
 STRAIGHT = "ocs1:" + ",".join(f"{port}A-{port}B" for port in range(1, PAIRS + 1))
 TURNED = "ocs1:" + ",".join(f"{port}A-{port % PAIRS + 1}B" for port in range(1, PAIRS + 1))
 """Two sets of pairs over the same ports: each apply moves all of them."""
-
-
-A = TypeVar("A", bound=msgspec.Struct)
-
-
-class SilentAgents:
-    """The agents of a testbed that has no hosts."""
-
-    def address(self, port: NicPortId) -> tuple[str, int] | None:
-        return None
-
-    def verbs(self, port: NicPortId) -> None:
-        return None
-
-    def boot(self, host: str) -> str | None:
-        return None
-
-    def why_silent(self, host: str) -> str | None:
-        return None
-
-    def is_there(self, host: str) -> bool:
-        return True
-
-    def why_missing(self, port: NicPortId) -> str | None:
-        return None
-
-    async def command(self, host: str, arguments: Arguments[A], *, within_s: float) -> A:
-        raise LinkError(f"{host}: there is no such host")
 
 
 class Applier:
@@ -98,72 +44,16 @@ class Applier:
         await self._reconfigurer.confirm(reconfiguration)
 
 
-async def no_records() -> None:
-    """What is measured is the way to the switch: its documents go to a list."""
-
-
 @contextlib.asynccontextmanager
 async def applying(testbed: Testbed, address: str, folder: Path, *, sync: bool) -> AsyncIterator[Applier]:
     folder.mkdir()
-    clock, ids, draws, documents = SystemClock(), RandomIds(), Draws(None), deque[Document](maxlen=1000)
-    spec = registry.find("polatis-tl1")
-
-    async def open_switch() -> Device:
-        return await spec.open(
-            registry.OpenContext(
-                name="ocs1",
-                address=address,
-                dialer=TcpDialer(),
-                clock=clock,
-                sink=documents.append,
-                user="bench",
-                password="bench",
-                options=spec.options(),
-                capabilities=testbed.switches["ocs1"].capabilities,
-            )
-        )
-
-    supervisor = Supervisor(
-        name="ocs1", open=open_switch, clock=clock, sink=documents.append, draws=draws, poll_s=600.0
-    )
     disk = FileDisk(folder / "journal")
-    offload = ThreadOffload(1)
-    history, fabric, ledger = History(testbed), Fabric(testbed), Ledger()
-    agents = SilentAgents()
-    records = Records("sqlite://", offload)
-    transfers = Transfers(
-        ledger,
-        testbed,
-        store=records.transfers,
-        agents=agents,
-        clock=clock,
-        sink=documents.append,
-        announce=documents.append,
-    )
-    reconfigurer = Reconfigurer(
-        testbed=testbed,
-        planner=BackgroundPlanner(Planner(testbed, fabric, history.expect), offload),
-        switches=Switches({"ocs1": supervisor}, clock, {"ocs1": Origin.TWIN}),
-        agents=agents,
-        hangs=Linkboard(fabric, Switchboard(testbed.switches).reports),
-        journal=Journal(disk, sync=sync),
-        ledger=ledger,
-        clock=clock,
-        ids=ids,
-        sink=documents.append,
-        outcomes=Outcomes(clock),
-        move_counts=MoveCounts(testbed, clock),
-        desired=Desired(testbed, ledger, no_records),
-        transfers=transfers,
-    )
-    run = asyncio.create_task(supervisor.run(), name="bench:supervisor")
     try:
-        await asyncio.wait_for(supervisor.wait_up(), 10.0)
-        yield Applier(reconfigurer, testbed)
+        async with DrivenRack.connected(testbed, {"ocs1": address}) as rack:
+            journal = Journal(disk, sync=sync)
+            journal.load()
+            yield Applier(rack.reconfigurer(journal), testbed)
     finally:
-        run.cancel()
-        await asyncio.wait([run])
-        offload.close()
         disk.close()
 
 

@@ -1,13 +1,16 @@
-"""Time in which a job sets its host's own switches, until the links behind them are up.
+"""Time in which a job sets its host's own switches: until the first byte to one, and until the links are up.
 
-The floor is a bare loop: the same bytes to the same twins, and raw rtnetlink.
+The floor of the first is a bare socket round trip: a Unix server of asyncio that sends back what comes. That of the
+second is a bare loop: the same bytes to the same twins, and raw rtnetlink.
 """
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
+
+from typing_extensions import override
 
 from bench.child import child, program
 from bench.lab import HWD, POLL_S, UP_WITHIN_S
@@ -19,7 +22,7 @@ from hwd_drivers.core.errors import LinkError
 
 T = TypeVar("T")
 
-LIMIT = 1.2
+LIMIT, FIRST_BYTE_LIMIT_US = 1.2, 200.0
 NAME = "bench-selection"
 TESTBED = """
 testbed: bench-selection
@@ -62,21 +65,44 @@ async def measure(folder: Path, progress: Progress, *, quick: bool) -> list[Bar]
         async with program(*HWD, *serve, environment=environment, log=folder / "daemon.log"):
             await _granted(environment)
             path = run_dir(NAME, environment) / "h0.select.sock"
+            echo_path = str(folder / "echo.sock")
+            echo = await asyncio.get_running_loop().create_unix_server(_Echo, echo_path)
             switches = [f"{name}={rack.addresses[name]}" for name in ("tx0", "rx0")]
-            async with child("bench.processes.selector", str(keeper), "h0", str(path), *switches) as job:
+            async with (
+                echo,
+                child("bench.processes.selector", str(keeper), "h0", str(path), echo_path, *switches) as job,
+            ):
                 await job.hear()
                 progress.say(f"selection: {rounds} turns")
+                first_s: list[float] = []
 
                 async def turn(who: str) -> float:
                     """Select output 2, then 1, so that all turns begin in one state; returns the mean seconds."""
-                    taken_ns = 0
+                    taken_ns = first_ns = 0
                     for output in (2, 1):
                         job.say(f"{who} {output}")
-                        taken_ns += int(await job.hear())
+                        taken, first = map(int, (await job.hear()).split())
+                        taken_ns += taken
+                        first_ns += first
+                    if who == "ours":
+                        first_s.append(first_ns / 2e9)
                     return taken_ns / 2e9
 
-                ours, floor = await alternate(rounds, lambda: turn("ours"), lambda: turn("floor"))
-    return [_bar(ours, floor)]
+                ours, floor, echoed = await alternate(
+                    rounds, lambda: turn("ours"), lambda: turn("floor"), lambda: turn("echo")
+                )
+    return [_first_byte(first_s[-rounds:], echoed), _bar(ours, floor)]
+
+
+class _Echo(asyncio.Protocol):
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        self._transport.write(data)
 
 
 async def _granted(environment: dict[str, str]) -> None:
@@ -93,6 +119,20 @@ async def _there(look: Callable[[], T | None]) -> T:
             if (found := await asyncio.to_thread(look)) is not None:
                 return found
             await asyncio.sleep(POLL_S)
+
+
+def _first_byte(ours: Sequence[float], echoed: Sequence[float]) -> Bar:
+    over = Summary.of([1e6 * (mine - bare) for mine, bare in zip(ours, echoed, strict=True)])
+    mine, bare = (Summary.of([1e6 * seconds for seconds in each]) for each in (ours, echoed))
+    return Bar(
+        name="local selection, request to the first byte at a switch, over a bare socket round trip",
+        value=over.median,
+        limit=FIRST_BYTE_LIMIT_US,
+        unit="us",
+        spread=f"quartiles {over.p25:.0f}-{over.p75:.0f}; {mine.median:.0f} us over {bare.median:.0f} us",
+        n=over.n,
+        detail={"over_us": over.to_data(), "ours_us": mine.to_data(), "echo_us": bare.to_data()},
+    )
 
 
 def _bar(ours: list[float], floor: list[float]) -> Bar:

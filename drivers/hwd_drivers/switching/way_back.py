@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from hwd_drivers.core.errors import FailedError
-from hwd_drivers.core.values import Crossconnect, CrossconnectReading, CrossconnectState
+from hwd_drivers.core.values import CrossconnectReading, CrossconnectState
 from hwd_drivers.switching.drive import SwitchDriver, change
 from hwd_drivers.switching.moves import SwitchMoves
 from hwd_drivers.switching.overrun import OverrunWatch
@@ -35,7 +35,7 @@ def way_back(move: SwitchMoves, now: Sequence[CrossconnectReading]) -> SwitchMov
         keep=tuple(
             one for one in move.keep if there.get(one, CrossconnectState.FAILED) is not CrossconnectState.FAILED
         ),
-        before=tuple(sorted(there, key=Crossconnect.sort_key)),
+        before=tuple(there),
         failed=move.failed,
     )
 
@@ -52,7 +52,7 @@ def way_on(move: SwitchMoves, now: Sequence[CrossconnectReading]) -> SwitchMoves
         remove=tuple(one for one in there if one in to_remove),
         add=missing,
         keep=tuple(one for one in (*move.add, *move.keep) if one not in missing),
-        before=tuple(sorted(there, key=Crossconnect.sort_key)),
+        before=tuple(there),
     )
 
 
@@ -78,6 +78,17 @@ async def bring_back(
     now = await driver.read()
     read_ns = now_ns()
     moves = way(move, now)
+    if moves.add:
+        _check_free(moves, now)
+    if not moves.is_empty:
+        watch.changed(moves, await change(driver, moves), read_ns=read_ns)
+    await read_back(
+        driver, moves, allowed=[CrossconnectState.BLOCKED], may_fail=moves.failed, on_settled=watch.read_back
+    )
+
+
+def _check_free(moves: SwitchMoves, now: Sequence[CrossconnectReading]) -> None:
+    """Raise FailedError where a crossconnect that is not among `moves` has an end that they need."""
     to_remove = frozenset(moves.remove)
     used = {
         end: reading.crossconnect
@@ -89,11 +100,6 @@ async def bring_back(
         for end in one.ends:
             if (other := used.get(end)) is not None:
                 raise FailedError(
-                    f"{move.switch}: cannot restore {one}: {end} meanwhile carries {other}, which is not ours. "
+                    f"{moves.switch}: cannot restore {one}: {end} meanwhile carries {other}, which is not ours. "
                     "Remove it by hand"
                 )
-    if not moves.is_empty:
-        watch.changed(moves, await change(driver, moves), read_ns=read_ns)
-    await read_back(
-        driver, moves, allowed=[CrossconnectState.BLOCKED], may_fail=moves.failed, on_settled=watch.read_back
-    )

@@ -41,6 +41,7 @@ from hwd_drivers.core.errors import BugError, FailedError, LinkError, RefusedErr
 from hwd_drivers.core.reason import reason_of
 from hwd_drivers.core.values import natural_key
 from hwd_drivers.devices.supervisor import NOT_CONNECTED_YET
+from hwd_drivers.switching.turns import SwitchTurns
 from hwd_drivers.switching.way_back import way_back, way_on
 
 WITHIN_S = 30.0
@@ -85,8 +86,9 @@ class CrashRecovery:
         self._unwritten_why: dict[str, str] = {}
         self._tried: dict[str, _Tried] = {}
         self._last_why: dict[str, str] = {}
-        self._trying = asyncio.Lock()
-        self._tries: str | None = None
+        self._turns = SwitchTurns("way back")
+        self._trying: dict[str, asyncio.Event] = {}
+        """Those that are tried now; the event tells the end of the try."""
         for reason in (Reason.CUT_OFF, Reason.IN_DOUBT):
             ledger.report_why(reason, self._why_held)
         now = clock.wall_ns()
@@ -121,23 +123,12 @@ class CrashRecovery:
         return frozenset().union(*(self._light_of(entry) for entry in self._journal.open if not entry.doubt))
 
     async def recover(self) -> None:
-        """Try each one once; what fails stays open. Bugs are raised at the end, so that none blocks the others."""
-        bugs: list[Exception] = []
-        for entry in self._journal.open:
-            async with self._trying:
-                if entry.doubt and self._is_left_open(entry):
-                    self._emit_open(entry, self._why(entry))
-                elif self._is_left_open(entry):
-                    self._tries = entry.reconfiguration
-                    if entry.reconfiguration in self._from_before_start:  # more switches are read now
-                        self.claim(entry.reconfiguration, self._ports_of(entry))
-                    try:
-                        await self._bring(entry)
-                    except Exception as error:  # noqa: BLE001 - raised below, after the others
-                        bugs.append(error)
-                    finally:
-                        self._tries = None
-        if bugs:
+        """Try each one once, those of one switch one after the other; what fails stays open.
+
+        Bugs are raised at the end, so that none blocks the others.
+        """
+        results = await asyncio.gather(*map(self._try, self._journal.open), return_exceptions=True)
+        if bugs := [result for result in results if isinstance(result, Exception)]:
             raise ExceptionGroup("what the journal holds open", bugs)
 
     def left(self) -> tuple[LeftOpen, ...]:
@@ -171,10 +162,9 @@ class CrashRecovery:
         Returns what its document says. Raises RefusedError where it is not left open, and FailedError where the
         journal does not take it: then it stays open.
         """
-        if self._tries != id:
-            return self._give_up(id, by)
-        async with self._trying:
-            return self._give_up(id, by)
+        while (trying := self._trying.get(id)) is not None:
+            await trying.wait()
+        return self._give_up(id, by)
 
     def begin(self, plan: Plan, started: ReconfigurationStarted, wanted: Sequence[WantedSwitch]) -> None:
         """Journal a plan before its first command, after the ends of all others. On OSError send no command.
@@ -413,6 +403,23 @@ class CrashRecovery:
             if move.switch in self._switches.names
             for one in (*move.remove, *move.add)
         ]
+
+    async def _try(self, entry: OpenEntry) -> None:
+        async with self._turns.take({move.switch for move in entry.moves}):
+            if not self._is_left_open(entry):
+                return
+            if entry.doubt:
+                self._emit_open(entry, self._why(entry))
+                return
+            id = entry.reconfiguration
+            over = self._trying[id] = asyncio.Event()
+            try:
+                if id in self._from_before_start:  # more switches are read now
+                    self.claim(id, self._ports_of(entry))
+                await self._bring(entry)
+            finally:
+                del self._trying[id]
+                over.set()
 
     async def _bring(self, entry: OpenEntry) -> None:
         moving = [move for move in entry.moves if not move.is_empty]

@@ -1,0 +1,148 @@
+"""The daemon's objects between a request and its switches, in the process of a measurement: no agents, no records."""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+
+from hwd.fabric.fabric import Fabric
+from hwd.model.instant import Origin
+from hwd.model.nic_port import NicPortId
+from hwd.model.testbed import Testbed
+from hwd.ports.ledger import Ledger
+from hwd.reconfigure.apply.switches import Switches
+from hwd.reconfigure.desired.desired import Desired
+from hwd.reconfigure.desired.history import History, Outcomes
+from hwd.reconfigure.journal.journal import Journal
+from hwd.reconfigure.plans.move_counts import MoveCounts
+from hwd.reconfigure.plans.planner import BackgroundPlanner, Planner
+from hwd.reconfigure.reconfigurer import Reconfigurer
+from hwd.reconfigure.transfers import Transfers
+from hwd.records.records import Records
+from hwd.web.linkboard import Linkboard
+from hwd.web.switchboard import Switchboard
+from hwd_agents.wire import Arguments
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.errors import LinkError
+from hwd_drivers.core.ids import Draws, RandomIds
+from hwd_drivers.core.offload import ThreadOffload
+from hwd_drivers.devices import registry
+from hwd_drivers.devices.abilities import Device
+from hwd_drivers.devices.supervisor import Supervisor
+from hwd_drivers.transports.dial import TcpDialer
+
+UP_WITHIN_S = 10.0
+
+A = TypeVar("A", bound=msgspec.Struct)
+
+
+class SilentAgents:
+    """The agents of a testbed that has no hosts."""
+
+    def address(self, port: NicPortId) -> tuple[str, int] | None:
+        return None
+
+    def verbs(self, port: NicPortId) -> None:
+        return None
+
+    def boot(self, host: str) -> str | None:
+        return None
+
+    def why_silent(self, host: str) -> str | None:
+        return None
+
+    def is_there(self, host: str) -> bool:
+        return True
+
+    def why_missing(self, port: NicPortId) -> str | None:
+        return None
+
+    async def command(self, host: str, arguments: Arguments[A], *, within_s: float) -> A:
+        raise LinkError(f"{host}: there is no such host")
+
+
+async def no_records() -> None:
+    """What is measured is the way to the switch: its documents go to a list."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrivenRack:
+    """The switches of a testbed with their sessions. The last documents of all are stored."""
+
+    testbed: Testbed
+    supervisors: Mapping[str, Supervisor]
+    documents: deque[Document]
+    offload: ThreadOffload
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def connected(cls, testbed: Testbed, addresses: Mapping[str, str]) -> "AsyncIterator[DrivenRack]":
+        """With a session at each TL1 switch, by the names of the switches."""
+        documents, offload = deque[Document](maxlen=1000), ThreadOffload(1)
+        supervisors = {name: _supervisor(testbed, name, at, documents) for name, at in addresses.items()}
+        runs = [asyncio.create_task(one.run(), name=f"bench:{name}") for name, one in supervisors.items()]
+        try:
+            async with asyncio.timeout(UP_WITHIN_S):
+                for one in supervisors.values():
+                    await one.wait_up()
+            yield cls(testbed=testbed, supervisors=supervisors, documents=documents, offload=offload)
+        finally:
+            for run in runs:
+                run.cancel()
+            await asyncio.wait(runs)
+            offload.close()
+
+    def reconfigurer(self, journal: Journal) -> Reconfigurer:
+        """One that starts with this journal, which is loaded."""
+        clock, ids, sink, agents = SystemClock(), RandomIds(), self.documents.append, SilentAgents()
+        testbed, fabric, ledger = self.testbed, Fabric(self.testbed), Ledger()
+        return Reconfigurer(
+            testbed=testbed,
+            planner=BackgroundPlanner(Planner(testbed, fabric, History(testbed).expect), self.offload),
+            switches=Switches(self.supervisors, clock, dict.fromkeys(self.supervisors, Origin.TWIN)),
+            agents=agents,
+            hangs=Linkboard(fabric, Switchboard(testbed.switches).reports),
+            journal=journal,
+            ledger=ledger,
+            clock=clock,
+            ids=ids,
+            sink=sink,
+            outcomes=Outcomes(clock),
+            move_counts=MoveCounts(testbed, clock),
+            desired=Desired(testbed, ledger, no_records),
+            transfers=Transfers(
+                ledger,
+                testbed,
+                store=Records("sqlite://", self.offload).transfers,
+                agents=agents,
+                clock=clock,
+                sink=sink,
+                announce=sink,
+            ),
+        )
+
+
+def _supervisor(testbed: Testbed, name: str, address: str, documents: deque[Document]) -> Supervisor:
+    clock, spec = SystemClock(), registry.find("polatis-tl1")
+
+    async def open_switch() -> Device:
+        return await spec.open(
+            registry.OpenContext(
+                name=name,
+                address=address,
+                dialer=TcpDialer(),
+                clock=clock,
+                sink=documents.append,
+                user="bench",
+                password="bench",
+                options=spec.options(),
+                capabilities=testbed.switches[name].capabilities,
+            )
+        )
+
+    return Supervisor(name=name, open=open_switch, clock=clock, sink=documents.append, draws=Draws(None), poll_s=600.0)
