@@ -14,7 +14,7 @@ from hwd.model.documents.reconfigurations import ReconfigurationEnded, Reconfigu
 from hwd.model.documents.switches import SwitchAdopted
 from hwd.records.gaps import DocumentGroup, Gap
 from hwd.records.records import Records, Stored
-from hwd_drivers.core.errors import UnknownError
+from hwd_drivers.core.errors import FailedError, HwdError, UnknownError
 from hwd_drivers.core.values import Crossconnect
 
 KINDS: Final = (
@@ -32,6 +32,8 @@ ADOPTED: Final = "adopted"
 RELOADED: Final = "reloaded"
 DELETED: Final = "deleted"
 """Not an outcome: from here on only those of runs are left, and a few more that are still needed."""
+UNRECORDED: Final = "unrecorded"
+"""Not an outcome: what came after this may be missing, as the records do not take it now."""
 
 
 class ReconfigurationLog:
@@ -47,13 +49,18 @@ class ReconfigurationLog:
         """The newest ones, of those that moved this switch, or this port of a switch or a host (`ocs1.3`, `h0.eth0`).
 
         `before`: only those that began before that reconfiguration. Raises UnknownError where the records lack it.
-        Where older ones were deleted, an entry in their place says so.
+        Where older ones were deleted, an entry in their place says so. While the records do not take the newest, the
+        first entry says so, beside the `limit`.
         """
         found: list[HistoryEntry] = []
         gap: HistoryEntry | None = None
+        why = await self._why_unrecorded() if before is None else ""
         is_reached = before is None
         async with aclosing(self._entries()) as entries:
             async for entry in entries:
+                if why:
+                    found.append(_unrecorded(entry, why))
+                    limit, why = limit + 1, ""
                 if entry.outcome == DELETED:
                     gap = entry
                 if is_reached and (entry.outcome == DELETED or _concerns(entry, switch, port)):
@@ -61,6 +68,8 @@ class ReconfigurationLog:
                     if len(found) == limit:
                         return found
                 is_reached = is_reached or entry.reconfiguration == before
+        if why:
+            raise FailedError(f"history: {why}")
         if not is_reached:
             raise _unknown(str(before), gap)
         return found
@@ -70,6 +79,7 @@ class ReconfigurationLog:
         those: one of a run stays when others after it are deleted.
         """
         found: list[HistoryEntry] = []
+        await self._recorded()
         async with aclosing(self._entries()) as entries:
             async for entry in entries:
                 if entry.outcome == DELETED:
@@ -79,11 +89,17 @@ class ReconfigurationLog:
                     return found[::-1]
         raise _unknown(id, None)
 
+    async def _why_unrecorded(self) -> str:
+        try:
+            await self._recorded()
+        except HwdError as error:
+            return str(error)
+        return ""
+
     async def _entries(self) -> AsyncGenerator[HistoryEntry]:
         """Newest first. The end of one is newer than its start, so it is read before. The gap is read after each page:
         it has what was deleted until then.
         """
-        await self._recorded()
         ends: dict[str, HistoryEntry] = {}
         kinds, before = [fact.KIND for fact in KINDS], None
         is_whole = True
@@ -194,6 +210,20 @@ def _deleted(gap: Gap) -> HistoryEntry:
         verified=True,
         outcome=DELETED,
         why=gap.why,
+    )
+
+
+def _unrecorded(newest: HistoryEntry, why: str) -> HistoryEntry:
+    """Before the newest that the records have."""
+    return HistoryEntry(
+        reconfiguration=None,
+        wall_ns=newest.wall_ns,
+        ended_wall_ns=newest.wall_ns,
+        what=f"what came after this may be missing: {why}",
+        by="the daemon",
+        verified=True,
+        outcome=UNRECORDED,
+        why=why,
     )
 
 

@@ -9,7 +9,7 @@ from hwd.records.old_documents import Batch, Cutoff
 from hwd.records.reconfiguration_log import ReconfigurationLog
 from hwd.records.records import Records
 from hwd_drivers.core.documents import Document
-from hwd_drivers.core.errors import UnknownError
+from hwd_drivers.core.errors import FailedError, UnknownError
 
 WHY = "older than the retention of 3 days"
 S = 10**9
@@ -51,6 +51,26 @@ async def test_place_of_what_was_deleted_is_an_entry_of_its_own(memory: Records)
     assert words(await log.newest(limit=1)) == ["c"]
     assert words(await log.newest(limit=9, switch="ocs1")) == ["deleted"], "it may have been among these"
     assert words(await log.newest(limit=9, before="c")) == ["deleted", "of-run"]
+
+
+async def test_newest_are_told_while_the_records_take_no_more_and_what_may_be_missing(memory: Records) -> None:
+    async def full() -> None:
+        raise FailedError("the disk of records.db is full")
+
+    log = ReconfigurationLog(memory, full)
+    with pytest.raises(FailedError, match=r"^history: the disk of records\.db is full"):
+        await log.newest(limit=1)
+    await add(memory, "a", 1)
+    await add(memory, "b", 2)
+    found = await log.newest(limit=1)
+    assert words(found) == ["unrecorded", "b"]
+    assert (found[0].wall_ns, found[0].what) == (
+        2 * S,
+        "what came after this may be missing: the disk of records.db is full",
+    )
+    assert words(await log.newest(limit=9, before="b")) == ["a"]
+    with pytest.raises(FailedError, match="is full"):
+        await log.since("a")
 
 
 async def test_all_since_a_reconfiguration_is_refused_where_some_of_it_was_deleted(memory: Records) -> None:

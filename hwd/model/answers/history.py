@@ -11,13 +11,15 @@ from hwd.model.documents.reconfigurations import StartedMove
 
 class HistoryEntry(Answer, frozen=True, kw_only=True):
     """One reconfiguration, or with `reconfiguration` None what was found at a switch and adopted as desired, a reload
-    of the testbed file, or the place from which on only those of runs are left, as older ones were deleted.
+    of the testbed file, the place from which on only those of runs are left, as older ones were deleted, or the place
+    up to which the records have all, while they take no more.
 
     `by`: who asked for it; empty where nobody said. `verified`: by a token of that name; else it is what the command
     line or a client stated, which nobody has checked. `run`: the run that it belongs to. `host`: the host that set its
     own switches. `lease`, `holder`: those that it acted under. `outcome`: confirmed, rolled-back, failed, given-up,
-    adopted, reloaded or deleted; None where no end is known: it is under way, in `state`, or was cut off and is open.
-    `ended_wall_ns`: when that was. `prepared_set`, `target`: of one that brought a prepared set to a target.
+    adopted, reloaded, deleted or unrecorded; None where no end is known: it is under way, in `state`, or was cut off
+    and is open. `ended_wall_ns`: when that was. `prepared_set`, `target`: of one that brought a prepared set to a
+    target.
     """
 
     reconfiguration: str | None

@@ -120,7 +120,8 @@ class CrashRecovery:
 
     def light(self) -> frozenset[str]:
         """The NIC ports whose light ways back may change that are open; those of all hosts while a switch is unread."""
-        return frozenset().union(*(self._light_of(entry) for entry in self._journal.open if not entry.doubt))
+        left = [entry for entry in self._journal.open if not entry.doubt and self._is_left_open(entry)]
+        return frozenset().union(*map(self._light_of, left))
 
     async def recover(self) -> None:
         """Try each one once, those of one switch one after the other; what fails stays open.

@@ -133,7 +133,7 @@ async def recovery_of(journal: Journal, told: list[str], *, bug_at: str = "") ->
             switches=Switches(switches, clock),
             ledger=ledger,
             transfers=no_transfers(ledger, clock, tell),
-            lit_by=lambda crossconnects, observed: frozenset(),
+            lit_by=lambda crossconnects, observed: frozenset(one.switch for one in crossconnects),
             clock=clock,
             emit=Emitter(clock, tell),
         )
@@ -224,6 +224,18 @@ def test_a_bug_in_one_recovery_does_not_stop_the_others() -> None:
             "journal.open r-ocs2",
             "journal.open r-ocs3",
         }
+
+    run_virtual(main())
+
+
+def test_light_of_ways_back_is_that_of_what_is_left_open_and_not_of_what_is_under_way() -> None:
+    async def main() -> None:
+        journal = journal_of("ocs1")
+        async with recovery_of(journal, []) as recovery:
+            journal.begin(plan("ocs2"), reconfiguration="r-ocs2", run=None)
+            assert recovery.light() == {"ocs1"}
+            recovery.claim("r-ocs2", frozenset({"ocs2.1"}))
+            assert recovery.light() == {"ocs1", "ocs2"}
 
     run_virtual(main())
 
