@@ -258,18 +258,17 @@ class HostTransfers:
         """Tell the daemon what has ended; returns whether nothing is left to tell."""
         now_s = asyncio.get_running_loop().time()
         self._ending = {id: known_s for id, known_s in self._ending.items() if known_s > now_s}
-        ids = [*self._ending]
-        if not ids:
+        if not self._ending:
             return True
+        told, self._ending = self._ending, {}  # one that ends once more meanwhile is told once more
         try:
-            await self._asks.ask(EndTransfers(transfers=ids), within_s=ANSWER_WITHIN_S)
+            await self._asks.ask(EndTransfers(transfers=[*told]), within_s=ANSWER_WITHIN_S)
         except RefusedError as error:
             log.warning("%s: the daemon does not take ends of transfers: %s", self._host, error)
         except HwdError as error:
             log.debug("%s: ends of transfers: %s", self._host, error)
+            self._ending = {**told, **self._ending}
             return False
-        for id in ids:
-            self._ending.pop(id, None)
         return not self._ending
 
     def _port(self, link: str) -> str:
