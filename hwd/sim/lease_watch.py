@@ -74,6 +74,8 @@ class LeaseWatch:
                         "lease-given", f"lease {id} is said to have expired, {left_ns / 1e9:.3f} s before that"
                     )
                 self.promises[id].released = self.promises[id].is_over = True
+            case LeaseReleased(lease=id):
+                self.requests.pop(id, None)  # it was granted, and the daemon died before it could tell that
             case LeaseQueued(lease=id, holder=holder, ports=ports):
                 self.requests[id] = Request(holder=holder, ports=frozenset(ports))
             case LeaseReserved(lease=id, holder=holder, ports=ports, at_wall_ns=at, until_wall_ns=until):

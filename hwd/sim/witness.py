@@ -468,12 +468,12 @@ class Witness:
                 self.breach("plan-of-now", f"{seen.id} begins, and at {switch} {', '.join(sorted(wrong))}")
 
     def set_since_s(self, id: str, switch: str) -> float:
-        """When a set was last known to be at its target, or this switch of it was moved last, and read back."""
+        """When a set was last known to be at its target, or this switch of it was last moved to one, and read back."""
         nothing = frozenset[Crossconnect](), frozenset[Crossconnect]()
         switched = [
             one.at_s
             for one in self.seen.values()
-            if one.of_set == id and one.outcomes and one.moves.get(switch, nothing) != nothing
+            if one.of_set == id and "confirmed" in one.outcomes.values() and one.moves.get(switch, nothing) != nothing
         ]
         return max([self._settled_s.get(id, 0.0), *switched])
 

@@ -9,8 +9,10 @@ from hwd.sim.plan import (
     BadDisk,
     Claim,
     Confirm,
+    CutClient,
     DelayMessages,
     EndTransfer,
+    KickLease,
     Kill,
     PrepareSet,
     ReleaseLease,
@@ -18,6 +20,7 @@ from hwd.sim.plan import (
     RunPlaybook,
     Step,
     StopBroker,
+    SwitchSet,
     TakeLease,
     TwinFault,
     WorldPlan,
@@ -48,6 +51,14 @@ ABORT_WAITED_FOR_THE_RECORDS = "an abort waited for records that did not answer,
 EVENTS_BY_A_STEPPED_CLOCK = "the look took events of a host whose clock was stepped in a wrong order (seed 259)"
 RECOVERY_DID_NOT_DRAIN = (
     "a recovery cut transfers in flight without its wait where another of its switches was away (seed 280)"
+)
+
+SET_STUCK_BY_A_PANEL = (
+    "a set whose crossconnects a panel had taken could not be switched any more, to no target (seed 2937)"
+)
+GRANTED_AND_NEVER_TOLD = (
+    "a lease that was granted in its turn, and expired while the daemon was away that had died before it told that, "
+    "counted as a request that the records lack (seed {})"
 )
 
 FOUND = {
@@ -282,6 +293,81 @@ FOUND = {
             Step(number=7, at_s=2.885, act=BadDisk(disk="records", error="hangs", writes=0, for_s=0.2)),
         ),
         one_in=40,
+        departures=(),
+    ),
+    SET_STUCK_BY_A_PANEL: WorldPlan(
+        seed=2937,
+        rack="trunks",
+        steps=(
+            Step(number=0, at_s=0.068, act=TakeLease(ports=("all",), for_s=30.0)),
+            Step(
+                number=1,
+                at_s=0.902,
+                act=PrepareSet(
+                    wanted=(
+                        "ocs1:1A-6B,6A-1B,2A-7B,7A-2B ocs2:1A-6B,6A-1B,2A-7B,7A-2B",
+                        "ocs1:1A-5B,5A-1B,2A-6B,6A-2B ocs2:2A-5B,5A-2B,1A-6B,6A-1B",
+                    ),
+                    lease=0,
+                    rule="finish",
+                ),
+            ),
+            Step(number=2, at_s=2.006, act=SwitchSet(of=1, target="t1")),
+            Step(
+                number=15,
+                at_s=3.734,
+                act=TwinFault(fault={"switch": "ocs2", "fault": "panel", "add": ["1A-1B", "2A-3B"]}, for_s=0.2),
+            ),
+            Step(number=8, at_s=10.921, act=SwitchSet(of=1, target="t1")),
+            Step(number=9, at_s=11.254, act=SwitchSet(of=1, target="t0")),
+        ),
+        one_in=200,
+        departures=(),
+    ),
+    GRANTED_AND_NEVER_TOLD.format(2489): WorldPlan(
+        seed=2489,
+        rack="trunks",
+        steps=(
+            Step(number=0, at_s=4.72, act=TakeLease(ports=("ocs1.6", "ocs1.2", "ocs1.5", "ocs1.4"), for_s=4.0)),
+            Step(number=10, at_s=5.268, act=TakeLease(ports=("all",), for_s=1.0, queue=True)),
+            Step(
+                number=1,
+                at_s=5.817,
+                act=Apply(what="ocs1:1A-6B,6A-1B,2A-5B,5A-2B ocs2:1A-6B,6A-1B,2A-5B,5A-2B", lease=0, steps=True),
+            ),
+            Step(number=2, at_s=6.036, act=ReleaseLease(of=0)),
+            Step(number=7, at_s=6.309, act=Kill(node="daemon", callbacks=1, away_s=0.5)),
+            Step(number=5, at_s=6.543, act=CutClient(node="agent h0")),
+        ),
+        one_in=0,
+        departures=(),
+    ),
+    GRANTED_AND_NEVER_TOLD.format(4546): WorldPlan(
+        seed=4546,
+        rack="trunks",
+        steps=(
+            Step(number=12, at_s=0.286, act=TakeLease(ports=("h0.eth0", "ocs1.4"), for_s=2.0, in_s=2.665)),
+            Step(number=0, at_s=2.011, act=Apply(what=CROSSED, confirm_within_s=2.0, steps=True)),
+            Step(
+                number=8,
+                at_s=5.844,
+                act=TakeLease(ports=("all",), for_s=4.0, queue=True, priority=5, heartbeat_s=1.0),
+            ),
+            Step(number=20, at_s=10.724, act=Claim(host="h1", port="eth1", within_s=10.0)),
+            Step(
+                number=22,
+                at_s=10.724,
+                act=Apply(
+                    what="ocs1:1A-7B,7A-1B,2A-5B,5A-2B ocs2:1A-7B,7A-1B,2A-5B,5A-2B",
+                    confirm_within_s=1.0,
+                    drain_within_s=5.0,
+                ),
+            ),
+            Step(number=5, at_s=11.704, act=Kill(node="daemon", callbacks=181, away_s=0.5)),
+            Step(number=10, at_s=12.405, act=TakeLease(ports=("all",), for_s=1.0, in_s=0.347, heartbeat_s=1.0)),
+            Step(number=11, at_s=13.579, act=KickLease(of=10)),
+        ),
+        one_in=10,
         departures=(),
     ),
 }

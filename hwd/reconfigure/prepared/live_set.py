@@ -10,7 +10,8 @@ from hwd.model.prepared import FINISH, PreparedSet, SetState, SetSwitch, moves_b
 from hwd.ports.claim import Claim
 from hwd.ports.ledger import Asker
 from hwd.ports.rules import Reason
-from hwd_drivers.core.values import CrossconnectReading, natural_key
+from hwd_drivers.core.values import Crossconnect, CrossconnectReading, natural_key
+from hwd_drivers.devices.facts import SwitchRead
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,6 +38,10 @@ class LiveSet:
     ends_because: str = ""
     switching: str | None = None
     """The reconfiguration that switches it now."""
+    disturbed: int = 0
+    """How often a switch of it may have left its target: it restarted, another client changed it, a switch failed."""
+    looked: int = 0
+    """As many of these were over when its switches were read."""
     ports: frozenset[str] = field(init=False)
     states: dict[str, SetState] = field(init=False)
     links: tuple[Link, ...] = field(init=False)
@@ -138,6 +143,12 @@ class LiveSet:
             lease_epoch=prepared.lease_epoch,
             of_set=SetSwitch(id=prepared.id, target=target, forward=prepared.rule == FINISH),
         )
+
+    def is_changed_by(self, read: SwitchRead) -> bool:
+        """Whether another client changed a switch of it at its ends."""
+        changed = [] if read.ours else [*map(Crossconnect.parse, (*read.added, *read.removed))]
+        ends = frozenset(self.prepared.ends.get(read.switch, ()))
+        return any(str(end) in ends for one in changed for end in one.ends)
 
     def seen(self, observed: Mapping[str, Iterable[CrossconnectReading]]) -> SetState:
         """What its switches carry at its ends."""

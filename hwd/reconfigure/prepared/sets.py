@@ -21,7 +21,7 @@ from hwd.model.documents.prepared import SetPrepared, SetReleased, SetSettled
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, WantedSwitch
 from hwd.model.documents.switches import SwitchAdopted
 from hwd.model.plan import Plan
-from hwd.model.prepared import BEFORE, FINISH, PreparedSet, moves_between, wanted_at
+from hwd.model.prepared import BEFORE, FINISH, PreparedSet, SetState, moves_between, wanted_at
 from hwd.model.request import Caller, Request
 from hwd.model.state import Observed
 from hwd.model.testbed import Testbed
@@ -46,7 +46,7 @@ from hwd_drivers.core.errors import FailedError, HwdError, RefusedError
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.reason import reason_of
 from hwd_drivers.core.values import natural_key
-from hwd_drivers.devices.facts import SwitchUp
+from hwd_drivers.devices.facts import SwitchRead, SwitchUp
 
 AGAIN_S: Final = 5.0
 """The pause after a set could not be settled, or its end not be journaled."""
@@ -68,6 +68,7 @@ class PreparedSets:
         DaemonRecovered,
         JournalGivenUp,
         SwitchUp,
+        SwitchRead,
         HostUp,
         HostBirth,
     )
@@ -234,34 +235,47 @@ class PreparedSets:
         """Drive the switches to a target of a set, and read them back. The rest of the way is that of any other
         reconfiguration.
 
-        Nothing is read, planned or synced before the first byte. Raises RefusedError where the set or its lease is
-        over, where one of its ports is not free, and while a restart has not found its target yet; after the way back
-        to the target that it had FailedError and LinkError.
+        Nothing is read, planned or synced before the first byte, but where a switch may not be at the target that the
+        journal says: then they are read, and it goes from what they carry, synced as any other. Raises RefusedError
+        where the set or its lease is over, where one of its ports is not free, and while a restart has not found its
+        target yet; after the way back to what there was FailedError and LinkError.
         """
         asked_ns = self._clock.monotonic_ns()
         live = self._live(id)
+        self._check_switchable(live, target)
+        left = None
+        if live.disturbed != live.looked:
+            left = await self._look_again(live)
+            live = self._live(id)  # it may have been released meanwhile
+            self._check_switchable(live, target)
         stored = self._stored(live)
-        plan = self._plan(live, stored, target)
-        self._check_switchable(live, stored)
+        plan = live.plan(stored.at, target) if left is None else live.plan_from(left, target)
         claim = self._claim_switch(live, reconfiguration, epoch=epoch)
-        wanted = live.wanted_between(stored.at, target)
+        wanted = live.wanted_between(stored.at, target) if left is None else live.wanted(plan)
         one = self._reconfiguration(
             live, reconfiguration, plan, wanted, caller, asked_ns=asked_ns, lease_holder=claim.owner
         )
         live.switching = reconfiguration
         try:
-            await self._drive.switch(one, origin=stored.at)
-        except BaseException as error:  # also where the caller is cancelled: it goes back to the target before
+            await (self._drive.switch(one, origin=stored.at) if left is None else self._drive.run(one))
+        except BaseException as error:  # also where the caller is cancelled: it goes back to what there was before
             await self._go_back(one, error)
             raise
         return one
 
-    def _plan(self, live: LiveSet, stored: StoredSet, target: str) -> Plan:
+    async def _look_again(self, live: LiveSet) -> SetState | None:
+        """What the switches of a set carry; None where that is the target that the journal says."""
+        disturbed = live.disturbed
+        look = await self._switches.read_unmoved(live.switches)
+        live.read_ns, live.looked = dict(look.ended_ns), disturbed
+        state = live.seen(look.observed)
+        at = self._stored(self._live(live.id)).at
+        return None if live.target_of(state, first=at) == at else state
+
+    def _check_switchable(self, live: LiveSet, target: str) -> None:
+        stored = self._stored(live)
         if target not in live.states:
             raise RefusedError(f"prepared set {live.id}: no target {target!r}; there are {', '.join(live.states)}")
-        return live.plan(stored.at, target)
-
-    def _check_switchable(self, live: LiveSet, stored: StoredSet) -> None:
         if stored.doubt:
             raise RefusedError(f"prepared set {live.id}: {stored.doubt}. `hwd release {live.id}` ends it")
         if live.ends_because:
@@ -396,10 +410,18 @@ class PreparedSets:
                         live.is_settled, live.ends_because = True, f"its reconfiguration {id} was given up"
             case HostUp() | HostBirth():
                 self._to_arm.update(self._sets)
+            case SwitchUp(switch=switch):
+                for live in self._sets.values():
+                    live.disturbed += switch in live.switches
+            case SwitchRead() as fact:
+                for live in self._sets.values():
+                    live.disturbed += live.is_changed_by(fact)
+                return
         self._changed.set()
 
     def _note_end(self, live: LiveSet, id: str, outcome: str) -> None:
         now_ns = self._clock.monotonic_ns()
+        live.disturbed += outcome != Outcome.CONFIRMED
         if outcome == Outcome.FAILED:
             live.is_settled, live.left_open = False, id
             self._ledger.claim(live.claim)
@@ -540,7 +562,7 @@ class PreparedSets:
                 look = await self._switches.read(live.switches)
                 if live.id not in self._sets:
                     return  # it was released meanwhile
-                live.read_ns = dict(look.ended_ns)
+                live.read_ns, live.looked = dict(look.ended_ns), live.disturbed
                 state = live.seen(look.observed)
                 found = live.target_of(state, first=stored.at)
                 goal = goal or found or (stored.at if live.prepared.rule == FINISH else live.prepared.rule)

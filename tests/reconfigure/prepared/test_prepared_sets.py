@@ -629,6 +629,53 @@ def test_what_a_switch_takes_from_another_client_is_reported(run_lab: RunLab) ->
     run_lab(test)
 
 
+@pytest.mark.parametrize(
+    ("target", "there"),
+    [
+        ("straight", f"{STRAIGHT},5A-6B,6A-5B"),
+        ("crossed", f"{CROSSED},5A-7B,7A-5B"),
+        ("before", "ocs1:5A-6B,6A-5B"),
+    ],
+)
+def test_a_switch_brings_back_what_a_power_cut_of_the_switch_took(run_lab: RunLab, target: str, there: str) -> None:
+    async def test(lab: Lab) -> None:
+        await apply(lab, "ocs1:5A-6B,6A-5B")
+        prepared = await prepare(lab, {"straight": {"what": STRAIGHT}, "crossed": {"what": f"{CROSSED},5A-7B,7A-5B"}})
+        await switch(lab, prepared, "straight")
+        lab.set_fault({"switch": "ocs1", "fault": "reboot", "seconds": 2.0})
+        await lab.until(SwitchUp)
+        await asyncio.sleep(1.0)
+        assert light(lab) == {""}
+        done = await switch(lab, prepared, target)
+        there = {
+            "straight": f"{STRAIGHT},5A-6B,6A-5B",
+            "crossed": f"{CROSSED},5A-7B,7A-5B",
+            "before": "ocs1:5A-6B,6A-5B",
+        }
+        assert (done.outcome, light(lab), the_set(lab).at) == ("confirmed", wanted(there[target]), target)
+
+    run_lab(test)
+
+
+def test_a_switch_that_failed_where_others_took_what_it_keeps_is_done_at_the_next_call(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        prepared = await prepare(
+            lab, {"a": {"what": "ocs1:1A-3B,3A-1B,2A-5B"}, "b": {"what": "ocs1:1A-3B,3A-1B,2A-6B"}}
+        )
+        await switch(lab, prepared, "a")
+        lab.set_fault({"switch": "ocs1", "fault": "panel", "remove": ["1A-3B"], "add": ["1A-8B"]})
+        with pytest.raises(FailedError, match="1A-3B is not there"):
+            await switch(lab, prepared, "b")
+        done = await switch(lab, prepared, "b")
+        assert (done.outcome, light(lab)) == ("confirmed", wanted("ocs1:1A-3B,3A-1B,2A-6B"))
+        lab.set_fault({"switch": "ocs1", "fault": "panel", "remove": ["3A-1B"]})
+        await asyncio.sleep(60.0)  # a poll sees it
+        await switch(lab, prepared, "b")
+        assert light(lab) == wanted("ocs1:1A-3B,3A-1B,2A-6B")
+
+    run_lab(test)
+
+
 def test_a_journal_that_refuses_a_set_leaves_nothing_and_is_written_again(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         held = await lease(lab)
