@@ -147,7 +147,7 @@ def show_sets(output: Output, found: "Sequence[PreparedSetStatus]") -> None:
     rows = [
         (
             one.id,
-            one.at or "not known",
+            one.at or "no target",
             ", ".join(target.id for target in one.targets),
             one.rule,
             one.lease,

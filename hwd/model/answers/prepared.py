@@ -21,9 +21,10 @@ class SetTarget(Answer, frozen=True, kw_only=True):
 class PreparedSetStatus(Answer, frozen=True, kw_only=True):
     """A prepared set that has not ended. `targets`: `before`, which every set has, is the first.
 
-    `at`: the target that its switches have; None while a restart has not found that yet, and `why` says what is in the
-    way, or why it ends. `switching`: the reconfiguration that switches it now. `rule`: what becomes of a switch that a
-    crash cuts off: `finish`, or the target to go to. `expires_in_s`: None where it lasts as long as its lease.
+    `at`: the target that its switches have; None while a restart has not found that yet, or where they have left it by
+    their last reports, and `why` says what is in the way, what differs, or why it ends. `switching`: the
+    reconfiguration that switches it now. `rule`: what becomes of a switch that a crash cuts off: `finish`, or the
+    target to go to. `expires_in_s`: None where it lasts as long as its lease.
     """
 
     prepared_set: str

@@ -45,7 +45,7 @@ from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import FailedError, HwdError, RefusedError
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.reason import reason_of
-from hwd_drivers.core.values import natural_key
+from hwd_drivers.core.values import Crossconnect, natural_key
 from hwd_drivers.devices.facts import SwitchRead, SwitchUp
 
 AGAIN_S: Final = 5.0
@@ -680,13 +680,17 @@ class PreparedSets:
         stored, prepared = self._stored(live), live.prepared
         is_settled = live.is_settled and not stored.doubt
         expires_ns = prepared.expires_wall_ns
+        left = self._left(live, stored.at) if is_settled and live.switching is None else ""
         return PreparedSetStatus(
             prepared_set=live.id,
             lease=prepared.lease,
             holder=prepared.holder,
             rule=prepared.rule,
-            at=stored.at if is_settled else None,
-            why=stored.doubt or live.ends_because or ("" if is_settled else live.why or "its switches are being read"),
+            at=stored.at if is_settled and not left else None,
+            why=stored.doubt
+            or live.ends_because
+            or left
+            or ("" if is_settled else live.why or "its switches are being read"),
             switching=live.switching,
             targets=[
                 SetTarget(
@@ -700,3 +704,18 @@ class PreparedSets:
             ports=prepared.ports,
             expires_in_s=None if expires_ns is None else (expires_ns - self._clock.wall_ns()) / 1e9,
         )
+
+    def _left(self, live: LiveSet, at: str) -> str:
+        """How its switches have left this target, by their last reports; empty where they have not."""
+        if live.disturbed == live.looked:
+            return ""
+        found = []
+        for switch, readings in self._switches.latest().items():
+            if switch in live.switches:
+                there, wanted = live.prepared.seen(switch, readings), live.states[at].get(switch, frozenset())
+                lacks = [f"lacks {one}" for one in sorted(wanted - there, key=Crossconnect.sort_key)]
+                has = [f"has {one} beside" for one in sorted(there - wanted, key=Crossconnect.sort_key)]
+                found += [f"{switch} {', '.join([*lacks, *has])}"] if lacks or has else []
+        if not found:
+            return ""
+        return f"not at {at} any more: {'; '.join(found)}. `hwd switch {live.id} {at}` brings it back"

@@ -32,7 +32,7 @@ def test_a_set_is_a_line_with_what_is_in_its_way(capsys: pytest.CaptureFixture[s
     assert lines == [
         "set at targets after a crash lease ends holds",
         "p7x2a1b9 day before, day finish k3v9a1xx with its lease 2 ports",
-        "q8 not known before, day finish k3v9a1xx 60 s 2 ports",
+        "q8 no target before, day finish k3v9a1xx 60 s 2 ports",
         "set q8: ocs1: no answer",
     ]
 

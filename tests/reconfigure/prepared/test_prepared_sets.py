@@ -646,6 +646,12 @@ def test_a_switch_brings_back_what_a_power_cut_of_the_switch_took(run_lab: RunLa
         await lab.until(SwitchUp)
         await asyncio.sleep(1.0)
         assert light(lab) == {""}
+        left = the_set(lab)
+        assert (left.at, left.why) == (
+            None,
+            "not at straight any more: ocs1 lacks 1A-3B, lacks 2A-4B, lacks 3A-1B, lacks 4A-2B, lacks 5A-6B, "
+            f"lacks 6A-5B. `hwd switch {left.id} straight` brings it back",
+        )
         done = await switch(lab, prepared, target)
         there = {
             "straight": f"{STRAIGHT},5A-6B,6A-5B",
