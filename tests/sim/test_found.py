@@ -56,6 +56,7 @@ RECOVERY_DID_NOT_DRAIN = (
 SET_STUCK_BY_A_PANEL = (
     "a set whose crossconnects a panel had taken could not be switched any more, to no target (seed 2937)"
 )
+TAKEN_UNDER_A_TRANSFER = "a switch of a disturbed set took the light of a transfer that a panel had joined with an end of the set (seed 4033)"
 GRANTED_AND_NEVER_TOLD = (
     "a lease that was granted in its turn, and expired while the daemon was away that had died before it told that, "
     "counted as a request that the records lack (seed {})"
@@ -322,6 +323,32 @@ FOUND = {
             Step(number=9, at_s=11.254, act=SwitchSet(of=1, target="t0")),
         ),
         one_in=200,
+        departures=(),
+    ),
+    TAKEN_UNDER_A_TRANSFER: WorldPlan(
+        seed=4033,
+        rack="two-switches",
+        steps=(
+            Step(number=0, at_s=1.068, act=TakeLease(ports=("all",), for_s=5.0)),
+            Step(number=12, at_s=1.175, act=Claim(host="h0", port="eth0", within_s=10.0)),
+            Step(
+                number=1,
+                at_s=1.66,
+                act=PrepareSet(
+                    wanted=(f"ocs2:{BOTH}", f"ocs1:3A-4B,4A-3B ocs2:{BOTH}"),
+                    lease=0,
+                    rule="finish",
+                ),
+            ),
+            Step(
+                number=11,
+                at_s=4.722,
+                act=TwinFault(fault={"switch": "ocs1", "fault": "panel", "add": ["3A-1B"]}, for_s=1.0),
+            ),
+            Step(number=3, at_s=5.059, act=SwitchSet(of=1, target="before")),
+            Step(number=4, at_s=5.161, act=SwitchSet(of=1, target="t0")),
+        ),
+        one_in=40,
         departures=(),
     ),
     GRANTED_AND_NEVER_TOLD.format(2489): WorldPlan(

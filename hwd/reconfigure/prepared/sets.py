@@ -7,7 +7,9 @@ await sets.release(prepared.id, why="released")
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from dataclasses import replace
 from typing import ClassVar, Final
 
 from msgspec import UNSET
@@ -20,6 +22,7 @@ from hwd.model.documents.leases import LeaseReleased
 from hwd.model.documents.prepared import SetPrepared, SetReleased, SetSettled
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, WantedSwitch
 from hwd.model.documents.switches import SwitchAdopted
+from hwd.model.link import SwitchCrossconnect
 from hwd.model.plan import Plan
 from hwd.model.prepared import BEFORE, FINISH, PreparedSet, SetState, moves_between, wanted_at
 from hwd.model.request import Caller, Request
@@ -35,7 +38,7 @@ from hwd.reconfigure.apply.reconfiguration import Emitter, Outcome, Reconfigurat
 from hwd.reconfigure.apply.switches import Look, Switches, same_fault
 from hwd.reconfigure.journal.journal import Journal
 from hwd.reconfigure.journal.sets import StoredSet
-from hwd.reconfigure.plans.planner import BackgroundPlanner
+from hwd.reconfigure.plans.planner import BackgroundPlanner, moved_ports
 from hwd.reconfigure.prepared.ends import RELEASED, SetEnds, end_of_lease
 from hwd.reconfigure.prepared.live_set import LiveSet
 from hwd.reconfigure.prepared.preparation import SetTerms, check_targets, prepared_from
@@ -50,6 +53,8 @@ from hwd_drivers.devices.facts import SwitchRead, SwitchUp
 
 AGAIN_S: Final = 5.0
 """The pause after a set could not be settled, or its end not be journaled."""
+
+_NUMBERS: Final = re.compile(r"\d+")
 
 log = logging.getLogger(__name__)
 
@@ -243,34 +248,45 @@ class PreparedSets:
         asked_ns = self._clock.monotonic_ns()
         live = self._live(id)
         self._check_switchable(live, target)
-        left = None
+        anew = None
         if live.disturbed != live.looked:
-            left = await self._look_again(live)
+            anew = await self._plan_anew(live, target)
             live = self._live(id)  # it may have been released meanwhile
             self._check_switchable(live, target)
         stored = self._stored(live)
-        plan = live.plan(stored.at, target) if left is None else live.plan_from(left, target)
-        claim = self._claim_switch(live, reconfiguration, epoch=epoch)
-        wanted = live.wanted_between(stored.at, target) if left is None else live.wanted(plan)
+        plan = live.plan(stored.at, target) if anew is None else anew
+        claim = self._claim_switch(live, reconfiguration, plan.touches, epoch=epoch)
+        wanted = live.wanted_between(stored.at, target) if anew is None else live.wanted(plan)
         one = self._reconfiguration(
             live, reconfiguration, plan, wanted, caller, asked_ns=asked_ns, lease_holder=claim.owner
         )
         live.switching = reconfiguration
         try:
-            await (self._drive.switch(one, origin=stored.at) if left is None else self._drive.run(one))
+            await (self._drive.switch(one, origin=stored.at) if anew is None else self._drive.run(one))
         except BaseException as error:  # also where the caller is cancelled: it goes back to what there was before
             await self._go_back(one, error)
             raise
         return one
 
-    async def _look_again(self, live: LiveSet) -> SetState | None:
-        """What the switches of a set carry; None where that is the target that the journal says."""
+    async def _plan_anew(self, live: LiveSet, target: str) -> Plan | None:
+        """The way from what the switches of a set carry; None where that is the target that the journal says."""
         disturbed = live.disturbed
         look = await self._switches.read_unmoved(live.switches)
         live.read_ns, live.looked = dict(look.ended_ns), disturbed
         state = live.seen(look.observed)
         at = self._stored(self._live(live.id)).at
-        return None if live.target_of(state, first=at) == at else state
+        return None if live.target_of(state, first=at) == at else self._plan_from(live, state, target, look.observed)
+
+    def _plan_from(self, live: LiveSet, state: SetState, target: str, observed: Observed) -> Plan:
+        """It also touches the ports of what others have put onto the ends of the set, and those of its light."""
+        plan = live.plan_from(state, target)
+        moved = [
+            SwitchCrossconnect(switch=move.switch, crossconnect=one)
+            for move in plan.moves
+            for one in (*move.remove, *move.add)
+        ]
+        lit = self._planner.ports_lit_by(moved, observed)
+        return replace(plan, touches=plan.touches | moved_ports(plan.moves) | lit)
 
     def _check_switchable(self, live: LiveSet, target: str) -> None:
         stored = self._stored(live)
@@ -287,26 +303,26 @@ class PreparedSets:
                 f"It is tried again by itself; `hwd release {live.id}` leaves them as they are"
             )
 
-    def _claim_switch(self, live: LiveSet, reconfiguration: str, *, epoch: int | None) -> Claim:
+    def _claim_switch(self, live: LiveSet, reconfiguration: str, ports: frozenset[str], *, epoch: int | None) -> Claim:
         """Between the question and the claim nothing is awaited."""
         now, asker = self._clock.wall_ns(), live.asker(reconfiguration, epoch=epoch)
         if not live.claim.is_in_force(now):
             raise RefusedError(f"prepared set {live.id}: it has expired. Prepare it again")
-        self._ledger.check(asker, live.ports, PortAction.RELY, now_wall_ns=now)
-        self._ledger.check(asker, live.ports, PortAction.CHANGE, now_wall_ns=now)
-        self._claim_reconfiguration(live, reconfiguration)
+        self._ledger.check(asker, ports, PortAction.RELY, now_wall_ns=now)
+        self._ledger.check(asker, ports, PortAction.CHANGE, now_wall_ns=now)
+        self._claim_reconfiguration(live, reconfiguration, ports)
         lease = self._ledger.get(Reason.LEASE, live.prepared.lease)
         assert lease is not None
         return lease
 
-    def _claim_reconfiguration(self, live: LiveSet, id: str) -> None:
+    def _claim_reconfiguration(self, live: LiveSet, id: str, ports: frozenset[str]) -> None:
         run = live.prepared.run
         self._ledger.claim(
             Claim(
                 id=id,
                 reason=Reason.RECONFIGURATION,
                 owner=f"prepared set {live.id}",
-                ports=live.ports,
+                ports=ports,
                 run=run,
                 switches=frozenset(live.switches),
                 what=f"prepared set {live.id}",
@@ -569,7 +585,7 @@ class PreparedSets:
                 if found == goal or live.states[goal] == state:
                     self._found(live, stored, goal)
                 else:
-                    await self._bring(live, live.plan_from(state, goal))
+                    await self._bring(live, self._plan_from(live, state, goal, look.observed))
         except HwdError as error:
             self._say_unsettled(live, str(error))
             return
@@ -581,7 +597,7 @@ class PreparedSets:
             self._ledger.claim(live.claim)
 
     def _say_unsettled(self, live: LiveSet, why: str) -> None:
-        if live.why != why:
+        if _NUMBERS.sub("", live.why) != _NUMBERS.sub("", why):  # the time that a lease has left is no news
             log.warning("prepared set %s: it is not at a target yet, and that is tried again: %s", live.id, why)
         live.why = why
         live.settle_after_s = asyncio.get_running_loop().time() + AGAIN_S
@@ -605,12 +621,13 @@ class PreparedSets:
         assert plan.of_set is not None
         id = self._ids.token(length=8)
         caller = Caller(name=f"rule of prepared set {live.id}", is_verified=True)
-        self._claim_reconfiguration(live, id)
+        self._check_others(live, id, plan.touches - live.ports)
+        self._claim_reconfiguration(live, id, plan.touches)
         holder = live.prepared.holder
         one = self._reconfiguration(live, id, plan, live.wanted(plan), caller, asked_ns=None, lease_holder=holder)
         live.switching = id
         try:
-            one.remarks += await self._transfers.drain(live.ports, by=id, what=plan.what)
+            one.remarks += await self._transfers.drain(plan.touches, by=id, what=plan.what)
             await self._drive.run(one)
         except BaseException as error:
             await self._go_back(one, error)
@@ -618,6 +635,20 @@ class PreparedSets:
         await self._completion.confirm(one)
         target = plan.of_set.target
         self._emit(SetSettled(prepared_set=live.id, target=target, why=f"by its rule {live.prepared.rule}, as {id}"))
+
+    def _check_others(self, live: LiveSet, id: str, ports: frozenset[str]) -> None:
+        """Raises RefusedError where somebody else has ports that others have joined with the ends of a set.
+
+        Transfers on them are waited for, and a lease that has ended keeps no set from going by its rule.
+        """
+        now = self._clock.wall_ns()
+        lease = self._ledger.get(Reason.LEASE, live.prepared.lease)
+        asker = replace(live.asker(id), cuts=True, is_way_back=True)
+        if lease is None or not lease.is_in_force(now) or lease.epoch != live.prepared.lease_epoch:
+            asker = replace(asker, lease=None, epoch=None)
+        refusals = self._ledger.refusals(asker, ports, PortAction.CHANGE, now_wall_ns=now)
+        if taken := [one.text for one in refusals if one.claim is not None]:
+            raise RefusedError("; ".join(taken))
 
     # --- parts
 

@@ -682,6 +682,53 @@ def test_a_switch_that_failed_where_others_took_what_it_keeps_is_done_at_the_nex
     run_lab(test)
 
 
+async def prepared_beside(lab: Lab) -> tuple[PreparedSetStatus, str]:
+    """A set of the ports 5 to 8, and the lease of somebody else on 1 to 4 and their NIC ports."""
+    held = await lab.world.nodes.run_in_node(
+        DAEMON, lab.service.take_lease(holder="ada", ports=[f"ocs1.{port}" for port in range(5, 9)], for_s=3600)
+    )
+    others = [*(f"ocs1.{port}" for port in range(1, 5)), *(f"h{host}.eth{nic}" for host in (0, 1) for nic in (0, 1))]
+    theirs = await lab.world.nodes.run_in_node(DAEMON, lab.service.take_lease(holder="bob", ports=others, for_s=3600))
+    targets = {"a": {"what": "ocs1:5A-6B,6A-5B"}, "b": {"what": "ocs1:5A-7B,7A-5B"}}
+    prepared = await prepare(lab, targets, lease=held.lease, after_crash="b")
+    await switch(lab, prepared, "a")
+    return prepared, theirs.lease
+
+
+def test_a_switch_that_would_take_what_a_panel_joined_with_ports_of_others_is_refused(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        prepared, theirs = await prepared_beside(lab)
+        lab.set_fault({"switch": "ocs1", "fault": "panel", "remove": ["5A-6B"], "add": ["5A-1B"]})
+        await asyncio.sleep(60.0)  # a poll sees it
+        there = light(lab)
+        with pytest.raises(RefusedError, match=r"h0\.eth0, ocs1\.1: leased to bob"):
+            await switch(lab, prepared, "b")
+        assert light(lab) == there
+        await lab.world.nodes.run_in_node(DAEMON, lab.service.release_lease(theirs))
+        await switch(lab, prepared, "b")
+        assert light(lab) == wanted("ocs1:5A-7B,7A-5B")
+
+    run_lab(test)
+
+
+def test_a_rule_leaves_what_a_panel_joined_with_ports_of_others_until_these_are_free(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        _, theirs = await prepared_beside(lab)
+        lab.world.kill(DAEMON)
+        carry(lab, "ocs1:5A-1B,6A-5B")
+        await asyncio.sleep(1.0)
+        lab.world.start_daemon()
+        await lab.world.settled()
+        await asyncio.sleep(8.0)
+        assert light(lab) == wanted("ocs1:5A-1B,6A-5B")
+        assert "leased to bob" in the_set(lab).why
+        await lab.world.nodes.run_in_node(DAEMON, lab.service.release_lease(theirs))
+        await asyncio.sleep(8.0)
+        assert (light(lab), the_set(lab).at) == (wanted("ocs1:5A-7B,7A-5B"), "b")
+
+    run_lab(test)
+
+
 def test_a_journal_that_refuses_a_set_leaves_nothing_and_is_written_again(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         held = await lease(lab)
