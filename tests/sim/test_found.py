@@ -56,7 +56,9 @@ RECOVERY_DID_NOT_DRAIN = (
 SET_STUCK_BY_A_PANEL = (
     "a set whose crossconnects a panel had taken could not be switched any more, to no target (seed 2937)"
 )
-TAKEN_UNDER_A_TRANSFER = "a switch of a disturbed set took the light of a transfer that a panel had joined with an end of the set (seed 4033)"
+TAKEN_UNDER_A_TRANSFER = (
+    "a switch of a disturbed set took the light of a transfer, joined with an end of the set by a panel (seed 4033)"
+)
 GRANTED_AND_NEVER_TOLD = (
     "a lease that was granted in its turn, and expired while the daemon was away that had died before it told that, "
     "counted as a request that the records lack (seed {})"
