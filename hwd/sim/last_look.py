@@ -204,7 +204,7 @@ class LastLook:
         counted: dict[str, int] = {}
         carrier: dict[str, bool] = {}
         counters: dict[str, object] = {}
-        boots = {event.boot: number for number, event in reversed([*enumerate(events)])}
+        boots = {boot: number for number, boot in enumerate(self._world.boots)}
         for event in sorted(events, key=lambda one: (boots[one.boot], one.seq)):  # a host's clock may be stepped
             numbers.setdefault((event.host, event.boot), []).append(event.seq)
             if isinstance(event.data, CarrierData):

@@ -91,6 +91,8 @@ class World:
             latency_s=lambda: self.bus_delay_s + latency.uniform(*BUS_LATENCY_S), nodes=self.nodes
         )
         self.daemon: Daemon | None = None
+        self.boots: list[str] = []
+        """Those of the agents, in the order in which they were started."""
         self.on_no_start: Callable[[HwdError], None] | None = None
         """Called where the daemon cannot start, to kill it and start it again; without it the error is raised."""
         self._testbed_text = testbed_text
@@ -159,6 +161,7 @@ class World:
                 sources.sources(),
                 bus=lambda will: self._tap_bus(MemoryBus(self.broker, name, clock, will), name, clock),
             )
+        self.boots.append(agent.boot)
         self._start(name, agent.run())
 
     def start_daemon(self) -> None:

@@ -59,6 +59,9 @@ SET_STUCK_BY_A_PANEL = (
 TAKEN_UNDER_A_TRANSFER = (
     "a switch of a disturbed set took the light of a transfer, joined with an end of the set by a panel (seed 4033)"
 )
+BOOTS_IN_THE_ORDER_OF_RECORDS = (
+    "events of an earlier boot of an agent, recorded after those of its next one, counted in that order (seed 8321)"
+)
 GRANTED_AND_NEVER_TOLD = (
     "a lease that was granted in its turn, and expired while the daemon was away that had died before it told that, "
     "counted as a request that the records lack (seed {})"
@@ -325,6 +328,18 @@ FOUND = {
             Step(number=9, at_s=11.254, act=SwitchSet(of=1, target="t0")),
         ),
         one_in=200,
+        departures=(),
+    ),
+    BOOTS_IN_THE_ORDER_OF_RECORDS: WorldPlan(
+        seed=8321,
+        rack="one-switch",
+        steps=(
+            Step(number=1, at_s=0.355, act=Apply(what="ocs1:1A-4B,4A-1B", confirm_within_s=2.0)),
+            Step(number=6, at_s=0.451, act=Kill(node="daemon", callbacks=1, away_s=0.5)),
+            Step(number=7, at_s=1.474, act=Kill(node="agent h1", callbacks=1, away_s=0.0)),
+            Step(number=13, at_s=2.303, act=TakeLease(ports=("all",), for_s=4.0, queue=True)),
+        ),
+        one_in=10,
         departures=(),
     ),
     TAKEN_UNDER_A_TRANSFER: WorldPlan(
