@@ -30,9 +30,9 @@ def playbooks(incomplete: str) -> list[str]:
 
 def topologies(incomplete: str) -> list[str]:
     """Generated topologies; the shell completes files itself."""
-    from hwd.topology.generate import GENERATORS
+    from hwd.config.topologies import names
 
-    return [name for name in GENERATORS if name.startswith(incomplete)]
+    return [name for name in names() if name.startswith(incomplete)]
 
 
 runs = _offered(lambda hwd: (run.id for run in hwd.runs()))

@@ -1,7 +1,7 @@
-"""Topologies by name: pairs, rings, the giant ring. Pure: no asyncio, no clock, no I/O."""
+"""Topologies: which links hosts are joined by, by name. Pure: no asyncio, no clock, no I/O."""
 
-from hwd.topology.generate import GENERATORS, generate
-from hwd.topology.pairs import pairs
-from hwd.topology.ring import giant_ring, ring
+from hwd.topology.choice import Party
+from hwd.topology.generate import generate
+from hwd.topology.kind import Given, TopologyKind
 
-__all__ = ["GENERATORS", "generate", "giant_ring", "pairs", "ring"]
+__all__ = ["Given", "Party", "TopologyKind", "generate"]

@@ -41,6 +41,15 @@ class Party:
         ]
         return " ".join(words) or "of the testbed"
 
+    @property
+    def least_ports(self) -> int:
+        """The NIC ports that each of the hosts has at least."""
+        return min((len(ports) for ports in self.ports.values()), default=0)
+
+    def link(self, one: str, port: int, other: str, port_there: int) -> Link:
+        """Join the NIC port of this number, from 0, of a host with one of another."""
+        return Link.of(self.ports[one][port].id, self.ports[other][port_there].id)
+
 
 def parties(testbed: Testbed, arguments: Mapping[str, str]) -> tuple[Party, ...]:
     """Parties by label, then by rail. Raises ConfigError where an argument selects nothing."""

@@ -1,36 +1,62 @@
 """Topologies by name and arguments, as the command line and playbooks give them: `ring hosts=h0,h1 rail=0`."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
 
-from hwd.model.link import Topology
+from hwd.model.link import Link, Topology
 from hwd.model.testbed import Testbed
-from hwd.topology.pairs import pairs
-from hwd.topology.ring import giant_ring, ring
-from hwd_drivers.core.errors import ConfigError
+from hwd.topology.choice import Party, parties, topology_of
+from hwd.topology.kind import Given, TopologyKind
+from hwd_drivers.core.errors import ConfigError, HwdError
+from hwd_drivers.core.ids import Draws
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Generator:
-    """One kind of topology and the arguments that it takes."""
-
-    make: Callable[[Testbed, Mapping[str, str]], Topology]
-    arguments: tuple[str, ...]
-
-
-GENERATORS: Mapping[str, Generator] = {
-    "giant-ring": Generator(make=giant_ring, arguments=("hosts", "rail")),
-    "pairs": Generator(make=pairs, arguments=("hosts", "rail", "groups")),
-    "ring": Generator(make=ring, arguments=("hosts", "rail", "groups")),
-}
-
-
-def generate(name: str, testbed: Testbed, arguments: Mapping[str, str]) -> Topology:
-    """Raises ConfigError for an unknown topology or argument, and where the testbed cannot have it."""
-    generator = GENERATORS.get(name)
-    if generator is None:
-        raise ConfigError(f"topology {name!r}: unknown; there are {', '.join(GENERATORS)}")
+def generate(name: str, kind: TopologyKind, testbed: Testbed, arguments: Mapping[str, str]) -> Topology:
+    """Raises ConfigError for an unknown argument, and where the testbed cannot have it."""
     for argument in arguments:
-        if argument not in generator.arguments:
-            raise ConfigError(f"topology {name}: no argument {argument!r}; it takes {', '.join(generator.arguments)}")
-    return generator.make(testbed, arguments)
+        if argument not in kind.takes:
+            raise ConfigError(f"topology {name}: no argument {argument!r}; it takes {', '.join(kind.takes)}")
+    demand = _demand(name, testbed, arguments["demand"]) if "demand" in arguments else {}
+    seed = Given(name=name, arguments=arguments, draws=Draws(0)).number("seed", default=0)
+    given = Given(name=name, arguments=arguments, demand=demand, draws=Draws(seed))
+    return topology_of(
+        name, arguments, [link for party in parties(testbed, arguments) for link in _links(kind, party, given)]
+    )
+
+
+def _links(kind: TopologyKind, party: Party, given: Given) -> list[Link]:
+    """What another package returns is not trusted. Raises ConfigError for a bug of it, and for a strange NIC port."""
+    try:
+        links = [*kind.links(party, given)]
+    except HwdError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"topology {given.name}: a bug in it, {error!r}, for {len(party.hosts)} hosts") from error
+    own = {port.id for ports in party.ports.values() for port in ports}
+    for link in links:
+        if not isinstance(link, Link) or not own.issuperset(link.ends):
+            raise ConfigError(f"topology {given.name}: a bug in it: {link} is no link of NIC ports {party.place}")
+    return links
+
+
+def _demand(name: str, testbed: Testbed, text: str) -> dict[tuple[str, str], float]:
+    """Of `h0:h1:5,h1:h0:2`: both ways of two hosts are added."""
+    found: dict[tuple[str, str], float] = {}
+    for item in filter(None, text.split(",")):
+        one, _, rest = item.partition(":")
+        other, _, amount = rest.partition(":")
+        for host in (one, other):
+            if host not in testbed.hosts:
+                raise ConfigError(
+                    f"{name}: demand={item}: no host {host!r}; write h0:h1:5. Testbed {testbed.name} has "
+                    f"{', '.join(testbed.hosts)}"
+                )
+        try:
+            value = float(amount)
+        except ValueError:
+            value = math.nan
+        if one == other or not 0 <= value < math.inf:
+            raise ConfigError(f"{name}: demand={item}: write two hosts and how much, not below 0: h0:h1:5")
+        smaller, larger = sorted((one, other))
+        found[smaller, larger] = found.get((smaller, larger), 0.0) + value
+    return found

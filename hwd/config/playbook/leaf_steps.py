@@ -22,6 +22,7 @@ from hwd.config.playbook.steps import (
     NoteStep,
     WaitStep,
 )
+from hwd.config import topologies
 from hwd.config.testbed.topology_file import read_topology
 from hwd.config.testbed.wanted_state import ARROW, is_file, parse_what
 from hwd.config.yaml.file_problem import Where, nearest
@@ -38,7 +39,6 @@ from hwd.model.link import RoutedLink
 from hwd.model.request import Request, WantedState
 from hwd.model.testbed import Testbed
 from hwd.ports.testbed_ports import all_ports, leasable
-from hwd.topology.generate import GENERATORS
 from hwd_drivers.core.errors import ConfigError, RefusedError
 
 NOTE_LENGTH_MAX = 2000
@@ -288,21 +288,26 @@ def _what(entry: ApplyEntry, where: Where, reading: Reading) -> str | None:
     if entry.links is not None and ARROW not in entry.links:
         reading.add((*where, "links"), f"{entry.links!r} is no link; write h0.eth0 <-> h2.eth0, or a list of them")
         return None
-    generator = GENERATORS.get(entry.topology or "")
-    if entry.topology is not None and generator is None and not (is_file(entry.topology) or ARROW in entry.topology):
+    is_named = entry.topology in topologies.names()
+    if entry.topology is not None and not is_named and not (is_file(entry.topology) or ARROW in entry.topology):
         reading.add(
             (*where, "topology"),
             f"{entry.topology!r} is no topology, no file (.yaml) and no links (h0.eth0 <-> h2.eth0); "
-            f"{nearest(entry.topology, GENERATORS)}",
+            f"{nearest(entry.topology, topologies.names())}",
         )
         return None
-    known = [*ApplyEntry.model_fields, *(generator.arguments if generator else ())]
+    try:
+        takes = topologies.find(entry.topology).takes if is_named and entry.topology is not None else ()
+    except ConfigError as error:  # its package cannot be loaded
+        reading.add((*where, "topology"), str(error))
+        return None
+    known = [*ApplyEntry.model_fields, *takes]
     unknown = [key for key in arguments if key not in known]
     for key in unknown:
         reading.add((*where, key), f"unknown key; {nearest(key, known)}")
     if unknown:
         return None
-    if generator is None:
+    if not is_named:
         return entry.links or entry.pairs or entry.topology
     return " ".join([entry.topology or "", *(f"{key}={','.join(text.split())}" for key, text in arguments.items())])
 

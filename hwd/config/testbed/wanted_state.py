@@ -15,13 +15,14 @@ The text is never the name of a file here: programs that may read a file send it
 import re
 from collections.abc import Iterator
 
+from hwd.config import topologies
 from hwd.config.testbed.ends import ports_in
 from hwd.config.yaml.file_problem import nearest
 from hwd.model.link import Link, SwitchCrossconnect, SwitchEnd
 from hwd.model.nic_port import NicPortId
 from hwd.model.request import WantedState
 from hwd.model.testbed import Testbed
-from hwd.topology.generate import GENERATORS, generate
+from hwd.topology.generate import generate
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import Crossconnect, PortSide
 
@@ -42,7 +43,7 @@ def parse_what(text: str, testbed: Testbed) -> WantedState:
     if not text:
         raise ConfigError(
             "nothing asked for; "
-            f"name a topology file, a topology ({', '.join(GENERATORS)}), links such as h0.eth0<->h2.eth0, "
+            f"name a topology file, a topology ({', '.join(topologies.names())}), links such as h0.eth0<->h2.eth0, "
             "or pairs such as ocs1:1A-2B"
         )
     if is_file(text):
@@ -54,10 +55,10 @@ def parse_what(text: str, testbed: Testbed) -> WantedState:
         crossconnects, freed = _pairs_and_freed(pairs, testbed) if pairs else ((), ())
         return WantedState(name=text, crossconnects=crossconnects, emptied=emptied, freed=freed)
     name, *words = text.split()
-    if name not in GENERATORS:
+    if name not in topologies.names():
         raise ConfigError(
             f"{name!r} is no topology, no file (.yaml), no links (h0.eth0<->h2.eth0) and no pairs (ocs1:1A-2B); "
-            f"{nearest(name, GENERATORS)}"
+            f"{nearest(name, topologies.names())}"
         )
     arguments: dict[str, str] = {}
     for word in words:
@@ -67,7 +68,7 @@ def parse_what(text: str, testbed: Testbed) -> WantedState:
         if key in arguments:
             raise ConfigError(f"{text}: argument {key} is repeated")
         arguments[key] = value
-    topology = generate(name, testbed, arguments)
+    topology = generate(name, topologies.find(name), testbed, arguments)
     return WantedState(name=topology.name, links=topology.links)
 
 

@@ -1,0 +1,67 @@
+"""What a topology is made of: a function from a party of hosts and what is given to it, to links.
+
+    def links(party: Party, given: Given) -> Iterator[Link]:
+        for one, other in zip(party.hosts[::2], party.hosts[1::2]):
+            yield party.link(one, 0, other, 0)
+
+    CHAIN = TopologyKind(links=links)
+
+A package declares it in the entry point group `hwd.topologies`, by its name.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from hwd.model.link import Link
+from hwd.topology.choice import Party
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.ids import Draws
+
+GROUP: Final = "hwd.topologies"
+"""The entry points that declare topologies."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What a topology sees beside its hosts. `name`: that of the topology. `arguments`: its own, as they were written.
+
+    `demand`: by pairs of hosts, the smaller name first, both ways together, in any unit; empty where none is known.
+    `draws`: random streams of the argument `seed`, so that the same text makes the same links.
+    """
+
+    name: str
+    arguments: Mapping[str, str]
+    demand: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    draws: Draws
+
+    def number(self, argument: str, *, default: int | None = None, least: int = 0) -> int:
+        """A whole number that was given. Raises ConfigError where it is none, is too small, or is missing without a
+        default.
+        """
+        text = self.arguments.get(argument)
+        if text is None:
+            if default is None:
+                raise ConfigError(f"{self.name}: needs {argument}=NUMBER")
+            return default
+        if not text.isascii() or not text.isdigit() or int(text) < least:
+            raise ConfigError(f"{self.name}: {argument}={text} is no whole number from {least} on")
+        return int(text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyKind:
+    """One kind of topology. `links` is called for each party; no NIC port may be in two of its links.
+
+    `arguments`: those that it takes beside `hosts`, `rail`, `groups` and `seed`. `by_group`: whether it takes `groups`;
+    else all hosts are one party on each rail.
+    """
+
+    links: Callable[[Party, Given], Iterable[Link]]
+    arguments: tuple[str, ...] = ()
+    by_group: bool = True
+
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """All arguments."""
+        return ("hosts", "rail", *(("groups",) if self.by_group else ()), *self.arguments)

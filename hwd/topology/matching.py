@@ -1,0 +1,33 @@
+"""Matching: hosts joined two by two, so that those that send each other most are joined.
+
+It is the matching of least weight among those that join most hosts, where the weight of two hosts is their demand, negated.
+"""
+
+import itertools
+from collections.abc import Iterator
+
+from hwd.model.link import Link
+from hwd.topology.choice import Party, need_ports
+from hwd.topology.kind import Given, TopologyKind
+from hwd.topology.matchings import need_hosts
+from hwd_drivers.core.errors import ConfigError
+
+
+def matching(party: Party, given: Given) -> Iterator[Link]:
+    """On each rail the n-th NIC port of the one is joined with the n-th of the other, as many as both have."""
+    import networkx  # noqa: PLC0415 - most commands need no graphs
+
+    need_hosts(given.name, party, least=2)
+    need_ports(given.name, party, least=1)
+    if not given.demand:
+        raise ConfigError(f"{given.name}: needs demand=h0:h1:5,h0:h2:1, what hosts send each other in any unit")
+    graph, hosts = networkx.Graph(), party.hosts
+    for one, other in itertools.combinations(range(len(hosts)), 2):
+        smaller, larger = sorted((hosts[one], hosts[other]))
+        graph.add_edge(one, other, weight=-given.demand.get((smaller, larger), 0.0))
+    for one, other in sorted(map(sorted, networkx.min_weight_matching(graph))):
+        ports = zip(party.ports[hosts[one]], party.ports[hosts[other]], strict=False)
+        yield from (Link.of(mine.id, theirs.id) for mine, theirs in ports)
+
+
+MATCHING = TopologyKind(links=matching, arguments=("demand",))
