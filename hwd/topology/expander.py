@@ -1,8 +1,9 @@
 """Expanders: every host joined to `degree` others that are drawn, so that every two are few links apart.
 
-The splittable one is that of ACOS (section 4.2): half of each host's links stay in its half of the hosts, the other half
-cross. Each two crossing links `a0-b0`, `a1-b1` go through 2x2 switches, which make `a0-a1`, `b0-b1` of them: two halves
-that are expanders by themselves. 16 hosts of degree 8 split into two complete graphs of 8 with a perfect matching.
+The splittable one is that of ACOS (section 4.2): half of each host's links stay in its half of the hosts, the other
+half cross. Each two crossing links `a0-b0`, `a1-b1` go through 2x2 switches, which make `a0-a1`, `b0-b1` of them: two
+halves that are expanders by themselves. 16 hosts of degree 8 split into two complete graphs of 8 with a perfect
+matching.
 """
 
 from collections import Counter
@@ -19,7 +20,7 @@ TRIES = 100
 
 def expander(party: Party, given: Given) -> Iterator[Link]:
     """A drawn regular graph that is connected: `degree` links a host (by default all ports that all hosts have)."""
-    import networkx  # noqa: PLC0415 - most commands need no graphs
+    import networkx
 
     degree, count = _degree(party, given, most=len(party.hosts) - 1), len(party.hosts)
     if degree * count % 2:
@@ -57,7 +58,9 @@ def splittable(party: Party, given: Given) -> Iterator[Link]:
         stream.shuffle(moves[-1])
     if split == "yes":
         return _joined(party, [*stays, *moves[0], *moves[1]])
-    crossing = [(one, other) for here, there in zip(*moves, strict=True) for one, other in zip(here, there, strict=True)]
+    crossing = [
+        (one, other) for here, there in zip(*moves, strict=True) for one, other in zip(here, there, strict=True)
+    ]
     return _joined(party, [*stays, *crossing])
 
 

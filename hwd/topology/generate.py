@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 from hwd.model.link import Link, Topology
 from hwd.model.testbed import Testbed
@@ -27,7 +28,7 @@ def generate(name: str, kind: TopologyKind, testbed: Testbed, arguments: Mapping
 def _links(kind: TopologyKind, party: Party, given: Given) -> list[Link]:
     """What another package returns is not trusted. Raises ConfigError for a bug of it, and for a strange NIC port."""
     try:
-        links = [*kind.links(party, given)]
+        links: list[Any] = [*kind.links(party, given)]
     except HwdError:
         raise
     except Exception as error:

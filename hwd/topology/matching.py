@@ -1,6 +1,7 @@
 """Matching: hosts joined two by two, so that those that send each other most are joined.
 
-It is the matching of least weight among those that join most hosts, where the weight of two hosts is their demand, negated.
+It is the matching of least weight among those that join most hosts, where the weight of two hosts is their demand,
+negated.
 """
 
 import itertools
@@ -15,13 +16,14 @@ from hwd_drivers.core.errors import ConfigError
 
 def matching(party: Party, given: Given) -> Iterator[Link]:
     """On each rail the n-th NIC port of the one is joined with the n-th of the other, as many as both have."""
-    import networkx  # noqa: PLC0415 - most commands need no graphs
+    import networkx
 
     need_hosts(given.name, party, least=2)
     need_ports(given.name, party, least=1)
     if not given.demand:
         raise ConfigError(f"{given.name}: needs demand=h0:h1:5,h0:h2:1, what hosts send each other in any unit")
-    graph, hosts = networkx.Graph(), party.hosts
+    hosts = party.hosts
+    graph: networkx.Graph[int] = networkx.Graph()
     for one, other in itertools.combinations(range(len(hosts)), 2):
         smaller, larger = sorted((hosts[one], hosts[other]))
         graph.add_edge(one, other, weight=-given.demand.get((smaller, larger), 0.0))

@@ -1,5 +1,6 @@
 """Every playbook of hwd succeeds on its testbed, in virtual time, and shows what it says."""
 
+import itertools
 import statistics
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +27,7 @@ MADE_FOR = {
     "opus-timeline": "opus-testbed",
     "rapid-repeats": "two-hosts",
     "soak": "two-hosts",
+    "time-slots": "opus-testbed",
 }
 
 Shown = list[Document]
@@ -165,3 +167,12 @@ def test_soak_asserts_every_round(show: Show) -> None:
 @pytest.mark.parametrize(("name", "parameters"), [("smoke", {}), ("reconfiguration-timeline", {"repeats": "1"})])
 def test_two_topologies_are_timed(show: Show, name: str, parameters: dict[str, str]) -> None:
     assert len(of_type(show(name, **parameters), Timeline)) == 2
+
+
+@pytest.mark.parametrize("schedule", ["rotor", "opera"])
+def test_time_slots_join_every_two_hosts_of_a_rail_in_a_round(show: Show, schedule: str) -> None:
+    documents = show("time-slots", schedule=schedule, rounds="1", slots="6", dwell_s="0.1")
+    applied = of_type(documents, ReconfigurationStarted)
+    assert [one.what for one in applied] == [f"{schedule} slot={slot}" for slot in range(6)]
+    joined = {tuple(end.partition(".")[0] for end in link.link.split("<->")) for one in applied for link in one.links}
+    assert joined == {*itertools.combinations(("h0", "h1", "h2", "h3"), 2)}

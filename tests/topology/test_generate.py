@@ -1,18 +1,26 @@
+import itertools
+import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hwd.config import topologies
 from hwd.fabric.fabric import Fabric
-from hwd.model.link import Topology
+from hwd.model.link import Link, Topology
 from hwd.model.testbed import Testbed
-from hwd.topology.generate import GENERATORS, generate
+from hwd.topology import Given, Party, TopologyKind, generate
 from hwd_drivers.core.errors import ConfigError
 
 Rack = Callable[..., Testbed]
 OPUS_GROUPS = (("dp0", "pp0"), ("dp0", "pp1"), ("dp1", "pp0"), ("dp1", "pp1"))
+
+
+def made(name: str, testbed: Testbed, arguments: dict[str, str]) -> Topology:
+    return generate(name, topologies.find(name), testbed, arguments)
 
 
 def links(topology: Topology) -> list[str]:
@@ -20,40 +28,40 @@ def links(topology: Topology) -> list[str]:
 
 
 def test_ring_leaves_each_host_by_its_second_port_for_the_first_of_the_next(rack: Rack) -> None:
-    topology = generate("ring", rack(4), {"rail": "1"})
+    topology = made("ring", rack(4), {"rail": "1"})
     assert links(topology) == ["h0.eth3<->h1.eth2", "h1.eth3<->h2.eth2", "h2.eth3<->h3.eth2", "h0.eth2<->h3.eth3"]
     assert topology.name == "ring rail=1"
 
 
 def test_ring_of_two_hosts_is_two_parallel_links(rack: Rack) -> None:
-    assert links(generate("ring", rack(4), {"hosts": "h3,h1", "rail": "0"})) == [
+    assert links(made("ring", rack(4), {"hosts": "h3,h1", "rail": "0"})) == [
         "h1.eth0<->h3.eth1",
         "h1.eth1<->h3.eth0",
     ]
 
 
 def test_ring_keeps_the_order_of_the_hosts_named(rack: Rack) -> None:
-    found = links(generate("ring", rack(3), {"hosts": "h0,h2,h1", "rail": "0"}))
+    found = links(made("ring", rack(3), {"hosts": "h0,h2,h1", "rail": "0"}))
     assert found == ["h0.eth1<->h2.eth0", "h1.eth0<->h2.eth1", "h0.eth0<->h1.eth1"]
 
 
 def test_every_rail_has_its_ring_where_none_is_named(rack: Rack) -> None:
-    assert len(links(generate("ring", rack(4), {}))) == 8
+    assert len(links(made("ring", rack(4), {}))) == 8
 
 
 def test_group_stands_for_its_numbered_labels_each_a_ring_of_its_own(rack: Rack) -> None:
-    found = links(generate("ring", rack(4, groups=OPUS_GROUPS), {"groups": "dp", "rail": "0"}))
+    found = links(made("ring", rack(4, groups=OPUS_GROUPS), {"groups": "dp", "rail": "0"}))
     assert found == ["h0.eth1<->h1.eth0", "h0.eth0<->h1.eth1", "h2.eth1<->h3.eth0", "h2.eth0<->h3.eth1"]
-    assert links(generate("ring", rack(4, groups=OPUS_GROUPS), {"groups": "dp1", "rail": "0"})) == found[2:]
+    assert links(made("ring", rack(4, groups=OPUS_GROUPS), {"groups": "dp1", "rail": "0"})) == found[2:]
 
 
 def test_group_that_is_named_twice_is_refused(rack: Rack) -> None:
     with pytest.raises(ConfigError, match="a group is named twice"):
-        generate("ring", rack(4, groups=OPUS_GROUPS), {"groups": "dp1,dp1", "rail": "0"})
+        made("ring", rack(4, groups=OPUS_GROUPS), {"groups": "dp1,dp1", "rail": "0"})
 
 
 def test_pairs_join_neighbours_port_by_port(rack: Rack) -> None:
-    assert links(generate("pairs", rack(4), {"rail": "0"})) == [
+    assert links(made("pairs", rack(4), {"rail": "0"})) == [
         "h0.eth0<->h1.eth0",
         "h0.eth1<->h1.eth1",
         "h2.eth0<->h3.eth0",
@@ -62,12 +70,12 @@ def test_pairs_join_neighbours_port_by_port(rack: Rack) -> None:
 
 
 def test_pairs_of_the_pipeline_groups_cross_the_data_groups(rack: Rack) -> None:
-    found = links(generate("pairs", rack(4, groups=OPUS_GROUPS), {"groups": "pp", "rail": "0"}))
+    found = links(made("pairs", rack(4, groups=OPUS_GROUPS), {"groups": "pp", "rail": "0"}))
     assert found == ["h0.eth0<->h2.eth0", "h0.eth1<->h2.eth1", "h1.eth0<->h3.eth0", "h1.eth1<->h3.eth1"]
 
 
 def test_giant_ring_goes_over_all_hosts_of_every_rail(rack: Rack) -> None:
-    topology = generate("giant-ring", rack(4, groups=OPUS_GROUPS), {})
+    topology = made("giant-ring", rack(4, groups=OPUS_GROUPS), {})
     assert len(topology.links) == 8
     for rail_ports in ({"eth0", "eth1"}, {"eth2", "eth3"}):
         hosts = Counter(end.host for link in topology.links for end in link.ends if end.port in rail_ports)
@@ -75,14 +83,14 @@ def test_giant_ring_goes_over_all_hosts_of_every_rail(rack: Rack) -> None:
 
 
 def test_ports_on_packet_switches_are_not_chosen(rack: Rack) -> None:
-    found = links(generate("pairs", rack(2, ports=3, rails=0, electrical=1), {}))
+    found = links(made("pairs", rack(2, ports=3, rails=0, electrical=1), {}))
     assert found == ["h0.eth0<->h1.eth0", "h0.eth1<->h1.eth1", "h0.eth2<->h1.eth2"]
 
 
 @pytest.mark.parametrize(
     ("name", "arguments", "said"),
     [
-        ("torus", {}, "topology 'torus': unknown; there are giant-ring, pairs, ring"),
+        ("rings", {}, "topology 'rings': unknown; did you mean ring?"),
         ("ring", {"host": "h0"}, "topology ring: no argument 'host'; it takes hosts, rail, groups"),
         ("giant-ring", {"groups": "dp"}, "topology giant-ring: no argument 'groups'; it takes hosts, rail"),
         ("ring", {"hosts": "h0"}, "ring: needs two hosts at least; h0 is alone on rail 0"),
@@ -107,33 +115,212 @@ def test_ports_on_packet_switches_are_not_chosen(rack: Rack) -> None:
 )
 def test_impossible_request_says_why(rack: Rack, name: str, arguments: dict[str, str], said: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        generate(name, rack(4, groups=OPUS_GROUPS), arguments)
+        made(name, rack(4, groups=OPUS_GROUPS), arguments)
     assert str(caught.value) == said
 
 
 def test_ring_over_hosts_with_one_port_says_what_would_do(rack: Rack) -> None:
     with pytest.raises(ConfigError) as caught:
-        generate("ring", rack(2, ports=2, rails=2), {"rail": "0"})
+        made("ring", rack(2, ports=2, rails=2), {"rail": "0"})
     assert str(caught.value) == (
         "ring: needs 2 NIC ports on optical switches a host; h0 has 1 (eth0) on rail 0. "
         "Leave h0 out with hosts=..., or choose another rail or topology"
     )
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    name=st.sampled_from(sorted(GENERATORS)), hosts=st.integers(2, 9), rails=st.integers(0, 3), each=st.integers(2, 3)
+    name=st.sampled_from(topologies.names()), hosts=st.integers(2, 9), rails=st.integers(0, 3), each=st.integers(1, 8)
 )
 def test_what_is_generated_can_be_routed_and_uses_no_port_twice(
     rack: Rack, name: str, hosts: int, rails: int, each: int
 ) -> None:
     testbed = rack(hosts, ports=each * max(rails, 1), rails=rails)
-    if name == "pairs" and hosts % 2:
-        with pytest.raises(ConfigError):
-            generate(name, testbed, {})
+    arguments = {"torus": {"dims": str(hosts)}, "matching": {"demand": "h0:h1:3"}}.get(name, {})
+    try:
+        topology = made(name, testbed, arguments)
+    except ConfigError as error:
+        if not re.search("needs|must be even|more than|no connected", str(error)):
+            raise
         return
-    topology = generate(name, testbed, {})
     ends = [end for link in topology.links for end in link.ends]
     assert len(set(ends)) == len(ends)
     assert len(Fabric(testbed).routes(topology.links)) == len(topology.links)
     assert all(testbed.port(link.a).rail == testbed.port(link.b).rail for link in topology.links)
+
+
+def hosts_of(topology: Topology) -> list[tuple[str, str]]:
+    return [(link.a.host, link.b.host) for link in topology.links]
+
+
+@pytest.mark.parametrize(("hosts", "ports", "slots"), [(4, 1, 3), (5, 1, 5), (8, 2, 4), (8, 3, 3), (2, 1, 1)])
+def test_rotor_joins_every_two_hosts_in_a_round_of_slots(rack: Rack, hosts: int, ports: int, slots: int) -> None:
+    testbed = rack(hosts, ports=ports, rails=0)
+    joined = Counter(pair for slot in range(slots) for pair in hosts_of(made("rotor", testbed, {"slot": str(slot)})))
+    assert {*joined} == {*itertools.combinations([f"h{n}" for n in range(hosts)], 2)}
+    assert hosts_of(made("rotor", testbed, {"slot": str(hosts * ports * slots)})), "slots go on after the last round"
+
+
+@pytest.mark.parametrize(("hosts", "ports"), [(8, 2), (8, 3), (9, 4), (6, 5)])
+def test_opera_moves_one_port_from_slot_to_slot_and_joins_all_in_a_round(rack: Rack, hosts: int, ports: int) -> None:
+    testbed = rack(hosts, ports=ports, rails=0)
+    rounds = hosts if hosts % 2 else hosts - 1
+    slots = [made("opera", testbed, {"slot": str(slot), "seed": "3"}) for slot in range(ports * rounds)]
+    assert {pair for slot in slots for pair in hosts_of(slot)} == {
+        *itertools.combinations([f"h{n}" for n in range(hosts)], 2)
+    }
+    for number, (one, following) in enumerate(itertools.pairwise(slots)):
+        moved = {end.port for link in {*one.links} ^ {*following.links} for end in link.ends}
+        assert moved <= {f"eth{(number + 1) % ports}"}
+
+
+def test_torus_is_a_ring_in_each_dimension(rack: Rack) -> None:
+    topology = made("torus", rack(6, ports=4, rails=0), {"dims": "2x3"})
+    assert len(topology.links) == 12
+    columns = [link for link in topology.links if {link.a.port, link.b.port} == {"eth0", "eth1"}]
+    assert Counter(tuple(sorted((link.a.host, link.b.host))) for link in columns) == {
+        ("h0", "h3"): 2, ("h1", "h4"): 2, ("h2", "h5"): 2,
+    }  # fmt: skip
+    rows = Counter(pair for pair in hosts_of(topology)) - Counter(hosts_of(Topology(name="", links=tuple(columns))))
+    assert {*rows} == {("h0", "h1"), ("h1", "h2"), ("h0", "h2"), ("h3", "h4"), ("h4", "h5"), ("h3", "h5")}
+
+
+def test_full_mesh_joins_every_two_hosts_once(rack: Rack) -> None:
+    joined = Counter(hosts_of(made("full-mesh", rack(6, ports=5, rails=0), {})))
+    assert joined == Counter(itertools.combinations([f"h{n}" for n in range(6)], 2))
+
+
+@pytest.mark.parametrize("seed", ["0", "1", "2"])
+def test_expander_is_regular_and_connected_and_the_same_for_the_same_seed(rack: Rack, seed: str) -> None:
+    testbed = rack(16, ports=4, rails=0)
+    topology = made("expander", testbed, {"degree": "3", "seed": seed})
+    assert {*Counter(host for pair in hosts_of(topology) for host in pair).values()} == {3}
+    assert len({*hosts_of(topology)}) == len(topology.links) == 24
+    assert reached(hosts_of(topology), "h0") == {f"h{n}" for n in range(16)}
+    assert made("expander", testbed, {"degree": "3", "seed": seed}) == topology
+    assert made("expander", testbed, {"degree": "3", "seed": f"{seed}7"}).links != topology.links
+
+
+def test_splittable_expander_of_acos_splits_into_two_complete_graphs(rack: Rack) -> None:
+    """ACOS, section 4.2: half of each GPU's links cross; 16 split into two K8 with a perfect matching."""
+    testbed = rack(16, ports=8, rails=0)
+    halves = {f"h{n}": n // 8 for n in range(16)}
+    whole, split = (
+        hosts_of(made("splittable-expander", testbed, {"split": split, "seed": "5"})) for split in ("no", "yes")
+    )
+    crossing = [pair for pair in whole if halves[pair[0]] != halves[pair[1]]]
+    assert Counter(host for pair in crossing for host in pair) == dict.fromkeys(halves, 4)
+    assert len(crossing) * 4 == len(whole) * 2
+    assert reached(whole, "h0") == {*halves}
+    assert all(halves[one] == halves[other] for one, other in split)
+    pairs = Counter(split)
+    assert len(pairs) == 2 * 28
+    assert Counter(host for pair, times in pairs.items() if times == 2 for host in pair) == dict.fromkeys(halves, 1)
+    stays = Counter(whole) - Counter(crossing)
+    assert not stays - pairs, "what does not cross stays"
+
+
+def reached(pairs: list[tuple[str, str]], host: str) -> set[str]:
+    found, left = {host}, [host]
+    while left:
+        at = left.pop()
+        new = {other for pair in pairs if at in pair for other in pair} - found
+        found |= new
+        left += new
+    return found
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(demand=st.dictionaries(st.sampled_from([*itertools.combinations(range(6), 2)]), st.integers(0, 9), min_size=1))
+def test_matching_serves_the_most_demand(rack: Rack, demand: dict[tuple[int, int], int]) -> None:
+    """Against all perfect matchings of six hosts."""
+    text = ",".join(f"h{one}:h{other}:{amount}" for (one, other), amount in demand.items())
+    found = hosts_of(made("matching", rack(6, ports=1, rails=0), {"demand": text}))
+    weights = {(f"h{one}", f"h{other}"): amount for (one, other), amount in demand.items()}
+    best = max(sum(weights.get(pair, 0) for pair in pairs) for pairs in perfect([f"h{n}" for n in range(6)]))
+    assert (len(found), sum(weights.get(pair, 0) for pair in found)) == (3, best)
+
+
+def perfect(hosts: list[str]) -> Iterator[list[tuple[str, str]]]:
+    if not hosts:
+        yield []
+    for other in hosts[1:]:
+        rest = [host for host in hosts[1:] if host != other]
+        yield from ([(hosts[0], other), *pairs] for pairs in perfect(rest))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("torus", {}, "torus: needs dims=4x2, the hosts of each dimension"),
+        ("torus", {"dims": "3x2"}, "torus: dims=3x2 is 6 hosts; there are 4 of the testbed"),
+        ("torus", {"dims": "4x1"}, "a dimension of one host is no ring"),
+        ("full-mesh", {}, "full-mesh: needs 3 NIC ports on optical switches a host; h0 has 2"),
+        ("rotor", {"slot": "-1"}, "rotor: slot=-1 is no whole number from 0 on"),
+        ("expander", {"degree": "0"}, "expander: degree=0 is no whole number from 1 on"),
+        ("expander", {"degree": "4"}, "expander: degree 4 is more than 4 hosts can have"),
+        (
+            "expander",
+            {"hosts": "h0,h1,h2", "degree": "1"},
+            "degree 1 of 3 hosts of the testbed: one of them must be even",
+        ),
+        ("splittable-expander", {"degree": "1"}, "needs a multiple of 4 hosts and an even degree"),
+        ("splittable-expander", {"split": "maybe"}, "split=maybe: write yes or no"),
+        ("matching", {}, "matching: needs demand=h0:h1:5"),
+        ("matching", {"demand": "h0:h9:5"}, "demand=h0:h9:5: no host 'h9'"),
+        ("matching", {"demand": "h0:h1:nan"}, "write two hosts and how much"),
+        ("matching", {"demand": "h0:h1:-1"}, "write two hosts and how much"),
+        ("matching", {"demand": "h0:h0:1"}, "write two hosts and how much"),
+    ],
+)
+def test_wrong_argument_of_a_topology_says_what_it_takes(
+    rack: Rack, name: str, arguments: dict[str, str], said: str
+) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        made(name, rack(4, ports=2, rails=0), arguments)
+
+
+# --- those of other packages
+
+
+def of_a_stranger(rack: Rack, links: Callable[[Party, Given], Any]) -> Topology:
+    return generate("strange", TopologyKind(links=links, arguments=("slot",)), rack(4, ports=2, rails=0), {"slot": "1"})
+
+
+def test_topology_of_ten_lines(rack: Rack) -> None:
+    def chain(party: Party, given: Given) -> Iterator[Link]:
+        for one, other in itertools.pairwise(party.hosts[given.number("slot") :]):
+            yield party.link(one, 1, other, 0)
+
+    assert links(of_a_stranger(rack, chain)) == ["h1.eth1<->h2.eth0", "h2.eth1<->h3.eth0"]
+
+
+def raises(party: Party, given: Given) -> Iterator[Link]:
+    yield party.link("h0", 7, "h1", 0)
+
+
+def strange_port(party: Party, given: Given) -> Iterator[Link]:
+    yield Link.parse("h0.eth0<->h9.eth0")
+
+
+def no_link(party: Party, given: Given) -> Iterator[str]:
+    yield "h0.eth0<->h1.eth0"
+
+
+def twice(party: Party, given: Given) -> Iterator[Link]:
+    yield party.link("h0", 0, "h1", 0)
+    yield party.link("h0", 0, "h2", 0)
+
+
+@pytest.mark.parametrize(
+    ("links", "said"),
+    [
+        (raises, "topology strange: a bug in it, IndexError"),
+        (strange_port, "topology strange: a bug in it: h0.eth0<->h9.eth0 is no link of NIC ports of the testbed"),
+        (no_link, "topology strange: a bug in it: h0.eth0<->h1.eth0 is no link"),
+        (twice, "h0.eth0 would be in h0.eth0<->h1.eth0 and in h0.eth0<->h2.eth0"),
+    ],
+)
+def test_bug_of_a_stranger_is_named_as_his(rack: Rack, links: Callable[[Party, Given], Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        of_a_stranger(rack, links)

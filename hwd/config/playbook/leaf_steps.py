@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hwd.config import topologies
 from hwd.config.playbook.effort import Effort
 from hwd.config.playbook.expression import Expression, Value, fill_text, names_in
 from hwd.config.playbook.measurement_names import MEASUREMENTS
@@ -22,7 +23,6 @@ from hwd.config.playbook.steps import (
     NoteStep,
     WaitStep,
 )
-from hwd.config import topologies
 from hwd.config.testbed.topology_file import read_topology
 from hwd.config.testbed.wanted_state import ARROW, is_file, parse_what
 from hwd.config.yaml.file_problem import Where, nearest

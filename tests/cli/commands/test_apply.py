@@ -3,8 +3,8 @@
 import pytest
 
 from hwd.cli.commands.apply import wanted_of
+from hwd.config import topologies
 from hwd.config.shipped import names_of
-from hwd.topology.generate import GENERATORS
 from hwd_drivers.core.errors import ConfigError
 
 
@@ -14,4 +14,4 @@ def test_name_of_a_playbook_is_answered_with_the_command_for_it() -> None:
 
 
 def test_no_playbook_of_hwd_has_the_name_of_a_topology() -> None:
-    assert {*GENERATORS}.isdisjoint(names_of("playbooks"))
+    assert {*topologies.names()}.isdisjoint(names_of("playbooks"))
