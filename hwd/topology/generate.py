@@ -1,25 +1,26 @@
 """Topologies by name and arguments, as the command line and playbooks give them: `ring hosts=h0,h1 rail=0`."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hwd.model.link import Link, Topology
 from hwd.model.testbed import Testbed
 from hwd.topology.choice import Party, parties, topology_of
-from hwd.topology.kind import Given, TopologyKind
+from hwd.topology.kind import Draws, Given, TopologyKind, whole_number
 from hwd_drivers.core.errors import ConfigError, HwdError
-from hwd_drivers.core.ids import Draws
 
 
-def generate(name: str, kind: TopologyKind, testbed: Testbed, arguments: Mapping[str, str]) -> Topology:
-    """Raises ConfigError for an unknown argument, and where the testbed cannot have it."""
+def generate(
+    name: str, kind: TopologyKind, testbed: Testbed, arguments: Mapping[str, str], *, draws: Callable[[int], Draws]
+) -> Topology:
+    """Raises ConfigError for an unknown argument, and where the testbed cannot have it. `draws`: those of a seed."""
     for argument in arguments:
         if argument not in kind.takes:
             raise ConfigError(f"topology {name}: no argument {argument!r}; it takes {', '.join(kind.takes)}")
     demand = _demand(name, testbed, arguments["demand"]) if "demand" in arguments else {}
-    seed = Given(name=name, arguments=arguments, draws=Draws(0)).number("seed", default=0)
-    given = Given(name=name, arguments=arguments, demand=demand, draws=Draws(seed))
+    seed = whole_number(name, arguments, "seed", default=0, least=0)
+    given = Given(name=name, arguments=arguments, demand=demand, draws=draws(seed))
     return topology_of(
         name, arguments, [link for party in parties(testbed, arguments) for link in _links(kind, party, given)]
     )

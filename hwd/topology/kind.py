@@ -9,17 +9,32 @@
 A package declares it in the entry point group `hwd.topologies`, by its name.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, Protocol, TypeVar
 
 from hwd.model.link import Link
 from hwd.topology.choice import Party
 from hwd_drivers.core.errors import ConfigError
-from hwd_drivers.core.ids import Draws
+
+T = TypeVar("T")
 
 GROUP: Final = "hwd.topologies"
 """The entry points that declare topologies."""
+
+
+class Stream(Protocol):
+    """Of `random.Random`, what topologies use."""
+
+    def shuffle(self, values: list[Any]) -> None: ...
+
+    def sample(self, population: Sequence[T], k: int) -> list[T]: ...
+
+
+class Draws(Protocol):
+    """Random streams by name: more draws from one do not change the others."""
+
+    def stream(self, name: str) -> Stream: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,14 +54,7 @@ class Given:
         """A whole number that was given. Raises ConfigError where it is none, is too small, or is missing without a
         default.
         """
-        text = self.arguments.get(argument)
-        if text is None:
-            if default is None:
-                raise ConfigError(f"{self.name}: needs {argument}=NUMBER")
-            return default
-        if not text.isascii() or not text.isdigit() or int(text) < least:
-            raise ConfigError(f"{self.name}: {argument}={text} is no whole number from {least} on")
-        return int(text)
+        return whole_number(self.name, self.arguments, argument, default=default, least=least)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,3 +73,15 @@ class TopologyKind:
     def takes(self) -> tuple[str, ...]:
         """All arguments."""
         return ("hosts", "rail", *(("groups",) if self.by_group else ()), *self.arguments)
+
+
+def whole_number(name: str, arguments: Mapping[str, str], argument: str, *, default: int | None, least: int) -> int:
+    """`Given.number` of a topology of this name."""
+    text = arguments.get(argument)
+    if text is None:
+        if default is None:
+            raise ConfigError(f"{name}: needs {argument}=NUMBER")
+        return default
+    if not text.isascii() or not text.isdigit() or int(text) < least:
+        raise ConfigError(f"{name}: {argument}={text} is no whole number from {least} on")
+    return int(text)

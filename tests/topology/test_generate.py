@@ -14,13 +14,14 @@ from hwd.model.link import Link, Topology
 from hwd.model.testbed import Testbed
 from hwd.topology import Given, Party, TopologyKind, generate
 from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.ids import Draws
 
 Rack = Callable[..., Testbed]
 OPUS_GROUPS = (("dp0", "pp0"), ("dp0", "pp1"), ("dp1", "pp0"), ("dp1", "pp1"))
 
 
 def made(name: str, testbed: Testbed, arguments: dict[str, str]) -> Topology:
-    return generate(name, topologies.find(name), testbed, arguments)
+    return generate(name, topologies.find(name), testbed, arguments, draws=Draws)
 
 
 def links(topology: Topology) -> list[str]:
@@ -284,7 +285,8 @@ def test_wrong_argument_of_a_topology_says_what_it_takes(
 
 
 def of_a_stranger(rack: Rack, links: Callable[[Party, Given], Any]) -> Topology:
-    return generate("strange", TopologyKind(links=links, arguments=("slot",)), rack(4, ports=2, rails=0), {"slot": "1"})
+    kind = TopologyKind(links=links, arguments=("slot",))
+    return generate("strange", kind, rack(4, ports=2, rails=0), {"slot": "1"}, draws=Draws)
 
 
 def test_topology_of_ten_lines(rack: Rack) -> None:

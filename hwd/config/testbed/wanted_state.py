@@ -24,6 +24,7 @@ from hwd.model.request import WantedState
 from hwd.model.testbed import Testbed
 from hwd.topology.generate import generate
 from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.ids import Draws
 from hwd_drivers.core.values import Crossconnect, PortSide
 
 TEXT_LENGTH_MAX = 100_000
@@ -68,7 +69,7 @@ def parse_what(text: str, testbed: Testbed) -> WantedState:
         if key in arguments:
             raise ConfigError(f"{text}: argument {key} is repeated")
         arguments[key] = value
-    topology = generate(name, topologies.find(name), testbed, arguments)
+    topology = generate(name, topologies.find(name), testbed, arguments, draws=Draws)
     return WantedState(name=topology.name, links=topology.links)
 
 
