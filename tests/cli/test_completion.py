@@ -32,7 +32,7 @@ def test_live_names_are_offered(hwd, daemon: int, monkeypatch: pytest.MonkeyPatc
 
 
 def test_names_that_no_daemon_needs_to_say_are_offered(hwd, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
-    assert completed(hwd, monkeypatch, "hwd plan r") == ["ring"]
+    assert completed(hwd, monkeypatch, "hwd plan ri") == ["ring"]
     assert completed(hwd, monkeypatch, "hwd run smo") == ["smoke"]
     assert "status" in completed(hwd, monkeypatch, "hwd sta")
 
