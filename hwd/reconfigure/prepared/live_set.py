@@ -41,7 +41,7 @@ class LiveSet:
     disturbed: int = 0
     """How often a switch of it may have left its target: it restarted, another client changed it, a switch failed."""
     looked: int = 0
-    """As many of these were over when its switches were read."""
+    """As many of these were over when its switches were last known to be at a target."""
     ports: frozenset[str] = field(init=False)
     states: dict[str, SetState] = field(init=False)
     links: tuple[Link, ...] = field(init=False)
@@ -158,6 +158,23 @@ class LiveSet:
         """The target that has this state, None for none; of several the one that is named, else the first."""
         same = [name for name, other in self.states.items() if _is_same(state, other)]
         return first if first in same else next(iter(same), None)
+
+    def left(self, at: str, latest: Mapping[str, Iterable[CrossconnectReading]]) -> str:
+        """How its switches have left this target, by their last reports; empty where they have not."""
+        if self.disturbed == self.looked:
+            return ""
+        found = []
+        for switch in self.switches:
+            if (readings := latest.get(switch)) is None:
+                continue
+            there, wanted = self.prepared.seen(switch, readings), self.states[at].get(switch, frozenset())
+            lacks = [f"lacks {one}" for one in sorted(wanted - there, key=Crossconnect.sort_key)]
+            has = [f"has {one} beside" for one in sorted(there - wanted, key=Crossconnect.sort_key)]
+            if lacks or has:
+                found.append(f"{switch} {', '.join([*lacks, *has])}")
+        if not found:
+            return ""
+        return f"not at {at} any more: {'; '.join(found)}. `hwd switch {self.id} {at}` brings it back"
 
 
 def _is_same(one: SetState, other: SetState) -> bool:

@@ -48,7 +48,7 @@ from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import FailedError, HwdError, RefusedError
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.reason import reason_of
-from hwd_drivers.core.values import Crossconnect, natural_key
+from hwd_drivers.core.values import natural_key
 from hwd_drivers.devices.facts import SwitchRead, SwitchUp
 
 AGAIN_S: Final = 5.0
@@ -248,8 +248,8 @@ class PreparedSets:
         asked_ns = self._clock.monotonic_ns()
         live = self._live(id)
         self._check_switchable(live, target)
-        anew = None
-        if live.disturbed != live.looked:
+        anew, disturbed = None, live.disturbed
+        if disturbed != live.looked:
             anew = await self._plan_anew(live, target)
             live = self._live(id)  # it may have been released meanwhile
             self._check_switchable(live, target)
@@ -266,16 +266,24 @@ class PreparedSets:
         except BaseException as error:  # also where the caller is cancelled: it goes back to what there was before
             await self._go_back(one, error)
             raise
+        if anew is not None:
+            live.looked = disturbed
         return one
 
     async def _plan_anew(self, live: LiveSet, target: str) -> Plan | None:
-        """The way from what the switches of a set carry; None where that is the target that the journal says."""
+        """The way from what the switches of a set carry; None where that is the target that the journal says.
+
+        The set stays disturbed until its switches are at a target.
+        """
         disturbed = live.disturbed
         look = await self._switches.read_unmoved(live.switches)
-        live.read_ns, live.looked = dict(look.ended_ns), disturbed
+        live.read_ns = dict(look.ended_ns)
         state = live.seen(look.observed)
         at = self._stored(self._live(live.id)).at
-        return None if live.target_of(state, first=at) == at else self._plan_from(live, state, target, look.observed)
+        if live.target_of(state, first=at) != at:
+            return self._plan_from(live, state, target, look.observed)
+        live.looked = disturbed
+        return None
 
     def _plan_from(self, live: LiveSet, state: SetState, target: str, observed: Observed) -> Plan:
         """It also touches the ports of what others have put onto the ends of the set, and those of its light."""
@@ -575,10 +583,11 @@ class PreparedSets:
                 live.why = "; ".join(away)
                 return
             async with self._switches.turns.take(live.switches):
+                disturbed = live.disturbed
                 look = await self._switches.read(live.switches)
                 if live.id not in self._sets:
                     return  # it was released meanwhile
-                live.read_ns, live.looked = dict(look.ended_ns), live.disturbed
+                live.read_ns, live.looked = dict(look.ended_ns), disturbed
                 state = live.seen(look.observed)
                 found = live.target_of(state, first=stored.at)
                 goal = goal or found or (stored.at if live.prepared.rule == FINISH else live.prepared.rule)
@@ -711,7 +720,7 @@ class PreparedSets:
         stored, prepared = self._stored(live), live.prepared
         is_settled = live.is_settled and not stored.doubt
         expires_ns = prepared.expires_wall_ns
-        left = self._left(live, stored.at) if is_settled and live.switching is None else ""
+        left = live.left(stored.at, self._switches.latest()) if is_settled and live.switching is None else ""
         return PreparedSetStatus(
             prepared_set=live.id,
             lease=prepared.lease,
@@ -735,18 +744,3 @@ class PreparedSets:
             ports=prepared.ports,
             expires_in_s=None if expires_ns is None else (expires_ns - self._clock.wall_ns()) / 1e9,
         )
-
-    def _left(self, live: LiveSet, at: str) -> str:
-        """How its switches have left this target, by their last reports; empty where they have not."""
-        if live.disturbed == live.looked:
-            return ""
-        found = []
-        for switch, readings in self._switches.latest().items():
-            if switch in live.switches:
-                there, wanted = live.prepared.seen(switch, readings), live.states[at].get(switch, frozenset())
-                lacks = [f"lacks {one}" for one in sorted(wanted - there, key=Crossconnect.sort_key)]
-                has = [f"has {one} beside" for one in sorted(there - wanted, key=Crossconnect.sort_key)]
-                found += [f"{switch} {', '.join([*lacks, *has])}"] if lacks or has else []
-        if not found:
-            return ""
-        return f"not at {at} any more: {'; '.join(found)}. `hwd switch {live.id} {at}` brings it back"
