@@ -52,15 +52,20 @@ class ReconfigurationLog:
         Where older ones were deleted, an entry in their place says so. While the records do not take the newest, the
         first entry says so, beside the `limit`.
         """
+        why = await self._why_unrecorded() if before is None else ""
+        found = await self._newest(limit, switch, port, before)
+        if not why:
+            return found
+        if not found:
+            raise FailedError(f"history: {why}")
+        return [_notice(found[0].wall_ns, UNRECORDED, f"what came after this may be missing: {why}", why), *found]
+
+    async def _newest(self, limit: int, switch: str | None, port: str | None, before: str | None) -> list[HistoryEntry]:
         found: list[HistoryEntry] = []
         gap: HistoryEntry | None = None
-        why = await self._why_unrecorded() if before is None else ""
         is_reached = before is None
         async with aclosing(self._entries()) as entries:
             async for entry in entries:
-                if why:
-                    found.append(_unrecorded(entry, why))
-                    limit, why = limit + 1, ""
                 if entry.outcome == DELETED:
                     gap = entry
                 if is_reached and (entry.outcome == DELETED or _concerns(entry, switch, port)):
@@ -68,8 +73,6 @@ class ReconfigurationLog:
                     if len(found) == limit:
                         return found
                 is_reached = is_reached or entry.reconfiguration == before
-        if why:
-            raise FailedError(f"history: {why}")
         if not is_reached:
             raise _unknown(str(before), gap)
         return found
@@ -201,28 +204,19 @@ def _concerns(entry: HistoryEntry, switch: str | None, port: str | None) -> bool
 
 def _deleted(gap: Gap) -> HistoryEntry:
     """In the place of what was deleted."""
-    return HistoryEntry(
-        reconfiguration=None,
-        wall_ns=gap.wall_ns,
-        ended_wall_ns=gap.wall_ns,
-        what=f"up to here only those of runs are left: {gap.why}",
-        by="the daemon",
-        verified=True,
-        outcome=DELETED,
-        why=gap.why,
-    )
+    return _notice(gap.wall_ns, DELETED, f"up to here only those of runs are left: {gap.why}", gap.why)
 
 
-def _unrecorded(newest: HistoryEntry, why: str) -> HistoryEntry:
-    """Before the newest that the records have."""
+def _notice(wall_ns: int, outcome: str, what: str, why: str) -> HistoryEntry:
+    """What is no reconfiguration, and says something of the list."""
     return HistoryEntry(
         reconfiguration=None,
-        wall_ns=newest.wall_ns,
-        ended_wall_ns=newest.wall_ns,
-        what=f"what came after this may be missing: {why}",
+        wall_ns=wall_ns,
+        ended_wall_ns=wall_ns,
+        what=what,
         by="the daemon",
         verified=True,
-        outcome=UNRECORDED,
+        outcome=outcome,
         why=why,
     )
 

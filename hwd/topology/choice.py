@@ -94,6 +94,12 @@ def topology_of(name: str, arguments: Mapping[str, str], links: Iterable[Link]) 
     return Topology(name=text, links=made)
 
 
+def need_hosts(what: str, party: Party, *, least: int) -> None:
+    """Raises ConfigError where the party has fewer hosts."""
+    if len(party.hosts) < least:
+        raise ConfigError(f"{what}: needs {least} hosts at least; there are {', '.join(party.hosts)} {party.place}")
+
+
 def need_ports(what: str, party: Party, *, least: int) -> None:
     """Raises ConfigError where a host has fewer NIC ports there than `least`."""
     for host in party.hosts:

@@ -32,8 +32,7 @@ def expander(party: Party, given: Given) -> Iterator[Link]:
             break
     else:
         raise ConfigError(f"{given.name}: no connected graph of degree {degree} was drawn; take a greater one")
-    hosts = party.hosts
-    return _joined(party, sorted((hosts[min(pair)], hosts[max(pair)]) for pair in graph.edges))
+    return _joined(party, [(party.hosts[one], party.hosts[other]) for one, other in sorted(map(sorted, graph.edges))])
 
 
 def splittable(party: Party, given: Given) -> Iterator[Link]:

@@ -61,7 +61,8 @@ class Given:
 class TopologyKind:
     """One kind of topology. `links` is called for each party; no NIC port may be in two of its links.
 
-    `arguments`: those that it takes beside `hosts`, `rail`, `groups` and `seed`. `by_group`: whether it takes `groups`;
+    `arguments`: those that it takes beside `hosts`, `rail` and `groups`; `seed` where it draws, `demand` where it reads
+    that. `by_group`: whether it takes `groups`;
     else all hosts are one party on each rail.
     """
 

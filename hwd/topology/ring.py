@@ -12,14 +12,12 @@ every rail, joined inside the servers.
 from collections.abc import Iterator
 
 from hwd.model.link import Link
-from hwd.topology.choice import Party, need_ports
+from hwd.topology.choice import Party, need_hosts, need_ports
 from hwd.topology.kind import Given, TopologyKind
-from hwd_drivers.core.errors import ConfigError
 
 
 def ring(party: Party, given: Given) -> Iterator[Link]:
-    if len(party.hosts) < 2:
-        raise ConfigError(f"{given.name}: needs two hosts at least; {', '.join(party.hosts)} is alone {party.place}")
+    need_hosts(given.name, party, least=2)
     need_ports(given.name, party, least=2)
     for host, following in zip(party.hosts, (*party.hosts[1:], party.hosts[0]), strict=True):
         yield party.link(host, 1, following, 0)

@@ -7,31 +7,35 @@ each host moves from a slot to the next, and the others stay; in every slot the 
 from collections.abc import Iterator
 
 from hwd.model.link import Link
-from hwd.topology.choice import Party, need_ports
+from hwd.topology.choice import Party, need_hosts, need_ports
 from hwd.topology.kind import Given, TopologyKind
-from hwd.topology.matchings import drawn_rounds, need_hosts, rounds
+from hwd.topology.matchings import rounds
 
 
 def rotor(party: Party, given: Given) -> Iterator[Link]:
     """Slot k has the matchings from k p on, one for each of the p NIC ports that all hosts have."""
     need_hosts(given.name, party, least=2)
     need_ports(given.name, party, least=1)
-    matchings, ports = rounds(party.hosts), party.least_ports
-    for port in range(min(ports, len(matchings))):
-        for one, other in matchings[(given.number("slot", default=0) * ports + port) % len(matchings)]:
+    matchings, slot = rounds(party.hosts), given.number("slot", default=0)
+    ports = min(party.least_ports, len(matchings))
+    for port in range(ports):
+        for one, other in matchings[(slot * ports + port) % len(matchings)]:
             yield party.link(one, port, other, port)
 
 
 def opera(party: Party, given: Given) -> Iterator[Link]:
-    """Of p ports, port j has every p-th of the drawn matchings, and goes to its next one at slots j, j + p, ..."""
+    """Of p ports, port j has every p-th of the drawn matchings, and goes to its next one at slots j, j + p, ...; the
+    first one at slots p, 2 p, ...
+    """
     need_hosts(given.name, party, least=2)
     need_ports(given.name, party, least=1)
-    matchings, slot = drawn_rounds(party, given), given.number("slot", default=0)
+    stream, slot = given.draws.stream(f"opera {party.label} {party.rail}"), given.number("slot", default=0)
+    matchings = rounds(stream.sample(party.hosts, len(party.hosts)))
+    stream.shuffle(matchings)
     ports = min(party.least_ports, len(matchings))
     for port in range(ports):
         own = matchings[port::ports]
-        moved = (slot + ports - port) // ports - 1 if slot >= port else 0
-        for one, other in own[moved % len(own)]:
+        for one, other in own[(slot + -port % ports) // ports % len(own)]:
             yield party.link(one, port, other, port)
 
 

@@ -5,9 +5,8 @@ import re
 from collections.abc import Iterator
 
 from hwd.model.link import Link
-from hwd.topology.choice import Party, need_ports
+from hwd.topology.choice import Party, need_hosts, need_ports
 from hwd.topology.kind import Given, TopologyKind
-from hwd.topology.matchings import need_hosts
 from hwd_drivers.core.errors import ConfigError
 
 

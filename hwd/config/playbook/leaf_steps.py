@@ -288,8 +288,8 @@ def _what(entry: ApplyEntry, where: Where, reading: Reading) -> str | None:
     if entry.links is not None and ARROW not in entry.links:
         reading.add((*where, "links"), f"{entry.links!r} is no link; write h0.eth0 <-> h2.eth0, or a list of them")
         return None
-    is_named = entry.topology in topologies.names()
-    if entry.topology is not None and not is_named and not (is_file(entry.topology) or ARROW in entry.topology):
+    named = entry.topology if entry.topology in topologies.names() else None
+    if entry.topology is not None and named is None and not (is_file(entry.topology) or ARROW in entry.topology):
         reading.add(
             (*where, "topology"),
             f"{entry.topology!r} is no topology, no file (.yaml) and no links (h0.eth0 <-> h2.eth0); "
@@ -297,7 +297,7 @@ def _what(entry: ApplyEntry, where: Where, reading: Reading) -> str | None:
         )
         return None
     try:
-        takes = topologies.find(entry.topology).takes if is_named and entry.topology is not None else ()
+        takes = () if named is None else topologies.find(named).takes
     except ConfigError as error:  # its package cannot be loaded
         reading.add((*where, "topology"), str(error))
         return None
@@ -307,9 +307,9 @@ def _what(entry: ApplyEntry, where: Where, reading: Reading) -> str | None:
         reading.add((*where, key), f"unknown key; {nearest(key, known)}")
     if unknown:
         return None
-    if not is_named:
+    if named is None:
         return entry.links or entry.pairs or entry.topology
-    return " ".join([entry.topology or "", *(f"{key}={','.join(text.split())}" for key, text in arguments.items())])
+    return " ".join([named, *(f"{key}={','.join(text.split())}" for key, text in arguments.items())])
 
 
 def some(ports: Iterable[str]) -> str:
