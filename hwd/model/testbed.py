@@ -209,10 +209,13 @@ class Passive:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PacketSwitch:
-    """An electrical switch: ends of fibres, never driven by us."""
+    """An electrical switch: ends of fibres, never driven by us. `rate_mbit_s`: what each port of its twin passes at
+    most, each way; None: no limit.
+    """
 
     name: str
     ports: int
+    rate_mbit_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

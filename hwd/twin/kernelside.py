@@ -1,11 +1,11 @@
-"""The kernel side of a rack: NIC ports as interfaces or, for virtual machines, as taps; light as redirects;
-static neighbours.
+"""The kernel side of a rack: NIC ports as interfaces or, for virtual machines, as taps; light as redirects; packet
+switches as bridges; static neighbours and routes.
 """
 
 import asyncio
 import errno
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
@@ -13,9 +13,22 @@ from typing import Final
 
 from hwd.model.nic_port import NicPortId
 from hwd.model.testbed import NicPort, Testbed
-from hwd.twin.kernel import Bracket, Crossbar, HostNetwork, Keeper, Light, Plug
+from hwd.twin.kernel import (
+    SWITCH,
+    Bracket,
+    Carrier,
+    Crossbar,
+    HostNetwork,
+    Keeper,
+    Light,
+    PacketSwitchBridge,
+    Plug,
+    requests_to,
+)
 from hwd.twin.kernel_hosts import kernel_hosts, machine_hosts
 from hwd.twin.monitor import MachineMonitor
+from hwd.twin.packet_ways import PacketWays, Way
+from hwd.twin.rays import port_of
 from hwd_agents.sources.kernel.netlink_requests import KernelRefusal
 from hwd_drivers.core.clock import Clock
 
@@ -23,6 +36,8 @@ NIC_PREFIX: Final = "hwd-"
 """The NIC of port `eth0` is `hwd-eth0` in QEMU."""
 _GONE: Final = frozenset({errno.ENODEV, errno.ENETDOWN})
 """Errors of the kernel for an interface that was removed, or set down."""
+ROUTES_AFTER_S: Final = 0.01
+"""So long after a change of light the routes over several hosts follow: the mirrors of one command come together."""
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +46,9 @@ class KernelNetwork:
     """`hwd.twin.rack.KernelSide` on a keeper that was started with the kernel hosts of the testbed.
 
     Every port knows the hardware address of every other one: no ARP, which would cost a second after each dark time. A
-    socket that is bound to a port sends to any address through it; other sockets follow a route to the source of the
-    port's light. Neighbours and routes of virtual machines are their own.
+    socket that is bound to a port sends to any address through it; other sockets follow the routes of `PacketWays`,
+    over other hosts too. A route stays while light moves, so that connections outlive it. Neighbours and routes of
+    virtual machines are their own.
 
     An interface that was removed or set down only affects itself: the switches' light and the other ports continue to
     work.
@@ -51,6 +67,11 @@ class KernelNetwork:
         self._crossbar = Crossbar(keeper, clock)
         self._networks: dict[str, HostNetwork] = {}
         self._plugs: dict[NicPortId, Plug] = {}
+        self._ways = PacketWays(testbed)
+        self._lit: frozenset[NicPortId] = frozenset()
+        self._routed: dict[str, dict[IPv4Address, Way]] = {}
+        self._reroute: asyncio.TimerHandle | None = None
+        self._fibres = requests_to(keeper, SWITCH)
         try:
             for host in kernel_hosts(testbed):
                 self._networks[host.name] = HostNetwork(keeper, host.name)
@@ -59,6 +80,7 @@ class KernelNetwork:
                 self._plug(port)
                 if (monitor := self._monitors.get(port.id.host)) is not None:
                     monitor.set(f"{NIC_PREFIX}{port.id.port}", up=False, told=lambda before_ns, after_ns: None)
+            self._plug_packet_switches(testbed)
             addresses = {
                 _ip(port): self._plugs[port.id].address for port in self._ports.values() if port.ip is not None
             }
@@ -74,16 +96,22 @@ class KernelNetwork:
 
     def light(self, receivers: Mapping[NicPortId, tuple[NicPortId, ...]]) -> None:
         """Redirect the light of these senders to these receivers, in one call to the kernel."""
-        changes = [Light(from_port=str(sender), to_ports=tuple(map(str, ids))) for sender, ids in receivers.items()]
+        changes = [
+            Light(from_port=str(sender), to_ports=tuple(map(str, self._ways.carried(sender))))
+            for sender in self._ways.see(receivers)
+        ]
         if not self._stands(lambda: self._crossbar.apply(changes)):
             for change in changes:
                 self._light_one(change)
-        at_host: dict[str, list[tuple[NicPortId, NicPortId]]] = {}
+        before, self._lit = self._lit, self._ways.lit()
+        self._crossbar.apply([Carrier(port=str(id), up=id in self._lit) for id in sorted(before ^ self._lit, key=str)])
+        at_host: dict[str, dict[IPv4Address, Way]] = {}
         for sender, id in ((sender, id) for sender, ids in receivers.items() for id in ids):
-            at_host.setdefault(id.host, []).append((sender, id))
-        for host, pairs in at_host.items():
-            if host in self._networks:
-                self._stands(partial(self._networks[host].route, self._routes(host, pairs)))
+            if sender in self._ports and id in self._ports and (ip := self._foreign_ip(sender, id.host)) is not None:
+                at_host.setdefault(id.host, {})[ip] = Way(port=id)
+        self._set_routes(at_host)
+        if self._reroute is None:
+            self._reroute = asyncio.get_running_loop().call_later(ROUTES_AFTER_S, self._route_anew)
 
     def carrier(self, port: NicPortId, up: bool, told: Callable[[int, int], None]) -> None:
         """Set the carrier of a port; `told` gets the stamps before and after, of a virtual machine when it
@@ -108,7 +136,11 @@ class KernelNetwork:
 
     def close(self) -> None:
         """Close the sockets; what they made is removed with the keeper."""
+        if self._reroute is not None:
+            self._reroute.cancel()
+            self._reroute = None
         self._crossbar.close()
+        self._fibres.close()
         for network in self._networks.values():
             network.close()
         self._networks.clear()
@@ -147,14 +179,40 @@ class KernelNetwork:
         if port.ip is not None:
             self._networks[port.id.host].add_address(plug, IPv4Interface(port.ip))
 
-    def _routes(self, host: str, pairs: Iterable[tuple[NicPortId, NicPortId]]) -> dict[IPv4Address, Plug]:
-        """The routes of one host: from each source of light to the port that receives it."""
-        own = self._own(host)
-        return {
-            ip: self._plugs[id]
-            for sender, id in pairs
-            if self._ports[sender].ip is not None and (ip := _ip(self._ports[sender])) not in own
-        }
+    def _plug_packet_switches(self, testbed: Testbed) -> None:
+        """A bridge for each packet switch that has fibres, and a plug for each of its ports with one."""
+        used = {port_of(end): None for strand in testbed.strands for end in strand.ends}
+        for number, switch in enumerate(testbed.packet_switches.values(), start=1):
+            ports = [id for id in used if id.host == switch.name]
+            if ports:
+                bridge = PacketSwitchBridge(
+                    self._crossbar, self._fibres, name=switch.name, number=number, rate_mbit_s=switch.rate_mbit_s
+                )
+                self._plugs |= {id: bridge.plug(str(id), int(id.port)) for id in ports}
+
+    def _route_anew(self) -> None:
+        """Set the routes that are not as they were set last."""
+        self._reroute = None
+        routes = self._ways.routes()
+        self._set_routes(
+            {
+                host: {ip: way for ip, way in ways.items() if self._routed.get(host, {}).get(ip) != way}
+                for host, ways in routes.items()
+            }
+        )
+
+    def _set_routes(self, ways_of: Mapping[str, Mapping[IPv4Address, Way]]) -> None:
+        for host, ways in ways_of.items():
+            if not ways or host not in self._networks:
+                continue
+            hops = {ip: (self._plugs[way.port], way.via) for ip, way in ways.items()}
+            if self._stands(partial(self._networks[host].route, hops)):
+                self._routed.setdefault(host, {}).update(ways)
+
+    def _foreign_ip(self, id: NicPortId, host: str) -> IPv4Address | None:
+        """The address of a port, unless it has none, or the host has it too."""
+        port = self._ports[id]
+        return ip if port.ip is not None and (ip := _ip(port)) not in self._own(host) else None
 
     def _own(self, host: str) -> frozenset[IPv4Address]:
         return self._addresses_of.get(host, frozenset())

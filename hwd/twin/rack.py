@@ -45,7 +45,9 @@ class KernelSide(Protocol):
     """The rack's effects in the kernel for its kernel hosts: `hwd.twin.kernelside`."""
 
     def light(self, receivers: Mapping[NicPortId, tuple[NicPortId, ...]]) -> None:
-        """Redirect the light of these senders to these receivers; others are unchanged. Only ports of kernel hosts."""
+        """Redirect the light of these senders to these receivers; others are unchanged. Only ports of kernel hosts and
+        of packet switches.
+        """
         ...
 
     def carrier(self, port: NicPortId, up: bool, told: Callable[[int, int], None]) -> None:
@@ -57,8 +59,9 @@ class TwinRack:
     """All twins of one testbed. Its real devices are not touched, and are dark.
 
     The draws of each twin come from its own seed in the testbed. With a `kernel`, kernel hosts and virtual machines
-    have their links and packets in it; packets do not pass between such a host and one in this process. Without one all
-    hosts are in this process. `truth` gets the true times of all changes.
+    have their links and packets in it, and packet switches pass packets on; packets do not pass between such a host and
+    one in this process. Without one all hosts are in this process, and packet switches have light alone. `truth` gets
+    the true times of all changes.
     """
 
     def __init__(
@@ -84,6 +87,8 @@ class TwinRack:
         self._kernel = kernel
         self._listeners: list[Listener] = []
         self._receivers: dict[NicPortId, dict[NicPortId, None]] = {}
+        self._senders: dict[NicPortId, NicPortId | None] = {}
+        """Whose light each port of a packet switch receives, on a kernel; that of a NIC port is in its `Nic`."""
         self._order: dict[NicPortId, int] = {}
         self._due: list[tuple[int, int, NicPortId]] = []
         self._queued: dict[NicPortId, int] = {}
@@ -138,7 +143,7 @@ class TwinRack:
 
     def carries(self, sender: NicPortId) -> tuple[NicPortId, ...]:
         """The ports that read the light of `sender` now."""
-        return tuple(self._receivers.get(sender, ()))
+        return tuple(id for id in self._receivers.get(sender, ()) if id in self.nics)
 
     # --- settings and faults
 
@@ -169,7 +174,7 @@ class TwinRack:
                 twin.mirror.set_input(end.port_side, self._rays.at_switch(end), now_ns)
         ids = [id for id in touched.receivers if id in self.nics]
         self._apply(now_ns, ids)
-        lost: list[NicPortId] = []
+        lost, electrical = self._light_of_packet_switches(touched)
         for id in ids:
             nic = self.nics[id]
             received = self._rays.received(id)
@@ -178,7 +183,22 @@ class TwinRack:
             nic.receive(now_ns, sender=received.sender, lanes_dbm=received.lanes_dbm)
         others = self._lit_by(touched.receivers)
         self._apply(now_ns, others)
-        self._settle(now_ns, ids + others, lambda: self._redirect(ids, lost))
+        self._settle(now_ns, ids + others, lambda: self._redirect(ids + electrical, lost))
+
+    def _light_of_packet_switches(self, touched: Touched) -> tuple[list[NicPortId], list[NicPortId]]:
+        """Senders that a port of a packet switch receives no more, and its ports among the receivers."""
+        lost: list[NicPortId] = []
+        found: list[NicPortId] = []
+        for id in touched.receivers if self._kernel is not None else ():
+            if self._rays.is_packet_switch(id):
+                before, self._senders[id] = self._senders.get(id), self._rays.sender_to(id)
+                if before is not None and before != self._senders[id]:
+                    lost.append(before)
+                found.append(id)
+        return lost, found
+
+    def _sender_to(self, id: NicPortId) -> NicPortId | None:
+        return self.nics[id].sender if id in self.nics else self._senders.get(id)
 
     def _settle(self, now_ns: int, settled: Iterable[NicPortId], redirect: Callable[[], None]) -> None:
         """Let ports start or stop; their losses come before `redirect`, their gains after it."""
@@ -200,7 +220,7 @@ class TwinRack:
         """Other ports that receive the light of one whose light changed: its remote fault may rise or fall."""
         found = dict.fromkeys(touched)
         lit = dict.fromkeys(id for sender in found for id in self._receivers.get(sender, ()))
-        return [id for id in lit if id not in found]
+        return [id for id in lit if id not in found and id in self.nics]
 
     def _far_end_reads(self, sender: NicPortId | None) -> bool:
         if sender is None:
@@ -213,18 +233,18 @@ class TwinRack:
         """Update `_receivers` and the kernel for ports whose light changed, and senders that lost one."""
         moved = dict.fromkeys(lost)
         for left in moved:
-            for id in [id for id in self._receivers.get(left, ()) if self.nics[id].sender != left]:
+            for id in [id for id in self._receivers.get(left, ()) if self._sender_to(id) != left]:
                 del self._receivers[left][id]
         for id in ids:
-            sender = self.nics[id].sender
+            sender = self._sender_to(id)
             if sender is not None and id not in self._receivers.setdefault(sender, {}):
                 self._receivers[sender][id] = None
                 moved[sender] = None
         if self._kernel is not None:
             kernel_moved = {
-                sender: tuple(id for id in self._receivers.get(sender, ()) if self._is_kernel(id.host))
+                sender: tuple(id for id in self._receivers.get(sender, ()) if self._has_packets(id))
                 for sender in moved
-                if self._is_kernel(sender.host)
+                if self._has_packets(sender)
             }
             if kernel_moved:
                 self._kernel.light(kernel_moved)
@@ -341,6 +361,10 @@ class TwinRack:
     def _is_machine(self, host: str) -> bool:
         twin = self.testbed.hosts[host].twin if host in self.testbed.hosts else None
         return self._kernel is not None and twin is not None and twin.machine is not None
+
+    def _has_packets(self, id: NicPortId) -> bool:
+        """Whether the kernel passes the packets of this port: one of a kernel host, or of a packet switch."""
+        return self._is_kernel(id.host) or (self._kernel is not None and self._rays.is_packet_switch(id))
 
     def _is_kernel(self, host: str) -> bool:
         twin = self.testbed.hosts[host].twin if host in self.testbed.hosts else None

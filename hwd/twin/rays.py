@@ -136,6 +136,11 @@ class Rays:
         """Whether a port of a packet switch receives any light."""
         return any(port_of(end) == id for end in self._lit)
 
+    def sender_to(self, id: NicPortId) -> NicPortId | None:
+        """Whose light a port of a packet switch receives; None where nobody's, or that of more than one."""
+        senders = {port_of(source) for end, arriving in self._lit.items() if port_of(end) == id for source in arriving}
+        return next(iter(senders)) if len(senders) == 1 else None
+
     def at_switch(self, end: FibreEnd) -> float | None:
         """The total power that enters a switch end, in dBm, None where it is dark."""
         arriving = self._through.get(end, {})

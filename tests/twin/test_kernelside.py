@@ -1,6 +1,8 @@
 """A rack of kernel hosts: what its real interfaces show, driven through the real driver."""
 
 import asyncio
+import itertools
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -8,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from hwd.model.fault import Clear, Cut
 from hwd.model.nic_port import NicPortId
 from hwd.model.testbed import Testbed
+from hwd.twin.faults.rack_faults import RackFaults
 from hwd.twin.kernel import Keeper
 from hwd.twin.kernel.messages import delete_interface, requests_to
 from hwd.twin.kernelside import KernelNetwork
@@ -180,6 +184,122 @@ async def test_an_interface_that_somebody_removes_leaves_the_switch_and_the_othe
         assert (await world.until("h0", "eth0", up=True)).carrier
         await change(world.switch, (), ("2A-3B", "3A-2B"))
         assert "it was removed" in caplog.text
+
+
+ELECTRICAL = """
+  e0: {twin: {kernel: true, timing: ideal, seed: 10}, nics: {eth0: {ip: 10.5.0.1/32, module: 100g-lr4}}}
+  e1: {twin: {kernel: true, timing: ideal, seed: 11}, nics: {eth0: {ip: 10.5.0.2/32, module: 100g-lr4}}}
+"""
+ON_ONE_SWITCH = """
+  - e0.eth0 <-> eps1.1
+  - e1.eth0 <-> eps1.2
+  - ocs1.9 <-> eps1.9
+packet_switches: {eps1: {ports: 16%s}}
+"""
+RING = ("2A-3B", "3A-2B", "4A-5B", "5A-4B", "6A-7B", "7A-6B", "8A-1B", "1A-8B")
+
+
+async def say(world: World, near: str, far: str, ip: str, size: int = 5) -> None:
+    """Send `size` bytes over TCP from one host to an address of another, once it has a route, and hear that they have
+    come.
+    """
+    await until_routed(world, near, ip)
+    loop = asyncio.get_running_loop()
+    with (
+        world.keeper.socket(far, socket.AF_INET, socket.SOCK_STREAM) as listener,
+        world.keeper.socket(near, socket.AF_INET, socket.SOCK_STREAM) as ours,
+    ):
+        listener.bind((ip, 0))
+        listener.listen()
+        async with asyncio.timeout(WITHIN_S):
+            await loop.sock_connect(ours, listener.getsockname())
+            theirs, _ = await loop.sock_accept(listener)
+            with theirs:
+                sending = asyncio.create_task(loop.sock_sendall(ours, bytes(size)))
+                while size:
+                    size -= len(await loop.sock_recv(theirs, 65_536))
+                await sending
+
+
+async def test_packet_switch_passes_packets_and_a_cut_fibre_cuts_them(
+    open_world: OpenWorld, make_testbed: MakeTestbed
+) -> None:
+    async with open_world(make_testbed(kernel=True, hosts=ELECTRICAL, extra=ON_ONE_SWITCH % "")) as world:
+        for host in ("e0", "e1"):
+            await world.until(host, "eth0", up=True)
+        await say(world, "e0", "e1", "10.5.0.2")
+        await say(world, "e1", "e0", "10.5.0.1")
+        faults = RackFaults(world.rack)
+        with (
+            world.keeper.socket("e0", socket.AF_INET, socket.SOCK_DGRAM) as ours,
+            world.keeper.socket("e1", socket.AF_INET, socket.SOCK_DGRAM) as theirs,
+        ):
+            theirs.bind(("10.5.0.2", 0))
+            faults.set(Cut(port="e1.eth0", strand="rx"))
+            assert not (await world.until("e1", "eth0", up=False)).carrier
+            ours.sendto(b"cut", theirs.getsockname())
+            faults.set(Clear())
+            await world.until("e1", "eth0", up=True)
+            ours.sendto(b"whole", theirs.getsockname())
+            async with asyncio.timeout(WITHIN_S):
+                assert await asyncio.get_running_loop().sock_recv(theirs, 64) == b"whole"
+        faults.close()
+
+
+async def test_port_of_a_packet_switch_passes_its_rate_each_way(
+    open_world: OpenWorld, make_testbed: MakeTestbed
+) -> None:
+    testbed = make_testbed(kernel=True, hosts=ELECTRICAL, extra=ON_ONE_SWITCH % ", rate_mbit_s: 16")
+    loop = asyncio.get_running_loop()
+    async with open_world(testbed) as world:
+        for host in ("e0", "e1"):
+            await world.until(host, "eth0", up=True)
+        for near, far, ip in (("e0", "e1", "10.5.0.2"), ("e1", "e0", "10.5.0.1")):
+            await say(world, near, far, ip)
+            began = loop.time()
+            await say(world, near, far, ip, size=1_000_000)
+            # 0.5 s at 2 MB/s, but for what a port lets through at once and what is in the sockets' buffers
+            assert loop.time() - began > 0.4
+
+
+async def test_port_behind_an_optical_switch_joins_the_packet_switch_that_it_has_light_from(
+    open_world: OpenWorld, make_testbed: MakeTestbed, change: Change
+) -> None:
+    async with open_world(make_testbed(kernel=True, hosts=ELECTRICAL, extra=ON_ONE_SWITCH % "")) as world:
+        await world.until("e0", "eth0", up=True)
+        await change(world.switch, ("8A-9B", "9A-8B"))
+        await world.until("h3", "eth1", up=True)
+        await say(world, "e0", "h3", "10.1.3.2")
+        await say(world, "h3", "e0", "10.5.0.1")
+
+
+async def test_every_host_of_a_ring_reaches_every_other_one_also_after_the_ring_has_moved(
+    open_world: OpenWorld, make_testbed: MakeTestbed, change: Change
+) -> None:
+    async with open_world(make_testbed(kernel=True)) as world:
+        moved = ("2A-5B", "5A-2B", "6A-3B", "3A-6B", "4A-7B", "7A-4B", "8A-1B", "1A-8B")  # h0, h2, h1, h3
+        for add, remove in ((RING, ()), (moved, RING)):
+            await change(
+                world.switch, [one for one in add if one not in remove], [one for one in remove if one not in add]
+            )
+            for host, port in itertools.product(range(4), range(2)):
+                await world.until(f"h{host}", f"eth{port}", up=True)
+            for near, far in itertools.permutations(range(4), 2):
+                for ip in (f"10.1.{far}.1", f"10.1.{far}.2"):
+                    await say(world, f"h{near}", f"h{far}", ip)
+
+
+async def until_routed(world: World, host: str, ip: str) -> None:
+    """Wait until a host has a route to an address."""
+    async with asyncio.timeout(WITHIN_S):
+        with world.keeper.socket(host, socket.AF_INET, socket.SOCK_DGRAM) as one:
+            while True:
+                try:
+                    one.connect((ip, 7))
+                except OSError:
+                    await asyncio.sleep(0.005)
+                else:
+                    return
 
 
 def came_at(world: World, port: str, *, up: bool) -> Truth:

@@ -158,7 +158,7 @@ def read_packet_switches(sections: Sections) -> dict[str, PacketSwitch]:
     found = {}
     for name, node, where in sections.entries("packet_switches"):
         if entry := validate(PacketSwitchEntry, node, where, sections.reading):
-            found[name] = PacketSwitch(name=name, ports=entry.ports)
+            found[name] = PacketSwitch(name=name, ports=entry.ports, rate_mbit_s=entry.rate_mbit_s)
         else:
             sections.unsure.add(name)
     return found

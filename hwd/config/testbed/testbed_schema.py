@@ -168,7 +168,10 @@ class HostEntry(Entry):
 
 
 class PacketSwitchEntry(Entry):
+    """`rate_mbit_s`: of each port, each way, on a rack of kernel twins; 34 Gbit/s is what its filter can count."""
+
     ports: Count
+    rate_mbit_s: Annotated[float, Field(ge=1, le=34_000)] | None = None
 
 
 class CompositeEntry(Entry):

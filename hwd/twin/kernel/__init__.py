@@ -3,6 +3,8 @@
 from .crossbar import Bracket, Carrier, Change, Crossbar, Light, Plug
 from .hosts import HostNetwork
 from .keeper import SWITCH, Keeper, NamespacesUnavailableError, Privilege
+from .messages import requests_to
+from .packet_switch import PacketSwitchBridge
 
 __all__ = [
     "SWITCH",
@@ -14,6 +16,8 @@ __all__ = [
     "Keeper",
     "Light",
     "NamespacesUnavailableError",
+    "PacketSwitchBridge",
     "Plug",
     "Privilege",
+    "requests_to",
 ]

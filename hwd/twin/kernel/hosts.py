@@ -57,14 +57,17 @@ class HostNetwork:
             ]
         )
 
-    def route(self, routes: Mapping[IPv4Address, Plug]) -> None:
-        """Route each address, which is a neighbour already, over its port, for sockets that are bound to no port."""
+    def route(self, routes: Mapping[IPv4Address, tuple[Plug, IPv4Address | None]]) -> None:
+        """Route each address over its port, for sockets that are bound to no port: straight, or via a neighbour there.
+
+        Whatever has the address, or passes its packets on, must be a neighbour already.
+        """
         self._route.do(
             [
                 messages.set_route(
-                    ip, plug.ifindex, self._addresses.get(plug.ifindex), says=f"reach {ip} over {plug.port}"
+                    ip, plug.ifindex, self._addresses.get(plug.ifindex), via=via, says=f"reach {ip} over {plug.port}"
                 )
-                for ip, plug in routes.items()
+                for ip, (plug, via) in routes.items()
             ]
         )
 
