@@ -20,6 +20,7 @@ from hwd.model.answers import (
 )
 from hwd.model.documents.daemon import JournalGivenUp
 from hwd.model.documents.plans import PlanSummary
+from hwd.model.program import ProgramEnd, ProgramOutput, ProgramStarted
 from hwd.model.recorded_run import Run, RunSummary
 from hwd.model.run import RunStatus
 from hwd.report.bundle.verification import Verification
@@ -141,6 +142,11 @@ SHAPES: Final[Mapping[str, tuple[Shape, ...]]] = {
     "agent upgrade": (HOSTS,),
     "agent remove": (HOSTS,),
     "agent doctor": (of(["hosts"], note=f"`hosts` a list of {of(Diagnosis)}"),),
+    "host exec": (
+        of(["is", *ProgramStarted.__struct_encode_fields__], when="a line", note="`is` is `started`"),
+        of(["is", *ProgramOutput.__struct_encode_fields__], when="a line", note="`is` is `output`; `data` in base64"),
+        of(["is", *ProgramEnd.__struct_encode_fields__], when="the last line", note="`is` is `end`"),
+    ),
     "broker acl": (of(["folder", "users", "data_dir"]),),
 }
 """By command. A test compares them with the program's options, and with what commands print."""

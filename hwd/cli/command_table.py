@@ -20,6 +20,7 @@ MODULES = {
     "faults": ("fault",),
     "drivers": ("driver",),
     "agents": ("agent",),
+    "hosts": ("host",),
     "brokers": ("broker",),
     "service": ("install-service", "reload"),
     "sim": ("sim",),

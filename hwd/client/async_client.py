@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack, cast
 from urllib.parse import quote
 
+import msgspec
+
 from hwd.client.connection import Connection
 from hwd.client.event_stream import Event, Listening
 from hwd.client.find import Whereabouts
@@ -36,6 +38,7 @@ from hwd.model.answers import (
     HistoryEntry,
     HostStatus,
     PreparedSetStatus,
+    ProgramStatus,
     ReconfigurationStatus,
     ReloadReport,
     Status,
@@ -43,6 +46,7 @@ from hwd.model.answers import (
 )
 from hwd.model.documents.daemon import JournalGivenUp
 from hwd.model.documents.plans import PlanSummary
+from hwd.model.program import ProgramNews, Signal
 from hwd.model.recorded_run import Run, RunSummary
 from hwd.model.run import RunStatus
 from hwd_drivers.core.documents import Document, Json
@@ -129,6 +133,27 @@ class AsyncClient:
     async def reconfigurations(self) -> list[ReconfigurationStatus]:
         """Reconfigurations that are under way."""
         return await self._connection.get("reconfigurations", list[ReconfigurationStatus])
+
+    async def programs(self) -> list[ProgramStatus]:
+        """Programs that run on hosts."""
+        return await self._connection.get("programs", list[ProgramStatus])
+
+    async def run_program(self, host: str, *words: str, by: str | None = None) -> AsyncGenerator[ProgramNews, None]:
+        """Start a program of the testbed file on a host, with further arguments: that it has started, what it writes,
+        and how it ended. Close it to end the program.
+
+        Raises RefusedError for what is not allowed, FailedError where it cannot be executed, LinkError where the
+        daemon, or the host, goes away.
+        """
+        body = bodies.ProgramBody(words=[*words], by=by)
+        async with aclosing(self._connection.lines(f"hosts/{quote(host, safe='')}/programs", body)) as lines:
+            async for line in lines:
+                yield msgspec.json.decode(line, type=ProgramNews)
+
+    async def signal_program(self, id: str, signal: Signal) -> ProgramStatus:
+        """Send a signal to a program and its process group, by the id in its first news."""
+        body = bodies.SignalBody(signal=signal)
+        return await self._connection.post(f"programs/{quote(id, safe='')}/signal", ProgramStatus, body)
 
     async def documents(self, *, after: str | None = None, kinds: Iterable[str] = ()) -> DocumentList:
         """Retained events after an id, at once. Without `after` only the newest id, from which to continue."""

@@ -18,6 +18,7 @@ from hwd.client.async_client import AsyncClient
 from hwd.client.event_stream import Event
 from hwd.client.find import Whereabouts
 from hwd.client.loop_thread import LoopThread
+from hwd.model.program import ProgramNews
 from hwd.model.run import RunStatus
 
 P = ParamSpec("P")
@@ -78,6 +79,8 @@ class Client:
     hosts = waiting(AsyncClient.hosts)
     reconfigurations = waiting(AsyncClient.reconfigurations)
     documents = waiting(AsyncClient.documents)
+    programs = waiting(AsyncClient.programs)
+    signal_program = waiting(AsyncClient.signal_program)
 
     plan = waiting(AsyncClient.plan)
     apply = waiting(AsyncClient.apply)
@@ -135,6 +138,10 @@ class Client:
         """
         with closing(self._loop.step(self._client.listen(after=after, kinds=kinds, say=say))) as found:
             yield found
+
+    def run_program(self, host: str, *words: str, by: str | None = None) -> Generator[ProgramNews]:
+        """Start a program on a host, see `AsyncClient.run_program`; close the generator to end it."""
+        return self._loop.step(self._client.run_program(host, *words, by=by))
 
     def follow(self, run: str) -> Generator[RunStatus]:
         """The state of a run, now and at every change, until it has ended. Survives lost connections and restarts of

@@ -70,6 +70,27 @@ class Connection:
         sent = {} if body is None else {"content": msgspec.json.encode(body), "headers": JSON}
         return await self._ask("POST", API + path, answer, within_s, **sent)
 
+    async def lines(self, path: str, body: Body) -> AsyncGenerator[bytes, None]:
+        """Send a POST request whose answer comes line by line, until it is closed; empty lines are signs of life.
+
+        Raises as `get` does, LinkError where the daemon goes away meanwhile.
+        """
+        timeout = httpx.Timeout(ANSWER_S, connect=CONNECT_S)
+        try:
+            async with self._http.stream(
+                "POST", API + path, content=msgspec.json.encode(body), headers=JSON, timeout=timeout
+            ) as response:
+                if not response.is_success:
+                    await response.aread()
+                raise_for_problem(response)
+                rest = b""
+                async for data in response.aiter_bytes():
+                    *lines, rest = (rest + data).split(b"\n")
+                    for line in filter(None, lines):
+                        yield line
+        except httpx.TransportError as error:
+            raise unreachable(self.url, error) from error
+
     async def listen(self, listening: Listening) -> AsyncGenerator[Event, None]:
         """Events until it is closed. Raises LinkError when a lost daemon does not come back."""
         while True:

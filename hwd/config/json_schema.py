@@ -24,6 +24,7 @@ from hwd.config.testbed.testbed_schema import (
     PacketSwitchEntry,
     PassiveEntry,
     PortNoteEntry,
+    ProgramEntry,
     SwitchEntry,
     TestbedFile,
 )
@@ -52,6 +53,7 @@ class _WholeTestbed(TestbedFile):
     hosts: dict[_Name, _WholeHost] = Field(default_factory=dict)
     fibres: list[str | FibreEntry] = Field(default_factory=list)
     ports: dict[str, PortNoteEntry] = Field(default_factory=dict)
+    programs: dict[_Name, ProgramEntry] = Field(default_factory=dict)
     interlocks: InterlocksEntry = Field(default_factory=InterlocksEntry)  # type: ignore[assignment]
 
 

@@ -28,6 +28,7 @@ from hwd.daemon.retention import Retention, unfinished
 from hwd.daemon.seams import Machine, Process, RackAccess, Storage
 from hwd.daemon.set_switch_asks import SetSwitchAsks
 from hwd.fabric.fabric import Fabric
+from hwd.jobs.programs import Programs
 from hwd.model.documents.daemon import DaemonStarted, DaemonStopped, JournalDamaged
 from hwd.model.testbed import Testbed
 from hwd.playbook.run_record import RunTemplate
@@ -258,6 +259,7 @@ class Daemon:
             ids=ids,
             offload=machine.offload,
         )
+        programs = Programs(testbed, self._rack.processes, clock=clock, ids=ids, sink=sink)
         faults = TwinFaults(testbed=testbed, records=records, set_fault=self._rack.set_fault, ledger=ledger)
         rack = RackStatus(
             testbed=testbed,
@@ -312,7 +314,7 @@ class Daemon:
             parts=(
                 *(ledger, history, move_counts, desired, switchboard, linkboard, changeboard, self.metrics),
                 *(delegations, selections, settings, baselines, background_planner, restores, drift, earlier),
-                *(applies, faults, rack, runs, transfers, retention, reconfigurer.sets, self),
+                *(applies, faults, programs, rack, runs, transfers, retention, reconfigurer.sets, self),
             ),
             switches=driven,
             ledger=ledger,
@@ -333,6 +335,7 @@ class Daemon:
             requests=requests,
             settings=settings,
             transfers=transfers,
+            programs=programs,
             delegations=delegations,
             records=records,
             log=reconfiguration_log,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from hwd.daemon.commit import Commit
 from hwd.daemon.disk_space import ReadSpace
 from hwd.daemon.switch_opener import OpenSwitch
+from hwd.model.program import Processes
 from hwd.playbook.twin_faults import SetFault
 from hwd.records.journal_id import KnownJournal
 from hwd.records.records import Records
@@ -42,11 +43,14 @@ class Storage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RackAccess:
-    """The ways to the rack: the bus of its agents, the connections to its switches, the faults of its twins."""
+    """The ways to the rack: the bus of its agents, the connections to its switches, the faults of its twins, and
+    programs on its hosts (None: it can start none).
+    """
 
     bus: Bus
     open_switch: OpenSwitch
     set_fault: SetFault
+    processes: Processes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,7 @@ from hwd.model.testbed import Testbed
 from hwd.playbook.twin_faults import NoRackError
 from hwd.records.records import Records
 from hwd.records.reserve import Reserve
+from hwd.rollout.processes.host_processes import HostProcesses
 from hwd.twin.control import ask
 from hwd.twin.rack_sockets import check_sockets
 from hwd.web.app import make_app
@@ -159,6 +160,7 @@ async def serve(
                     testbed_file=testbed_file,
                 ),
                 set_fault=set_fault,
+                processes=HostProcesses(partial(rack_of, testbed.name, environment), clock),
             ),
             process=Process(
                 version=version,

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct, field
 
 from hwd.model.interlock import InterlockName, Reason
+from hwd.model.program import Signal
 from hwd_drivers.switching.moves import ApplyMode
 
 TEXT_MAX = 1_000_000
@@ -122,6 +123,19 @@ class ByBody(Body, frozen=True, kw_only=True):
     """Who makes the request; the state of the run names them."""
 
     by: Name = "a caller of the HTTP API"
+
+
+class ProgramBody(Body, frozen=True, kw_only=True):
+    """A program of the testbed file by its name, and the arguments that are added; `by`: who asks for it."""
+
+    words: Annotated[list[Annotated[str, Meta(max_length=4096)]], Meta(min_length=1, max_length=1000)]
+    by: Name | None = None
+
+
+class SignalBody(Body, frozen=True, kw_only=True):
+    """Which signal, `INT`."""
+
+    signal: Signal
 
 
 class LeaseBody(Body, frozen=True, kw_only=True):

@@ -10,7 +10,18 @@ from typing import Any, Final
 import msgspec
 from typing_extensions import override
 
-from hwd.model.documents import daemon, hosts, leases, plans, prepared, reconfigurations, runs, switches, transfers
+from hwd.model.documents import (
+    daemon,
+    hosts,
+    leases,
+    plans,
+    prepared,
+    programs,
+    reconfigurations,
+    runs,
+    switches,
+    transfers,
+)
 from hwd.model.run import RunStatus
 from hwd.model.timeline import Timeline
 from hwd_drivers.core.documents import Document, Fact
@@ -89,6 +100,10 @@ FACTS: Final[Mapping[str, tuple[type[Fact], ...]]] = {
         transfers.TransferRefused,
         transfers.TransferEnded,
         transfers.TransferCut,
+    ),
+    "programs on hosts": (
+        programs.HostProgramStarted,
+        programs.HostProgramEnded,
     ),
     "prepared sets": (
         prepared.SetPrepared,

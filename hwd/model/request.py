@@ -38,6 +38,11 @@ class Caller:
     def __str__(self) -> str:
         return self.name if self.is_verified else f"{self.name} (unverified)"
 
+    @classmethod
+    def of(cls, verified: "Caller | None", stated: str | None) -> "Caller | None":
+        """Who asks: as a token says, else as they state; None where neither does."""
+        return cls(name=stated) if verified is None and stated is not None else verified
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:

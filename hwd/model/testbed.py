@@ -315,6 +315,25 @@ class RetentionRules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """An entry of the key `programs` of a testbed file: `command` may run on `hosts` (None: all) as `user`.
+
+    `arguments`: whether more may follow those of `command`. `within_s`: the longest time of one process.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    user: str
+    arguments: bool = False
+    hosts: tuple[str, ...] | None = None
+    within_s: float = 3600.0
+
+    def __str__(self) -> str:
+        """`ping: /usr/bin/ping -c 1 ... as nobody`."""
+        return f"{self.name}: {' '.join(self.command)}{' ...' if self.arguments else ''} as {self.user}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Testbed:
     """One testbed file, checked. Names map to parts in the order of the file."""
 
@@ -335,6 +354,8 @@ class Testbed:
     leases: LeaseRules = field(default_factory=LeaseRules)
     transfers: TransferRules = field(default_factory=TransferRules)
     retention: RetentionRules = field(default_factory=RetentionRules)
+    programs: Mapping[str, Program] = field(default_factory=dict)
+    """What may run on hosts."""
     access_group: str | None = None
     """The group of the daemon's machine whose users may read the daemon's token."""
     ends: Mapping[str, frozenset[PortSide]] = field(init=False, repr=False, compare=False)

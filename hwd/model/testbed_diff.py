@@ -63,7 +63,7 @@ YAML: Final[Mapping[type, Mapping[str, str]]] = {
     },
 }
 """By type, the fields that have other names in a testbed file."""
-KEYS: Final = ("leases", "drift", "interlocks", "host_actions", "transfers", "retention")
+KEYS: Final = ("leases", "drift", "interlocks", "host_actions", "transfers", "retention", "programs")
 """Fields of `Testbed` that are rules: they count from the next plan on, and nothing is drained for them."""
 
 
@@ -286,6 +286,8 @@ def _words(before: object, after: object) -> str:
     def word(value: object) -> str:
         if isinstance(value, tuple):
             return " ".join(map(str, value)) or "none"
+        if isinstance(value, Mapping):
+            return ", ".join(map(str, value.values())) or "none"
         if isinstance(value, float):
             return str(value).removesuffix(".0")
         return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

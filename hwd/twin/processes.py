@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from hwd.twin import parent_death
+from hwd_drivers.core.child_process import end_of
 
 AGAIN_AFTER_S: Final = 1.0
 """As systemd's `RestartSec=1` for a real host's agent."""
@@ -113,7 +114,7 @@ class AgentProcess:
             )
         self._process = process
         self._on_pid(process.pid)
-        return process, _watch(process)
+        return process, end_of(process)
 
 
 async def _end(process: "subprocess.Popen[bytes]", ended: "asyncio.Future[int]") -> None:
@@ -122,21 +123,6 @@ async def _end(process: "subprocess.Popen[bytes]", ended: "asyncio.Future[int]")
     if not done:
         process.kill()
         await asyncio.wait((ended,))
-
-
-def _watch(process: "subprocess.Popen[bytes]") -> "asyncio.Future[int]":
-    """Its exit status, when it has ended; asyncio's own method would need a thread."""
-    loop = asyncio.get_running_loop()
-    ended: asyncio.Future[int] = loop.create_future()
-    pidfd = os.pidfd_open(process.pid)
-
-    def reap() -> None:
-        loop.remove_reader(pidfd)
-        os.close(pidfd)
-        ended.set_result(process.wait())
-
-    loop.add_reader(pidfd, reap)
-    return ended
 
 
 def _how(status: int) -> str:

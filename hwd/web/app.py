@@ -3,12 +3,14 @@
 app = make_app(service, metrics=metrics.render, events=EventStream(hub, boot=...), tokens=..., session=...)
 """
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from types import MappingProxyType
 from typing import Annotated, Any
 
+import msgspec
 from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request
 from fastapi.exceptions import RequestValidationError
 from msgspec.structs import asdict
@@ -16,6 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from hwd.jobs.programs import ProgramRun
 from hwd.model import bodies
 from hwd.model.answers import (
     AbortedRun,
@@ -30,6 +33,7 @@ from hwd.model.answers import (
     Liveness,
     PreparedSetStatus,
     Problem,
+    ProgramStatus,
     Readiness,
     ReconfigurationStatus,
     ReloadReport,
@@ -107,6 +111,7 @@ def make_app(
         _leases(service),
         _overrides(service),
         _faults(service),
+        _programs(service),
         _events(events),
     ):
         app.include_router(router, prefix="/api/v1", responses=PROBLEMS)
@@ -323,6 +328,33 @@ def _faults(service: Service) -> APIRouter:
     return router
 
 
+def _programs(service: Service) -> APIRouter:
+    router = APIRouter(tags=["programs on hosts"])
+
+    @router.get("/programs", openapi_extra=described(answer=list[ProgramStatus]))
+    async def programs() -> Response:
+        """Programs that run on hosts now."""
+        return encoded(service.programs())
+
+    @router.post("/hosts/{host}/programs", openapi_extra=described(bodies.ProgramBody), response_class=ProgramResponse)
+    async def start(
+        host: str, request: Request, body: Annotated[bodies.ProgramBody, body_of(bodies.ProgramBody)]
+    ) -> Response:
+        """Start a program of the testbed file on a host: JSON lines of what it says, until it has ended.
+
+        A first one `{"is": "started"}`, then `{"is": "output"}`, at last `{"is": "end"}`; an empty line after 10 s of
+        silence. It is ended when its caller goes away.
+        """
+        return ProgramResponse(await service.start_program(host, body, caller_of(request)))
+
+    @router.post("/programs/{id}/signal", openapi_extra=described(bodies.SignalBody, answer=ProgramStatus))
+    async def send_signal(id: str, body: Annotated[bodies.SignalBody, body_of(bodies.SignalBody)]) -> Response:
+        """Send a signal to a program and its process group."""
+        return encoded(await service.signal_program(id, body))
+
+    return router
+
+
 def _leases(service: Service) -> APIRouter:
     router = APIRouter(tags=["leases"])
 
@@ -464,6 +496,28 @@ class EventResponse(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with aclosing(self._events):
             await super().__call__(scope, receive, send)
+
+
+class ProgramResponse(StreamingResponse):
+    """What a program says, one JSON document a line; the program is ended when the caller disconnects."""
+
+    media_type = "application/jsonl"
+
+    def __init__(self, run: ProgramRun, status_code: int = 200) -> None:
+        super().__init__(_lines(run), status_code, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        self._run = run
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await asyncio.shield(self._run.close())
+
+
+async def _lines(run: ProgramRun) -> AsyncGenerator[bytes, None]:
+    async with aclosing(run.news()) as found:
+        async for news in found:
+            yield (b"" if news is None else msgspec.json.encode(news)) + b"\n"
 
 
 def _named(id: str) -> str | None:

@@ -94,7 +94,7 @@ class Applies:
             raise RefusedError("the daemon is ending; nothing new begins")
         id = body.id or self._ids.token(length=8)
         self._check_new(id)
-        return await self._carry(id, request.wanted.name, self._apply(id, request, planned, _caller(caller, body.by)))
+        return await self._carry(id, request.wanted.name, self._apply(id, request, planned, Caller.of(caller, body.by)))
 
     async def prepare(self, body: PrepareBody, caller: Caller | None = None) -> PreparedSetStatus:
         """Make a prepared set of these targets. Raises ConfigError where one means nothing on this testbed."""
@@ -124,7 +124,7 @@ class Applies:
                 for_s=body.for_s,
                 ready_within_s=body.ready_within_s,
                 mode=body.mode,
-                caller=_caller(caller, body.by),
+                caller=Caller.of(caller, body.by),
             ),
         )
 
@@ -147,7 +147,7 @@ class Applies:
             raise RefusedError("the daemon is ending; nothing new begins")
         id = id or self._ids.token(length=8)
         self._check_new(id)
-        switch = self._switch(id, prepared_set, target, epoch, _caller(caller, by))
+        switch = self._switch(id, prepared_set, target, epoch, Caller.of(caller, by))
         return await self._carry(id, f"prepared set {prepared_set} to {target}", switch, prepared_set=prepared_set)
 
     async def confirm(self, reconfiguration: str | None) -> ReconfigurationStatus:
@@ -314,11 +314,6 @@ class Applies:
             self._refused_switches.refused(prepared_set, error)
         else:
             log.log(logging.DEBUG if was_said else logging.WARNING, "apply %s: %s", id, error)
-
-
-def _caller(caller: Caller | None, stated: str | None) -> Caller | None:
-    """Who asks: as a token says, else as they state."""
-    return Caller(name=stated) if caller is None and stated is not None else caller
 
 
 def under_way(one: Reconfiguration) -> ReconfigurationStatus:

@@ -12,6 +12,7 @@ from hwd.bus.host_switches.delegations import Delegations
 from hwd.config.playbook.step_claims import harmed
 from hwd.config.testbed.ends import parse_ends
 from hwd.config.yaml.file_problem import nearest
+from hwd.jobs.programs import ProgramRun, Programs
 from hwd.model.answers import (
     AbortedRun,
     FaultConfirmation,
@@ -21,6 +22,7 @@ from hwd.model.answers import (
     HistoryEntry,
     HostStatus,
     PreparedSetStatus,
+    ProgramStatus,
     Readiness,
     ReconfigurationStatus,
     ReloadReport,
@@ -28,7 +30,7 @@ from hwd.model.answers import (
     SwitchStatus,
 )
 from hwd.model.answers.leases import RESERVED, WAITING
-from hwd.model.bodies import PlanBody, PrepareBody, ReconfigurationBody, ReloadBody
+from hwd.model.bodies import PlanBody, PrepareBody, ProgramBody, ReconfigurationBody, ReloadBody, SignalBody
 from hwd.model.documents.daemon import JournalGivenUp
 from hwd.model.documents.plans import PlanSummary
 from hwd.model.fault import parse_fault
@@ -82,6 +84,7 @@ class Service:
         requests: LeaseRequests,
         settings: HostSettings,
         transfers: Transfers,
+        programs: Programs,
         delegations: Delegations,
         records: Records,
         log: ReconfigurationLog,
@@ -98,6 +101,7 @@ class Service:
         self._requests = requests
         self._settings = settings
         self._transfers = transfers
+        self._programs = programs
         self._delegations = delegations
         self._records = records
         self._log = log
@@ -131,6 +135,7 @@ class Service:
             leases=self.leases(),
             lease_requests=self.lease_requests(),
             transfers=self._transfers.status(),
+            programs=self.programs(),
             sets=self.sets(),
             ended_sets=[*self._reconfigurer.sets.ends.unasked(self._clock.wall_ns())],
             held=self.held(),
@@ -332,6 +337,20 @@ class Service:
         await self._faults.set(fault)
         return FaultConfirmation(done=True)
 
+    # --- programs on hosts
+
+    def programs(self) -> list[ProgramStatus]:
+        """Those that run now."""
+        return self._programs.status()
+
+    async def start_program(self, host: str, body: ProgramBody, caller: Caller | None) -> ProgramRun:
+        """Start a program that the testbed file allows. The caller closes the run."""
+        return await self._programs.start(host, body.words, Caller.of(caller, body.by))
+
+    async def signal_program(self, id: str, body: SignalBody) -> ProgramStatus:
+        """Send a signal to a program."""
+        return await self._programs.signal(id, body.signal)
+
     async def override(
         self, switch: str, ends: Sequence[str], to: str, *, lease: str | None = None, epoch: int | None = None, by: str
     ) -> HeldEnds:
@@ -392,8 +411,8 @@ class Service:
         return (document.to_data() async for document in self._recorder.documents(run.id))
 
     async def close(self) -> None:
-        """Abort runs and roll back reconfigurations into their safe states. Nothing new begins from here on."""
-        await asyncio.gather(self._runs.close(), self._applies.close())
+        """Bring runs and reconfigurations into their safe states, and end programs. Nothing new begins from here on."""
+        await asyncio.gather(self._runs.close(), self._applies.close(), self._programs.close())
 
     # --- inside
 

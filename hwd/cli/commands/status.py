@@ -112,6 +112,8 @@ def status(url: Url = None, json: Json = False) -> None:
     show_leases(output, [*now.leases, *now.lease_requests])
     for transfer in now.transfers:
         output.say(str(transfer))
+    for program in now.programs:
+        output.say(str(program))
     if now.sets:
         output.say()
         show_sets(output, now.sets)

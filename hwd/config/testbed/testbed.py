@@ -19,6 +19,7 @@ from hwd.config.testbed.fibres import Sockets
 from hwd.config.testbed.hosts import HostsReader
 from hwd.config.testbed.interlocks import InterlocksReader
 from hwd.config.testbed.patching import FibresReader, find_open_lanes
+from hwd.config.testbed.programs import read_programs
 from hwd.config.testbed.secrets import resolve
 from hwd.config.testbed.sections import Sections, Timings
 from hwd.config.testbed.testbed_schema import PortNoteEntry, TestbedFile
@@ -165,6 +166,7 @@ class _Loader:
             packet_switches=packet_switches,
             port_notes=notes,
             host_actions=tuple(dict.fromkeys(top.host_actions)) if top else (),
+            programs=read_programs(sections, hosts),
             composites=composites,
             interlocks=interlocks,
             drift=top.drift if top else DriftPolicy.REPORT,

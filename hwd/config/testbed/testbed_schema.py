@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from hwd.model.testbed import DriftPolicy, ModuleStandard, PassiveKind, PortState, Setting
 
@@ -282,6 +282,26 @@ class RetentionEntry(Entry):
     history_days: Days | None = None
 
 
+class ProgramEntry(Entry):
+    """A program that may run on hosts, in the words of its command line; the first is a path. `user`: as whom, root
+    too. `arguments`: whether a caller may add some. `hosts`: all, where they are left out. `within_s`: it is ended
+    then.
+    """
+
+    command: Annotated[tuple[Text, ...], Field(min_length=1, max_length=100)]
+    user: Annotated[str, Field(pattern=GROUP)]
+    arguments: bool = False
+    hosts: OneOrMore | None = None
+    within_s: Annotated[float, Field(strict=True, ge=1, le=604_800, allow_inf_nan=False)] = 3600.0
+
+    @field_validator("command")
+    @classmethod
+    def _is_path(cls, command: tuple[str, ...]) -> tuple[str, ...]:
+        if not command[0].startswith("/"):
+            raise ValueError(f"write the whole path of {command[0]}, such as /usr/bin/{command[0]}")
+        return command
+
+
 class TestbedFile(Entry):
     """The top of the file; its sections are validated entry by entry."""
 
@@ -300,6 +320,7 @@ class TestbedFile(Entry):
     transfers: TransfersEntry = TransfersEntry()
     retention: RetentionEntry = RetentionEntry()
     host_actions: tuple[Setting, ...] = ()
+    programs: dict[str, Any] = {}
     drift: Annotated[
         DriftPolicy,
         Field(description="what the daemon does where a switch differs from the desired state by no command of hwd"),

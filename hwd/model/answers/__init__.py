@@ -11,6 +11,7 @@ from hwd.model.answers.hosts import ClockStepReport, HostClock, HostSpool, HostS
 from hwd.model.answers.leases import HeldLease, HeldSettings, SwitchLease
 from hwd.model.answers.prepared import EndedSet, PreparedSetStatus, SetTarget
 from hwd.model.answers.problem import Problem
+from hwd.model.answers.programs import ProgramStatus
 from hwd.model.answers.reconfigurations import LeftOpen, ReconfigurationStatus
 from hwd.model.answers.reload import ReloadReport, TestbedChangeReport
 from hwd.model.answers.runs import AbortedRun, AcceptedRun
@@ -44,6 +45,7 @@ __all__ = [
     "OverrunReport",
     "PreparedSetStatus",
     "Problem",
+    "ProgramStatus",
     "Readiness",
     "ReconfigurationStatus",
     "ReloadReport",

@@ -10,6 +10,7 @@ from hwd.model.answers.desired import SwitchDesired, UnlitLink
 from hwd.model.answers.hosts import HostStatus
 from hwd.model.answers.leases import HeldLease, HeldSettings
 from hwd.model.answers.prepared import EndedSet, PreparedSetStatus
+from hwd.model.answers.programs import ProgramStatus
 from hwd.model.answers.reconfigurations import LeftOpen, ReconfigurationStatus
 from hwd.model.answers.switches import CompositeStatus, LinkStatus, SwitchStatus
 from hwd.model.answers.transfers import TransferStatus
@@ -58,8 +59,8 @@ class Status(Answer, frozen=True, kw_only=True):
     folder; None where the daemon has no disk, or has not read it yet. `desired`: what is
     wanted of each switch by confirmed reconfigurations, and how it differs. `unlit`: links that are wanted so and that
     the crossconnects do not make now. `transfers`: those in flight, and hosts that have not said yet whether they send.
-    `sets`: prepared sets, which say what is desired of their ports; `ended_sets`: those of the last day that ended
-    without a release, as with their lease.
+    `programs`: those that run on hosts. `sets`: prepared sets, which say what is desired of their ports; `ended_sets`:
+    those of the last day that ended without a release, as with their lease.
     """
 
     testbed: str
@@ -79,6 +80,7 @@ class Status(Answer, frozen=True, kw_only=True):
     leases: list[HeldLease]
     lease_requests: list[HeldLease] = field(default_factory=list)
     transfers: list[TransferStatus] = field(default_factory=list)
+    programs: list[ProgramStatus] = field(default_factory=list)
     sets: list[PreparedSetStatus] = field(default_factory=list)
     ended_sets: list[EndedSet] = field(default_factory=list)
     held: list[HeldSettings]

@@ -178,6 +178,22 @@ class Ssh:
             raise self._lost(shown, error) from error
         return line, channel.close
 
+    def attach(self, command: str, *, within_s: float) -> "SshProgram":
+        """Run a program that is talked to while it runs. Raises DeadlineError where it was not started in time."""
+        shown = command if len(command) < 60 else f"{command[:57]}..."
+        try:
+            channel = self._transport.open_session(timeout=within_s)
+            channel.set_combine_stderr(True)
+            channel.settimeout(within_s)
+            channel.exec_command(command)
+            channel.settimeout(None)
+        except TimeoutError:
+            self.close()
+            raise DeadlineError(f"{self._name}: {shown}: not started within {within_s:g} s") from None
+        except (paramiko.SSHException, OSError, EOFError) as error:
+            raise self._lost(shown, error) from error
+        return SshProgram(channel)
+
     def put(self, folder: str, files: Mapping[str, bytes | Path], *, on_bytes: Callable[[int], None]) -> None:
         """Copy files into a folder of the host by SFTP, readable by nobody else. `on_bytes` gets the number of bytes
         copied since its last call.
@@ -251,6 +267,28 @@ class Ssh:
 
     def _lost(self, attempt: str, error: Exception) -> LinkError:
         return LinkError(f"{self._name}: {attempt}: the SSH connection broke: {str(error) or type(error).__name__}")
+
+
+class SshProgram:
+    """Input and output of a program, its errors among them. Blocking; `close` ends a `read` of another thread."""
+
+    def __init__(self, channel: paramiko.Channel) -> None:
+        self._channel = channel
+
+    def read(self) -> bytes:
+        """Some bytes; none when it has ended, or the connection has."""
+        try:
+            return self._channel.recv(CHUNK_BYTES)
+        except (paramiko.SSHException, OSError, EOFError):
+            return b""
+
+    def write(self, data: bytes) -> None:
+        """Nothing is written where it has ended: what it said last tells how."""
+        with contextlib.suppress(OSError):
+            self._channel.sendall(data)
+
+    def close(self) -> None:
+        self._channel.close()
 
 
 def _chunks(source: bytes | Path) -> Iterable[bytes]:

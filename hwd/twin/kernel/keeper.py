@@ -15,6 +15,7 @@ from typing import Final, Self
 
 from hwd.twin.rack_sockets import SOCKET_PATH_LIMIT_BYTES, keeper_path
 from hwd_agents.sources.kernel.sockets import KeeperRequest, NamespaceSockets, Verb, ask, ask_for_descriptor
+from hwd_drivers.core.child_process import end_of
 from hwd_drivers.core.errors import BugError, ConfigError, LinkError, RefusedError
 
 from . import namespaces
@@ -90,7 +91,7 @@ class Keeper:
         self._control.setblocking(False)
         with theirs:
             self._process = _spawn(theirs, self._path, names)
-        self._watch(self._process)
+        self._death = end_of(self._process)
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
                 said = (await asyncio.get_running_loop().sock_recv(self._control, 4096)).decode()
@@ -153,19 +154,6 @@ class Keeper:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.stop()
-
-    def _watch(self, process: subprocess.Popen[bytes]) -> None:
-        loop = asyncio.get_running_loop()
-        death: asyncio.Future[int] = loop.create_future()
-        pidfd = os.pidfd_open(process.pid)
-
-        def reap() -> None:
-            loop.remove_reader(pidfd)
-            os.close(pidfd)
-            death.set_result(process.wait())
-
-        loop.add_reader(pidfd, reap)
-        self._death = death
 
 
 def _spawn(control: socket.socket, path: Path, names: Sequence[str]) -> subprocess.Popen[bytes]:

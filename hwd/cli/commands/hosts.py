@@ -1,0 +1,69 @@
+"""`hwd host`: programs on hosts."""
+
+import sys
+from contextlib import closing
+from typing import Annotated
+
+import typer
+
+from hwd.cli import completion as completing
+from hwd.cli.commands.leases import me
+from hwd.cli.options import JsonLines, Url
+from hwd.cli.output import Output
+from hwd_drivers.core.errors import LinkError
+
+_host = typer.Typer(
+    help="Programs on hosts.",
+    epilog="Example: hwd host exec h0 -- ping 10.5.0.2",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@_host.callback()
+def _group() -> None:
+    """One command alone would else be the group."""
+
+
+def add_to(program: typer.Typer) -> None:
+    program.add_typer(_host, name="host")
+
+
+@_host.command(name="exec", epilog="Example: hwd host exec h0 -- ping 10.5.0.2")
+def execute(
+    host: Annotated[str, typer.Argument(metavar="HOST", help="A host.", autocompletion=completing.hosts)],
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="-- PROGRAM [ARGUMENTS]...",
+            help="An entry under `programs` of the testbed file, and arguments where it takes some.",
+        ),
+    ],
+    url: Url = None,
+    json: JsonLines = False,
+) -> None:
+    """Run a program on a host, as the user that the testbed file names, to its end; Ctrl-C ends it.
+
+    What it writes comes here as it is. The exit status is its own, or 128 and the number of the signal that ended it;
+    where it could not be started, or its end is not known, it is that of hwd. It has no input.
+    """
+    from hwd.client import Client
+    from hwd.model.program import ProgramEnd, ProgramOutput
+
+    output = Output(json=json)
+    end = ProgramEnd()
+    with Client.find(url) as hwd, closing(hwd.run_program(host, *words, by=me())) as all_news:
+        for news in all_news:
+            output.line(news)
+            match news:
+                case ProgramOutput() if not json:
+                    stream = (sys.stdout if news.stream == "out" else sys.stderr).buffer
+                    stream.write(news.data)
+                    stream.flush()
+                case ProgramEnd():
+                    end = news
+    if end.status is None and not end.signal:
+        raise LinkError(f"{host}: {words[0]}: {end}")
+    if end.signal or end.why:
+        output.note(f"{host}: {words[0]}: {end}")
+    raise typer.Exit(end.exit_status)

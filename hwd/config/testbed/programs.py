@@ -1,0 +1,39 @@
+"""The programs of a testbed file: what may run on its hosts, and as whom.
+
+programs:
+  ping: {command: [/usr/bin/ping, -c, "3"], user: nobody, arguments: true}
+"""
+
+from collections.abc import Mapping
+
+from hwd.config.testbed.sections import Sections
+from hwd.config.testbed.testbed_schema import NAME, ProgramEntry
+from hwd.config.yaml.file_problem import Where, nearest
+from hwd.config.yaml.validate import matches, validate
+from hwd.model.testbed import Host, Program
+
+
+def read_programs(sections: Sections, hosts: Mapping[str, Host]) -> dict[str, Program]:
+    """Read the section `programs`."""
+    found = {}
+    section = sections.root.child("programs")
+    for name, node in (section.mapping() if section else {}).items():
+        where: Where = ("programs", name)
+        if not matches(NAME, name):
+            sections.reading.add(
+                where, f"name {name!r} must begin with a letter and go on with letters, digits, - and _"
+            )
+        if (entry := validate(ProgramEntry, node, where, sections.reading)) is None:
+            continue
+        for host in entry.hosts or ():
+            if host not in hosts and host not in sections.unsure:
+                sections.reading.add((*where, "hosts"), f"{host} is no host; {nearest(host, hosts)}")
+        found[name] = Program(
+            name=name,
+            command=entry.command,
+            user=entry.user,
+            arguments=entry.arguments,
+            hosts=entry.hosts,
+            within_s=entry.within_s,
+        )
+    return found

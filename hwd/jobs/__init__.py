@@ -1,0 +1,1 @@
+"""Work on hosts: programs that the testbed file allows."""

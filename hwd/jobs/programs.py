@@ -1,0 +1,200 @@
+"""Programs on hosts, by the allow-list of the testbed file: who may start what, what runs, and what became of it.
+
+run = await programs.start("h0", ["ping", "10.5.0.2"], caller)
+async for news in run.news(): ...
+await run.close()
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from hwd.config.yaml.file_problem import nearest
+from hwd.fabric.fabric import Fabric
+from hwd.model.answers import ProgramStatus
+from hwd.model.documents.programs import HostProgramEnded, HostProgramStarted
+from hwd.model.program import Processes, ProgramEnd, ProgramNews, ProgramStarted, RunningProgram, Signal
+from hwd.model.request import Caller
+from hwd.model.testbed import Program, Testbed
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.documents import Sink
+from hwd_drivers.core.emitter import Emitter
+from hwd_drivers.core.errors import RefusedError, UnknownError
+from hwd_drivers.core.ids import Ids
+
+MOST: Final = 256
+"""Programs at a time: each has a process, and over SSH a connection and two threads."""
+BEAT_S: Final = 10.0
+"""So often a silent program says that it still runs, to whoever waits for its output."""
+ID_LENGTH: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """What documents and answers say of a program."""
+
+    id: str
+    host: str
+    program: Program
+    command: tuple[str, ...]
+    by: str
+
+
+class Programs:
+    """All programs that the daemon has on hosts. Without `processes` there is no way to start one."""
+
+    def __init__(self, testbed: Testbed, processes: Processes | None, *, clock: Clock, ids: Ids, sink: Sink) -> None:
+        self._testbed = testbed
+        self._processes = processes
+        self._clock = clock
+        self._ids = ids
+        self._emit = Emitter(clock, sink)
+        self._runs: dict[str, ProgramRun] = {}
+        self._starting = 0
+
+    def use_testbed(self, fabric: Fabric) -> None:
+        """Go on with the testbed of this fabric. What runs goes on."""
+        self._testbed = fabric.testbed
+
+    def status(self) -> list[ProgramStatus]:
+        """Those that run now, oldest first."""
+        return [run.status() for run in self._runs.values()]
+
+    async def start(self, host: str, words: Sequence[str], caller: Caller | None) -> "ProgramRun":
+        """Start a program of the allow-list: its name, and arguments where its entry takes some.
+
+        Raises UnknownError for an unknown host, RefusedError for what is not allowed there, and as `Processes`.
+        """
+        if host not in self._testbed.hosts:
+            raise UnknownError(
+                f"{host!r} is no host of testbed {self._testbed.name}; {nearest(host, self._testbed.hosts)}"
+            )
+        program = self._allowed(host, words[0])
+        if len(words) > 1 and not program.arguments:
+            raise RefusedError(
+                f"{host}: {program.name}: it takes no arguments: its entry in the testbed file has not arguments: true"
+            )
+        if self._processes is None:
+            raise RefusedError(f"{host}: {program.name}: this daemon has no way to start programs on hosts")
+        if len(self._runs) + self._starting >= MOST:
+            raise RefusedError(
+                f"{host}: {program.name}: {MOST} programs run already, the most at a time. End one first"
+            )
+        told = _Told(
+            id=self._ids.token(length=ID_LENGTH),
+            host=host,
+            program=program,
+            command=(*program.command, *words[1:]),
+            by="a caller of the HTTP API" if caller is None else str(caller),
+        )
+        self._starting += 1
+        try:
+            running = await self._processes.start(
+                self._testbed.hosts[host], told.command, user=program.user, within_s=program.within_s
+            )
+        finally:
+            self._starting -= 1
+        run = self._runs[told.id] = ProgramRun(told, running, self._clock, self._ended)
+        self._emit(HostProgramStarted(**_fields(told), pid=running.pid))
+        return run
+
+    async def signal(self, id: str, name: Signal) -> ProgramStatus:
+        """Send a signal to a program. Raises UnknownError where none of this id runs."""
+        if (run := self._runs.get(id)) is None:
+            raise UnknownError(f"program {id}: there is none of this id, or it has ended")
+        await run.running.signal(name)
+        return run.status()
+
+    async def close(self) -> None:
+        """End all."""
+        await asyncio.gather(*(run.close() for run in [*self._runs.values()]))
+
+    def _allowed(self, host: str, name: str) -> Program:
+        programs = self._testbed.programs
+        allowed = [one.name for one in programs.values() if one.hosts is None or host in one.hosts]
+        if name in allowed:
+            return programs[name]
+        there = f"programs of the testbed file for {host}: {', '.join(allowed) or 'none'}"
+        raise RefusedError(
+            f"{host}: {name}: not among the {there}. An operator adds it there: "
+            f"programs: {{{name.rpartition('/')[2]}: {{command: [/usr/bin/...], user: nobody}}}}"
+        )
+
+    def _ended(self, run: "ProgramRun", end: ProgramEnd, seconds: float) -> None:
+        if self._runs.pop(run.told.id, None) is not None:
+            self._emit(
+                HostProgramEnded(
+                    **_fields(run.told), status=end.status, signal=end.signal, why=end.why, seconds=round(seconds, 3)
+                )
+            )
+
+
+class ProgramRun:
+    """One program that was started. Close it, whatever became of it: what has not ended then is ended."""
+
+    def __init__(
+        self,
+        told: _Told,
+        running: RunningProgram,
+        clock: Clock,
+        ended: "Callable[[ProgramRun, ProgramEnd, float], None]",
+    ) -> None:
+        self.told = told
+        self.running = running
+        self._clock = clock
+        self._began_ns = clock.monotonic_ns()
+        self._ended = ended
+
+    def status(self) -> ProgramStatus:
+        told = self.told
+        return ProgramStatus(
+            id=told.id,
+            host=told.host,
+            name=told.program.name,
+            command=[*told.command],
+            user=told.program.user,
+            pid=self.running.pid,
+            since_s=self._seconds(),
+            by=told.by,
+        )
+
+    async def news(self) -> AsyncGenerator[ProgramNews | None, None]:
+        """That it has started, what it writes, and how it ended; None after each `BEAT_S` of silence."""
+        yield ProgramStarted(id=self.told.id, host=self.told.host, pid=self.running.pid)
+        pieces = aiter(self.running.output())
+        piece = asyncio.ensure_future(anext(pieces, None))
+        try:
+            while True:
+                done, _ = await asyncio.wait((piece,), timeout=BEAT_S)
+                if not done:
+                    yield None
+                    continue
+                if (output := piece.result()) is None:
+                    break
+                yield output
+                piece = asyncio.ensure_future(anext(pieces, None))
+        finally:
+            piece.cancel()
+        end = await self.running.wait()
+        self._ended(self, end, self._seconds())
+        yield end
+
+    async def close(self) -> None:
+        await self.running.close()
+        self._ended(self, ProgramEnd(why="nobody waited for its end any more, so it was ended"), self._seconds())
+
+    def _seconds(self) -> float:
+        return (self._clock.monotonic_ns() - self._began_ns) / 1e9
+
+
+def _fields(told: _Told) -> dict[str, Any]:
+    """The fields of a `ProgramFact`."""
+    return {
+        "program": told.id,
+        "host": told.host,
+        "name": told.program.name,
+        "command": [*told.command],
+        "user": told.program.user,
+        "by": told.by,
+    }

@@ -1,0 +1,329 @@
+"""Runs one program on a host and answers for it: output, exit status, signals, and that nothing of it is left behind.
+
+    python3 -I -B -c THIS_TEXT JSON     JSON: {"command": [PATH, ...], "user": "lab", "within_s": 60}
+
+It is sent to hosts as text, so it needs the standard library alone, of Python 3.11. JSON lines out of it:
+
+    {"started": PID} | {"failed": WHY}                   first, once
+    {"out": BASE64} | {"err": BASE64}                    as it comes
+    {"end": {"status": 0, "signal": "", "why": ""}}      last, when the program and all that it started have ended
+
+Lines into it: {"signal": "INT"}, for the program and what is in its process group. When its input ends, after
+`within_s`, and at SIGTERM, SIGINT or SIGHUP, it ends the program: SIGTERM, and SIGKILL after `GRACE_S`. What the
+program started is ended with it, in process groups of its own too. Where the supervisor itself is killed, the kernel
+kills the program, and what that started may go on.
+
+`namespace`: a descriptor of the network that the program gets, from the keeper of a twin rack.
+"""
+
+import base64
+import ctypes
+import errno
+import fcntl
+import json
+import os
+import pwd
+import selectors
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+GRACE_S: Final = 2.0
+"""Between SIGTERM and SIGKILL."""
+CHUNK_BYTES: Final = 32_768
+PENDING_BYTES: Final = 262_144
+"""While so much output waits for its reader, no more is read from the program: it waits too."""
+PATHS: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_PR_SET_PDEATHSIG: Final = 1
+_PR_SET_CHILD_SUBREAPER: Final = 36
+_CLONE_NEWUSER: Final = 0x10000000
+_CLONE_NEWNET: Final = 0x40000000
+_NS_GET_USERNS: Final = 0xB701  # linux/nsfs.h
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def main(wanted: Mapping[str, Any]) -> None:
+    """Run the program to its end."""
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    _call("prctl", _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        child = _start(wanted)
+    except OSError as error:
+        _say({"failed": f"{wanted['command'][0]}: {error.strerror or error}"})
+        return
+    _say({"started": child.pid})
+    _Supervisor(child, float(wanted["within_s"])).run()
+
+
+class _Child:
+    """The program, and our ends of its pipes."""
+
+    def __init__(self, pid: int, out: int, err: int) -> None:
+        self.pid = pid
+        self.pidfd = os.pidfd_open(pid)
+        self.pipes = {out: "out", err: "err"}
+
+    def signal(self, number: int) -> None:
+        """To its process group; to nobody when that has ended."""
+        try:
+            os.killpg(self.pid, number)
+        except ProcessLookupError:
+            return
+
+
+class _Supervisor:
+    def __init__(self, child: _Child, within_s: float) -> None:
+        self._child = child
+        self._within_s = within_s
+        self._over_s: float | None = time.monotonic() + within_s
+        self._kill_s: float | None = None
+        self._why = ""
+        self._status: int | None = None
+        self._lines = b""
+        self._pending = bytearray()
+        self._selector = selectors.DefaultSelector()
+
+    def run(self) -> None:
+        os.set_blocking(0, False)
+        os.set_blocking(1, False)
+        heard, wakes = os.pipe()
+        for descriptor in (heard, wakes):
+            os.set_blocking(descriptor, False)
+        signal.set_wakeup_fd(wakes)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, lambda number, frame: None)
+        self._selector.register(heard, selectors.EVENT_READ, partial(self._end_by_signal, heard))
+        self._selector.register(0, selectors.EVENT_READ, self._read_requests)
+        self._selector.register(self._child.pidfd, selectors.EVENT_READ, self._reap)
+        for pipe in self._child.pipes:
+            self._selector.register(pipe, selectors.EVENT_READ, partial(self._read_output, pipe))
+        while self._status is None or self._child.pipes or self._pending:
+            for key, _ in self._selector.select(self._wait_s()):
+                act: Callable[[], None] = key.data
+                act()
+            self._keep_time()
+            self._throttle()
+        end = {"status": None, "signal": signal.Signals(-self._status).name} if self._status < 0 else None
+        self._send({"end": {**(end or {"status": self._status, "signal": ""}), "why": self._why}})
+        os.set_blocking(1, True)
+        self._write()
+
+    def _wait_s(self) -> float | None:
+        due = [at_s for at_s in (self._over_s, self._kill_s) if at_s is not None]
+        return max(0.0, min(due) - time.monotonic()) if due and self._status is None else None
+
+    def _keep_time(self) -> None:
+        now_s = time.monotonic()
+        if self._status is None and self._over_s is not None and now_s >= self._over_s:
+            self._end(f"its longest time of {self._within_s:g} s is over")
+        if self._kill_s is not None and now_s >= self._kill_s:
+            self._kill_s = None
+            self._child.signal(signal.SIGKILL)
+
+    def _end(self, why: str) -> None:
+        """Ask it to end, and kill it after a while."""
+        if self._status is None and self._kill_s is None:
+            self._why = why
+            self._over_s = None
+            self._kill_s = time.monotonic() + GRACE_S
+            self._child.signal(signal.SIGTERM)
+            self._child.signal(signal.SIGCONT)  # one that was stopped hears it
+
+    def _end_by_signal(self, heard: int) -> None:
+        numbers = _read(heard) or b""
+        self._end(f"its supervisor got {' '.join(signal.Signals(number).name for number in numbers)}")
+
+    def _read_requests(self) -> None:
+        data = _read(0)
+        if data is None:
+            return
+        if not data:
+            self._selector.unregister(0)
+            self._end("whoever started it has gone")
+            return
+        *lines, self._lines = (self._lines + data).split(b"\n")
+        for line in filter(None, lines):
+            self._child.signal(signal.Signals[f"SIG{json.loads(line)['signal']}"])
+
+    def _reap(self) -> None:
+        """The program has ended: so does all that it started."""
+        self._selector.unregister(self._child.pidfd)
+        _, status = os.waitpid(self._child.pid, 0)
+        self._status = os.waitstatus_to_exitcode(status)
+        others: set[int] = set()
+        while pids := set(_children()) - others:
+            for pid in pids:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except PermissionError:  # it has become another user, as sudo does
+                    others.add(pid)
+            for pid in pids - others:
+                os.waitpid(pid, 0)  # its own children are ours from now on
+        if others:
+            left = f"left behind, since it is another user's: {', '.join(map(str, sorted(others)))}"
+            self._why = f"{self._why}; {left}" if self._why else left
+            for pipe in list(self._child.pipes):
+                self._close(pipe)
+
+    def _read_output(self, pipe: int) -> None:
+        data = _read(pipe)
+        if data is None:
+            return
+        if data:
+            self._send({self._child.pipes[pipe]: base64.b64encode(data).decode()})
+            return
+        self._close(pipe)
+
+    def _close(self, pipe: int) -> None:
+        if pipe in self._selector.get_map():
+            self._selector.unregister(pipe)
+        os.close(pipe)
+        del self._child.pipes[pipe]
+
+    def _send(self, line: object) -> None:
+        self._pending += json.dumps(line).encode() + b"\n"
+        self._write()
+
+    def _write(self) -> None:
+        """What is pending, as far as its reader takes it; without a reader it is dropped, and the program ended."""
+        try:
+            while self._pending:
+                del self._pending[: os.write(1, self._pending)]
+        except BlockingIOError:
+            return
+        except OSError:
+            self._pending.clear()
+            self._end("whoever started it has gone")
+
+    def _throttle(self) -> None:
+        """Read output only while its reader keeps up."""
+        keys = self._selector.get_map()
+        if self._pending and 1 not in keys:
+            self._selector.register(1, selectors.EVENT_WRITE, self._write)
+        elif not self._pending and 1 in keys:
+            self._selector.unregister(1)
+        held = len(self._pending) > PENDING_BYTES
+        for pipe in self._child.pipes:
+            if held and pipe in keys:
+                self._selector.unregister(pipe)
+            elif not held and pipe not in keys:
+                self._selector.register(pipe, selectors.EVENT_READ, partial(self._read_output, pipe))
+
+
+def _start(wanted: Mapping[str, Any]) -> _Child:
+    """Fork and execute it, as its user, in its network. Raises OSError where that is not possible."""
+    command: list[str] = wanted["command"]
+    try:
+        user = pwd.getpwnam(wanted["user"])
+    except KeyError:
+        raise OSError(errno.EPERM, f"there is no user {wanted['user']} here") from None
+    become = os.geteuid() == 0
+    if not become and user.pw_uid != os.geteuid():
+        own = pwd.getpwuid(os.geteuid()).pw_name
+        raise OSError(errno.EPERM, f"it cannot be run as {user.pw_name}: only root could, and this is {own}")
+    if (namespace := wanted.get("namespace")) is not None:
+        _enter(namespace)
+    out, err, failed = os.pipe(), os.pipe(), os.pipe()
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            _become_it(command, user, parent, (out[1], err[1]), become=become, more=wanted.get("environment", {}))
+        except OSError as error:
+            os.write(failed[1], f"{error.errno} {error.strerror or error}".encode())
+        finally:
+            os._exit(127)
+    for ours in (out[1], err[1], failed[1]):
+        os.close(ours)
+    with open(failed[0], encoding="utf-8") as file:
+        words = file.read()
+    if words:
+        os.waitpid(pid, 0)
+        number, _, why = words.partition(" ")
+        raise OSError(int(number), why)
+    for ours in (out[0], err[0]):
+        os.set_blocking(ours, False)
+    return _Child(pid, out[0], err[0])
+
+
+def _become_it(
+    command: list[str],
+    user: pwd.struct_passwd,
+    parent: int,
+    pipes: tuple[int, int],
+    *,
+    become: bool,
+    more: Mapping[str, str],
+) -> None:
+    """In the child: never returns but by an error."""
+    os.setsid()
+    null = os.open("/dev/null", os.O_RDWR)
+    for number, descriptor in enumerate((null, *pipes)):
+        os.dup2(descriptor, number)
+    for number in (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    if become:
+        os.initgroups(user.pw_name, user.pw_gid)
+        os.setgid(user.pw_gid)
+        os.setuid(user.pw_uid)
+    _call("prctl", _PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # after setuid, which clears it
+    if os.getppid() != parent:
+        raise OSError(errno.ESRCH, "its supervisor has gone")
+    try:
+        os.chdir(user.pw_dir)
+    except OSError:
+        os.chdir("/")
+    environment = {
+        "HOME": user.pw_dir,
+        "LANG": "C.UTF-8",
+        "LOGNAME": user.pw_name,
+        "PATH": PATHS,
+        "SHELL": user.pw_shell or "/bin/sh",
+        "USER": user.pw_name,
+        **more,
+    }
+    os.execve(command[0], command, environment)
+
+
+def _enter(namespace: int) -> None:
+    """The network of a descriptor; first the user namespace that owns it, where that is not ours."""
+    owner = fcntl.ioctl(namespace, _NS_GET_USERNS)
+    try:
+        if os.fstat(owner).st_ino != os.stat("/proc/self/ns/user").st_ino:
+            _call("setns", owner, _CLONE_NEWUSER)
+    finally:
+        os.close(owner)
+    _call("setns", namespace, _CLONE_NEWNET)
+    os.close(namespace)
+
+
+def _children() -> list[int]:
+    with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
+        return [int(word) for word in file.read().split()]
+
+
+def _read(descriptor: int) -> bytes | None:
+    """None where there is nothing to read now."""
+    try:
+        return os.read(descriptor, CHUNK_BYTES)
+    except BlockingIOError:
+        return None
+
+
+def _say(line: object) -> None:
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+
+
+def _call(function: str, *arguments: int) -> None:
+    if getattr(_libc, function)(*arguments) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{function}: {os.strerror(number)}")
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

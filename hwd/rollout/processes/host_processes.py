@@ -1,0 +1,41 @@
+"""Starts programs on the hosts of a testbed: in the network of a twin host, or over SSH."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from hwd.config.run_files.places import RackPlace
+from hwd.model.program import RunningProgram
+from hwd.model.testbed import Host
+from hwd.rollout.processes.ssh_processes import start_over_ssh
+from hwd.rollout.processes.twin_processes import start_in_namespace
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.errors import LinkError, RefusedError
+
+
+class HostProcesses:
+    """`hwd.model.program.Processes`. `rack`: the twin rack that is up, None where there is none. `home` has `.ssh`."""
+
+    def __init__(self, rack: Callable[[], RackPlace | None], clock: Clock, *, home: Path | None = None) -> None:
+        self._rack = rack
+        self._clock = clock
+        self._home = home
+
+    async def start(self, host: Host, command: Sequence[str], *, user: str, within_s: float) -> RunningProgram:
+        if host.ssh is not None:
+            return await start_over_ssh(
+                host.name, host.ssh, command, user=user, within_s=within_s, clock=self._clock, home=self._home
+            )
+        if host.twin is None:
+            raise RefusedError(f"{host.name}: the testbed file does not say how to reach it: give it ssh: root@ADDRESS")
+        if host.twin.machine is not None:
+            raise RefusedError(f"{host.name}: is a virtual machine: give it ssh: with the address of its SSH server")
+        place = self._rack()
+        if place is None:
+            raise LinkError(f"{host.name}: its twin rack is not up. Start it with `hwd twin up TESTBED`")
+        entry = place.hosts.get(host.name, {})
+        if not entry.get("kernel"):
+            raise RefusedError(
+                f"{host.name}: is a twin without a kernel: it has no network that a program could use. "
+                "Write twin: {kernel: true}, and let the rack run where network namespaces are allowed"
+            )
+        return await start_in_namespace(host.name, Path(str(entry["keeper"])), command, user=user, within_s=within_s)

@@ -1,0 +1,116 @@
+"""A program on a host, over a pipe to its supervisor."""
+
+import base64
+import json
+from collections.abc import AsyncIterator
+from importlib.resources import files
+from typing import Any, Final, Protocol, Self
+
+import msgspec
+
+from hwd.model.program import ProgramEnd, ProgramOutput, Signal
+from hwd_drivers.core.errors import FailedError, LinkError, ProtocolError
+
+SUPERVISOR: Final = files("hwd.rollout.onhost").joinpath("supervisor.py").read_bytes()
+"""The text of the supervisor's program, which goes first into its input: nothing of ours is installed on a host."""
+BOOT: Final = (
+    "import os, sys\n"
+    "text = b''\n"
+    f"while len(text) < {len(SUPERVISOR)}:\n"
+    f"    text += os.read(0, {len(SUPERVISOR)} - len(text)) or sys.exit('the supervisor did not arrive')\n"
+    "exec(compile(text, 'supervisor', 'exec'))"
+)
+"""`python3 -I -B -c BOOT JSON` runs it."""
+LINE_BYTES: Final = 131_072
+"""Longer than any line of a supervisor."""
+
+
+class Pipe(Protocol):
+    """Bytes to the input of a supervisor, and from its output."""
+
+    async def read(self) -> bytes:
+        """Some bytes; none at its end. Raises LinkError where the connection broke."""
+        ...
+
+    async def write(self, data: bytes) -> None: ...
+
+    async def close(self) -> None:
+        """End its input, so that it ends the program, and free everything."""
+        ...
+
+
+class SupervisedProgram:
+    """`hwd.model.program.RunningProgram` of one supervisor."""
+
+    def __init__(self, host: str, pipe: Pipe) -> None:
+        self._host = host
+        self._pipe = pipe
+        self._buffer = b""
+        self._end: ProgramEnd | None = None
+        self.pid = 0
+
+    @classmethod
+    async def start(cls, host: str, pipe: Pipe) -> Self:
+        """Send the supervisor, and wait until the program was executed. Raises FailedError where it could not be; the
+        pipe is closed then.
+        """
+        program = cls(host, pipe)
+        try:
+            await pipe.write(SUPERVISOR)
+            match await program._line():
+                case {"started": int() as pid}:
+                    program.pid = pid
+                case {"failed": str() as why}:
+                    raise FailedError(f"{host}: cannot start {why}")
+                case other:
+                    raise ProtocolError(f"{host}: the supervisor of the program said {other!r}")
+        except BaseException:
+            await pipe.close()
+            raise
+        return program
+
+    async def output(self) -> AsyncIterator[ProgramOutput]:
+        while self._end is None:
+            try:
+                line = await self._line()
+            except LinkError as error:
+                self._end = ProgramEnd(why=f"{error}. It is ended there within seconds")
+                return
+            match line:
+                case {"out": str() as data}:
+                    yield ProgramOutput(stream="out", data=base64.b64decode(data))
+                case {"err": str() as data}:
+                    yield ProgramOutput(stream="err", data=base64.b64decode(data))
+                case {"end": dict() as end}:
+                    self._end = msgspec.convert({"is": "end", **end}, ProgramEnd)
+                case other:
+                    raise ProtocolError(f"{self._host}: the supervisor of the program said {other!r}")
+
+    async def signal(self, name: Signal) -> None:
+        if self._end is None:
+            await self._pipe.write(json.dumps({"signal": name}).encode() + b"\n")
+
+    async def wait(self) -> ProgramEnd:
+        async for _ in self.output():
+            pass
+        assert self._end is not None
+        return self._end
+
+    async def close(self) -> None:
+        await self._pipe.close()
+
+    async def _line(self) -> Any:
+        while b"\n" not in self._buffer:
+            data = await self._pipe.read()
+            if not data:
+                raise LinkError(f"{self._host}: the supervisor of the program has gone, and said nothing of its end")
+            self._buffer += data
+            if len(self._buffer) > LINE_BYTES and b"\n" not in self._buffer:
+                raise ProtocolError(
+                    f"{self._host}: the supervisor of the program sent over {LINE_BYTES} bytes in a line"
+                )
+        line, self._buffer = self._buffer.split(b"\n", 1)
+        try:
+            return json.loads(line)
+        except ValueError as error:
+            raise ProtocolError(f"{self._host}: the supervisor of the program said {line[:200]!r}") from error

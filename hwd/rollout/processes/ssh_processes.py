@@ -1,0 +1,93 @@
+"""Programs on real hosts: a supervisor over SSH, one connection a program."""
+
+import asyncio
+import json
+import shlex
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+from hwd.model.ssh import SshPlace
+from hwd.rollout.processes.running import BOOT, SupervisedProgram
+from hwd.rollout.remote import PYTHON_LEAST, PYTHONS
+from hwd.rollout.ssh.session import Ssh, SshProgram
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.offload import ThreadOffload
+
+T = TypeVar("T")
+
+START_S: Final = 20.0
+
+
+async def start_over_ssh(
+    host: str, place: SshPlace, command: Sequence[str], *, user: str, within_s: float, clock: Clock, home: Path | None
+) -> SupervisedProgram:
+    """Start a program on a host, as `user`: the user of the login, or by its root or `sudo -n` another one.
+
+    Raises as `Ssh.open`, and FailedError where the program cannot be executed.
+    """
+    reads, writes = ThreadOffload(1), ThreadOffload(1)
+    ssh: Ssh | None = None
+
+    def connect() -> Ssh:
+        return Ssh.open(host, place, clock, home=home)
+
+    def attach(ssh: Ssh) -> SshProgram:
+        return ssh.attach(_command(command, user, within_s), within_s=START_S)
+
+    try:
+        ssh = await reads(connect)
+        program = await reads(attach, ssh)
+    except BaseException:
+        if ssh is not None:
+            ssh.close()
+        reads.close()
+        writes.close()
+        raise
+    return await SupervisedProgram.start(host, _SshPipe(ssh, program, reads, writes))
+
+
+class _SshPipe:
+    """The pipe to a supervisor over SSH; its waits are in threads of its own."""
+
+    def __init__(self, ssh: Ssh, program: SshProgram, reads: ThreadOffload, writes: ThreadOffload) -> None:
+        self._ssh = ssh
+        self._program = program
+        self._reads = reads
+        self._writes = writes
+
+    async def read(self) -> bytes:
+        return await self._call(self._reads, self._program.read)
+
+    async def write(self, data: bytes) -> None:
+        await self._call(self._writes, lambda: self._program.write(data))
+
+    async def close(self) -> None:
+        self._program.close()
+        self._ssh.close()
+        self._reads.close()
+        self._writes.close()
+
+    async def _call(self, offload: ThreadOffload, work: Callable[[], T]) -> T:
+        """A thread cannot be stopped: when its caller is cancelled, the connection is closed."""
+        try:
+            return await offload(work)
+        except asyncio.CancelledError:
+            self._ssh.close()
+            raise
+
+
+def _command(command: Sequence[str], user: str, within_s: float) -> str:
+    """A line for any login shell, which runs a supervisor with the host's own Python."""
+    wanted = shlex.quote(json.dumps({"command": [*command], "user": user, "within_s": within_s}))
+    least = ".".join(map(str, PYTHON_LEAST))
+    script = f"""
+[ "$(id -un)" = {shlex.quote(user)} ] || [ "$(id -u)" = 0 ] || s='sudo -n'
+for p in {" ".join(PYTHONS)}; do
+    if $p -c 'import sys; sys.exit(sys.version_info < {PYTHON_LEAST})' 2>/dev/null; then
+        exec $s $p -I -B -c {shlex.quote(BOOT)} {wanted}
+    fi
+done
+echo '{{"failed": "a program there: it has no python3 of version {least} or newer"}}'
+"""
+    return f"sh -c {shlex.quote(script)}"

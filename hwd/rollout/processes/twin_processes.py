@@ -1,0 +1,84 @@
+"""Programs in the network of a twin host: child processes of the daemon, in the namespace of the host."""
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from hwd.rollout.processes.running import BOOT, SupervisedProgram
+from hwd_agents.sources.kernel.sockets import KeeperRequest, Verb, ask_for_descriptor
+from hwd_drivers.core.child_process import end_of
+from hwd_drivers.core.errors import LinkError
+
+CHUNK_BYTES: Final = 65_536
+ENDS_WITHIN_S: Final = 5.0
+"""A supervisor ends its program within 2 s; then it is killed, and the kernel kills the program."""
+
+
+async def start_in_namespace(
+    host: str, keeper: Path, command: Sequence[str], *, user: str, within_s: float
+) -> SupervisedProgram:
+    """Start a program in the network that the `keeper` of a rack holds for `host`.
+
+    Raises FailedError where it cannot be executed, LinkError where the keeper is gone.
+    """
+    try:
+        namespace = ask_for_descriptor(keeper, KeeperRequest(verb=Verb.NAMESPACE, ns=host))
+    except OSError as error:
+        raise LinkError(f"{host}: its network cannot be had: {error}. Is its twin rack up?") from error
+    try:
+        wanted = {"command": [*command], "user": user, "within_s": within_s, "namespace": namespace}
+        ours, process = _spawn(json.dumps(wanted), namespace)
+    finally:
+        os.close(namespace)
+    return await SupervisedProgram.start(host, _ChildPipe(ours, process))
+
+
+def _spawn(wanted: str, namespace: int) -> "tuple[socket.socket, subprocess.Popen[bytes]]":
+    """A supervisor, and the socket that is its input and its output. It has a session of its own: Ctrl-C is the
+    daemon's to handle.
+    """
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-B", "-c", BOOT, wanted],
+            stdin=theirs.fileno(),
+            stdout=theirs.fileno(),
+            pass_fds=[namespace],
+            start_new_session=True,
+        )
+    ours.setblocking(False)
+    return ours, process
+
+
+class _ChildPipe:
+    """The pipe to a supervisor that is a child of ours."""
+
+    def __init__(self, sock: socket.socket, process: "subprocess.Popen[bytes]") -> None:
+        self._sock = sock
+        self._process = process
+        self._ended = end_of(process)
+
+    async def read(self) -> bytes:
+        try:
+            return await asyncio.get_running_loop().sock_recv(self._sock, CHUNK_BYTES)
+        except ConnectionResetError:
+            return b""
+
+    async def write(self, data: bytes) -> None:
+        try:
+            await asyncio.get_running_loop().sock_sendall(self._sock, data)
+        except (BrokenPipeError, ConnectionResetError):
+            return  # it has ended; its output says how
+
+    async def close(self) -> None:
+        self._sock.close()
+        done, _ = await asyncio.wait((self._ended,), timeout=ENDS_WITHIN_S)
+        if not done:
+            self._process.kill()
+            await asyncio.wait((self._ended,))
