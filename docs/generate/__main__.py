@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from docs.generate import command_line, documents, drivers, http, json_shapes, keys, messages, metrics
+from docs.generate import command_line, documents, drivers, http, json_shapes, keys, messages, metrics, planes
 from docs.generate.pages import filled
 
 DOCS = Path(__file__).parents[1]
@@ -29,6 +29,7 @@ def parts() -> Mapping[str, Callable[[], str]]:
         "messages": messages.messages,
         "metrics": metrics.metrics,
         "series": metrics.series,
+        "breaches": planes.breaches,
         "driver-models": drivers.overview,
         "driver-options": drivers.options,
         "testbed-keys": partial(keys.keys, "testbed"),

@@ -67,6 +67,8 @@ from .notes import SwitchNote as SwitchNote
 from .notes import VerbsAddress as VerbsAddress
 from .notes import WallClock as WallClock
 from .observation import Observation as Observation
+from .operations import Operation as Operation
+from .operations import OperationKind as OperationKind
 from .prepared_sets import PreparedSetSwitched as PreparedSetSwitched
 from .prepared_sets import SwitchPreparedSet as SwitchPreparedSet
 from .selection import PortUp as PortUp

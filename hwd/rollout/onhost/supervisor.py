@@ -236,7 +236,7 @@ def _start(wanted: Mapping[str, Any]) -> _Child:
         except OSError as error:
             os.write(failed[1], f"{error.errno} {error.strerror or error}".encode())
         finally:
-            os._exit(127)
+            os.kill(os.getpid(), signal.SIGKILL)  # all that follows is for the parent
     for ours in (out[1], err[1], failed[1]):
         os.close(ours)
     with open(failed[0], encoding="utf-8") as file:

@@ -25,6 +25,10 @@ LINE_BYTES: Final = 131_072
 """Longer than any line of a supervisor."""
 
 
+SAID_MOST: Final = 500
+"""Characters of what comes beside its lines that an error repeats: the last ones."""
+
+
 class Pipe(Protocol):
     """Bytes to the input of a supervisor, and from its output."""
 
@@ -46,6 +50,8 @@ class SupervisedProgram:
         self._host = host
         self._pipe = pipe
         self._buffer = b""
+        self._said = ""
+        """What came beside the lines of the supervisor: errors of a shell, of sudo, of Python."""
         self._end: ProgramEnd | None = None
         self.pid = 0
 
@@ -99,18 +105,29 @@ class SupervisedProgram:
     async def close(self) -> None:
         await self._pipe.close()
 
-    async def _line(self) -> Any:
+    async def _line(self) -> dict[str, Any]:
+        """The next line of the supervisor; others are put aside. Raises LinkError at the end of the pipe."""
+        while True:
+            line = await self._any_line()
+            try:
+                found = json.loads(line)
+            except ValueError:
+                found = None
+            if isinstance(found, dict):
+                return found
+            self._said = f"{self._said} {line.decode(errors='replace').strip()}"[-SAID_MOST:]
+
+    async def _any_line(self) -> bytes:
         while b"\n" not in self._buffer:
             data = await self._pipe.read()
             if not data:
-                raise LinkError(f"{self._host}: the supervisor of the program has gone, and said nothing of its end")
+                self._said = f"{self._said} {self._buffer.decode(errors='replace').strip()}"[-SAID_MOST:].strip()
+                words = f": {self._said}" if self._said else ", and said nothing of its end"
+                raise LinkError(f"{self._host}: the supervisor of the program has gone{words}")
             self._buffer += data
             if len(self._buffer) > LINE_BYTES and b"\n" not in self._buffer:
                 raise ProtocolError(
                     f"{self._host}: the supervisor of the program sent over {LINE_BYTES} bytes in a line"
                 )
         line, self._buffer = self._buffer.split(b"\n", 1)
-        try:
-            return json.loads(line)
-        except ValueError as error:
-            raise ProtocolError(f"{self._host}: the supervisor of the program said {line[:200]!r}") from error
+        return line

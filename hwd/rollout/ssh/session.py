@@ -8,6 +8,7 @@ import posixpath
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +27,8 @@ SILENT_S: Final = 30.0
 KEEPALIVE_S: Final = 5
 CHUNK_BYTES: Final = 32768
 OUTPUT_BYTES: Final = 4 << 20
+_BROKEN: Final = (paramiko.SSHException, OSError, EOFError)
+"""What paramiko raises of a connection that broke."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,11 +108,12 @@ class Ssh:
         shown = command if len(command) < 60 else f"{command[:57]}..."
         try:
             channel = self._transport.open_session(timeout=min(within_s, LOGIN_S))
-        except (paramiko.SSHException, OSError, EOFError) as error:
+        except _BROKEN as error:
             raise self._lost(shown, error) from error
         out, err = bytearray(), bytearray()
         told = scanned = 0
-        with contextlib.closing(channel):
+        with contextlib.ExitStack() as stack:
+            stack.callback(_close, channel)
             try:
                 channel.settimeout(within_s)
                 channel.exec_command(command)
@@ -148,7 +152,7 @@ class Ssh:
                     f"{self._name}: {shown}: did not end within {within_s:g} s. "
                     "Is the host overloaded, or its disk stuck?"
                 ) from None
-            except (paramiko.SSHException, OSError, EOFError) as error:
+            except _BROKEN as error:
                 raise self._lost(shown, error) from error
             return Ran(
                 status=channel.exit_status, out=out.decode(errors="replace"), err=err.decode(errors="replace").strip()
@@ -174,9 +178,9 @@ class Ssh:
             raise DeadlineError(
                 f"{self._name}: {shown}: no output within {within_s:g} s. Is the host overloaded, or its disk stuck?"
             ) from None
-        except (paramiko.SSHException, OSError, EOFError) as error:
+        except _BROKEN as error:
             raise self._lost(shown, error) from error
-        return line, channel.close
+        return line, partial(_close, channel)
 
     def attach(self, command: str, *, within_s: float) -> "SshProgram":
         """Run a program that is talked to while it runs. Raises DeadlineError where it was not started in time."""
@@ -190,7 +194,7 @@ class Ssh:
         except TimeoutError:
             self.close()
             raise DeadlineError(f"{self._name}: {shown}: not started within {within_s:g} s") from None
-        except (paramiko.SSHException, OSError, EOFError) as error:
+        except _BROKEN as error:
             raise self._lost(shown, error) from error
         return SshProgram(channel)
 
@@ -256,7 +260,7 @@ class Ssh:
     def _tunnel(self, address: str, port: int) -> paramiko.Channel:
         try:
             return self._transport.open_channel("direct-tcpip", (address, port), ("127.0.0.1", 0), timeout=CONNECT_S)
-        except (paramiko.SSHException, OSError, EOFError) as error:
+        except _BROKEN as error:
             raise LinkError(
                 f"{self._name}: it cannot reach {address}:{port}: {reason_of(error)}. Is that the host's address "
                 "as the jump host knows it, and does it forward (AllowTcpForwarding)?"
@@ -279,16 +283,22 @@ class SshProgram:
         """Some bytes; none when it has ended, or the connection has."""
         try:
             return self._channel.recv(CHUNK_BYTES)
-        except (paramiko.SSHException, OSError, EOFError):
+        except _BROKEN:
             return b""
 
     def write(self, data: bytes) -> None:
         """Nothing is written where it has ended: what it said last tells how."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(*_BROKEN):
             self._channel.sendall(data)
 
     def close(self) -> None:
-        self._channel.close()
+        _close(self._channel)
+
+
+def _close(channel: paramiko.Channel) -> None:
+    """It says so to the far end, which may have gone: then there is nothing to close there."""
+    with contextlib.suppress(*_BROKEN):
+        channel.close()
 
 
 def _chunks(source: bytes | Path) -> Iterable[bytes]:

@@ -14,6 +14,7 @@ import pytest
 from hwd.model.program import ProgramEnd, RunningProgram
 from hwd.model.testbed import Host
 from hwd.rollout.processes.host_processes import HostProcesses
+from hwd.rollout.processes.running import SupervisedProgram
 from hwd.rollout.processes.ssh_processes import start_over_ssh
 from hwd.rollout.processes.twin_processes import start_in_namespace
 from hwd.twin.kernel import Crossbar, Keeper
@@ -202,6 +203,37 @@ async def test_broken_connection_ends_the_program_on_the_host(make_sshd: MakeSsh
     sshd.hang_up()
     assert (await program.wait()).status is None
     await gone(program.pid)
+
+
+class Said:
+    """A pipe out of which these bytes come, then its end."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        self._pieces = [*pieces]
+
+    async def read(self) -> bytes:
+        return self._pieces.pop(0) if self._pieces else b""
+
+    async def write(self, data: bytes) -> None:
+        assert data
+
+    async def close(self) -> None:
+        self._pieces.clear()
+
+
+async def test_words_of_a_shell_beside_the_supervisor_do_no_harm_and_are_told_where_it_goes() -> None:
+    """pyenv's own `python3` writes such a line now and then, when several of them start at once."""
+    pipe = Said(
+        b"rm: cannot remove 'x'\n{\"star", b'ted": 7}\nsudo: a lecture\n', b'{"out": "aGk="}\nTraceback', b" ..."
+    )
+    program = await SupervisedProgram.start("h0", pipe)
+    assert (program.pid, await said(program)) == (7, {"out": b"hi", "err": b""})
+    assert str(await program.wait()) == (
+        "its end is not known: h0: the supervisor of the program has gone: rm: cannot remove 'x' sudo: a lecture "
+        "Traceback .... It is ended there within seconds"
+    )
+    with pytest.raises(LinkError, match="h0: the supervisor of the program has gone: sudo: a password is required"):
+        await SupervisedProgram.start("h0", Said(b"sudo: a password is required\n"))
 
 
 async def test_lost_keeper_is_named(tmp_path: Path) -> None:

@@ -1,0 +1,52 @@
+"""What a rank of a job is about to send, in the words of collective communication."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+from typing_extensions import override
+
+from .bounds import Name, Number
+
+
+class OperationKind(StrEnum):
+    """The kinds of collective operations, and the two of a pair (MPI 4.1, chapters 3 and 6)."""
+
+    ALL_REDUCE = "all-reduce"
+    """Each rank has the sum of all in the end."""
+    ALL_GATHER = "all-gather"
+    """Each rank has the parts of all in the end."""
+    REDUCE_SCATTER = "reduce-scatter"
+    """Each rank has its part of the sum of all in the end."""
+    ALL_TO_ALL = "all-to-all"
+    """Each rank sends a part of its own to each other one."""
+    BROADCAST = "broadcast"
+    """All have what one had."""
+    REDUCE = "reduce"
+    """One has the sum of all."""
+    BARRIER = "barrier"
+    """Each knows that all have come."""
+    SEND = "send"
+    """To one rank."""
+    RECEIVE = "receive"
+    """From one rank."""
+
+
+class Operation(msgspec.Struct, frozen=True, kw_only=True):
+    """One operation of a communication group; all its ranks name the same `index`, counted from 0 in the group.
+
+    `size_bytes`: of the tensor. `peer`: the other rank, of a send or a receive.
+    """
+
+    group: Name
+    kind: OperationKind
+    index: Number
+    size_bytes: Number = 0
+    peer: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None
+
+    @override
+    def __str__(self) -> str:
+        """`all-reduce 7 of dp0, 64 MB`."""
+        size = f", {self.size_bytes / 1e6:g} MB" if self.size_bytes else ""
+        return f"{self.kind} {self.index} of {self.group}{size}"

@@ -1,0 +1,23 @@
+"""Control planes that are installed, by the entry points of `hwd.planes`."""
+
+from collections.abc import Mapping
+
+from hwd.config.plug_ins import PlugIns
+from hwd.config.yaml.file_problem import nearest
+from hwd.model.plane import GROUP, Plane, PlaneKind
+from hwd_drivers.core.errors import ConfigError
+
+_ALL = PlugIns(GROUP, PlaneKind, "plane")
+names = _ALL.names
+find = _ALL.find
+
+
+def make(name: str, arguments: Mapping[str, str]) -> Plane:
+    """A plane for one job. Raises ConfigError for an unknown plane or argument, and where it does not take a value."""
+    kind = find(name)
+    for argument in arguments:
+        if argument not in kind.arguments:
+            raise ConfigError(
+                f"plane {name}: no argument {argument!r}; {nearest(argument, kind.arguments) or 'it takes none'}"
+            )
+    return kind.make(arguments)

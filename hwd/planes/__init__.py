@@ -1,0 +1,9 @@
+"""Control planes: which light a job asks for, as values. Pure: no asyncio, no clock, no I/O.
+
+Planes do not import each other.
+"""
+
+from hwd.planes.actor import Breach, PlaneActor, PlaneError
+from hwd.planes.gathering import Gathering
+
+__all__ = ["Breach", "Gathering", "PlaneActor", "PlaneError"]

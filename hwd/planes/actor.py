@@ -1,0 +1,318 @@
+"""PlaneActor: what may be done of what a plane asks for, and what it is told. The rules that hold for any plane.
+
+    actor = PlaneActor(kind.make(arguments), job, view)
+    for command in actor.take(Intent(rank=0, operation=operation)):
+        match command: ...
+
+It has no clock and drives nothing: whoever has the switches carries the commands out and takes the events in, with the
+switches of a rack (`hwd.jobs`), or with none (`hwd.testing.check_plane`). So a stranger's plane is held to one set of
+rules in both.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from hwd.model.link import Link
+from hwd.model.nic_port import NicPortId
+from hwd.model.plane import (
+    MOST_PREPARED,
+    Action,
+    Applied,
+    Done,
+    Event,
+    Fallback,
+    Grant,
+    Intent,
+    Job,
+    NotReady,
+    Plane,
+    Prepare,
+    Refuse,
+    Route,
+    StaticRoute,
+    Switch,
+    Target,
+    View,
+)
+from hwd_agents.wire import Operation
+from hwd_drivers.core.errors import BugError, FailedError, HwdError
+
+FALLBACK = "fallback"
+"""The id of the target that a Fallback switches to; no plane may name one of its own so."""
+MOST_TARGETS = 4096
+
+
+class Breach(StrEnum):
+    """What a plane did that none may do."""
+
+    UNDECLARED = "undeclared target"
+    """It switches to a target that it has not declared, or that has gone."""
+    OVERLAP = "overlapping ports"
+    """A NIC port, or a fibre end, is in two links, or crossconnects, of one target."""
+    FOREIGN = "foreign port"
+    """A target, or a route, uses a port that is not the job's."""
+    EARLY_GRANT = "grant before applied"
+    """It lets a rank send over ports that are moving, or whose light nobody has seen ready."""
+    UNDER_TRANSFER = "switch under a transfer"
+    """It moves ports over which a rank sends."""
+    NO_ANSWER = "never answers"
+    """Ranks wait, and nothing is left that could let them go."""
+    RAISED = "raises"
+    """An exception came out of it."""
+    NOT_DETERMINISTIC = "not deterministic"
+    """The same job, view and events made other actions."""
+    NOT_WAITING = "answer to nobody"
+    """It answers a rank that does not wait."""
+    MOVING = "switch while moving"
+    """It switches before the last one was applied, or was not ready."""
+    NOT_ALLOWED = "fallback that is not allowed"
+    """The policy of the job has none."""
+    NO_ACTION = "no action"
+    """It answers with what is no action, or with targets that are none."""
+
+
+class PlaneError(FailedError):
+    """A plane broke a rule."""
+
+    title = "a control plane broke a rule"
+
+    def __init__(self, breach: Breach, what: str) -> None:
+        super().__init__(f"{breach}: {what}")
+        self.breach = breach
+        self.what = what
+
+
+# --- what is to be done
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrepareTarget:
+    """Make this target ready; `gone`: one that is not needed any more."""
+
+    id: str
+    target: Target
+    gone: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriveTo:
+    """Bring the light to a target, and tell Applied or NotReady."""
+
+    target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerRanks:
+    """Let these ranks go, or (`why`) refuse them."""
+
+    ranks: tuple[int, ...]
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetRoutes:
+    """Set these routes of hosts."""
+
+    routes: tuple[StaticRoute, ...]
+
+
+Command = PrepareTarget | DriveTo | AnswerRanks | SetRoutes
+
+
+class PlaneActor:
+    """One plane with one job. `fallback`: the target of a Fallback; None where the policy has none.
+
+    `targets`: those that exist now. `waiting`: what each rank that waits is about to do. `sending`: ranks that were let
+    go and have not ended. `at`: the target that the light is at, None where it is at none. `moving`: the target that
+    it is on the way to. Every method raises PlaneError, after which the actor takes nothing more.
+    """
+
+    def __init__(self, plane: Plane, job: Job, view: View, *, fallback: Target | None = None) -> None:
+        self._plane = plane
+        self._job = job
+        self._view = view
+        self._ranks = {rank.number: rank for rank in job.ranks}
+        self._prepared: list[str] = []
+        self.waiting: dict[int, Operation] = {}
+        self.sending: set[int] = set()
+        self.at: str | None = None
+        self.moving: str | None = None
+        self.actions: tuple[Action, ...] = ()
+        """Those of the last event."""
+        self.targets = self._declared()
+        if fallback is not None:
+            self.targets[FALLBACK] = fallback
+        for id, target in self.targets.items():
+            self._check_target(id, target)
+
+    def take(self, event: Event) -> tuple[Command, ...]:
+        """Tell the plane of an event. Returns what is to be done about it, in this order."""
+        self._enter(event)
+        self.actions = tuple(self._asked(event))
+        return tuple(command for action in self.actions for command in self._command(action))
+
+    def touched_by(self, target: str) -> frozenset[NicPortId]:
+        """The NIC ports whose links are others at a target than now; all of the job where that is not known."""
+        wanted, present = self.targets[target], None if self.at is None else self.targets[self.at]
+        if present is None or {*present.crossconnects} != {*wanted.crossconnects}:
+            return frozenset(self._view.ports)  # which of them is not known here
+        return _ends({*wanted.links} ^ {*present.links})
+
+    # --- events
+
+    def _enter(self, event: Event) -> None:
+        match event:
+            case Intent(rank=rank):
+                self._known(rank)
+                if rank in self.waiting:
+                    raise BugError(f"plane of job {self._job.id}: rank {rank} asks while it waits")
+                self.sending.discard(rank)
+                self.waiting[rank] = event.operation
+            case Done(rank=rank):
+                self._known(rank)
+                self.sending.discard(rank)
+            case Applied(target=target) | NotReady(target=target):
+                if target != self.moving:
+                    raise BugError(f"plane of job {self._job.id}: {target} ends, and {self.moving} is on its way")
+                self.moving = None
+                self.at = target if isinstance(event, Applied) else None
+            case _:
+                return
+
+    def _known(self, rank: int) -> None:
+        if rank not in self._ranks:
+            raise BugError(f"plane of job {self._job.id}: there is no rank {rank}")
+
+    def _asked(self, event: Event) -> Iterable[Action]:
+        try:
+            actions = [*self._plane.on(event)]
+        except Exception as error:
+            raise PlaneError(Breach.RAISED, f"{error!r} at {event}") from error
+        for action in actions:
+            if not isinstance(action, Action):
+                raise PlaneError(Breach.NO_ACTION, f"{action!r} at {event}")
+        return actions
+
+    # --- actions
+
+    def _command(self, action: Action) -> Iterator[Command]:
+        match action:
+            case Prepare():
+                yield self._prepare(action)
+            case Switch(target=target):
+                yield self._switch(target)
+            case Fallback(why=why):
+                if FALLBACK not in self.targets:
+                    raise PlaneError(Breach.NOT_ALLOWED, f"for {why!r}; the job has no fallback")
+                yield self._switch(FALLBACK)
+            case Grant(ranks=ranks):
+                self._check_waiting(ranks)
+                for rank in ranks:
+                    self._check_grant(rank)
+                self._answered(ranks)
+                self.sending.update(ranks)
+                yield AnswerRanks(ranks=ranks)
+            case Refuse(ranks=ranks, why=why):
+                self._check_waiting(ranks)
+                self._answered(ranks)
+                yield AnswerRanks(ranks=ranks, why=why or "its control plane gave no reason")
+            case Route(routes=routes):
+                self._check_routes("a route", routes)
+                yield SetRoutes(routes=routes)
+
+    def _prepare(self, action: Prepare) -> PrepareTarget:
+        if action.id in self.targets:
+            raise PlaneError(Breach.OVERLAP, f"it prepares {action.id} a second time")
+        self._check_target(action.id, action.target)
+        gone = None
+        if len(self._prepared) == MOST_PREPARED:
+            gone = next(id for id in self._prepared if id not in (self.at, self.moving))
+            self._prepared.remove(gone)
+            del self.targets[gone]
+        self.targets[action.id] = action.target
+        self._prepared.append(action.id)
+        return PrepareTarget(id=action.id, target=action.target, gone=gone)
+
+    def _switch(self, target: str) -> DriveTo:
+        if target not in self.targets:
+            raise PlaneError(Breach.UNDECLARED, f"{target}; there are {', '.join(self.targets) or 'none'}")
+        if self.moving is not None:
+            raise PlaneError(Breach.MOVING, f"to {target}, on the way to {self.moving}")
+        touched = self.touched_by(target)
+        for rank in sorted(self.sending):
+            if cut := touched & self._view.ports_of(self._ranks[rank]):
+                raise PlaneError(Breach.UNDER_TRANSFER, f"to {target}: rank {rank} sends over {_words(cut)}")
+        self.moving = target
+        return DriveTo(target=target)
+
+    def _check_waiting(self, ranks: tuple[int, ...]) -> None:
+        if strange := [rank for rank in ranks if rank not in self.waiting or ranks.count(rank) > 1]:
+            raise PlaneError(Breach.NOT_WAITING, ", ".join(f"rank {rank}" for rank in strange))
+
+    def _check_grant(self, rank: int) -> None:
+        own = self._view.ports_of(self._ranks[rank])
+        if self.moving is not None and (moved := self.touched_by(self.moving) & own):
+            raise PlaneError(
+                Breach.EARLY_GRANT, f"rank {rank}: {_words(moved)} move to {self.moving}, which is not applied yet"
+            )
+        if self.moving is None and self.at is None and own and not self._view.electrical:
+            raise PlaneError(Breach.EARLY_GRANT, f"rank {rank}: the light is at no target of the plane")
+
+    def _answered(self, ranks: tuple[int, ...]) -> None:
+        for rank in ranks:
+            del self.waiting[rank]
+
+    # --- targets
+
+    def _declared(self) -> dict[str, Target]:
+        try:
+            declared: Mapping[Any, Any] = dict(self._plane.targets(self._job, self._view))
+        except HwdError:
+            raise  # the hosts cannot have a topology that it asked for
+        except Exception as error:
+            raise PlaneError(Breach.RAISED, f"{error!r} at its targets") from error
+        for id, target in declared.items():
+            if not isinstance(id, str) or not id or not isinstance(target, Target):
+                raise PlaneError(Breach.NO_ACTION, f"the target {id!r}: {target!r}")
+        if FALLBACK in declared:
+            raise PlaneError(Breach.NO_ACTION, f"a target of its own that is named {FALLBACK}")
+        if len(declared) > MOST_TARGETS:
+            raise PlaneError(Breach.NO_ACTION, f"{len(declared)} targets, over the {MOST_TARGETS} that there may be")
+        return dict(declared)
+
+    def _check_target(self, id: str, target: Target) -> None:
+        taken: set[object] = set()
+        for link in target.links:
+            for end in link.ends:
+                if end not in self._view.ports:
+                    raise PlaneError(Breach.FOREIGN, f"{end} in {link} of target {id}")
+                if end in taken:
+                    raise PlaneError(Breach.OVERLAP, f"{end} in two links of target {id}")
+                taken.add(end)
+        for one in target.crossconnects:
+            for side in one.crossconnect.ends:
+                if f"{one.switch}.{side.port}" not in self._view.ends:
+                    raise PlaneError(Breach.FOREIGN, f"{one.switch}.{side.port} in {one} of target {id}")
+                if (one.switch, side) in taken:
+                    raise PlaneError(Breach.OVERLAP, f"{one.switch}:{side} in two crossconnects of target {id}")
+                taken.add((one.switch, side))
+        self._check_routes(f"target {id}", target.routes)
+
+    def _check_routes(self, where: str, routes: Iterable[StaticRoute]) -> None:
+        known = {*self._view.ports, *self._view.electrical}
+        for route in routes:
+            for port in (route.to, route.port, *([route.via] if route.via is not None else [])):
+                if port not in known:
+                    raise PlaneError(Breach.FOREIGN, f"{port} in a route of {where}")
+            if route.port.host != route.host:
+                raise PlaneError(Breach.FOREIGN, f"{route.port} is no port of {route.host}, in a route of {where}")
+
+
+def _ends(links: Iterable[Link]) -> frozenset[NicPortId]:
+    return frozenset(end for link in links for end in link.ends)
+
+
+def _words(ports: Iterable[NicPortId]) -> str:
+    return ", ".join(map(str, sorted(ports, key=NicPortId.sort_key)))

@@ -1,0 +1,299 @@
+"""The conformance suite of control planes: any plane against drawn jobs, ranks that come late, and faults.
+
+    def test_my_plane_keeps_the_rules():
+        check_plane(lambda: MyPlane(period_s=0.5))
+
+Each job is played in virtual time by `hwd.planes.PlaneActor`, which holds the plane to its rules. The first breach is
+raised as a `hwd.planes.PlaneError`, with the story of the job up to there.
+"""
+
+import heapq
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache, partial
+from typing import Final
+
+from hwd.daemon.installed_drivers import load_text
+from hwd.jobs.view import view_of
+from hwd.model.plane import (
+    Action,
+    Applied,
+    CommunicationGroup,
+    Done,
+    Event,
+    Failure,
+    Intent,
+    Job,
+    NotReady,
+    Plane,
+    Rank,
+    Tick,
+    View,
+)
+from hwd.model.testbed import Testbed
+from hwd.planes.actor import AnswerRanks, Breach, Command, DriveTo, PlaneActor, PlaneError
+from hwd_agents.wire import Operation, OperationKind
+from hwd_drivers.core.errors import ConfigError
+
+ANSWER_S: Final = 10.0
+"""So long a group of ranks may wait after the last one has come, while switches need 0.06 s at most."""
+LONGEST_S: Final = 300.0
+"""Of a job, in virtual time; one ends after some seconds."""
+TICK_S: Final = 0.05
+MOVE_S: Final = (0.005, 0.06)
+ROUNDS: Final = (3, 12)
+STORY_LINES: Final = 60
+SHORT_S, LONG_S = 0.02, 0.8
+
+MakePlane = Callable[[], Plane]
+
+
+def check_plane(make: MakePlane, *, jobs: int = 60, seed: int = 0) -> int:
+    """Play drawn jobs of 2 to 8 hosts against new planes of `make`. Returns how many of them the plane could take.
+
+    Raises PlaneError at the first breach, and ConfigError where it could take none: its topologies need other hosts.
+    """
+    played = 0
+    why = ""
+    for number in range(jobs):
+        try:
+            _World(make, random.Random(f"{seed}/{number}"), f"job {number} of seed {seed}").play()
+        except ConfigError as error:  # these hosts cannot have its topology
+            why = str(error)
+        else:
+            played += 1
+    if not played:
+        raise ConfigError(f"none of the {jobs} drawn jobs has hosts for this plane; of the last one: {why}")
+    return played
+
+
+@dataclass(slots=True)
+class _RankState:
+    """What one rank has still to do."""
+
+    operations: list[Operation]
+    is_late_for_ever: bool = False
+    current: Operation | None = None
+
+
+@dataclass(slots=True)
+class _Collective:
+    """One operation of a group: who has come, and who was let go."""
+
+    needed: tuple[int, ...]
+    came: set[int] = field(default_factory=set)
+    gone: set[int] = field(default_factory=set)
+    whole_since_s: float | None = None
+
+
+class _World:
+    """One drawn job with its ranks, its switches and its faults, in virtual time."""
+
+    def __init__(self, make: MakePlane, draws: random.Random, name: str) -> None:
+        self._make = make
+        self._draws = draws
+        self._name = name
+        self._now_s = 0.0
+        self._due: list[tuple[float, int, Callable[[], None]]] = []
+        self._count = 0
+        self._story: list[str] = []
+        self._told: list[tuple[Event, tuple[Action, ...]]] = []
+        self._had_fault = False
+        self._refused = False
+        testbed, self._job = _drawn_job(draws)
+        self._view: View = view_of(testbed, self._job)
+        self._ranks = self._drawn_ranks()
+        self._collectives: dict[tuple[object, ...], _Collective] = {}
+        self._fails = draws.random() < 0.3
+
+    def play(self) -> None:
+        """To the end of the job. Raises PlaneError with the story."""
+        try:
+            self._actor = PlaneActor(self._make(), self._job, self._view)
+            for rank, state in self._ranks.items():
+                if not state.is_late_for_ever:
+                    self._at(self._skew_s(), partial(self._go_on, rank))
+            self._at(0.0, self._tick)
+            if self._fails and self._draws.random() < 0.5:
+                self._at(self._draws.uniform(0.1, 2.0), self._lose_a_port)
+            while self._due and not self._is_over():
+                self._now_s, _, act = heapq.heappop(self._due)
+                act()
+                self._look_for_silence()
+            self._play_again()
+        except PlaneError as error:
+            told = "\n".join(self._story[-STORY_LINES:])
+            raise PlaneError(error.breach, f"{error.what}\n{self._name}, at {self._now_s:.3f} s\n{told}") from error
+
+    # --- the ranks
+
+    def _go_on(self, rank: int) -> None:
+        """The next operation of a rank: it asks, and waits."""
+        state = self._ranks[rank]
+        if not state.operations:
+            return
+        state.current = state.operations.pop(0)
+        collective = self._collective(rank, state.current)
+        collective.came.add(rank)
+        if collective.came.issuperset(collective.needed):
+            collective.whole_since_s = self._now_s
+        self._tell(Intent(rank=rank, operation=state.current))
+
+    def _answer(self, command: AnswerRanks) -> None:
+        if command.why:
+            if not self._had_fault:
+                raise PlaneError(
+                    Breach.NO_ANSWER, f"it refuses {command.ranks} ({command.why}), and nothing has failed"
+                )
+            self._refused = True
+            return
+        for rank in command.ranks:
+            operation = self._ranks[rank].current
+            assert operation is not None
+            collective = self._collective(rank, operation)
+            collective.gone.add(rank)
+            if collective.gone.issuperset(collective.needed):
+                ends_s = self._draws.expovariate(1 / SHORT_S)
+                for one in collective.needed:
+                    self._at(ends_s + self._draws.uniform(0, 0.002), partial(self._end, one))
+
+    def _end(self, rank: int) -> None:
+        self._tell(Done(rank=rank))
+        self._at(self._skew_s(), lambda: self._go_on(rank))
+
+    def _collective(self, rank: int, operation: Operation) -> _Collective:
+        if operation.peer is None:
+            needed = self._job.groups[operation.group].ranks
+        else:
+            needed = tuple(sorted((rank, operation.peer)))
+        return self._collectives.setdefault((operation.group, operation.index, needed), _Collective(needed=needed))
+
+    def _skew_s(self) -> float:
+        """Most ranks come within milliseconds, some late."""
+        return self._draws.expovariate(1 / (LONG_S if self._draws.random() < 0.05 else SHORT_S))
+
+    # --- the switches
+
+    def _carry_out(self, command: Command) -> None:
+        match command:
+            case DriveTo(target=target):
+                fails = self._fails and self._draws.random() < 0.3
+                self._at(self._draws.uniform(*MOVE_S), lambda: self._moved(target, fails=fails))
+            case AnswerRanks():
+                self._answer(command)
+            case _:
+                return  # routes and further targets have no light of their own
+
+    def _moved(self, target: str, *, fails: bool) -> None:
+        self._had_fault |= fails
+        self._tell(NotReady(target=target, why="ocs1: a mirror is stuck") if fails else Applied(target=target))
+
+    def _lose_a_port(self) -> None:
+        self._had_fault = True
+        port = self._draws.choice([*self._view.ports])
+        self._tell(Failure(ports=(port,), why="no light for 5 s"))
+
+    def _tick(self) -> None:
+        self._tell(Tick(at_s=round(self._now_s, 6)))
+        self._at(TICK_S, self._tick)
+
+    # --- the rules that take time
+
+    def _look_for_silence(self) -> None:
+        for rank in self._actor.waiting:
+            operation = self._ranks[rank].current
+            assert operation is not None
+            since_s = self._collective(rank, operation).whole_since_s
+            if since_s is not None and self._now_s - since_s > ANSWER_S and not self._refused:
+                raise PlaneError(
+                    Breach.NO_ANSWER, f"rank {rank} waits for {operation}, for which all have come {ANSWER_S:g} s ago"
+                )
+
+    def _is_over(self) -> bool:
+        if self._refused:
+            return True
+        if self._now_s > LONGEST_S:
+            raise PlaneError(Breach.NO_ANSWER, f"the job has not ended within {LONGEST_S:g} s")
+        stuck = any(state.is_late_for_ever for state in self._ranks.values())
+        if stuck:  # the others wait for the one that never comes: nobody can let them go
+            return self._now_s > ANSWER_S
+        return all(
+            not state.operations and rank not in self._actor.waiting for rank, state in self._ranks.items()
+        ) and (not self._actor.sending)
+
+    def _play_again(self) -> None:
+        """The same events to a second plane: a daemon that starts anew goes on so."""
+        plane = self._make()
+        plane.targets(self._job, self._view)
+        for event, before in self._told:
+            if (now := (*plane.on(event),)) != before:
+                raise PlaneError(Breach.NOT_DETERMINISTIC, f"{event}: first {before}, then {now}")
+
+    # --- inside
+
+    def _tell(self, event: Event) -> None:
+        commands = self._actor.take(event)
+        self._told.append((event, self._actor.actions))
+        if commands or not isinstance(event, Tick):
+            self._story.append(f"{self._now_s:9.3f} s  {event}")
+            self._story += [f"             -> {action}" for action in self._actor.actions]
+        for command in commands:
+            self._carry_out(command)
+
+    def _at(self, after_s: float, act: Callable[[], None]) -> None:
+        self._count += 1
+        heapq.heappush(self._due, (self._now_s + after_s, self._count, act))
+
+    def _drawn_ranks(self) -> dict[int, _RankState]:
+        ranks = {rank.number: _RankState(operations=[]) for rank in self._job.ranks}
+        counts = dict.fromkeys(self._job.groups, 0)
+        dimensions = sorted({group.dimension for group in self._job.groups.values()})
+        for _ in range(self._draws.randint(*ROUNDS)):
+            dimension = self._draws.choice(dimensions)
+            kind = self._draws.choice((OperationKind.ALL_REDUCE, OperationKind.ALL_GATHER, OperationKind.ALL_TO_ALL))
+            for group in self._job.groups.values():
+                if group.dimension == dimension:
+                    operation = Operation(group=group.name, kind=kind, index=counts[group.name], size_bytes=1 << 20)
+                    counts[group.name] += 1
+                    for rank in group.ranks:
+                        ranks[rank].operations.append(operation)
+        if self._draws.random() < 0.1:
+            ranks[self._draws.choice([*ranks])].is_late_for_ever = True
+        return ranks
+
+
+def _drawn_job(draws: random.Random) -> tuple[Testbed, Job]:
+    """One or two GPUs a host, each with NIC ports of its own on a rail; groups of two dimensions."""
+    hosts, gpus, ports = draws.choice((2, 4, 4, 6, 8)), draws.choice((1, 2)), draws.choice((2, 2, 3))
+    ranks = tuple(
+        Rank(number=host * gpus + gpu, host=f"h{host}", gpu=gpu) for host in range(hosts) for gpu in range(gpus)
+    )
+    groups: dict[str, CommunicationGroup] = {}
+    for gpu in range(gpus):
+        members = tuple(rank.number for rank in ranks if rank.gpu == gpu)
+        groups[f"dp{gpu}"] = CommunicationGroup(name=f"dp{gpu}", ranks=members, dimension="dp")
+    everybody = tuple(rank.number for rank in ranks)
+    if draws.random() < 0.5:
+        groups["all"] = CommunicationGroup(name="all", ranks=everybody, dimension="all")
+    return _rack(hosts, gpus, ports), Job(id="drawn", ranks=ranks, groups=groups)
+
+
+@cache
+def _rack(hosts: int, gpus: int, ports: int) -> Testbed:
+    """All NIC ports on one switch."""
+    lines = ["testbed: drawn", "switches:", "  ocs1: {driver: polatis-tl1, model: polatis-6000, size: 64x64, "]
+    lines[-1] += "twin: {timing: ideal, seed: 1}}"
+    lines.append("hosts:")
+    fibres = []
+    for host in range(hosts):
+        lines += [f"  h{host}:", f"    gpus: {_flow({gpu: {} for gpu in range(gpus)})}", "    nics:"]
+        for port in range(gpus * ports):
+            gpu = port // ports
+            lines.append(f"      eth{port}: {{rail: {gpu}, gpus: [{gpu}], module: 100g-lr4}}")
+            fibres.append(f"  - h{host}.eth{port} <-> ocs1.{host * gpus * ports + port + 1}")
+    return load_text("\n".join([*lines, "fibres:", *fibres, ""]), file="drawn.yaml").require()
+
+
+def _flow(mapping: Mapping[int, object]) -> str:
+    return "{" + ", ".join(f"{key}: {{}}" for key in mapping) + "}"

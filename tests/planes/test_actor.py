@@ -1,0 +1,196 @@
+"""What an actor makes of a plane's answers, event by event."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+import pytest
+
+from hwd.model.link import Link, SwitchCrossconnect
+from hwd.model.nic_port import NicPortId
+from hwd.model.plane import (
+    MOST_PREPARED,
+    Action,
+    Applied,
+    CommunicationGroup,
+    Done,
+    Event,
+    Fallback,
+    Grant,
+    Intent,
+    Job,
+    NotReady,
+    PortView,
+    Prepare,
+    Rank,
+    Refuse,
+    Switch,
+    Target,
+    Tick,
+    View,
+)
+from hwd.planes import Breach, Gathering, PlaneActor, PlaneError
+from hwd.planes.actor import FALLBACK, AnswerRanks, DriveTo, PrepareTarget
+from hwd_agents.wire import Operation, OperationKind
+from hwd_drivers.core.errors import BugError
+
+PORTS = [NicPortId(host=f"h{host}", port=f"eth{port}") for host in range(3) for port in range(2)]
+H0, H1, H2 = (PORTS[0], PORTS[1]), (PORTS[2], PORTS[3]), (PORTS[4], PORTS[5])
+NEAR, FAR = Link.of(H0[0], H1[0]), Link.of(H0[0], H2[0])
+VIEW = View(
+    ports={port: PortView() for port in PORTS}, ends=frozenset({"ocs1.1", "ocs1.2"}), topology=lambda text: (NEAR,)
+)
+JOB = Job(
+    id="j",
+    ranks=tuple(Rank(number=number, host=f"h{number}") for number in range(3)),
+    groups={"all": CommunicationGroup(name="all", ranks=(0, 1, 2))},
+)
+OPERATION = Operation(group="all", kind=OperationKind.ALL_REDUCE, index=0, size_bytes=64_000_000)
+
+
+class Scripted:
+    """Answers each event with what the test says."""
+
+    def __init__(self, targets: Mapping[str, Target]) -> None:
+        self._targets = targets
+        self.answers: list[Action] = []
+
+    def targets(self, job: Job, view: View) -> Mapping[str, Target]:
+        return self._targets
+
+    def on(self, event: Event) -> Iterable[Action]:
+        answers, self.answers = self.answers, []
+        return answers
+
+
+Take = Callable[..., tuple[object, ...]]
+
+
+@pytest.fixture
+def plane() -> Scripted:
+    return Scripted({"near": Target(links=(NEAR,)), "far": Target(links=(FAR,))})
+
+
+@pytest.fixture
+def actor(plane: Scripted) -> PlaneActor:
+    return PlaneActor(plane, JOB, VIEW, fallback=Target(links=(NEAR,)))
+
+
+@pytest.fixture
+def take(actor: PlaneActor, plane: Scripted) -> Take:
+    def take(event: Event, *answers: Action) -> tuple[object, ...]:
+        plane.answers = [*answers]
+        return actor.take(event)
+
+    return take
+
+
+def ask(rank: int) -> Intent:
+    return Intent(rank=rank, operation=OPERATION)
+
+
+def lit(take: Take, target: str = "near") -> None:
+    take(Tick(at_s=0), Switch(target=target))
+    take(Applied(target=target))
+
+
+def test_ranks_are_answered_and_the_light_is_driven(actor: PlaneActor, take: Take) -> None:
+    assert take(ask(0), Switch(target="near")) == (DriveTo(target="near"),)
+    assert (actor.moving, actor.at) == ("near", None)
+    assert take(Applied(target="near"), Grant(ranks=(0,))) == (AnswerRanks(ranks=(0,)),)
+    assert (actor.moving, actor.at, actor.sending, actor.waiting) == (None, "near", {0}, {})
+    take(Done(rank=0))
+    assert actor.sending == set()
+    assert take(ask(1), Refuse(ranks=(1,), why="")) == (
+        AnswerRanks(ranks=(1,), why="its control plane gave no reason"),
+    )
+
+
+def test_only_ranks_whose_light_moves_are_in_the_way(actor: PlaneActor, take: Take) -> None:
+    """h0 and h1 have a link at `near`, h0 and h2 at `far`: all three are touched, and only rank 2 sends."""
+    lit(take)
+    assert actor.touched_by("far") == {H0[0], H1[0], H2[0]}
+    take(ask(2), Grant(ranks=(2,)))
+    with pytest.raises(PlaneError, match=r"switch under a transfer: to far: rank 2 sends over h2\.eth0"):
+        take(Tick(at_s=1), Switch(target="far"))
+
+
+def test_nobody_sends_over_light_that_moves_or_that_nobody_has_seen(take: Take) -> None:
+    take(ask(0))
+    with pytest.raises(PlaneError, match="grant before applied: rank 0: the light is at no target of the plane"):
+        take(ask(1), Grant(ranks=(0,)))
+    take(Tick(at_s=0), Switch(target="near"))
+    take(NotReady(target="near", why="a mirror is stuck"))
+    with pytest.raises(PlaneError, match="the light is at no target"):
+        take(Tick(at_s=1), Grant(ranks=(0,)))
+
+
+def test_after_a_target_that_was_not_reached_all_ports_of_the_job_count_as_moving(
+    actor: PlaneActor, take: Take
+) -> None:
+    lit(take)
+    assert actor.touched_by("near") == set()
+    take(Tick(at_s=1), Switch(target="far"))
+    take(NotReady(target="far", why="a mirror is stuck"))
+    assert actor.touched_by("near") == set(PORTS)
+
+
+def test_crossconnects_touch_all_ports_since_which_is_not_known_here() -> None:
+    asked = Target(crossconnects=(SwitchCrossconnect.parse("ocs1:1A-2B"),))
+    plane = Scripted({"near": Target(links=(NEAR,)), "asked": asked})
+    actor = PlaneActor(plane, JOB, VIEW)
+    plane.answers = [Switch(target="near")]
+    actor.take(Tick(at_s=0))
+    actor.take(Applied(target="near"))
+    assert actor.touched_by("asked") == set(PORTS)
+    with pytest.raises(PlaneError, match=r"foreign port: ocs1\.3 in ocs1:3A-2B of target other"):
+        PlaneActor(Scripted({"other": Target(crossconnects=(SwitchCrossconnect.parse("ocs1:3A-2B"),))}), JOB, VIEW)
+
+
+def test_fallback_is_a_target_where_the_policy_has_one(actor: PlaneActor, take: Take, plane: Scripted) -> None:
+    lit(take)
+    assert take(Tick(at_s=1), Fallback(why="no light for 5 s")) == (DriveTo(target=FALLBACK),)
+    take(Applied(target=FALLBACK))
+    assert actor.at == FALLBACK
+    assert take(Tick(at_s=9), Switch(target="far")) == (DriveTo(target="far"),), "and back"
+    without = PlaneActor(plane, JOB, VIEW)
+    plane.answers = [Fallback(why="no light for 5 s")]
+    with pytest.raises(PlaneError, match="fallback that is not allowed: for 'no light for 5 s'; the job has no"):
+        without.take(Tick(at_s=0))
+
+
+def test_oldest_prepared_target_goes_unless_the_light_is_there(actor: PlaneActor, take: Take) -> None:
+    made = [Prepare(id=f"p{number}", target=Target(links=(NEAR,))) for number in range(MOST_PREPARED + 1)]
+    take(Tick(at_s=0), *made[:-1], Switch(target="p0"))
+    take(Applied(target="p0"))
+    assert take(Tick(at_s=1), made[-1]) == (PrepareTarget(id=made[-1].id, target=made[-1].target, gone="p1"),)
+    assert "p0" in actor.targets
+    with pytest.raises(PlaneError) as caught:
+        take(Tick(at_s=2), Switch(target="p1"))
+    assert caught.value.breach is Breach.UNDECLARED
+    with pytest.raises(PlaneError, match="it prepares near a second time"):
+        take(Tick(at_s=3), Prepare(id="near", target=Target()))
+
+
+def test_faults_of_whoever_tells_the_events_are_bugs(take: Take) -> None:
+    take(ask(0))
+    for event, why in (
+        (ask(0), "rank 0 asks while it waits"),
+        (ask(7), "there is no rank 7"),
+        (Applied(target="near"), "near ends, and None is on its way"),
+    ):
+        with pytest.raises(BugError, match=why):
+            take(event)
+
+
+def test_gathering_is_whole_when_the_last_rank_has_come() -> None:
+    gathering = Gathering(JOB.groups)
+    assert [gathering.come(ask(rank)) for rank in (2, 0, 0)] == [(), (), ()]
+    assert gathering.come(ask(1)) == (0, 1, 2)
+    assert gathering.come(ask(1)) == (), "the next operation"
+    pair = Operation(group="all", kind=OperationKind.SEND, index=4, peer=2)
+    assert gathering.come(Intent(rank=0, operation=pair)) == ()
+    back = Operation(group="all", kind=OperationKind.RECEIVE, index=4, peer=0)
+    assert gathering.come(Intent(rank=2, operation=back)) == (0, 2)
+
+
+def test_operation_has_one_line() -> None:
+    assert str(OPERATION) == "all-reduce 0 of all, 64 MB"

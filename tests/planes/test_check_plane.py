@@ -1,0 +1,246 @@
+"""The suite lets planes pass that keep the rules, and finds those that do not, each by its breach."""
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from hwd.model.link import Link
+from hwd.model.nic_port import NicPortId
+from hwd.model.plane import (
+    Action,
+    Applied,
+    Done,
+    Event,
+    Fallback,
+    Grant,
+    Intent,
+    Job,
+    NotReady,
+    Plane,
+    Prepare,
+    Refuse,
+    Route,
+    StaticRoute,
+    Switch,
+    Target,
+    View,
+)
+from hwd.planes import Breach, Gathering, PlaneError
+from hwd.planes.static import Static
+from hwd.testing.check_plane import check_plane
+from hwd_drivers.core.errors import ConfigError
+
+JOBS = 40
+Spoil = Callable[[Event, list[Action]], Iterable[Action]]
+
+
+class Spoilt:
+    """The rotor, with something done to its targets, or to what it answers."""
+
+    def __init__(
+        self,
+        rotor: Any,
+        *,
+        targets: Callable[[dict[str, Target], View], dict[str, Target]] = lambda targets, view: targets,
+        actions: Spoil = lambda event, actions: actions,
+    ) -> None:
+        self._rotor = rotor
+        self._targets = targets
+        self._actions = actions
+
+    def targets(self, job: Job, view: View) -> Mapping[str, Target]:
+        return self._targets(self._rotor.targets(job, view), view)
+
+    def on(self, event: Event) -> Iterable[Action]:
+        return self._actions(event, [*self._rotor.on(event)])
+
+
+class PerDemand:
+    """Prepares a target when it is asked for, since it cannot list them; each time another one."""
+
+    def targets(self, job: Job, view: View) -> Mapping[str, Target]:
+        self._view, self._gathering = view, Gathering(job.groups)
+        self._count = 0
+        self._sending: set[int] = set()
+        self._held: list[int] = []
+        self._moving = False
+        return {}
+
+    def on(self, event: Event) -> Iterator[Action]:
+        match event:
+            case Intent():
+                self._held += self._gathering.come(event)
+            case Done(rank=rank):
+                self._sending.discard(rank)
+            case Applied():
+                self._moving = False
+                held, self._held = self._held, []
+                self._sending.update(held)
+                if held:
+                    yield Grant(ranks=tuple(held))
+                return
+            case NotReady(why=why):
+                self._moving = False
+                held, self._held = self._held, []
+                if held:
+                    yield Refuse(ranks=tuple(held), why=why)
+                return
+        if self._held and not self._moving and not self._sending:
+            self._count += 1
+            self._moving = True
+            links = self._view.topology(f"rotor slot={self._count}")
+            yield Prepare(id=f"demand{self._count}", target=Target(links=links))
+            yield Switch(target=f"demand{self._count}")
+
+
+def test_planes_that_keep_the_rules_pass(rotor_plane: ModuleType) -> None:
+    assert check_plane(lambda: Static("ring"), jobs=JOBS) == JOBS
+    assert check_plane(lambda: rotor_plane.Rotor(0.3), jobs=JOBS) == JOBS
+    assert check_plane(PerDemand, jobs=JOBS) == JOBS
+
+
+def grant_at_once(event: Event, actions: list[Action]) -> Iterator[Action]:
+    """Lets the ranks go as soon as it turns the light."""
+    yield from actions
+    if isinstance(event, Intent) and not any(isinstance(action, Grant) for action in actions):
+        yield Grant(ranks=(event.rank,))
+
+
+class InAHurry:
+    """A rotor that does not wait for the end of what it let go."""
+
+    def __init__(self, rotor: Any) -> None:
+        self._rotor = rotor
+
+    def targets(self, job: Job, view: View) -> Mapping[str, Target]:
+        targets: Mapping[str, Target] = self._rotor.targets(job, view)
+        return targets
+
+    def on(self, event: Event) -> Iterable[Action]:
+        self._rotor._sending.clear()
+        return list(self._rotor.on(event))
+
+
+def raising(event: Event, actions: list[Action]) -> Iterable[Action]:
+    if isinstance(event, Done):
+        raise KeyError("rank")
+    return actions
+
+
+def by_chance(event: Event, actions: list[Action]) -> Iterable[Action]:
+    """The order of the ranks is drawn anew each time."""
+    for action in actions:
+        if isinstance(action, Grant) and len(action.ranks) > 1:
+            yield Grant(ranks=tuple(random.sample(action.ranks, len(action.ranks))))
+        else:
+            yield action
+
+
+def doubled(targets: dict[str, Target], view: View) -> dict[str, Target]:
+    """A NIC port is in two links."""
+    first = targets["slot0"].links[0]
+    other = next(port for port in view.ports if port not in first.ends)
+    return {**targets, "slot0": Target(links=(first, Link.of(first.a, other)))}
+
+
+def elsewhere(targets: dict[str, Target], view: View) -> dict[str, Target]:
+    """A link to a host of somebody else."""
+    stranger = NicPortId(host="h99", port="eth0")
+    return {**targets, "slot0": Target(links=(Link.of(next(iter(view.ports)), stranger),))}
+
+
+def some_of(event: Event, actions: list[Action]) -> Iterable[Action]:
+    """Lets one rank of a group go, and forgets the others."""
+    return [replace(action, ranks=action.ranks[:1]) if isinstance(action, Grant) else action for action in actions]
+
+
+def instead(wanted: type[Action], other: Action) -> Spoil:
+    def spoil(event: Event, actions: list[Action]) -> Iterable[Action]:
+        return [other if isinstance(action, wanted) else action for action in actions]
+
+    return spoil
+
+
+ROUTE = StaticRoute(host="h0", to=NicPortId(host="h1", port="eth0"), port=NicPortId(host="h1", port="eth0"))
+
+Make = Callable[[ModuleType], Plane]
+BAD: dict[str, tuple[Breach, Make]] = {
+    "undeclared target": (
+        Breach.UNDECLARED,
+        lambda module: Spoilt(module.Rotor(0.3), actions=instead(Switch, Switch(target="slot99"))),
+    ),
+    "overlapping ports": (Breach.OVERLAP, lambda module: Spoilt(module.Rotor(0.3), targets=doubled)),
+    "grant before applied": (
+        Breach.EARLY_GRANT,
+        lambda module: Spoilt(module.Rotor(0.3), actions=grant_at_once),
+    ),
+    "switch under a transfer": (Breach.UNDER_TRANSFER, lambda module: InAHurry(module.Rotor(0.05))),
+    "never answers": (
+        Breach.NO_ANSWER,
+        lambda module: Spoilt(
+            module.Rotor(0.3), actions=lambda event, actions: [one for one in actions if not isinstance(one, Grant)]
+        ),
+    ),
+    "raises": (Breach.RAISED, lambda module: Spoilt(module.Rotor(0.3), actions=raising)),
+    "not deterministic": (Breach.NOT_DETERMINISTIC, lambda module: Spoilt(module.Rotor(0.3), actions=by_chance)),
+    "foreign port": (Breach.FOREIGN, lambda module: Spoilt(module.Rotor(0.3), targets=elsewhere)),
+    "a part of a group": (Breach.NO_ANSWER, lambda module: Spoilt(module.Rotor(0.3), actions=some_of)),
+    "refuses for nothing": (
+        Breach.NO_ANSWER,
+        lambda module: Spoilt(
+            module.Rotor(0.3),
+            actions=lambda event, actions: [
+                Refuse(ranks=one.ranks, why="no") if isinstance(one, Grant) else one for one in actions
+            ],
+        ),
+    ),
+    "answers nobody": (
+        Breach.NOT_WAITING,
+        lambda module: Spoilt(
+            module.Rotor(0.3),
+            actions=lambda event, actions: [*actions, Grant(ranks=(0,))] if isinstance(event, Done) else actions,
+        ),
+    ),
+    "switches twice": (
+        Breach.MOVING,
+        lambda module: Spoilt(
+            module.Rotor(0.3),
+            actions=lambda event, actions: [one for one in actions for _ in range(1 + isinstance(one, Switch))],
+        ),
+    ),
+    "fallback": (
+        Breach.NOT_ALLOWED,
+        lambda module: Spoilt(module.Rotor(0.3), actions=instead(Switch, Fallback(why="it is easier"))),
+    ),
+    "no action": (
+        Breach.NO_ACTION,
+        lambda module: Spoilt(module.Rotor(0.3), actions=lambda event, actions: [*actions, "switch"]),  # type: ignore[list-item]
+    ),
+    "route of another host": (
+        Breach.FOREIGN,
+        lambda module: Spoilt(module.Rotor(0.3), actions=instead(Grant, Route(routes=(ROUTE,)))),
+    ),
+}
+
+
+@pytest.mark.parametrize(("breach", "make"), BAD.values(), ids=BAD)
+def test_plane_that_breaks_a_rule_is_found(breach: Breach, make: Make, rotor_plane: ModuleType) -> None:
+    with pytest.raises(PlaneError, match=rf"^{breach}: .*\njob \d+ of seed 0, at [\d.]+ s(\n|$)") as caught:
+        check_plane(lambda: make(rotor_plane), jobs=JOBS)
+    assert caught.value.breach is breach
+
+
+def test_story_tells_what_came_before(rotor_plane: ModuleType) -> None:
+    with pytest.raises(PlaneError) as caught:
+        check_plane(lambda: BAD["raises"][1](rotor_plane), jobs=JOBS)
+    assert "KeyError('rank') at Done(rank=" in str(caught.value)
+    assert "-> Grant(ranks=(" in str(caught.value)
+
+
+def test_topology_that_no_drawn_job_can_have_is_said() -> None:
+    with pytest.raises(ConfigError, match="none of the 40 drawn jobs has hosts for this plane; of the last one: "):
+        check_plane(lambda: Static("torus dims=9x9"), jobs=JOBS)
