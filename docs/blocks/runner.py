@@ -34,6 +34,7 @@ WORDS: Mapping[str, re.Pattern[str]] = {
     "HASH": re.compile(r"^plan ([0-9a-f]{12})\b", re.MULTILINE),
     "RECONFIGURATION": re.compile(r"^([a-z0-9]{8}) \(.*\) confirmed", re.MULTILINE),
     "LEASE": re.compile(r"^lease (\w{8})\b", re.MULTILINE),
+    "TRIAL": re.compile(r"^trial (\w{8})\b", re.MULTILINE),
     "SET": re.compile(r"^Switch it with: hwd switch (\w{8})\b", re.MULTILINE),
 }
 """Words in capitals are replaced by the latest id of their kind; OTHER is the run before RUN."""

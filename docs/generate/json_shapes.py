@@ -25,9 +25,11 @@ from hwd.model.recorded_run import Run, RunSummary
 from hwd.model.run import RunStatus
 from hwd.report.bundle.verification import Verification
 from hwd.report.comparison import Comparison
+from hwd.report.trial import TrialPair, TrialTable
 from hwd.rollout.doctor import Diagnosis
 from hwd.rollout.host_report import HostReport
 from hwd.sim.execution import WorldReport
+from hwd.timeline.trial import Judgement
 
 Kind = type[msgspec.Struct] | Sequence[str]
 """A type that is printed as it is, or the keys of what a command makes up."""
@@ -142,6 +144,7 @@ SHAPES: Final[Mapping[str, tuple[Shape, ...]]] = {
     "agent upgrade": (HOSTS,),
     "agent remove": (HOSTS,),
     "agent doctor": (of(["hosts"], note=f"`hosts` a list of {of(Diagnosis)}"),),
+    "trial": (of(TrialTable, note=f"`pairs` a list of {of(TrialPair)}, `judgement` {of(Judgement)}"),),
     "host exec": (
         of(["is", *ProgramStarted.__struct_encode_fields__], when="a line", note="`is` is `started`"),
         of(["is", *ProgramOutput.__struct_encode_fields__], when="a line", note="`is` is `output`; `data` in base64"),

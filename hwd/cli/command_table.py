@@ -14,6 +14,7 @@ MODULES = {
     "sets": ("prepare", "switch", "sets", "release"),
     "experiments": ("run", "abort", "pause", "resume", "queue", "runs"),
     "results": ("show", "report", "compare", "export"),
+    "trials": ("trial",),
     "verify": ("verify",),
     "leases": ("lease",),
     "block": ("block", "unblock"),

@@ -49,6 +49,7 @@ from hwd.model.documents.plans import PlanSummary
 from hwd.model.program import ProgramNews, Signal
 from hwd.model.recorded_run import Run, RunSummary
 from hwd.model.run import RunStatus
+from hwd.model.trial import TrialRun
 from hwd_drivers.core.documents import Document, Json
 from hwd_drivers.core.errors import HwdError
 
@@ -412,13 +413,21 @@ class AsyncClient:
     # --- runs
 
     async def start_run(
-        self, *, text: str, file: str, parameters: Mapping[str, str] | None = None, due_wall_ns: int | None = None
+        self,
+        *,
+        text: str,
+        file: str,
+        parameters: Mapping[str, str] | None = None,
+        due_wall_ns: int | None = None,
+        trial: TrialRun | None = None,
     ) -> AcceptedRun:
-        """Start a playbook, or queue it: `due_wall_ns` is its earliest start.
+        """Start a playbook, or queue it: `due_wall_ns` is its earliest start. `trial`: its place in a trial.
 
         `events(after=started.after)` delivers all its events.
         """
-        body = bodies.RunBody(text=text, file=file, parameters=dict(parameters or {}), due_wall_ns=due_wall_ns)
+        body = bodies.RunBody(
+            text=text, file=file, parameters=dict(parameters or {}), due_wall_ns=due_wall_ns, trial=trial
+        )
         return await self._connection.post("runs", AcceptedRun, body)
 
     async def start_playbook(

@@ -8,6 +8,7 @@ from msgspec import Meta, Struct, field
 
 from hwd.model.interlock import InterlockName, Reason
 from hwd.model.program import Signal
+from hwd.model.trial import TrialRun
 from hwd_drivers.switching.moves import ApplyMode
 
 TEXT_MAX = 1_000_000
@@ -109,7 +110,10 @@ class SwitchBody(Body, frozen=True, kw_only=True):
 
 
 class RunBody(Body, frozen=True, kw_only=True):
-    """A playbook by its text, with the files that it names in `files`; `file` is its name and is not opened."""
+    """A playbook by its text, with the files that it names in `files`; `file` is its name and is not opened.
+
+    `trial`: its place in a trial, which the records keep.
+    """
 
     text: Text
     file: FileName
@@ -117,6 +121,7 @@ class RunBody(Body, frozen=True, kw_only=True):
     due_wall_ns: Annotated[int, Meta(description="unix time; it starts no earlier", ge=0, le=(1 << 63) - 1)] | None = (
         None
     )
+    trial: TrialRun | None = None
 
 
 class ByBody(Body, frozen=True, kw_only=True):

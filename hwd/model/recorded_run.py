@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from hwd.model.html_table import table
 from hwd.model.run import RunState
+from hwd.model.trial import TrialRun
 
 
 class RunOutcome(StrEnum):
@@ -28,7 +29,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     """One execution of a playbook, in short: without `playbook_text`, `testbed_text` and `inventory`, which a Run has.
 
     `ended_wall_ns` and `outcome` are None while it is under way. `virtual_time`: its seconds are simulated ones.
-    `state`: only in an answer of the daemon.
+    `state`: only in an answer of the daemon. `trial`: its place in a trial, where it is in one.
     """
 
     id: str
@@ -47,6 +48,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
     safe_state: str | None = None
     state: RunState | UnsetType = UNSET
+    trial: TrialRun | UnsetType = UNSET
 
     @property
     def seconds(self) -> float | None:

@@ -10,12 +10,14 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace as replace_field
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from hwd.fabric.fabric import Fabric
 from hwd.model.documents.runs import RunEnded, RunOverdue, RunStarted
 from hwd.model.recorded_run import RunOutcome
 from hwd.model.run import RunState, RunStatus
+from hwd.model.trial import TrialRun
 from hwd.playbook.board import ENDED_KEPT, Board
 from hwd.playbook.execution import execute, record_end
 from hwd.playbook.playbook_reader import PlaybookReader
@@ -182,12 +184,18 @@ class Runs:
         return await self._lookup.state(id)
 
     async def start(
-        self, *, text: str, file: str, parameters: Mapping[str, str], due_wall_ns: int | None = None
+        self,
+        *,
+        text: str,
+        file: str,
+        parameters: Mapping[str, str],
+        due_wall_ns: int | None = None,
+        trial: TrialRun | None = None,
     ) -> RunStatus:
         """Check the playbook, and start or queue it. Raises ConfigError with every problem, before any switch moves."""
         self._requests += 1
         try:  # the caller may go away meanwhile
-            return await to_its_end(self._start(text, file, parameters, due_wall_ns), name="hwd:runs/start")
+            return await to_its_end(self._start(text, file, parameters, due_wall_ns, trial), name="hwd:runs/start")
         finally:
             self._requests -= 1
 
@@ -259,7 +267,9 @@ class Runs:
 
     # --- the queue
 
-    async def _start(self, text: str, file: str, parameters: Mapping[str, str], due_wall_ns: int | None) -> RunStatus:
+    async def _start(
+        self, text: str, file: str, parameters: Mapping[str, str], due_wall_ns: int | None, trial: TrialRun | None
+    ) -> RunStatus:
         playbook = await self._reader.read(text, file=file, parameters=parameters)
         async with self._starting:  # `close` waits for it
             self._check_open()
@@ -271,6 +281,7 @@ class Runs:
                 parameters=dict(parameters),
                 queued_wall_ns=self._clock.wall_ns(),
                 due_wall_ns=due_wall_ns,
+                trial=UNSET if trial is None else trial,
             )
             waiting = WaitingRun(queued=queued, runner=Runner(queued.id, playbook, self._access))
             self._queue.check_calendar(waiting, now_wall_ns=self._clock.wall_ns())

@@ -4,7 +4,9 @@ import json
 
 import msgspec
 import sqlalchemy as sa
+from msgspec import UNSET
 
+from hwd.model.trial import TrialRun
 from hwd.records.queued_run import QueuedRun
 from hwd.records.store_access import Access
 from hwd.records.tables import queue
@@ -37,6 +39,7 @@ class QueueTable:
                     parameters=json.loads(row.parameters),
                     queued_wall_ns=row.queued_wall_ns,
                     due_wall_ns=row.due_wall_ns,
+                    trial=UNSET if row.trial is None else msgspec.json.decode(row.trial, type=TrialRun),
                 )
                 for row in connection.execute(sa.select(queue).order_by(queue.c.number))
             )
@@ -50,6 +53,7 @@ class QueueTable:
             "parameters": msgspec.json.encode(run.parameters).decode(),
             "queued_wall_ns": run.queued_wall_ns,
             "due_wall_ns": run.due_wall_ns,
+            "trial": None if run.trial is UNSET else msgspec.json.encode(run.trial).decode(),
         }
         with self._store.transaction(f"queue run {run.id}") as connection:
             connection.execute(sa.insert(queue), [row])

@@ -3,6 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from msgspec import UNSET, UnsetType
+
+from hwd.model.trial import TrialRun
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedRun:
@@ -17,3 +21,4 @@ class QueuedRun:
     parameters: Mapping[str, str]
     queued_wall_ns: int
     due_wall_ns: int | None = None
+    trial: TrialRun | UnsetType = UNSET

@@ -7,10 +7,12 @@ from typing import Any, TypeVar
 
 import msgspec
 import sqlalchemy as sa
+from msgspec import UNSET
 from msgspec.structs import asdict, replace
 
 from hwd.model.documents.hosts import ClockAligned
 from hwd.model.recorded_run import Run, RunOutcome, RunSummary
+from hwd.model.trial import TrialRun
 from hwd.records.alignments import AlignmentTable
 from hwd.records.delegation_table import DelegationTable
 from hwd.records.desired_table import DesiredTable, put_wanted
@@ -204,6 +206,7 @@ class Records:
             "outcome": run.outcome,
             "why": run.why,
             "safe_state": run.safe_state,
+            "trial": None if run.trial is UNSET else _encode(run.trial),
         }
         with self._store.transaction(f"start run {run.id}") as connection:
             connection.execute(sa.delete(queue).where(queue.c.id == run.id))
@@ -412,4 +415,5 @@ def _to_summary(row: Mapping[Any, Any]) -> RunSummary:
         outcome=None if row["outcome"] is None else RunOutcome(row["outcome"]),
         why=row["why"],
         safe_state=row["safe_state"],
+        trial=UNSET if row["trial"] is None else msgspec.json.decode(row["trial"], type=TrialRun),
     )

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 
 import sqlalchemy as sa
@@ -69,7 +69,7 @@ class Store:
                 connection.execute(sa.insert(tables.about).values(key="schema", value=str(tables.VERSION)))
                 return
             text = connection.scalar(sa.select(tables.about.c.value).where(tables.about.c.key == "schema"))
-            self._upgrade(connection, int(text or 0))
+            self._upgrade(connection, int(text or 0), present)
 
     def close(self) -> None:
         self._engine.dispose()
@@ -98,15 +98,16 @@ class Store:
             return LinkError(f"records {self.name}: cannot {attempt}: {text}")
         return FailedError(f"records {self.name}: cannot {attempt}: {text}")
 
-    def _upgrade(self, connection: sa.Connection, version: int) -> None:
+    def _upgrade(self, connection: sa.Connection, version: int, present: Set[str]) -> None:
         if version > tables.VERSION:
             raise ConfigError(
                 f"records {self.name}: written by a newer hwd (schema {version}, this one knows {tables.VERSION}). "
                 "Use that hwd, or another file"
             )
         for older in range(version, tables.VERSION):
-            for statement in tables.UPGRADES[older]:
-                connection.execute(sa.text(statement))
+            for table, column in tables.UPGRADES[older]:
+                if table in present:
+                    connection.execute(sa.text(f"ALTER TABLE {table} ADD COLUMN {column}"))
         if version < tables.VERSION:
             tables.metadata.create_all(connection)
             changed = sa.update(tables.about).where(tables.about.c.key == "schema")

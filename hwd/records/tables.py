@@ -2,25 +2,28 @@
 
 import sqlalchemy as sa
 
-VERSION = 7
+VERSION = 8
 """Incremented with every change of a table. A file of a newer version is refused, an older one is upgraded
 by `UPGRADES`.
 """
 
-UPGRADES: dict[int, tuple[str, ...]] = {
+UPGRADES: dict[int, tuple[tuple[str, str], ...]] = {
     1: (),
     2: (),
-    3: ("ALTER TABLE seen ADD COLUMN wall_ns BIGINT NOT NULL DEFAULT 0",),
+    3: (("seen", "wall_ns BIGINT NOT NULL DEFAULT 0"),),
     4: (),
     5: (
-        "ALTER TABLE leases ADD COLUMN epoch BIGINT NOT NULL DEFAULT 0",
-        "ALTER TABLE leases ADD COLUMN heartbeat_s FLOAT",
-        "ALTER TABLE leases ADD COLUMN claim_within_s FLOAT",
-        "ALTER TABLE leases ADD COLUMN baseline TEXT NOT NULL DEFAULT '{}'",
+        ("leases", "epoch BIGINT NOT NULL DEFAULT 0"),
+        ("leases", "heartbeat_s FLOAT"),
+        ("leases", "claim_within_s FLOAT"),
+        ("leases", "baseline TEXT NOT NULL DEFAULT '{}'"),
     ),
     6: (),
+    7: (("runs", "trial TEXT"), ("queue", "trial TEXT")),
 }
-"""SQL that turns version n into n + 1. New tables need none: missing tables are created."""
+"""Tables, and the columns that they get, from version n to n + 1. New tables need none: missing tables are created,
+with all their columns.
+"""
 
 metadata = sa.MetaData()
 
@@ -49,6 +52,7 @@ runs = sa.Table(
     sa.Column("outcome", sa.Text),
     sa.Column("why", sa.Text, nullable=False),
     sa.Column("safe_state", sa.Text),
+    sa.Column("trial", sa.Text),
     sa.Index("runs_by_start", "started_wall_ns"),
 )
 
@@ -124,6 +128,7 @@ queue = sa.Table(
     sa.Column("parameters", sa.Text, nullable=False),
     sa.Column("queued_wall_ns", sa.BigInteger, nullable=False),
     sa.Column("due_wall_ns", sa.BigInteger),
+    sa.Column("trial", sa.Text),
 )
 """Runs that have not begun."""
 

@@ -268,7 +268,11 @@ def _runs(service: Service, events: EventStream) -> APIRouter:
         """
         after = events.last_id
         status = await service.start_run(
-            text=body.text, file=body.file, parameters=body.parameters, due_wall_ns=body.due_wall_ns
+            text=body.text,
+            file=body.file,
+            parameters=body.parameters,
+            due_wall_ns=body.due_wall_ns,
+            trial=body.trial,
         )
         return encoded(AcceptedRun.of(status, after=after), 201)
 

@@ -21,6 +21,7 @@ from hwd.model.answers import (
     Liveness,
     PreparedSetStatus,
     Problem,
+    ProgramStatus,
     Readiness,
     ReconfigurationStatus,
     ReloadReport,
@@ -37,10 +38,12 @@ from hwd.model.bodies import (
     OverrideBody,
     PlanBody,
     PrepareBody,
+    ProgramBody,
     ReconfigurationBody,
     ReloadBody,
     RenewBody,
     RunBody,
+    SignalBody,
     SwitchBody,
 )
 from hwd.model.documents.daemon import JournalGivenUp
@@ -64,10 +67,12 @@ BODIES: Final = (
     OverrideBody,
     PlanBody,
     PrepareBody,
+    ProgramBody,
     ReconfigurationBody,
     ReloadBody,
     RenewBody,
     RunBody,
+    SignalBody,
     SwitchBody,
 )
 ANSWERS: Final = (
@@ -84,6 +89,7 @@ ANSWERS: Final = (
     PlanSummary,
     PreparedSetStatus,
     Problem,
+    ProgramStatus,
     Readiness,
     ReconfigurationStatus,
     ReloadReport,

@@ -38,6 +38,7 @@ from hwd.model.recorded_run import Run, RunSummary
 from hwd.model.request import Caller
 from hwd.model.run import RunProgress, RunState, RunStatus
 from hwd.model.testbed import Testbed
+from hwd.model.trial import TrialRun
 from hwd.playbook.runs import Runs
 from hwd.playbook.twin_faults import TwinFaults
 from hwd.ports.claim import Claim
@@ -370,9 +371,15 @@ class Service:
     # --- runs: see `Runs`
 
     async def start_run(
-        self, *, text: str, file: str, parameters: Mapping[str, str], due_wall_ns: int | None = None
+        self,
+        *,
+        text: str,
+        file: str,
+        parameters: Mapping[str, str],
+        due_wall_ns: int | None = None,
+        trial: TrialRun | None = None,
     ) -> RunStatus:
-        return await self._runs.start(text=text, file=file, parameters=parameters, due_wall_ns=due_wall_ns)
+        return await self._runs.start(text=text, file=file, parameters=parameters, due_wall_ns=due_wall_ns, trial=trial)
 
     async def wait_run(self, id: str) -> None:
         """Until it has ended."""

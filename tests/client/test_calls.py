@@ -34,6 +34,7 @@ ARGUMENTS: Mapping[str, Any] = {
     "targets": {"day": "ocs1:1A-2B"},
     "target": "day",
     "prepared_set": "k3v9",
+    "signal": "INT",
 }
 """For what has no default."""
 
@@ -71,7 +72,7 @@ def test_both_clients_have_the_same_names() -> None:
     assert public == others - {"aclose", "listen"} | {"close"}
 
 
-@pytest.mark.parametrize("name", [*CALLS, "events", "follow"])
+@pytest.mark.parametrize("name", [*CALLS, "events", "follow", "run_program"])
 def test_a_call_has_the_same_arguments_on_both(name: str) -> None:
     waits, is_awaited = (inspect.signature(getattr(kind, name)) for kind in (Client, AsyncClient))
     assert waits.parameters == is_awaited.parameters

@@ -222,11 +222,11 @@ async def test_records_of_a_newer_hwd_are_refused(url: str, tmp_path: Path) -> N
     await first.open()
     first.close()
     connection = sqlite3.connect(tmp_path / "records.db")
-    connection.execute("UPDATE hwd_about SET value = '8' WHERE key = 'schema'")
+    connection.execute("UPDATE hwd_about SET value = '9' WHERE key = 'schema'")
     connection.commit()
     connection.close()
     second = Records(url, InlineOffload())
-    with pytest.raises(ConfigError, match=r"newer hwd \(schema 8, this one knows 7\)\. Use that hwd, or another file"):
+    with pytest.raises(ConfigError, match=r"newer hwd \(schema 9, this one knows 8\)\. Use that hwd, or another file"):
         await second.open()
     second.close()
 
@@ -242,6 +242,7 @@ async def test_records_of_the_first_hwd_are_brought_up(url: str, tmp_path: Path,
         "ALTER TABLE leases DROP COLUMN epoch; ALTER TABLE leases DROP COLUMN heartbeat_s;"
         "ALTER TABLE leases DROP COLUMN claim_within_s; ALTER TABLE leases DROP COLUMN baseline;"
         "INSERT INTO leases VALUES ('l1', 'ada', '[\"ocs1.1\"]', 5, 9); DROP TABLE lease_requests;"
+        "ALTER TABLE runs DROP COLUMN trial;"
         "DROP TABLE queue; DROP TABLE twin_faults; DROP TABLE moves; UPDATE hwd_about SET value = '1'"
     )
     connection.close()

@@ -59,7 +59,7 @@ def run_(
     output = Output(json=json)
     parameters = _parameters(define or [])
     due_wall_ns = _due(at, in_)
-    file, text = _playbook(playbook, parameters)
+    file, text = playbook_text(playbook, parameters)
     with Client.find(url) as hwd:
         started = hwd.start_run(text=text, file=file, parameters=parameters, due_wall_ns=due_wall_ns)
         output.note(f"run {started.run}: {started.playbook}, {plural(started.steps, 'step')}")
@@ -198,7 +198,7 @@ def _due(at: str | None, in_: float | None) -> int | None:
     return None if at is None else due_at(at, now_ns)
 
 
-def _playbook(name: str, parameters: dict[str, str]) -> tuple[str, str]:
+def playbook_text(name: str, parameters: dict[str, str]) -> tuple[str, str]:
     """File and text of a playbook, with all that it includes: a path, or the name of a playbook that is part of hwd."""
     from hwd.config.playbook.playbook import bundle_playbook
     from hwd.config.shipped import shipped

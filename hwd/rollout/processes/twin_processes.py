@@ -14,6 +14,7 @@ from hwd.rollout.processes.running import BOOT, SupervisedProgram
 from hwd_agents.sources.kernel.sockets import KeeperRequest, Verb, ask_for_descriptor
 from hwd_drivers.core.child_process import end_of
 from hwd_drivers.core.errors import LinkError
+from hwd_drivers.core.reason import reason_of
 
 CHUNK_BYTES: Final = 65_536
 ENDS_WITHIN_S: Final = 5.0
@@ -30,7 +31,7 @@ async def start_in_namespace(
     try:
         namespace = ask_for_descriptor(keeper, KeeperRequest(verb=Verb.NAMESPACE, ns=host))
     except OSError as error:
-        raise LinkError(f"{host}: its network cannot be had: {error}. Is its twin rack up?") from error
+        raise LinkError(f"{host}: its network cannot be had: {reason_of(error)}. Is its twin rack up?") from error
     try:
         wanted = {"command": [*command], "user": user, "within_s": within_s, "namespace": namespace}
         ours, process = _spawn(json.dumps(wanted), namespace)
