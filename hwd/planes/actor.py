@@ -126,7 +126,7 @@ class PlaneActor:
 
     `targets`: those that exist now. `waiting`: what each rank that waits is about to do. `sending`: ranks that were let
     go and have not ended. `at`: the target that the light is at, None where it is at none. `moving`: the target that
-    it is on the way to. Every method raises PlaneError, after which the actor takes nothing more.
+    it is on the way to. Every method raises PlaneError, after which the actor is of no use any more.
     """
 
     def __init__(self, plane: Plane, job: Job, view: View, *, fallback: Target | None = None) -> None:

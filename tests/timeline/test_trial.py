@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hwd.timeline.trial import ALPHA, WARM_UP_MOST, Judgement, Pair, judge, warm_up_of
@@ -69,6 +69,7 @@ def test_too_few_pairs_have_no_interval_and_no_verdict() -> None:
 SIZES = st.lists(st.floats(min_value=1e-4, max_value=3), min_size=1, max_size=7)
 
 
+@settings(max_examples=25)
 @given(SIZES)
 def test_wealth_is_1_on_average_over_all_signs_whatever_the_sizes(sizes: list[float]) -> None:
     """So it is a martingale where the draw of the order is the only thing that tells a from b."""
