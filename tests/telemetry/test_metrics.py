@@ -24,6 +24,7 @@ from hwd.model.documents.hosts import HostBirth, HostDown, HostEvent, HostTroubl
 from hwd.model.documents.leases import LeaseReleased, LeaseRenewed
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
 from hwd.model.documents.switches import SwitchDrift
+from hwd.model.fault import Clear
 from hwd.model.instant import Instant, InstantName
 from hwd.model.kinds import KINDS
 from hwd.model.run import RunState, RunStatus
@@ -362,6 +363,8 @@ NESTED: dict[tuple[Any, str], st.SearchStrategy[Any]] = {
 
 def structs(type: Any) -> st.SearchStrategy[Any]:
     """Structs of a type with any values in their fields."""
+    if type is Clear:  # the only one whose fields bar each other
+        return st.one_of(st.builds(Clear), *(st.builds(Clear, **{name: NAMES}) for name in ("switch", "port", "host")))
     fields = {
         one.name: NESTED[type, one.name] if (type, one.name) in NESTED else values(one.type)
         for one in msgspec.structs.fields(type)
