@@ -16,7 +16,6 @@ from hwd.model.testbed import NicPort, Testbed
 from hwd.twin.kernel import (
     SWITCH,
     Bracket,
-    Carrier,
     Crossbar,
     HostNetwork,
     Keeper,
@@ -104,7 +103,8 @@ class KernelNetwork:
             for change in changes:
                 self._light_one(change)
         before, self._lit = self._lit, self._ways.lit()
-        self._crossbar.apply([Carrier(port=str(id), up=id in self._lit) for id in sorted(before ^ self._lit, key=str)])
+        for id in sorted(before ^ self._lit, key=str):
+            self._stands(partial(self._crossbar.carrier, str(id), id in self._lit))
         at_host: dict[str, dict[IPv4Address, Way]] = {}
         for sender, id in ((sender, id) for sender, ids in receivers.items() for id in ids):
             if sender in self._ports and id in self._ports and (ip := self._foreign_ip(sender, id.host)) is not None:

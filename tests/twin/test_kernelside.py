@@ -14,7 +14,8 @@ from hwd.model.fault import Clear, Cut
 from hwd.model.nic_port import NicPortId
 from hwd.model.testbed import Testbed
 from hwd.twin.faults.rack_faults import RackFaults
-from hwd.twin.kernel import Keeper
+from hwd.twin.kernel import SWITCH, Keeper
+from hwd.twin.kernel.crossbar import FIBRE_INDEX
 from hwd.twin.kernel.messages import delete_interface, requests_to
 from hwd.twin.kernelside import KernelNetwork
 from hwd.twin.nic import What
@@ -244,6 +245,24 @@ async def test_packet_switch_passes_packets_and_a_cut_fibre_cuts_them(
             async with asyncio.timeout(WITHIN_S):
                 assert await asyncio.get_running_loop().sock_recv(theirs, 64) == b"whole"
         faults.close()
+
+
+async def test_port_of_a_packet_switch_that_somebody_removes_leaves_the_others_alone(
+    open_world: OpenWorld, make_testbed: MakeTestbed, caplog: pytest.LogCaptureFixture
+) -> None:
+    testbed = make_testbed(kernel=True, hosts=ELECTRICAL, extra=ON_ONE_SWITCH % "")
+    async with open_world(testbed) as world:
+        for host in ("e0", "e1"):
+            await world.until(host, "eth0", up=True)
+        first = FIBRE_INDEX + len([*testbed.ports()]) + 1
+        with requests_to(world.keeper, SWITCH) as kernel:
+            kernel.do([delete_interface(first, says="remove the fibre of eps1.1")])
+        faults = RackFaults(world.rack)
+        faults.set(Cut(port="e0.eth0", strand="both"))
+        faults.set(Clear())
+        faults.close()
+        await world.until("e1", "eth0", up=True)
+        assert "it was removed" in caplog.text
 
 
 async def test_port_of_a_packet_switch_passes_its_rate_each_way(
