@@ -223,6 +223,8 @@ class PlaneActor:
                 yield SetRoutes(routes=routes)
 
     def _prepare(self, action: Prepare) -> PrepareTarget:
+        if action.id == FALLBACK:
+            raise PlaneError(Breach.NOT_ALLOWED, f"it prepares a target of its own that is named {FALLBACK}")
         if action.id in self.targets:
             raise PlaneError(Breach.OVERLAP, f"it prepares {action.id} a second time")
         self._check_target(action.id, action.target)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 
 import pytest
+from msgspec.structs import replace
 
 from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.nic_port import NicPortId
@@ -152,6 +153,9 @@ def test_fallback_is_a_target_where_the_policy_has_one(actor: PlaneActor, take: 
     assert actor.at == FALLBACK
     assert take(Tick(at_s=9), Switch(target="far")) == (DriveTo(target="far"),), "and back"
     without = PlaneActor(plane, JOB, VIEW)
+    plane.answers = [Prepare(id=FALLBACK, target=Target(links=(FAR,)))]
+    with pytest.raises(PlaneError, match="fallback that is not allowed: it prepares a target of its own that is named"):
+        without.take(Tick(at_s=0))
     plane.answers = [Fallback(why="no light for 5 s")]
     with pytest.raises(PlaneError, match="fallback that is not allowed: for 'no light for 5 s'; the job has no"):
         without.take(Tick(at_s=0))
@@ -188,8 +192,11 @@ def test_gathering_is_whole_when_the_last_rank_has_come() -> None:
     assert gathering.come(ask(1)) == (), "the next operation"
     pair = Operation(group="all", kind=OperationKind.SEND, index=4, peer=2)
     assert gathering.come(Intent(rank=0, operation=pair)) == ()
+    beside = Operation(group="all", kind=OperationKind.SEND, index=4, peer=1)
+    assert gathering.come(Intent(rank=2, operation=beside)) == (), "another pair, of the same index"
     back = Operation(group="all", kind=OperationKind.RECEIVE, index=4, peer=0)
     assert gathering.come(Intent(rank=2, operation=back)) == (0, 2)
+    assert gathering.come(Intent(rank=1, operation=replace(beside, peer=2))) == (1, 2)
 
 
 def test_operation_has_one_line() -> None:

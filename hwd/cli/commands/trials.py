@@ -108,12 +108,14 @@ class _Trial:
         self._metric = metric
         self._margin = margin
         self._id = again or RandomIds().token(length=8)
-        self._order = Draws(seed).stream(f"trial/{self._id}" if seed is None else "trial")
+        self._draws = Draws(seed)
         self._report_of = _reader(source)
         self._done = 0
         if again is not None:
             table = _table(source, again, margin, self._report_of)
-            self._done = max((pair.pair for pair in table.pairs), default=0)
+            self._done = max(
+                place.pair for run in source.runs(RUNS_READ) if (place := run.trial) and place.trial == again
+            )
             if table.metric != metric:
                 raise ConfigError(f"trial {again}: it compares {table.metric}: give it --metric {table.metric}")
 
@@ -124,7 +126,7 @@ class _Trial:
         without = 0
         for number in range(self._done + 1, self._done + pairs + 1):
             order: list[Literal["a", "b"]] = ["a", "b"]
-            self._order.shuffle(order)
+            self._draws.stream(f"trial/{number}").shuffle(order)  # also the same where the trial is gone on with
             for which in order:
                 self._run(number, which, treatments[0 if which == "a" else 1])
             table = _table(self._source, self._id, self._margin, self._report_of)
