@@ -51,7 +51,8 @@ class Programs:
         self._ids = ids
         self._emit = Emitter(clock, sink)
         self._runs: dict[str, ProgramRun] = {}
-        self._starting = 0
+        self._starting: set[asyncio.Task[RunningProgram]] = set()
+        self._is_closing = False
 
     def use_testbed(self, fabric: Fabric) -> None:
         """Go on with the testbed of this fabric. What runs goes on."""
@@ -77,7 +78,9 @@ class Programs:
             )
         if self._processes is None:
             raise RefusedError(f"{host}: {program.name}: this daemon has no way to start programs on hosts")
-        if len(self._runs) + self._starting >= MOST:
+        if self._is_closing:
+            raise RefusedError(f"{host}: {program.name}: the daemon is ending")
+        if len(self._runs) + len(self._starting) >= MOST:
             raise RefusedError(
                 f"{host}: {program.name}: {MOST} programs run already, the most at a time. End one first"
             )
@@ -88,13 +91,19 @@ class Programs:
             command=(*program.command, *words[1:]),
             by="a caller of the HTTP API" if caller is None else str(caller),
         )
-        self._starting += 1
+        starting = asyncio.ensure_future(
+            self._processes.start(self._testbed.hosts[host], told.command, user=program.user, within_s=program.within_s)
+        )
+        self._starting.add(starting)
         try:
-            running = await self._processes.start(
-                self._testbed.hosts[host], told.command, user=program.user, within_s=program.within_s
-            )
+            running = await starting
+        except asyncio.CancelledError:
+            if starting.cancelled():  # by `close`, not by whoever waits here
+                raise RefusedError(f"{host}: {program.name}: the daemon is ending") from None
+            starting.cancel()
+            raise
         finally:
-            self._starting -= 1
+            self._starting.discard(starting)
         run = self._runs[told.id] = ProgramRun(told, running, self._clock, self._ended)
         self._emit(HostProgramStarted(**_fields(told), pid=running.pid))
         return run
@@ -107,7 +116,11 @@ class Programs:
         return run.status()
 
     async def close(self) -> None:
-        """End all."""
+        """End all, those that are starting too; from here on none starts."""
+        self._is_closing = True
+        for starting in [*self._starting]:
+            starting.cancel()
+        await asyncio.gather(*self._starting, return_exceptions=True)
         await asyncio.gather(*(run.close() for run in [*self._runs.values()]))
 
     def _allowed(self, host: str, name: str) -> Program:

@@ -133,7 +133,9 @@ class ByBody(Body, frozen=True, kw_only=True):
 class ProgramBody(Body, frozen=True, kw_only=True):
     """A program of the testbed file by its name, and the arguments that are added; `by`: who asks for it."""
 
-    words: Annotated[list[Annotated[str, Meta(max_length=4096)]], Meta(min_length=1, max_length=1000)]
+    words: Annotated[
+        list[Annotated[str, Meta(max_length=4096, pattern=r"\A[^\x00]*\Z")]], Meta(min_length=1, max_length=1000)
+    ]
     by: Name | None = None
 
 

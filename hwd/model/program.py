@@ -30,9 +30,10 @@ class ProgramOutput(msgspec.Struct, frozen=True, kw_only=True, tag="output", tag
 
 
 class ProgramEnd(msgspec.Struct, frozen=True, kw_only=True, tag="end", tag_field="is"):
-    """The last thing that is said. `status` or `signal` (`SIGKILL`) says how it ended; neither: that is not known.
+    """The last thing that is said. `status` or `signal` (`SIGKILL`; `SIG35` where it has no name) says how it ended;
+    neither: that is not known.
 
-    `why`: why it was ended, or what is not known; empty where it ended by itself.
+    `why`: why it was ended, what was left behind, or what is not known; empty where it ended by itself.
     """
 
     status: int | None = None
@@ -51,7 +52,8 @@ class ProgramEnd(msgspec.Struct, frozen=True, kw_only=True, tag="end", tag_field
         """As a shell has it: 128 and the number of the signal. Not for an end that is not known."""
         if self.status is not None:
             return self.status
-        return 128 + signal.Signals[self.signal].value
+        known = signal.Signals.__members__.get(self.signal)
+        return 128 + (int(self.signal.removeprefix("SIG")) if known is None else known.value)
 
 
 ProgramNews = ProgramStarted | ProgramOutput | ProgramEnd

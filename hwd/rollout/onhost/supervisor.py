@@ -1,6 +1,6 @@
 """Runs one program on a host and answers for it: output, exit status, signals, and that nothing of it is left behind.
 
-    python3 -I -B -c THIS_TEXT JSON     JSON: {"command": [PATH, ...], "user": "lab", "within_s": 60}
+    python3 -I -B -c THIS_TEXT JSON     JSON: {"command": [PATH, ...], "user": "lab", "within_s": 60, "silent_s": 30}
 
 It is sent to hosts as text, so it needs the standard library alone, of Python 3.11. JSON lines out of it:
 
@@ -8,10 +8,13 @@ It is sent to hosts as text, so it needs the standard library alone, of Python 3
     {"out": BASE64} | {"err": BASE64}                    as it comes
     {"end": {"status": 0, "signal": "", "why": ""}}      last, when the program and all that it started have ended
 
-Lines into it: {"signal": "INT"}, for the program and what is in its process group. When its input ends, after
-`within_s`, and at SIGTERM, SIGINT or SIGHUP, it ends the program: SIGTERM, and SIGKILL after `GRACE_S`. What the
-program started is ended with it, in process groups of its own too. Where the supervisor itself is killed, the kernel
-kills the program, and what that started may go on.
+Lines into it: {"signal": "INT"}, for the program and what is in its process group. Empty lines, both ways, are signs of
+life; its own come `BEATS` times in `silent_s`.
+
+It ends the program when its input ends or is silent for `silent_s`, after `within_s`, and at SIGTERM, SIGINT or SIGHUP:
+SIGTERM, and SIGKILL after `GRACE_S`. What the program started is ended with it, in process groups of its own too. Two
+things are left behind, and named in `why`: what has become another user and may not be ended, and what the kernel does
+not end. Where the supervisor itself is killed, the kernel kills the program, and what that started may go on.
 
 `namespace`: a descriptor of the network that the program gets, from the keeper of a twin rack.
 """
@@ -32,7 +35,10 @@ from functools import partial
 from typing import Any, Final
 
 GRACE_S: Final = 2.0
-"""Between SIGTERM and SIGKILL."""
+"""Between SIGTERM and SIGKILL, and between that and giving up."""
+BEATS: Final = 4
+LOOK_S: Final = 0.01
+"""Between two looks at what is being killed."""
 CHUNK_BYTES: Final = 32_768
 PENDING_BYTES: Final = 262_144
 """While so much output waits for its reader, no more is read from the program: it waits too."""
@@ -56,7 +62,7 @@ def main(wanted: Mapping[str, Any]) -> None:
         _say({"failed": f"{wanted['command'][0]}: {error.strerror or error}"})
         return
     _say({"started": child.pid})
-    _Supervisor(child, float(wanted["within_s"])).run()
+    _Supervisor(child, float(wanted["within_s"]), float(wanted["silent_s"])).run()
 
 
 class _Child:
@@ -67,22 +73,33 @@ class _Child:
         self.pidfd = os.pidfd_open(pid)
         self.pipes = {out: "out", err: "err"}
 
-    def signal(self, number: int) -> None:
-        """To its process group; to nobody when that has ended."""
+    def signal(self, number: int) -> bool:
+        """To its process group; to nobody when that has ended. False where we may not."""
         try:
             os.killpg(self.pid, number)
         except ProcessLookupError:
-            return
+            return True
+        except PermissionError:  # it has become another user, as sudo does
+            return False
+        return True
 
 
 class _Supervisor:
-    def __init__(self, child: _Child, within_s: float) -> None:
+    def __init__(self, child: _Child, within_s: float, silent_s: float) -> None:
+        now_s = time.monotonic()
         self._child = child
         self._within_s = within_s
-        self._over_s: float | None = time.monotonic() + within_s
+        self._silent_s = silent_s
+        self._over_s: float | None = now_s + within_s
         self._kill_s: float | None = None
-        self._why = ""
-        self._status: int | None = None
+        self._heard_s = self._beat_s = now_s
+        self._why: list[str] = []
+        self._is_ending = False
+        self._end_of: dict[str, Any] | None = None
+        """Status and signal of the program, once it has ended or was given up."""
+        self._clear_by_s: float | None = None
+        """Until when what the program started is killed; None before its end, and when all is done."""
+        self._left: set[int] = set()
         self._lines = b""
         self._pending = bytearray()
         self._selector = selectors.DefaultSelector()
@@ -94,48 +111,74 @@ class _Supervisor:
         for descriptor in (heard, wakes):
             os.set_blocking(descriptor, False)
         signal.set_wakeup_fd(wakes)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(number, lambda number, frame: None)
-        self._selector.register(heard, selectors.EVENT_READ, partial(self._end_by_signal, heard))
+        self._selector.register(heard, selectors.EVENT_READ, partial(self._take_signals, heard))
         self._selector.register(0, selectors.EVENT_READ, self._read_requests)
         self._selector.register(self._child.pidfd, selectors.EVENT_READ, self._reap)
         for pipe in self._child.pipes:
             self._selector.register(pipe, selectors.EVENT_READ, partial(self._read_output, pipe))
-        while self._status is None or self._child.pipes or self._pending:
+        while self._end_of is None or self._clear_by_s is not None or self._child.pipes or self._pending:
             for key, _ in self._selector.select(self._wait_s()):
                 act: Callable[[], None] = key.data
                 act()
             self._keep_time()
+            self._clear()
             self._throttle()
-        end = {"status": None, "signal": signal.Signals(-self._status).name} if self._status < 0 else None
-        self._send({"end": {**(end or {"status": self._status, "signal": ""}), "why": self._why}})
+        self._send({"end": {**self._end_of, "why": "; ".join(self._why)}})
         os.set_blocking(1, True)
         self._write()
 
-    def _wait_s(self) -> float | None:
-        due = [at_s for at_s in (self._over_s, self._kill_s) if at_s is not None]
-        return max(0.0, min(due) - time.monotonic()) if due and self._status is None else None
+    # --- time
+
+    def _wait_s(self) -> float:
+        if self._end_of is not None:
+            return LOOK_S
+        due = [self._over_s, self._kill_s, self._heard_s + self._silent_s, self._beat_s + self._silent_s / BEATS]
+        return max(0.0, min(at_s for at_s in due if at_s is not None) - time.monotonic())
 
     def _keep_time(self) -> None:
         now_s = time.monotonic()
-        if self._status is None and self._over_s is not None and now_s >= self._over_s:
+        if now_s >= self._beat_s + self._silent_s / BEATS:
+            self._beat_s = now_s
+            if not self._pending:
+                self._pending += b"\n"
+                self._write()
+        if self._end_of is not None:
+            return
+        if self._over_s is not None and now_s >= self._over_s:
             self._end(f"its longest time of {self._within_s:g} s is over")
+        if now_s >= self._heard_s + self._silent_s:
+            self._heard_s = now_s
+            self._end(f"whoever started it is silent for {self._silent_s:g} s")
         if self._kill_s is not None and now_s >= self._kill_s:
             self._kill_s = None
-            self._child.signal(signal.SIGKILL)
+            if not self._child.signal(signal.SIGKILL):
+                self._selector.unregister(self._child.pidfd)
+                self._left.add(self._child.pid)
+                self._ended({"status": None, "signal": ""})
 
     def _end(self, why: str) -> None:
         """Ask it to end, and kill it after a while."""
-        if self._status is None and self._kill_s is None:
-            self._why = why
-            self._over_s = None
-            self._kill_s = time.monotonic() + GRACE_S
-            self._child.signal(signal.SIGTERM)
-            self._child.signal(signal.SIGCONT)  # one that was stopped hears it
+        if self._end_of is not None or self._is_ending:
+            return
+        self._is_ending = True
+        self._why.append(why)
+        self._over_s = None
+        self._kill_s = time.monotonic() + GRACE_S
+        self._child.signal(signal.SIGTERM)
+        self._child.signal(signal.SIGCONT)  # one that was stopped hears it
 
-    def _end_by_signal(self, heard: int) -> None:
-        numbers = _read(heard) or b""
-        self._end(f"its supervisor got {' '.join(signal.Signals(number).name for number in numbers)}")
+    # --- what comes in
+
+    def _take_signals(self, heard: int) -> None:
+        numbers = set(_read(heard) or b"")
+        if signal.SIGCHLD in numbers:
+            for pid in _children():
+                if pid != self._child.pid:
+                    os.waitpid(pid, os.WNOHANG)  # an orphan of the program: whoever ends is not to stay
+        for number in numbers - {signal.SIGCHLD}:
+            self._end(f"its supervisor got {_name(number)}")
 
     def _read_requests(self) -> None:
         data = _read(0)
@@ -145,38 +188,55 @@ class _Supervisor:
             self._selector.unregister(0)
             self._end("whoever started it has gone")
             return
+        self._heard_s = time.monotonic()
         *lines, self._lines = (self._lines + data).split(b"\n")
         for line in filter(None, lines):
-            self._child.signal(signal.Signals[f"SIG{json.loads(line)['signal']}"])
+            if self._end_of is None:  # else its number may be another's by now
+                self._child.signal(signal.Signals[f"SIG{json.loads(line)['signal']}"])
+
+    # --- the end
 
     def _reap(self) -> None:
-        """The program has ended: so does all that it started."""
         self._selector.unregister(self._child.pidfd)
         _, status = os.waitpid(self._child.pid, 0)
-        self._status = os.waitstatus_to_exitcode(status)
-        others: set[int] = set()
-        while pids := set(_children()) - others:
-            for pid in pids:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except PermissionError:  # it has become another user, as sudo does
-                    others.add(pid)
-            for pid in pids - others:
-                os.waitpid(pid, 0)  # its own children are ours from now on
-        if others:
-            left = f"left behind, since it is another user's: {', '.join(map(str, sorted(others)))}"
-            self._why = f"{self._why}; {left}" if self._why else left
-            for pipe in list(self._child.pipes):
-                self._close(pipe)
+        code = os.waitstatus_to_exitcode(status)
+        self._ended({"status": None, "signal": _name(-code)} if code < 0 else {"status": code, "signal": ""})
+
+    def _ended(self, how: dict[str, Any]) -> None:
+        self._end_of = how
+        self._clear_by_s = time.monotonic() + GRACE_S
+
+    def _clear(self) -> None:
+        """After the program's end: kill what it started, then take what is in its pipes."""
+        if self._end_of is None:
+            return
+        if self._clear_by_s is None:
+            if len(self._pending) <= PENDING_BYTES:
+                for pipe in list(self._child.pipes):
+                    self._read_output(pipe)
+            return
+        for pid in set(_children()) - self._left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except PermissionError:
+                self._left.add(pid)
+            else:
+                os.waitpid(pid, os.WNOHANG)  # its own children are ours from now on
+        others = set(_children()) - self._left
+        if others and time.monotonic() < self._clear_by_s:
+            return
+        self._clear_by_s = None
+        self._left |= others
+        if self._left:
+            self._why.append(f"left behind, since it cannot be ended: {', '.join(map(str, sorted(self._left)))}")
 
     def _read_output(self, pipe: int) -> None:
+        """When all has ended, a pipe without data has an end that was passed to somebody else: it is not waited for."""
         data = _read(pipe)
-        if data is None:
-            return
         if data:
             self._send({self._child.pipes[pipe]: base64.b64encode(data).decode()})
-            return
-        self._close(pipe)
+        elif data is not None or (self._end_of is not None and self._clear_by_s is None):
+            self._close(pipe)
 
     def _close(self, pipe: int) -> None:
         if pipe in self._selector.get_map():
@@ -225,16 +285,17 @@ def _start(wanted: Mapping[str, Any]) -> _Child:
     if not become and user.pw_uid != os.geteuid():
         own = pwd.getpwuid(os.geteuid()).pw_name
         raise OSError(errno.EPERM, f"it cannot be run as {user.pw_name}: only root could, and this is {own}")
-    if (namespace := wanted.get("namespace")) is not None:
-        _enter(namespace)
+    is_nested = (namespace := wanted.get("namespace")) is not None and _enter(namespace)
     out, err, failed = os.pipe(), os.pipe(), os.pipe()
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         try:
-            _become_it(command, user, parent, (out[1], err[1]), become=become, more=wanted.get("environment", {}))
+            _become_it(command, user, parent, (out[1], err[1]), become=become, nested=is_nested)
         except OSError as error:
             os.write(failed[1], f"{error.errno} {error.strerror or error}".encode())
+        except ValueError as error:  # a zero byte in an argument
+            os.write(failed[1], f"{errno.EINVAL} {error}".encode())
         finally:
             os.kill(os.getpid(), signal.SIGKILL)  # all that follows is for the parent
     for ours in (out[1], err[1], failed[1]):
@@ -257,15 +318,17 @@ def _become_it(
     pipes: tuple[int, int],
     *,
     become: bool,
-    more: Mapping[str, str],
+    nested: bool,
 ) -> None:
-    """In the child: never returns but by an error."""
+    """In the child: never returns but by an error. `nested`: it is root of the user namespace that owns the network."""
     os.setsid()
     null = os.open("/dev/null", os.O_RDWR)
     for number, descriptor in enumerate((null, *pipes)):
         os.dup2(descriptor, number)
     for number in (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
+    if nested:
+        _become_ordinary(user)
     if become:
         os.initgroups(user.pw_name, user.pw_gid)
         os.setgid(user.pw_gid)
@@ -284,21 +347,38 @@ def _become_it(
         "PATH": PATHS,
         "SHELL": user.pw_shell or "/bin/sh",
         "USER": user.pw_name,
-        **more,
     }
     os.execve(command[0], command, environment)
 
 
-def _enter(namespace: int) -> None:
-    """The network of a descriptor; first the user namespace that owns it, where that is not ours."""
+def _enter(namespace: int) -> bool:
+    """Enter the network of a descriptor. True where that took a user namespace first, which makes us its root."""
     owner = fcntl.ioctl(namespace, _NS_GET_USERNS)
     try:
-        if os.fstat(owner).st_ino != os.stat("/proc/self/ns/user").st_ino:
+        is_other = os.fstat(owner).st_ino != os.stat("/proc/self/ns/user").st_ino
+        if is_other:
             _call("setns", owner, _CLONE_NEWUSER)
     finally:
         os.close(owner)
     _call("setns", namespace, _CLONE_NEWNET)
     os.close(namespace)
+    return is_other
+
+
+def _become_ordinary(user: pwd.struct_passwd) -> None:
+    """Be the user again, in a user namespace of one's own, without rights over the networks of the rack."""
+    _call("unshare", _CLONE_NEWUSER)
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{user.pw_uid} 0 1"), ("gid_map", f"{user.pw_gid} 0 1")):
+        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+            file.write(text)
+
+
+def _name(number: int) -> str:
+    """`SIGKILL`; of one in real time `SIG35`, which has no name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"SIG{number}"
 
 
 def _children() -> list[int]:

@@ -1,8 +1,9 @@
 """A program on a host, over a pipe to its supervisor."""
 
+import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from importlib.resources import files
 from typing import Any, Final, Protocol, Self
 
@@ -25,8 +26,17 @@ LINE_BYTES: Final = 131_072
 """Longer than any line of a supervisor."""
 
 
+SILENT_S: Final = 30.0
+"""Daemon and supervisor count each other as gone after so long without a sign of life."""
+BEATS: Final = 4
+"""Signs of life in that time."""
 SAID_MOST: Final = 500
 """Characters of what comes beside its lines that an error repeats: the last ones."""
+
+
+def wanted(command: Sequence[str], *, user: str, within_s: float, **more: object) -> str:
+    """What a supervisor is told of its program, as JSON."""
+    return json.dumps({"command": [*command], "user": user, "within_s": within_s, "silent_s": SILENT_S, **more})
 
 
 class Pipe(Protocol):
@@ -46,9 +56,11 @@ class Pipe(Protocol):
 class SupervisedProgram:
     """`hwd.model.program.RunningProgram` of one supervisor."""
 
-    def __init__(self, host: str, pipe: Pipe) -> None:
+    def __init__(self, host: str, pipe: Pipe, silent_s: float) -> None:
         self._host = host
         self._pipe = pipe
+        self._silent_s = silent_s
+        self._beats: asyncio.Task[None] | None = None
         self._buffer = b""
         self._said = ""
         """What came beside the lines of the supervisor: errors of a shell, of sudo, of Python."""
@@ -56,11 +68,11 @@ class SupervisedProgram:
         self.pid = 0
 
     @classmethod
-    async def start(cls, host: str, pipe: Pipe) -> Self:
+    async def start(cls, host: str, pipe: Pipe, *, silent_s: float = SILENT_S) -> Self:
         """Send the supervisor, and wait until the program was executed. Raises FailedError where it could not be; the
-        pipe is closed then.
+        pipe is closed then. `silent_s`: the same as in `wanted`.
         """
-        program = cls(host, pipe)
+        program = cls(host, pipe, silent_s)
         try:
             await pipe.write(SUPERVISOR)
             match await program._line():
@@ -73,6 +85,7 @@ class SupervisedProgram:
         except BaseException:
             await pipe.close()
             raise
+        program._beats = asyncio.create_task(program._beat(), name=f"hwd:{host}/program-{program.pid}")
         return program
 
     async def output(self) -> AsyncIterator[ProgramOutput]:
@@ -80,7 +93,9 @@ class SupervisedProgram:
             try:
                 line = await self._line()
             except LinkError as error:
-                self._end = ProgramEnd(why=f"{error}. It is ended there within seconds")
+                self._end = ProgramEnd(
+                    why=f"{error}. Where its supervisor runs, it ends it within {self._silent_s:g} s"
+                )
                 return
             match line:
                 case {"out": str() as data}:
@@ -103,12 +118,23 @@ class SupervisedProgram:
         return self._end
 
     async def close(self) -> None:
-        await self._pipe.close()
+        try:
+            if self._beats is not None:
+                self._beats.cancel()
+                await asyncio.wait((self._beats,))
+        finally:
+            await self._pipe.close()
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(self._silent_s / BEATS)
+            await self._pipe.write(b"\n")
 
     async def _line(self) -> dict[str, Any]:
         """The next line of the supervisor; others are put aside. Raises LinkError at the end of the pipe."""
         while True:
-            line = await self._any_line()
+            if not (line := await self._any_line()):
+                continue  # a sign of life
             try:
                 found = json.loads(line)
             except ValueError:
@@ -119,7 +145,13 @@ class SupervisedProgram:
 
     async def _any_line(self) -> bytes:
         while b"\n" not in self._buffer:
-            data = await self._pipe.read()
+            try:
+                async with asyncio.timeout(self._silent_s):
+                    data = await self._pipe.read()
+            except TimeoutError as error:
+                raise LinkError(
+                    f"{self._host}: nothing was heard of the program's supervisor for {self._silent_s:g} s"
+                ) from error
             if not data:
                 self._said = f"{self._said} {self._buffer.decode(errors='replace').strip()}"[-SAID_MOST:].strip()
                 words = f": {self._said}" if self._said else ", and said nothing of its end"

@@ -1,14 +1,13 @@
 """Programs on real hosts: a supervisor over SSH, one connection a program."""
 
 import asyncio
-import json
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
 from hwd.model.ssh import SshPlace
-from hwd.rollout.processes.running import BOOT, SupervisedProgram
+from hwd.rollout.processes.running import BOOT, SupervisedProgram, wanted
 from hwd.rollout.remote import PYTHON_LEAST, PYTHONS
 from hwd.rollout.ssh.session import Ssh, SshProgram
 from hwd_drivers.core.clock import Clock
@@ -27,10 +26,11 @@ async def start_over_ssh(
     Raises as `Ssh.open`, and FailedError where the program cannot be executed.
     """
     reads, writes = ThreadOffload(1), ThreadOffload(1)
-    ssh: Ssh | None = None
+    opened: list[Ssh] = []
 
     def connect() -> Ssh:
-        return Ssh.open(host, place, clock, home=home)
+        opened.append(Ssh.open(host, place, clock, home=home))
+        return opened[0]
 
     def attach(ssh: Ssh) -> SshProgram:
         return ssh.attach(_command(command, user, within_s), within_s=START_S)
@@ -39,10 +39,10 @@ async def start_over_ssh(
         ssh = await reads(connect)
         program = await reads(attach, ssh)
     except BaseException:
-        if ssh is not None:
-            ssh.close()
-        reads.close()
+        reads.close()  # waits for a login under way: only then it is known what there is to close
         writes.close()
+        for one in opened:
+            one.close()
         raise
     return await SupervisedProgram.start(host, _SshPipe(ssh, program, reads, writes))
 
@@ -79,13 +79,13 @@ class _SshPipe:
 
 def _command(command: Sequence[str], user: str, within_s: float) -> str:
     """A line for any login shell, which runs a supervisor with the host's own Python."""
-    wanted = shlex.quote(json.dumps({"command": [*command], "user": user, "within_s": within_s}))
+    asked = shlex.quote(wanted(command, user=user, within_s=within_s))
     least = ".".join(map(str, PYTHON_LEAST))
     script = f"""
 [ "$(id -un)" = {shlex.quote(user)} ] || [ "$(id -u)" = 0 ] || s='sudo -n'
 for p in {" ".join(PYTHONS)}; do
     if $p -c 'import sys; sys.exit(sys.version_info < {PYTHON_LEAST})' 2>/dev/null; then
-        exec $s $p -I -B -c {shlex.quote(BOOT)} {wanted}
+        exec $s $p -I -B -c {shlex.quote(BOOT)} {asked}
     fi
 done
 echo '{{"failed": "a program there: it has no python3 of version {least} or newer"}}'

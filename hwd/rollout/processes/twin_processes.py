@@ -1,7 +1,7 @@
 """Programs in the network of a twin host: child processes of the daemon, in the namespace of the host."""
 
 import asyncio
-import json
+import contextlib
 import os
 import socket
 import subprocess
@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from hwd.rollout.processes.running import BOOT, SupervisedProgram
+from hwd.rollout.processes.running import BOOT, SupervisedProgram, wanted
 from hwd_agents.sources.kernel.sockets import KeeperRequest, Verb, ask_for_descriptor
 from hwd_drivers.core.child_process import end_of
 from hwd_drivers.core.errors import LinkError
 from hwd_drivers.core.reason import reason_of
 
 CHUNK_BYTES: Final = 65_536
-ENDS_WITHIN_S: Final = 5.0
-"""A supervisor ends its program within 2 s; then it is killed, and the kernel kills the program."""
+ENDS_WITHIN_S: Final = 6.0
+"""A supervisor ends its program within 2 s, and what that started in another 2; then it is killed."""
 
 
 async def start_in_namespace(
@@ -33,21 +33,21 @@ async def start_in_namespace(
     except OSError as error:
         raise LinkError(f"{host}: its network cannot be had: {reason_of(error)}. Is its twin rack up?") from error
     try:
-        wanted = {"command": [*command], "user": user, "within_s": within_s, "namespace": namespace}
-        ours, process = _spawn(json.dumps(wanted), namespace)
+        asked = wanted(command, user=user, within_s=within_s, namespace=namespace)
+        ours, process = _spawn(asked, namespace)
     finally:
         os.close(namespace)
     return await SupervisedProgram.start(host, _ChildPipe(ours, process))
 
 
-def _spawn(wanted: str, namespace: int) -> "tuple[socket.socket, subprocess.Popen[bytes]]":
+def _spawn(asked: str, namespace: int) -> "tuple[socket.socket, subprocess.Popen[bytes]]":
     """A supervisor, and the socket that is its input and its output. It has a session of its own: Ctrl-C is the
     daemon's to handle.
     """
     ours, theirs = socket.socketpair()
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-I", "-B", "-c", BOOT, wanted],
+            [sys.executable, "-I", "-B", "-c", BOOT, asked],
             stdin=theirs.fileno(),
             stdout=theirs.fileno(),
             pass_fds=[namespace],
@@ -74,12 +74,14 @@ class _ChildPipe:
     async def write(self, data: bytes) -> None:
         try:
             await asyncio.get_running_loop().sock_sendall(self._sock, data)
-        except (BrokenPipeError, ConnectionResetError):
+        except OSError:
             return  # it has ended; its output says how
 
     async def close(self) -> None:
-        self._sock.close()
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)  # wakes whoever reads; closed at once, it would leave a stale reader
         done, _ = await asyncio.wait((self._ended,), timeout=ENDS_WITHIN_S)
         if not done:
             self._process.kill()
             await asyncio.wait((self._ended,))
+        self._sock.close()

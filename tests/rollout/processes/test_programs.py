@@ -2,8 +2,13 @@
 
 import asyncio
 import getpass
+import json
 import os
+import shutil
 import signal
+import sys
+import tempfile
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -14,7 +19,7 @@ import pytest
 from hwd.model.program import ProgramEnd, RunningProgram
 from hwd.model.testbed import Host
 from hwd.rollout.processes.host_processes import HostProcesses
-from hwd.rollout.processes.running import SupervisedProgram
+from hwd.rollout.processes.running import BOOT, SUPERVISOR, SupervisedProgram, wanted
 from hwd.rollout.processes.ssh_processes import start_over_ssh
 from hwd.rollout.processes.twin_processes import start_in_namespace
 from hwd.twin.kernel import Crossbar, Keeper
@@ -132,6 +137,42 @@ async def test_nothing_that_the_program_started_outlives_it(start: Start) -> Non
         assert not Path(f"/proc/{pid}").exists()
 
 
+async def test_orphans_of_a_program_are_reaped_while_it_runs(start: Start) -> None:
+    """Else a shell that starts one thing after the other fills the process table."""
+    program = await start("for i in 1 2 3 4 5; do (sh -c 'echo $$' &); done; sleep 0.3; echo end; exec sleep 1000")
+    pids: list[int] = []
+    async with asyncio.timeout(WITHIN_S):
+        async for piece in program.output():
+            words = piece.data.split()
+            pids += [int(word) for word in words if word.isdigit()]
+            if b"end" in words:
+                break
+    assert len(pids) == 5
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+
+
+async def test_whoever_has_the_pipe_of_a_program_that_has_ended_is_not_waited_for(start: Start) -> None:
+    """It was passed to a process that is not of the program."""
+    holder = await asyncio.create_subprocess_exec(
+        "/bin/sh", "-c", "read pid; exec 9>/proc/$pid/fd/1; echo held; read forever", stdin=PIPE, stdout=PIPE
+    )
+    assert holder.stdin is not None
+    assert holder.stdout is not None
+    program = await start("echo $$; while [ ! -e /tmp/hwd-go-$$ ]; do sleep 0.01; done; echo end")
+    output = program.output()
+    async with asyncio.timeout(WITHIN_S):
+        pid = (await anext(aiter(output))).data.strip()
+        holder.stdin.write(pid + b"\n")
+        assert await holder.stdout.readline() == b"held\n"
+        go = Path(f"/tmp/hwd-go-{pid.decode()}")
+        go.touch()
+        assert b"".join([piece.data async for piece in output]) == b"end\n"
+        assert await program.wait() == ProgramEnd(status=0)
+    go.unlink()
+    holder.kill()
+    await holder.wait()
+
+
 async def test_closing_ends_a_program_that_does_not_listen_to_sigterm(start: Start) -> None:
     program = await start("trap '' TERM; echo ready; while :; do sleep 1; done")
     async with asyncio.timeout(WITHIN_S):
@@ -157,6 +198,110 @@ async def test_ordinary_user_cannot_become_another_one(start: Start) -> None:
         await start("true", user="root")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be an ordinary user whose program is root's")
+async def test_program_that_has_become_another_user_is_named_and_left(tmp_path: Path) -> None:
+    """As `sudo` makes it, under a supervisor that is not root."""
+    become = tmp_path / "setpriv"
+    shutil.copy("/usr/bin/setpriv", become)
+    become.chmod(0o4755)
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+    line = wanted([str(become), "--reuid=0", "/bin/sleep", "1000"], user="nobody", within_s=1)
+    process = await asyncio.create_subprocess_exec(
+        "/usr/bin/python3",
+        "-I",
+        "-B",
+        "-c",
+        BOOT,
+        line,
+        stdin=PIPE,
+        stdout=PIPE,
+        user="nobody",
+        group="nogroup",
+        extra_groups=[],
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(SUPERVISOR)
+    async with asyncio.timeout(WITHIN_S):
+        pid = json.loads(await process.stdout.readline())["started"]
+        end = json.loads(await process.stdout.readline())["end"]
+        await process.wait()
+    os.kill(pid, signal.SIGKILL)
+    why = f"its longest time of 1 s is over; left behind, since it cannot be ended: {pid}"
+    assert end == {"status": None, "signal": "", "why": why}
+
+
+async def test_supervisor_that_hears_nothing_ends_its_program() -> None:
+    asked = json.loads(wanted(["/bin/sleep", "1000"], user=getpass.getuser(), within_s=WITHIN_S))
+    line = json.dumps({**asked, "silent_s": 0.4})
+    process = await asyncio.create_subprocess_exec(
+        "/usr/bin/python3", "-I", "-B", "-c", BOOT, line, stdin=PIPE, stdout=PIPE
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(SUPERVISOR)
+    async with asyncio.timeout(WITHIN_S):
+        _, *beats, end = (await process.stdout.read()).splitlines()
+        await process.wait()
+    assert beats, "signs of life of its own"
+    assert set(beats) == {b""}
+    assert json.loads(end)["end"] == {
+        "status": None,
+        "signal": "SIGTERM",
+        "why": "whoever started it is silent for 0.4 s",
+    }
+
+
+class Silent:
+    """A pipe to a host that has vanished, after these bytes."""
+
+    def __init__(self, first: bytes) -> None:
+        self._first = first
+        self.beats = 0
+
+    async def read(self) -> bytes:
+        first, self._first = self._first, b""
+        return first or await asyncio.get_running_loop().create_future()
+
+    async def write(self, data: bytes) -> None:
+        self.beats += data == b"\n"
+
+    async def close(self) -> None:
+        assert not self._first
+
+
+async def test_host_that_vanishes_is_noticed() -> None:
+    pipe = Silent(b'{"started": 7}\n')
+    program = await SupervisedProgram.start("h0", pipe, silent_s=0.2)
+    end = await program.wait()
+    assert end.why.startswith("h0: nothing was heard of the program's supervisor for 0.2 s")
+    assert pipe.beats
+    await program.close()
+
+
+async def test_end_by_a_signal_without_a_name_and_an_argument_with_a_zero_byte_are_told(keeper: Keeper) -> None:
+    command = ["/bin/sh", "-c", "kill -35 $$"]
+    program = await start_in_namespace("h0", keeper.path, command, user=getpass.getuser(), within_s=WITHIN_S)
+    end = await program.wait()
+    await program.close()
+    assert (end, end.exit_status) == (ProgramEnd(signal="SIG35"), 128 + 35)
+    with pytest.raises(FailedError, match=r"cannot start /bin/echo: .*null byte"):
+        await start_in_namespace("h0", keeper.path, ["/bin/echo", "a\0b"], user=getpass.getuser(), within_s=1)
+
+
+async def test_closing_under_a_reader_ends_the_reader(keeper: Keeper) -> None:
+    """One that stayed in the loop would take the data of the next socket of its number."""
+    command = ["/bin/sleep", "1000"]
+    program = await start_in_namespace("h0", keeper.path, command, user=getpass.getuser(), within_s=WITHIN_S)
+    waiting = asyncio.create_task(program.wait())
+    await asyncio.sleep(0)
+    await program.close()
+    async with asyncio.timeout(WITHIN_S):
+        assert (await waiting).status is None, "nobody waited for its end any more"
+    assert not Path(f"/proc/{program.pid}").exists()
+
+
 async def test_missing_program_is_named(keeper: Keeper) -> None:
     with pytest.raises(FailedError, match="h0: cannot start /no/such: No such file or directory"):
         await start_in_namespace("h0", keeper.path, ["/no/such"], user=getpass.getuser(), within_s=1)
@@ -172,6 +317,48 @@ async def test_program_on_a_twin_host_has_the_interfaces_of_that_host(keeper: Ke
     lines = (await said(program))["out"].decode().splitlines()[2:]
     assert {line.split(":")[0].strip() for line in lines} >= {"lo", "eth7"}
     assert not any("eth0" in line for line in lines)
+
+
+WITHOUT_ROOT = """
+import asyncio, getpass, sys
+from pathlib import Path
+from hwd.rollout.processes.twin_processes import start_in_namespace
+from hwd.twin.kernel import Keeper
+
+async def main():
+    async with Keeper() as keeper:
+        await keeper.start(["h0"], Path(sys.argv[1]))
+        command = ["/bin/sh", "-c", "id -un; grep CapEff /proc/self/status; grep -c : /proc/net/dev"]
+        program = await start_in_namespace("h0", keeper.path, command, user=getpass.getuser(), within_s=30)
+        async for piece in program.output():
+            print(piece.data.decode(), end="")
+        await program.close()
+        print(keeper.privilege)
+
+asyncio.run(main())
+"""
+
+
+async def test_program_on_a_rack_without_root_is_its_user_and_has_no_rights_over_the_networks() -> None:
+    """The networks are owned by a user namespace, of which whoever enters them is root at first."""
+    who = getpass.getuser() if os.geteuid() else "nobody"
+    python = sys.executable if os.geteuid() else "/usr/bin/python3"
+    with tempfile.TemporaryDirectory(prefix="hwd-") as folder:
+        shutil.chown(folder, who)
+        process = await asyncio.create_subprocess_exec(
+            *(python, "-B", "-c", WITHOUT_ROOT, f"{folder}/run"),
+            env={"HOME": folder, "PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path)},
+            user=None if os.geteuid() else who,
+            group=None if os.geteuid() else "nogroup",
+            extra_groups=None if os.geteuid() else [],
+            stdout=PIPE,
+            stderr=PIPE,
+        )
+        async with asyncio.timeout(WITHIN_S):
+            out, err = await process.communicate()
+    if b"NamespacesUnavailableError" in err or b"Permission denied" in err:
+        pytest.skip(f"{who} cannot make namespaces here, or read this checkout")
+    assert out.decode().split() == [who, "CapEff:", "0" * 16, "1", "user"], err.decode()
 
 
 async def test_killed_supervisor_takes_the_program_with_it_and_the_end_is_not_known(
@@ -230,8 +417,9 @@ async def test_words_of_a_shell_beside_the_supervisor_do_no_harm_and_are_told_wh
     assert (program.pid, await said(program)) == (7, {"out": b"hi", "err": b""})
     assert str(await program.wait()) == (
         "its end is not known: h0: the supervisor of the program has gone: rm: cannot remove 'x' sudo: a lecture "
-        "Traceback .... It is ended there within seconds"
+        "Traceback .... Where its supervisor runs, it ends it within 30 s"
     )
+    await program.close()
     with pytest.raises(LinkError, match="h0: the supervisor of the program has gone: sudo: a password is required"):
         await SupervisedProgram.start("h0", Said(b"sudo: a password is required\n"))
 
