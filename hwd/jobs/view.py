@@ -1,5 +1,7 @@
 """The view that a plane gets of the rack: the ports of its job's hosts, and the topologies that these can have."""
 
+from types import MappingProxyType
+
 from hwd.config.testbed.wanted_state import parse_what
 from hwd.fabric.fabric import Fabric
 from hwd.model.link import Link
@@ -8,7 +10,7 @@ from hwd.model.testbed import NicPort, Testbed
 
 
 def view_of(testbed: Testbed, job: Job) -> View:
-    """All NIC ports of the hosts of a job, and the ports of switches that their fibres lead to."""
+    """All NIC ports of the hosts of a job, and the ports of switches that their fibres lead to; nobody changes it."""
     hosts = job.hosts
     optical = [port for port in Fabric(testbed).optical_ports() if port.id.host in hosts]
     names = {port.id for port in optical}
@@ -26,8 +28,8 @@ def view_of(testbed: Testbed, job: Job) -> View:
         return parse_what(words, testbed).links
 
     return View(
-        ports={port.id: _seen(port) for port in optical},
-        electrical={port.id: _seen(port) for port in electrical},
+        ports=MappingProxyType({port.id: _seen(port) for port in optical}),
+        electrical=MappingProxyType({port.id: _seen(port) for port in electrical}),
         ends=frozenset(ends),
         topology=topology,
     )

@@ -9,12 +9,12 @@ switches of a rack (`hwd.jobs`), or with none (`hwd.testing.check_plane`). So a 
 rules in both.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from hwd.model.link import Link
+from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import (
     MOST_PREPARED,
@@ -36,6 +36,7 @@ from hwd.model.plane import (
     Target,
     View,
 )
+from hwd.planes.joined import are_joined
 from hwd_agents.wire import Operation
 from hwd_drivers.core.errors import BugError, FailedError, HwdError
 
@@ -54,7 +55,7 @@ class Breach(StrEnum):
     FOREIGN = "foreign port"
     """A target, or a route, uses a port that is not the job's."""
     EARLY_GRANT = "grant before applied"
-    """It lets a rank send over ports that are moving, or whose light nobody has seen ready."""
+    """It lets a rank send over ports that are moving, or where no light that was seen ready joins its group."""
     UNDER_TRANSFER = "switch under a transfer"
     """It moves ports over which a rank sends."""
     NO_ANSWER = "never answers"
@@ -141,6 +142,7 @@ class PlaneActor:
         self.moving: str | None = None
         self.actions: tuple[Action, ...] = ()
         """Those of the last event."""
+        self._has_fallback = fallback is not None
         self.targets = self._declared()
         if fallback is not None:
             self.targets[FALLBACK] = fallback
@@ -187,11 +189,11 @@ class PlaneActor:
 
     def _asked(self, event: Event) -> Iterable[Action]:
         try:
-            actions = [*self._plane.on(event)]
+            actions: list[Any] = [*self._plane.on(event)]
         except Exception as error:
             raise PlaneError(Breach.RAISED, f"{error!r} at {event}") from error
         for action in actions:
-            if not isinstance(action, Action):
+            if not _is_sound(action):
                 raise PlaneError(Breach.NO_ACTION, f"{action!r} at {event}")
         return actions
 
@@ -204,7 +206,7 @@ class PlaneActor:
             case Switch(target=target):
                 yield self._switch(target)
             case Fallback(why=why):
-                if FALLBACK not in self.targets:
+                if not self._has_fallback:
                     raise PlaneError(Breach.NOT_ALLOWED, f"for {why!r}; the job has no fallback")
                 yield self._switch(FALLBACK)
             case Grant(ranks=ranks):
@@ -220,6 +222,7 @@ class PlaneActor:
                 yield AnswerRanks(ranks=ranks, why=why or "its control plane gave no reason")
             case Route(routes=routes):
                 self._check_routes("a route", routes)
+                self._check_senders("a route", frozenset(), {route.host for route in routes})
                 yield SetRoutes(routes=routes)
 
     def _prepare(self, action: Prepare) -> PrepareTarget:
@@ -242,12 +245,19 @@ class PlaneActor:
             raise PlaneError(Breach.UNDECLARED, f"{target}; there are {', '.join(self.targets) or 'none'}")
         if self.moving is not None:
             raise PlaneError(Breach.MOVING, f"to {target}, on the way to {self.moving}")
-        touched = self.touched_by(target)
-        for rank in sorted(self.sending):
-            if cut := touched & self._view.ports_of(self._ranks[rank]):
-                raise PlaneError(Breach.UNDER_TRANSFER, f"to {target}: rank {rank} sends over {_words(cut)}")
+        before = () if self.at is None else self.targets[self.at].routes
+        routed = {route.host for route in {*before} ^ {*self.targets[target].routes}}
+        self._check_senders(target, self.touched_by(target), routed)
         self.moving = target
         return DriveTo(target=target)
+
+    def _check_senders(self, to: str, touched: Set[NicPortId], routed: Set[str]) -> None:
+        """Nothing of a rank that sends may change: its light, or the routes of its host."""
+        for rank in sorted(self.sending):
+            if cut := touched & self._view.ports_of(self._ranks[rank]):
+                raise PlaneError(Breach.UNDER_TRANSFER, f"to {to}: rank {rank} sends over {_words(cut)}")
+            if self._ranks[rank].host in routed:
+                raise PlaneError(Breach.UNDER_TRANSFER, f"to {to}: rank {rank} sends by routes of its host")
 
     def _check_waiting(self, ranks: tuple[int, ...]) -> None:
         if strange := [rank for rank in ranks if rank not in self.waiting or ranks.count(rank) > 1]:
@@ -259,8 +269,25 @@ class PlaneActor:
             raise PlaneError(
                 Breach.EARLY_GRANT, f"rank {rank}: {_words(moved)} move to {self.moving}, which is not applied yet"
             )
-        if self.moving is None and self.at is None and own and not self._view.electrical:
+        hosts = self._hosts_of(rank)
+        if len(hosts) < 2 or all(any(port.host == host for port in self._view.electrical) for host in hosts):
+            return  # no light is needed
+        if self.at is None:
             raise PlaneError(Breach.EARLY_GRANT, f"rank {rank}: the light is at no target of the plane")
+        target = self.targets[self.at]
+        if not target.crossconnects and not are_joined(hosts, target.links):
+            raise PlaneError(
+                Breach.EARLY_GRANT, f"rank {rank}: the light of {self.at} does not join {', '.join(hosts)}"
+            )
+
+    def _hosts_of(self, rank: int) -> tuple[str, ...]:
+        """Those between which the operation that a rank waits for sends."""
+        operation = self.waiting[rank]
+        if operation.peer is not None:
+            ranks: tuple[int, ...] = (rank, operation.peer)
+        else:
+            ranks = self._job.groups[operation.group].ranks
+        return tuple(dict.fromkeys(self._ranks[one].host for one in ranks))
 
     def _answered(self, ranks: tuple[int, ...]) -> None:
         for rank in ranks:
@@ -276,7 +303,7 @@ class PlaneActor:
         except Exception as error:
             raise PlaneError(Breach.RAISED, f"{error!r} at its targets") from error
         for id, target in declared.items():
-            if not isinstance(id, str) or not id or not isinstance(target, Target):
+            if not isinstance(id, str) or not id or not _is_target(target):
                 raise PlaneError(Breach.NO_ACTION, f"the target {id!r}: {target!r}")
         if FALLBACK in declared:
             raise PlaneError(Breach.NO_ACTION, f"a target of its own that is named {FALLBACK}")
@@ -310,6 +337,36 @@ class PlaneActor:
                     raise PlaneError(Breach.FOREIGN, f"{port} in a route of {where}")
             if route.port.host != route.host:
                 raise PlaneError(Breach.FOREIGN, f"{route.port} is no port of {route.host}, in a route of {where}")
+
+
+def _is_sound(action: Any) -> bool:
+    """Whether its fields are what they are said to be: a plane is anybody's, and is typed by nobody."""
+    match action:
+        case Grant(ranks=ranks) | Refuse(ranks=ranks):
+            return _all(ranks, int) and isinstance(getattr(action, "why", ""), str)
+        case Prepare(id=id, target=target):
+            return _all((id,), str) and bool(id) and _is_target(target)
+        case Switch(target=target):
+            return isinstance(target, str)
+        case Route(routes=routes):
+            return _all(routes, StaticRoute)
+        case Fallback(why=why):
+            return isinstance(why, str)
+    return False
+
+
+def _is_target(target: Any) -> bool:
+    return (
+        isinstance(target, Target)
+        and _all(target.links, Link)
+        and _all(target.crossconnects, SwitchCrossconnect)
+        and _all(target.routes, StaticRoute)
+    )
+
+
+def _all(values: Any, kind: type) -> bool:
+    """A tuple, which nobody changes any more, of such."""
+    return isinstance(values, tuple) and all(isinstance(value, kind) for value in values)
 
 
 def _ends(links: Iterable[Link]) -> frozenset[NicPortId]:

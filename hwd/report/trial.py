@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from hwd.model.plural import plural
 from hwd.model.recorded_run import RunOutcome, RunSummary
@@ -24,6 +25,8 @@ from hwd_drivers.core.errors import ConfigError, UnknownError
 RUN = "run"
 """The metric that is the duration of the whole run."""
 METRICS = (*map(str, StageName), RUN)
+UNEVEN_SHARE = 0.1
+UNEVEN = "one of the two is without a figure more often, so the others say little of it"
 
 
 class TrialPair(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,12 +43,15 @@ class TrialPair(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrialTable(msgspec.Struct, frozen=True, kw_only=True):
-    """All pairs of a trial, and the judgement over those with figures. `treatments`: what a and b are."""
+    """All pairs of a trial, and the judgement over those with figures. `treatments`: what a and b are. `lost`: pairs in
+    which a, and in which b, has no figure.
+    """
 
     trial: str
     metric: str
     treatments: tuple[str, str]
     pairs: tuple[TrialPair, ...]
+    lost: tuple[int, int]
     judgement: Judgement
 
     @property
@@ -55,7 +61,9 @@ class TrialTable(msgspec.Struct, frozen=True, kw_only=True):
         warm_up = f" ({one.warm_up} more of warm-up)" if one.warm_up else ""
         ratio = "" if one.ratio is None else f": b/a {one.ratio:.3f}"
         within = "" if one.within is None else f" ({one.within[0]:.3f} to {one.within[1]:.3f})"
-        return f"{plural(one.pairs, 'pair')}{warm_up}{ratio}{within}: {one.verdict or 'not decided'}"
+        verdict = one.verdict or (f"not decided: {UNEVEN}" if _are_uneven(self.lost, one.pairs) else "not decided")
+        lost = f"; without a figure: a {self.lost[0]}, b {self.lost[1]}" if any(self.lost) else ""
+        return f"{plural(one.pairs, 'pair')}{warm_up}{ratio}{within}: {verdict}{lost}"
 
 
 def trial_table(
@@ -79,13 +87,23 @@ def trial_table(
         if (number, "a") in places and (number, "b") in places
     ]
     figures = [Pair(a=one.a_s, b=one.b_s) for one in pairs if one.a_s is not None and one.b_s is not None]
+    lost = sum(one.a_s is None for one in pairs), sum(one.b_s is None for one in pairs)
+    judgement = judge(figures, margin=margin)
     return TrialTable(
         trial=trial,
         metric=metric,
         treatments=(_treatment(own, "a"), _treatment(own, "b")),
         pairs=tuple(pairs),
-        judgement=judge(figures, margin=margin),
+        lost=lost,
+        judgement=replace(judgement, verdict="") if _are_uneven(lost, judgement.pairs) else judgement,
     )
+
+
+def _are_uneven(lost: tuple[int, int], pairs: int) -> bool:
+    """Whether one treatment is without a figure so much more often that the rest would speak for it: where slow runs
+    fail, those that are left are the fast ones.
+    """
+    return abs(lost[0] - lost[1]) > UNEVEN_SHARE * pairs
 
 
 def pair_words(pair: TrialPair) -> tuple[str, ...]:
@@ -123,6 +141,8 @@ def _value(run: RunSummary, metric: str, report_of: Callable[[str], RunReport]) 
 def _treatment(runs: Sequence[RunSummary], treatment: str) -> str:
     """`opus-timeline repeats=3`: the playbook and the parameters of its runs."""
     run = next((run for run in runs if run.trial is not UNSET and run.trial.treatment == treatment), None)
-    if run is None:
+    if run is None or run.trial is UNSET:
         return "no run yet"
+    if run.trial.words:
+        return run.trial.words
     return " ".join([run.playbook, *(f"{key}={value}" for key, value in run.parameters.items())])

@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
+from types import MappingProxyType
 from typing import Final
 
 from hwd.daemon.installed_drivers import load_text
@@ -36,6 +37,8 @@ from hwd.planes.actor import AnswerRanks, Breach, Command, DriveTo, PlaneActor, 
 from hwd_agents.wire import Operation, OperationKind
 from hwd_drivers.core.errors import ConfigError
 
+STUCK_S: Final = 30.0
+"""A job with a rank that never comes ends then."""
 ANSWER_S: Final = 10.0
 """So long a group of ranks may wait after the last one has come, while switches need 0.06 s at most."""
 LONGEST_S: Final = 300.0
@@ -111,6 +114,7 @@ class _World:
         """To the end of the job. Raises PlaneError with the story."""
         try:
             self._actor = PlaneActor(self._make(), self._job, self._view)
+            self._declared = dict(self._actor.targets)
             for rank, state in self._ranks.items():
                 if not state.is_late_for_ever:
                     self._at(self._skew_s(), partial(self._go_on, rank))
@@ -217,7 +221,7 @@ class _World:
             raise PlaneError(Breach.NO_ANSWER, f"the job has not ended within {LONGEST_S:g} s")
         stuck = any(state.is_late_for_ever for state in self._ranks.values())
         if stuck:  # the others wait for the one that never comes: nobody can let them go
-            return self._now_s > ANSWER_S
+            return self._now_s > STUCK_S
         return all(
             not state.operations and rank not in self._actor.waiting for rank, state in self._ranks.items()
         ) and (not self._actor.sending)
@@ -225,9 +229,14 @@ class _World:
     def _play_again(self) -> None:
         """The same events to a second plane: a daemon that starts anew goes on so."""
         plane = self._make()
-        plane.targets(self._job, self._view)
+        if dict(plane.targets(self._job, self._view)) != self._declared:
+            raise PlaneError(Breach.NOT_DETERMINISTIC, "its targets are others the second time")
         for event, before in self._told:
-            if (now := (*plane.on(event),)) != before:
+            try:
+                now = (*plane.on(event),)
+            except Exception as error:
+                raise PlaneError(Breach.NOT_DETERMINISTIC, f"{event}: the second time {error!r}") from error
+            if now != before:
                 raise PlaneError(Breach.NOT_DETERMINISTIC, f"{event}: first {before}, then {now}")
 
     # --- inside
@@ -252,8 +261,20 @@ class _World:
         for _ in range(self._draws.randint(*ROUNDS)):
             dimension = self._draws.choice(dimensions)
             kind = self._draws.choice((OperationKind.ALL_REDUCE, OperationKind.ALL_GATHER, OperationKind.ALL_TO_ALL))
+            in_pairs = self._draws.random() < 0.25
             for group in self._job.groups.values():
-                if group.dimension == dimension:
+                if group.dimension == dimension and in_pairs:
+                    index = counts[group.name]
+                    counts[group.name] += 1
+                    for one, other in zip(group.ranks[::2], group.ranks[1::2], strict=False):
+                        for kind, rank, peer in (
+                            (OperationKind.SEND, one, other),
+                            (OperationKind.RECEIVE, other, one),
+                        ):
+                            ranks[rank].operations.append(
+                                Operation(group=group.name, kind=kind, index=index, size_bytes=1 << 20, peer=peer)
+                            )
+                elif group.dimension == dimension:
                     operation = Operation(group=group.name, kind=kind, index=counts[group.name], size_bytes=1 << 20)
                     counts[group.name] += 1
                     for rank in group.ranks:
@@ -276,7 +297,7 @@ def _drawn_job(draws: random.Random) -> tuple[Testbed, Job]:
     everybody = tuple(rank.number for rank in ranks)
     if draws.random() < 0.5:
         groups["all"] = CommunicationGroup(name="all", ranks=everybody, dimension="all")
-    return _rack(hosts, gpus, ports), Job(id="drawn", ranks=ranks, groups=groups)
+    return _rack(hosts, gpus, ports), Job(id="drawn", ranks=ranks, groups=MappingProxyType(groups))
 
 
 @cache

@@ -1,6 +1,8 @@
 """What an actor makes of a plane's answers, event by event."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace as replace_view
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -23,6 +25,8 @@ from hwd.model.plane import (
     Prepare,
     Rank,
     Refuse,
+    Route,
+    StaticRoute,
     Switch,
     Target,
     Tick,
@@ -35,7 +39,7 @@ from hwd_drivers.core.errors import BugError
 
 PORTS = [NicPortId(host=f"h{host}", port=f"eth{port}") for host in range(3) for port in range(2)]
 H0, H1, H2 = (PORTS[0], PORTS[1]), (PORTS[2], PORTS[3]), (PORTS[4], PORTS[5])
-NEAR, FAR = Link.of(H0[0], H1[0]), Link.of(H0[0], H2[0])
+NEAR, FAR, REST = Link.of(H0[0], H1[0]), Link.of(H0[0], H2[1]), Link.of(H1[1], H2[0])
 VIEW = View(
     ports={port: PortView() for port in PORTS}, ends=frozenset({"ocs1.1", "ocs1.2"}), topology=lambda text: (NEAR,)
 )
@@ -67,7 +71,7 @@ Take = Callable[..., tuple[object, ...]]
 
 @pytest.fixture
 def plane() -> Scripted:
-    return Scripted({"near": Target(links=(NEAR,)), "far": Target(links=(FAR,))})
+    return Scripted({"near": Target(links=(NEAR, REST)), "far": Target(links=(FAR, REST))})
 
 
 @pytest.fixture
@@ -108,10 +112,65 @@ def test_ranks_are_answered_and_the_light_is_driven(actor: PlaneActor, take: Tak
 def test_only_ranks_whose_light_moves_are_in_the_way(actor: PlaneActor, take: Take) -> None:
     """h0 and h1 have a link at `near`, h0 and h2 at `far`: all three are touched, and only rank 2 sends."""
     lit(take)
-    assert actor.touched_by("far") == {H0[0], H1[0], H2[0]}
+    assert actor.touched_by("far") == {H0[0], H1[0], H2[1]}
     take(ask(2), Grant(ranks=(2,)))
-    with pytest.raises(PlaneError, match=r"switch under a transfer: to far: rank 2 sends over h2\.eth0"):
+    with pytest.raises(PlaneError, match=r"switch under a transfer: to far: rank 2 sends over h2\.eth1"):
         take(Tick(at_s=1), Switch(target="far"))
+
+
+def test_nobody_sends_where_no_light_joins_the_group() -> None:
+    """A pair needs its own two hosts, and a group all of its."""
+    plane = Scripted({"half": Target(links=(NEAR,)), "dark": Target()})
+    actor = PlaneActor(plane, JOB, VIEW)
+    plane.answers = [Switch(target="half")]
+    actor.take(Tick(at_s=0))
+    actor.take(Applied(target="half"))
+    pair = Operation(group="all", kind=OperationKind.SEND, index=0, peer=1)
+    plane.answers = [Grant(ranks=(0,))]
+    assert actor.take(Intent(rank=0, operation=pair)) == (AnswerRanks(ranks=(0,)),)
+    plane.answers = [Grant(ranks=(1,))]
+    with pytest.raises(PlaneError, match="grant before applied: rank 1: the light of half does not join h0, h1, h2"):
+        actor.take(ask(1))
+
+
+def test_hosts_on_a_packet_switch_need_no_light_and_others_do() -> None:
+    plane = Scripted({})
+    electrical = {NicPortId(host=f"h{host}", port="eth9"): PortView() for host in range(2)}
+    actor = PlaneActor(plane, JOB, replace_view(VIEW, electrical=electrical))
+    plane.answers = [Grant(ranks=(0,))]
+    assert actor.take(Intent(rank=0, operation=replace(OPERATION, peer=1))) == (AnswerRanks(ranks=(0,)),)
+    plane.answers = [Grant(ranks=(1,))]
+    with pytest.raises(PlaneError, match="the light is at no target of the plane"):
+        actor.take(Intent(rank=1, operation=replace(OPERATION, peer=2)))
+
+
+def test_routes_of_a_host_stay_while_a_rank_of_it_sends(take: Take) -> None:
+    lit(take)
+    take(ask(1), Grant(ranks=(1,)))
+    route = StaticRoute(host="h1", to=H0[0], port=H1[0])
+    with pytest.raises(PlaneError, match="switch under a transfer: to a route: rank 1 sends by routes of its host"):
+        take(Tick(at_s=1), Route(routes=(route,)))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "switch",
+        Grant(ranks=3),  # type: ignore[arg-type]
+        Grant(ranks=[0]),  # type: ignore[arg-type]
+        Grant(ranks=("0",)),  # type: ignore[arg-type]
+        Switch(target=["near"]),  # type: ignore[arg-type]
+        Refuse(ranks=(0,), why=None),  # type: ignore[arg-type]
+        Route(routes=("h0",)),  # type: ignore[arg-type]
+        Fallback(why=3),  # type: ignore[arg-type]
+        Prepare(id="p", target=Target(links=[NEAR])),  # type: ignore[arg-type]
+    ],
+    ids=repr,
+)
+def test_what_is_no_action_is_a_breach_and_no_error_of_ours(take: Take, answer: Any) -> None:
+    with pytest.raises(PlaneError) as caught:
+        take(ask(0), answer)
+    assert caught.value.breach is Breach.NO_ACTION
 
 
 def test_nobody_sends_over_light_that_moves_or_that_nobody_has_seen(take: Take) -> None:

@@ -92,7 +92,7 @@ class PerDemand:
         if self._held and not self._moving and not self._sending:
             self._count += 1
             self._moving = True
-            links = self._view.topology(f"rotor slot={self._count}")
+            links = self._view.topology("ring")
             yield Prepare(id=f"demand{self._count}", target=Target(links=links))
             yield Switch(target=f"demand{self._count}")
 
@@ -165,6 +165,49 @@ def instead(wanted: type[Action], other: Action) -> Spoil:
     return spoil
 
 
+class OneAfterTheOther:
+    """Lets a group go only when every other one has come too: one dead rank holds all."""
+
+    def __init__(self, rotor: Any) -> None:
+        self._rotor = rotor
+
+    def targets(self, job: Job, view: View) -> Mapping[str, Target]:
+        targets: Mapping[str, Target] = self._rotor.targets(job, view)
+        self._missing = {rank.number for rank in job.ranks}
+        self._early: list[Event] = []
+        return targets
+
+    def on(self, event: Event) -> Iterable[Action]:
+        if isinstance(event, Intent):
+            self._missing.discard(event.rank)
+        if self._missing and not isinstance(event, Applied | NotReady):
+            self._early.append(event)
+            return []
+        events, self._early = [*self._early, event], []
+        return [action for one in events for action in self._rotor.on(one)]
+
+
+class Drawn:
+    """Targets that are others each time."""
+
+    def __init__(self, rotor: Any) -> None:
+        self._rotor = rotor
+
+    def targets(self, job: Job, view: View) -> Mapping[str, Target]:
+        targets = dict(self._rotor.targets(job, view))
+        return {**targets, "more": Target(links=(random.sample(targets["slot0"].links, 1)[0],))}
+
+    def on(self, event: Event) -> Iterable[Action]:
+        return list(self._rotor.on(event))
+
+
+def widened(targets: dict[str, Target], view: View) -> dict[str, Target]:
+    """Makes a port of somebody else its own."""
+    stranger = NicPortId(host="h99", port="eth0")
+    view.ports[stranger] = next(iter(view.ports.values()))  # type: ignore[index]
+    return targets
+
+
 ROUTE = StaticRoute(host="h0", to=NicPortId(host="h1", port="eth0"), port=NicPortId(host="h1", port="eth0"))
 
 Make = Callable[[ModuleType], Plane]
@@ -219,6 +262,13 @@ BAD: dict[str, tuple[Breach, Make]] = {
     "no action": (
         Breach.NO_ACTION,
         lambda module: Spoilt(module.Rotor(0.3), actions=lambda event, actions: [*actions, "switch"]),  # type: ignore[list-item]
+    ),
+    "one dead rank holds all": (Breach.NO_ANSWER, lambda module: OneAfterTheOther(module.Rotor(0.3))),
+    "targets by chance": (Breach.NOT_DETERMINISTIC, lambda module: Drawn(module.Rotor(0.3))),
+    "changes its view": (Breach.RAISED, lambda module: Spoilt(module.Rotor(0.3), targets=widened)),
+    "lights nothing": (
+        Breach.EARLY_GRANT,
+        lambda module: Spoilt(module.Rotor(0.3), targets=lambda targets, view: dict.fromkeys(targets, Target())),
     ),
     "route of another host": (
         Breach.FOREIGN,

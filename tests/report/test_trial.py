@@ -4,6 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from hwd.model.recorded_run import RunOutcome, RunSummary
 from hwd.model.trial import Treatment, TrialRun
@@ -65,6 +67,32 @@ def test_pair_without_a_figure_says_why_and_does_not_count() -> None:
     assert found.pairs[-1].why == "run b13 failed: step 2: not ready"
     assert found.pairs[-1].b_s is None
     assert found.judgement == table(*PAIRS).judgement
+
+
+def test_treatment_that_fails_more_often_leaves_it_undecided() -> None:
+    """Of runs with a limit the slow ones fail, and the fast ones of the slower treatment are left."""
+    failed = [
+        one
+        for pair in range(13, 16)
+        for one in (run(pair, "a", 5), run(pair, "b", 3, outcome=RunOutcome.FAILED, why="not ready"))
+    ]
+    found = table(*PAIRS, *failed)
+    assert (found.lost, found.judgement.verdict) == ((0, 3), "")
+    assert found.line.endswith(
+        ": not decided: one of the two is without a figure more often, so the others say little of it; "
+        "without a figure: a 0, b 3"
+    )
+    even = [run(16, "a", 5, outcome=RunOutcome.ABORTED), run(16, "b", 3, outcome=RunOutcome.ABORTED)]
+    assert table(*PAIRS, *even).line.endswith(": b is longer; without a figure: a 1, b 1")
+
+
+def test_treatments_are_told_in_the_words_that_asked_for_them() -> None:
+    runs = [
+        replace(one, trial=replace(one.trial, words=f"ab.yaml hold_s={one.parameters['hold_s']}"))
+        for one in PAIRS
+        if one.trial is not UNSET
+    ]
+    assert table(*runs).treatments == ("ab.yaml hold_s=0", "ab.yaml hold_s=1")
 
 
 def test_trial_that_is_not_there_or_is_two_is_refused() -> None:

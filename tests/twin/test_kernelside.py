@@ -200,10 +200,8 @@ packet_switches: {eps1: {ports: 16%s}}
 RING = ("2A-3B", "3A-2B", "4A-5B", "5A-4B", "6A-7B", "7A-6B", "8A-1B", "1A-8B")
 
 
-async def say(world: World, near: str, far: str, ip: str, size: int = 5) -> None:
-    """Send `size` bytes over TCP from one host to an address of another, once it has a route, and hear that they have
-    come.
-    """
+async def say(world: World, near: str, far: str, ip: str, size: int = 5) -> int:
+    """Send `size` bytes over TCP from one host to an address of another, once it has a route. Returns how many came."""
     await until_routed(world, near, ip)
     loop = asyncio.get_running_loop()
     with (
@@ -217,9 +215,11 @@ async def say(world: World, near: str, far: str, ip: str, size: int = 5) -> None
             theirs, _ = await loop.sock_accept(listener)
             with theirs:
                 sending = asyncio.create_task(loop.sock_sendall(ours, bytes(size)))
-                while size:
-                    size -= len(await loop.sock_recv(theirs, 65_536))
+                came = 0
+                while came < size and (data := await loop.sock_recv(theirs, 65_536)):
+                    came += len(data)
                 await sending
+                return came
 
 
 async def test_packet_switch_passes_packets_and_a_cut_fibre_cuts_them(
@@ -228,8 +228,8 @@ async def test_packet_switch_passes_packets_and_a_cut_fibre_cuts_them(
     async with open_world(make_testbed(kernel=True, hosts=ELECTRICAL, extra=ON_ONE_SWITCH % "")) as world:
         for host in ("e0", "e1"):
             await world.until(host, "eth0", up=True)
-        await say(world, "e0", "e1", "10.5.0.2")
-        await say(world, "e1", "e0", "10.5.0.1")
+        assert await say(world, "e0", "e1", "10.5.0.2") == 5
+        assert await say(world, "e1", "e0", "10.5.0.1") == 5
         faults = RackFaults(world.rack)
         with (
             world.keeper.socket("e0", socket.AF_INET, socket.SOCK_DGRAM) as ours,
@@ -288,8 +288,8 @@ async def test_port_behind_an_optical_switch_joins_the_packet_switch_that_it_has
         await world.until("e0", "eth0", up=True)
         await change(world.switch, ("8A-9B", "9A-8B"))
         await world.until("h3", "eth1", up=True)
-        await say(world, "e0", "h3", "10.1.3.2")
-        await say(world, "h3", "e0", "10.5.0.1")
+        assert await say(world, "e0", "h3", "10.1.3.2") == 5
+        assert await say(world, "h3", "e0", "10.5.0.1") == 5
 
 
 async def test_every_host_of_a_ring_reaches_every_other_one_also_after_the_ring_has_moved(
@@ -305,7 +305,7 @@ async def test_every_host_of_a_ring_reaches_every_other_one_also_after_the_ring_
                 await world.until(f"h{host}", f"eth{port}", up=True)
             for near, far in itertools.permutations(range(4), 2):
                 for ip in (f"10.1.{far}.1", f"10.1.{far}.2"):
-                    await say(world, f"h{near}", f"h{far}", ip)
+                    assert await say(world, f"h{near}", f"h{far}", ip) == 5
 
 
 async def until_routed(world: World, host: str, ip: str) -> None:

@@ -34,6 +34,7 @@ class _Treatment:
 
     def __init__(self, words: str) -> None:
         name, *defined = words.split()
+        self.words = " ".join((name, *defined))
         self.parameters = dict(_parameter(words, one) for one in defined)
         self.file, self.text = playbook_text(name, self.parameters)
 
@@ -85,7 +86,7 @@ def trial(
         raise ConfigError("name two playbooks, A and B; or a trial of the records: --again TRIAL")
     treatments = _Treatment(a), _Treatment(b)
     with Client.find(url, testbed=on) as hwd, recorded(hwd.url if url is None else url, None) as source:
-        run = _Trial(hwd, source, output, again, metric, share, seed)
+        run = _Trial(hwd, source, output, again, metric, share, seed, treatments)
         show(output, run.go_on(treatments, pairs, is_decided_enough=until == "decided"))
 
 
@@ -101,6 +102,7 @@ class _Trial:
         metric: str,
         margin: float | None,
         seed: int | None,
+        treatments: Treatments,
     ) -> None:
         self._hwd = hwd
         self._source = source
@@ -116,6 +118,9 @@ class _Trial:
             self._done = max(
                 place.pair for run in source.runs(RUNS_READ) if (place := run.trial) and place.trial == again
             )
+            for which, asked, before in zip("ab", treatments, table.treatments, strict=True):
+                if asked.words != before:
+                    raise ConfigError(f"trial {again}: its {which} is {before!r}, and not {asked.words!r}")
             if table.metric != metric:
                 raise ConfigError(f"trial {again}: it compares {table.metric}: give it --metric {table.metric}")
 
@@ -144,7 +149,7 @@ class _Trial:
         from hwd.cli.commands.leases import me
         from hwd.model.trial import TrialRun
 
-        place = TrialRun(trial=self._id, treatment=which, pair=pair, metric=self._metric)
+        place = TrialRun(trial=self._id, treatment=which, pair=pair, metric=self._metric, words=treatment.words)
         started = self._hwd.start_run(
             text=treatment.text, file=treatment.file, parameters=treatment.parameters, trial=place
         )
