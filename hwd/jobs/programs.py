@@ -96,14 +96,13 @@ class Programs:
         )
         self._starting.add(starting)
         try:
-            running = await starting
-        except asyncio.CancelledError:
-            if starting.cancelled():  # by `close`, not by whoever waits here
-                raise RefusedError(f"{host}: {program.name}: the daemon is ending") from None
-            starting.cancel()
-            raise
+            await asyncio.wait((starting,))
         finally:
             self._starting.discard(starting)
+            starting.cancel()  # does nothing but where whoever waits here was cancelled
+        if starting.cancelled():
+            raise RefusedError(f"{host}: {program.name}: the daemon is ending")
+        running = starting.result()
         run = self._runs[told.id] = ProgramRun(told, running, self._clock, self._ended)
         self._emit(HostProgramStarted(**_fields(told), pid=running.pid))
         return run

@@ -3,7 +3,7 @@
 import asyncio
 import getpass
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import TypeVar
@@ -16,9 +16,11 @@ from hwd.daemon.daemon import Daemon
 from hwd.daemon.installed_drivers import load
 from hwd.daemon.seams import Machine, Process, RackAccess, Storage
 from hwd.daemon.switch_opener import opener
+from hwd.jobs.programs import Programs
 from hwd.model.documents.programs import HostProgramEnded, HostProgramStarted
 from hwd.model.fault import Fault
-from hwd.model.program import ProgramEnd, ProgramNews, ProgramOutput, ProgramStarted
+from hwd.model.program import ProgramEnd, ProgramNews, ProgramOutput, ProgramStarted, RunningProgram
+from hwd.model.testbed import Host
 from hwd.playbook.twin_faults import NoRackError
 from hwd.records.records import Records
 from hwd.rollout.processes.host_processes import HostProcesses
@@ -207,6 +209,52 @@ async def test_program_ends_when_its_caller_goes_away(desk: Desk) -> None:
     assert (ended.status, ended.signal) == (None, "")
     assert ended.why == "nobody waited for its end any more, so it was ended"
     assert not Path(f"/proc/{(await desk.told(HostProgramStarted)).pid}").exists()
+
+
+class Unreachable:
+    """Hosts whose logins never end."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+
+    async def start(self, host: Host, command: Sequence[str], *, user: str, within_s: float) -> RunningProgram:
+        self.asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+async def test_program_that_is_starting_when_the_daemon_ends_is_refused_and_none_starts_after_it(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "two.yaml"
+    file.write_text(TESTBED)
+    unreachable = Unreachable()
+    programs = Programs(
+        load(file).require(), unreachable, clock=SystemClock(), ids=RandomIds(), sink=lambda document: None
+    )
+    starting = asyncio.create_task(programs.start("h2", ["shell", "true"], None))
+    async with asyncio.timeout(WITHIN_S):
+        await unreachable.asked.wait()
+        await programs.close()
+        for start in (starting, programs.start("h2", ["shell", "true"], None)):
+            with pytest.raises(RefusedError, match="h2: shell: the daemon is ending"):
+                await start
+
+
+async def test_caller_that_is_cancelled_while_a_program_starts_stays_cancelled(tmp_path: Path) -> None:
+    file = tmp_path / "two.yaml"
+    file.write_text(TESTBED)
+    unreachable = Unreachable()
+    programs = Programs(
+        load(file).require(), unreachable, clock=SystemClock(), ids=RandomIds(), sink=lambda document: None
+    )
+    starting = asyncio.create_task(programs.start("h2", ["shell", "true"], None))
+    async with asyncio.timeout(WITHIN_S):
+        await unreachable.asked.wait()
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        await programs.close()
 
 
 async def test_daemon_that_stops_ends_its_programs(desk: Desk) -> None:
