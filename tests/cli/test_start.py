@@ -61,3 +61,15 @@ def test_status_imports_nothing_that_is_slow_and_that_it_does_not_need() -> None
     assert said["status"] == 4, done.stderr
     assert "httpx" in said["modules"]
     assert SLOW.isdisjoint(said["modules"]), SLOW & set(said["modules"])
+
+
+def test_a_daemon_loads_no_ssh_before_it_starts_a_program_over_it() -> None:
+    """Half a second, and packages that a rack of twins does not need."""
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys, hwd.daemon.serve; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "hwd.rollout.processes.host_processes" in done.stdout.split()
+    assert "paramiko" not in done.stdout.split()

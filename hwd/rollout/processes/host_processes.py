@@ -6,7 +6,6 @@ from pathlib import Path
 from hwd.config.run_files.places import RackPlace
 from hwd.model.program import RunningProgram
 from hwd.model.testbed import Host
-from hwd.rollout.processes.ssh_processes import start_over_ssh
 from hwd.rollout.processes.twin_processes import start_in_namespace
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import LinkError, RefusedError
@@ -22,6 +21,8 @@ class HostProcesses:
 
     async def start(self, host: Host, command: Sequence[str], *, user: str, within_s: float) -> RunningProgram:
         if host.ssh is not None:
+            from hwd.rollout.processes.ssh_processes import start_over_ssh  # a daemon of twin hosts loads no SSH
+
             return await start_over_ssh(
                 host.name, host.ssh, command, user=user, within_s=within_s, clock=self._clock, home=self._home
             )
