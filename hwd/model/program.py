@@ -1,7 +1,8 @@
 """Programs on hosts: what one says, how it ended, and the seam that starts them."""
 
 import signal
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
@@ -60,13 +61,21 @@ ProgramNews = ProgramStarted | ProgramOutput | ProgramEnd
 
 
 class RunningProgram(Protocol):
-    """A process on a host; close it once, which ends it where it still runs."""
+    """A process on a host; close it or leave it, once."""
 
     @property
     def pid(self) -> int: ...
 
+    @property
+    def taken(self) -> int:
+        """The place in its output, in bytes of both streams from its first one on, up to which `output` has come."""
+        ...
+
     def output(self) -> AsyncIterator[ProgramOutput]:
-        """What it writes, until it has ended. Call it once."""
+        """What it writes, until it has ended. Call it once. A piece counts as taken when the next one is asked for.
+
+        Of a program that is kept, the first piece may be a line of hwd, on stream `err`: how many bytes were dropped.
+        """
         ...
 
     async def signal(self, name: Signal) -> None:
@@ -74,19 +83,59 @@ class RunningProgram(Protocol):
         ...
 
     async def wait(self) -> ProgramEnd:
-        """How it ended, once all output is read."""
+        """How it ended, once all output is read. Where another one has attached to it, or the connection to it broke,
+        that is not known.
+        """
         ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """End it where it still runs, and all that it started.
+
+        Of a program that is kept, this takes its end: nobody can attach to it any more. Raises LinkError where it is
+        kept and it is not known whether it has ended, since the connection to it broke.
+        """
+        ...
+
+    async def leave(self) -> None:
+        """Disconnect from one that is kept, which goes on, or whose end waits for the next who attaches. What `output`
+        has passed on is taken. For one that is not kept the same as `close`.
+        """
+        ...
 
 
 class Processes(Protocol):
     """Starts programs on hosts: the seam `Processes`."""
 
-    async def start(self, host: "Host", command: Sequence[str], *, user: str, within_s: float) -> RunningProgram:
-        """Start it. `within_s`: its longest time.
+    async def start(
+        self,
+        host: "Host",
+        command: Sequence[str],
+        *,
+        user: str,
+        within_s: float,
+        environment: Mapping[str, str] = MappingProxyType({}),
+        keep: str | None = None,
+    ) -> RunningProgram:
+        """Start it. `within_s`: its longest time. `environment` comes on top of HOME, LANG, LOGNAME, PATH, SHELL and
+        USER; other users of the host can read it, as they can the command.
 
-        Raises RefusedError where the host cannot run programs, FailedError where the program cannot be executed, and
-        as a connection to the host does.
+        `keep`: an id, 1 to 64 of 0-9, a-z and -. The program then goes on when whoever started it goes, and others
+        attach to it under this id. While nobody is attached, the newest 1 MiB of its output is held. After its end the
+        id is taken until somebody has closed it, 3600 s at most.
+
+        Raises RefusedError where the host cannot run programs or has one of this id, FailedError where the program
+        cannot be executed, and as a connection to the host does. Where the connection breaks, or this is cancelled, in
+        the moment in which one with an id is told that it is kept, that may run all the same: `attach` shows it.
+        """
+        ...
+
+    async def attach(self, host: "Host", keep: str, *, user: str, taken: int | None = None) -> RunningProgram:
+        """Attach to a program that was started with this `keep` and this `user`, and that runs or whose end nobody has
+        taken. Whoever was attached to it is not any more.
+
+        Its output goes on from `taken`, a place as `RunningProgram.taken`. None: from where earlier ones said that they
+        had taken it, as far as that arrived before they were killed.
+
+        Raises UnknownError where there is none, and as a connection to the host does.
         """
         ...

@@ -3,9 +3,10 @@
 import asyncio
 import getpass
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 import pytest
@@ -217,9 +218,21 @@ class Unreachable:
     def __init__(self) -> None:
         self.asked = asyncio.Event()
 
-    async def start(self, host: Host, command: Sequence[str], *, user: str, within_s: float) -> RunningProgram:
+    async def start(
+        self,
+        host: Host,
+        command: Sequence[str],
+        *,
+        user: str,
+        within_s: float,
+        environment: Mapping[str, str] = MappingProxyType({}),
+        keep: str | None = None,
+    ) -> RunningProgram:
         self.asked.set()
         await asyncio.Event().wait()
+        raise AssertionError
+
+    async def attach(self, host: Host, keep: str, *, user: str, taken: int | None = None) -> RunningProgram:
         raise AssertionError
 
 

@@ -1,8 +1,9 @@
 """Runs one program on a host and answers for it: output, exit status, signals, and that nothing of it is left behind.
 
-    python3 -I -B -c THIS_TEXT JSON     JSON: {"command": [PATH, ...], "user": "lab", "within_s": 60, "silent_s": 30}
+JSON of its command line: {"command": [PATH, ...], "user": "lab", "environment": {}, "within_s": 60, "silent_s": 30}
 
-It is sent to hosts as text, so it needs the standard library alone, of Python 3.11. JSON lines out of it:
+`hwd.rollout.onhost.relay` starts it. It is sent to hosts as text, so it needs the standard library alone, of Python
+3.11. JSON lines out of it:
 
     {"started": PID} | {"failed": WHY}                   first, once
     {"out": BASE64} | {"err": BASE64}                    as it comes
@@ -28,7 +29,6 @@ import os
 import pwd
 import selectors
 import signal
-import sys
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -52,20 +52,18 @@ _NS_GET_USERNS: Final = 0xB701  # linux/nsfs.h
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def main(wanted: Mapping[str, Any]) -> None:
-    """Run the program to its end."""
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    _call("prctl", _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+def supervise(wanted: Mapping[str, Any]) -> None:
+    """Run the program to its end, for whoever has the other ends of standard input and output."""
     try:
-        child = _start(wanted)
+        child = start(wanted)
     except OSError as error:
-        _say({"failed": f"{wanted['command'][0]}: {error.strerror or error}"})
+        os.write(1, line_of({"failed": f"{wanted['command'][0]}: {error.strerror or error}"}))
         return
-    _say({"started": child.pid})
-    _Supervisor(child, float(wanted["within_s"]), float(wanted["silent_s"])).run()
+    os.write(1, line_of({"started": child.pid}))
+    Supervisor(child, within_s=wanted["within_s"], silent_s=wanted["silent_s"]).run()
 
 
-class _Child:
+class Child:
     """The program, and our ends of its pipes."""
 
     def __init__(self, pid: int, out: int, err: int) -> None:
@@ -84,10 +82,14 @@ class _Child:
         return True
 
 
-class _Supervisor:
-    def __init__(self, child: _Child, within_s: float, silent_s: float) -> None:
+class Supervisor:
+    """Of one program, for one that started it, over two descriptors that `run` makes non-blocking."""
+
+    def __init__(self, child: Child, *, within_s: float, silent_s: float) -> None:
         now_s = time.monotonic()
         self._child = child
+        self._in: int | None = 0
+        self._out: int | None = 1
         self._within_s = within_s
         self._silent_s = silent_s
         self._over_s: float | None = now_s + within_s
@@ -105,8 +107,7 @@ class _Supervisor:
         self._selector = selectors.DefaultSelector()
 
     def run(self) -> None:
-        os.set_blocking(0, False)
-        os.set_blocking(1, False)
+        """Until the program and all that it started have ended, and that was said."""
         heard, wakes = os.pipe()
         for descriptor in (heard, wakes):
             os.set_blocking(descriptor, False)
@@ -114,20 +115,41 @@ class _Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(number, lambda number, frame: None)
         self._selector.register(heard, selectors.EVENT_READ, partial(self._take_signals, heard))
-        self._selector.register(0, selectors.EVENT_READ, self._read_requests)
+        self._listen()
         self._selector.register(self._child.pidfd, selectors.EVENT_READ, self._reap)
         for pipe in self._child.pipes:
             self._selector.register(pipe, selectors.EVENT_READ, partial(self._read_output, pipe))
-        while self._end_of is None or self._clear_by_s is not None or self._child.pipes or self._pending:
+        while not self._is_done():
             for key, _ in self._selector.select(self._wait_s()):
                 act: Callable[[], None] = key.data
                 act()
             self._keep_time()
             self._clear()
             self._throttle()
-        self._send({"end": {**self._end_of, "why": "; ".join(self._why)}})
+        self._finish()
+
+    def _listen(self) -> None:
+        for descriptor in (self._in, self._out):
+            assert descriptor is not None
+            os.set_blocking(descriptor, False)
+        assert self._in is not None
+        self._selector.register(self._in, selectors.EVENT_READ, self._read_requests)
+
+    def _has_ended(self) -> bool:
+        """The program and all that it started; its output is read."""
+        return self._end_of is not None and self._clear_by_s is None and not self._child.pipes
+
+    def _is_done(self) -> bool:
+        return self._has_ended() and not self._pending
+
+    def _finish(self) -> None:
+        self._send(self._end_line())
         os.set_blocking(1, True)
         self._write()
+
+    def _end_line(self) -> dict[str, Any]:
+        assert self._end_of is not None
+        return {"end": {**self._end_of, "why": "; ".join(self._why)}}
 
     # --- time
 
@@ -144,13 +166,13 @@ class _Supervisor:
             if not self._pending:
                 self._pending += b"\n"
                 self._write()
+        if now_s >= self._heard_s + self._silent_s:
+            self._heard_s = now_s
+            self._lose(f"whoever started it is silent for {self._silent_s:g} s")
         if self._end_of is not None:
             return
         if self._over_s is not None and now_s >= self._over_s:
             self._end(f"its longest time of {self._within_s:g} s is over")
-        if now_s >= self._heard_s + self._silent_s:
-            self._heard_s = now_s
-            self._end(f"whoever started it is silent for {self._silent_s:g} s")
         if self._kill_s is not None and now_s >= self._kill_s:
             self._kill_s = None
             if not self._child.signal(signal.SIGKILL):
@@ -169,30 +191,43 @@ class _Supervisor:
         self._child.signal(signal.SIGTERM)
         self._child.signal(signal.SIGCONT)  # one that was stopped hears it
 
+    def _lose(self, why: str) -> None:
+        """Nobody is at the other end any more."""
+        self._end(why)
+
+    def _stop(self, why: str) -> None:
+        """Somebody sent the supervisor a signal."""
+        self._end(why)
+
     # --- what comes in
 
     def _take_signals(self, heard: int) -> None:
-        numbers = set(_read(heard) or b"")
+        numbers = set(read(heard) or b"")
         if signal.SIGCHLD in numbers:
             for pid in _children():
                 if pid != self._child.pid:
                     os.waitpid(pid, os.WNOHANG)  # an orphan of the program: whoever ends is not to stay
         for number in numbers - {signal.SIGCHLD}:
-            self._end(f"its supervisor got {_name(number)}")
+            self._stop(f"its supervisor got {_name(number)}")
 
     def _read_requests(self) -> None:
-        data = _read(0)
-        if data is None:
+        if self._in is None or (data := read(self._in)) is None:
             return
         if not data:
-            self._selector.unregister(0)
-            self._end("whoever started it has gone")
+            self._selector.unregister(self._in)
+            self._lose("whoever started it has gone")
             return
+        self._hear(data)
+
+    def _hear(self, data: bytes) -> None:
         self._heard_s = time.monotonic()
         *lines, self._lines = (self._lines + data).split(b"\n")
         for line in filter(None, lines):
-            if self._end_of is None:  # else its number may be another's by now
-                self._child.signal(signal.Signals[f"SIG{json.loads(line)['signal']}"])
+            self._take_request(json.loads(line))
+
+    def _take_request(self, request: Mapping[str, Any]) -> None:
+        if "signal" in request and self._end_of is None:  # else its number may be another's by now
+            self._child.signal(signal.Signals[f"SIG{request['signal']}"])
 
     # --- the end
 
@@ -211,7 +246,7 @@ class _Supervisor:
         if self._end_of is None:
             return
         if self._clear_by_s is None:
-            if len(self._pending) <= PENDING_BYTES:
+            if not self._is_full():
                 for pipe in list(self._child.pipes):
                     self._read_output(pipe)
             return
@@ -232,11 +267,18 @@ class _Supervisor:
 
     def _read_output(self, pipe: int) -> None:
         """When all has ended, a pipe without data has an end that was passed to somebody else: it is not waited for."""
-        data = _read(pipe)
+        data = read(pipe)
         if data:
-            self._send({self._child.pipes[pipe]: base64.b64encode(data).decode()})
+            self._take_output(self._child.pipes[pipe], data)
         elif data is not None or (self._end_of is not None and self._clear_by_s is None):
             self._close(pipe)
+
+    def _take_output(self, stream: str, data: bytes) -> None:
+        self._send({stream: base64.b64encode(data).decode()})
+
+    def _is_full(self) -> bool:
+        """Whether so much output waits for its reader that no more is read from the program."""
+        return len(self._pending) > PENDING_BYTES
 
     def _close(self, pipe: int) -> None:
         if pipe in self._selector.get_map():
@@ -245,28 +287,29 @@ class _Supervisor:
         del self._child.pipes[pipe]
 
     def _send(self, line: object) -> None:
-        self._pending += json.dumps(line).encode() + b"\n"
+        self._pending += line_of(line)
         self._write()
 
     def _write(self) -> None:
-        """What is pending, as far as its reader takes it; without a reader it is dropped, and the program ended."""
+        """What is pending, as far as its reader takes it; without a reader it is dropped."""
         try:
-            while self._pending:
-                del self._pending[: os.write(1, self._pending)]
+            while self._pending and self._out is not None:
+                del self._pending[: os.write(self._out, self._pending)]
         except BlockingIOError:
             return
         except OSError:
             self._pending.clear()
-            self._end("whoever started it has gone")
+            self._lose("whoever started it has gone")
 
     def _throttle(self) -> None:
         """Read output only while its reader keeps up."""
         keys = self._selector.get_map()
-        if self._pending and 1 not in keys:
-            self._selector.register(1, selectors.EVENT_WRITE, self._write)
-        elif not self._pending and 1 in keys:
-            self._selector.unregister(1)
-        held = len(self._pending) > PENDING_BYTES
+        if self._out is not None:
+            if self._pending and self._out not in keys:
+                self._selector.register(self._out, selectors.EVENT_WRITE, self._write)
+            elif not self._pending and self._out in keys:
+                self._selector.unregister(self._out)
+        held = self._is_full()
         for pipe in self._child.pipes:
             if held and pipe in keys:
                 self._selector.unregister(pipe)
@@ -274,8 +317,10 @@ class _Supervisor:
                 self._selector.register(pipe, selectors.EVENT_READ, partial(self._read_output, pipe))
 
 
-def _start(wanted: Mapping[str, Any]) -> _Child:
+def start(wanted: Mapping[str, Any]) -> Child:
     """Fork and execute it, as its user, in its network. Raises OSError where that is not possible."""
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    _call("prctl", _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     command: list[str] = wanted["command"]
     try:
         user = pwd.getpwnam(wanted["user"])
@@ -291,10 +336,11 @@ def _start(wanted: Mapping[str, Any]) -> _Child:
     pid = os.fork()
     if pid == 0:
         try:
-            _become_it(command, user, parent, (out[1], err[1]), become=become, nested=is_nested)
+            environment = {**_environment_of(user), **wanted["environment"]}
+            _become_it(command, environment, user, parent, (out[1], err[1]), become=become, nested=is_nested)
         except OSError as error:
             os.write(failed[1], f"{error.errno} {error.strerror or error}".encode())
-        except ValueError as error:  # a zero byte in an argument
+        except ValueError as error:  # a zero byte in an argument, a "=" in the name of a variable
             os.write(failed[1], f"{errno.EINVAL} {error}".encode())
         finally:
             os.kill(os.getpid(), signal.SIGKILL)  # all that follows is for the parent
@@ -308,11 +354,12 @@ def _start(wanted: Mapping[str, Any]) -> _Child:
         raise OSError(int(number), why)
     for ours in (out[0], err[0]):
         os.set_blocking(ours, False)
-    return _Child(pid, out[0], err[0])
+    return Child(pid, out[0], err[0])
 
 
 def _become_it(
     command: list[str],
+    environment: dict[str, str],
     user: pwd.struct_passwd,
     parent: int,
     pipes: tuple[int, int],
@@ -340,7 +387,11 @@ def _become_it(
         os.chdir(user.pw_dir)
     except OSError:
         os.chdir("/")
-    environment = {
+    os.execve(command[0], command, environment)
+
+
+def _environment_of(user: pwd.struct_passwd) -> dict[str, str]:
+    return {
         "HOME": user.pw_dir,
         "LANG": "C.UTF-8",
         "LOGNAME": user.pw_name,
@@ -348,7 +399,6 @@ def _become_it(
         "SHELL": user.pw_shell or "/bin/sh",
         "USER": user.pw_name,
     }
-    os.execve(command[0], command, environment)
 
 
 def _enter(namespace: int) -> bool:
@@ -386,7 +436,7 @@ def _children() -> list[int]:
         return [int(word) for word in file.read().split()]
 
 
-def _read(descriptor: int) -> bytes | None:
+def read(descriptor: int) -> bytes | None:
     """None where there is nothing to read now."""
     try:
         return os.read(descriptor, CHUNK_BYTES)
@@ -394,16 +444,11 @@ def _read(descriptor: int) -> bytes | None:
         return None
 
 
-def _say(line: object) -> None:
-    sys.stdout.write(json.dumps(line) + "\n")
-    sys.stdout.flush()
+def line_of(value: object) -> bytes:
+    return json.dumps(value).encode() + b"\n"
 
 
 def _call(function: str, *arguments: int) -> None:
     if getattr(_libc, function)(*arguments) != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{function}: {os.strerror(number)}")
-
-
-if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))

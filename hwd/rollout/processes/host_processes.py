@@ -1,12 +1,13 @@
 """Starts programs on the hosts of a testbed: in the network of a twin host, or over SSH."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from hwd.config.run_files.places import RackPlace
 from hwd.model.program import RunningProgram
 from hwd.model.testbed import Host
-from hwd.rollout.processes.twin_processes import start_in_namespace
+from hwd.rollout.processes.twin_processes import attach_in_namespace, start_in_namespace
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import LinkError, RefusedError
 
@@ -19,13 +20,51 @@ class HostProcesses:
         self._clock = clock
         self._home = home
 
-    async def start(self, host: Host, command: Sequence[str], *, user: str, within_s: float) -> RunningProgram:
-        if host.ssh is not None:
-            from hwd.rollout.processes.ssh_processes import start_over_ssh  # a daemon of twin hosts loads no SSH
-
-            return await start_over_ssh(
-                host.name, host.ssh, command, user=user, within_s=within_s, clock=self._clock, home=self._home
+    async def start(
+        self,
+        host: Host,
+        command: Sequence[str],
+        *,
+        user: str,
+        within_s: float,
+        environment: Mapping[str, str] = MappingProxyType({}),
+        keep: str | None = None,
+    ) -> RunningProgram:
+        if host.ssh is None:
+            return await start_in_namespace(
+                host.name,
+                self._keeper(host),
+                command,
+                user=user,
+                within_s=within_s,
+                environment=environment,
+                keep=keep,
             )
+        from hwd.rollout.processes.ssh_processes import start_over_ssh  # a daemon of twin hosts loads no SSH
+
+        return await start_over_ssh(
+            host.name,
+            host.ssh,
+            command,
+            user=user,
+            within_s=within_s,
+            clock=self._clock,
+            home=self._home,
+            environment=environment,
+            keep=keep,
+        )
+
+    async def attach(self, host: Host, keep: str, *, user: str, taken: int | None = None) -> RunningProgram:
+        if host.ssh is None:
+            return await attach_in_namespace(host.name, self._keeper(host), keep, taken=taken)
+        from hwd.rollout.processes.ssh_processes import attach_over_ssh
+
+        return await attach_over_ssh(
+            host.name, host.ssh, keep, user=user, clock=self._clock, home=self._home, taken=taken
+        )
+
+    def _keeper(self, host: Host) -> Path:
+        """Of the network of a twin host. Raises RefusedError where it has none, LinkError where the rack is not up."""
         if host.twin is None:
             raise RefusedError(f"{host.name}: the testbed file does not say how to reach it: give it ssh: root@ADDRESS")
         if host.twin.machine is not None:
@@ -39,4 +78,4 @@ class HostProcesses:
                 f"{host.name}: is a twin without a kernel: it has no network that a program could use. "
                 "Write twin: {kernel: true}, and let the rack run where network namespaces are allowed"
             )
-        return await start_in_namespace(host.name, Path(str(entry["keeper"])), command, user=user, within_s=within_s)
+        return Path(str(entry["keeper"]))

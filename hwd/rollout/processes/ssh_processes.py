@@ -2,12 +2,12 @@
 
 import asyncio
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
 from hwd.model.ssh import SshPlace
-from hwd.rollout.processes.running import BOOT, SupervisedProgram, wanted
+from hwd.rollout.processes.running import BOOT, SupervisedProgram, socket_name, wanted, wanted_attach
 from hwd.rollout.remote import PYTHON_LEAST, PYTHONS
 from hwd.rollout.ssh.session import Ssh, SshProgram
 from hwd_drivers.core.clock import Clock
@@ -19,12 +19,41 @@ START_S: Final = 20.0
 
 
 async def start_over_ssh(
-    host: str, place: SshPlace, command: Sequence[str], *, user: str, within_s: float, clock: Clock, home: Path | None
+    host: str,
+    place: SshPlace,
+    command: Sequence[str],
+    *,
+    user: str,
+    within_s: float,
+    clock: Clock,
+    home: Path | None,
+    environment: Mapping[str, str] | None = None,
+    keep: str | None = None,
 ) -> SupervisedProgram:
     """Start a program on a host, as `user`: the user of the login, or by its root or `sudo -n` another one.
+    `environment`, `keep`: as `hwd.model.program.Processes`.
 
-    Raises as `Ssh.open`, and FailedError where the program cannot be executed.
+    Raises as `Ssh.open`, FailedError where the program cannot be executed, RefusedError where one with the id `keep`
+    is there.
     """
+    name = None if keep is None else socket_name(keep, host)
+    asked = wanted(command, user=user, within_s=within_s, environment=environment, keep=name)
+    pipe = await _open(host, place, _command(asked, user), clock, home)
+    return await SupervisedProgram.start(host, pipe, kept=keep is not None)
+
+
+async def attach_over_ssh(
+    host: str, place: SshPlace, keep: str, *, user: str, clock: Clock, home: Path | None, taken: int | None = None
+) -> SupervisedProgram:
+    """Attach to the program that `start_over_ssh` started with this `keep` and this `user`. Raises as `Ssh.open`, and
+    UnknownError where there is none. `taken`: as `hwd.model.program.Processes`.
+    """
+    asked = wanted_attach(socket_name(keep, host), taken)
+    pipe = await _open(host, place, _command(asked, user), clock, home)
+    return await SupervisedProgram.attach(host, pipe)
+
+
+async def _open(host: str, place: SshPlace, command: str, clock: Clock, home: Path | None) -> "_SshPipe":
     reads, writes = ThreadOffload(1), ThreadOffload(1)
     opened: list[Ssh] = []
 
@@ -32,19 +61,19 @@ async def start_over_ssh(
         opened.append(Ssh.open(host, place, clock, home=home))
         return opened[0]
 
-    def attach(ssh: Ssh) -> SshProgram:
-        return ssh.attach(_command(command, user, within_s), within_s=START_S)
+    def run(ssh: Ssh) -> SshProgram:
+        return ssh.attach(command, within_s=START_S)
 
     try:
         ssh = await reads(connect)
-        program = await reads(attach, ssh)
+        program = await reads(run, ssh)
     except BaseException:
         reads.close()  # waits for a login under way: only then it is known what there is to close
         writes.close()
         for one in opened:
             one.close()
         raise
-    return await SupervisedProgram.start(host, _SshPipe(ssh, program, reads, writes))
+    return _SshPipe(ssh, program, reads, writes)
 
 
 class _SshPipe:
@@ -77,15 +106,14 @@ class _SshPipe:
             raise
 
 
-def _command(command: Sequence[str], user: str, within_s: float) -> str:
-    """A line for any login shell, which runs a supervisor with the host's own Python."""
-    asked = shlex.quote(wanted(command, user=user, within_s=within_s))
+def _command(asked: str, user: str) -> str:
+    """A line for any login shell, which runs a supervisor or a relay with the host's own Python."""
     least = ".".join(map(str, PYTHON_LEAST))
     script = f"""
 [ "$(id -un)" = {shlex.quote(user)} ] || [ "$(id -u)" = 0 ] || s='sudo -n'
 for p in {" ".join(PYTHONS)}; do
     if $p -c 'import sys; sys.exit(sys.version_info < {PYTHON_LEAST})' 2>/dev/null; then
-        exec $s $p -I -B -c {shlex.quote(BOOT)} {asked}
+        exec $s $p -I -B -c {shlex.quote(BOOT)} {shlex.quote(asked)}
     fi
 done
 echo '{{"failed": "a program there: it has no python3 of version {least} or newer"}}'

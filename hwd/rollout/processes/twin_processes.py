@@ -6,43 +6,70 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from hwd.rollout.processes.running import BOOT, SupervisedProgram, wanted
+from hwd.rollout.processes.running import (
+    BOOT,
+    ENDS_WITHIN_S,
+    SupervisedProgram,
+    socket_name,
+    wanted,
+    wanted_attach,
+)
 from hwd_agents.sources.kernel.sockets import KeeperRequest, Verb, ask_for_descriptor
 from hwd_drivers.core.child_process import end_of
 from hwd_drivers.core.errors import LinkError
 from hwd_drivers.core.reason import reason_of
 
 CHUNK_BYTES: Final = 65_536
-ENDS_WITHIN_S: Final = 6.0
-"""A supervisor ends its program within 2 s, and what that started in another 2; then it is killed."""
 
 
 async def start_in_namespace(
-    host: str, keeper: Path, command: Sequence[str], *, user: str, within_s: float
+    host: str,
+    keeper: Path,
+    command: Sequence[str],
+    *,
+    user: str,
+    within_s: float,
+    environment: Mapping[str, str] | None = None,
+    keep: str | None = None,
 ) -> SupervisedProgram:
-    """Start a program in the network that the `keeper` of a rack holds for `host`.
+    """Start a program in the network that the `keeper` of a rack holds for `host`. `environment`, `keep`: as
+    `hwd.model.program.Processes`.
 
-    Raises FailedError where it cannot be executed, LinkError where the keeper is gone.
+    Raises FailedError where it cannot be executed, RefusedError where one with the id `keep` is there, LinkError where
+    the keeper is gone.
     """
+    name = None if keep is None else _name(host, keeper, keep)
     try:
         namespace = ask_for_descriptor(keeper, KeeperRequest(verb=Verb.NAMESPACE, ns=host))
     except OSError as error:
         raise LinkError(f"{host}: its network cannot be had: {reason_of(error)}. Is its twin rack up?") from error
     try:
-        asked = wanted(command, user=user, within_s=within_s, namespace=namespace)
+        asked = wanted(command, user=user, within_s=within_s, environment=environment, keep=name, namespace=namespace)
         ours, process = _spawn(asked, namespace)
     finally:
         os.close(namespace)
-    return await SupervisedProgram.start(host, _ChildPipe(ours, process))
+    return await SupervisedProgram.start(host, _ChildPipe(ours, process), kept=keep is not None)
 
 
-def _spawn(asked: str, namespace: int) -> "tuple[socket.socket, subprocess.Popen[bytes]]":
-    """A supervisor, and the socket that is its input and its output. It has a session of its own: Ctrl-C is the
-    daemon's to handle.
+async def attach_in_namespace(host: str, keeper: Path, keep: str, *, taken: int | None = None) -> SupervisedProgram:
+    """Attach to the program that `start_in_namespace` started with this `keep`. Raises UnknownError where there is
+    none. `taken`: as `hwd.model.program.Processes`.
+    """
+    ours, process = _spawn(wanted_attach(_name(host, keeper, keep), taken))
+    return await SupervisedProgram.attach(host, _ChildPipe(ours, process))
+
+
+def _name(host: str, keeper: Path, keep: str) -> str:
+    return socket_name(keep, host, str(keeper.absolute()))
+
+
+def _spawn(asked: str, *passed: int) -> "tuple[socket.socket, subprocess.Popen[bytes]]":
+    """A supervisor or a relay, with these descriptors, and the socket that is its input and its output. It has a
+    session of its own: Ctrl-C is the daemon's to handle.
     """
     ours, theirs = socket.socketpair()
     with theirs:
@@ -50,7 +77,7 @@ def _spawn(asked: str, namespace: int) -> "tuple[socket.socket, subprocess.Popen
             [sys.executable, "-I", "-B", "-c", BOOT, asked],
             stdin=theirs.fileno(),
             stdout=theirs.fileno(),
-            pass_fds=[namespace],
+            pass_fds=passed,
             start_new_session=True,
         )
     ours.setblocking(False)
@@ -58,7 +85,7 @@ def _spawn(asked: str, namespace: int) -> "tuple[socket.socket, subprocess.Popen
 
 
 class _ChildPipe:
-    """The pipe to a supervisor that is a child of ours."""
+    """The pipe to a supervisor or a relay that is a child of ours."""
 
     def __init__(self, sock: socket.socket, process: "subprocess.Popen[bytes]") -> None:
         self._sock = sock

@@ -9,7 +9,7 @@ import signal
 import sys
 import tempfile
 from asyncio.subprocess import PIPE
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -55,19 +55,6 @@ async def start(
         return program
 
     return start
-
-
-@pytest.fixture
-async def stack() -> AsyncIterator[AsyncExitStack]:
-    async with AsyncExitStack() as stack:
-        yield stack
-
-
-@pytest.fixture
-async def keeper(tmp_path: Path) -> AsyncIterator[Keeper]:
-    async with Keeper() as keeper:
-        await keeper.start(["h0"], tmp_path / "run")
-        yield keeper
 
 
 async def said(program: RunningProgram) -> dict[str, bytes]:

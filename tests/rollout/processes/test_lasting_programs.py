@@ -1,0 +1,599 @@
+"""Programs with an id outlive whoever started them: on a twin host, and over a real SSH server."""
+
+import asyncio
+import base64
+import getpass
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hwd.config.run_files.places import RackPlace
+from hwd.model.program import ProgramEnd, ProgramOutput, RunningProgram
+from hwd.model.testbed import Host, HostTwin
+from hwd.rollout.processes.host_processes import HostProcesses
+from hwd.rollout.processes.running import BOOT, SUPERVISOR, socket_name, wanted, wanted_attach
+from hwd.twin.kernel import Keeper
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.errors import ConfigError, FailedError, LinkError, RefusedError, UnknownError
+from hwd_drivers.core.ids import RandomIds
+
+WITHIN_S = 30.0
+DEBIAN_PYTHON = "/usr/bin/python3"
+"""Any user may run it; that of the checkout is somebody's own."""
+FOLDER = Path("/tmp/hwd-programs-" + str(os.geteuid()) if os.geteuid() else "/run/hwd-programs")
+COUNT = "i=0; while [ $i -lt 2000 ]; do i=$((i+1)); echo $i; echo -$i >&2; done"
+SLOW_COUNT = "i=0; while [ $i -lt 100 ]; do i=$((i+1)); echo $i; sleep 0.005; done"
+UNTIL_TERM = "trap 'echo bye; exit 5' TERM; echo ready; while :; do sleep 0.01; done"
+
+pytestmark = pytest.mark.kernel
+
+
+class Place:
+    """A host, and the id of a program of this test there."""
+
+    def __init__(self, host: Host, processes: HostProcesses, stack: AsyncExitStack, where: Mapping[str, Any]) -> None:
+        self.host = host
+        self.keep = f"test-{RandomIds().token(length=12)}"
+        self.where = where
+        self._processes = processes
+        self._stack = stack
+        stack.push_async_callback(self._end)
+
+    async def start(self, script: str, *, user: str = "", within_s: float = WITHIN_S, **more: Any) -> RunningProgram:
+        """A shell with this script."""
+        command, user, more = ["/bin/sh", "-c", script], user or getpass.getuser(), {"keep": self.keep, **more}
+        program = await self._processes.start(self.host, command, user=user, within_s=within_s, **more)
+        self._stack.push_async_callback(program.leave)
+        return program
+
+    async def attach(self, taken: int | None = None) -> RunningProgram:
+        program = await self._processes.attach(self.host, self.keep, user=getpass.getuser(), taken=taken)
+        self._stack.push_async_callback(program.leave)
+        return program
+
+    async def _end(self) -> None:
+        """Whatever became of it in the test, it does not wait for an hour."""
+        if self.sockets:
+            await (await self.attach()).close()
+
+    @property
+    def sockets(self) -> list[Path]:
+        return [*FOLDER.glob(f"{self.keep}.*")]
+
+
+def on_twin(keeper: Keeper, stack: AsyncExitStack) -> Place:
+    rack = RackPlace(testbed="two", pid=os.getpid(), hosts={"h0": {"kernel": True, "keeper": str(keeper.path)}})
+    host = Host(name="h0", ports=(), twin=HostTwin(seed=1, kernel=True, timing="ideal"))
+    return Place(host, HostProcesses(lambda: rack, SystemClock()), stack, {"keeper": str(keeper.path)})
+
+
+@pytest.fixture(params=["twin", "ssh"])
+def place(request: pytest.FixtureRequest, make_sshd: Any, stack: AsyncExitStack, keeper: Keeper) -> Place:
+    if request.param == "twin":
+        return on_twin(keeper, stack)
+    sshd = make_sshd()
+    host = Host(name="h0", ports=(), ssh=sshd.place)
+    processes = HostProcesses(lambda: None, SystemClock(), home=sshd.home)
+    return Place(host, processes, stack, {"port": sshd.port, "home": str(sshd.home), "hang_up": sshd.hang_up})
+
+
+@pytest.fixture
+def twin(keeper: Keeper, stack: AsyncExitStack) -> Place:
+    return on_twin(keeper, stack)
+
+
+async def pieces(program: RunningProgram) -> AsyncIterator[ProgramOutput]:
+    """What it writes, with a limit on the time of all."""
+    async with asyncio.timeout(WITHIN_S):
+        async for piece in program.output():
+            yield piece
+
+
+async def said(program: RunningProgram) -> dict[str, bytes]:
+    """All that it writes, by stream."""
+    found = {"out": b"", "err": b""}
+    async for piece in pieces(program):
+        found[piece.stream] += piece.data
+    return found
+
+
+async def until(program: RunningProgram, words: bytes) -> bytes:
+    """What it writes, up to the piece that ends like this."""
+    found = b""
+    async with aclosing(pieces(program)) as output:  # type: ignore[type-var]
+        async for piece in output:
+            found += piece.data
+            if found.endswith(words):
+                return found
+    raise AssertionError(f"it ended after {found!r}")
+
+
+async def gone(*pids: int) -> None:
+    """Wait until there is none of these processes."""
+    for pid in pids:
+        try:
+            pidfd = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        ended = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        loop.add_reader(pidfd, ended.set)
+        try:
+            async with asyncio.timeout(WITHIN_S):
+                await ended.wait()
+        finally:
+            loop.remove_reader(pidfd)
+            os.close(pidfd)
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+async def test_program_that_is_left_goes_on_and_who_attaches_gets_the_rest_of_its_output_once(place: Place) -> None:
+    program = await place.start(COUNT)
+    found = {"out": b"", "err": b""}
+    async for piece in pieces(program):
+        found[piece.stream] += piece.data
+        if program.taken > 3000:
+            break
+    await program.leave()
+    again = await place.attach()
+    assert again.pid == program.pid
+    assert again.taken == program.taken
+    for stream, data in (await said(again)).items():
+        found[stream] += data
+    numbers = range(1, 2001)
+    assert found == {
+        "out": b"".join(b"%d\n" % number for number in numbers),
+        "err": b"".join(b"-%d\n" % number for number in numbers),
+    }
+    assert again.taken == sum(map(len, found.values()))
+    assert await again.wait() == ProgramEnd(status=0)
+    await again.close()
+
+
+STARTER = """
+import asyncio, getpass, json, sys
+from pathlib import Path
+from hwd.model.ssh import SshPlace
+from hwd_drivers.core.clock import SystemClock
+
+async def main():
+    where, script, keep = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3]
+    command, user = ["/bin/sh", "-c", script], getpass.getuser()
+    if "keeper" in where:
+        from hwd.rollout.processes.twin_processes import start_in_namespace
+        program = await start_in_namespace(
+            "h0", Path(where["keeper"]), command, user=user, within_s=30, keep=keep
+        )
+    else:
+        from hwd.rollout.processes.ssh_processes import start_over_ssh
+        place = SshPlace(address="127.0.0.1", port=where["port"], user=user)
+        program = await start_over_ssh(
+            "h0", place, command, user=user, within_s=30, keep=keep, clock=SystemClock(), home=Path(where["home"])
+        )
+    async for piece in program.output():
+        print(program.taken, piece.data.hex(), flush=True)
+
+asyncio.run(main())
+"""
+
+
+async def test_program_outlives_a_starter_that_is_killed_and_each_byte_of_its_output_is_had_once(place: Place) -> None:
+    where = json.dumps({name: value for name, value in place.where.items() if name != "hang_up"})
+    starter = await asyncio.create_subprocess_exec(
+        sys.executable, "-B", "-c", STARTER, where, SLOW_COUNT, place.keep, stdout=PIPE, start_new_session=True
+    )
+    assert starter.stdout is not None
+    taken, found, killed = 0, b"", False
+    async with asyncio.timeout(WITHIN_S):
+        while line := await starter.stdout.readline():
+            word, data = line.split()
+            taken, found = int(word), found + bytes.fromhex(data.decode())
+            if taken > 30 and not killed:
+                os.killpg(starter.pid, signal.SIGKILL)
+                killed = True
+        await starter.wait()
+    assert taken < 290, "it was killed in the middle"
+    assert len(found) == taken
+    again = await place.attach(taken)
+    assert again.taken == taken
+    found += (await said(again))["out"]
+    assert found == b"".join(b"%d\n" % number for number in range(1, 101))
+    assert await again.wait() == ProgramEnd(status=0)
+    await again.close()
+
+
+async def test_dead_relay_and_a_broken_connection_leave_the_program_running(place: Place) -> None:
+    program = await place.start(UNTIL_TERM)
+    assert await until(program, b"ready\n") == b"ready\n"
+    if hang_up := place.where.get("hang_up"):
+        hang_up()
+    else:
+        children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+        [relay] = [pid for pid in children if place.keep.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        os.kill(int(relay), signal.SIGKILL)
+    async with asyncio.timeout(WITHIN_S):
+        end = await program.wait()
+    assert str(end).startswith("its end is not known: h0: the supervisor of the program has gone")
+    assert str(end).endswith("Where its supervisor runs, it goes on: attach to it")
+    with pytest.raises(LinkError, match=f"h0: it is not known whether program {program.pid} has ended"):
+        await program.close()
+    again = await place.attach(program.taken)
+    await again.signal("TERM")
+    assert (await said(again))["out"] == b"bye\n"
+    assert await again.wait() == ProgramEnd(status=5)
+    await again.close()
+
+
+async def test_end_waits_for_somebody_who_takes_it_and_then_nothing_is_left(place: Place) -> None:
+    program = await place.start(UNTIL_TERM)
+    supervisor = parent_of(program.pid)
+    await until(program, b"ready\n")
+    await program.signal("TERM")
+    await program.leave()
+    await gone(program.pid)
+    assert len(place.sockets) == 1
+    with pytest.raises(RefusedError, match=f"h0: a program of this id is there already, .* to be taken: {place.keep}"):
+        await place.start("true")
+    for output in (b"bye\n", b""):  # one who leaves has taken the output, and not the end
+        again = await place.attach()
+        assert (await said(again))["out"] == output
+        assert await again.wait() == ProgramEnd(status=5)
+        await again.leave()
+    again = await place.attach()
+    await again.close()
+    await gone(supervisor)
+    assert place.sockets == []
+    with pytest.raises(UnknownError, match=f"h0: no program of this id is there, .* has taken its end: {place.keep}"):
+        await place.attach()
+    assert await (await place.start("exit 4")).wait() == ProgramEnd(status=4)
+    await (await place.attach()).close()
+
+
+async def test_id_of_a_program_that_runs_is_refused_and_nobody_else_has_it(place: Place) -> None:
+    with pytest.raises(UnknownError, match=r"h0: no program of this id is there"):
+        await place.attach()
+    program = await place.start(UNTIL_TERM)
+    with pytest.raises(RefusedError, match=r"h0: a program of this id is there already"):
+        await place.start("true")
+    await until(program, b"ready\n")
+    await program.close()
+
+
+async def test_closing_ends_all_that_the_program_started_and_its_id_is_free(place: Place) -> None:
+    program = await place.start("trap '' TERM; setsid sleep 1000 & echo $!; while :; do sleep 1; done")
+    other = int(await until(program, b"\n"))
+    await program.close()
+    assert not Path(f"/proc/{program.pid}").exists()
+    assert not Path(f"/proc/{other}").exists()
+    assert place.sockets == []
+    with pytest.raises(UnknownError):
+        await place.attach()
+
+
+async def test_who_attaches_takes_the_program_over(place: Place) -> None:
+    program = await place.start(UNTIL_TERM)
+    await until(program, b"ready\n")
+    again = await place.attach(program.taken)
+    async with asyncio.timeout(WITHIN_S):
+        end = await program.wait()
+    assert str(end) == "its end is not known: h0: another daemon has attached to it"
+    await program.close()
+    await again.signal("TERM")
+    assert (await said(again))["out"] == b"bye\n"
+    await again.close()
+
+
+async def test_nobody_attached_holds_up_no_output_and_what_is_dropped_is_said(place: Place) -> None:
+    program = await place.start("echo begin; head -c 3000000 /dev/zero; echo end")
+    await program.leave()
+    await gone(program.pid)
+    again = await place.attach()
+    found = await said(again)
+    assert found["out"] == (bytes(3_000_000) + b"end\n")[-1_048_576:]
+    dropped = 6 + 3_000_000 + 4 - 1_048_576
+    assert found["err"] == b"[hwd: %d bytes of output were dropped while no daemon was attached]\n" % dropped
+    assert again.taken == 3_000_010
+    await again.close()
+
+
+async def test_reader_that_is_cancelled_does_not_keep_the_program_from_its_end(place: Place) -> None:
+    program = await place.start(UNTIL_TERM)
+    await until(program, b"ready\n")
+    reading = asyncio.create_task(program.wait())
+    await asyncio.sleep(0.01)
+    reading.cancel()
+    await asyncio.wait((reading,))
+    await program.close()
+    await gone(program.pid)
+    assert place.sockets == []
+
+
+async def test_longest_time_ends_a_program_to_which_nobody_is_attached(twin: Place) -> None:
+    program = await twin.start("exec sleep 1000", within_s=0.3)
+    await program.leave()
+    await gone(program.pid)
+    again = await twin.attach()
+    assert await again.wait() == ProgramEnd(signal="SIGTERM", why="its longest time of 0.3 s is over")
+    await again.close()
+
+
+async def test_signal_to_a_supervisor_ends_program_and_supervisor_without_a_wait(twin: Place) -> None:
+    program = await twin.start(UNTIL_TERM)
+    await until(program, b"ready\n")
+    supervisor = parent_of(program.pid)
+    os.kill(supervisor, signal.SIGTERM)
+    assert await program.wait() == ProgramEnd(status=5, why="its supervisor got SIGTERM")
+    await gone(supervisor)
+    assert twin.sockets == []
+
+
+async def test_killed_supervisor_takes_the_program_with_it_and_its_socket_is_replaced(twin: Place) -> None:
+    program = await twin.start("exec sleep 1000")
+    os.kill(parent_of(program.pid), signal.SIGKILL)
+    await program.wait()
+    await gone(program.pid)
+    [stale] = twin.sockets
+    again = await twin.start("exec sleep 1000")
+    assert twin.sockets == [stale]
+    os.kill(parent_of(again.pid), signal.SIGKILL)
+    await again.wait()
+    with pytest.raises(UnknownError):
+        await twin.attach()
+    assert twin.sockets == []
+
+
+async def test_program_that_cannot_be_executed_leaves_its_id_free(twin: Place) -> None:
+    with pytest.raises(FailedError, match="h0: cannot start /bin/sh: there is no user nosuchuser here"):
+        await twin.start("true", user="nosuchuser")
+    assert twin.sockets == []
+
+
+async def test_what_is_no_id_is_refused(place: Place) -> None:
+    for keep in ("", "a/b", "..", "A", "a" * 65):
+        place.keep = keep
+        with pytest.raises(ConfigError, match=re.escape(f"{keep!r} is no id of a program: 1 to 64 of 0-9, a-z and -")):
+            await place.start("true")
+        with pytest.raises(ConfigError):
+            await place.attach()
+
+
+@pytest.mark.parametrize("keep", [True, False])
+async def test_environment_is_added_to_the_usual_one(place: Place, *, keep: bool) -> None:
+    environment = {"RANK": "3", "LANG": "C", "WORDS": "a 'b'\n$c"}
+    script = 'echo "$RANK $LANG $WORDS $USER"'
+    program = await place.start(script, environment=environment, keep=place.keep if keep else None)
+    assert await said(program) == {"out": f"3 C a 'b'\n$c {getpass.getuser()}\n".encode(), "err": b""}
+    assert program.taken > 0
+    await program.close()
+
+
+async def test_program_without_an_id_ends_when_it_is_left(place: Place) -> None:
+    program = await place.start(UNTIL_TERM, keep=None)
+    await until(program, b"ready\n")
+    await program.leave()
+    await gone(program.pid)
+
+
+class Relay:
+    """The program that a daemon runs on a host, by itself."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self.input = process.stdin
+        self.output = process.stdout
+        self._process = process
+
+    @classmethod
+    async def start(cls, asked: str, *, user: int | None = None) -> "Relay":
+        python = sys.executable if user is None else DEBIAN_PYTHON
+        more: dict[str, Any] = {} if user is None else {"user": user, "group": user, "extra_groups": []}
+        relay = cls(
+            await asyncio.create_subprocess_exec(python, "-I", "-B", "-c", BOOT, asked, stdin=PIPE, stdout=PIPE, **more)
+        )
+        relay.input.write(SUPERVISOR)
+        return relay
+
+    def say(self, **line: object) -> None:
+        self.input.write(json.dumps(line).encode() + b"\n")
+
+    async def line(self) -> dict[str, Any]:
+        """The next one that is no sign of life."""
+        async with asyncio.timeout(WITHIN_S):
+            while not (line := (await self.output.readline()).strip()):
+                assert not self.output.at_eof()
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    async def keep(self) -> None:
+        """Let the program outlive it."""
+        self.say(taken=0)
+        assert await self.line() == {"known": True}
+
+    async def end(self) -> bytes:
+        """Wait until it has ended by itself. What else it said."""
+        async with asyncio.timeout(WITHIN_S):
+            rest = await self.output.read()
+            await self._process.wait()
+        return rest.strip()
+
+
+def asked(keep: str, script: str, **more: object) -> str:
+    line = wanted(["/bin/sh", "-c", script], user=getpass.getuser(), within_s=WITHIN_S, keep=socket_name(keep, "h0"))
+    return json.dumps({**json.loads(line), **more})
+
+
+@pytest.fixture
+def keep() -> str:
+    return f"test-{RandomIds().token(length=12)}"
+
+
+async def test_starter_that_goes_before_it_knows_of_the_program_takes_it_with_it(keep: str) -> None:
+    relay = await Relay.start(asked(keep, "exec sleep 1000"))
+    pid = (await relay.line())["started"]
+    relay.input.close()
+    await gone(pid)
+    await relay.end()
+
+
+async def test_end_that_nobody_takes_is_given_up_after_a_while(keep: str) -> None:
+    relay = await Relay.start(asked(keep, "exit 3", waits_s=0.3))
+    assert set(await relay.line()) == {"started", "at", "dropped"}
+    await relay.keep()
+    assert (await relay.line())["end"]["status"] == 3
+    await relay.end()
+    assert not [*FOLDER.glob(f"{keep}.*")]
+
+
+async def test_silence_ends_the_connection_and_not_the_program(keep: str) -> None:
+    relay = await Relay.start(asked(keep, "exec sleep 1000", silent_s=0.3))
+    pid = (await relay.line())["started"]
+    await relay.keep()
+    assert await relay.end() == b"", "signs of life alone"
+    other = await Relay.start(wanted_attach(socket_name(keep, "h0"), None))
+    assert await other.line() == {"started": pid, "at": 0, "dropped": 0}
+    other.say(close=True)
+    assert (await other.line())["end"] == {"status": None, "signal": "SIGTERM", "why": "it was closed"}
+    await other.end()
+
+
+async def test_what_is_no_line_ends_the_connection_and_not_the_program(keep: str) -> None:
+    relay = await Relay.start(asked(keep, "exec sleep 1000"))
+    pid = (await relay.line())["started"]
+    await relay.keep()
+    relay.input.write(b"{oh\n")
+    assert await relay.end() == b""
+    [path] = FOLDER.glob(f"{keep}.*")
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.connect(str(path))
+        caller.sendall(b"{oh\n")
+        assert caller.recv(100) == b""
+    other = await Relay.start(wanted_attach(path.name, None))
+    assert (await other.line())["started"] == pid
+    other.say(close=True)
+    await other.line()
+    await other.end()
+
+
+async def test_output_that_was_sent_and_not_taken_is_sent_again(keep: str) -> None:
+    relay = await Relay.start(asked(keep, "echo one; read forever < /dev/zero"))
+    await relay.line()
+    await relay.keep()
+    assert await relay.line() == {"out": "b25lCg=="}
+    relay.say(taken=1)
+    relay.input.close()
+    await relay.end()
+    other = await Relay.start(wanted_attach(socket_name(keep, "h0"), None))
+    assert (await other.line())["at"] == 1
+    assert await other.line() == {"out": "bmUK"}
+    other.say(close=True)
+    await other.line()
+    await other.end()
+
+
+async def test_program_waits_for_a_reader_who_is_attached_and_does_not_take_its_output(keep: str) -> None:
+    relay = await Relay.start(asked(keep, "head -c 3000000 /dev/zero", silent_s=2))
+    await relay.line()
+    await relay.keep()
+    size, silent = 0, 0
+    async with asyncio.timeout(WITHIN_S):
+        while silent < 2:
+            line = await relay.output.readline()
+            silent = silent + 1 if line == b"\n" else 0  # signs of life alone
+            size += len(base64.b64decode(json.loads(line)["out"])) if not silent else 0
+    assert 1_048_576 < size <= 1_048_576 + 32_768
+    while size < 3_000_000:
+        relay.say(taken=size)
+        size += len(base64.b64decode((await relay.line())["out"]))
+    assert (await relay.line())["end"]["status"] == 0
+    relay.say(close=True)
+    await relay.end()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be other users")
+@pytest.mark.skipif(not Path(DEBIAN_PYTHON).exists(), reason=f"needs {DEBIAN_PYTHON}, which any user may run")
+@pytest.mark.parametrize("planted", ["of another user", "open to others", "a link"])
+async def test_folder_that_others_could_enter_is_refused(planted: str, tmp_path: Path, keep: str) -> None:
+    user = 2_000_000_000 + os.getpid()  # a user of its own, which no other test has
+    folder = Path(f"/tmp/hwd-programs-{user}")
+    if planted == "a link":
+        folder.symlink_to(tmp_path)
+    else:
+        folder.mkdir(mode=0o700)
+        if planted == "open to others":
+            folder.chmod(0o750)
+            os.chown(folder, user, user)
+    try:
+        why = f"{folder} is not a folder of user {user} that nobody else may enter. Remove it"
+        relay = await Relay.start(asked(keep, "true"), user=user)
+        assert await relay.line() == {"failed": f"/bin/sh: {why}"}
+        await relay.end()
+        relay = await Relay.start(wanted_attach(socket_name(keep, "h0"), None), user=user)
+        assert await relay.line() == {"failed": f"{keep}: {why}"}
+        await relay.end()
+    finally:
+        if planted == "a link":
+            folder.unlink()
+        else:
+            folder.rmdir()
+
+
+WITHOUT_ROOT = """
+import asyncio, getpass, sys
+from pathlib import Path
+from hwd.rollout.processes.twin_processes import attach_in_namespace, start_in_namespace
+from hwd.twin.kernel import Keeper
+
+async def main():
+    async with Keeper() as keeper:
+        await keeper.start(["h0"], Path(sys.argv[1]))
+        command = ["/bin/sh", "-c", "id -un; grep CapEff /proc/self/status; grep -c : /proc/net/dev"]
+        program = await start_in_namespace(
+            "h0", keeper.path, command, user=getpass.getuser(), within_s=30, keep=sys.argv[2]
+        )
+        await program.leave()
+        program = await attach_in_namespace("h0", keeper.path, sys.argv[2])
+        async for piece in program.output():
+            print(piece.data.decode(), end="")
+        await program.close()
+        print(keeper.privilege)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(os.geteuid() == 0 and not Path(DEBIAN_PYTHON).exists(), reason=f"needs {DEBIAN_PYTHON}")
+async def test_program_on_a_rack_without_root_outlives_its_starter_without_rights_over_the_networks(keep: str) -> None:
+    who = getpass.getuser() if os.geteuid() else "nobody"
+    python = sys.executable if os.geteuid() else DEBIAN_PYTHON
+    with tempfile.TemporaryDirectory(prefix="hwd-") as folder:
+        shutil.chown(folder, who)
+        process = await asyncio.create_subprocess_exec(
+            *(python, "-B", "-c", WITHOUT_ROOT, f"{folder}/run", keep),
+            env={"HOME": folder, "PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path)},
+            user=None if os.geteuid() else who,
+            group=None if os.geteuid() else "nogroup",
+            extra_groups=None if os.geteuid() else [],
+            stdout=PIPE,
+            stderr=PIPE,
+        )
+        async with asyncio.timeout(WITHIN_S):
+            out, err = await process.communicate()
+    if b"NamespacesUnavailableError" in err or b"Permission denied" in err:
+        pytest.skip(f"{who} cannot make namespaces here, or read this checkout")
+    assert out.decode().split() == [who, "CapEff:", "0" * 16, "1", "user"], err.decode()
