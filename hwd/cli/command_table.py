@@ -22,6 +22,7 @@ MODULES = {
     "drivers": ("driver",),
     "agents": ("agent",),
     "hosts": ("host",),
+    "jobs": ("job",),
     "brokers": ("broker",),
     "service": ("install-service", "reload"),
     "sim": ("sim",),

@@ -37,6 +37,8 @@ from hwd.model.answers import (
     HeldLease,
     HistoryEntry,
     HostStatus,
+    JobOutput,
+    JobStatus,
     PreparedSetStatus,
     ProgramStatus,
     ReconfigurationStatus,
@@ -155,6 +157,30 @@ class AsyncClient:
         """Send a signal to a program and its process group, by the id in its first news."""
         body = bodies.SignalBody(signal=signal)
         return await self._connection.post(f"programs/{quote(id, safe='')}/signal", ProgramStatus, body)
+
+    async def start_job(self, name: str, *words: str, by: str | None = None) -> JobStatus:
+        """Start a job of the testbed file, with further arguments of its command; it goes on without this caller."""
+        return await self._connection.post("jobs", JobStatus, bodies.JobBody(name=name, words=[*words], by=by))
+
+    async def jobs(self) -> list[JobStatus]:
+        """The newest jobs, newest first, also those that have ended."""
+        return await self._connection.get("jobs", list[JobStatus])
+
+    async def job(self, id: str) -> JobStatus:
+        """One job. Raises UnknownError."""
+        return await self._connection.get(f"jobs/{quote(id, safe='')}", JobStatus)
+
+    async def stop_job(self, id: str, *, by: str | None = None) -> JobStatus:
+        """Let a job end. Raises UnknownError where it has ended."""
+        return await self._connection.post(
+            f"jobs/{quote(id, safe='')}/stop", JobStatus, bodies.ByBody() if by is None else bodies.ByBody(by=by)
+        )
+
+    async def job_output(self, id: str, rank: int = 0, *, first: int = 0) -> JobOutput:
+        """What a rank has written, from byte `first` on, at most 1 MiB."""
+        return await self._connection.get(
+            f"jobs/{quote(id, safe='')}/ranks/{rank}/output", JobOutput, query={"first": str(first)}
+        )
 
     async def documents(self, *, after: str | None = None, kinds: Iterable[str] = ()) -> DocumentList:
         """Retained events after an id, at once. Without `after` only the newest id, from which to continue."""

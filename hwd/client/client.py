@@ -81,6 +81,11 @@ class Client:
     documents = waiting(AsyncClient.documents)
     programs = waiting(AsyncClient.programs)
     signal_program = waiting(AsyncClient.signal_program)
+    start_job = waiting(AsyncClient.start_job)
+    stop_job = waiting(AsyncClient.stop_job)
+    jobs = waiting(AsyncClient.jobs)
+    job = waiting(AsyncClient.job)
+    job_output = waiting(AsyncClient.job_output)
 
     plan = waiting(AsyncClient.plan)
     apply = waiting(AsyncClient.apply)

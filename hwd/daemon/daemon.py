@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
+from pathlib import Path
 
 from hwd.bus.gateway import Gateway
 from hwd.bus.host_events import EventStore
@@ -28,6 +29,7 @@ from hwd.daemon.retention import Retention, unfinished
 from hwd.daemon.seams import Machine, Process, RackAccess, Storage
 from hwd.daemon.set_switch_asks import SetSwitchAsks
 from hwd.fabric.fabric import Fabric
+from hwd.jobs.jobs import Jobs
 from hwd.jobs.programs import Programs
 from hwd.model.documents.daemon import DaemonStarted, DaemonStopped, JournalDamaged
 from hwd.model.testbed import Testbed
@@ -69,7 +71,7 @@ from hwd.web.linkboard import Linkboard
 from hwd.web.rack_status import RackStatus
 from hwd.web.service import Service
 from hwd.web.switchboard import Switchboard
-from hwd_agents.wire import ClaimTransfer, EndTransfers, SwitchPreparedSet
+from hwd_agents.wire import ClaimOperation, ClaimTransfer, EndOperation, EndTransfers, JoinJob, SwitchPreparedSet
 from hwd_drivers.core.documents import Sink
 from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import HwdError
@@ -206,7 +208,6 @@ class Daemon:
         )
         await transfers.load()
         gateway.asks.serve(ClaimTransfer, transfers.claim)
-        gateway.asks.serve(EndTransfers, transfers.end)
         baselines = Baselines(testbed, leases, clock=clock, sink=sink)
         planner = Planner(testbed, fabric, history.expect, host_switches.crossconnects, device_times)
         background_planner = BackgroundPlanner(planner, machine.offload)
@@ -260,6 +261,26 @@ class Daemon:
             offload=machine.offload,
         )
         programs = Programs(testbed, self._rack.processes, clock=clock, ids=ids, sink=sink)
+        jobs = Jobs(
+            testbed,
+            self._rack.processes,
+            store=records.jobs,
+            applies=applies,
+            sets=reconfigurer.sets,
+            leases=leases,
+            planner=background_planner,
+            transfers=transfers,
+            folder=Path(self._process.data_dir) / "jobs",
+            clock=clock,
+            ids=ids,
+            offload=machine.offload,
+            sink=sink,
+            announce=sink.without(self._recorder),
+        )
+        gateway.asks.serve(EndTransfers, jobs.end_transfers)
+        gateway.asks.serve(JoinJob, jobs.join)
+        gateway.asks.serve(ClaimOperation, jobs.claim)
+        gateway.asks.serve(EndOperation, jobs.end)
         faults = TwinFaults(testbed=testbed, records=records, set_fault=self._rack.set_fault, ledger=ledger)
         rack = RackStatus(
             testbed=testbed,
@@ -314,7 +335,7 @@ class Daemon:
             parts=(
                 *(ledger, history, move_counts, desired, switchboard, linkboard, changeboard, self.metrics),
                 *(delegations, selections, settings, baselines, background_planner, restores, drift, earlier),
-                *(applies, faults, programs, rack, runs, transfers, retention, reconfigurer.sets, self),
+                *(applies, faults, programs, jobs, rack, runs, transfers, retention, reconfigurer.sets, self),
             ),
             switches=driven,
             ledger=ledger,
@@ -336,6 +357,7 @@ class Daemon:
             settings=settings,
             transfers=transfers,
             programs=programs,
+            jobs=jobs,
             delegations=delegations,
             records=records,
             log=reconfiguration_log,
@@ -373,6 +395,7 @@ class Daemon:
             "journal/recover": recovery.run,
             "switches/drift": drift.run,
             "sets/keep": reconfigurer.sets.run,
+            "jobs": jobs.run,
             "hosts/settings": settings.run,
             "runs/faults": faults.run,
             "hosts/leases": delegations.run,

@@ -139,6 +139,16 @@ class ProgramBody(Body, frozen=True, kw_only=True):
     by: Name | None = None
 
 
+class JobBody(Body, frozen=True, kw_only=True):
+    """A job of the testbed file by its name, and the arguments that are added to its command; `by`: who asks for it."""
+
+    name: Name
+    words: Annotated[list[Annotated[str, Meta(max_length=4096, pattern=r"\A[^\x00]*\Z")]], Meta(max_length=1000)] = (
+        field(default_factory=list)
+    )
+    by: Name | None = None
+
+
 class SignalBody(Body, frozen=True, kw_only=True):
     """Which signal, `INT`."""
 

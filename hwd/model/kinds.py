@@ -13,6 +13,7 @@ from typing_extensions import override
 from hwd.model.documents import (
     daemon,
     hosts,
+    jobs,
     leases,
     plans,
     prepared,
@@ -104,6 +105,15 @@ FACTS: Final[Mapping[str, tuple[type[Fact], ...]]] = {
     "programs on hosts": (
         programs.HostProgramStarted,
         programs.HostProgramEnded,
+    ),
+    "jobs": (
+        jobs.JobStarted,
+        jobs.JobArrived,
+        jobs.JobResumed,
+        jobs.JobRankRefused,
+        jobs.JobSwitched,
+        jobs.JobGranted,
+        jobs.JobEnded,
     ),
     "prepared sets": (
         prepared.SetPrepared,

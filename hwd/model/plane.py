@@ -21,6 +21,8 @@ from typing import Final, Protocol
 
 from hwd.model.link import Link, SwitchCrossconnect
 from hwd.model.nic_port import NicPortId
+from hwd.model.ranks import CommunicationGroup as CommunicationGroup
+from hwd.model.ranks import Rank as Rank
 from hwd_agents.wire import Operation
 
 GROUP: Final = "hwd.planes"
@@ -28,27 +30,6 @@ GROUP: Final = "hwd.planes"
 
 
 # --- what a plane sees
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rank:
-    """One process of a job; `gpu` None: its host has one rank, or no GPUs are stated."""
-
-    number: int
-    host: str
-    gpu: int | None = None
-
-    def __str__(self) -> str:
-        return f"rank {self.number}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommunicationGroup:
-    """Ranks that communicate, in their order. `dimension`: of parallelism: `dp`, `tp`, `pp`, `ep`, ..."""
-
-    name: str
-    ranks: tuple[int, ...]
-    dimension: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

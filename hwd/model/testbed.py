@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from hwd.model.interlock import InterlockRules
 from hwd.model.nic_port import NicPortId
+from hwd.model.ranks import CommunicationGroup, Rank
 from hwd.model.ssh import SshPlace
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import ConfigError
@@ -334,6 +335,36 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobEntry:
+    """An entry of the key `jobs` of a testbed file: `command` runs once for each rank, on its host, as `user`.
+
+    `plane`: the control plane, with its `plane_arguments`. `shim`: what runs before and after each operation of a rank,
+    as text. `within_s`: the longest time of the job; `arrive_within_s`: for all ranks to come; `answer_within_s`: for
+    the plane to answer a rank. `fallback`: whether the plane may give up its light for one ring over all ports.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    user: str
+    ranks: tuple[Rank, ...]
+    groups: Mapping[str, CommunicationGroup]
+    plane: str
+    plane_arguments: Mapping[str, str] = field(default_factory=dict)
+    shim: str = "ask"
+    arguments: bool = False
+    fallback: bool = False
+    within_s: float = 3600.0
+    arrive_within_s: float = 60.0
+    answer_within_s: float = 60.0
+    ready_within_s: float = 30.0
+
+    def __str__(self) -> str:
+        """`train: 4 ranks of /usr/bin/python3 train.py as lab, plane rotor period_s=0.5`."""
+        words = " ".join((self.plane, *(f"{key}={value}" for key, value in self.plane_arguments.items())))
+        return f"{self.name}: {len(self.ranks)} ranks of {' '.join(self.command)} as {self.user}, plane {words}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Testbed:
     """One testbed file, checked. Names map to parts in the order of the file."""
 
@@ -356,6 +387,8 @@ class Testbed:
     retention: RetentionRules = field(default_factory=RetentionRules)
     programs: Mapping[str, Program] = field(default_factory=dict)
     """What may run on hosts."""
+    jobs: Mapping[str, JobEntry] = field(default_factory=dict)
+    """What may run as a job."""
     access_group: str | None = None
     """The group of the daemon's machine whose users may read the daemon's token."""
     ends: Mapping[str, frozenset[PortSide]] = field(init=False, repr=False, compare=False)

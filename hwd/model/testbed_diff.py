@@ -63,7 +63,7 @@ YAML: Final[Mapping[type, Mapping[str, str]]] = {
     },
 }
 """By type, the fields that have other names in a testbed file."""
-KEYS: Final = ("leases", "drift", "interlocks", "host_actions", "transfers", "retention", "programs")
+KEYS: Final = ("leases", "drift", "interlocks", "host_actions", "transfers", "retention", "programs", "jobs")
 """Fields of `Testbed` that are rules: they count from the next plan on, and nothing is drained for them."""
 
 

@@ -19,6 +19,7 @@ from hwd.records.desired_table import DesiredTable, put_wanted
 from hwd.records.entry import Entry, entry
 from hwd.records.fact_reader import FactReader
 from hwd.records.gaps import DocumentGroup, Gap, GapTable, put_gap
+from hwd.records.job_table import JobTable
 from hwd.records.journal_id import JournalId
 from hwd.records.lease_table import LeaseTable
 from hwd.records.move_table import MoveTable, add_moves
@@ -89,6 +90,7 @@ class Records:
         self.journal = JournalId(self._access)
         self.reconfigurations = ReconfigurationDocuments(self._access, self._read_fact)
         self.queue = QueueTable(self._access)
+        self.jobs = JobTable(self._access)
         self.leases = LeaseTable(self._access)
         self.moves = MoveTable(self._access)
         self.desired = DesiredTable(self._access)

@@ -2,7 +2,7 @@
 
 import sqlalchemy as sa
 
-VERSION = 8
+VERSION = 9
 """Incremented with every change of a table. A file of a newer version is refused, an older one is upgraded
 by `UPGRADES`.
 """
@@ -20,6 +20,7 @@ UPGRADES: dict[int, tuple[tuple[str, str], ...]] = {
     ),
     6: (),
     7: (("runs", "trial TEXT"), ("queue", "trial TEXT")),
+    8: (),
 }
 """Tables, and the columns that they get, from version n to n + 1. New tables need none: missing tables are created,
 with all their columns.
@@ -174,3 +175,22 @@ desired = sa.Table(
     sa.Column("by", sa.Text, nullable=False),
 )
 """What is wanted of each fibre end of which somebody wanted something: `crossconnect` NULL, that it has none."""
+
+jobs = sa.Table(
+    "jobs",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("started_wall_ns", sa.BigInteger, nullable=False),
+    sa.Column("ended", sa.Boolean, nullable=False),
+    sa.Column("data", sa.Text, nullable=False),
+    sa.Index("jobs_by_start", "started_wall_ns"),
+)
+
+job_events = sa.Table(
+    "job_events",
+    metadata,
+    sa.Column("job", sa.Text, primary_key=True),
+    sa.Column("number", sa.BigInteger, primary_key=True),
+    sa.Column("data", sa.Text, nullable=False),
+)
+"""What the plane of each job was told and answered, in order."""

@@ -206,6 +206,10 @@ class _Rack:
                     "kernel": name in kept,
                     "keeper": path if name in kept or name not in local else None,
                     "agent": None,
+                    "sockets": {
+                        "transfers": str(transfer_socket(run_dir, name)),
+                        "select": str(select_socket(run_dir, name)),
+                    },
                     "machine": None if name in local or kernel is None else _machine(run_dir, name, kernel),
                 }
                 for name in rack.hosts

@@ -30,6 +30,8 @@ from hwd.model.answers import (
     HeldLease,
     HistoryEntry,
     HostStatus,
+    JobOutput,
+    JobStatus,
     Liveness,
     PreparedSetStatus,
     Problem,
@@ -112,6 +114,7 @@ def make_app(
         _overrides(service),
         _faults(service),
         _programs(service),
+        _jobs(service),
         _events(events),
     ):
         app.include_router(router, prefix="/api/v1", responses=PROBLEMS)
@@ -355,6 +358,37 @@ def _programs(service: Service) -> APIRouter:
     async def send_signal(id: str, body: Annotated[bodies.SignalBody, body_of(bodies.SignalBody)]) -> Response:
         """Send a signal to a program and its process group."""
         return encoded(await service.signal_program(id, body))
+
+    return router
+
+
+def _jobs(service: Service) -> APIRouter:
+    router = APIRouter(tags=["jobs"])
+
+    @router.get("/jobs", openapi_extra=described(answer=list[JobStatus]))
+    async def jobs() -> Response:
+        """The newest jobs, newest first, also those that have ended."""
+        return encoded(await service.jobs())
+
+    @router.post("/jobs", openapi_extra=described(bodies.JobBody, answer=JobStatus))
+    async def start(request: Request, body: Annotated[bodies.JobBody, body_of(bodies.JobBody)]) -> Response:
+        """Start a job of the testbed file. It goes on when its caller goes away."""
+        return encoded(await service.start_job(body, caller_of(request)))
+
+    @router.get("/jobs/{id}", openapi_extra=described(answer=JobStatus))
+    async def job(id: str) -> Response:
+        """One job, under way or ended."""
+        return encoded(await service.job(id))
+
+    @router.post("/jobs/{id}/stop", openapi_extra=described(bodies.ByBody, answer=JobStatus))
+    async def stop(id: str, request: Request, body: Annotated[bodies.ByBody, body_of(bodies.ByBody)]) -> Response:
+        """Let a job end: its ranks are ended, and it gives back what it holds, within half a minute."""
+        return encoded(service.stop_job(id, body, caller_of(request)))
+
+    @router.get("/jobs/{id}/ranks/{rank}/output", openapi_extra=described(answer=JobOutput))
+    async def output(id: str, rank: int, first: Annotated[int, Query(ge=0)] = 0) -> Response:
+        """What a rank has written, from byte `first` on, at most 1 MiB."""
+        return encoded(await service.job_output(id, rank, first))
 
     return router
 

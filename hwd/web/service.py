@@ -12,6 +12,7 @@ from hwd.bus.host_switches.delegations import Delegations
 from hwd.config.playbook.step_claims import harmed
 from hwd.config.testbed.ends import parse_ends
 from hwd.config.yaml.file_problem import nearest
+from hwd.jobs.jobs import Jobs
 from hwd.jobs.programs import ProgramRun, Programs
 from hwd.model.answers import (
     AbortedRun,
@@ -21,6 +22,8 @@ from hwd.model.answers import (
     HeldSettings,
     HistoryEntry,
     HostStatus,
+    JobOutput,
+    JobStatus,
     PreparedSetStatus,
     ProgramStatus,
     Readiness,
@@ -30,7 +33,16 @@ from hwd.model.answers import (
     SwitchStatus,
 )
 from hwd.model.answers.leases import RESERVED, WAITING
-from hwd.model.bodies import PlanBody, PrepareBody, ProgramBody, ReconfigurationBody, ReloadBody, SignalBody
+from hwd.model.bodies import (
+    ByBody,
+    JobBody,
+    PlanBody,
+    PrepareBody,
+    ProgramBody,
+    ReconfigurationBody,
+    ReloadBody,
+    SignalBody,
+)
 from hwd.model.documents.daemon import JournalGivenUp
 from hwd.model.documents.plans import PlanSummary
 from hwd.model.fault import parse_fault
@@ -86,6 +98,7 @@ class Service:
         settings: HostSettings,
         transfers: Transfers,
         programs: Programs,
+        jobs: Jobs,
         delegations: Delegations,
         records: Records,
         log: ReconfigurationLog,
@@ -103,6 +116,7 @@ class Service:
         self._settings = settings
         self._transfers = transfers
         self._programs = programs
+        self._jobs = jobs
         self._delegations = delegations
         self._records = records
         self._log = log
@@ -137,6 +151,7 @@ class Service:
             lease_requests=self.lease_requests(),
             transfers=self._transfers.status(),
             programs=self.programs(),
+            jobs=self._jobs.under_way(),
             sets=self.sets(),
             ended_sets=[*self._reconfigurer.sets.ends.unasked(self._clock.wall_ns())],
             held=self.held(),
@@ -352,6 +367,28 @@ class Service:
         """Send a signal to a program."""
         return await self._programs.signal(id, body.signal)
 
+    # --- jobs
+
+    async def jobs(self) -> list[JobStatus]:
+        """The newest ones, newest first."""
+        return await self._jobs.all()
+
+    async def job(self, id: str) -> JobStatus:
+        return await self._jobs.get(id)
+
+    async def start_job(self, body: JobBody, caller: Caller | None) -> JobStatus:
+        """Start a job that the testbed file allows."""
+        return await self._jobs.start(body.name, body.words, Caller.of(caller, body.by))
+
+    def stop_job(self, id: str, body: ByBody, caller: Caller | None) -> JobStatus:
+        """Let a job end."""
+        return self._jobs.stop(id, Caller.of(caller, body.by))
+
+    async def job_output(self, id: str, rank: int, first: int) -> JobOutput:
+        """What a rank has written."""
+        data = await self._jobs.output(id, rank, first)
+        return JobOutput(data=data, first=first, next=first + len(data))
+
     async def override(
         self, switch: str, ends: Sequence[str], to: str, *, lease: str | None = None, epoch: int | None = None, by: str
     ) -> HeldEnds:
@@ -418,7 +455,10 @@ class Service:
         return (document.to_data() async for document in self._recorder.documents(run.id))
 
     async def close(self) -> None:
-        """Bring runs and reconfigurations into their safe states, and end programs. Nothing new begins from here on."""
+        """Bring runs and reconfigurations into their safe states, and end programs; jobs go on without the daemon.
+        Nothing new begins from here on.
+        """
+        await self._jobs.close()
         await asyncio.gather(self._runs.close(), self._applies.close(), self._programs.close())
 
     # --- inside

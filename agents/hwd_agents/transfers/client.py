@@ -18,7 +18,19 @@ from typing import Any, Final, Self, TypeVar
 
 import msgspec
 
-from hwd_agents.transfers.lines import AnswerLine, Claim, Line, OverLine, Switch, SwitchAnswerLine
+from hwd_agents.transfers.lines import (
+    AnswerLine,
+    AskOperation,
+    Claim,
+    DoneOperation,
+    JoinAnswerLine,
+    Line,
+    OverLine,
+    Rank,
+    Switch,
+    SwitchAnswerLine,
+)
+from hwd_agents.wire import JobJoined, Operation
 from hwd_drivers.core.errors import DeadlineError, FailedError, LinkError, ProtocolError, RefusedError
 
 SOCKET: Final = "/run/hwd-agent/transfers.sock"
@@ -28,7 +40,7 @@ GRACE_S: Final = 4.0
 """The agent answers within 2.5 s beside the wait that is asked for. One that is silent for longer counts as gone."""
 ANSWER_LIMIT_BYTES: Final = 1 << 16
 
-A = TypeVar("A", AnswerLine, SwitchAnswerLine)
+A = TypeVar("A", AnswerLine, SwitchAnswerLine, JoinAnswerLine)
 
 
 class Transfers:
@@ -86,18 +98,11 @@ class Transfers:
         agent cannot: nothing may be sent then.
         """
         claim = Claim(links=[*links], within_s=within_s, phase=phase, wait_s=wait_s, process=self._process)
-        answer = self._exchange(AnswerLine, within_s=wait_s + GRACE_S, claim=claim)
-        match answer.outcome:
-            case "go":
-                return answer.transfer
-            case "refused":
-                raise RefusedError(answer.why)
-            case _:
-                raise FailedError(f"{answer.why}. Nothing may be sent")
+        return _granted(self._exchange(AnswerLine, Line(claim=claim), within_s=wait_s + GRACE_S))
 
     def end(self, transfer: str) -> None:
         """Say that it has ended. Raises FailedError where it was over before: its light may have been cut meanwhile."""
-        answer = self._exchange(AnswerLine, within_s=GRACE_S, end=transfer)
+        answer = self._exchange(AnswerLine, Line(end=transfer), within_s=GRACE_S)
         if answer.outcome != "ended":
             raise FailedError(
                 f"transfer {transfer}: was over before it ended: {answer.why}. Its light may have been cut"
@@ -130,7 +135,7 @@ class Transfers:
             reconfiguration=reconfiguration,
             process=self._process,
         )
-        answer = self._exchange(SwitchAnswerLine, within_s=within_s + GRACE_S, switch=switch)
+        answer = self._exchange(SwitchAnswerLine, Line(switch=switch), within_s=within_s + GRACE_S)
         match answer.outcome:
             case "switched":
                 return answer.reconfiguration
@@ -139,17 +144,30 @@ class Transfers:
             case _:
                 raise FailedError(answer.why)
 
-    def _exchange(
-        self,
-        kind: type[A],
-        *,
-        within_s: float,
-        claim: Claim | None = None,
-        end: str | None = None,
-        switch: Switch | None = None,
-    ) -> A:
+    # --- of the ranks of jobs: `hwd_agents.shim` has what a rank calls
+
+    def join(self, job: str, rank: int, key: str) -> JobJoined:
+        """Say that a rank has come. Raises RefusedError where it is none, and as `claim` does."""
+        answer = self._exchange(JoinAnswerLine, Line(join=Rank(job=job, rank=rank, key=key)), within_s=GRACE_S)
+        if answer.joined is None:
+            raise RefusedError(answer.why) if answer.outcome == "refused" else FailedError(answer.why)
+        return answer.joined
+
+    def ask(self, job: str, rank: int, key: str, operation: Operation, *, within_s: float, wait_s: float) -> str:
+        """Ask the control plane of a job for an operation; returns the id of its transfer. Raises as `claim` does."""
+        ask = AskOperation(job=job, rank=rank, key=key, operation=operation, within_s=within_s, wait_s=wait_s)
+        return _granted(self._exchange(AnswerLine, Line(ask=ask), within_s=wait_s + GRACE_S))
+
+    def done(self, job: str, rank: int, key: str, operation: Operation) -> None:
+        """Say that an operation has ended whose transfer the agent does not know any more. Raises as `claim` does."""
+        done = DoneOperation(job=job, rank=rank, key=key, operation=operation)
+        answer = self._exchange(AnswerLine, Line(done=done), within_s=GRACE_S)
+        if answer.outcome != "ended":
+            raise RefusedError(answer.why) if answer.outcome == "refused" else FailedError(answer.why)
+
+    def _exchange(self, kind: type[A], line: Line, *, within_s: float) -> A:
         self._number += 1
-        line = Line(claim=claim, end=end, switch=switch, id=self._number)
+        line = msgspec.structs.replace(line, id=self._number)
         try:
             connection = self._connected()
             connection.settimeout(within_s)
@@ -205,6 +223,17 @@ class Transfers:
                 raise
             self._socket = fresh
         return self._socket
+
+
+def _granted(answer: AnswerLine) -> str:
+    """The transfer that may go; raises RefusedError and FailedError."""
+    match answer.outcome:
+        case "go":
+            return answer.transfer
+        case "refused":
+            raise RefusedError(answer.why)
+        case _:
+            raise FailedError(f"{answer.why}. Nothing may be sent")
 
 
 @contextmanager

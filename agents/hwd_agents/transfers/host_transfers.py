@@ -15,14 +15,29 @@ import msgspec
 from hwd_agents.process.config import TransfersConfig
 from hwd_agents.process.daemon_asks import DaemonAsks
 from hwd_agents.process.line_socket import Client, LineSocket, Spawn
-from hwd_agents.transfers.lines import AnswerLine, Claim, Line, OverLine, Switch
+from hwd_agents.transfers.lines import (
+    AnswerLine,
+    AskOperation,
+    Claim,
+    DoneOperation,
+    JoinAnswerLine,
+    Line,
+    OverLine,
+    Rank,
+    Switch,
+)
 from hwd_agents.transfers.set_switches import SetSwitches
 from hwd_agents.wire import (
+    ClaimOperation,
     ClaimTransfer,
     CutTransfers,
+    EndOperation,
     EndTransfers,
+    JoinJob,
+    OperationGranted,
     StandingTransfer,
     StandingTransfers,
+    TransferGranted,
     TransfersCut,
     clipped,
 )
@@ -53,7 +68,10 @@ class _Standing:
     """A transfer that was granted. `until_s`: the end of its longest time, `loop.time()`; the daemon's is later."""
 
     client: Client
-    asked: ClaimTransfer
+    ports: list[str]
+    phase: str
+    process: str
+    within_s: float
     until_s: float
 
 
@@ -115,7 +133,7 @@ class HostTransfers:
         while True:
             self._changed.clear()
             for id in [id for id, one in self._standing.items() if one.until_s <= loop.time()]:
-                within_s = self._standing[id].asked.within_s
+                within_s = self._standing[id].within_s
                 self._end(id, f"its longest time of {within_s:g} s is over. Claim a longer one, or a phase at a time")
             told = await self._tell() if self._ending else True
             ends_s = [one.until_s for one in self._standing.values()]
@@ -133,18 +151,56 @@ class HostTransfers:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:  # the last: nested too deeply
             why = f'not a request: {reason_of(error)}. Write {{"claim": {{"links": ["eth0"], "within_s": 5}}}}'
             return msgspec.json.encode(AnswerLine(id=None, outcome="refused", why=clipped(why)))
-        match line:
-            case Line(claim=Claim() as claim, end=None, switch=None):
-                return msgspec.json.encode(await self._claim(client, claim, line.id))
-            case Line(claim=None, end=str(end), switch=None):
-                return msgspec.json.encode(self._ended(client, end, line.id))
-            case Line(claim=None, end=None, switch=Switch() as switch):
-                process = _process(switch.process, client)
-                return msgspec.json.encode(await self._set_switches.switch(switch, process, line.id))
-        why = "a request has one of claim, end and switch"
-        return msgspec.json.encode(AnswerLine(id=line.id, outcome="refused", why=why))
+        match [one for one in (line.claim, line.end, line.switch, line.join, line.ask, line.done) if one is not None]:
+            case [Claim() as claim]:
+                answer: msgspec.Struct = await self._claim(client, claim, line.id)
+            case [str() as end]:
+                answer = self._ended(client, end, line.id)
+            case [Switch() as switch]:
+                answer = await self._set_switches.switch(switch, _process(switch.process, client), line.id)
+            case [AskOperation() as ask]:
+                answer = await self._operation(client, ask, line.id)
+            case [DoneOperation() as done]:
+                answer = await self._done(done, line.id)
+            case [Rank() as rank]:
+                answer = await self._join(client, rank, line.id)
+            case _:
+                why = "a request has one of claim, end, switch, join, ask and done"
+                answer = AnswerLine(id=line.id, outcome="refused", why=why)
+        return msgspec.json.encode(answer)
 
     async def _claim(self, client: Client, claim: Claim, line_id: str | int | None) -> AnswerLine:
+        try:
+            ports = [*dict.fromkeys(map(self._port, claim.links))]
+        except RefusedError as error:
+            return AnswerLine(id=line_id, outcome="refused", why=str(error))
+        asked = ClaimTransfer(
+            transfer=self._new_id(),
+            ports=ports,
+            phase=claim.phase,
+            process=_process(claim.process, client),
+            within_s=claim.within_s,
+            wait_s=claim.wait_s,
+        )
+        return await self._asked(client, asked, line_id, wait_s=claim.wait_s)
+
+    async def _operation(self, client: Client, ask: AskOperation, line_id: str | int | None) -> AnswerLine:
+        asked = ClaimOperation(
+            transfer=self._new_id(),
+            job=ask.job,
+            rank=ask.rank,
+            key=ask.key,
+            operation=ask.operation,
+            process=_process(f"rank {ask.rank} of job {ask.job}", client),
+            within_s=ask.within_s,
+        )
+        return await self._asked(client, asked, line_id, wait_s=ask.wait_s)
+
+    async def _asked(
+        self, client: Client, asked: ClaimTransfer | ClaimOperation, line_id: str | int | None, *, wait_s: float
+    ) -> AnswerLine:
+        """Ask the daemon, and let the transfer stand that it grants."""
+        id = asked.transfer
         if client in self._gone:
             return AnswerLine(id=line_id, outcome="refused", why="its process is gone")
         loop = asyncio.get_running_loop()
@@ -152,31 +208,24 @@ class HostTransfers:
         if len(own) >= OF_A_CLIENT_MOST:
             why = f"this process has {OF_A_CLIENT_MOST} transfers already. End one before"
             return AnswerLine(id=line_id, outcome="refused", why=why)
-        try:
-            ports = [*dict.fromkeys(map(self._port, claim.links))]
-        except RefusedError as error:
-            return AnswerLine(id=line_id, outcome="refused", why=str(error))
-        self._number += 1
-        id = f"{self._boot[:8]}-{self._number}"
-        asked = ClaimTransfer(
-            transfer=id,
-            ports=ports,
-            phase=claim.phase,
-            process=_process(claim.process, client),
-            within_s=claim.within_s,
-            wait_s=claim.wait_s,
-        )
         own.add(id)
         asked_s = loop.time()
-        latest_s = asked_s + claim.wait_s + ANSWER_WITHIN_S + claim.within_s + TOLD_AFTER_S
+        limit_s = wait_s + ANSWER_WITHIN_S
+        latest_s = asked_s + limit_s + asked.within_s + TOLD_AFTER_S
+        granted: TransferGranted | OperationGranted
         try:
-            granted = await self._asks.ask(asked, within_s=claim.wait_s + ANSWER_WITHIN_S)
+            if isinstance(asked, ClaimTransfer):
+                granted, ports, phase = await self._asks.ask(asked, within_s=limit_s), asked.ports, asked.phase
+            else:
+                granted = await self._asks.ask(asked, within_s=limit_s)
+                ports, phase = granted.ports, str(asked.operation)
         except RefusedError as error:
             own.discard(id)
             return AnswerLine(id=line_id, outcome="refused", transfer=id, why=clipped(str(error)))
         except HwdError as error:  # the daemon may have granted it, and the answer is lost
             own.discard(id)
-            self._end_later(id, latest_s)
+            if isinstance(asked, ClaimTransfer):  # a rank asks for its operation again, and goes on with that
+                self._end_later(id, latest_s)
             return AnswerLine(id=line_id, outcome="failed", transfer=id, why=clipped(str(error)))
         except BaseException:
             self._end_later(id, latest_s)
@@ -184,10 +233,36 @@ class HostTransfers:
         if client in self._gone:
             self._end_later(id, latest_s)
             return AnswerLine(id=line_id, outcome="refused", transfer=id, why="its process is gone")
-        until_s = asked_s + granted.waited_s + granted.within_s  # before the daemon's: that began later
-        self._standing[id] = _Standing(client=client, asked=asked, until_s=until_s)
+        self._standing[id] = _Standing(
+            client=client,
+            ports=ports,
+            phase=phase,
+            process=asked.process,
+            within_s=asked.within_s,
+            until_s=asked_s + granted.waited_s + granted.within_s,  # before the daemon's: that began later
+        )
         self._changed.set()
         return AnswerLine(id=line_id, outcome="go", transfer=id, within_s=granted.within_s)
+
+    async def _join(self, client: Client, rank: Rank, line_id: str | int | None) -> JoinAnswerLine:
+        asked = JoinJob(job=rank.job, rank=rank.rank, key=rank.key, process=client.peer or "a process")
+        try:
+            joined = await self._asks.ask(asked, within_s=ANSWER_WITHIN_S)
+        except RefusedError as error:
+            return JoinAnswerLine(id=line_id, outcome="refused", why=clipped(str(error)))
+        except HwdError as error:
+            return JoinAnswerLine(id=line_id, outcome="failed", why=clipped(str(error)))
+        return JoinAnswerLine(id=line_id, outcome="joined", joined=joined)
+
+    async def _done(self, done: DoneOperation, line_id: str | int | None) -> AnswerLine:
+        asked = EndOperation(job=done.job, rank=done.rank, key=done.key, operation=done.operation)
+        try:
+            await self._asks.ask(asked, within_s=ANSWER_WITHIN_S)
+        except RefusedError as error:
+            return AnswerLine(id=line_id, outcome="refused", why=clipped(str(error)))
+        except HwdError as error:
+            return AnswerLine(id=line_id, outcome="failed", why=clipped(str(error)))
+        return AnswerLine(id=line_id, outcome="ended")
 
     def _ended(self, client: Client, id: str, line_id: str | int | None) -> AnswerLine:
         if (why := self._over.get(id)) is not None and id in self._clients.get(client, ()):
@@ -220,12 +295,13 @@ class HostTransfers:
         standing = [
             StandingTransfer(
                 transfer=id,
-                ports=one.asked.ports,
-                phase=one.asked.phase,
-                process=one.asked.process,
+                ports=one.ports,
+                phase=one.phase,
+                process=one.process,
                 left_s=max(0.0, one.until_s - now_s),
             )
             for id, one in self._standing.items()
+            if one.ports  # a rank may send over packet switches alone
         ]
         answer: dict[str, Any] = msgspec.to_builtins(StandingTransfers(transfers=standing))
         return answer
@@ -270,6 +346,10 @@ class HostTransfers:
             self._ending = {**told, **self._ending}
             return False
         return not self._ending
+
+    def _new_id(self) -> str:
+        self._number += 1
+        return f"{self._boot[:8]}-{self._number}"
 
     def _port(self, link: str) -> str:
         """The port of this host in `eth0`, `h0.eth0` or `h0.eth0<->h1.eth0`. Raises RefusedError where none is."""

@@ -1,4 +1,5 @@
-"""The lines of the transfer socket: JSON, one in a line. Processes claim and end transfers, and switch prepared sets.
+"""The lines of the transfer socket: JSON, one in a line. Processes claim and end transfers, switch prepared sets, and
+ask for the operations of jobs.
 
 {"claim": {"links": ["eth0"], "phase": "all-reduce 7", "within_s": 5}, "id": 1}
 {"id": 1, "outcome": "go", "transfer": "8f14e45f-1", "within_s": 5.0, "why": ""}
@@ -7,6 +8,16 @@
 {"over": "8f14e45f-1", "why": "..."}        sent by the agent as soon as it knows
 {"switch": {"prepared_set": "p7x2a1b9", "target": "crossed", "within_s": 10}, "id": 3}
 {"id": 3, "outcome": "switched", "reconfiguration": "k3v9a1xx", "target": "crossed", "why": ""}
+
+Ranks of jobs ask their control plane before they send; an operation is a transfer from its `go` to its `end`:
+
+{"join": {"job": "j7x2a1b9", "rank": 0, "key": "..."}, "id": 4}
+{"id": 4, "outcome": "joined", "joined": {"ranks": [...], "groups": {"world": [0, 1]}}, "why": ""}
+{"ask": {"job": "j7x2a1b9", "rank": 0, "key": "...", "within_s": 5, "wait_s": 60,
+         "operation": {"group": "world", "kind": "all-reduce", "index": 7, "size_bytes": 4096}}, "id": 5}
+{"id": 5, "outcome": "go", "transfer": "8f14e45f-2", "within_s": 5.0, "why": ""}
+{"done": {"job": "j7x2a1b9", "rank": 0, "key": "...", "operation": {...}}, "id": 6}     after a restart of the agent
+{"id": 6, "outcome": "ended", "transfer": "", "within_s": null, "why": ""}
 """
 
 from typing import Annotated, Literal
@@ -15,6 +26,8 @@ import msgspec
 from msgspec import Meta
 
 from hwd_agents.wire.bounds import PORTS_MOST, At, Name, Number, Seconds, Text
+from hwd_agents.wire.jobs import JobJoined, Key, RankNumber
+from hwd_agents.wire.operations import Operation
 from hwd_agents.wire.prepared_sets import ReconfigurationId
 
 
@@ -46,12 +59,39 @@ class Switch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     process: Annotated[str, Meta(max_length=64)] = ""
 
 
+class Rank(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A rank of a job, with the secret that it has in its environment."""
+
+    job: Name
+    rank: RankNumber
+    key: Key
+
+
+class AskOperation(Rank, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A rank is about to send. `within_s`: the longest time of it. `wait_s`: how long the answer is waited for; where
+    none came, it may be asked again.
+    """
+
+    operation: Operation
+    within_s: Seconds
+    wait_s: Annotated[float, Meta(gt=0, le=60)] = 60.0
+
+
+class DoneOperation(Rank, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """It has ended. Only for a rank whose agent was started anew since its `go`: any other one ends the transfer."""
+
+    operation: Operation
+
+
 class Line(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One of them. `id` is returned in the answer."""
 
     claim: Claim | None = None
     end: Name | None = None
     switch: Switch | None = None
+    join: Rank | None = None
+    ask: AskOperation | None = None
+    done: DoneOperation | None = None
     id: Text | At | None = None
 
 
@@ -77,6 +117,17 @@ class SwitchAnswerLine(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Literal["switched", "refused", "failed"]
     reconfiguration: Name = ""
     target: Name = ""
+    why: Text = ""
+
+
+class JoinAnswerLine(msgspec.Struct, frozen=True, kw_only=True):
+    """`outcome`: `joined`; `refused`: it is no rank of that job, for `why`; `failed`: the daemon cannot be
+    asked now.
+    """
+
+    id: Text | At | None
+    outcome: Literal["joined", "refused", "failed"]
+    joined: JobJoined | None = None
     why: Text = ""
 
 

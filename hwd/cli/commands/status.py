@@ -114,6 +114,8 @@ def status(url: Url = None, json: Json = False) -> None:
         output.say(str(transfer))
     for program in now.programs:
         output.say(str(program))
+    for job in now.jobs:
+        output.say(str(job))
     if now.sets:
         output.say()
         show_sets(output, now.sets)

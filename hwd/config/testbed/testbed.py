@@ -18,6 +18,7 @@ from hwd.config.testbed.equipment import DriverSpecLike, SwitchesReader, read_pa
 from hwd.config.testbed.fibres import Sockets
 from hwd.config.testbed.hosts import HostsReader
 from hwd.config.testbed.interlocks import InterlocksReader
+from hwd.config.testbed.jobs import read_jobs
 from hwd.config.testbed.patching import FibresReader, find_open_lanes
 from hwd.config.testbed.programs import read_programs
 from hwd.config.testbed.secrets import resolve
@@ -167,6 +168,7 @@ class _Loader:
             port_notes=notes,
             host_actions=tuple(dict.fromkeys(top.host_actions)) if top else (),
             programs=read_programs(sections, hosts),
+            jobs=read_jobs(sections, hosts),
             composites=composites,
             interlocks=interlocks,
             drift=top.drift if top else DriftPolicy.REPORT,

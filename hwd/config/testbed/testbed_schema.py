@@ -282,6 +282,10 @@ class RetentionEntry(Entry):
     history_days: Days | None = None
 
 
+RankNumber = Annotated[int, Field(strict=True, ge=0, le=255)]
+JobSeconds = Annotated[float, Field(strict=True, ge=0.1, le=86_400, allow_inf_nan=False)]
+
+
 class ProgramEntry(Entry):
     """A program that may run on hosts, in the words of its command line; the first is a path. `user`: as whom, root
     too. `arguments`: whether a caller may add some. `hosts`: all, where they are left out. `within_s`: it is ended
@@ -293,6 +297,45 @@ class ProgramEntry(Entry):
     arguments: bool = False
     hosts: OneOrMore | None = None
     within_s: Annotated[float, Field(strict=True, ge=1, le=604_800, allow_inf_nan=False)] = 3600.0
+
+    @field_validator("command")
+    @classmethod
+    def _is_path(cls, command: tuple[str, ...]) -> tuple[str, ...]:
+        if not command[0].startswith("/"):
+            raise ValueError(f"write the whole path of {command[0]}, such as /usr/bin/{command[0]}")
+        return command
+
+
+class GroupEntry(Entry):
+    """Ranks that communicate, in their order. `dimension`: of parallelism, `dp`, `tp`, `pp`, `ep`."""
+
+    ranks: Annotated[tuple[RankNumber, ...], Field(min_length=1, max_length=256)]
+    dimension: Annotated[str, Field(max_length=20)] = ""
+
+
+class JobsEntry(Entry):
+    """A job: `command` runs on each of `hosts`, `ranks_per_host` times, as `user`. `plane`: its control plane, with
+    arguments, `rotor period_s=0.5`. `shim`: what decides on the hosts which operations are asked for. `groups`: ranks
+    that communicate; without it all, as `world`. `arguments`: whether a caller may add some to the command.
+
+    `within_s`: it is ended then. `arrive_within_s`: for all ranks to come. `answer_within_s`: for the plane to answer a
+    rank. `ready_within_s`: for links to be ready after a switch. `fallback`: whether the plane may give up its light
+    for one ring over all ports.
+    """
+
+    command: Annotated[tuple[Text, ...], Field(min_length=1, max_length=100)]
+    user: Annotated[str, Field(pattern=GROUP)]
+    hosts: OneOrMore
+    ranks_per_host: Annotated[int, Field(strict=True, ge=1, le=64)] = 1
+    plane: Text
+    shim: Text = "ask"
+    groups: dict[str, tuple[RankNumber, ...] | GroupEntry] = {}
+    arguments: bool = False
+    fallback: bool = False
+    within_s: Annotated[float, Field(strict=True, ge=1, le=518_400, allow_inf_nan=False)] = 3600.0
+    arrive_within_s: JobSeconds = 60.0
+    answer_within_s: JobSeconds = 60.0
+    ready_within_s: JobSeconds = 30.0
 
     @field_validator("command")
     @classmethod
@@ -321,6 +364,7 @@ class TestbedFile(Entry):
     retention: RetentionEntry = RetentionEntry()
     host_actions: tuple[Setting, ...] = ()
     programs: dict[str, Any] = {}
+    jobs: dict[str, Any] = {}
     drift: Annotated[
         DriftPolicy,
         Field(description="what the daemon does where a switch differs from the desired state by no command of hwd"),

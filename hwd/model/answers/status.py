@@ -8,6 +8,7 @@ from hwd.model.answers.answer import Answer
 from hwd.model.answers.changes import SwitchChange
 from hwd.model.answers.desired import SwitchDesired, UnlitLink
 from hwd.model.answers.hosts import HostStatus
+from hwd.model.answers.jobs import JobStatus
 from hwd.model.answers.leases import HeldLease, HeldSettings
 from hwd.model.answers.prepared import EndedSet, PreparedSetStatus
 from hwd.model.answers.programs import ProgramStatus
@@ -81,6 +82,7 @@ class Status(Answer, frozen=True, kw_only=True):
     lease_requests: list[HeldLease] = field(default_factory=list)
     transfers: list[TransferStatus] = field(default_factory=list)
     programs: list[ProgramStatus] = field(default_factory=list)
+    jobs: list[JobStatus] = field(default_factory=list)
     sets: list[PreparedSetStatus] = field(default_factory=list)
     ended_sets: list[EndedSet] = field(default_factory=list)
     held: list[HeldSettings]

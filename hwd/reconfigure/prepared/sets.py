@@ -138,6 +138,10 @@ class PreparedSets:
         """Raises RefusedError where there is none."""
         return self._status(self._live(id))
 
+    def is_settled(self, id: str) -> bool:
+        """Whether it is known where its switches are, after a restart too. Raises RefusedError where there is none."""
+        return self._live(id).is_settled
+
     def lease_of(self, id: str) -> str:
         """The lease that a set is held under. Raises RefusedError where there is no such set."""
         return self._live(id).prepared.lease

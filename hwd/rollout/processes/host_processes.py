@@ -3,13 +3,18 @@
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from typing import Final
 
 from hwd.config.run_files.places import RackPlace
 from hwd.model.program import RunningProgram
 from hwd.model.testbed import Host
 from hwd.rollout.processes.twin_processes import attach_in_namespace, start_in_namespace
+from hwd_agents.transfers.client import SOCKET_VARIABLE
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import LinkError, RefusedError
+
+SOCKET_VARIABLES: Final = {"transfers": SOCKET_VARIABLE, "select": "HWD_SELECT_SOCKET"}
+"""By kind of socket, the variable in which programs find its path."""
 
 
 class HostProcesses:
@@ -37,7 +42,7 @@ class HostProcesses:
                 command,
                 user=user,
                 within_s=within_s,
-                environment=environment,
+                environment={**self._sockets(host), **environment},
                 keep=keep,
             )
         from hwd.rollout.processes.ssh_processes import start_over_ssh  # a daemon of twin hosts loads no SSH
@@ -62,6 +67,12 @@ class HostProcesses:
         return await attach_over_ssh(
             host.name, host.ssh, keep, user=user, clock=self._clock, home=self._home, taken=taken
         )
+
+    def _sockets(self, host: Host) -> dict[str, str]:
+        """Where a program finds the agent of a twin host: several of them are on one machine."""
+        place = self._rack()
+        found = {} if place is None else place.hosts.get(host.name, {}).get("sockets")
+        return {SOCKET_VARIABLES[name]: str(path) for name, path in found.items()} if isinstance(found, dict) else {}
 
     def _keeper(self, host: Host) -> Path:
         """Of the network of a twin host. Raises RefusedError where it has none, LinkError where the rack is not up."""

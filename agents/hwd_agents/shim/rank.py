@@ -1,0 +1,165 @@
+"""Rank: one process of a job, with the connection to the agent of its host."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+from hwd_agents.shim.shims import Ask, Go, Select, SendOver, Shim, find
+from hwd_agents.switches.select_client import Selector
+from hwd_agents.transfers.client import SOCKET_VARIABLE, Transfers
+from hwd_agents.wire import Operation, OperationKind, RankPlace
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.errors import ConfigError, DeadlineError, FailedError, HwdError, LinkError, RefusedError
+
+JOB_VARIABLE: Final = "HWD_JOB"
+RANK_VARIABLE: Final = "HWD_RANK"
+KEY_VARIABLE: Final = "HWD_JOB_KEY"
+SHIM_VARIABLE: Final = "HWD_SHIM"
+SELECT_VARIABLE: Final = "HWD_SELECT_SOCKET"
+"""What the daemon puts into the environment of each rank; `HWD_SHIM` is `ask` where it is not there."""
+ASK_S: Final = 30.0
+"""So long one ask waits; then it is asked again."""
+AGAIN_S: Final = 0.05
+AGAIN_MOST_S: Final = 1.0
+"""Between two attempts while the agent or the daemon is away: twice as long each time."""
+AWAY_S: Final = 300.0
+"""How long a rank waits for an agent or a daemon that is away. What it sends is not held up by that."""
+
+T = TypeVar("T")
+
+
+class Rank:
+    """Joins its job when it is made. Not for several threads at once.
+
+    `number`: its own; `places`: of all ranks, by number; `groups`: their ranks, by name.
+    """
+
+    def __init__(
+        self, *, job: str, number: int, key: str, path: str | None = None, shim: str = "ask", away_s: float = AWAY_S
+    ) -> None:
+        self.job = job
+        self.number = number
+        self._key = key
+        self._away_s = away_s
+        self._clock = SystemClock()
+        self._transfers = Transfers(path)
+        self._selector: Selector | None = None
+        self._indexes: dict[str, int] = {}
+        try:
+            joined = self._until(lambda: self._transfers.join(job, number, key))
+            self.places: tuple[RankPlace, ...] = tuple(joined.ranks)
+            self.groups: Mapping[str, tuple[int, ...]] = {name: tuple(ranks) for name, ranks in joined.groups.items()}
+            self._shim: Shim = find(shim, number, joined)
+        except BaseException:
+            self._transfers.close()
+            raise
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
+        """The rank that the daemon started. Raises ConfigError where this process is none."""
+        try:
+            job, number, key = (environment[name] for name in (JOB_VARIABLE, RANK_VARIABLE, KEY_VARIABLE))
+        except KeyError as error:
+            raise ConfigError(f"{error.args[0]}: not in the environment. Start ranks with `hwd job run`") from error
+        return cls(
+            job=job,
+            number=int(number),
+            key=key,
+            path=environment.get(SOCKET_VARIABLE),
+            shim=environment.get(SHIM_VARIABLE, "ask"),
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Disconnect. What it was let go for has ended then."""
+        self._transfers.close()
+        if self._selector is not None:
+            self._selector.close()
+
+    @contextmanager
+    def operation(
+        self,
+        group: str,
+        kind: OperationKind | str,
+        *,
+        within_s: float,
+        size_bytes: int = 0,
+        peer: int | None = None,
+    ) -> Iterator[str | None]:
+        """One operation of a group: the block sends and receives, and ends when that has completed.
+
+        Yields the NIC port to send over, where the shim names one. `within_s`: the longest time of the block: after it
+        its light may be moved. `peer`: the other rank, of a send or a receive.
+        Raises RefusedError where it may not be sent, LinkError and DeadlineError where agent or daemon stay away, and
+        FailedError after a block that took longer than `within_s`.
+        """
+        index = self._indexes.get(group, 0)
+        self._indexes[group] = index + 1
+        operation = Operation(group=group, kind=OperationKind(kind), index=index, size_bytes=size_bytes, peer=peer)
+        port: str | None = None
+        transfer: str | None = None
+        match self._shim.before(operation):
+            case Go():
+                pass
+            case Ask():
+                transfer = self._until(
+                    lambda: self._transfers.ask(
+                        self.job, self.number, self._key, operation, within_s=within_s, wait_s=ASK_S
+                    )
+                )
+            case Select() as select:
+                self._select(select)
+            case SendOver() as over:
+                port = over.port
+        yield port
+        if transfer is not None:
+            self._end(transfer, operation)
+        if isinstance(after := self._shim.after(operation), Select):
+            self._select(after)
+
+    def _end(self, transfer: str, operation: Operation) -> None:
+        try:
+            self._transfers.end(transfer)
+        except (LinkError, RefusedError, DeadlineError):  # the agent went away, and a new one knows nothing of it
+            self._until(lambda: self._transfers.done(self.job, self.number, self._key, operation))
+
+    def _select(self, select: Select) -> None:
+        if self._selector is None:
+            path = os.environ.get(SELECT_VARIABLE)
+            self._selector = Selector() if path is None else Selector(path)
+        self._selector.select(select.positions, within_s=select.within_s)
+
+    def _until(self, ask: Callable[[], T]) -> T:
+        """The answer, asked for again while agent or daemon are away; raises the last error after `away_s`."""
+        pause_s, by_s = AGAIN_S, self._now_s() + self._away_s
+        while True:
+            began_s = self._now_s()
+            try:
+                return ask()
+            except RefusedError:
+                raise
+            except (LinkError, DeadlineError, FailedError) as error:
+                now_s = self._now_s()
+                if now_s - began_s >= ASK_S / 2:  # it was heard, and waits for its plane
+                    by_s = now_s + self._away_s
+                if now_s >= by_s:
+                    raise _named(error, self) from error
+            threading.Event().wait(pause_s)
+            pause_s = min(2 * pause_s, AGAIN_MOST_S)
+
+    def _now_s(self) -> float:
+        return self._clock.monotonic_ns() / 1e9
+
+
+def _named(error: HwdError, rank: Rank) -> HwdError:
+    return type(error)(f"rank {rank.number} of job {rank.job}: {error}")

@@ -1,0 +1,88 @@
+"""Jobs: what an agent asks of the daemon for the ranks of its host."""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from .arguments import Arguments
+from .bounds import PORTS_MOST, Name, Seconds, Text
+from .operations import Operation
+
+RANKS_MOST = 256
+"""Ranks of one job."""
+
+RankNumber = Annotated[int, Meta(ge=0, lt=RANKS_MOST)]
+Key = Annotated[str, Meta(min_length=1, max_length=64)]
+"""A secret of one job, which its ranks have in their environment: whoever does not know it is none of them."""
+
+
+class RankPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a rank is. `optical` and `electrical`: the addresses of the NIC ports that it can send over, by port."""
+
+    host: Name
+    gpu: int | None = None
+    optical: dict[Name, Text] = {}
+    electrical: dict[Name, Text] = {}
+
+
+class JobJoined(msgspec.Struct, frozen=True, kw_only=True):
+    """To `join-job`: the job, as each of its ranks may know it. `groups`: their ranks, by name."""
+
+    ranks: Annotated[list[RankPlace], Meta(max_length=RANKS_MOST)]
+    groups: dict[Name, list[RankNumber]]
+
+
+class JoinJob(Arguments[JobJoined], frozen=True, kw_only=True):
+    """A rank of a job has come. `process`: as the agent knows it."""
+
+    VERB = "join-job"
+    ANSWER = JobJoined
+
+    job: Name
+    rank: RankNumber
+    key: Key
+    process: Name
+
+
+class OperationGranted(msgspec.Struct, frozen=True, kw_only=True):
+    """To `claim-operation`: the rank may send, over `ports` of the host, for `within_s` from the answer on."""
+
+    within_s: Seconds
+    waited_s: Seconds
+    ports: Annotated[list[Name], Meta(max_length=PORTS_MOST)]
+
+
+class ClaimOperation(Arguments[OperationGranted], frozen=True, kw_only=True):
+    """A rank is about to send: its control plane is asked, and the answer waits for it until the ask expires.
+
+    `transfer`: the id of the transfer that it is from then on, chosen by the agent. One that is asked for again, since
+    an answer was lost, is answered as before.
+    """
+
+    VERB = "claim-operation"
+    ANSWER = OperationGranted
+
+    transfer: Name
+    job: Name
+    rank: RankNumber
+    key: Key
+    operation: Operation
+    process: Name
+    within_s: Seconds
+
+
+class OperationEnded(msgspec.Struct, frozen=True, kw_only=True):
+    """To `end-operation`."""
+
+
+class EndOperation(Arguments[OperationEnded], frozen=True, kw_only=True):
+    """What a rank was let go for has ended: for one whose agent was started anew meanwhile, and knows no transfer."""
+
+    VERB = "end-operation"
+    ANSWER = OperationEnded
+
+    job: Name
+    rank: RankNumber
+    key: Key
+    operation: Operation

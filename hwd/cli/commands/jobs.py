@@ -1,0 +1,169 @@
+"""`hwd job`: jobs of the testbed file, on the rack and under their control plane."""
+
+import sys
+import threading
+from contextlib import suppress
+from typing import Annotated, Final
+
+import typer
+
+from hwd.cli.commands.leases import me
+from hwd.cli.options import Json, Url
+from hwd.cli.output import Output
+from hwd.model.answers import JobStatus
+from hwd.model.local_time import local_time
+from hwd_drivers.core.errors import FailedError
+
+LOOK_S: Final = 0.25
+"""Between two looks at a job that is followed."""
+
+_job = typer.Typer(
+    help="Jobs: ranks on hosts, whose control plane steers the light.",
+    epilog="Example: hwd job run train -- --steps 10",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+_Id = Annotated[str, typer.Argument(metavar="JOB", help="The id of a job, from `hwd job list`.")]
+
+
+def add_to(program: typer.Typer) -> None:
+    program.add_typer(_job, name="job")
+
+
+@_job.command(epilog="Example: hwd job run train -- --steps 10")
+def run(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="An entry under `jobs` of the testbed file.")],
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="-- [ARGUMENTS]...", help="Arguments of its command, where its entry takes some."),
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow/--no-follow", help="Stay until it has ended; Ctrl-C leaves it running.")
+    ] = True,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Start a job: take its lease, prepare the targets of its plane, start its ranks.
+
+    It goes on without this command, and without the daemon where that is started anew. Exits with 1 where it failed or
+    was stopped.
+    """
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        status = hwd.start_job(name, *(words or []), by=me())
+        output.note(f"job {status.id} of {name}: {len(status.ranks)} ranks; `hwd job stop {status.id}` ends it")
+        said = ""
+        while follow and not status.ended:
+            if (line := _line(status)) != said:
+                said = line
+                output.note(line)
+            threading.Event().wait(LOOK_S)
+            status = hwd.job(status.id)
+    _show(output, status)
+    if follow:
+        _check(status)
+
+
+@_job.command(name="list", epilog="Example: hwd job list")
+def list_jobs(url: Url = None, json: Json = False) -> None:
+    """The newest jobs, newest first, also those that have ended."""
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        found = hwd.jobs()
+    output.data(found)
+    if not json and not found:
+        output.say("no job yet. Start one with `hwd job run NAME`")
+    elif not json:
+        rows = [
+            (
+                one.id,
+                one.entry,
+                one.plane,
+                str(len(one.ranks)),
+                one.state,
+                local_time(one.started_wall_ns, now_wall_ns=None),
+                one.by,
+            )
+            for one in found
+        ]
+        output.table(("job", "entry", "plane", "ranks", "state", "started", "by"), rows)
+
+
+@_job.command(epilog="Example: hwd job show k3v9a1xx")
+def show(job: _Id, url: Url = None, json: Json = False) -> None:
+    """One job: its state, its light, and what each rank does."""
+    from hwd.client import Client
+
+    with Client.find(url) as hwd:
+        status = hwd.job(job)
+    _show(Output(json=json), status)
+
+
+@_job.command(epilog="Example: hwd job logs k3v9a1xx --rank 2")
+def logs(
+    job: _Id,
+    rank: Annotated[int, typer.Option("--rank", metavar="N", min=0, help="Of which rank.")] = 0,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on until the job has ended.")] = False,
+    url: Url = None,
+) -> None:
+    """What a rank has written, as it is: both streams, in the order in which they came."""
+    from hwd.client import Client
+
+    first = 0
+    with Client.find(url) as hwd:
+        while True:
+            ended = hwd.job(job).ended
+            while (piece := hwd.job_output(job, rank, first=first)).data:
+                first = piece.next
+                sys.stdout.buffer.write(piece.data)
+                sys.stdout.buffer.flush()
+            if ended or not follow:
+                return
+            threading.Event().wait(LOOK_S)
+
+
+@_job.command(epilog="Example: hwd job stop k3v9a1xx")
+def stop(job: _Id, url: Url = None, json: Json = False) -> None:
+    """End a job: its ranks, and what they started; then it gives back its lease. Its light stays as it is."""
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        status = hwd.stop_job(job, by=me())
+        with suppress(KeyboardInterrupt):  # it ends without this command
+            while not status.ended:
+                threading.Event().wait(LOOK_S)
+                status = hwd.job(job)
+    _show(output, status)
+
+
+def _show(output: Output, status: JobStatus) -> None:
+    output.data(status)
+    if output.json:
+        return
+    output.say(str(status))
+    if status.lease:
+        held = f", prepared set {status.prepared_set}" if status.prepared_set else ""
+        output.say(f"plane {status.plane}; lease {status.lease}{held}; {_light(status)}")
+    rows = [(str(one.rank), one.host, one.state, one.operation) for one in status.ranks]
+    output.table(("rank", "host", "state", "operation"), rows)
+
+
+def _line(status: JobStatus) -> str:
+    """What it does, in a line that changes only with that."""
+    return f"job {status.id}: {status.state}, {_light(status)}"
+
+
+def _light(status: JobStatus) -> str:
+    return f"light on the way to {status.moving}" if status.moving else f"light at {status.at or 'no target'}"
+
+
+def _check(status: JobStatus) -> None:
+    """Raises FailedError for a job that did not succeed."""
+    if status.state != "succeeded":
+        more = f"`hwd job logs {status.id} --rank N` has what a rank wrote"
+        raise FailedError(f"job {status.id}: {status.state}: {status.why}. {more}")

@@ -1,0 +1,98 @@
+"""The jobs of a testbed file: which programs may run as the ranks of a job, where, and under which control plane.
+
+jobs:
+  train: {command: [/usr/bin/python3, /srv/train.py], user: lab, hosts: [h0, h1], plane: static topology=ring}
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from hwd.config.planes import find
+from hwd.config.testbed.sections import Sections
+from hwd.config.testbed.testbed_schema import NAME, GroupEntry, JobsEntry
+from hwd.config.yaml.file_problem import Where, nearest
+from hwd.config.yaml.validate import matches, validate
+from hwd.model.plane import CommunicationGroup, Rank
+from hwd.model.testbed import Host, JobEntry
+from hwd_drivers.core.errors import ConfigError
+
+WORLD: Final = "world"
+"""The group of all ranks, where no groups are named."""
+RANKS_MOST: Final = 256
+
+
+def read_jobs(sections: Sections, hosts: Mapping[str, Host]) -> dict[str, JobEntry]:
+    """Read the section `jobs`."""
+    found = {}
+    section = sections.root.child("jobs")
+    for name, node in (section.mapping() if section else {}).items():
+        where: Where = ("jobs", name)
+        if not matches(NAME, name):
+            sections.reading.add(
+                where, f"name {name!r} must begin with a letter and go on with letters, digits, - and _"
+            )
+        if (entry := validate(JobsEntry, node, where, sections.reading)) is None:
+            continue
+        for host in entry.hosts:
+            if host not in hosts and host not in sections.unsure:
+                sections.reading.add((*where, "hosts"), f"{host} is no host; {nearest(host, hosts)}")
+        ranks = tuple(
+            Rank(number=at * entry.ranks_per_host + gpu, host=host, gpu=gpu if entry.ranks_per_host > 1 else None)
+            for at, host in enumerate(entry.hosts)
+            for gpu in range(entry.ranks_per_host)
+        )
+        if len(ranks) > RANKS_MOST:
+            sections.reading.add(where, f"{len(ranks)} ranks, over the {RANKS_MOST} that a job may have")
+        plane, arguments = _plane(sections, (*where, "plane"), entry.plane)
+        found[name] = JobEntry(
+            name=name,
+            command=entry.command,
+            user=entry.user,
+            ranks=ranks,
+            groups=_groups(sections, where, entry, len(ranks)),
+            plane=plane,
+            plane_arguments=arguments,
+            shim=entry.shim,
+            arguments=entry.arguments,
+            fallback=entry.fallback,
+            within_s=entry.within_s,
+            arrive_within_s=entry.arrive_within_s,
+            answer_within_s=entry.answer_within_s,
+            ready_within_s=entry.ready_within_s,
+        )
+    return found
+
+
+def _plane(sections: Sections, where: Where, text: str) -> tuple[str, dict[str, str]]:
+    name, *words = text.split() or [""]
+    arguments = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals:
+            sections.reading.add(where, f"{word!r}: write an argument as {key}=VALUE")
+        arguments[key] = value
+    try:
+        kind = find(name)
+    except ConfigError as error:
+        sections.reading.add(where, str(error))
+        return name, arguments
+    for key in arguments:
+        if key not in kind.arguments:
+            there = nearest(key, kind.arguments) or "it takes none"
+            sections.reading.add(where, f"plane {name}: no argument {key!r}; {there}")
+    return name, arguments
+
+
+def _groups(sections: Sections, where: Where, entry: JobsEntry, ranks: int) -> dict[str, CommunicationGroup]:
+    if not entry.groups:
+        return {WORLD: CommunicationGroup(name=WORLD, ranks=tuple(range(ranks)))}
+    found = {}
+    for name, group in entry.groups.items():
+        members, dimension = (group.ranks, group.dimension) if isinstance(group, GroupEntry) else (group, "")
+        at = (*where, "groups", name)
+        if strange := [rank for rank in members if rank >= ranks]:
+            sections.reading.add(at, f"there is no rank {strange[0]}: the job has {ranks}, from 0 on")
+        if not members or len({*members}) < len(members):
+            sections.reading.add(at, "name each rank of the group once, and at least one")
+        found[name] = CommunicationGroup(name=name, ranks=members, dimension=dimension)
+    return found

@@ -1,0 +1,135 @@
+"""JobLight: what a job holds of the rack, and how its light goes from target to target. Under its lease, always."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Final, Protocol
+
+from hwd.config.testbed.wanted_state import parse_what
+from hwd.model.answers import PreparedSetStatus, ReconfigurationStatus
+from hwd.model.bodies import PrepareBody, ReconfigurationBody, TargetBody
+from hwd.model.job import JobRecord
+from hwd.model.plane import Target, View
+from hwd.model.prepared import BEFORE, FINISH, TARGETS_MOST
+from hwd.model.request import Request
+from hwd.model.testbed import Testbed
+from hwd.ports.testbed_ports import all_ports
+from hwd.reconfigure.leases.leases import Leases
+from hwd.reconfigure.plans.planner import BackgroundPlanner
+from hwd.reconfigure.prepared.sets import PreparedSets
+from hwd_drivers.core.errors import ConfigError
+
+MARGIN_S: Final = 600.0
+"""A lease lasts so much longer than its job: for the start, and for its end."""
+SETTLED_WITHIN_S: Final = 60.0
+LOOK_S: Final = 0.2
+"""Between two looks whether a set is settled after a restart of the daemon."""
+
+
+class Applies(Protocol):
+    """What every caller of the daemon may ask for: jobs change light by it, and by nothing else."""
+
+    async def prepare(self, body: PrepareBody) -> PreparedSetStatus: ...
+
+    async def switch(
+        self, prepared_set: str, target: str, *, id: str | None = None, by: str | None = None
+    ) -> ReconfigurationStatus: ...
+
+    async def apply(self, body: ReconfigurationBody) -> ReconfigurationStatus: ...
+
+
+class JobLight:
+    """The targets of a plane that can be listed are prepared once, as a set; a switch to one of those reads and plans
+    nothing. Where a plane has none or more than a set may have, or prepares further ones, each switch is planned.
+    """
+
+    def __init__(
+        self, testbed: Testbed, *, applies: Applies, sets: PreparedSets, leases: Leases, planner: BackgroundPlanner
+    ) -> None:
+        self._testbed = testbed
+        self._applies = applies
+        self._sets = sets
+        self._leases = leases
+        self._planner = planner
+
+    async def take(self, record: JobRecord, view: View, targets: Iterable[Target]) -> str:
+        """Take the lease of a job: its ports, and those that the paths of its targets pass; returns its id.
+
+        Raises RefusedError where one of them is taken, and what a plan of a target raises.
+        """
+        ports = {*map(str, view.ports), *view.ends}
+        for target in targets:
+            if what := what_of(target):
+                routed = await self._planner.route(Request(wanted=parse_what(what, self._testbed)))
+                ports |= routed.ports
+        ports &= all_ports(self._testbed)
+        claim = await self._leases.take(holder=str(record), ports=ports, for_s=record.within_s + MARGIN_S)
+        return claim.id
+
+    async def prepare(self, record: JobRecord, targets: Mapping[str, Target]) -> str:
+        """Prepare the targets of a job as a set; returns its id, empty where there is none."""
+        wanted = {id: what for id, target in targets.items() if (what := what_of(target))}
+        if not 0 < len(wanted) <= TARGETS_MOST:
+            return ""
+        body = PrepareBody(
+            targets={id: TargetBody(what=what) for id, what in wanted.items()},
+            lease=record.lease,
+            after_crash=FINISH,
+            ready_within_s=record.ready_within_s,
+            by=str(record),
+        )
+        return (await self._applies.prepare(body)).id
+
+    async def go(self, record: JobRecord, id: str, target: Target, *, reconfiguration: str) -> None:
+        """Bring the light to a target, read back and with its links ready. Raises what a switch or an apply raises."""
+        if not (what := what_of(target)):
+            return
+        if record.prepared_set:
+            await self._settled(record.prepared_set)
+            await self._applies.switch(record.prepared_set, id, id=reconfiguration, by=str(record))
+            return
+        await self._applies.apply(
+            ReconfigurationBody(
+                what=what,
+                id=reconfiguration,
+                lease=record.lease,
+                ready_within_s=record.ready_within_s,
+                by=str(record),
+            )
+        )
+
+    async def release_set(self, record: JobRecord) -> None:
+        """No error where it is over already."""
+        if any(one.id == record.prepared_set for one in self._sets.all()):
+            await self._sets.release(record.prepared_set, why=f"{record} has ended, or plans each switch")
+
+    async def release(self, record: JobRecord) -> None:
+        """Give back all that a job holds. Its light stays as it is."""
+        await self.release_set(record)
+        if record.lease:
+            await self._leases.release(record.lease, why=f"{record} has ended")
+
+    async def _settled(self, prepared_set: str) -> None:
+        """After a restart of the daemon it is not known at once where the switches of a set are."""
+        by_s = asyncio.get_running_loop().time() + SETTLED_WITHIN_S
+        while True:
+            if self._sets.is_settled(prepared_set) or asyncio.get_running_loop().time() >= by_s:
+                return
+            await asyncio.sleep(LOOK_S)
+
+
+def what_of(target: Target) -> str:
+    """A target in the words of an apply; empty where it wants no light. Raises ConfigError for one of both kinds."""
+    if target.links and target.crossconnects:
+        raise ConfigError("a target of a plane has links or crossconnects, not both")
+    if target.links:
+        return ", ".join(map(str, target.links))
+    by_switch: dict[str, list[str]] = {}
+    for one in target.crossconnects:
+        by_switch.setdefault(one.switch, []).append(str(one.crossconnect))
+    return " ".join(f"{switch}:{','.join(pairs)}" for switch, pairs in by_switch.items())
+
+
+def check_names(targets: Iterable[str]) -> None:
+    """Raises ConfigError for targets whose names have a meaning in a set."""
+    if taken := {BEFORE, FINISH}.intersection(targets):
+        raise ConfigError(f"a target of its plane is named {', '.join(sorted(taken))}, which means something else")

@@ -1,0 +1,190 @@
+"""JobRanks: the processes of the ranks of one job, on their hosts: started, attached to again, followed, ended."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from hwd.model.job import JobRecord
+from hwd.model.program import Processes, ProgramEnd, RunningProgram
+from hwd.model.testbed import Host
+from hwd_drivers.core.errors import HwdError, RefusedError, UnknownError
+from hwd_drivers.core.offload import Offload
+from hwd_drivers.core.reason import reason_of
+
+LOG_MOST_BYTES: Final = 64 * 1024 * 1024
+"""Output of one rank that is kept; of the rest it is only said that there was some."""
+AGAIN_S: Final = 1.0
+"""Between two attempts to reach a rank on a host that is away."""
+AWAY_S: Final = 300.0
+"""So long a host may be away before its rank counts as lost."""
+
+log = logging.getLogger(__name__)
+
+
+class JobRanks:
+    """`folder` gets the output of each rank, `rank0.log`. `on_end` is awaited with each rank that has ended, before its
+    end is taken from its host: a daemon that is killed in between hears of it again.
+    """
+
+    def __init__(
+        self,
+        record: JobRecord,
+        hosts: Mapping[str, Host],
+        processes: Processes,
+        *,
+        folder: Path,
+        offload: Offload,
+        on_end: Callable[[int, ProgramEnd], Awaitable[None]],
+    ) -> None:
+        self._record = record
+        self._hosts = hosts
+        self._processes = processes
+        self._folder = folder
+        self._offload = offload
+        self._on_end = on_end
+        self._started: set[int] = set()
+        """Those that may run."""
+        self._running: dict[int, RunningProgram] = {}
+        self._follow: dict[int, asyncio.Task[None]] = {}
+
+    async def start(self) -> None:
+        """Start all. Raises what the first one raises that cannot be started; the others are for `stop`."""
+        await self._offload(lambda: self._folder.mkdir(parents=True, exist_ok=True))
+        await _all([self._start(number) for number in range(len(self._record.ranks))])
+
+    def take_over(self) -> None:
+        """An earlier process of the daemon may have started all."""
+        self._started = {number for number in range(len(self._record.ranks)) if number not in self._record.ends}
+
+    async def attach(self) -> None:
+        """Go on with those that have not ended. One that is gone has ended, nobody knows how."""
+        for number in sorted(self._started):
+            self._go_on(number, self._attached(number))
+
+    async def stop(self, *, within_s: float) -> str:
+        """End all that still run, and all that they started; returns which may still run, and why."""
+        follow = [*self._follow.values()]
+        for task in follow:
+            task.cancel()
+        await asyncio.gather(*follow, return_exceptions=True)
+        by_s = asyncio.get_running_loop().time() + within_s
+        while True:
+            left = await asyncio.gather(*(self._close(number) for number in sorted(self._started)))
+            if not any(left) or asyncio.get_running_loop().time() >= by_s:
+                return "; ".join(filter(None, left))
+            await asyncio.sleep(AGAIN_S)
+
+    async def leave(self) -> None:
+        """Let them go on without the daemon."""
+        for task in self._follow.values():
+            task.cancel()
+        await asyncio.gather(*self._follow.values(), return_exceptions=True)
+        await asyncio.gather(*(running.leave() for running in self._running.values()), return_exceptions=True)
+
+    # --- one rank
+
+    async def _start(self, number: int) -> None:
+        rank, record = self._record.ranks[number], self._record
+        self._started.add(number)
+        environment = {
+            "HWD_JOB": record.id,
+            "HWD_RANK": str(number),
+            "HWD_JOB_KEY": record.key,
+            "HWD_SHIM": record.shim,
+        }
+        running = await self._processes.start(
+            self._hosts[rank.host],
+            record.command,
+            user=record.user,
+            within_s=record.within_s,
+            environment=environment,
+            keep=self._keep(number),
+        )
+        self._go_on(number, _there(running))
+
+    async def _attached(self, number: int) -> RunningProgram | None:
+        """Attached to it, as soon as its host can be reached; None where it is gone, or stays away."""
+        by_s = asyncio.get_running_loop().time() + AWAY_S
+        while True:
+            try:
+                return await self._processes.attach(
+                    self._hosts[self._record.ranks[number].host], self._keep(number), user=self._record.user
+                )
+            except (UnknownError, RefusedError) as error:
+                log.info("%s: rank %d: %s", self._record, number, reason_of(error))
+                return None
+            except HwdError as error:
+                log.info("%s: rank %d: %s", self._record, number, reason_of(error))
+                if asyncio.get_running_loop().time() >= by_s:
+                    return None
+            await asyncio.sleep(AGAIN_S)
+
+    def _go_on(self, number: int, reached: Awaitable[RunningProgram | None]) -> None:
+        self._follow[number] = asyncio.create_task(
+            self._followed(number, reached), name=f"hwd:jobs/{self._record.id}/rank{number}"
+        )
+
+    async def _followed(self, number: int, reached: Awaitable[RunningProgram | None]) -> None:
+        """Take its output and its end, over as many connections as that takes."""
+        while True:
+            if (running := await reached) is None:
+                await self._on_end(number, ProgramEnd(why="it is gone, and nobody knows how it ended"))
+                return
+            self._running[number] = running
+            async for piece in running.output():
+                await self._write(number, piece.data)
+            end = await running.wait()
+            if end.status is not None or end.signal:
+                break
+            log.info("%s: rank %d: %s", self._record, number, end)
+            del self._running[number]
+            await running.leave()
+            reached = self._attached(number)
+        await self._on_end(number, end)
+        self._started.discard(number)
+        del self._running[number]
+        await running.close()
+
+    async def _close(self, number: int) -> str:
+        """End one; returns why it may still run, empty where it does not."""
+        running = self._running.pop(number, None)
+        try:
+            if running is None:
+                rank = self._record.ranks[number]
+                running = await self._processes.attach(
+                    self._hosts[rank.host], self._keep(number), user=self._record.user
+                )
+            await running.close()
+        except (UnknownError, RefusedError):
+            pass  # there is none
+        except HwdError as error:
+            return f"rank {number}: {reason_of(error)}"
+        self._started.discard(number)
+        return ""
+
+    async def _write(self, number: int, data: bytes) -> None:
+        def write() -> None:
+            with (self._folder / f"rank{number}.log").open("ab") as file:
+                if file.tell() < LOG_MOST_BYTES:
+                    file.write(data)
+
+        try:
+            await self._offload(write)
+        except OSError as error:
+            log.warning("%s: rank %d: its output is lost: %s", self._record, number, reason_of(error))
+
+    def _keep(self, number: int) -> str:
+        return f"{self._record.id}-{number}"
+
+
+async def _there(running: RunningProgram) -> RunningProgram:
+    return running
+
+
+async def _all(ways: list[Coroutine[Any, Any, None]]) -> None:
+    """All at once, each to its end; raises the first error."""
+    for one in await asyncio.gather(*ways, return_exceptions=True):
+        if isinstance(one, BaseException):
+            raise one

@@ -1,0 +1,291 @@
+"""Jobs of one testbed: started from its file, followed to their ends, over restarts of the daemon too.
+
+status = await jobs.start("train", ["--steps", "10"], caller)
+await jobs.stop(status.id)
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+from hwd.bus.asks import AskedBy
+from hwd.config.yaml.file_problem import nearest
+from hwd.fabric.fabric import Fabric
+from hwd.jobs.job_light import Applies, JobLight
+from hwd.jobs.job_ranks import JobRanks
+from hwd.jobs.job_run import JobRun, JobStore, status_of
+from hwd.model.answers import JobStatus
+from hwd.model.job import JobRank, JobRecord
+from hwd.model.program import Processes, ProgramEnd
+from hwd.model.request import Caller
+from hwd.model.testbed import JobEntry, Testbed
+from hwd.reconfigure.leases.leases import Leases
+from hwd.reconfigure.plans.planner import BackgroundPlanner
+from hwd.reconfigure.prepared.sets import PreparedSets
+from hwd.reconfigure.transfers import Transfers
+from hwd_agents.wire import (
+    ClaimOperation,
+    EndOperation,
+    EndTransfers,
+    JobJoined,
+    JoinJob,
+    OperationEnded,
+    OperationGranted,
+    TransfersEnded,
+)
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.documents import Sink
+from hwd_drivers.core.errors import RefusedError, UnknownError
+from hwd_drivers.core.ids import Ids
+from hwd_drivers.core.offload import Offload
+from hwd_drivers.core.reason import reason_of
+
+MOST: Final = 64
+"""Jobs at a time."""
+SHOWN: Final = 100
+"""Jobs that a list shows, newest first."""
+LOG_BYTES: Final = 1024 * 1024
+"""Of the output of a rank in one answer."""
+
+log = logging.getLogger(__name__)
+
+
+class Store(JobStore, Protocol):
+    async def under_way(self) -> tuple[JobRecord, ...]: ...
+
+    async def latest(self, most: int) -> tuple[JobRecord, ...]: ...
+
+    async def get(self, id: str) -> JobRecord | None: ...
+
+
+class Jobs:
+    """Owns every job, and is a task: `run`. Without `processes` none can be started.
+
+    `folder` gets the output of ranks. `sink` takes what is recorded, `announce` what comes by the hundred and is not.
+    """
+
+    def __init__(
+        self,
+        testbed: Testbed,
+        processes: Processes | None,
+        *,
+        store: Store,
+        applies: Applies,
+        sets: PreparedSets,
+        leases: Leases,
+        planner: BackgroundPlanner,
+        transfers: Transfers,
+        folder: Path,
+        clock: Clock,
+        ids: Ids,
+        offload: Offload,
+        sink: Sink,
+        announce: Sink,
+    ) -> None:
+        self._testbed = testbed
+        self._processes = processes
+        self._store = store
+        self._applies = applies
+        self._sets = sets
+        self._leases = leases
+        self._planner = planner
+        self._transfers = transfers
+        self._folder = folder
+        self._clock = clock
+        self._ids = ids
+        self._offload = offload
+        self._sink = sink
+        self._announce = announce
+        self._runs: dict[str, JobRun] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._is_closing = False
+
+    def use_testbed(self, fabric: Fabric) -> None:
+        """Go on with the testbed of this fabric. Jobs that run keep theirs."""
+        self._testbed = fabric.testbed
+
+    # --- what callers ask
+
+    def under_way(self) -> list[JobStatus]:
+        """Those that have not ended, oldest first."""
+        return [run.status() for run in self._runs.values()]
+
+    async def all(self) -> list[JobStatus]:
+        """The newest ones, newest first, also those that have ended."""
+        return [
+            self._runs[record.id].status() if record.id in self._runs else status_of(record)
+            for record in await self._store.latest(SHOWN)
+        ]
+
+    async def get(self, id: str) -> JobStatus:
+        """Raises UnknownError."""
+        if (run := self._runs.get(id)) is not None:
+            return run.status()
+        if (record := await self._store.get(id)) is None:
+            raise UnknownError(f"job {id}: there is none of this id. `hwd job list` names those that there are")
+        return status_of(record)
+
+    async def start(self, name: str, words: Sequence[str], caller: Caller | None) -> JobStatus:
+        """Start a job of the testbed file; returns as soon as it is durable. Raises RefusedError for what is not
+        allowed, UnknownError for an unknown entry.
+        """
+        entry = self._entry(name, words)
+        by = "a caller of the HTTP API" if caller is None else str(caller)
+        record = JobRecord(
+            id=self._ids.token(length=8),
+            entry=entry.name,
+            command=[*entry.command, *words],
+            user=entry.user,
+            ranks=[JobRank(host=rank.host, gpu=rank.gpu) for rank in entry.ranks],
+            groups={name: [*group.ranks] for name, group in entry.groups.items()},
+            dimensions={name: group.dimension for name, group in entry.groups.items()},
+            plane=entry.plane,
+            plane_arguments=dict(entry.plane_arguments),
+            shim=entry.shim,
+            fallback=entry.fallback,
+            within_s=entry.within_s,
+            arrive_within_s=entry.arrive_within_s,
+            answer_within_s=entry.answer_within_s,
+            ready_within_s=entry.ready_within_s,
+            key=self._ids.token(length=32),
+            by=by,
+            started_wall_ns=self._clock.wall_ns(),
+        )
+        await self._store.save(record)
+        if self._is_closing:
+            raise RefusedError(f"job {name}: the daemon is ending")
+        return self._go(record, is_new=True).status()
+
+    def stop(self, id: str, caller: Caller | None) -> JobStatus:
+        """Let a job end; it ends within seconds, and then holds nothing. Raises UnknownError where none of it runs."""
+        if (run := self._runs.get(id)) is None:
+            raise UnknownError(f"job {id}: none of this id is under way")
+        run.stop(f"stopped by {'a caller of the HTTP API' if caller is None else caller}")
+        return run.status()
+
+    async def output(self, id: str, rank: int, first: int) -> bytes:
+        """Output of a rank from byte `first` on, at most `LOG_BYTES`. Raises UnknownError."""
+        status = await self.get(id)
+        if not 0 <= rank < len(status.ranks):
+            raise UnknownError(f"job {id}: it has no rank {rank}; there are {len(status.ranks)}, from 0 on")
+
+        def read() -> bytes:
+            try:
+                with (self._folder / id / f"rank{rank}.log").open("rb") as file:
+                    file.seek(first)
+                    return file.read(LOG_BYTES)
+            except FileNotFoundError:
+                return b""
+
+        return await self._offload(read)
+
+    # --- what agents ask
+
+    async def join(self, by: AskedBy, asked: JoinJob) -> JobJoined:
+        return await self._of(asked.job).join(by, asked.rank, asked.key)
+
+    async def claim(self, by: AskedBy, asked: ClaimOperation) -> OperationGranted:
+        return await self._of(asked.job).claim(by, asked)
+
+    async def end(self, by: AskedBy, asked: EndOperation) -> OperationEnded:
+        await self._of(asked.job).end(by, asked.rank, asked.key, asked.operation)
+        return OperationEnded()
+
+    async def end_transfers(self, by: AskedBy, asked: EndTransfers) -> TransfersEnded:
+        """First in the ledger, so that a plane which hears of it may switch."""
+        ended = await self._transfers.end(by, asked)
+        for run in self._runs.values():
+            for transfer in asked.transfers:
+                run.ended(by.host, transfer)
+        return ended
+
+    # --- the task
+
+    async def run(self) -> None:
+        """Go on with the jobs of an earlier process, until cancelled."""
+        left = [record for record in await self._store.under_way() if record.id not in self._runs]
+        if left and self._processes is None:
+            log.error("%s: left as they are: this daemon has no way to reach programs", ", ".join(map(str, left)))
+            left = []
+        for record in left:
+            self._go(record)
+        await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        """Let the ranks go on without the daemon, which goes on with the jobs at its next start."""
+        self._is_closing = True
+        tasks = [*self._tasks.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # --- inside
+
+    def _go(self, record: JobRecord, *, is_new: bool = False) -> JobRun:
+        processes = self._processes
+        assert processes is not None
+
+        def ranks(record: JobRecord, on_end: Callable[[int, ProgramEnd], Awaitable[None]]) -> JobRanks:
+            return JobRanks(
+                record,
+                self._testbed.hosts,
+                processes,
+                folder=self._folder / record.id,
+                offload=self._offload,
+                on_end=on_end,
+            )
+
+        run = JobRun(
+            record,
+            self._testbed,
+            store=self._store,
+            light=JobLight(
+                self._testbed,
+                applies=self._applies,
+                sets=self._sets,
+                leases=self._leases,
+                planner=self._planner,
+            ),
+            ranks=ranks,
+            transfers=self._transfers,
+            clock=self._clock,
+            ids=self._ids,
+            sink=self._sink,
+            announce=self._announce,
+            is_new=is_new,
+        )
+        self._runs[record.id] = run
+        task = self._tasks[record.id] = asyncio.create_task(run.run(), name=f"hwd:jobs/{record.id}")
+        task.add_done_callback(lambda done: self._ended(record, done))
+        return run
+
+    def _ended(self, record: JobRecord, task: "asyncio.Task[None]") -> None:
+        del self._runs[record.id], self._tasks[record.id]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("%s: its task ended: %s", record, reason_of(error), exc_info=error)
+
+    def _of(self, id: str) -> JobRun:
+        if (run := self._runs.get(id)) is None:
+            raise RefusedError(f"job {id}: none of this id is under way")
+        return run
+
+    def _entry(self, name: str, words: Sequence[str]) -> JobEntry:
+        entries = self._testbed.jobs
+        if (entry := entries.get(name)) is None:
+            raise UnknownError(
+                f"job {name!r}: not among the jobs of testbed {self._testbed.name}; "
+                f"{nearest(name, entries) or 'it has none: an operator adds them to its file under `jobs`'}"
+            )
+        if words and not entry.arguments:
+            raise RefusedError(
+                f"job {name}: it takes no arguments: its entry in the testbed file has not arguments: true"
+            )
+        if self._processes is None:
+            raise RefusedError(f"job {name}: this daemon has no way to start programs on hosts")
+        if self._is_closing:
+            raise RefusedError(f"job {name}: the daemon is ending")
+        if len(self._runs) >= MOST:
+            raise RefusedError(f"job {name}: {MOST} jobs are under way, the most at a time. Wait for one, or stop one")
+        return entry

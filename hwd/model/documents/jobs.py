@@ -1,0 +1,76 @@
+"""What the daemon tells of jobs."""
+
+from typing import ClassVar
+
+from hwd_drivers.core.documents import Fact
+
+
+class JobFact(Fact, frozen=True, kw_only=True):
+    """Of one job; `entry`: its name in the testbed file."""
+
+    job: str
+    entry: str
+
+
+class JobStarted(JobFact, frozen=True, kw_only=True):
+    """Its ranks are being started on `hosts`, one entry a rank. `prepared_set` is empty where each switch is
+    planned.
+    """
+
+    KIND: ClassVar = "job.started"
+    hosts: list[str]
+    plane: str
+    lease: str
+    prepared_set: str
+    by: str
+
+
+class JobArrived(JobFact, frozen=True, kw_only=True):
+    """All its ranks have come, `seconds` after its start."""
+
+    KIND: ClassVar = "job.arrived"
+    seconds: float
+
+
+class JobResumed(JobFact, frozen=True, kw_only=True):
+    """A daemon that was started anew goes on with it; its plane was told `events` again."""
+
+    KIND: ClassVar = "job.resumed"
+    events: int
+
+
+class JobRankRefused(JobFact, frozen=True, kw_only=True):
+    """What a process said as rank `rank` from `host` was refused, for `why`."""
+
+    KIND: ClassVar = "job.rank-refused"
+    rank: int
+    host: str
+    why: str
+
+
+class JobSwitched(JobFact, frozen=True, kw_only=True):
+    """Its plane brought the light to `target`, or could not, for `why`; `seconds` from its wish to the answer."""
+
+    KIND: ClassVar = "job.switched"
+    target: str
+    reconfiguration: str
+    why: str
+    seconds: float
+
+
+class JobGranted(JobFact, frozen=True, kw_only=True):
+    """A rank may send, after it waited for `stall_s`. Not in the records as a document: they come by the hundred."""
+
+    KIND: ClassVar = "job.granted"
+    rank: int
+    operation: str
+    stall_s: float
+
+
+class JobEnded(JobFact, frozen=True, kw_only=True):
+    """It has ended after `seconds`: `succeeded`, `failed` or `stopped`, for `why`. It holds nothing any more."""
+
+    KIND: ClassVar = "job.ended"
+    outcome: str
+    why: str
+    seconds: float

@@ -1,0 +1,174 @@
+"""Jobs on the rack: the durable record of one, and what happened in it, in order. Values only."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, cast
+
+from msgspec import Struct, convert, json
+from typing_extensions import override
+
+from hwd.model.plane import (
+    Action,
+    Applied,
+    CommunicationGroup,
+    Demand,
+    Done,
+    Event,
+    Failure,
+    Intent,
+    Job,
+    NotReady,
+    Rank,
+    Tick,
+)
+from hwd.model.program import ProgramEnd
+
+_EVENTS = {type.__name__.lower(): type for type in (Intent, Done, Demand, Failure, Applied, NotReady, Tick)}
+
+
+class JobState(StrEnum):
+    """What becomes of a job. The last three are ends."""
+
+    STARTING = "starting"
+    """Its lease is taken, its targets are prepared, its ranks are started."""
+    RUNNING = "running"
+    """Its ranks run. A daemon that starts anew goes on with it."""
+    STOPPING = "stopping"
+    """Its ranks are being ended."""
+    SUCCEEDED = "succeeded"
+    """All ranks ended with status 0."""
+    FAILED = "failed"
+    STOPPED = "stopped"
+    """Somebody stopped it."""
+
+    @property
+    def ended(self) -> bool:
+        return self in (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED)
+
+
+class JobRank(Struct, frozen=True, kw_only=True):
+    """Where a rank runs."""
+
+    host: str
+    gpu: int | None = None
+
+
+class JobRecord(Struct, frozen=True, kw_only=True):
+    """A job, as it is durable. `entry`: its name in the testbed file. `key`: the secret of its ranks, never shown.
+
+    `lease` and `prepared_set`: what it holds, empty where there is none yet, or none any more. `ending`: the state that
+    it goes to, once its ranks have ended and it holds nothing. `why`: why it did not succeed. `joined`: ranks that have
+    come; `ends`: how ranks ended, by number.
+    """
+
+    id: str
+    entry: str
+    command: list[str]
+    user: str
+    ranks: list[JobRank]
+    groups: dict[str, list[int]]
+    dimensions: dict[str, str]
+    plane: str
+    plane_arguments: dict[str, str]
+    shim: str
+    fallback: bool
+    within_s: float
+    arrive_within_s: float
+    answer_within_s: float
+    ready_within_s: float
+    key: str
+    by: str
+    started_wall_ns: int
+    state: JobState = JobState.STARTING
+    ending: JobState | None = None
+    why: str = ""
+    lease: str = ""
+    prepared_set: str = ""
+    joined: list[int] = []
+    ends: dict[int, ProgramEnd] = {}
+    ended_wall_ns: int | None = None
+
+    @override
+    def __str__(self) -> str:
+        return f"job {self.id} ({self.entry})"
+
+    @property
+    def job(self) -> Job:
+        """As its plane knows it."""
+        return Job(
+            id=self.id,
+            ranks=tuple(Rank(number=number, host=rank.host, gpu=rank.gpu) for number, rank in enumerate(self.ranks)),
+            groups={
+                name: CommunicationGroup(name=name, ranks=tuple(ranks), dimension=self.dimensions.get(name, ""))
+                for name, ranks in self.groups.items()
+            },
+        )
+
+    @property
+    def plane_text(self) -> str:
+        """`rotor period_s=0.5`."""
+        return " ".join((self.plane, *(f"{key}={value}" for key, value in self.plane_arguments.items())))
+
+
+class JobEvent(Struct, frozen=True, kw_only=True):
+    """What its plane was told, and what it answered: enough to bring a second plane to where the first one was.
+
+    `at_ns`: of the daemon's monotonic clock, in the process of that time. `wall_ns`: of its clock of the day.
+    `ticked_s`: the last tick before it, which led to no action. `event`: `{"intent": {...}}`. `reconfiguration`: which
+    one reached the target, or did not.
+    """
+
+    at_ns: int
+    wall_ns: int
+    event: dict[str, Any]
+    actions: list[dict[str, Any]]
+    ticked_s: float | None = None
+    reconfiguration: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        event: Event,
+        actions: tuple[Action, ...],
+        *,
+        at_ns: int,
+        wall_ns: int,
+        ticked_s: float | None,
+        reconfiguration: str = "",
+    ) -> "JobEvent":
+        return cls(
+            at_ns=at_ns,
+            wall_ns=wall_ns,
+            event=_named(event),
+            actions=told(actions),
+            ticked_s=ticked_s,
+            reconfiguration=reconfiguration,
+        )
+
+    @property
+    def told(self) -> Event:
+        """The event itself."""
+        ((name, fields),) = self.event.items()
+        if name == "demand":
+            return Demand(bytes_between={(one, other): size for one, other, size in fields["bytes_between"]})
+        return cast("Event", convert(fields, _EVENTS[name]))
+
+
+def told(actions: tuple[Action, ...]) -> list[dict[str, Any]]:
+    """Actions as they are recorded, `{"grant": {"ranks": [0, 1]}}`."""
+    return [_named(action) for action in actions]
+
+
+def _named(value: Event | Action) -> dict[str, Any]:
+    fields: Any
+    if isinstance(value, Demand):
+        fields = {"bytes_between": [[*pair, size] for pair, size in value.bytes_between.items()]}
+    else:
+        fields = json.decode(json.encode(value, enc_hook=str))  # lists, as they come back from the records
+    return {type(value).__name__.lower(): fields}
+
+
+def operation_of(event: JobEvent) -> Mapping[str, Any]:
+    """Of an intent."""
+    operation: Mapping[str, Any] = event.event["intent"]["operation"]
+    return operation
