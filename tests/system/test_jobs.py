@@ -1,0 +1,244 @@
+"""Jobs on a rack of processes: ranks that reduce over light that their control plane moves, whatever is killed."""
+
+import asyncio
+import getpass
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from .conftest import Data, Lab
+
+pytestmark = [pytest.mark.kernel, pytest.mark.timeout(180)]
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+RING = f"[{sys.executable}, {EXAMPLES / 'ring-allreduce' / 'ring_allreduce.py'}]"
+RANK = """
+import os, sys, threading
+from hwd_agents.shim import Rank
+what, number = sys.argv[1], int(os.environ["HWD_RANK"])
+if what == "absent" and number == 1:
+    threading.Event().wait()
+if what == "dies" and number == 1:
+    sys.exit(3)
+with Rank.from_environment() as rank:
+    if what == "lies" and number == 1:
+        rank.number = 0
+    kind = "broadcast" if what == "disagrees" and number == 1 else "all-reduce"
+    for step in range(10_000):
+        with rank.operation("world", kind, within_s=30):
+            print("step", step, flush=True)
+"""
+IDLE = """
+from hwd.model.plane import PlaneKind
+
+class Idle:
+    def targets(self, job, view):
+        return {}
+
+    def on(self, event):
+        return ()
+
+IDLE = PlaneKind(make=lambda arguments: Idle())
+"""
+"""A plane that never answers."""
+
+
+def rack_of(hosts: int, jobs: str) -> str:
+    """Each host has two NIC ports on one switch."""
+    size = 16
+    lines = [
+        "testbed: lab",
+        "switches:",
+        f"  ocs1: {{driver: polatis-tl1, model: polatis-6000, size: {size}x{size}, twin: {{timing: ideal, seed: 7}}}}",
+        "hosts:",
+    ]
+    for host in range(hosts):
+        nics = [f"eth{n}: {{rail: 0, ip: 10.1.{n}.{host + 1}/32, module: 100g-lr4}}" for n in range(2)]
+        twin = f"twin: {{kernel: true, timing: ideal, seed: {host}}}"
+        lines.append(f"  h{host}: {{{twin}, nics: {{{', '.join(nics)}}}}}")
+    lines.append("fibres:")
+    lines += [f"  - h{host}.eth{n} <-> ocs1.{2 * host + n + 1}" for host in range(hosts) for n in range(2)]
+    return "\n".join(lines) + f"\njobs:\n{jobs}"
+
+
+def install_planes(folder: Path) -> None:
+    """The rotor, as the wheel that it is, and a plane that never answers."""
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*pip, "--target", folder, EXAMPLES / "rotor-plane"], check=True, timeout=120)
+    (folder / "idle_plane.py").write_text(IDLE)
+    info = folder / "idle_plane-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: idle-plane\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[hwd.planes]\nidle = idle_plane:IDLE\n")
+
+
+async def start(lab: Lab, *words: str) -> str:
+    """Start a job; its id."""
+    said = await lab.hwd("job", "run", "--no-follow", "--json", *words)
+    assert said.status == 0, said
+    id: str = said.json["id"]
+    return id
+
+
+async def at_step(lab: Lab, job: str, step: int) -> None:
+    """Wait until rank 0 has written so many lines."""
+
+    async def look() -> bool | None:
+        return True if len(await lines(lab, job, 0)) > step else None
+
+    await lab.found(f"job {job} is at step {step}", look)
+
+
+async def lines(lab: Lab, job: str, rank: int) -> list[str]:
+    """What a rank has written, as far as it is known."""
+    path = lab.data / "jobs" / job / f"rank{rank}.log"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+async def ended(lab: Lab, job: str) -> Data:
+    async def look() -> Data | None:
+        now: Data | None = await lab.get(f"/api/v1/jobs/{job}")
+        return now if now is not None and now["ended_wall_ns"] is not None else None
+
+    return await lab.found(f"job {job} ends", look, 60)
+
+
+def assert_holds_nothing(now: Data) -> None:
+    assert (now["leases"], now["sets"], now["transfers"], now["jobs"]) == ([], [], [], [])
+
+
+def running(job: str) -> list[int]:
+    """Processes of its ranks, by their environment."""
+    found = []
+    for one in Path("/proc").iterdir():
+        if one.name.isdigit():
+            try:
+                environment = (one / "environ").read_bytes()
+            except OSError:
+                continue
+            if f"HWD_JOB={job}".encode() in environment.split(b"\0"):
+                found.append(int(one.name))
+    return found
+
+
+async def test_ranks_reduce_over_a_plane_of_a_stranger_while_agent_and_daemon_are_killed(lab: Lab) -> None:
+    planes = lab.folder / "planes"
+    install_planes(planes)
+    lab.environment["PYTHONPATH"] = str(planes)
+    train = f"{{command: {RING}, user: {getpass.getuser()}, hosts: [h0, h1, h2, h3], arguments: true"
+    text = rack_of(4, f"  train: {train}, plane: rotor period_s=0.2}}\n")
+    daemon = await lab.up(text=text)
+    job = await start(lab, "train", "--", "--steps", "150")
+    await at_step(lab, job, 10)
+    os.kill(lab.rack["hosts"]["h1"]["agent"], signal.SIGKILL)
+    await at_step(lab, job, 50)
+    assert await daemon.end(signal.SIGKILL) == -signal.SIGKILL
+    before = running(job)
+    await lab.serve()
+    await at_step(lab, job, 100)
+    assert running(job) == before != []
+    found = await ended(lab, job)
+    assert (found["state"], found["why"]) == ("succeeded", "")
+    for rank in range(4):
+        wanted = [f"step {step}: each of 4096 sums is {6 + 4 * step}" for step in range(150)]
+        assert list(dict.fromkeys(await lines(lab, job, rank))) == wanted  # the last lines before a kill may be twice
+    switched = await lab.documents("job.switched")
+    assert len({one["target"] for one in switched if not one["why"]}) == 3
+    assert_holds_nothing(await lab.until("it is over", lambda now: not now["jobs"]))
+    assert running(job) == []
+
+
+@pytest.fixture
+async def pair(lab: Lab) -> Lab:
+    """Two hosts, and jobs that fail in different ways."""
+    planes = lab.folder / "planes"
+    install_planes(planes)
+    lab.environment["PYTHONPATH"] = str(planes)
+    rank = lab.folder / "rank.py"
+    rank.write_text(RANK)
+    common = f"user: {getpass.getuser()}, hosts: [h0, h1]"
+    jobs = "".join(
+        f"  {name}: {{command: [{sys.executable}, {rank}, {name}], {common}, {more}}}\n"
+        for name, more in {
+            "goes": "plane: static topology=ring",
+            "absent": "plane: static topology=ring, arrive_within_s: 1.5",
+            "dies": "plane: static topology=ring",
+            "lies": "plane: static topology=ring, answer_within_s: 3",
+            "disagrees": "plane: static topology=ring",
+            "idle": "plane: idle, answer_within_s: 1",
+        }.items()
+    )
+    await lab.up(text=rack_of(2, jobs))
+    return lab
+
+
+async def test_job_that_cannot_go_on_fails_with_the_reason_and_the_name_and_leaves_nothing(pair: Lab) -> None:
+    for name, parts in {
+        "absent": ["rank 1 on h1 did not come within 1.5 s"],
+        "dies": ["rank 1 on h1 ended with status 3"],
+        "disagrees": ["comes with", "broadcast 0 of world", "all-reduce 0 of world"],
+        "idle": ["waited 1 s for plane idle to answer all-reduce 0 of world", "all its ranks came to it"],
+        "lies": ["rank 1 on h1 ended with status 1"],
+    }.items():
+        said = await pair.hwd("job", "run", name)
+        assert said.status == 1, said
+        assert all(part in said.err for part in parts), (name, said.err)
+        assert_holds_nothing(await pair.until("it is over", lambda now: not now["jobs"]))
+    refused = await pair.documents("job.rank-refused")
+    assert [(one["rank"], one["host"], one["why"]) for one in refused if one["entry"] == "lies"] == [
+        (0, "h1", "the job has no rank 0 on h1")
+    ]
+    assert running_of(refused) == []
+
+
+def running_of(facts: Iterable[Data]) -> list[int]:
+    return [pid for fact in facts for pid in running(fact["job"])]
+
+
+async def test_job_is_stopped_and_another_one_on_its_ports_is_refused(pair: Lab) -> None:
+    job = await start(pair, "goes")
+    await at_step(pair, job, 3)
+    other = await pair.hwd("job", "run", "goes")
+    assert other.status == 1
+    assert f"held by job {job}" in other.err or job in other.err
+    shown = await pair.hwd("job", "show", job)
+    assert "light at static" in shown.out
+    applied = await pair.hwd("apply", "h0.eth0<->h1.eth0", "--no-ready")
+    assert applied.status == 3  # the lease of the job
+    stopped = await pair.hwd("job", "stop", job, "--json")
+    assert (stopped.json["state"], stopped.json["lease"]) == ("stopped", "")
+    assert running(job) == []
+    assert_holds_nothing(await pair.until("it is over", lambda now: not now["jobs"]))
+    assert "step 3" in (await pair.hwd("job", "logs", job)).out
+
+
+async def test_what_is_not_allowed_is_refused_and_nothing_is_started(pair: Lab) -> None:
+    strange = await pair.hwd("job", "run", "gose")
+    assert strange.status == 2
+    assert "did you mean goes" in strange.err
+    words = await pair.hwd("job", "run", "goes", "--", "--steps")
+    assert words.status == 3
+    assert "it takes no arguments" in words.err
+    assert (await pair.hwd("job", "list", "--json")).json == []
+
+
+async def test_daemon_that_is_asked_to_end_leaves_ranks_and_lease_and_the_next_one_goes_on(pair: Lab) -> None:
+    daemon = pair.programs[-1]
+    job = await start(pair, "goes")
+    await at_step(pair, job, 3)
+    assert await daemon.end(signal.SIGTERM) == 0
+    before = running(job)
+    assert before
+    light = await pair.light()
+    await pair.serve()
+    await at_step(pair, job, 50)
+    assert running(job) == before
+    assert await pair.light() == light
+    async with asyncio.timeout(60):
+        stopped = await pair.hwd("job", "stop", job, "--json")
+    assert stopped.json["state"] == "stopped"
