@@ -44,6 +44,12 @@ USUAL = "127.0.0.1:8642"
 LISTENS = re.compile(r" http +http://(\S+)")
 
 
+def _lasting(command: str) -> str | None:
+    """The entry of `LASTING` that a command is, with variables before it or without."""
+    bare = re.sub(r"^(?:\w+=\S+ )+", "", command)
+    return next((name for name in LASTING if bare.startswith(name)), None)
+
+
 class PageError(Exception):
     """The page is wrong."""
 
@@ -101,7 +107,7 @@ class Reader:
                 await self.do(command)
 
     async def do(self, command: Command) -> None:
-        lasting = next((name for name in LASTING if command.text.startswith(name)), None)
+        lasting = _lasting(command.text)
         if lasting is None or command.text.rstrip().endswith("&") or "--count" in command.text:
             self._check(command, await self._say(self._filled(command.text), python=False))
             return
@@ -113,7 +119,8 @@ class Reader:
         """Start it in a terminal of its own; returns its output until it was ready. A second one of a kind replaces the
         first one, after Ctrl-C.
         """
-        lasting = next(name for name in LASTING if command.startswith(name))
+        lasting = _lasting(command)
+        assert lasting is not None
         if lasting in self._terminals:
             await end(self._terminals[lasting].process)
         log = self._here.parent / f"{lasting.replace(' ', '-')}.log"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from hwd.bus.asks import AskedBy
+from hwd.config.planes import make
 from hwd.config.yaml.file_problem import nearest
 from hwd.fabric.fabric import Fabric
 from hwd.jobs.job_light import Applies, JobLight
@@ -129,9 +130,10 @@ class Jobs:
 
     async def start(self, name: str, words: Sequence[str], caller: Caller | None) -> JobStatus:
         """Start a job of the testbed file; returns as soon as it is durable. Raises RefusedError for what is not
-        allowed, UnknownError for an unknown entry.
+        allowed, UnknownError for an unknown entry, ConfigError for a plane that is not installed.
         """
         entry = self._entry(name, words)
+        make(entry.plane, entry.plane_arguments)  # raises ConfigError for one that is not installed
         by = "a caller of the HTTP API" if caller is None else str(caller)
         record = JobRecord(
             id=self._ids.token(length=8),

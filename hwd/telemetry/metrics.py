@@ -28,6 +28,7 @@ from hwd.model.documents.daemon import (
     TestbedReloaded,
 )
 from hwd.model.documents.hosts import HostEvent, HostFact
+from hwd.model.documents.jobs import JobEnded, JobFact, JobGranted, JobResumed, JobStarted, JobSwitched
 from hwd.model.documents.leases import LeaseBaseline, LeaseFact, LeaseReleased, LeaseRequestFact, LeaseTakenBack
 from hwd.model.documents.plans import InterlockRefused
 from hwd.model.documents.reconfigurations import (
@@ -45,6 +46,7 @@ from hwd.model.documents.transfers import (
     TransferRefused,
 )
 from hwd.model.interlock import InterlockName
+from hwd.model.job import JobState
 from hwd.model.limit import Limit
 from hwd.model.run import RunState, RunStatus
 from hwd.model.stage import StageName
@@ -64,6 +66,8 @@ RECONFIGURATION_STATES = (
     *("planned", "journaled", "driving", "read-back", "driven"),
     *("waiting", "awaiting-confirm", "confirming", "rolling-back"),
 )
+JOB_OUTCOMES = tuple(state for state in JobState if state.ended)
+TOPO_WRITES = ("applied", "not-ready")
 RUN_OUTCOMES = tuple(state for state in RunState if state.ended)
 RUN_STATES = tuple(state for state in RunState if not state.ended)
 """Closed sets: a counter of one of them begins at 0, else its first increase would be none to Prometheus."""
@@ -80,6 +84,7 @@ class Metrics(Collector):
         self._leases: dict[str, None] = {}
         self._states: dict[str, str] = {}
         self._runs_now: dict[str, str] = {}
+        self._jobs_now: set[str] = set()
         self._journal: dict[str, bool] = {}
         """The open entries of the journal, and whether each waits for an operator."""
         self._unwritten: set[str] = set()
@@ -156,6 +161,15 @@ class Metrics(Collector):
             *("run", "playbook"),
             limit=RUNS_SHOWN,
         )
+        self._jobs = Series("hwd_jobs_total", "Jobs that ended", "outcome", limit=len(JOB_OUTCOMES), counter=True)
+        self._jobs_under_way = Series("hwd_jobs_under_way", "Jobs that have not ended", limit=1)
+        self._topo_writes = Series(
+            "hwd_topo_writes_total",
+            "Targets that control planes of jobs brought the light to, or could not",
+            "outcome",
+            limit=len(TOPO_WRITES),
+            counter=True,
+        )
         self._lag = Series("hwd_event_loop_lag_seconds", "Longest that a timer of ours waited lately", limit=1)
         self._free = Series("hwd_data_free_bytes", "What the daemon may still write for records and journal", limit=1)
         self._dropped = Series(
@@ -184,6 +198,9 @@ class Metrics(Collector):
         )
         self._stage_seconds = Buckets(
             "hwd_stage_seconds", "Stages of links that were reconfigured", "stage", limit=len(StageName) * SERIES
+        )
+        self._job_stall_seconds = Buckets(
+            "hwd_job_stall_seconds", "For how long a rank waited for its control plane before an operation", limit=SERIES
         )
         self._switches = Switches(switches=budget.switches, ends=budget.ends)
         self._links = Links(self._link_ready)
@@ -240,6 +257,8 @@ class Metrics(Collector):
                 self._take_lease(fact)
             case ReconfigurationFact() as fact:
                 self._take_reconfiguration(fact, document.wall_ns / _NS_IN_S)
+            case JobFact() as fact:
+                self._take_job(fact)
             case RunStatus() as status:
                 self._take_run(status)
             case RunEnded(outcome=outcome):
@@ -254,6 +273,11 @@ class Metrics(Collector):
             self._recoveries.add(0, outcome)
         for outcome in RUN_OUTCOMES:
             self._runs.add(0, outcome)
+        for job_outcome in JOB_OUTCOMES:
+            self._jobs.add(0, job_outcome)
+        for topo_outcome in TOPO_WRITES:
+            self._topo_writes.add(0, topo_outcome)
+        self._jobs_under_way.set(0)
         for group in ("documents", "history"):
             self._dropped.add(0, group)
         for limit in Limit:
@@ -294,6 +318,19 @@ class Metrics(Collector):
         self._progress.drop(run)
         if not status.state.ended and status.step is not None and status.steps:
             self._progress.set(min(max((status.step - 1) / status.steps, 0.0), 1.0), run, status.playbook)
+
+    def _take_job(self, fact: JobFact) -> None:
+        match fact:
+            case JobStarted() | JobResumed():
+                self._jobs_now.add(fact.job)
+            case JobGranted(stall_s=stall_s):
+                self._job_stall_seconds.observe(stall_s)
+            case JobSwitched(why=why):
+                self._topo_writes.add(1, TOPO_WRITES[bool(why)])
+            case JobEnded(outcome=outcome):
+                self._jobs_now.discard(fact.job)
+                self._jobs.add(1, outcome)
+        self._jobs_under_way.set(len(self._jobs_now))
 
     def _take_lease(self, fact: LeaseFact) -> None:
         if isinstance(fact, LeaseReleased | LeaseTakenBack):

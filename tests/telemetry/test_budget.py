@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hwd.config.testbed.testbed import load_testbed
 from hwd.model.documents.daemon import BusUp, DaemonLag, DaemonStarted, LimitReached
 from hwd.model.documents.hosts import ClockAligned, HostBirth, HostEvent, HostGarbage
+from hwd.model.documents.jobs import JobGranted
 from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationEnded
 from hwd.model.documents.runs import RunEnded
 from hwd.model.documents.transfers import TransferClaimed
@@ -103,6 +104,7 @@ def everything(switches: int, size: int, hosts: int, ports: int) -> Iterator[Doc
         )
         flight: dict[str, Any] = {"transfer": "t", "host": host, "process": "p", "phase": "-", "ports": ["eth0"]}
         yield told(TransferClaimed(**flight, within_s=1.0))
+        yield told(JobGranted(job="j", entry="e", rank=0, operation="o", stall_s=0.1))
         yield told(HostGarbage(host=host, topic="", why="", count=1))
         yield told(
             ClockAligned(

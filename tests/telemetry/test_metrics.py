@@ -21,6 +21,7 @@ from hwd.model.documents.daemon import (
     JournalWritten,
 )
 from hwd.model.documents.hosts import HostBirth, HostDown, HostEvent, HostTrouble
+from hwd.model.documents.jobs import JobEnded, JobResumed, JobSwitched
 from hwd.model.documents.leases import LeaseReleased, LeaseRenewed
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
 from hwd.model.documents.switches import SwitchDrift
@@ -108,6 +109,10 @@ def test_rack_at_work_is_told_in_base_units(metrics: Metrics, rack: None) -> Non
     assert value(metrics, "hwd_stage_seconds_sum", stage="firmware") == 6.0
     assert value(metrics, "hwd_link_ready", link="h0.eth0<->h1.eth0") == 1
     assert value(metrics, "hwd_leases") == 1
+    assert value(metrics, "hwd_jobs_under_way") == 1
+    assert value(metrics, "hwd_job_stall_seconds_sum") == 0.25
+    assert value(metrics, "hwd_topo_writes_total", outcome="applied") == 1
+    assert value(metrics, "hwd_topo_writes_total", outcome="not-ready") == 0
     assert value(metrics, "hwd_runs_total", outcome="succeeded") == 1
     assert value(metrics, "hwd_event_loop_lag_seconds") == 0.004
     assert value(metrics, "hwd_data_free_bytes") == 4e9
@@ -231,6 +236,18 @@ def test_outcomes_begin_at_zero_so_that_the_first_is_an_increase() -> None:
     assert value(metrics, "hwd_journal_open") == 0
 
 
+def test_job_that_has_ended_is_counted_by_its_outcome_and_is_not_under_way(
+    metrics: Metrics, rack: None, tell: Tell
+) -> None:
+    tell(JobSwitched(job="j1", entry="e", target="ring", reconfiguration="r2", why="no light", seconds=0.5))
+    tell(JobEnded(job="j1", entry="e", outcome="failed", why="no light", seconds=2.0))
+    tell(JobResumed(job="j2", entry="e", events=3))
+    assert value(metrics, "hwd_jobs_under_way") == 1
+    assert value(metrics, "hwd_jobs_total", outcome="failed") == 1
+    assert value(metrics, "hwd_jobs_total", outcome="succeeded") == 0
+    assert value(metrics, "hwd_topo_writes_total", outcome="not-ready") == 1
+
+
 def test_commands_of_a_switch_begin_at_zero(metrics: Metrics, rack: None) -> None:
     assert value(metrics, "hwd_switch_commands_total", switch="ocs1", verb="change", outcome="denied") == 0
     assert value(metrics, "hwd_switch_foreign_changes_total", switch="ocs1") == 0
@@ -320,6 +337,10 @@ def test_run_is_shown_while_it_goes_on(metrics: Metrics, tell: Tell) -> None:
 def test_released_lease_is_not_counted_and_a_renewed_one_once(metrics: Metrics, rack: None, tell: Tell) -> None:
     tell(LeaseRenewed(lease="l1", holder="ada", ports=[], expires_wall_ns=2))
     assert value(metrics, "hwd_leases") == 1
+    assert value(metrics, "hwd_jobs_under_way") == 1
+    assert value(metrics, "hwd_job_stall_seconds_sum") == 0.25
+    assert value(metrics, "hwd_topo_writes_total", outcome="applied") == 1
+    assert value(metrics, "hwd_topo_writes_total", outcome="not-ready") == 0
     tell(LeaseReleased(lease="l1", holder="ada", ports=[], why="expired"))
     assert value(metrics, "hwd_leases") == 0
 
