@@ -45,8 +45,8 @@ LISTENS = re.compile(r" http +http://(\S+)")
 
 
 def _lasting(command: str) -> str | None:
-    """The entry of `LASTING` that a command is, with variables before it or without."""
-    bare = re.sub(r"^(?:\w+=\S+ )+", "", command)
+    """The entry of `LASTING` that a command is, with `env` and variables before it or without."""
+    bare = re.sub(r"^env (?:\w+=\S+ )+", "", command)
     return next((name for name in LASTING if bare.startswith(name)), None)
 
 
