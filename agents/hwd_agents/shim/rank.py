@@ -64,6 +64,8 @@ class Rank:
             job, number, key = (environment[name] for name in (JOB_VARIABLE, RANK_VARIABLE, KEY_VARIABLE))
         except KeyError as error:
             raise ConfigError(f"{error.args[0]}: not in the environment. Start ranks with `hwd job run`") from error
+        if not number.isdecimal():
+            raise ConfigError(f"{RANK_VARIABLE}: {number!r} is no number. Start ranks with `hwd job run`")
         return cls(
             job=job,
             number=int(number),

@@ -91,13 +91,16 @@ GO = ShimKind(make=lambda arguments, rank, job: _Always(Go()))
 
 
 def find(text: str, rank: int, job: JobJoined) -> Shim:
-    """The shim that `text` names, `every-other from=3`. Raises ConfigError where it is not installed here."""
+    """The shim that `text` names, `every-other from=3`. Raises ConfigError where it cannot be had here."""
     name, *words = text.split() or ["ask"]
     points = entry_points(group=GROUP, name=name)
     if not points:
         known = ", ".join(sorted({point.name for point in entry_points(group=GROUP)}))
         raise ConfigError(f"shim {name!r}: not installed on this host; there are {known or 'none'}")
-    kind = next(iter(points)).load()
+    try:
+        kind = next(iter(points)).load()
+    except Exception as error:  # the package's own code
+        raise ConfigError(f"shim {name!r}: its entry point cannot be loaded: {error!r}") from error
     if not isinstance(kind, ShimKind):
         raise ConfigError(f"shim {name!r}: its entry point is no ShimKind")
     arguments = {key: value for key, _, value in (word.partition("=") for word in words)}

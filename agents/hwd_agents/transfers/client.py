@@ -38,7 +38,8 @@ SOCKET: Final = "/run/hwd-agent/transfers.sock"
 SOCKET_VARIABLE: Final = "HWD_TRANSFER_SOCKET"
 GRACE_S: Final = 4.0
 """The agent answers within 2.5 s beside the wait that is asked for. One that is silent for longer counts as gone."""
-ANSWER_LIMIT_BYTES: Final = 1 << 16
+ANSWER_LIMIT_BYTES: Final = 1 << 20
+"""A rank hears of the addresses of all others: 256 ranks with 16 ports each have 130 KB."""
 
 A = TypeVar("A", AnswerLine, SwitchAnswerLine, JoinAnswerLine)
 

@@ -1,0 +1,319 @@
+"""Ranks against the socket of an agent, as their programs have them: in a thread, since they block."""
+
+import asyncio
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hwd_agents.shim import Rank
+from hwd_agents.wire import Ask, OperationKind
+from hwd_drivers.core.errors import ConfigError, FailedError, LinkError, RefusedError
+from hwd_drivers.core.offload import ThreadOffload
+
+from ..played_daemon import GRANTED, JOB, JOINED, HostWithDaemon
+from ..switches import test_select_client as select_socket
+from .conftest import answering
+
+ENVIRONMENT = {"HWD_JOB": JOB["job"], "HWD_RANK": "1", "HWD_JOB_KEY": JOB["key"]}
+
+
+def make(host: HostWithDaemon, shim: str = "ask") -> Rank:
+    return Rank(job=JOB["job"], number=1, key=JOB["key"], path=str(host.path), shim=shim)
+
+
+def operations(host: HostWithDaemon, verb: str = "claim-operation") -> list[dict[str, Any]]:
+    return [ask.arguments["operation"] for ask in host.asked if ask.verb == verb]
+
+
+# --- it joins
+
+
+async def test_rank_is_made_from_what_the_daemon_put_into_its_environment(
+    host: HostWithDaemon, thread: ThreadOffload
+) -> None:
+    environment = ENVIRONMENT | {"HWD_TRANSFER_SOCKET": f"unix:{host.path}"}
+    rank = await thread(partial(Rank.from_environment, environment))
+    rank.close()
+    assert (rank.job, rank.number) == (JOB["job"], 1)
+    assert [(place.host, place.optical) for place in rank.places] == [
+        ("h1", {"eth0": "10.0.0.1"}),
+        ("h0", {"eth0": "10.0.0.2"}),
+    ]
+    assert rank.groups == {"world": (0, 1)}
+    (join,) = host.asked
+    assert {name: join.arguments[name] for name in JOB} == JOB
+
+
+@pytest.mark.parametrize(("shim", "asked"), [({}, 1), ({"HWD_SHIM": "go"}, 0)], ids=["none", "go"])
+async def test_shim_of_the_environment_decides_and_without_one_all_is_asked_for(
+    host: HostWithDaemon, thread: ThreadOffload, shim: dict[str, str], asked: int
+) -> None:
+    def work() -> None:
+        with (
+            Rank.from_environment(ENVIRONMENT | {"HWD_TRANSFER_SOCKET": str(host.path)} | shim) as rank,
+            rank.operation("world", "barrier", within_s=5),
+        ):
+            pass
+
+    await thread(work)
+    assert len(operations(host)) == asked
+
+
+@pytest.mark.parametrize("name", ENVIRONMENT)
+def test_process_without_a_variable_of_a_rank_is_none(name: str) -> None:
+    environment = {key: value for key, value in ENVIRONMENT.items() if key != name}
+    with pytest.raises(ConfigError, match=f"^{name}: not in the environment. Start ranks with `hwd job run`$"):
+        Rank.from_environment(environment)
+
+
+def test_rank_without_a_number_is_none() -> None:
+    with pytest.raises(ConfigError, match=r"^HWD_RANK: 'one' is no number"):
+        Rank.from_environment(ENVIRONMENT | {"HWD_RANK": "one"})
+
+
+async def test_rank_joins_when_its_agent_has_come(tmp_path: Path, thread: ThreadOffload) -> None:
+    tried = asyncio.Event()
+
+    def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+        tried.set()
+
+    away = HostWithDaemon(tmp_path / "t.sock")
+    starting = await asyncio.start_unix_server(hang_up, away.path)
+    joining = asyncio.create_task(thread(partial(make, away)))
+    await tried.wait()
+    starting.close()
+    away.path.unlink()
+    async with answering(away):
+        rank = await joining
+        rank.close()
+    assert away.verbs() == ["join-job"]
+
+
+async def test_rank_joins_when_the_daemon_can_answer(host: HostWithDaemon, thread: ThreadOffload) -> None:
+    def first_fail(ask: Ask) -> dict[str, Any]:
+        if len(host.asked) < 3:
+            raise FailedError("its records are away")
+        return JOINED
+
+    host.reactions["join-job"] = first_fail
+    rank = await thread(partial(make, host))
+    rank.close()
+    assert host.verbs() == ["join-job"] * 3
+
+
+def test_rank_whose_agent_stays_away_says_so(tmp_path: Path) -> None:
+    path = str(tmp_path / "none.sock")
+    with pytest.raises(LinkError, match=f"^rank 1 of job j7x2a1b9: {re.escape(path)}: cannot reach the agent"):
+        Rank(**_named(), path=path, away_s=0.0)
+
+
+async def test_rank_that_is_none_of_its_job_is_refused_at_once(host: HostWithDaemon, thread: ThreadOffload) -> None:
+    def refuse(ask: Ask) -> dict[str, Any]:
+        raise RefusedError("job j7x2a1b9: no rank has this key")
+
+    host.reactions["join-job"] = refuse
+    with pytest.raises(RefusedError, match=r"^job j7x2a1b9: no rank has this key$"):
+        await thread(partial(make, host))
+    assert host.verbs() == ["join-job"]
+
+
+async def test_largest_job_can_be_joined(host: HostWithDaemon, thread: ThreadOffload) -> None:
+    ports = {f"enp{n}s0f0np0": f"10.100.{n}.{n}" for n in range(100, 108)}
+    place = {"host": "host-100", "gpu": 7, "optical": ports, "electrical": ports}
+    host.reactions["join-job"] = lambda ask: {"ranks": [place] * 256, "groups": {"world": [*range(256)]}}
+    rank = await thread(partial(make, host))
+    rank.close()
+    assert len(rank.places) == 256
+
+
+async def test_rank_with_a_shim_that_is_not_installed_disconnects(host: HostWithDaemon, thread: ThreadOffload) -> None:
+    with pytest.raises(ConfigError, match="shim 'rotor': not installed on this host"):
+        await thread(partial(make, host, "rotor"))
+
+
+# --- it asks
+
+
+async def test_operation_is_asked_for_before_its_block_and_ended_after_it(
+    host: HostWithDaemon, thread: ThreadOffload
+) -> None:
+    inside: list[str] = []
+
+    def work() -> None:
+        with make(host) as rank:
+            with rank.operation("world", OperationKind.SEND, within_s=5, size_bytes=4096, peer=0) as port:
+                inside.extend(host.verbs())
+                assert port is None
+            inside.append("ended")
+
+    await thread(work)
+    assert inside == ["join-job", "claim-operation", "ended"]
+    claim = host.asked[1].arguments
+    assert claim["operation"] == {"group": "world", "kind": "send", "index": 0, "size_bytes": 4096, "peer": 0}
+    assert (claim["within_s"], claim["key"], claim["rank"]) == (5.0, "secret", 1)
+    assert await host.report() == []
+
+
+async def test_operations_are_counted_in_each_group(host: HostWithDaemon, thread: ThreadOffload) -> None:
+    def work() -> None:
+        with make(host) as rank:
+            for group in ("world", "world", "dp0", "world", "dp0"):
+                with rank.operation(group, "all-reduce", within_s=5):
+                    pass
+
+    await thread(work)
+    asked = [(one["group"], one["index"]) for one in operations(host)]
+    assert asked == [("world", 0), ("world", 1), ("dp0", 0), ("world", 2), ("dp0", 1)]
+
+
+async def test_operation_that_cannot_be_answered_now_is_asked_for_again_as_the_same_one(
+    host: HostWithDaemon, thread: ThreadOffload
+) -> None:
+    def first_fail(ask: Ask) -> dict[str, Any]:
+        if len(operations(host)) < 3:
+            raise FailedError("it starts anew")
+        return GRANTED
+
+    def work() -> None:
+        with make(host) as rank, rank.operation("world", "all-reduce", within_s=5):
+            pass
+
+    host.reactions["claim-operation"] = first_fail
+    await thread(work)
+    assert [one["index"] for one in operations(host)] == [0, 0, 0]
+    claims = [ask.arguments["transfer"] for ask in host.asked if ask.verb == "claim-operation"]
+    assert len({*claims}) == 3
+
+
+async def test_operation_that_is_refused_does_not_begin(host: HostWithDaemon, thread: ThreadOffload) -> None:
+    def refuse(ask: Ask) -> dict[str, Any]:
+        raise RefusedError("the plane refuses it")
+
+    def work() -> None:
+        with make(host) as rank, rank.operation("world", "all-reduce", within_s=5):
+            raise AssertionError("it began")
+
+    host.reactions["claim-operation"] = refuse
+    with pytest.raises(RefusedError, match=r"^the plane refuses it$"):
+        await thread(work)
+    assert len(operations(host)) == 1
+
+
+async def test_operation_whose_agent_was_started_anew_meanwhile_is_said_to_be_done(
+    tmp_path: Path, thread: ThreadOffload
+) -> None:
+    """The second agent knows nothing of its transfer."""
+    first, second = (answering(HostWithDaemon(tmp_path / "t.sock", boot=boot)) for boot in ("b1", "b2"))
+    loop = asyncio.get_running_loop()
+    await first.__aenter__()
+
+    async def restart() -> None:
+        await first.__aexit__()
+        await second.__aenter__()
+
+    def work() -> None:
+        with make(first) as rank:
+            with rank.operation("world", "all-gather", within_s=30):
+                asyncio.run_coroutine_threadsafe(restart(), loop).result()
+            with rank.operation("world", "all-gather", within_s=30):
+                pass
+
+    await thread(work)
+    await second.__aexit__()
+    assert operations(second, "end-operation") == operations(first)
+    assert [one["index"] for one in operations(second)] == [1]
+
+
+async def test_operation_whose_light_was_cut_is_no_success(host: HostWithDaemon, thread: ThreadOffload) -> None:
+    loop = asyncio.get_running_loop()
+
+    async def cut() -> None:
+        (one,) = await host.report()
+        await host.transfers.verbs["cut-transfers"]({"transfers": [one["transfer"]], "why": "k3v9a1xx cut it"})
+
+    def work() -> None:
+        with make(host) as rank, rank.operation("world", "all-reduce", within_s=30):
+            asyncio.run_coroutine_threadsafe(cut(), loop).result()
+
+    with pytest.raises(FailedError, match=r"was over before it ended: k3v9a1xx cut it\. Its light may have been cut"):
+        await thread(work)
+    assert "end-operation" not in host.verbs()
+
+
+# --- it asks nobody
+
+
+async def test_shim_that_lets_all_go_touches_no_socket(host: HostWithDaemon, thread: ThreadOffload) -> None:
+    def work() -> None:
+        with make(host, "go") as rank:
+            host.path.unlink()
+            rank._transfers.close()  # a request would have to connect anew
+            for _ in range(3):
+                with rank.operation("world", "all-reduce", within_s=5) as port:
+                    assert port is None
+
+    await thread(work)
+    assert host.verbs() == ["join-job"]
+
+
+async def test_shim_that_names_a_port_has_the_rank_send_over_it(
+    host: HostWithDaemon, thread: ThreadOffload, declare: Callable[[str], None]
+) -> None:
+    def work() -> None:
+        with make(host, "scripted from=3") as rank, rank.operation("world", "send", within_s=5, peer=0) as port:
+            assert port == "eth3"
+
+    declare("scripted = acme_shims:SCRIPTED")
+    await thread(work)
+    assert host.verbs() == ["join-job"]
+
+
+async def test_shim_that_selects_sets_switches_before_and_after_the_operation(
+    host: HostWithDaemon,
+    thread: ThreadOffload,
+    declare: Callable[[str], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def work() -> None:
+        with make(host, "scripted from=3") as rank:
+            with rank.operation("world", "all-reduce", within_s=5):
+                during.extend(said)
+            assert len(said) == 2
+
+    declare("scripted = acme_shims:SCRIPTED")
+    monkeypatch.setenv("HWD_SELECT_SOCKET", f"unix:{tmp_path}/s.sock")
+    during: list[bytes] = []
+    async with select_socket.answering(tmp_path / "s.sock", select_socket.UP, select_socket.UP) as said:
+        await thread(work)
+    (before,) = during
+    assert b'"set":{"sel0":"in-2"},"within_s":2.0' in before
+    assert b'"set":{"sel0":"in-1"},"within_s":1.0' in said[1]
+    assert host.verbs() == ["join-job"]
+
+
+async def test_operation_whose_switch_is_refused_does_not_begin(
+    host: HostWithDaemon,
+    thread: ThreadOffload,
+    declare: Callable[[str], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def work() -> None:
+        with make(host, "scripted from=3") as rank, rank.operation("world", "all-reduce", within_s=5):
+            raise AssertionError("it began")
+
+    declare("scripted = acme_shims:SCRIPTED")
+    monkeypatch.setenv("HWD_SELECT_SOCKET", f"unix:{tmp_path}/s.sock")
+    async with select_socket.answering(tmp_path / "s.sock", select_socket.REFUSED):
+        with pytest.raises(RefusedError, match="its turn did not come"):
+            await thread(work)
+
+
+def _named() -> dict[str, Any]:
+    return {"job": JOB["job"], "number": JOB["rank"], "key": JOB["key"]}

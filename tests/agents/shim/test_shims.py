@@ -1,0 +1,78 @@
+"""Shims by their names, as entry points declare them; and that a host needs no daemon to have them."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from hwd_agents.shim import Ask, Go, SendOver
+from hwd_agents.shim.shims import find
+from hwd_agents.wire import JobJoined, Operation, OperationKind
+from hwd_drivers.core.errors import ConfigError
+
+from ..played_daemon import JOINED
+
+JOB = msgspec.convert(JOINED, JobJoined)
+REDUCE = Operation(group="world", kind=OperationKind.REDUCE, index=0)
+SEND = Operation(group="world", kind=OperationKind.SEND, index=0, peer=0)
+
+
+@pytest.mark.parametrize(("text", "before"), [("ask", Ask()), ("go", Go()), ("", Ask()), ("  ", Ask())])
+def test_shims_of_hwd_decide_alike_for_every_operation(text: str, before: object) -> None:
+    shim = find(text, 0, JOB)
+    assert [shim.before(one) for one in (REDUCE, SEND)] == [before, before]
+    assert shim.after(REDUCE) == Go()
+
+
+def test_shim_of_a_package_is_made_with_its_arguments_rank_and_job(declare: Callable[[str], None]) -> None:
+    declare("scripted = acme_shims:SCRIPTED")
+    shim: Any = find("scripted from=3", 1, JOB)
+    assert (shim.arguments, shim.rank, shim.job) == ({"from": "3"}, 1, JOB)
+    assert shim.before(SEND) == SendOver("eth3")
+
+
+def test_shim_that_is_not_installed_is_an_error_that_names_those_that_are(declare: Callable[[str], None]) -> None:
+    declare("scripted = acme_shims:SCRIPTED")
+    with pytest.raises(ConfigError, match=r"^shim 'rotor': not installed on this host; there are ask, go, scripted$"):
+        find("rotor period_s=1", 0, JOB)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("scripted to=3 from=1", r"^shim scripted: takes no to; it takes from$"),
+        ("go fast=yes", r"^shim go: takes no fast; it takes none$"),
+    ],
+)
+def test_unknown_argument_is_an_error_that_names_the_known_ones(
+    declare: Callable[[str], None], text: str, words: str
+) -> None:
+    declare("scripted = acme_shims:SCRIPTED")
+    with pytest.raises(ConfigError, match=words):
+        find(text, 0, JOB)
+
+
+@pytest.mark.parametrize(
+    ("point", "words"),
+    [
+        ("acme_shims:NONE", "its entry point is no ShimKind"),
+        ("acme_shims:LOST", "its entry point cannot be loaded: .*LOST"),
+        ("acme_nowhere:SHIM", "its entry point cannot be loaded: .*acme_nowhere"),
+    ],
+)
+def test_entry_point_that_is_no_shim_is_an_error(declare: Callable[[str], None], point: str, words: str) -> None:
+    declare(f"broken = {point}")
+    with pytest.raises(ConfigError, match=f"^shim 'broken': {words}"):
+        find("broken", 0, JOB)
+
+
+def test_ranks_need_no_part_of_the_daemon() -> None:
+    program = "import sys, hwd_agents.shim; print(sorted(one for one in sys.modules if one.split('.')[0] == 'hwd'))"
+    said = subprocess.run(
+        [sys.executable, "-c", program], env=os.environ, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert said.stdout == "[]\n"

@@ -1,0 +1,299 @@
+"""Operations of the ranks of jobs, at the agent's socket: asked for, granted, ended, and lost."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hwd_agents.transfers.host_transfers import AGAIN_S, ANSWER_WITHIN_S, TOLD_AFTER_S
+from hwd_agents.transfers.lines import Line
+from hwd_drivers.core.errors import RefusedError
+from hwd_drivers.twins.virtual_time import run_virtual
+
+from ..played_daemon import GRANTED, JOB, JOINED, HostWithDaemon, Process
+
+OPERATION: dict[str, Any] = {"group": "world", "kind": "all-reduce", "index": 7, "size_bytes": 4_000_000, "peer": None}
+ASK: dict[str, Any] = {"ask": {**JOB, "operation": OPERATION, "within_s": 5.0, "wait_s": 1.0}, "id": 5}
+CLAIM: dict[str, Any] = {"claim": {"links": ["eth0"], "within_s": 5.0, "wait_s": 1.0}, "id": 5}
+JOIN: dict[str, Any] = {"join": JOB, "id": 4}
+DONE: dict[str, Any] = {"done": {**JOB, "operation": OPERATION}, "id": 6}
+LONG_S = 300.0
+
+Play = Callable[[HostWithDaemon, Process], Awaitable[None]]
+
+
+def run(place: Path, play: Play) -> None:
+    """In virtual time."""
+
+    async def main() -> None:
+        async with HostWithDaemon(place / "t.sock") as host, await Process.connect(host.path) as process:
+            await play(host, process)
+
+    run_virtual(main())
+
+
+async def granted(host: HostWithDaemon, process: Process, **grant: Any) -> str:
+    """The id of an operation that was asked for and may go."""
+    process.say(ASK)
+    host.done(await host.ask("claim-operation"), **GRANTED | grant)
+    line = await process.line()
+    assert line["outcome"] == "go"
+    id: str = line["transfer"]
+    return id
+
+
+async def ended(host: HostWithDaemon) -> list[str]:
+    """What the daemon is told next has ended."""
+    ask = await host.ask("end-transfers")
+    host.done(ask)
+    found: list[str] = ask.arguments["transfers"]
+    return found
+
+
+def test_operation_is_asked_for_with_all_that_its_rank_said_and_goes(tmp_path: Path) -> None:
+    async def play(host: HostWithDaemon, process: Process) -> None:
+        process.say(ASK)
+        ask = await host.ask("claim-operation")
+        host.done(ask, within_s=4.0, waited_s=0.0, ports=["eth0"])
+        line = await process.line()
+        assert line == {"id": 5, "outcome": "go", "transfer": ask.arguments["transfer"], "within_s": 4.0, "why": ""}
+        stated = dict(ask.arguments)
+        process_name = stated.pop("process")
+        assert stated == {**JOB, "operation": OPERATION, "within_s": 5.0, "transfer": line["transfer"]}
+        assert process_name.startswith("rank 1 of job j7x2a1b9, pid ")
+
+    run(tmp_path, play)
+
+
+def test_operation_is_reported_as_a_transfer_over_the_ports_of_its_grant(tmp_path: Path) -> None:
+    async def play(host: HostWithDaemon, process: Process) -> None:
+        id = await granted(host, process, waited_s=0.5)
+        (one,) = await host.report()
+        assert (one["transfer"], one["ports"]) == (id, ["eth0"])
+        assert one["phase"] == "all-reduce 7 of world, 4 MB"
+        assert one["left_s"] == pytest.approx(5.5, abs=0.01)
+
+    run(tmp_path, play)
+
+
+def test_operation_without_optical_ports_is_not_reported_and_its_end_is_told(tmp_path: Path) -> None:
+    async def play(host: HostWithDaemon, process: Process) -> None:
+        id = await granted(host, process, ports=[])
+        assert await host.report() == []
+        assert (await process.answer({"end": id, "id": 6}))["outcome"] == "ended"
+        assert await ended(host) == [id]
+
+    run(tmp_path, play)
+
+
+def test_operation_ends_when_its_process_says_so(tmp_path: Path) -> None:
+    async def play(host: HostWithDaemon, process: Process) -> None:
+        id = await granted(host, process)
+        line = await process.answer({"end": id, "id": 6})
+        assert line == {"id": 6, "outcome": "ended", "transfer": id, "within_s": None, "why": ""}
+        assert await ended(host) == [id]
+        assert await host.report() == []
+
+    run(tmp_path, play)
+
+
+def test_operation_ends_with_the_connection_of_its_process(tmp_path: Path) -> None:
+    async def play(host: HostWithDaemon, process: Process) -> None:
+        id = await granted(host, process)
+        await process.close()
+        assert await ended(host) == [id]
+        assert await host.report() == []
+
+    run(tmp_path, play)
+
+
+def test_operation_ends_when_its_time_is_over_and_its_process_hears_it_at_once(tmp_path: Path) -> None:
+    async def play(host: HostWithDaemon, process: Process) -> None:
+        asked_s = asyncio.get_running_loop().time()
+        id = await granted(host, process, waited_s=0.5)
+        over = await process.line()
+        assert asyncio.get_running_loop().time() - asked_s == pytest.approx(5.5, abs=0.01)
+        assert over["over"] == id
+        assert "its longest time of 5 s is over" in over["why"]
+        assert await ended(host) == [id]
+        line = await process.answer({"end": id, "id": 6})
+        assert (line["outcome"], line["why"]) == ("over", over["why"])
+
+    run(tmp_path, play)
+
+
+@pytest.mark.parametrize(("asked", "is_told"), [(ASK, False), (CLAIM, True)], ids=["operation", "claim"])
+def test_end_is_told_for_a_claim_whose_answer_was_lost_and_not_for_an_operation(
+    tmp_path: Path, asked: dict[str, Any], is_told: bool
+) -> None:
+    """The rank asks for it again, and goes on with what the daemon may have granted already."""
+
+    async def play(host: HostWithDaemon, process: Process) -> None:
+        began_s = asyncio.get_running_loop().time()
+        line = await process.answer(asked)
+        assert (line["outcome"], line["id"]) == ("failed", 5)
+        assert f"did not answer within {1 + ANSWER_WITHIN_S:g} s" in line["why"]
+        assert asyncio.get_running_loop().time() - began_s == pytest.approx(1 + ANSWER_WITHIN_S + 0.5, abs=0.01)
+        assert await host.report() == []
+        await asyncio.sleep(5 + TOLD_AFTER_S + 2 * AGAIN_S)
+        assert ("end-transfers" in host.verbs()) is is_told
+
+    run(tmp_path, play)
+
+
+@pytest.mark.parametrize(("asked", "is_told"), [(ASK, False), (CLAIM, True)], ids=["operation", "claim"])
+def test_broker_that_is_away_fails_an_ask_at_once(tmp_path: Path, asked: dict[str, Any], is_told: bool) -> None:
+    async def play(host: HostWithDaemon, process: Process) -> None:
+        host.is_up = False
+        began_s = asyncio.get_running_loop().time()
+        line = await process.answer(asked)
+        assert (line["outcome"], asyncio.get_running_loop().time() - began_s) == ("failed", 0.0)
+        assert "the broker is not connected" in line["why"]
+        host.is_up = True
+        await asyncio.sleep(2 * AGAIN_S)
+        assert ("end-transfers" in host.verbs()) is is_told
+
+    run(tmp_path, play)
+
+
+def test_operation_of_a_process_that_went_away_before_its_answer_is_ended(tmp_path: Path) -> None:
+    async def play(host: HostWithDaemon, process: Process) -> None:
+        process.say(ASK)
+        ask = await host.ask("claim-operation")
+        await process.close()
+        id = ask.arguments["transfer"]
+        assert await ended(host) == [id]
+        host.done(ask, **GRANTED)
+        assert await ended(host) == [id], "the daemon may have taken the first end before it granted"
+        assert await host.report() == []
+
+    run(tmp_path, play)
+
+
+def test_operation_that_the_daemon_refuses_does_not_go_and_nothing_is_ended(tmp_path: Path) -> None:
+    async def play(host: HostWithDaemon, process: Process) -> None:
+        process.say(ASK)
+        host.refuse(await host.ask("claim-operation"), "job j7x2a1b9: no such job")
+        line = await process.line()
+        assert (line["outcome"], line["why"]) == ("refused", "job j7x2a1b9: no such job")
+        assert await host.report() == []
+        await process.close()
+        await asyncio.sleep(LONG_S)
+        assert host.verbs() == ["claim-operation"]
+
+    run(tmp_path, play)
+
+
+def test_rank_joins_and_hears_of_its_job(tmp_path: Path) -> None:
+    async def play(host: HostWithDaemon, process: Process) -> None:
+        process.say(JOIN)
+        ask = await host.ask("join-job")
+        host.done(ask, **JOINED)
+        assert await process.line() == {"id": 4, "outcome": "joined", "joined": JOINED, "why": ""}
+        stated = dict(ask.arguments)
+        assert stated.pop("process").startswith("pid ")
+        assert stated == JOB
+
+    run(tmp_path, play)
+
+
+def test_operation_is_said_to_be_done_without_a_transfer(tmp_path: Path) -> None:
+    async def play(host: HostWithDaemon, process: Process) -> None:
+        process.say(DONE)
+        ask = await host.ask("end-operation")
+        host.done(ask)
+        assert await process.line() == {"id": 6, "outcome": "ended", "transfer": "", "within_s": None, "why": ""}
+        assert ask.arguments == {**JOB, "operation": OPERATION}
+
+    run(tmp_path, play)
+
+
+@pytest.mark.parametrize(("line", "verb"), [(JOIN, "join-job"), (DONE, "end-operation")])
+def test_join_and_done_are_refused_for_the_reason_of_the_daemon(
+    tmp_path: Path, line: dict[str, Any], verb: str
+) -> None:
+    def refuse(ask: object) -> dict[str, Any]:
+        raise RefusedError("rank 1: it is none of this job")
+
+    async def play(host: HostWithDaemon, process: Process) -> None:
+        host.reactions[verb] = refuse
+        answer = await process.answer(line)
+        assert (answer["outcome"], answer["why"]) == ("refused", "rank 1: it is none of this job")
+
+    run(tmp_path, play)
+
+
+@pytest.mark.parametrize("line", [JOIN, DONE], ids=["join", "done"])
+def test_join_and_done_fail_while_the_daemon_is_silent(tmp_path: Path, line: dict[str, Any]) -> None:
+    async def play(host: HostWithDaemon, process: Process) -> None:
+        began_s = asyncio.get_running_loop().time()
+        answer = await process.answer(line)
+        assert answer["outcome"] == "failed"
+        assert "the daemon did not answer within 2 s" in answer["why"]
+        assert asyncio.get_running_loop().time() - began_s == pytest.approx(ANSWER_WITHIN_S + 0.5, abs=0.01)
+
+    run(tmp_path, play)
+
+
+KINDS = [{**CLAIM}, {"end": "t1"}, {"switch": {"prepared_set": "p7x2a1b9", "target": "a"}}, JOIN, ASK, DONE]
+
+
+def test_kinds_here_are_all_that_a_line_can_have() -> None:
+    assert {next(iter(one)) for one in KINDS} == {*Line.__struct_fields__} - {"id"}
+
+
+@pytest.mark.parametrize("one", KINDS, ids=lambda one: str(next(iter(one))))
+def test_line_of_two_kinds_is_refused_and_does_neither(tmp_path: Path, one: dict[str, Any]) -> None:
+    async def play(host: HostWithDaemon, process: Process) -> None:
+        other = ASK if one is JOIN else JOIN
+        answer = await process.answer({**one, **other, "id": 9})
+        assert (answer["id"], answer["outcome"]) == (9, "refused")
+        assert answer["why"] == "a request has one of claim, end, switch, join, ask and done"
+        await asyncio.sleep(LONG_S)
+        assert host.asked == []
+
+    run(tmp_path, play)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (b"\xff{", "not a request"),
+        (b'{"ask":' * 2000, "not a request"),
+        ({"id": 1}, "a request has one of"),
+        ({"join": JOB | {"rank": -1}}, "join.rank"),
+        ({"join": JOB | {"rank": 256}}, "join.rank"),
+        ({"join": JOB | {"key": ""}}, "join.key"),
+        ({"join": JOB | {"secret": "x"}}, "secret"),
+        ({"ask": ASK["ask"] | {"wait_s": 61}}, "ask.wait_s"),
+        ({"ask": ASK["ask"] | {"wait_s": 0}}, "ask.wait_s"),
+        ({"ask": ASK["ask"] | {"operation": OPERATION | {"kind": "all-sum"}}}, "ask.operation.kind"),
+        ({"ask": {**JOB, "within_s": 5}}, "operation"),
+        ({"done": {**JOB, "operation": OPERATION | {"index": -1}}}, "done.operation.index"),
+    ],
+    ids=lambda one: str(one)[:40],
+)
+def test_line_that_is_no_request_is_refused_and_the_connection_goes_on(
+    tmp_path: Path, line: dict[str, Any] | bytes, words: str
+) -> None:
+    async def play(host: HostWithDaemon, process: Process) -> None:
+        answer = await process.answer(line)
+        assert answer["outcome"] == "refused"
+        assert words in answer["why"]
+        assert host.asked == []
+        await granted(host, process)
+
+    run(tmp_path, play)
+
+
+def test_process_ends_no_operation_of_another_one(tmp_path: Path) -> None:
+    async def play(host: HostWithDaemon, process: Process) -> None:
+        id = await granted(host, process)
+        async with await Process.connect(host.path) as other:
+            answer = await other.answer({"end": id, "id": 6})
+        assert (answer["outcome"], answer["why"]) == ("refused", f"{id}: this process has no such transfer")
+        assert [one["transfer"] for one in await host.report()] == [id]
+
+    run(tmp_path, play)
