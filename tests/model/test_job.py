@@ -1,0 +1,172 @@
+"""Events of jobs are the same after the records as before, and name each kind of event and of action."""
+
+from typing import Any, get_args
+
+import msgspec
+import pytest
+
+from hwd.model.job import JobEvent, JobRecord, JobState, operation_of, told
+from hwd.model.link import Link, SwitchCrossconnect
+from hwd.model.nic_port import NicPortId
+from hwd.model.plane import (
+    Action,
+    Applied,
+    CommunicationGroup,
+    Demand,
+    Done,
+    Event,
+    Failure,
+    Fallback,
+    Grant,
+    Intent,
+    NotReady,
+    Prepare,
+    Rank,
+    Refuse,
+    Route,
+    StaticRoute,
+    Switch,
+    Target,
+    Tick,
+)
+from hwd.model.program import ProgramEnd
+from hwd_agents.wire import Operation, OperationKind
+
+H0, H1 = NicPortId(host="h0", port="eth0"), NicPortId(host="h1", port="eth0")
+ROUTE = StaticRoute(host="h0", to=H1, port=H0, via=H1)
+OPERATION = Operation(group="world", kind=OperationKind.SEND, index=3, size_bytes=4096, peer=1)
+TARGET = Target(
+    links=(Link.of(H0, H1),),
+    crossconnects=(SwitchCrossconnect.parse("ocs1:1A-2B"),),
+    routes=(ROUTE, StaticRoute(host="h1", to=H0, port=H1)),
+)
+EVENTS: tuple[Event, ...] = (
+    Intent(rank=1, operation=OPERATION),
+    Done(rank=1),
+    Demand(bytes_between={("h0", "h1"): 4096.0, ("h1", "h0"): 0.5}),
+    Failure(why="ocs1 is away", ports=(H0, H1), hosts=("h1",)),
+    Applied(target="ring"),
+    NotReady(target="ring", why="h0.eth0 is dark"),
+    Tick(at_s=12.25),
+)
+ACTIONS: tuple[Action, ...] = (
+    Prepare(id="ring", target=TARGET),
+    Switch(target="ring"),
+    Grant(ranks=(0, 1)),
+    Refuse(ranks=(0,), why="it has no light"),
+    Route(routes=(ROUTE,)),
+    Fallback(why="too much failed"),
+)
+RECORD = JobRecord(
+    id="j7x2a1b9",
+    entry="train",
+    command=["/usr/bin/true"],
+    user="lab",
+    ranks=[],
+    groups={},
+    dimensions={},
+    plane="static",
+    plane_arguments={},
+    shim="ask",
+    fallback=False,
+    within_s=60.0,
+    arrive_within_s=60.0,
+    answer_within_s=60.0,
+    ready_within_s=30.0,
+    key="secret",
+    by="ada",
+    started_wall_ns=1,
+)
+
+
+def recorded(event: Event, *actions: Action) -> JobEvent:
+    return JobEvent.of(event, actions, at_ns=1, wall_ns=2, ticked_s=0.5, reconfiguration="k3v9a1xx")
+
+
+def stored(event: JobEvent) -> JobEvent:
+    """As it comes back from the records."""
+    return msgspec.json.decode(msgspec.json.encode(event), type=JobEvent)
+
+
+def test_here_is_one_of_each_event_and_of_each_action() -> None:
+    assert {type(one) for one in EVENTS} == {*get_args(Event)}
+    assert {type(one) for one in ACTIONS} == {*get_args(Action)}
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda one: type(one).__name__)
+def test_event_is_the_same_before_and_after_the_records(event: Event) -> None:
+    before = recorded(event)
+    after = stored(before)
+    assert after == before
+    assert before.told == after.told == event
+    assert repr(after.told) == repr(event), "tuples are no lists"
+
+
+@pytest.mark.parametrize("action", ACTIONS, ids=lambda one: type(one).__name__)
+def test_action_is_compared_as_it_was_recorded(action: Action) -> None:
+    """A daemon that goes on with a job tells its plane the events again, and compares the actions."""
+    after = stored(recorded(Tick(at_s=1.0), action))
+    assert after.actions == told((action,))
+    assert list(after.actions[0]) == [type(action).__name__.lower()]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Grant(ranks=(0, 1)), Grant(ranks=(1, 0))),
+        (Prepare(id="a", target=TARGET), Prepare(id="a", target=Target(links=TARGET.links))),
+        (Route(routes=(ROUTE,)), Route(routes=())),
+        (Switch(target="a"), Switch(target="b")),
+        (Fallback(why="a"), Switch(target="a")),
+    ],
+)
+def test_actions_that_differ_are_recorded_differently(one: Action, other: Action) -> None:
+    assert told((one,)) != told((other,))
+
+
+def test_actions_are_recorded_in_their_order() -> None:
+    event = stored(recorded(EVENTS[0], *ACTIONS))
+    names = [name for action in event.actions for name in action]
+    assert names == ["prepare", "switch", "grant", "refuse", "route", "fallback"]
+
+
+def test_operation_of_an_intent_can_be_read_from_its_event() -> None:
+    assert operation_of(stored(recorded(EVENTS[0]))) == {
+        "group": "world",
+        "kind": "send",
+        "index": 3,
+        "size_bytes": 4096,
+        "peer": 1,
+    }
+
+
+def test_record_is_the_same_after_the_records() -> None:
+    assert msgspec.json.decode(msgspec.json.encode(RECORD), type=JobRecord) == RECORD
+    ended: dict[str, Any] = {"joined": [0], "ends": {0: ProgramEnd(status=1)}, "state": JobState.FAILED}
+    changed = msgspec.structs.replace(RECORD, ending=JobState.FAILED, ended_wall_ns=9, **ended)
+    assert msgspec.json.decode(msgspec.json.encode(changed), type=JobRecord) == changed
+
+
+def test_three_states_are_ends() -> None:
+    assert [state for state in JobState if state.ended] == ["succeeded", "failed", "stopped"]
+
+
+def test_job_of_a_record_is_the_one_that_its_plane_knows() -> None:
+    record = msgspec.convert(
+        msgspec.to_builtins(RECORD)
+        | {
+            "ranks": [{"host": "h0", "gpu": 0}, {"host": "h0", "gpu": 1}, {"host": "h1"}],
+            "groups": {"world": [0, 1, 2], "dp0": [2, 0]},
+            "dimensions": {"dp0": "dp"},
+            "plane_arguments": {"topology": "ring"},
+        },
+        JobRecord,
+    )
+    job = record.job
+    assert job.ranks == (Rank(number=0, host="h0", gpu=0), Rank(number=1, host="h0", gpu=1), Rank(number=2, host="h1"))
+    assert job.groups == {
+        "world": CommunicationGroup(name="world", ranks=(0, 1, 2)),
+        "dp0": CommunicationGroup(name="dp0", ranks=(2, 0), dimension="dp"),
+    }
+    assert job.hosts == ("h0", "h1")
+    assert (record.plane_text, str(record)) == ("static topology=ring", "job j7x2a1b9 (train)")

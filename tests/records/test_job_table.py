@@ -1,0 +1,142 @@
+"""Jobs in the records: those under way, the newest, the events of each, and a file of before there were any."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from hwd.model.job import JobEvent, JobRank, JobRecord, JobState
+from hwd.model.plane import Applied, Done, Failure, Grant, Switch
+from hwd.model.program import ProgramEnd
+from hwd.model.recorded_run import Run
+from hwd.records import Records, job_table
+from hwd_drivers.core.offload import InlineOffload
+
+JOB = JobRecord(
+    id="j1",
+    entry="train",
+    command=["/usr/bin/true"],
+    user="lab",
+    ranks=[JobRank(host="h0"), JobRank(host="h1", gpu=3)],
+    groups={"world": [0, 1]},
+    dimensions={"world": "dp"},
+    plane="static",
+    plane_arguments={"topology": "ring"},
+    shim="ask",
+    fallback=False,
+    within_s=60.0,
+    arrive_within_s=60.0,
+    answer_within_s=60.0,
+    ready_within_s=30.0,
+    key="secret",
+    by="ada",
+    started_wall_ns=10,
+)
+ENDED = replace(JOB, state=JobState.SUCCEEDED, ended_wall_ns=99, ends={0: ProgramEnd(status=0)}, joined=[0, 1])
+
+
+def events(*ranks: int) -> list[JobEvent]:
+    return [
+        JobEvent.of(Done(rank=rank), (Grant(ranks=(rank,)), Switch(target="a")), at_ns=rank, wall_ns=rank, ticked_s=0.5)
+        for rank in ranks
+    ]
+
+
+def ids(records: tuple[JobRecord, ...]) -> list[str]:
+    return [record.id for record in records]
+
+
+async def test_job_and_its_events_outlive_the_daemon(url: str) -> None:
+    first = Records(url, InlineOffload())
+    await first.open()
+    failure = JobEvent.of(Failure(why="x", hosts=("h0",)), (), at_ns=5, wall_ns=6, ticked_s=None)
+    await first.jobs.save(replace(JOB, state=JobState.RUNNING, joined=[1], lease="l1", prepared_set="p1"))
+    await first.jobs.add("j1", 0, [*events(1), failure])
+    first.close()
+    second = Records(url, InlineOffload())
+    await second.open()
+    (found,) = await second.jobs.under_way()
+    assert found == replace(JOB, state=JobState.RUNNING, joined=[1], lease="l1", prepared_set="p1")
+    assert await second.jobs.events("j1") == (*events(1), failure)
+    second.close()
+
+
+async def test_job_that_is_saved_again_replaces_the_stored_one(memory: Records) -> None:
+    await memory.jobs.save(JOB)
+    await memory.jobs.add("j1", 0, events(0))
+    await memory.jobs.save(ENDED)
+    assert await memory.jobs.get("j1") == ENDED
+    assert await memory.jobs.latest(9) == (ENDED,)
+    assert await memory.jobs.events("j1") == tuple(events(0))
+
+
+async def test_job_that_nobody_started_is_none(memory: Records) -> None:
+    await memory.jobs.save(JOB)
+    assert await memory.jobs.get("j2") is None
+    assert await memory.jobs.events("j2") == ()
+
+
+@pytest.mark.parametrize("state", JobState)
+async def test_job_is_under_way_until_it_has_ended(memory: Records, state: JobState) -> None:
+    await memory.jobs.save(replace(JOB, state=state))
+    assert ids(await memory.jobs.under_way()) == ([] if state.ended else ["j1"])
+
+
+async def test_jobs_under_way_are_read_oldest_first_and_the_latest_newest_first(memory: Records) -> None:
+    for id, started in (("b", 20), ("c", 30), ("a", 10), ("e", 40), ("d", 40)):
+        await memory.jobs.save(replace(JOB, id=id, started_wall_ns=started))
+    assert ids(await memory.jobs.under_way()) == ["a", "b", "c", "d", "e"]
+    assert ids(await memory.jobs.latest(3)) == ["e", "d", "c"]
+    await memory.jobs.save(replace(ENDED, id="b", started_wall_ns=20))
+    assert ids(await memory.jobs.under_way()) == ["a", "c", "d", "e"]
+    assert ids(await memory.jobs.latest(9)) == ["e", "d", "c", "b", "a"]
+
+
+async def test_events_are_read_in_the_order_of_their_numbers(memory: Records) -> None:
+    await memory.jobs.add("j1", 2, events(2, 3))
+    await memory.jobs.add("j2", 0, events(7))
+    await memory.jobs.add("j1", 0, events(0, 1))
+    await memory.jobs.add("j1", 4, [JobEvent.of(Applied(target="a"), (), at_ns=9, wall_ns=9, ticked_s=None)])
+    assert [event.at_ns for event in await memory.jobs.events("j1")] == [0, 1, 2, 3, 9]
+    assert await memory.jobs.events("j2") == tuple(events(7))
+
+
+async def test_oldest_jobs_that_have_ended_go_with_their_events_and_none_that_is_under_way(
+    memory: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_table, "KEPT", 2)
+    await memory.jobs.save(replace(JOB, id="long", started_wall_ns=1))
+    await memory.jobs.add("long", 0, events(0))
+    for number in (3, 2, 4, 5):
+        await memory.jobs.save(replace(JOB, id=f"j{number}", started_wall_ns=number))
+        await memory.jobs.add(f"j{number}", 0, events(number))
+    assert len(await memory.jobs.latest(9)) == 5
+    for number in (3, 2, 4, 5):
+        await memory.jobs.save(replace(ENDED, id=f"j{number}", started_wall_ns=number))
+    assert ids(await memory.jobs.latest(9)) == ["j5", "j4", "long"]
+    kept = {id for id in ("long", "j2", "j3", "j4", "j5") if await memory.jobs.events(id)}
+    assert kept == {"long", "j4", "j5"}
+
+
+async def test_records_of_before_there_were_jobs_are_read_on(url: str, tmp_path: Path, started: Run) -> None:
+    records = Records(url, InlineOffload())
+    await records.open()
+    await records.start_run(replace(started, id="old"))
+    records.close()
+    with closing(sqlite3.connect(tmp_path / "records.db")) as old, old:
+        for table in ("jobs", "job_events"):
+            old.execute(f"DROP TABLE {table}")
+        old.execute("UPDATE hwd_about SET value = '8' WHERE key = 'schema'")
+    again = Records(url, InlineOffload())
+    await again.open()
+    assert await again.jobs.under_way() == ()
+    await again.jobs.save(JOB)
+    await again.jobs.add("j1", 0, events(0))
+    assert await again.jobs.get("j1") == JOB
+    assert [run.id for run in await again.runs()] == ["old"]
+    again.close()
+    with closing(sqlite3.connect(tmp_path / "records.db")) as new:
+        ((version,),) = new.execute("SELECT value FROM hwd_about WHERE key = 'schema'").fetchall()
+    assert version == "9"
