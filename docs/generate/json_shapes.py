@@ -13,6 +13,8 @@ from hwd.model.answers import (
     HeldEnds,
     HeldLease,
     HistoryEntry,
+    JobRankStatus,
+    JobStatus,
     PreparedSetStatus,
     ReconfigurationStatus,
     ReloadReport,
@@ -63,6 +65,7 @@ RECONFIGURATION: Final = of(ReconfigurationStatus)
 LEASE: Final = of(HeldLease, note="`lease` is its id")
 SET: Final = of(PreparedSetStatus, note="`prepared_set` is its id, which `hwd switch` and `hwd release` take")
 RUN_STATE: Final = of(RunStatus, note="the document [`run.state`](http-and-events.md#kinds-of-documents)")
+JOB: Final = of(JobStatus, note=f"`ranks` a list of {of(JobRankStatus)}")
 HOSTS: Final = of(["hosts"], note=f"`hosts` a list of {of(HostReport)}")
 WAY_BACK: Final = (
     of(PlanSummary, when="with `--dry-run`, and where there is nothing to restore (`empty` is true)"),
@@ -133,6 +136,8 @@ SHAPES: Final[Mapping[str, tuple[Shape, ...]]] = {
     "twin serve": (of(["name", "model", "driver", "address", "addresses"], note="one line, when it listens"),),
     "twin settings": (of(["setting", "default", "meaning"], listed=True),),
     **{f"lease {name}": (LEASE,) for name in ("take", "renew", "heartbeat", "release", "kick", "grant")},
+    "job list": (of(JobStatus, listed=True),),
+    **{f"job {name}": (JOB,) for name in ("run", "show", "stop")},
     "lease list": (of(HeldLease, listed=True),),
     "driver list": (
         of(["driver", "package", "models", "default_port", "evidence"], listed=True),

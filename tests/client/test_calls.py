@@ -35,6 +35,7 @@ ARGUMENTS: Mapping[str, Any] = {
     "target": "day",
     "prepared_set": "k3v9",
     "signal": "INT",
+    "name": "train",
 }
 """For what has no default."""
 

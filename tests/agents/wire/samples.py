@@ -7,12 +7,17 @@ import msgspec
 
 from hwd_agents.wire import (
     Arguments,
+    ClaimOperation,
     ClaimTransfer,
     CutTransfers,
     Delegate,
+    EndOperation,
     EndTransfers,
     HoldSettings,
+    JoinJob,
     Observe,
+    Operation,
+    OperationKind,
     Peer,
     PutBack,
     Refresh,
@@ -115,6 +120,7 @@ OBSERVED: Final = {
     "from_ns": 1,
     "upto_ns": 9,
 }
+OPERATION: Final = Operation(group="world", kind=OperationKind.ALL_REDUCE, index=7, size_bytes=4096)
 BACK: Final = {"port": "eth0", "setting": "mtu", "state": 1500}
 STANDS: Final = {**msgspec.to_builtins(SWITCH), "crossconnects": [{"id": "1A-2B", "state": "tuned"}]}
 ANSWERS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -134,6 +140,12 @@ ANSWERS: Final[Mapping[str, Mapping[str, Any]]] = {
     },
     "cut-transfers": {"told": ["t1"]},
     "switch-set": {"reconfiguration": "k3v9a1xx", "target": "crossed", "outcome": "confirmed"},
+    "join-job": {
+        "ranks": [{"host": "h0", "gpu": 1, "optical": {"eth0": "10.1.0.1"}, "electrical": {"eth9": "10.9.0.1"}}],
+        "groups": {"world": [0]},
+    },
+    "claim-operation": {"within_s": 5.0, "waited_s": 0.5, "ports": ["eth0"]},
+    "end-operation": {},
 }
 ARGUMENTS: Final[tuple[Arguments[Any], ...]] = (
     Observe(
@@ -154,5 +166,16 @@ ARGUMENTS: Final[tuple[Arguments[Any], ...]] = (
     ReportTransfers(),
     CutTransfers(transfers=["t1"], why="reconfiguration k3v9a1xx cut it"),
     SwitchPreparedSet(prepared_set="p7x2a1b9", target="crossed", process="rank 3", reconfiguration="k3v9a1xx"),
+    JoinJob(job="j7x2a1b9", rank=0, key="secret", process="pid 7"),
+    ClaimOperation(
+        transfer="t1",
+        job="j7x2a1b9",
+        rank=0,
+        key="secret",
+        operation=OPERATION,
+        process="rank 0 of job j7x2a1b9",
+        within_s=5.0,
+    ),
+    EndOperation(job="j7x2a1b9", rank=0, key="secret", operation=OPERATION),
 )
 """One command of each kind."""
