@@ -20,6 +20,7 @@ from hwd.config.testbed.testbed_schema import (
     FibreEntry,
     HostEntry,
     InterlocksEntry,
+    JobsEntry,
     NicEntry,
     PacketSwitchEntry,
     PassiveEntry,
@@ -54,6 +55,7 @@ class _WholeTestbed(TestbedFile):
     fibres: list[str | FibreEntry] = Field(default_factory=list)
     ports: dict[str, PortNoteEntry] = Field(default_factory=dict)
     programs: dict[_Name, ProgramEntry] = Field(default_factory=dict)
+    jobs: dict[_Name, JobsEntry] = Field(default_factory=dict)
     interlocks: InterlocksEntry = Field(default_factory=InterlocksEntry)  # type: ignore[assignment]
 
 

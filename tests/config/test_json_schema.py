@@ -48,6 +48,8 @@ def test_every_shipped_file_passes(kind: str, path: Path) -> None:
 
 
 HEAD = "playbook: p\nsteps:\n"
+JOB = "testbed: t\njobs: {train: {command: [/usr/bin/true], user: lab, hosts: [h0], plane: static"
+"""The begin of a testbed file; what follows closes two braces."""
 
 
 @pytest.mark.parametrize(
@@ -77,6 +79,14 @@ def test_every_kind_of_step_passes(steps: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "keys",
+    ["", ", groups: {dp: [0], tp: {ranks: [1, 0], dimension: tp}}", ", ranks_per_host: 2, within_s: 60, shim: go"],
+)
+def test_job_passes(keys: str) -> None:
+    assert judge("testbed", plain(f"{JOB}{keys}}}}}\n")) == []
+
+
+@pytest.mark.parametrize(
     ("kind", "text", "place"),
     [
         ("playbook", "playbook: 3 x\nsteps: [note: a]\n", "playbook"),
@@ -97,6 +107,8 @@ def test_every_kind_of_step_passes(steps: str) -> None:
         ("testbed", "testbed: t\nfibres: [{from: a}]\n", "fibres/0"),
         ("testbed", "testbed: t\nports: {ocs1.3: {state: broken}}\n", "ports/ocs1.3/state"),
         ("testbed", "testbed: t\npassives: {p: {kind: prism, loss_db: 1}}\n", "passives/p/kind"),
+        ("testbed", f"{JOB}, groups: {{dp: [-1]}}}}}}\n", "jobs/train/groups/dp/0"),
+        ("testbed", f"{JOB}, ranks_per_host: many}}}}\n", "jobs/train/ranks_per_host"),
     ],
 )
 def test_what_is_broken_does_not_pass(kind: str, text: str, place: str) -> None:
