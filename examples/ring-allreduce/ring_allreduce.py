@@ -73,9 +73,9 @@ def main():
         neighbours = Neighbours(rank, group)
         for step in range(options.steps):
             values = array("q", [rank.number + step] * options.numbers)
-            with rank.operation(options.group, "all-reduce", size_bytes=8 * options.numbers, within_s=30):
-                with neighbours as ring:
-                    all_reduce(ring, values, group.index(rank.number), len(group))
+            asked = rank.operation(options.group, "all-reduce", size_bytes=8 * options.numbers, within_s=30)
+            with asked, neighbours as ring:
+                all_reduce(ring, values, group.index(rank.number), len(group))
             expected = sum(one + step for one in group)
             if {*values} != {expected}:
                 exit(f"step {step}: {values[0]} is not {expected}")

@@ -200,7 +200,9 @@ class Metrics(Collector):
             "hwd_stage_seconds", "Stages of links that were reconfigured", "stage", limit=len(StageName) * SERIES
         )
         self._job_stall_seconds = Buckets(
-            "hwd_job_stall_seconds", "For how long a rank waited for its control plane before an operation", limit=SERIES
+            "hwd_job_stall_seconds",
+            "For how long a rank waited for its control plane before an operation",
+            limit=SERIES,
         )
         self._switches = Switches(switches=budget.switches, ends=budget.ends)
         self._links = Links(self._link_ready)

@@ -50,7 +50,8 @@ class Script(Protocol):
 
 def arguments(name: str) -> dict[str, Any]:
     parameters = inspect.signature(getattr(Client, name)).parameters.values()
-    needed = (one.name for one in parameters if one.default is one.empty and one.kind is not one.VAR_KEYWORD)
+    varying = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    needed = (one.name for one in parameters if one.default is one.empty and one.kind not in varying)
     return {name: ARGUMENTS[name] for name in needed if name != "self"}
 
 

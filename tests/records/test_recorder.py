@@ -104,7 +104,7 @@ async def test_seen_marks_become_durable_with_their_events(memory: Records) -> N
 async def test_full_disk_fails_the_run_and_heals(
     url: str, flood: list[Document], started: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
-    records = Records(url, InlineOffload(), max_bytes=260_000)
+    records = Records(url, InlineOffload(), max_bytes=300_000)
     await records.open()
     sink = RecordingSink(records)
     await records.start_run(started)
@@ -131,7 +131,7 @@ def test_what_waited_is_written_once_there_is_room_again(
     tmp_path: Path, flood: list[Document], caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
-        records = Records(f"sqlite:///{tmp_path}/records.db", InlineOffload(), max_bytes=470_000)
+        records = Records(f"sqlite:///{tmp_path}/records.db", InlineOffload(), max_bytes=510_000)
         await records.open()
         await records.add_documents(flood[:3000], run="old")
         sink = RecordingSink(records)

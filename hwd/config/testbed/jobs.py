@@ -74,7 +74,7 @@ def _plane(sections: Sections, where: Where, text: str) -> tuple[str, dict[str, 
     try:
         kind = find(name)
     except ConfigError as error:
-        sections.reading.add(where, f"{error}. Until it is there, its jobs are refused", warning=True)
+        sections.reading.add(where, f"{error}; its jobs are refused until it is there", warning=True)
         return name, arguments
     for key in arguments:
         if key not in kind.arguments:

@@ -83,7 +83,6 @@ def test_groups_are_those_of_the_file_in_their_order(load: Load) -> None:
     ("keys", "words"),
     [
         ("hosts: [h0, h2]", "8: jobs.train.hosts: h2 is no host; known: h0, h1"),
-        ("plane: sttic", "8: jobs.train.plane: plane 'sttic': unknown; did you mean static?"),
         (
             "plane: static topolgy=ring",
             "8: jobs.train.plane: plane static: no argument 'topolgy'; did you mean topology?",
@@ -119,8 +118,16 @@ def test_name_of_a_job_is_checked(load: Load) -> None:
     ]
 
 
+def test_plane_that_is_not_installed_is_a_warning_since_the_rack_is_of_use_without_it(load: Load) -> None:
+    loaded = load(job("plane: sttic x=1"))
+    assert loaded.require().jobs["train"].plane == "sttic"
+    (warning,) = (one for one in loaded.problems if one.path.startswith("jobs"))
+    assert (warning.warning, warning.path) == (True, "jobs.train.plane")
+    assert warning.text == "plane 'sttic': unknown; did you mean static?; its jobs are refused until it is there"
+
+
 def test_all_mistakes_of_a_job_are_said_at_once(load: Load) -> None:
-    found = said(load(job("hosts: [h0, h7]\nplane: none x=1\ngroups: {a: [9]}")))
+    found = said(load(job("hosts: [h0, h7]\nplane: static x=1\ngroups: {a: [9]}")))
     assert [one.partition(" ")[0] for one in found] == ["8:", "9:", "10:"]
 
 
