@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from bench.agents import asks, clock, event, idle, light, sync
+from bench.agents import asks, clock, event, idle, light, operations, sync
 from bench.broker import MosquittoMissingError
 from bench.daemon import fleet, intake, memory, recovery, render, report, size, startup, status
 from bench.measure import Bar
@@ -36,6 +36,7 @@ MEASURES: Mapping[str, Measure] = {
     "controllers": controllers.measure,
     "event": event.measure,
     "asks": asks.measure,
+    "operations": operations.measure,
     "clock": clock.measure,
     "light": light.measure,
     "intake": intake.measure,

@@ -15,6 +15,9 @@ from hwd_drivers.core.reason import reason_of
 
 LOG_MOST_BYTES: Final = 64 * 1024 * 1024
 """Output of one rank that is kept; of the rest it is only said that there was some."""
+LAST_BYTES: Final = 2000
+LAST_CHARS: Final = 300
+"""Of the last line of a rank that failed, in the reason of its job."""
 AGAIN_S: Final = 1.0
 """Between two attempts to reach a rank on a host that is away."""
 AWAY_S: Final = 300.0
@@ -47,6 +50,8 @@ class JobRanks:
         self._started: set[int] = set()
         """Those that may run."""
         self._running: dict[int, RunningProgram] = {}
+        self._last: dict[int, bytes] = {}
+        """The end of the output of each rank."""
         self._follow: dict[int, asyncio.Task[None]] = {}
 
     async def start(self) -> None:
@@ -75,6 +80,11 @@ class JobRanks:
             if not any(left) or asyncio.get_running_loop().time() >= by_s:
                 return "; ".join(filter(None, left))
             await asyncio.sleep(AGAIN_S)
+
+    def last_words(self, number: int) -> str:
+        """The last line that a rank has written; empty where it wrote none since the daemon is attached to it."""
+        written = self._last.get(number, b"").decode(errors="replace").strip().splitlines()
+        return written[-1].strip()[-LAST_CHARS:] if written else ""
 
     async def leave(self) -> None:
         """Let them go on without the daemon."""
@@ -134,6 +144,7 @@ class JobRanks:
                 return
             self._running[number] = running
             async for piece in running.output():
+                self._last[number] = (self._last.get(number, b"") + piece.data)[-LAST_BYTES:]
                 await self._write(number, piece.data)
             end = await running.wait()
             if end.status is not None or end.signal:

@@ -460,7 +460,9 @@ class JobRun:
         record = self.record
         for number, end in record.ends.items():
             if end.status != 0:
-                self._come_to(JobState.FAILED, f"rank {number} on {record.ranks[number].host} {end}")
+                words = self._ranks.last_words(number)
+                said = f". It wrote at last: {words}" if words else ""
+                self._come_to(JobState.FAILED, f"rank {number} on {record.ranks[number].host} {end}{said}")
         if len(record.ends) == len(record.ranks):
             self._come_to(JobState.SUCCEEDED, "")
 

@@ -48,21 +48,34 @@ IDLE = PlaneKind(make=lambda arguments: Idle())
 """A plane that never answers."""
 
 
-def rack_of(hosts: int, jobs: str) -> str:
-    """Each host has two NIC ports on one switch."""
+MEETING = """
+from hwd_agents.shim import Rank, meet
+with Rank.from_environment() as rank:
+    meet(rank, within_s=3)
+    print("met", flush=True)
+"""
+
+
+def rack_of(hosts: int, jobs: str, *, electrical: bool = False) -> str:
+    """Each host has two NIC ports on one switch, and a third one on a packet switch where that is wanted."""
     size = 16
     lines = [
         "testbed: lab",
         "switches:",
         f"  ocs1: {{driver: polatis-tl1, model: polatis-6000, size: {size}x{size}, twin: {{timing: ideal, seed: 7}}}}",
+        *(["packet_switches: {eps1: {ports: 8}}"] if electrical else []),
         "hosts:",
     ]
     for host in range(hosts):
         nics = [f"eth{n}: {{rail: 0, ip: 10.1.{n}.{host + 1}/32, module: 100g-lr4}}" for n in range(2)]
+        if electrical:
+            nics.append(f"eth2: {{ip: 10.5.0.{host + 1}/32, module: 100g-lr4}}")
         twin = f"twin: {{kernel: true, timing: ideal, seed: {host}}}"
         lines.append(f"  h{host}: {{{twin}, nics: {{{', '.join(nics)}}}}}")
     lines.append("fibres:")
     lines += [f"  - h{host}.eth{n} <-> ocs1.{2 * host + n + 1}" for host in range(hosts) for n in range(2)]
+    if electrical:
+        lines += [f"  - h{host}.eth2 <-> eps1.{host + 1}" for host in range(hosts)]
     return "\n".join(lines) + f"\njobs:\n{jobs}"
 
 
@@ -242,3 +255,20 @@ async def test_daemon_that_is_asked_to_end_leaves_ranks_and_lease_and_the_next_o
     async with asyncio.timeout(60):
         stopped = await pair.hwd("job", "stop", job, "--json")
     assert stopped.json["state"] == "stopped"
+
+
+async def test_rendezvous_goes_over_the_packet_switch_and_says_where_its_fibre_is_cut(lab: Lab) -> None:
+    rank = lab.folder / "rank.py"
+    rank.write_text(MEETING)
+    common = f"command: [{sys.executable}, {rank}], user: {getpass.getuser()}, hosts: [h0, h1, h2]"
+    await lab.up(text=rack_of(3, f"  meets: {{{common}, plane: static topology=ring}}\n", electrical=True))
+    said = await lab.hwd("job", "run", "meets")
+    assert said.status == 0, said.err
+    assert (await lab.hwd("fault", "h2.eth2", "cut", "strand=both")).status == 0
+    said = await lab.hwd("job", "run", "meets")
+    assert said.status == 1
+    parts = [
+        ("rank 2 on h2: cannot meet rank 0 on h0", "from 10.5.0.3 (eth2) to 10.5.0.1:29400 (eth2)"),
+        ("rank 2 on h2: did not come to rank 0 at 10.5.0.1:29400",),
+    ]
+    assert any(all(part in said.err for part in one) for one in parts), said.err  # whichever of them ends first

@@ -11,6 +11,7 @@ It needs this package alone, with no part of the daemon.
 from .rank import KEY_VARIABLE as KEY_VARIABLE
 from .rank import RANK_VARIABLE as RANK_VARIABLE
 from .rank import Rank as Rank
+from .rendezvous import meet as meet
 from .shims import GROUP as GROUP
 from .shims import Ask as Ask
 from .shims import Before as Before

@@ -1,0 +1,85 @@
+"""The rendezvous of a job: all its ranks meet at rank 0, over packet switches, before anything is sent over light."""
+
+import socket
+import threading
+from typing import Final
+
+from hwd_agents.shim.rank import Rank
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.errors import ConfigError, DeadlineError, LinkError
+from hwd_drivers.core.reason import reason_of
+
+PORT: Final = 29_400
+"""Of rank 0; two jobs on one host need two."""
+AGAIN_S: Final = 0.1
+
+
+def meet(rank: Rank, *, port: int = PORT, within_s: float = 30.0) -> None:
+    """Return when all ranks of the job have come.
+
+    Raises ConfigError for a rank without an address on a packet switch, LinkError where rank 0 cannot be reached, with
+    both addresses, and DeadlineError in rank 0, which names the ranks that did not come.
+    """
+    by_s = _now_s() + within_s
+    address, own = _address(rank, 0), _address(rank, rank.number)
+    if rank.number == 0:
+        _receive(rank, address[1], port, by_s, within_s)
+        return
+    last = "it does not listen"
+    while (left_s := by_s - _now_s()) > 0:
+        try:
+            with socket.create_connection((address[1], port), timeout=left_s, source_address=(own[1], 0)) as to:
+                to.sendall(f"{rank.number}\n".encode())
+                to.settimeout(max(0.001, by_s - _now_s()))
+                if to.recv(1):
+                    return
+                last = "it hung up before all had come"
+        except OSError as error:
+            last = reason_of(error)
+        threading.Event().wait(AGAIN_S)
+    raise LinkError(
+        f"{_named(rank, rank.number)}: cannot meet {_named(rank, 0)}: from {own[1]} ({own[0]}) to {address[1]}:{port} "
+        f"({address[0]}) within {within_s:g} s: {last}. Look at the fibres from these two ports to their packet switch"
+    )
+
+
+def _receive(rank: Rank, address: str, port: int, by_s: float, within_s: float) -> None:
+    absent = {*range(1, len(rank.places))}
+    met: list[socket.socket] = []
+    try:
+        with socket.create_server((address, port)) as listener:
+            while absent:
+                listener.settimeout(max(0.001, by_s - _now_s()))
+                one = listener.accept()[0]
+                met.append(one)
+                one.settimeout(max(0.001, by_s - _now_s()))
+                with one.makefile("rb") as lines:
+                    text = lines.readline(16)
+                if text.strip().isdigit():
+                    absent.discard(int(text))
+            for one in met:
+                one.sendall(b"\n")
+    except TimeoutError as error:
+        who = ", ".join(_named(rank, number) for number in sorted(absent))
+        raise DeadlineError(f"{who}: did not come to rank 0 at {address}:{port} within {within_s:g} s") from error
+    except OSError as error:
+        raise LinkError(f"{_named(rank, 0)}: the rendezvous at {address}:{port}: {reason_of(error)}") from error
+    finally:
+        for one in met:
+            one.close()
+
+
+def _address(rank: Rank, number: int) -> tuple[str, str]:
+    """The first NIC port of a rank on a packet switch, and its address."""
+    found = rank.places[number].electrical
+    if not found:
+        raise ConfigError(f"{_named(rank, number)}: has no address on a packet switch: a rendezvous needs one")
+    return next(iter(found.items()))
+
+
+def _named(rank: Rank, number: int) -> str:
+    return f"rank {number} on {rank.places[number].host}"
+
+
+def _now_s() -> float:
+    return SystemClock().monotonic_ns() / 1e9
