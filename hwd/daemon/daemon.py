@@ -312,6 +312,7 @@ class Daemon:
                 leases=leases,
                 all_ports=all_ports(testbed),
                 history=history,
+                jobs=jobs,
                 faults=faults,
                 host_settings=settings,
                 clock=clock,

@@ -263,6 +263,8 @@ class JobRun:
             assert record.ending is not None
             self._come_to(record.ending, record.why)
             return
+        if record.run and not self._is_new:
+            raise FailedError("its run ended with the daemon")
         actor = self._made()
         if record.state is JobState.RUNNING:
             await self._resume(actor)

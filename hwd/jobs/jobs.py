@@ -16,12 +16,13 @@ from hwd.config.yaml.file_problem import nearest
 from hwd.fabric.fabric import Fabric
 from hwd.jobs.job_light import Applies, JobLight
 from hwd.jobs.job_ranks import JobRanks
-from hwd.jobs.job_run import JobRun, JobStore, status_of
+from hwd.jobs.job_run import STOP_WITHIN_S, JobRun, JobStore, status_of
 from hwd.model.answers import JobStatus
-from hwd.model.job import JobRank, JobRecord
+from hwd.model.job import JobRank, JobRecord, JobState
 from hwd.model.program import Processes, ProgramEnd
 from hwd.model.request import Caller
 from hwd.model.testbed import JobEntry, Testbed
+from hwd.ports.claim import holder_of
 from hwd.reconfigure.leases.leases import Leases
 from hwd.reconfigure.plans.planner import BackgroundPlanner
 from hwd.reconfigure.prepared.sets import PreparedSets
@@ -38,13 +39,15 @@ from hwd_agents.wire import (
 )
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Sink
-from hwd_drivers.core.errors import RefusedError, UnknownError
+from hwd_drivers.core.errors import FailedError, RefusedError, UnknownError
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.offload import Offload
 from hwd_drivers.core.reason import reason_of
 
 MOST: Final = 64
 """Jobs at a time."""
+CLOSE_WITHIN_S: Final = 8.0
+"""For the jobs of runs to end when the daemon ends; the next one goes on with their ends."""
 SHOWN: Final = 100
 """Jobs that a list shows, newest first."""
 LOG_BYTES: Final = 1024 * 1024
@@ -128,7 +131,24 @@ class Jobs:
             raise UnknownError(f"job {id}: there is none of this id. `hwd job list` names those that there are")
         return status_of(record)
 
-    async def start(self, name: str, words: Sequence[str], caller: Caller | None) -> JobStatus:
+    async def carry(self, name: str, arguments: Sequence[str], *, run: str) -> str:
+        """Run a job for a run, to its end: see `hwd.playbook.effects.RunJobs`."""
+        by = holder_of(run)
+        job = (await self.start(name, arguments, Caller(name=by, is_verified=True), run=run)).id
+        task = self._tasks[job]
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError:
+            if (under_way := self._runs.get(job)) is not None:
+                under_way.stop(f"{by} was ended")
+                await asyncio.wait((task,), timeout=STOP_WITHIN_S)
+            raise
+        status = await self.get(job)
+        if status.state != JobState.SUCCEEDED:
+            raise FailedError(f"job {job}: {status.state}: {status.why}")
+        return job
+
+    async def start(self, name: str, words: Sequence[str], caller: Caller | None, *, run: str = "") -> JobStatus:
         """Start a job of the testbed file; returns as soon as it is durable. Raises RefusedError for what is not
         allowed, UnknownError for an unknown entry, ConfigError for a plane that is not installed.
         """
@@ -153,6 +173,7 @@ class Jobs:
             ready_within_s=entry.ready_within_s,
             key=self._ids.token(length=32),
             by=by,
+            run=run,
             started_wall_ns=self._clock.wall_ns(),
         )
         await self._store.save(record)
@@ -216,8 +237,15 @@ class Jobs:
         await asyncio.Event().wait()
 
     async def close(self) -> None:
-        """Let the ranks go on without the daemon, which goes on with the jobs at its next start."""
+        """Let the ranks go on without the daemon, which goes on with the jobs at its next start. Those of runs end, as
+        their runs do.
+        """
         self._is_closing = True
+        of_runs = [one for one in self._runs.values() if one.record.run]
+        for one in of_runs:
+            one.stop("its run ends with the daemon")
+        if of_runs:
+            await asyncio.wait([self._tasks[one.record.id] for one in of_runs], timeout=CLOSE_WITHIN_S)
         tasks = [*self._tasks.values()]
         for task in tasks:
             task.cancel()

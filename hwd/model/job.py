@@ -78,6 +78,8 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     ready_within_s: float
     key: str
     by: str
+    run: str = ""
+    """The run that started it, and whose end is its own end."""
     started_wall_ns: int
     state: JobState = JobState.STARTING
     ending: JobState | None = None

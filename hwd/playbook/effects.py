@@ -1,9 +1,9 @@
-"""The effects of a run other than on switches, as its runner asks for them: faults of twins and NIC settings.
+"""The effects of a run other than on switches, as its runner asks for them: jobs, faults of twins and NIC settings.
 
-Both are undone at the end of the run, however it ends.
+Faults and settings are undone at the end of the run, however it ends.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -39,9 +39,22 @@ class HostActions(Protocol):
         ...
 
 
+class RunJobs(Protocol):
+    """Jobs of the testbed file, each under a lease of its own."""
+
+    async def carry(self, name: str, arguments: Sequence[str], *, run: str) -> str:
+        """Run one to its end; returns its id. Cancelled, it stops the job and waits for its end.
+
+        Raises RefusedError where it may not be started, FailedError where it did not succeed.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effects:
     """The effects that one run may have."""
+
+    jobs: RunJobs
 
     faults: Faults
     host_settings: HostActions

@@ -11,6 +11,7 @@ from hwd.config.playbook.playbook import (
     DwellStep,
     FaultStep,
     HostStep,
+    JobStep,
     LeafStep,
     LeaseStep,
     NoteStep,
@@ -156,6 +157,9 @@ class Lane:
                 await self._set(step)
             case FaultStep():
                 await self._harm(step)
+            case JobStep():
+                await self._confirm()
+                await self._shared.effects.jobs.carry(step.name, step.arguments, run=self._shared.run)
             case AssertStep():
                 await self._confirm()
                 self._assert(step)

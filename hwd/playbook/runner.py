@@ -17,7 +17,7 @@ from hwd.model.documents.runs import RunFault
 from hwd.model.fault import Clear
 from hwd.model.recorded_run import RunOutcome
 from hwd.model.stage import StageName
-from hwd.playbook.effects import Effects, HostActions
+from hwd.playbook.effects import Effects, HostActions, RunJobs
 from hwd.playbook.lane import Lane, Shared
 from hwd.playbook.measures import Tally
 from hwd.playbook.pause import Brake
@@ -69,6 +69,7 @@ class RunAccess:
     leases: Leases
     all_ports: frozenset[str]
     history: History
+    jobs: RunJobs
     faults: TwinFaults
     host_settings: HostActions
     clock: Clock
@@ -93,7 +94,7 @@ class Runner:
             reconfigurer=access.reconfigurer,
             leases=access.leases,
             all_ports=access.all_ports,
-            effects=Effects(faults=access.faults.of(id), host_settings=access.host_settings),
+            effects=Effects(jobs=access.jobs, faults=access.faults.of(id), host_settings=access.host_settings),
             clock=access.clock,
             tally=Tally(_asked_of_run(playbook)),
             brake=self._brake,

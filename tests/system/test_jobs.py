@@ -272,3 +272,24 @@ async def test_rendezvous_goes_over_the_packet_switch_and_says_where_its_fibre_i
         ("rank 2 on h2: did not come to rank 0 at 10.5.0.1:29400",),
     ]
     assert any(all(part in said.err for part in one) for one in parts), said.err  # whichever of them ends first
+
+
+async def test_step_of_a_playbook_runs_a_job_to_its_end_and_the_end_of_a_run_ends_it(pair: Lab) -> None:
+    pair.playbook.write_text("playbook: jobs\nsteps:\n  - job: {name: dies}\n  - note: never\n")
+    said = await pair.hwd("run", str(pair.playbook), "--json")
+    assert said.status == 1
+    assert "rank 1 on h1 ended with status 3" in said.err
+    pair.playbook.write_text("playbook: jobs\nsteps:\n  - job: {name: goes}\n")
+    running_it = pair.go("run", str(pair.playbook), "--json")
+    now = await pair.until("the job runs", lambda now: [one for one in now["jobs"] if one["state"] == "running"])
+    job = now["jobs"][0]["id"]
+    await at_step(pair, job, 3)
+    assert (await pair.hwd("abort", now["runs"][0]["run"])).status == 0
+    assert (await running_it).status != 0
+    found = await ended(pair, job)
+    assert (found["state"], found["by"]) == ("stopped", f"run {now['runs'][0]['run']}")
+    assert running(job) == []
+    pair.playbook.write_text("playbook: jobs\nsteps:\n  - job: {name: gose}\n")
+    said = await pair.hwd("run", str(pair.playbook))
+    assert said.status == 2
+    assert "gose: no job of the testbed file; did you mean goes" in said.err

@@ -6,11 +6,11 @@ from typing import Any
 
 from hwd.config import topologies
 from hwd.config.playbook.effort import Effort
-from hwd.config.playbook.expression import Expression, Value, fill_text, names_in
+from hwd.config.playbook.expression import Expression, Value, as_text, fill_text, names_in
 from hwd.config.playbook.measurement_names import MEASUREMENTS
 from hwd.config.playbook.parameters import fill
 from hwd.config.playbook.playbook_files import PlaybookFiles
-from hwd.config.playbook.playbook_schema import ApplyEntry, DwellEntry, LeaseEntry, ReadyEntry
+from hwd.config.playbook.playbook_schema import ApplyEntry, DwellEntry, JobStepEntry, LeaseEntry, ReadyEntry
 from hwd.config.playbook.step_claims import claimed, needed
 from hwd.config.playbook.steps import (
     ApplyStep,
@@ -18,6 +18,7 @@ from hwd.config.playbook.steps import (
     DwellStep,
     FaultStep,
     HostStep,
+    JobStep,
     LeafStep,
     LeaseStep,
     NoteStep,
@@ -106,6 +107,8 @@ class LeafReader:
                 return self._host(node, where, part)
             case "fault":
                 return self._fault(node, where, part)
+            case "job":
+                return self._job(node, where, part)
             case "note":
                 return self._note(node, where, part)
             case _:
@@ -239,6 +242,22 @@ class LeafReader:
             part.reading.add(where, str(error).removeprefix("fault: "))
             return ()
         return (FaultStep(fault=fault),)
+
+    def _job(self, node: Node, where: Where, part: Part) -> tuple[LeafStep, ...]:
+        entry = validate(JobStepEntry, self._filled(node, where, part), where, part.reading)
+        if entry is None:
+            return ()
+        ports: frozenset[str] = frozenset()
+        if self.testbed is not None:
+            if (job := self.testbed.jobs.get(entry.name)) is None:
+                known = nearest(entry.name, self.testbed.jobs) or "the testbed file has none"
+                part.reading.add((*where, "name"), f"{entry.name}: no job of the testbed file; {known}")
+                return ()
+            if entry.arguments and not job.arguments:
+                part.reading.add((*where, "arguments"), f"{entry.name}: its entry has not arguments: true")
+            hosts = {rank.host for rank in job.ranks}
+            ports = frozenset(str(port.id) for port in Fabric(self.testbed).optical_ports() if port.id.host in hosts)
+        return (JobStep(name=entry.name, arguments=tuple(map(as_text, entry.arguments)), ports=ports),)
 
     def _note(self, node: Node, where: Where, part: Part) -> tuple[LeafStep, ...]:
         if not isinstance(node.value, str | int | float) or not node.text.strip() or len(node.text) > NOTE_LENGTH_MAX:

@@ -89,6 +89,13 @@ class ReadyEntry(Entry):
     within_s: Seconds
 
 
+class JobStepEntry(Entry):
+    """A job of the testbed file by its name. `arguments`: added to its command, where its entry takes some."""
+
+    name: Text
+    arguments: tuple[Plain, ...] = ()
+
+
 class DwellEntry(Entry):
     """Wait for a time, unconditionally."""
 
@@ -209,6 +216,10 @@ class FaultItem(Entry):
     fault: dict[str, Any]
 
 
+class JobItem(Entry):
+    job: JobStepEntry
+
+
 class AssertItem(Entry):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
@@ -229,6 +240,7 @@ StepItem = (
     | NoteItem
     | HostItem
     | FaultItem
+    | JobItem
     | AssertItem
     | IncludeItem
 )

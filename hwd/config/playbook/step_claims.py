@@ -4,7 +4,7 @@ none in common.
 
 from collections.abc import Iterable
 
-from hwd.config.playbook.steps import ApplyStep, FaultStep, HostStep, LeaseStep, Step, below
+from hwd.config.playbook.steps import ApplyStep, FaultStep, HostStep, JobStep, LeaseStep, Step, below
 from hwd.fabric.fabric import Fabric
 from hwd.fabric.state import crossconnect_ports
 from hwd.model.fault import Fault
@@ -26,7 +26,7 @@ def claimed(steps: Iterable[Step], everything: frozenset[str]) -> frozenset[str]
                 ports |= everything if named == "all" else frozenset(named)
             case ApplyStep(request=request) if request.body.mode is ApplyMode.OVERWRITE:
                 ports |= everything
-            case ApplyStep(ports=needed):
+            case ApplyStep(ports=needed) | JobStep(ports=needed):
                 ports |= needed
             case HostStep(actions=actions):
                 ports |= {str(action.port) for action in actions}

@@ -99,6 +99,18 @@ class FaultStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobStep:
+    """Run a job of the testbed file to its end. `ports`: those that it leases at least; none without a testbed."""
+
+    name: str
+    arguments: tuple[str, ...] = ()
+    ports: frozenset[str] = frozenset()
+
+    def __str__(self) -> str:
+        return " ".join(("job", self.name, *self.arguments))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AssertStep:
     """An expression over measurements that must be true, else the run fails."""
 
@@ -159,7 +171,7 @@ class ParallelStep:
         return f"parallel {', '.join(branch.name for branch in self.branches)}"
 
 
-LeafStep = LeaseStep | ApplyStep | WaitStep | DwellStep | NoteStep | HostStep | FaultStep | AssertStep
+LeafStep = LeaseStep | ApplyStep | WaitStep | DwellStep | NoteStep | HostStep | FaultStep | JobStep | AssertStep
 """The steps that a run counts."""
 Step = LeafStep | RepeatStep | SweepStep | ParallelStep
 
