@@ -189,34 +189,36 @@ async def test_ordinary_user_cannot_become_another_one(start: Start) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be an ordinary user whose program is root's")
 @pytest.mark.skipif(not Path(DEBIAN_PYTHON).exists(), reason=f"needs {DEBIAN_PYTHON}, which any user may run")
-async def test_program_that_has_become_another_user_is_named_and_left(tmp_path: Path) -> None:
+async def test_program_that_has_become_another_user_is_named_and_left() -> None:
     """As `sudo` makes it, under a supervisor that is not root."""
-    become = tmp_path / "setpriv"
-    shutil.copy("/usr/bin/setpriv", become)
-    become.chmod(0o4755)
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
-    line = wanted([str(become), "--reuid=0", "/bin/sleep", "1000"], user="nobody", within_s=1)
-    process = await asyncio.create_subprocess_exec(
-        DEBIAN_PYTHON,
-        "-I",
-        "-B",
-        "-c",
-        BOOT,
-        line,
-        stdin=PIPE,
-        stdout=PIPE,
-        user="nobody",
-        group="nogroup",
-        extra_groups=[],
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(SUPERVISOR)
-    async with asyncio.timeout(WITHIN_S):
-        pid = json.loads(await process.stdout.readline())["started"]
-        end = json.loads(await process.stdout.readline())["end"]
-        await process.wait()
+    with tempfile.TemporaryDirectory(prefix="hwd-") as folder:  # pytest closes the folders above its own to other users
+        Path(folder).chmod(0o755)
+        become = Path(folder) / "setpriv"
+        shutil.copy("/usr/bin/setpriv", become)
+        become.chmod(0o4755)
+        line = wanted([str(become), "--reuid=0", "/bin/sleep", "1000"], user="nobody", within_s=1)
+        process = await asyncio.create_subprocess_exec(
+            DEBIAN_PYTHON,
+            "-I",
+            "-B",
+            "-c",
+            BOOT,
+            line,
+            stdin=PIPE,
+            stdout=PIPE,
+            user="nobody",
+            group="nogroup",
+            extra_groups=[],
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(SUPERVISOR)
+        async with asyncio.timeout(WITHIN_S):
+            first = json.loads(await process.stdout.readline())
+            assert [*first] == ["started"], first
+            end = json.loads(await process.stdout.readline())["end"]
+            await process.wait()
+    pid = first["started"]
     os.kill(pid, signal.SIGKILL)
     why = f"its longest time of 1 s is over; left behind, since it cannot be ended: {pid}"
     assert end == {"status": None, "signal": "", "why": why}
