@@ -18,6 +18,7 @@ from hwd.report.figures.figure import (
     along,
     coloured,
     cut,
+    fixed_place,
     heading,
     in_lines,
     in_rows,
@@ -169,7 +170,8 @@ def _panel(data: Datasets, plot: _Plot, groups: Sequence[Group], width: float, a
     ]
     for index, count in enumerate(reversed(plot.counts)):
         words = alt.MarkDef("text", align="right", baseline="bottom", dx=-2, dy=-3 - 14 * index, clip=False)
-        layers.append(data.marks([count], words, alt.Text("words:N"), colour, x=alt.value(width), y=alt.value(below)))
+        place = (fixed_place(alt.XValue, width), fixed_place(alt.YValue, below))
+        layers.append(data.marks([count], words, alt.Text("words:N"), colour, *place))
     title = panel_heading(cut(plot.title, width + _LEFT), frame="group")
     return {"layer": layers, "width": width, "height": _HEIGHT, "title": title}
 

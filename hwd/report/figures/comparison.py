@@ -18,6 +18,7 @@ from hwd.report.figures.figure import (
     a_row_each,
     along,
     coloured,
+    fixed_place,
     heading,
     in_lines,
     in_rows,
@@ -81,7 +82,7 @@ def _panel(data: Datasets, topology: str, found: tuple[ComparisonRow, ...], widt
         data.marks(known, alt.MarkDef("rule", strokeWidth=2), x, most, y, colour, tip),
         data.marks(known, alt.MarkDef("point", filled=True, size=60, opacity=1), at, y, colour, tip),
         data.marks(unsure, alt.MarkDef("point", size=60), at, y, colour, tip),
-        data.marks(values, words, y, alt.Text("shift:N"), tip, x=alt.value(plot)),
+        data.marks(values, words, y, alt.Text("shift:N"), tip, fixed_place(alt.XValue, plot)),
     ]
     return {"layer": layers, "width": plot, "height": {"step": _STEP}, "title": panel_heading(topology or "all links")}
 

@@ -5,6 +5,7 @@ import io
 import json
 import re
 from collections.abc import Sequence
+from functools import cache
 from html import escape
 from typing import IO, Any
 
@@ -75,8 +76,9 @@ def _with_own_ids(text: str, key: str) -> str:
     return _CLIP.sub(lambda found: f"clip-{key}-{numbers.setdefault(found[0], len(numbers))}", text)
 
 
+@cache
 def script() -> str:
-    """Vega, Vega-Lite and Vega-Embed for a page, 0.9 MB."""
+    """Vega, Vega-Lite and Vega-Embed for a page, 0.9 MB. Bundling them takes longer than all else of a page."""
     text: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     return text
 

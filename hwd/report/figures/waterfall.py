@@ -26,6 +26,7 @@ from hwd.report.figures.figure import (
     along,
     arrow,
     coloured,
+    fixed_place,
     heading,
     in_rows,
     moved,
@@ -301,7 +302,7 @@ def _totals(data: Datasets, links: Sequence[LinkTimeline], y: alt.Y, width: floa
     ):  # fmt: skip
         if values:
             mark = alt.MarkDef("text", style=style, align="right", dx=_TOTAL - 6, dy=down, clip=False)
-            yield data.marks(values, mark, y, alt.Text(f"{field}:N"), tip, x=alt.value(width))
+            yield data.marks(values, mark, y, alt.Text(f"{field}:N"), tip, fixed_place(alt.XValue, width))
 
 
 def _legend(timeline: Timeline) -> list[str]:
