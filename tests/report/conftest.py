@@ -33,7 +33,7 @@ MakeTimeline = Callable[..., Timeline]
 MakeRun = Callable[..., RunReport]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_timeline() -> MakeTimeline:
     """`hide`: (end, event type) that nobody saw; `kept`: that many links more which were kept; `autoneg`: what a run
     set of all NICs.
@@ -125,7 +125,7 @@ def make_timeline() -> MakeTimeline:
     return made
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_run(make_timeline: MakeTimeline) -> MakeRun:
     def made(
         id: str = "20270110-a1b2",
