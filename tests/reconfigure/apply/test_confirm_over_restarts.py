@@ -35,10 +35,10 @@ async def apply(lab: Lab, what: str, **more: Any) -> ReconfigurationStatus:
     return await lab.world.nodes.run_in_node(DAEMON, lab.service.apply(lab.request(what, **more)))
 
 
-async def awaiting(lab: Lab, **more: Any) -> str:
+async def awaiting(lab: Lab, *, within_s: float = WITHIN_S, **more: Any) -> str:
     """Straight is confirmed, crossed awaits its confirm; returns its id."""
     await apply(lab, STRAIGHT)
-    return (await apply(lab, CROSSED, confirm_within_s=WITHIN_S, **more)).id
+    return (await apply(lab, CROSSED, confirm_within_s=within_s, **more)).id
 
 
 async def restart(lab: Lab, *, after_s: float = 5.0) -> None:
@@ -53,20 +53,21 @@ async def restart(lab: Lab, *, after_s: float = 5.0) -> None:
     ("fault", "error"),
     [
         ({"fault": "panel", "remove": ["1A-4B"]}, RefusedError),
-        ({"fault": "reboot", "seconds": 20.0}, LinkError),
+        ({"fault": "reboot", "seconds": 5.0}, LinkError),
     ],
 )
 def test_what_is_not_there_any_more_is_not_confirmed(
     run_lab: RunLab, fault: dict[str, Any], error: type[HwdError]
 ) -> None:
     async def test(lab: Lab) -> None:
-        id = await awaiting(lab)
+        within_s = 12.0  # longer than the switch is away; agents sample modules all the while
+        id = await awaiting(lab, within_s=within_s)
         lab.set_fault({"switch": "ocs1", **fault})
         await asyncio.sleep(2.0)
         with pytest.raises(error, match="ocs1"):
             await lab.world.nodes.run_in_node(DAEMON, lab.service.confirm(id))
         assert the_one(lab).state == "awaiting-confirm"
-        await asyncio.sleep(2 * WITHIN_S)
+        await asyncio.sleep(2 * within_s)
         assert (light(lab), [outcome for outcome, _ in ends(lab, id)]) == (wanted(STRAIGHT), ["rolled-back"])
 
     run_lab(test)
@@ -445,7 +446,8 @@ def test_daemon_killed_anywhere_in_the_apply_waits_or_is_back_and_is_back_after_
         await apply(lab, STRAIGHT)
         nodes = lab.world.nodes
         nodes.kill_at(DAEMON, nodes.callbacks(DAEMON) + 1 + 6 * part)
-        asking = asyncio.create_task(apply(lab, CROSSED, confirm_within_s=WITHIN_S))
+        within_s = 10.0  # agents that nobody told of the end sample modules all the while
+        asking = asyncio.create_task(apply(lab, CROSSED, confirm_within_s=within_s))
         while nodes.alive(DAEMON):  # noqa: ASYNC110 - virtual time, and the dead tell nothing
             await asyncio.sleep(0.01)
         answers = await asyncio.gather(asking, return_exceptions=True)
@@ -455,7 +457,7 @@ def test_daemon_killed_anywhere_in_the_apply_waits_or_is_back_and_is_back_after_
         assert light(lab) == wanted(CROSSED if under_way else STRAIGHT)
         if isinstance(answers[0], ReconfigurationStatus):
             assert under_way, "it was answered"
-        await asyncio.sleep(WITHIN_S + 5.0)
+        await asyncio.sleep(within_s + 5.0)
         assert light(lab) == wanted(STRAIGHT)
         assert (lab.reconfigurer.under_way, lab.service.status().open) == ((), [])
 

@@ -26,6 +26,12 @@ async def apply(lab: Lab, what: str, **more: Any) -> ReconfigurationStatus:
     return await lab.world.nodes.run_in_node(DAEMON, lab.service.apply(lab.request(what, **more)))
 
 
+def without_agents(lab: Lab) -> None:
+    """They have no part in it, and would sample all the while."""
+    for host in ("h0", "h1"):
+        lab.world.kill(agent_node(host))
+
+
 async def panel(lab: Lab, **change: list[str]) -> None:
     lab.set_fault({"switch": "ocs1", "fault": "panel", **change})
     await lab.until(SwitchRead, ours=False)
@@ -171,8 +177,7 @@ def test_policy_never_acts_under_the_lease_of_somebody_else_and_does_when_it_is_
 def test_policy_gives_up_against_somebody_who_sets_it_again_and_again(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         await apply(lab, "ocs1:1A-3B")
-        for host in ("h0", "h1"):
-            lab.world.kill(agent_node(host))  # they have no part in it, and would sample all the while
+        without_agents(lab)
         for _ in range(20):
             lab.set_fault({"switch": "ocs1", "fault": "panel", "remove": ["1A-3B"], "add": ["1A-7B"]})
             await asyncio.sleep(120)
@@ -192,6 +197,7 @@ def test_policy_gives_up_against_somebody_who_sets_it_again_and_again(run_lab: R
 def test_policy_that_cannot_restore_gives_up(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         await apply(lab, "ocs1:1A-3B")
+        without_agents(lab)
         await panel(lab, remove=["1A-3B"])
         lab.set_fault({"switch": "ocs1", "fault": "stick", "ends": ["1A", "3B"]})
         await asyncio.sleep(1200)
@@ -221,6 +227,7 @@ def test_no_interlock_refuses_the_policy_and_what_would_have_is_recorded(run_lab
 def test_refused_restore_counts_as_none_and_is_tried_again_until_it_is_not_refused(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         await apply(lab, "ocs1:1A-3B")
+        without_agents(lab)
         await panel(lab, remove=["1A-3B"])
         await apply(lab, "ocs1:2A-4B", mode="overwrite", confirm_within_s=1200)
         await asyncio.sleep(1100)

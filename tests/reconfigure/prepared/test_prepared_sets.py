@@ -128,7 +128,7 @@ def test_a_difference_is_a_failure_and_goes_back_to_the_target_before(run_lab: R
 
 def test_links_that_are_not_ready_in_time_go_back(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
-        prepared = await prepare(lab, ready_within_s=20.0)
+        prepared = await prepare(lab, ready_within_s=12.0)
         await switch(lab, prepared, "straight")
         assert (await switch(lab, prepared, "crossed")).not_ready == []
         lab.set_fault({"port": "h0.eth0", "fault": "unplug"})
