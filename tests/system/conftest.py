@@ -28,7 +28,7 @@ Data = dict[str, Any]
 
 WITHIN_S = 30.0
 """For anything that is waited for; a loaded machine with two cores takes a tenth of it."""
-POLL_S = 0.05
+POLL_S = 0.02
 NO_TLS = False
 """HTTP without TLS: a client that reads all certificates first takes 20 ms for it, and one is made for each look."""
 SIZE = 8
