@@ -85,21 +85,21 @@ async def test_job_is_under_way_until_it_has_ended(memory: Records, state: JobSt
 
 
 async def test_jobs_under_way_are_read_oldest_first_and_the_latest_newest_first(memory: Records) -> None:
-    for id, started in (("b", 20), ("c", 30), ("a", 10), ("e", 40), ("d", 40)):
+    for id, started in (("a", 20), ("b", 30), ("c", 10), ("e", 40), ("d", 40)):
         await memory.jobs.save(replace(JOB, id=id, started_wall_ns=started))
-    assert ids(await memory.jobs.under_way()) == ["a", "b", "c", "d", "e"]
-    assert ids(await memory.jobs.latest(3)) == ["e", "d", "c"]
-    await memory.jobs.save(replace(ENDED, id="b", started_wall_ns=20))
-    assert ids(await memory.jobs.under_way()) == ["a", "c", "d", "e"]
-    assert ids(await memory.jobs.latest(9)) == ["e", "d", "c", "b", "a"]
+    assert ids(await memory.jobs.under_way()) == ["c", "a", "b", "d", "e"]
+    assert ids(await memory.jobs.latest(3)) == ["e", "d", "b"]
+    await memory.jobs.save(replace(ENDED, id="a", started_wall_ns=20))
+    assert ids(await memory.jobs.under_way()) == ["c", "b", "d", "e"]
+    assert ids(await memory.jobs.latest(9)) == ["e", "d", "b", "a", "c"]
 
 
 async def test_events_are_read_in_the_order_of_their_numbers(memory: Records) -> None:
-    await memory.jobs.add("j1", 2, events(2, 3))
+    await memory.jobs.add("j1", 2, events(2, 5))
     await memory.jobs.add("j2", 0, events(7))
-    await memory.jobs.add("j1", 0, events(0, 1))
-    await memory.jobs.add("j1", 4, [JobEvent.of(Applied(target="a"), (), at_ns=9, wall_ns=9, ticked_s=None)])
-    assert [event.at_ns for event in await memory.jobs.events("j1")] == [0, 1, 2, 3, 9]
+    await memory.jobs.add("j1", 0, events(8, 1))
+    await memory.jobs.add("j1", 4, [JobEvent.of(Applied(target="a"), (), at_ns=3, wall_ns=9, ticked_s=None)])
+    assert [event.at_ns for event in await memory.jobs.events("j1")] == [8, 1, 2, 5, 3]
     assert await memory.jobs.events("j2") == tuple(events(7))
 
 

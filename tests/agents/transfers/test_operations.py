@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -237,18 +238,17 @@ def test_join_and_done_fail_while_the_daemon_is_silent(tmp_path: Path, line: dic
     run(tmp_path, play)
 
 
-KINDS = [{**CLAIM}, {"end": "t1"}, {"switch": {"prepared_set": "p7x2a1b9", "target": "a"}}, JOIN, ASK, DONE]
+KINDS = [CLAIM, {"end": "t1"}, {"switch": {"prepared_set": "p7x2a1b9", "target": "a"}}, JOIN, ASK, DONE]
 
 
 def test_kinds_here_are_all_that_a_line_can_have() -> None:
     assert {next(iter(one)) for one in KINDS} == {*Line.__struct_fields__} - {"id"}
 
 
-@pytest.mark.parametrize("one", KINDS, ids=lambda one: str(next(iter(one))))
-def test_line_of_two_kinds_is_refused_and_does_neither(tmp_path: Path, one: dict[str, Any]) -> None:
+@pytest.mark.parametrize("two", [*combinations(KINDS, 2)], ids=lambda two: "-".join(next(iter(one)) for one in two))
+def test_line_of_two_kinds_is_refused_and_does_neither(tmp_path: Path, two: tuple[dict[str, Any], ...]) -> None:
     async def play(host: HostWithDaemon, process: Process) -> None:
-        other = ASK if one is JOIN else JOIN
-        answer = await process.answer({**one, **other, "id": 9})
+        answer = await process.answer({**two[0], **two[1], "id": 9})
         assert (answer["id"], answer["outcome"]) == (9, "refused")
         assert answer["why"] == "a request has one of claim, end, switch, join, ask and done"
         await asyncio.sleep(LONG_S)

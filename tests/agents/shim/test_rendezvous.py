@@ -1,0 +1,108 @@
+"""Ranks that meet at rank 0 over packet switches: here over addresses of loopback."""
+
+import asyncio
+import re
+import socket
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import pytest
+
+from hwd_agents.shim import Rank
+from hwd_agents.shim.rendezvous import meet
+from hwd_drivers.core.errors import ConfigError, DeadlineError, LinkError
+from hwd_drivers.core.offload import ThreadOffload
+
+from ..played_daemon import JOB, HostWithDaemon
+
+
+@pytest.fixture
+def port() -> int:
+    """One at which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        found: int = listener.getsockname()[1]
+    return found
+
+
+@pytest.fixture
+async def threads() -> AsyncIterator[ThreadOffload]:
+    offload = ThreadOffload(3)
+    yield offload
+    offload.close()
+
+
+async def join(host: HostWithDaemon, threads: ThreadOffload, *addresses: str) -> list[Rank]:
+    """All ranks of a job with these addresses on packet switches, empty for a rank that is on none."""
+    places: list[dict[str, Any]] = [
+        {"host": f"h{at}", "electrical": {f"eth{at}": address} if address else {}}
+        for at, address in enumerate(addresses)
+    ]
+    host.reactions["join-job"] = lambda ask: {"ranks": places, "groups": {}}
+    ranks = [
+        partial(Rank, job=JOB["job"], number=at, key=JOB["key"], path=str(host.path), away_s=5.0)
+        for at in range(len(addresses))
+    ]
+    return [await threads(rank) for rank in ranks]
+
+
+async def test_ranks_that_meet_wait_for_all_of_them(host: HostWithDaemon, threads: ThreadOffload, port: int) -> None:
+    ranks = await join(host, threads, "127.0.0.1", "127.0.0.2", "127.0.0.3")
+    first = [asyncio.ensure_future(threads(partial(meet, rank, port=port, within_s=20))) for rank in ranks[1:]]
+    await asyncio.wait(first, timeout=0.3)
+    assert not any(one.done() for one in first), "rank 0 does not listen yet"
+    await threads(partial(meet, ranks[0], port=port, within_s=20))
+    await asyncio.gather(*first)
+    for rank in ranks:
+        rank.close()
+
+
+async def test_rank_that_rank_0_does_not_hear_says_from_where_to_where_it_tried(
+    host: HostWithDaemon, threads: ThreadOffload, port: int
+) -> None:
+    ranks = await join(host, threads, "127.0.0.1", "127.0.0.2")
+    words = (
+        f"rank 1 on h1: cannot meet rank 0 on h0: from 127.0.0.2 (eth1) to 127.0.0.1:{port} (eth0) within 0.2 s: "
+        "Connection refused. Look at the fibres from these two ports to their packet switch"
+    )
+    with pytest.raises(LinkError, match=f"^{re.escape(words)}$"):
+        await threads(partial(meet, ranks[1], port=port, within_s=0.2))
+    for rank in ranks:
+        rank.close()
+
+
+async def test_rank_0_names_the_ranks_that_did_not_come(
+    host: HostWithDaemon, threads: ThreadOffload, port: int
+) -> None:
+    ranks = await join(host, threads, "127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4")
+    came = asyncio.ensure_future(threads(partial(meet, ranks[2], port=port, within_s=2.0)))
+    words = f"rank 1 on h1, rank 3 on h3: did not come to rank 0 at 127.0.0.1:{port} within 1 s"
+    with pytest.raises(DeadlineError, match=f"^{re.escape(words)}$"):
+        await threads(partial(meet, ranks[0], port=port, within_s=1.0))
+    with suppress(LinkError):
+        await came
+    assert isinstance(came.exception(), LinkError), "it hears no word that all have come"
+    for rank in ranks:
+        rank.close()
+
+
+@pytest.mark.parametrize(("addresses", "who"), [(("", "127.0.0.2"), 0), (("127.0.0.1", ""), 1)])
+async def test_rank_on_no_packet_switch_cannot_meet_the_others(
+    host: HostWithDaemon, threads: ThreadOffload, addresses: tuple[str, ...], who: int
+) -> None:
+    ranks = await join(host, threads, *addresses)
+    with pytest.raises(ConfigError, match=f"^rank {who} on h{who}: has no address on a packet switch"):
+        meet(ranks[1])
+    for rank in ranks:
+        rank.close()
+
+
+async def test_place_of_rank_0_that_is_taken_is_named(host: HostWithDaemon, threads: ThreadOffload) -> None:
+    ranks = await join(host, threads, "127.0.0.1", "127.0.0.2")
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(LinkError, match=rf"^rank 0 on h0: the rendezvous at 127\.0\.0\.1:{port}: "):
+            meet(ranks[0], port=port, within_s=1.0)
+    for rank in ranks:
+        rank.close()
