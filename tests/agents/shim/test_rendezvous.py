@@ -106,3 +106,20 @@ async def test_place_of_rank_0_that_is_taken_is_named(host: HostWithDaemon, thre
             meet(ranks[0], port=port, within_s=1.0)
     for rank in ranks:
         rank.close()
+
+
+async def test_rank_comes_from_its_own_port_on_a_packet_switch(host: HostWithDaemon, threads: ThreadOffload) -> None:
+    came: list[tuple[str, bytes]] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        came.append((writer.get_extra_info("peername")[0], await reader.readline()))
+        writer.write(b"\n")
+        writer.close()
+
+    ranks = await join(host, threads, "127.0.0.1", "127.0.0.2")
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as rank_0:
+        port = rank_0.sockets[0].getsockname()[1]
+        await threads(partial(meet, ranks[1], port=port, within_s=20))
+    assert came == [("127.0.0.2", b"1\n")]
+    for rank in ranks:
+        rank.close()
