@@ -58,8 +58,9 @@ class Liar:
 
     def answer(self, command: Command) -> Reply:
         data = dict(samples.ANSWERS[command.verb])
-        way = self._draw.choice(list(paths(data)))
-        lie = forged(data, way, self._draw.choice(WRONG))
+        lie = data
+        if ways := list(paths(data)):  # an answer without data has nothing to forge
+            lie = forged(data, self._draw.choice(ways), self._draw.choice(WRONG))
         return Reply(boot=self._peer.boot, seq=1, id=command.id, outcome="done", data=lie)
 
     async def ask(self) -> None:

@@ -40,7 +40,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     links: Annotated[list[Name], Meta(min_length=1, max_length=PORTS_MOST)]
     within_s: Seconds
     phase: Name = "-"
-    wait_s: Annotated[float, Meta(ge=0, le=60)] = 0.0
+    wait_s: Annotated[float, Meta(ge=0, le=60.0)] = 0.0  # not 60: typing has one object for equal ones, also in schemas
     process: Annotated[str, Meta(max_length=64)] = ""
 
 
