@@ -26,7 +26,7 @@ class Neighbours:
 
     def __enter__(self):
         met = []
-        waiting = threading.Thread(target=lambda: met.append(self._listener.accept()[0]))
+        waiting = threading.Thread(target=lambda: met.append(self._listener.accept()[0]), daemon=True)
         waiting.start()
         self._to = socket.create_connection((self._address, PORT + self._next), timeout=20)
         waiting.join(20)

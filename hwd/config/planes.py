@@ -20,4 +20,8 @@ def make(name: str, arguments: Mapping[str, str]) -> Plane:
             raise ConfigError(
                 f"plane {name}: no argument {argument!r}; {nearest(argument, kind.arguments) or 'it takes none'}"
             )
-    return kind.make(arguments)
+    try:
+        return kind.make(arguments)
+    except ValueError as error:
+        words = " ".join(f"{key}={value}" for key, value in arguments.items())
+        raise ConfigError(f"plane {name} {words}: {error}") from error

@@ -16,13 +16,14 @@ from hwd.ports.testbed_ports import all_ports
 from hwd.reconfigure.leases.leases import Leases
 from hwd.reconfigure.plans.planner import BackgroundPlanner
 from hwd.reconfigure.prepared.sets import PreparedSets
+from hwd.reconfigure.transfers import Transfers
 from hwd_drivers.core.errors import ConfigError
 
 MARGIN_S: Final = 600.0
 """A lease lasts so much longer than its job: for the start, and for its end."""
 SETTLED_WITHIN_S: Final = 60.0
 LOOK_S: Final = 0.2
-"""Between two looks whether a set is settled after a restart of the daemon."""
+"""Between two looks at what a restart of the daemon has left open."""
 
 
 class Applies(Protocol):
@@ -43,13 +44,21 @@ class JobLight:
     """
 
     def __init__(
-        self, testbed: Testbed, *, applies: Applies, sets: PreparedSets, leases: Leases, planner: BackgroundPlanner
+        self,
+        testbed: Testbed,
+        *,
+        applies: Applies,
+        sets: PreparedSets,
+        leases: Leases,
+        planner: BackgroundPlanner,
+        transfers: Transfers,
     ) -> None:
         self._testbed = testbed
         self._applies = applies
         self._sets = sets
         self._leases = leases
         self._planner = planner
+        self._transfers = transfers
 
     async def take(self, record: JobRecord, view: View, targets: Iterable[Target]) -> str:
         """Take the lease of a job: its ports, and those that the paths of its targets pass; returns its id.
@@ -62,6 +71,8 @@ class JobLight:
                 routed = await self._planner.route(Request(wanted=parse_what(what, self._testbed)))
                 ports |= routed.ports
         ports &= all_ports(self._testbed)
+        if not ports:
+            return ""  # its hosts are on packet switches alone
         claim = await self._leases.take(holder=str(record), ports=ports, for_s=record.within_s + MARGIN_S)
         return claim.id
 
@@ -83,7 +94,8 @@ class JobLight:
         """Bring the light to a target, read back and with its links ready. Raises what a switch or an apply raises."""
         if not (what := what_of(target)):
             return
-        if record.prepared_set:
+        await self._reported(record)
+        if record.prepared_set and self._has_set(record):
             await self._settled(record.prepared_set)
             await self._applies.switch(record.prepared_set, id, id=reconfiguration, by=str(record))
             return
@@ -99,14 +111,25 @@ class JobLight:
 
     async def release_set(self, record: JobRecord) -> None:
         """No error where it is over already."""
-        if any(one.id == record.prepared_set for one in self._sets.all()):
+        if self._has_set(record):
             await self._sets.release(record.prepared_set, why=f"{record} has ended, or plans each switch")
 
     async def release(self, record: JobRecord) -> None:
         """Give back all that a job holds. Its light stays as it is."""
         await self.release_set(record)
-        if record.lease:
-            await self._leases.release(record.lease, why=f"{record} has ended")
+        for lease in [one for one in self._leases.all() if one.owner == str(record)]:  # also one that was not recorded
+            await self._leases.release(lease.id, why=f"{record} has ended")
+
+    def _has_set(self, record: JobRecord) -> bool:
+        return any(one.id == record.prepared_set for one in self._sets.all())
+
+    async def _reported(self, record: JobRecord) -> None:
+        """After a restart of the daemon hosts may be sending until they have said so, or their longest time is over."""
+        hosts = {rank.host for rank in record.ranks}
+        while True:
+            if hosts.isdisjoint(self._transfers.unreported):
+                return
+            await asyncio.sleep(LOOK_S)
 
     async def _settled(self, prepared_set: str) -> None:
         """After a restart of the daemon it is not known at once where the switches of a set are."""

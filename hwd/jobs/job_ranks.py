@@ -50,6 +50,8 @@ class JobRanks:
         self._started: set[int] = set()
         """Those that may run."""
         self._running: dict[int, RunningProgram] = {}
+        self._gone: dict[int, str] = {}
+        """Why ranks cannot be attached to."""
         self._last: dict[int, bytes] = {}
         """The end of the output of each rank."""
         self._follow: dict[int, asyncio.Task[None]] = {}
@@ -96,7 +98,7 @@ class JobRanks:
     # --- one rank
 
     async def _start(self, number: int) -> None:
-        rank, record = self._record.ranks[number], self._record
+        record = self._record
         self._started.add(number)
         environment = {
             "HWD_JOB": record.id,
@@ -105,7 +107,7 @@ class JobRanks:
             "HWD_SHIM": record.shim,
         }
         running = await self._processes.start(
-            self._hosts[rank.host],
+            self._host(number),
             record.command,
             user=record.user,
             within_s=record.within_s,
@@ -119,15 +121,14 @@ class JobRanks:
         by_s = asyncio.get_running_loop().time() + AWAY_S
         while True:
             try:
-                return await self._processes.attach(
-                    self._hosts[self._record.ranks[number].host], self._keep(number), user=self._record.user
-                )
+                return await self._processes.attach(self._host(number), self._keep(number), user=self._record.user)
             except (UnknownError, RefusedError) as error:
-                log.info("%s: rank %d: %s", self._record, number, reason_of(error))
+                self._gone[number] = f"it is gone, and nobody knows how it ended: {reason_of(error)}"
                 return None
             except HwdError as error:
                 log.info("%s: rank %d: %s", self._record, number, reason_of(error))
                 if asyncio.get_running_loop().time() >= by_s:
+                    self._gone[number] = f"it could not be reached for {AWAY_S:g} s, the last time: {reason_of(error)}"
                     return None
             await asyncio.sleep(AGAIN_S)
 
@@ -137,21 +138,32 @@ class JobRanks:
         )
 
     async def _followed(self, number: int, reached: Awaitable[RunningProgram | None]) -> None:
-        """Take its output and its end, over as many connections as that takes."""
+        """Take its output and its end. Whatever goes wrong with that is its end for the job."""
+        try:
+            await self._follow_to_end(number, reached)
+        except HwdError as error:
+            await self._on_end(number, ProgramEnd(why=reason_of(error)))
+        except Exception as error:
+            log.exception("%s: rank %d: a defect of hwd", self._record, number)
+            await self._on_end(number, ProgramEnd(why=f"a defect of hwd: {error!r}"))
+
+    async def _follow_to_end(self, number: int, reached: Awaitable[RunningProgram | None]) -> None:
+        """Over as many connections as that takes."""
         while True:
             if (running := await reached) is None:
-                await self._on_end(number, ProgramEnd(why="it is gone, and nobody knows how it ended"))
+                await self._on_end(number, ProgramEnd(why=self._gone[number]))
                 return
             self._running[number] = running
             async for piece in running.output():
                 self._last[number] = (self._last.get(number, b"") + piece.data)[-LAST_BYTES:]
                 await self._write(number, piece.data)
             end = await running.wait()
-            if end.status is not None or end.signal:
+            if running.has_ended:
                 break
             log.info("%s: rank %d: %s", self._record, number, end)
             del self._running[number]
             await running.leave()
+            await asyncio.sleep(AGAIN_S)
             reached = self._attached(number)
         await self._on_end(number, end)
         self._started.discard(number)
@@ -163,12 +175,9 @@ class JobRanks:
         running = self._running.pop(number, None)
         try:
             if running is None:
-                rank = self._record.ranks[number]
-                running = await self._processes.attach(
-                    self._hosts[rank.host], self._keep(number), user=self._record.user
-                )
+                running = await self._processes.attach(self._host(number), self._keep(number), user=self._record.user)
             await running.close()
-        except (UnknownError, RefusedError):
+        except UnknownError:
             pass  # there is none
         except HwdError as error:
             return f"rank {number}: {reason_of(error)}"
@@ -185,6 +194,13 @@ class JobRanks:
             await self._offload(write)
         except OSError as error:
             log.warning("%s: rank %d: its output is lost: %s", self._record, number, reason_of(error))
+
+    def _host(self, number: int) -> Host:
+        """Raises RefusedError where the testbed file does not have it any more."""
+        name = self._record.ranks[number].host
+        if (host := self._hosts.get(name)) is None:
+            raise RefusedError(f"{name}: is no host of the testbed file any more")
+        return host
 
     def _keep(self, number: int) -> str:
         return f"{self._record.id}-{number}"

@@ -6,6 +6,7 @@ done. So a daemon that is started anew tells a new plane the same, and goes on w
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ from hwd.model.documents.jobs import (
 )
 from hwd.model.job import JobEvent, JobRecord, JobState, told
 from hwd.model.nic_port import NicPortId
-from hwd.model.plane import Applied, Done, Event, Intent, NotReady, Target, Tick
+from hwd.model.plane import Applied, Done, Event, Intent, NotReady, Target, Tick, View
 from hwd.model.program import ProgramEnd
 from hwd.model.testbed import Testbed
 from hwd.planes.actor import AnswerRanks, Breach, Command, DriveTo, PlaneActor, PlaneError, PrepareTarget, SetRoutes
@@ -38,6 +39,7 @@ from hwd.reconfigure.transfers import Transfers
 from hwd_agents.wire import (
     ClaimOperation,
     ClaimTransfer,
+    EndedOperation,
     EndTransfers,
     JobJoined,
     Operation,
@@ -59,6 +61,12 @@ PACE_S: Final = 0.5
 """Between a switch that failed and the next one."""
 AGAIN_S: Final = 5.0
 """Between two attempts to give back what a job holds."""
+PLAYED_AT_ONCE: Final = 1000
+"""Events that a plane is told again before others have their turn."""
+REFUSALS_TOLD: Final = 100
+"""Refusals of one job that are recorded: a stranger may ask in a loop."""
+LATE_S: Final = 60.0
+"""A job that is still there so long after its longest time has lost its ranks."""
 KINDS_KEPT: Final = 256
 """Operations of a group of which it is remembered what they are, to find ranks that disagree."""
 
@@ -132,11 +140,15 @@ class JobRun:
         self._sink = Emitter(clock, sink)
         self._announce = Emitter(clock, announce)
         self._job = record.job
-        self._view = view_of(testbed, self._job)
+        self._made_view: View | None = None
         self._actor: PlaneActor | None = None
         self._queue: asyncio.Queue[_Told | None] = asyncio.Queue()
         self._waiting: dict[int, _Waiting] = {}
         self._sending: dict[int, _Sending] = {}
+        self._turns: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._refused: dict[int, str] = {}
+        """Why each rank was refused last."""
+        self._refusals = 0
         self._kinds: dict[tuple[str, int], Operation] = {}
         self._number = 0
         self._ticked_s: float | None = None
@@ -149,12 +161,23 @@ class JobRun:
         self._arrived = len(record.joined) == len(record.ranks)
         self._saving = asyncio.Lock()
 
+    @property
+    def _view(self) -> View:
+        """Raises FailedError where the testbed file does not have its hosts any more."""
+        if self._made_view is None:
+            if gone := [host for host in self._job.hosts if host not in self._testbed.hosts]:
+                raise FailedError(f"{', '.join(gone)}: no host of the testbed file any more")
+            self._made_view = view_of(self._testbed, self._job)
+        return self._made_view
+
     # --- what callers ask
 
     def status(self) -> JobStatus:
-        actor = self._actor
+        actor, record = self._actor, self.record
+        if self._outcome is not None and not record.state.ended:
+            record = replace(record, state=JobState.STOPPING, why=self._outcome[1])
         return status_of(
-            self.record,
+            record,
             at="" if actor is None or actor.at is None else actor.at,
             moving="" if actor is None or actor.moving is None else actor.moving,
             states={
@@ -195,37 +218,43 @@ class JobRun:
         there is no answer before the ask expires: then the rank asks again.
         """
         self._check_rank(by, asked.rank, asked.key)
-        loop, rank = asyncio.get_running_loop(), asked.rank
-        began_s = loop.time()
         self._check_operation(by, asked)
+        began_s = asyncio.get_running_loop().time()
+        async with self._turns[asked.rank]:  # two processes may say that they are one rank
+            return await self._granted(by, asked, began_s)
+
+    async def _granted(self, by: AskedBy, asked: ClaimOperation, began_s: float) -> OperationGranted:
+        rank = asked.rank
         if (sending := self._sending.get(rank)) is None or sending.operation != asked.operation:
             await self._answer(by, asked)
         if self._outcome is not None:
             raise RefusedError(self._outcome[1])
         ports = sorted(port.port for port in self._view.ports_of(self._job.ranks[rank]))
         await self._end_transfer(rank)
-        if ports:
-            await self._transfers.claim(
-                by,
-                ClaimTransfer(
-                    transfer=asked.transfer,
-                    ports=ports,
-                    phase=str(asked.operation),
-                    process=asked.process,
-                    within_s=asked.within_s,
-                ),
-            )
+        claim = ClaimTransfer(
+            transfer=asked.transfer,
+            ports=ports,
+            phase=str(asked.operation),
+            process=asked.process,
+            within_s=asked.within_s,
+        )
+        try:
+            if ports:
+                await self._transfers.claim(by, claim)
+        except RefusedError as error:  # its plane has let it go; what is in the way of that passes
+            raise DeadlineError(f"{self.record}: {reason_of(error)}. Ask again") from error
         self._sending[rank] = _Sending(operation=asked.operation, by=by, transfer=asked.transfer)
-        waited_s = loop.time() - began_s
+        waited_s = asyncio.get_running_loop().time() - began_s
         self._tell(JobGranted, rank=rank, operation=str(asked.operation), stall_s=waited_s)
         return OperationGranted(within_s=asked.within_s, waited_s=waited_s, ports=ports)
 
-    def ended(self, host: str, transfer: str) -> None:
-        """A transfer has ended; of another job, or of none, it is nothing to this one."""
-        for rank, one in self._sending.items():
-            if one.transfer == transfer and one.by is not None and one.by.host == host:
-                self._done(rank)
-                return
+    def ended(self, by: AskedBy, ended: EndedOperation) -> None:
+        """An operation has ended. Raises DeadlineError where it is not known yet what its ranks were let go for."""
+        if self._outcome is None and self._actor is None:
+            raise DeadlineError(f"{self.record}: it is not running yet. Tell it again")
+        one = self._sending.get(ended.rank)
+        if one is not None and one.operation == ended.operation and self.record.ranks[ended.rank].host == by.host:
+            self._done(ended.rank)
 
     async def end(self, by: AskedBy, rank: int, key: str, operation: Operation) -> None:
         """A rank whose agent was started anew has ended its operation."""
@@ -301,9 +330,16 @@ class JobRun:
         """Tell the plane all that was told before, and go on from there."""
         events = await self._store.events(self.record.id)
         now_s = asyncio.get_running_loop().time()
-        for one in events:
+        for number, one in enumerate(events):
+            if number % PLAYED_AT_ONCE == 0:
+                await asyncio.sleep(0)  # there may be millions
             if one.ticked_s is not None:
                 actor.take(Tick(at_s=one.ticked_s))
+                if actor.actions:
+                    raise PlaneError(
+                        Breach.NOT_DETERMINISTIC, f"tick at {one.ticked_s} s: {actor.actions} now, none before"
+                    )
+                self._at_s = max(self._at_s, one.ticked_s)
             event = one.told
             asking = {**actor.waiting, **({event.rank: event.operation} if isinstance(event, Intent) else {})}
             commands = actor.take(event)
@@ -312,6 +348,8 @@ class JobRun:
             if isinstance(event, Intent | Done):
                 self._sending.pop(event.rank, None)
             for command in commands:
+                if isinstance(command, PrepareTarget):
+                    await self._plan_each_switch()
                 if isinstance(command, AnswerRanks) and not command.why:
                     self._sending |= {rank: _Sending(operation=asking[rank]) for rank in command.ranks}
             self._at_s = max(self._at_s, event.at_s if isinstance(event, Tick) else 0.0)
@@ -384,11 +422,18 @@ class JobRun:
             case DriveTo(target=target):
                 self._drive(target)
             case PrepareTarget():
-                if self.record.prepared_set:  # it can have no further target: from now on each switch is planned
-                    await self._light.release_set(self.record)
-                    await self._save(lambda record: replace(record, prepared_set=""))
+                await self._plan_each_switch()
             case SetRoutes():
                 raise ConfigError(f"plane {self.record.plane}: it sets routes, which no job can do yet")
+
+    async def _plan_each_switch(self) -> None:
+        """From now on: a prepared set can have no further target."""
+        if not (before := self.record).prepared_set:
+            return
+        if self._drives:
+            await asyncio.wait(self._drives)
+        await self._save(lambda record: replace(record, prepared_set=""))
+        await self._light.release_set(before)
 
     def _drive(self, target: str) -> None:
         assert self._actor is not None
@@ -404,8 +449,10 @@ class JobRun:
         await asyncio.sleep(self._paced_s - began_s)
         try:
             await self._light.go(self.record, id, target, reconfiguration=reconfiguration)
-        except HwdError as error:
-            why = reason_of(error)
+        except Exception as error:
+            if not isinstance(error, HwdError):
+                log.exception("%s: on the way to %s: a defect of hwd", self.record, id)
+            why = reason_of(error) if isinstance(error, HwdError) else f"a defect of hwd: {error!r}"
             self._paced_s = asyncio.get_running_loop().time() + PACE_S
             event = NotReady(target=id, why=why)
         seconds = asyncio.get_running_loop().time() - began_s
@@ -425,13 +472,15 @@ class JobRun:
         state, why = self._outcome
         for rank in [*self._waiting]:
             self._waiting.pop(rank).answered.set_result(f"{self.record}: {why or 'it has ended'}")
-        await self._until_done(
-            lambda: self._save(lambda record: replace(record, state=JobState.STOPPING, ending=state, why=why))
-        )
+        try:
+            await self._save(lambda record: replace(record, state=JobState.STOPPING, ending=state, why=why))
+        except HwdError as error:  # its ranks end all the same: a daemon that starts anew finds them gone
+            log.warning("%s: %s is not in the records: %s", self.record, state, reason_of(error))
         if left := await self._ranks.stop(within_s=STOP_WITHIN_S):
             why = "; ".join(filter(None, (why, f"may still run, until its longest time is over: {left}")))
         for rank in [*self._sending]:
-            await self._end_transfer(rank)
+            if not left:  # else it may still be sending, until its longest time is over
+                await self._end_transfer(rank)
         if self._drives:
             await asyncio.wait(self._drives)
         await self._until_done(lambda: self._light.release(self.record))
@@ -451,6 +500,8 @@ class JobRun:
                 return
             except HwdError as error:
                 log.warning("%s: its end is held up: %s", self.record, reason_of(error))
+            except Exception:
+                log.exception("%s: its end is held up by a defect of hwd", self.record)
             await asyncio.sleep(AGAIN_S)
 
     async def _rank_ended(self, number: int, end: ProgramEnd) -> None:
@@ -464,6 +515,8 @@ class JobRun:
             if end.status != 0:
                 words = self._ranks.last_words(number)
                 said = f". It wrote at last: {words}" if words else ""
+                if refused := self._refused.get(number):
+                    said += f". It had been refused: {refused}"
                 self._come_to(JobState.FAILED, f"rank {number} on {record.ranks[number].host} {end}{said}")
         if len(record.ends) == len(record.ranks):
             self._come_to(JobState.SUCCEEDED, "")
@@ -472,6 +525,8 @@ class JobRun:
         """Come to an end where ranks have not come in time, or the plane has not answered one in time."""
         now_s, record = asyncio.get_running_loop().time(), self.record
         numbers = range(len(record.ranks))
+        if self._lasted_s() > record.within_s + LATE_S:
+            self._come_to(JobState.FAILED, f"its longest time of {record.within_s:g} s is over")
         if (missing := [n for n in numbers if n not in record.joined]) and (
             now_s - self._since_s >= record.arrive_within_s
         ):
@@ -512,6 +567,7 @@ class JobRun:
         if not waiting.answered.done():
             raise DeadlineError(f"{self.record}: plane {self.record.plane} has not answered yet. Ask again")
         if why := waiting.answered.result():
+            self._refused[rank] = why
             raise RefusedError(f"{asked.operation}: {why}")
 
     def _check_rank(self, by: AskedBy, rank: int, key: str) -> None:
@@ -520,7 +576,9 @@ class JobRun:
         if rank >= len(self.record.ranks) or self.record.ranks[rank].host != by.host:
             self._refuse_rank(by, rank, f"the job has no rank {rank} on {by.host}", told=False)
         if self._outcome is not None or self._actor is None:
-            raise RefusedError(f"{self.record}: {self._outcome[1] if self._outcome else 'it is not running yet'}")
+            if self._outcome is None:
+                raise DeadlineError(f"{self.record}: it is not running yet. Ask again")
+            raise RefusedError(f"{self.record}: {self._outcome[1] or 'it has ended'}")
 
     def _check_operation(self, by: AskedBy, asked: ClaimOperation) -> None:
         """Ranks that disagree would wait for each other for ever: the job fails, and says who."""
@@ -543,7 +601,11 @@ class JobRun:
             del self._kinds[next(iter(self._kinds))]
 
     def _refuse_rank(self, by: AskedBy, rank: int, why: str, *, told: bool = True, fails: bool = False) -> None:
-        self._emit(JobRankRefused, rank=rank, host=by.host, why=why)
+        if told:
+            self._refused[rank] = why
+        self._refusals += 1
+        if self._refusals <= REFUSALS_TOLD:
+            self._emit(JobRankRefused, rank=rank, host=by.host, why=why)
         if fails:
             self._come_to(JobState.FAILED, f"rank {rank} on {by.host}: {why}")
         raise RefusedError(f"{self.record}: rank {rank}: {why}" if told else f"job {self.record.id}: {why}")

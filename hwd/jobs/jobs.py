@@ -6,6 +6,7 @@ await jobs.stop(status.id)
 
 import asyncio
 import logging
+import shutil
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final, Protocol
@@ -39,7 +40,7 @@ from hwd_agents.wire import (
 )
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Sink
-from hwd_drivers.core.errors import FailedError, RefusedError, UnknownError
+from hwd_drivers.core.errors import DeadlineError, FailedError, RefusedError, UnknownError
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.offload import Offload
 from hwd_drivers.core.reason import reason_of
@@ -48,6 +49,8 @@ MOST: Final = 64
 """Jobs at a time."""
 CLOSE_WITHIN_S: Final = 8.0
 """For the jobs of runs to end when the daemon ends; the next one goes on with their ends."""
+KEPT: Final = 1000
+"""Newest jobs whose output is kept: as many as the records have."""
 SHOWN: Final = 100
 """Jobs that a list shows, newest first."""
 LOG_BYTES: Final = 1024 * 1024
@@ -104,7 +107,7 @@ class Jobs:
         self._announce = announce
         self._runs: dict[str, JobRun] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._is_closing = False
+        self._is_loaded = self._is_closing = False
 
     def use_testbed(self, fabric: Fabric) -> None:
         """Go on with the testbed of this fabric. Jobs that run keep theirs."""
@@ -217,23 +220,27 @@ class Jobs:
         return OperationEnded()
 
     async def end_transfers(self, by: AskedBy, asked: EndTransfers) -> TransfersEnded:
-        """First in the ledger, so that a plane which hears of it may switch."""
+        """First in the ledger, so that a plane which hears of it may switch. Raises DeadlineError where a job cannot
+        hear of it yet: then the agent tells it again.
+        """
         ended = await self._transfers.end(by, asked)
-        for run in self._runs.values():
-            for transfer in asked.transfers:
-                run.ended(by.host, transfer)
+        for one in asked.operations:
+            if one.job in self._runs or not self._is_up:
+                self._of(one.job).ended(by, one)
         return ended
 
     # --- the task
 
     async def run(self) -> None:
         """Go on with the jobs of an earlier process, until cancelled."""
+        await self._remove_old_output()
         left = [record for record in await self._store.under_way() if record.id not in self._runs]
         if left and self._processes is None:
             log.error("%s: left as they are: this daemon has no way to reach programs", ", ".join(map(str, left)))
             left = []
         for record in left:
             self._go(record)
+        self._is_loaded = True
         await asyncio.Event().wait()
 
     async def close(self) -> None:
@@ -277,6 +284,7 @@ class Jobs:
                 sets=self._sets,
                 leases=self._leases,
                 planner=self._planner,
+                transfers=self._transfers,
             ),
             ranks=ranks,
             transfers=self._transfers,
@@ -297,9 +305,29 @@ class Jobs:
             log.error("%s: its task ended: %s", record, reason_of(error), exc_info=error)
 
     def _of(self, id: str) -> JobRun:
-        if (run := self._runs.get(id)) is None:
-            raise RefusedError(f"job {id}: none of this id is under way")
-        return run
+        if (run := self._runs.get(id)) is not None:
+            return run
+        if not self._is_up:
+            raise DeadlineError(f"job {id}: the daemon does not serve jobs now, it starts or ends. Ask again")
+        raise RefusedError(f"job {id}: none of this id is under way")
+
+    @property
+    def _is_up(self) -> bool:
+        return self._is_loaded and not self._is_closing
+
+    async def _remove_old_output(self) -> None:
+        """Of jobs that the records do not have any more."""
+        known = {record.id for record in await self._store.latest(KEPT)}
+
+        def remove() -> None:
+            for folder in self._folder.iterdir() if self._folder.is_dir() else ():
+                if folder.name not in known:
+                    shutil.rmtree(folder)
+
+        try:
+            await self._offload(remove)
+        except OSError as error:
+            log.warning("old output of jobs cannot be removed: %s", reason_of(error))
 
     def _entry(self, name: str, words: Sequence[str]) -> JobEntry:
         entries = self._testbed.jobs

@@ -67,6 +67,11 @@ class RunningProgram(Protocol):
     def pid(self) -> int: ...
 
     @property
+    def has_ended(self) -> bool:
+        """Whether it is known to have ended, though perhaps not how. False too where its connection broke."""
+        ...
+
+    @property
     def taken(self) -> int:
         """The place in its output, in bytes of both streams from its first one on, up to which `output` has come."""
         ...
@@ -117,7 +122,7 @@ class Processes(Protocol):
         keep: str | None = None,
     ) -> RunningProgram:
         """Start it. `within_s`: its longest time. `environment` comes on top of HOME, LANG, LOGNAME, PATH, SHELL and
-        USER; other users of the host can read it, as they can the command.
+        USER; only its user and root can read it, while others of the host can read the command.
 
         `keep`: an id, 1 to 64 of 0-9, a-z and -. The program then goes on when whoever started it goes, and others
         attach to it under this id. While nobody is attached, the newest 1 MiB of its output is held. After its end the

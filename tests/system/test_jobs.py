@@ -1,6 +1,7 @@
 """Jobs on a rack of processes: ranks that reduce over light that their control plane moves, whatever is killed."""
 
 import asyncio
+import contextlib
 import getpass
 import os
 import signal
@@ -46,6 +47,51 @@ class Idle:
 IDLE = PlaneKind(make=lambda arguments: Idle())
 """
 """A plane that never answers."""
+ONE_AT_A_TIME = """
+from hwd.model.plane import Done, Grant, Intent, PlaneKind
+
+class OneAtATime:
+    def targets(self, job, view):
+        self.waiting, self.sending = [], None
+        return {}
+
+    def on(self, event):
+        match event:
+            case Intent(rank=rank):
+                self.waiting.append(rank)
+            case Done(rank=rank) if rank == self.sending:
+                self.sending = None
+        if self.sending is None and self.waiting:
+            self.sending = self.waiting.pop(0)
+            yield Grant(ranks=(self.sending,))
+
+ONE_AT_A_TIME = PlaneKind(make=lambda arguments: OneAtATime())
+"""
+TURNS = """
+import os, sys, threading
+from pathlib import Path
+from hwd_agents.shim import Rank
+from hwd_drivers.core.errors import RefusedError
+
+def until(name):
+    while not Path(sys.argv[1], name).exists():
+        threading.Event().wait(0.05)
+
+with Rank.from_environment() as rank:
+    if rank.number == 1:
+        until("second")
+    with rank.operation(f"g{rank.number}", "all-reduce", within_s=60):
+        print("in its block", flush=True)
+        try:
+            with rank.operation(f"g{rank.number}", "all-reduce", within_s=60):
+                print("in two blocks", flush=True)
+        except RefusedError as error:
+            print("refused:", error, flush=True)
+        until(f"leave{rank.number}")
+    print("has left its block", flush=True)
+    until("end")
+"""
+"""Each rank sends when the other one does not; files in a folder say when it goes on."""
 
 
 MEETING = """
@@ -80,14 +126,15 @@ def rack_of(hosts: int, jobs: str, *, electrical: bool = False) -> str:
 
 
 def install_planes(folder: Path) -> None:
-    """The rotor, as the wheel that it is, and a plane that never answers."""
+    """The rotor, as the wheel that it is, and two of the tests."""
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
     subprocess.run([*pip, "--target", folder, EXAMPLES / "rotor-plane"], check=True, timeout=120)
-    (folder / "idle_plane.py").write_text(IDLE)
-    info = folder / "idle_plane-1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: idle-plane\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[hwd.planes]\nidle = idle_plane:IDLE\n")
+    for name, text in {"idle": IDLE, "one_at_a_time": ONE_AT_A_TIME}.items():
+        (folder / f"{name}_plane.py").write_text(text)
+        info = folder / f"{name}_plane-1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}-plane\nVersion: 1\n")
+        (info / "entry_points.txt").write_text(f"[hwd.planes]\n{name} = {name}_plane:{name.upper()}\n")
 
 
 async def start(lab: Lab, *words: str) -> str:
@@ -293,3 +340,90 @@ async def test_step_of_a_playbook_runs_a_job_to_its_end_and_the_end_of_a_run_end
     said = await pair.hwd("run", str(pair.playbook))
     assert said.status == 2
     assert "gose: no job of the testbed file; did you mean goes" in said.err
+
+
+async def test_end_of_an_operation_reaches_its_plane_over_a_killed_daemon_and_none_is_within_another(lab: Lab) -> None:
+    planes, files = lab.folder / "planes", lab.folder / "files"
+    install_planes(planes)
+    files.mkdir()
+    lab.environment["PYTHONPATH"] = str(planes)
+    program = lab.folder / "turns.py"
+    program.write_text(TURNS)
+    more = f"user: {getpass.getuser()}, hosts: [h0, h1], plane: one_at_a_time, groups: {{g0: [0], g1: [1]}}"
+    jobs = f"  turns: {{command: [{sys.executable}, {program}, {files}], {more}}}\n"
+    daemon = await lab.up(text=rack_of(2, jobs))
+    job = await start(lab, "turns")
+    await at_step(lab, job, 1)
+    assert "all-reduce 0 of g0 has not ended: one at a time" in (await lines(lab, job, 0))[1]
+    (files / "second").touch()
+    await lab.until(
+        "rank 1 waits",
+        lambda now: [one for one in now["jobs"] if [rank["state"] for rank in one["ranks"]][1] == "waiting"],
+    )
+    await daemon.end(signal.SIGKILL)
+    await lab.serve()
+    await lab.until("the job is there again", lambda now: [one for one in now["jobs"] if one["state"] == "running"])
+    (files / "leave0").touch()
+
+    async def look() -> bool | None:
+        return True if "in its block" in await lines(lab, job, 1) else None
+
+    await lab.found("rank 1 sends", look)
+    for name in ("leave1", "end"):
+        (files / name).touch()
+    assert (await ended(lab, job))["state"] == "succeeded"
+
+
+async def test_agent_that_comes_back_after_the_daemon_holds_the_light_up_and_fails_nothing(lab: Lab) -> None:
+    planes = lab.folder / "planes"
+    install_planes(planes)
+    lab.environment["PYTHONPATH"] = str(planes)
+    train = f"{{command: {RING}, user: {getpass.getuser()}, hosts: [h0, h1, h2, h3], arguments: true"
+    daemon = await lab.up(text=rack_of(4, f"  train: {train}, plane: rotor period_s=0.02}}\n"))
+    job = await start(lab, "train", "--", "--steps", "60")
+    await at_step(lab, job, 8)
+    agent = lab.rack["hosts"]["h0"]["agent"]
+    os.kill(agent, signal.SIGSTOP)
+    try:
+        await daemon.end(signal.SIGKILL)
+        await lab.serve()
+        await lab.until(
+            "all other hosts have reported",
+            lambda now: (
+                [host["up"] for host in now["hosts"]] == [False, True, True, True]
+                and [one["host"] for one in now["transfers"] if not one["transfer"]] == ["h0"]
+            ),
+        )
+        await lab.until("the job goes on", lambda now: [one for one in now["jobs"] if one["state"] == "running"])
+    finally:
+        os.kill(agent, signal.SIGCONT)
+    found = await ended(lab, job)
+    assert (found["state"], found["why"]) == ("succeeded", "")
+
+
+async def test_job_whose_host_has_left_the_testbed_file_fails_and_the_daemon_and_other_jobs_go_on(pair: Lab) -> None:
+    job = await start(pair, "goes")
+    await at_step(pair, job, 3)
+    assert not any(b"HWD_JOB_KEY" in one for one in command_lines())
+    await pair.programs[-1].end(signal.SIGKILL)
+    text = pair.testbed.read_text()
+    pair.testbed.write_text(
+        text.replace("  h1: ", "  h9: ").replace("h1.eth", "h9.eth").replace("[h0, h1]", "[h0, h9]")
+    )
+    await pair.serve()
+    found = await ended(pair, job)
+    assert found["state"] == "failed"
+    assert "h1: no host of the testbed file any more" in found["why"]
+    assert "rank 1: h1: is no host of the testbed file any more" in found["why"]
+    assert_holds_nothing(await pair.until("it is over", lambda now: not now["jobs"]))
+    for pid in running(job):
+        os.kill(pid, signal.SIGKILL)  # the rank on the host that hwd does not know any more
+
+
+def command_lines() -> list[bytes]:
+    found = []
+    for one in Path("/proc").iterdir():
+        if one.name.isdigit():
+            with contextlib.suppress(OSError):
+                found.append((one / "cmdline").read_bytes())
+    return found

@@ -48,6 +48,8 @@ class Rank:
         self._transfers = Transfers(path)
         self._selector: Selector | None = None
         self._indexes: dict[str, int] = {}
+        self._open = ""
+        """The operation whose block has not ended."""
         try:
             joined = self._until(lambda: self._transfers.join(job, number, key))
             self.places: tuple[RankPlace, ...] = tuple(joined.ranks)
@@ -102,9 +104,11 @@ class Rank:
 
         Yields the NIC port to send over, where the shim names one. `within_s`: the longest time of the block: after it
         its light may be moved. `peer`: the other rank, of a send or a receive.
-        Raises RefusedError where it may not be sent, LinkError and DeadlineError where agent or daemon stay away, and
-        FailedError after a block that took longer than `within_s`.
+        Raises RefusedError where it may not be sent, and within the block of another one; LinkError and DeadlineError
+        where agent or daemon stay away; FailedError after a block that took longer than `within_s`.
         """
+        if self._open:
+            raise RefusedError(f"rank {self.number} of job {self.job}: {self._open} has not ended: one at a time")
         index = self._indexes.get(group, 0)
         self._indexes[group] = index + 1
         operation = Operation(group=group, kind=OperationKind(kind), index=index, size_bytes=size_bytes, peer=peer)
@@ -123,7 +127,14 @@ class Rank:
                 self._select(select)
             case SendOver() as over:
                 port = over.port
-        yield port
+        self._open = str(operation)
+        try:
+            yield port
+        except BaseException:
+            self._transfers.close()  # whatever it was let go for has ended
+            raise
+        finally:
+            self._open = ""
         if transfer is not None:
             self._end(transfer, operation)
         if isinstance(after := self._shim.after(operation), Select):

@@ -12,6 +12,8 @@ from hwd_drivers.core.reason import reason_of
 PORT: Final = 29_400
 """Of rank 0; two jobs on one host need two."""
 AGAIN_S: Final = 0.1
+SAYS_WITHIN_S: Final = 1.0
+"""For one that has connected to say its number."""
 
 
 def meet(rank: Rank, *, port: int = PORT, within_s: float = 30.0) -> None:
@@ -52,9 +54,12 @@ def _receive(rank: Rank, address: str, port: int, by_s: float, within_s: float) 
                 listener.settimeout(max(0.001, by_s - _now_s()))
                 one = listener.accept()[0]
                 met.append(one)
-                one.settimeout(max(0.001, by_s - _now_s()))
-                with one.makefile("rb") as lines:
-                    text = lines.readline(16)
+                one.settimeout(SAYS_WITHIN_S)
+                try:
+                    with one.makefile("rb") as lines:
+                        text = lines.readline(16)
+                except TimeoutError:
+                    continue  # a stranger, who holds nobody up
                 if text.strip().isdigit():
                     absent.discard(int(text))
             for one in met:

@@ -5,6 +5,7 @@ The daemon decides whether one may go. What ended is told to it until it has ans
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ from hwd_agents.wire import (
     ClaimOperation,
     ClaimTransfer,
     CutTransfers,
+    EndedOperation,
     EndOperation,
     EndTransfers,
     JoinJob,
@@ -41,6 +43,7 @@ from hwd_agents.wire import (
     TransfersCut,
     clipped,
 )
+from hwd_agents.wire.transfers import TRANSFERS_MOST
 from hwd_drivers.core.errors import HwdError, RefusedError
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.reason import reason_of
@@ -73,6 +76,8 @@ class _Standing:
     process: str
     within_s: float
     until_s: float
+    operation: EndedOperation | None = None
+    """What it is of a job."""
 
 
 class HostTransfers:
@@ -104,6 +109,8 @@ class HostTransfers:
         """Why transfers of connected clients are over that these have not ended."""
         self._ending: dict[str, float] = {}
         """What the daemon is to be told, each with the `loop.time()` from which on it knows without that."""
+        self._ended_operations: deque[EndedOperation] = deque(maxlen=TRANSFERS_MOST)
+        """Of which the daemon is to be told."""
         self._changed = asyncio.Event()
         self._socket = None
         if config.socket is not None:
@@ -135,7 +142,7 @@ class HostTransfers:
             for id in [id for id, one in self._standing.items() if one.until_s <= loop.time()]:
                 within_s = self._standing[id].within_s
                 self._end(id, f"its longest time of {within_s:g} s is over. Claim a longer one, or a phase at a time")
-            told = await self._tell() if self._ending else True
+            told = await self._tell() if self._ending or self._ended_operations else True
             ends_s = [one.until_s for one in self._standing.values()]
             if not told:
                 ends_s.append(loop.time() + AGAIN_S)
@@ -213,12 +220,14 @@ class HostTransfers:
         limit_s = wait_s + ANSWER_WITHIN_S
         latest_s = asked_s + limit_s + asked.within_s + TOLD_AFTER_S
         granted: TransferGranted | OperationGranted
+        operation: EndedOperation | None = None
         try:
             if isinstance(asked, ClaimTransfer):
                 granted, ports, phase = await self._asks.ask(asked, within_s=limit_s), asked.ports, asked.phase
             else:
                 granted = await self._asks.ask(asked, within_s=limit_s)
                 ports, phase = granted.ports, str(asked.operation)
+                operation = EndedOperation(job=asked.job, rank=asked.rank, operation=asked.operation)
         except RefusedError as error:
             own.discard(id)
             return AnswerLine(id=line_id, outcome="refused", transfer=id, why=clipped(str(error)))
@@ -239,6 +248,7 @@ class HostTransfers:
             phase=phase,
             process=asked.process,
             within_s=asked.within_s,
+            operation=operation,
             until_s=asked_s + granted.waited_s + granted.within_s,  # before the daemon's: that began later
         )
         self._changed.set()
@@ -319,6 +329,8 @@ class HostTransfers:
     def _end(self, id: str, why: str = "") -> None:
         """End one. `why`: its process did not; it is told at once."""
         one = self._standing.pop(id)
+        if one.operation is not None:
+            self._ended_operations.append(one.operation)
         if why:
             self._over[id] = why
             one.client.send(msgspec.json.encode(OverLine(over=id, why=why)))
@@ -334,18 +346,22 @@ class HostTransfers:
         """Tell the daemon what has ended; returns whether nothing is left to tell."""
         now_s = asyncio.get_running_loop().time()
         self._ending = {id: known_s for id, known_s in self._ending.items() if known_s > now_s}
-        if not self._ending:
+        operations = [*self._ended_operations]
+        if not self._ending and not operations:
             return True
         told, self._ending = self._ending, {}  # one that ends once more meanwhile is told once more
+        self._ended_operations.clear()
         try:
-            await self._asks.ask(EndTransfers(transfers=[*told]), within_s=ANSWER_WITHIN_S)
+            ends = EndTransfers(transfers=[*told], operations=operations)
+            await self._asks.ask(ends, within_s=ANSWER_WITHIN_S)
         except RefusedError as error:
             log.warning("%s: the daemon does not take ends of transfers: %s", self._host, error)
         except HwdError as error:
             log.debug("%s: ends of transfers: %s", self._host, error)
             self._ending = {**told, **self._ending}
+            self._ended_operations.extendleft(reversed(operations))
             return False
-        return not self._ending
+        return not self._ending and not self._ended_operations
 
     def _new_id(self) -> str:
         self._number += 1

@@ -38,6 +38,7 @@ from .inventory import SelectionNote as SelectionNote
 from .inventory import SpoolNote as SpoolNote
 from .inventory import ThresholdNote as ThresholdNote
 from .jobs import ClaimOperation as ClaimOperation
+from .jobs import EndedOperation as EndedOperation
 from .jobs import EndOperation as EndOperation
 from .jobs import JobJoined as JobJoined
 from .jobs import JoinJob as JoinJob

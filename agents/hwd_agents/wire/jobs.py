@@ -72,6 +72,14 @@ class ClaimOperation(Arguments[OperationGranted], frozen=True, kw_only=True):
     within_s: Seconds
 
 
+class EndedOperation(msgspec.Struct, frozen=True, kw_only=True):
+    """An operation of a rank of this host that has ended: the agent knows its connection, so it needs no key."""
+
+    job: Name
+    rank: RankNumber
+    operation: Operation
+
+
 class OperationEnded(msgspec.Struct, frozen=True, kw_only=True):
     """To `end-operation`."""
 

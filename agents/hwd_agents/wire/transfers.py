@@ -7,12 +7,14 @@ from msgspec import Meta
 
 from .arguments import Arguments
 from .bounds import PORTS_MOST, Name, Seconds, Text
+from .jobs import EndedOperation
 
 TRANSFERS_MOST = 1024
 """Transfers of one host at a time."""
 
 Ports = Annotated[list[Name], Meta(min_length=1, max_length=PORTS_MOST)]
 Transfers = Annotated[list[Name], Meta(max_length=TRANSFERS_MOST)]
+EndedOperations = Annotated[list[EndedOperation], Meta(max_length=TRANSFERS_MOST)]
 
 
 class TransferGranted(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,12 +49,15 @@ class TransfersEnded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EndTransfers(Arguments[TransfersEnded], frozen=True, kw_only=True):
-    """These transfers have ended."""
+    """These transfers have ended. `operations`: those of them that were operations of jobs, which are told until the
+    daemon has answered, since a plane waits for each end.
+    """
 
     VERB = "end-transfers"
     ANSWER = TransfersEnded
 
     transfers: Transfers
+    operations: EndedOperations = msgspec.field(default_factory=list)
 
 
 class StandingTransfer(msgspec.Struct, frozen=True, kw_only=True):

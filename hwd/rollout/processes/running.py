@@ -16,14 +16,6 @@ from hwd_drivers.core.errors import ConfigError, FailedError, LinkError, Protoco
 
 SUPERVISOR: Final = make_program(SUPERVISION)
 """The text of the supervisor's program, which goes first into its input: nothing of ours is installed on a host."""
-BOOT: Final = (
-    "import os, sys\n"
-    "text = b''\n"
-    f"while len(text) < {len(SUPERVISOR)}:\n"
-    f"    text += os.read(0, {len(SUPERVISOR)} - len(text)) or sys.exit('the supervisor did not arrive')\n"
-    "exec(compile(text, 'supervisor', 'exec'))"
-)
-"""`python3 -I -B -c BOOT JSON` runs it."""
 LINE_BYTES: Final = 131_072
 """Longer than any line of a supervisor."""
 
@@ -40,6 +32,21 @@ ENDS_WITHIN_S: Final = 6.0
 LEAVES_WITHIN_S: Final = 2.0
 ID: Final = re.compile(r"[0-9a-z-]{1,64}")
 """Of a program that is kept."""
+
+
+def boot(asked: str) -> str:
+    """`python3 -I -B -c` runs this: a supervisor, or a relay, which comes with what it is asked over its input. On its
+    command line every user of the host could read the environment of the program.
+    """
+    size = len(SUPERVISOR) + len(asked.encode())
+    return (
+        "import os, sys\n"
+        "text = b''\n"
+        f"while len(text) < {size}:\n"
+        f"    text += os.read(0, {size} - len(text)) or sys.exit('the supervisor did not arrive')\n"
+        f"sys.argv[1:] = [text[{len(SUPERVISOR)}:].decode()]\n"
+        f"exec(compile(text[:{len(SUPERVISOR)}], 'supervisor', 'exec'))"
+    )
 
 
 def wanted(
@@ -102,6 +109,7 @@ class SupervisedProgram:
         self._end: ProgramEnd | None = None
         self._is_settled = False
         """Whether there is nothing left of the program that this one could end: it has ended, or is another's."""
+        self.has_ended = False
         self._is_lost = False
         """Whether the supervisor is at the other end of the pipe no more."""
         self._is_closing = self._is_closed = False
@@ -115,22 +123,24 @@ class SupervisedProgram:
         self.taken = 0
 
     @classmethod
-    async def start(cls, host: str, pipe: Pipe, *, silent_s: float = SILENT_S, kept: bool = False) -> Self:
-        """Send the supervisor, and wait until the program was executed. Raises FailedError where it could not be,
-        RefusedError where there is a program of its id; the pipe is closed then. `silent_s`: the same as in `wanted`.
+    async def start(cls, host: str, pipe: Pipe, asked: str, *, silent_s: float = SILENT_S, kept: bool = False) -> Self:
+        """Send the supervisor with what is `asked` of it, and wait until the program was executed.
+
+        Raises FailedError where it could not be, RefusedError where there is a program of its id; the pipe is closed
+        then. `silent_s`: the same as in `wanted`.
         """
-        return await cls._open(host, pipe, "start", silent_s, kept=kept)
+        return await cls._open(host, pipe, asked, "start", silent_s, kept=kept)
 
     @classmethod
-    async def attach(cls, host: str, pipe: Pipe, *, silent_s: float = SILENT_S) -> Self:
+    async def attach(cls, host: str, pipe: Pipe, asked: str, *, silent_s: float = SILENT_S) -> Self:
         """Send a relay, and wait until it has reached the supervisor. Raises UnknownError where there is none."""
-        return await cls._open(host, pipe, "attach to", silent_s, kept=True)
+        return await cls._open(host, pipe, asked, "attach to", silent_s, kept=True)
 
     @classmethod
-    async def _open(cls, host: str, pipe: Pipe, verb: str, silent_s: float, *, kept: bool) -> Self:
+    async def _open(cls, host: str, pipe: Pipe, asked: str, verb: str, silent_s: float, *, kept: bool) -> Self:
         program = cls(host, pipe, silent_s, kept=kept)
         try:
-            await pipe.write(SUPERVISOR)
+            await pipe.write(SUPERVISOR + asked.encode())
             match line := await program._line():
                 case {"started": int() as pid, **more}:
                     program.pid = pid
@@ -215,7 +225,7 @@ class SupervisedProgram:
                 return ProgramOutput(stream="err", data=base64.b64decode(data))
             case {"end": dict() as end}:
                 self._end = msgspec.convert({"is": "end", **end}, ProgramEnd)
-                self._is_settled = True
+                self._is_settled = self.has_ended = True
             case {"replaced": True}:
                 self._end = ProgramEnd(why=f"{self._host}: another daemon has attached to it")
                 self._is_settled = True

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from hwd.model.ssh import SshPlace
-from hwd.rollout.processes.running import BOOT, SupervisedProgram, socket_name, wanted, wanted_attach
+from hwd.rollout.processes.running import SupervisedProgram, boot, socket_name, wanted, wanted_attach
 from hwd.rollout.remote import PYTHON_LEAST, PYTHONS
 from hwd.rollout.ssh.session import Ssh, SshProgram
 from hwd_drivers.core.clock import Clock
@@ -39,7 +39,7 @@ async def start_over_ssh(
     name = None if keep is None else socket_name(keep, host)
     asked = wanted(command, user=user, within_s=within_s, environment=environment, keep=name)
     pipe = await _open(host, place, _command(asked, user), clock, home)
-    return await SupervisedProgram.start(host, pipe, kept=keep is not None)
+    return await SupervisedProgram.start(host, pipe, asked, kept=keep is not None)
 
 
 async def attach_over_ssh(
@@ -50,7 +50,7 @@ async def attach_over_ssh(
     """
     asked = wanted_attach(socket_name(keep, host), taken)
     pipe = await _open(host, place, _command(asked, user), clock, home)
-    return await SupervisedProgram.attach(host, pipe)
+    return await SupervisedProgram.attach(host, pipe, asked)
 
 
 async def _open(host: str, place: SshPlace, command: str, clock: Clock, home: Path | None) -> "_SshPipe":
@@ -113,7 +113,7 @@ def _command(asked: str, user: str) -> str:
 [ "$(id -un)" = {shlex.quote(user)} ] || [ "$(id -u)" = 0 ] || s='sudo -n'
 for p in {" ".join(PYTHONS)}; do
     if $p -c 'import sys; sys.exit(sys.version_info < {PYTHON_LEAST})' 2>/dev/null; then
-        exec $s $p -I -B -c {shlex.quote(BOOT)} {shlex.quote(asked)}
+        exec $s $p -I -B -c {shlex.quote(boot(asked))}
     fi
 done
 echo '{{"failed": "a program there: it has no python3 of version {least} or newer"}}'

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from hwd.rollout.processes.running import (
-    BOOT,
     ENDS_WITHIN_S,
     SupervisedProgram,
+    boot,
     socket_name,
     wanted,
     wanted_attach,
@@ -52,15 +52,16 @@ async def start_in_namespace(
         ours, process = _spawn(asked, namespace)
     finally:
         os.close(namespace)
-    return await SupervisedProgram.start(host, _ChildPipe(ours, process), kept=keep is not None)
+    return await SupervisedProgram.start(host, _ChildPipe(ours, process), asked, kept=keep is not None)
 
 
 async def attach_in_namespace(host: str, keeper: Path, keep: str, *, taken: int | None = None) -> SupervisedProgram:
     """Attach to the program that `start_in_namespace` started with this `keep`. Raises UnknownError where there is
     none. `taken`: as `hwd.model.program.Processes`.
     """
-    ours, process = _spawn(wanted_attach(_name(host, keeper, keep), taken))
-    return await SupervisedProgram.attach(host, _ChildPipe(ours, process))
+    asked = wanted_attach(_name(host, keeper, keep), taken)
+    ours, process = _spawn(asked)
+    return await SupervisedProgram.attach(host, _ChildPipe(ours, process), asked)
 
 
 def _name(host: str, keeper: Path, keep: str) -> str:
@@ -74,7 +75,7 @@ def _spawn(asked: str, *passed: int) -> "tuple[socket.socket, subprocess.Popen[b
     ours, theirs = socket.socketpair()
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-I", "-B", "-c", BOOT, asked],
+            [sys.executable, "-I", "-B", "-c", boot(asked)],
             stdin=theirs.fileno(),
             stdout=theirs.fileno(),
             pass_fds=passed,

@@ -23,7 +23,7 @@ from hwd.config.run_files.places import RackPlace
 from hwd.model.program import ProgramEnd, ProgramOutput, RunningProgram
 from hwd.model.testbed import Host, HostTwin
 from hwd.rollout.processes.host_processes import HostProcesses
-from hwd.rollout.processes.running import BOOT, SUPERVISOR, socket_name, wanted, wanted_attach
+from hwd.rollout.processes.running import SUPERVISOR, boot, socket_name, wanted, wanted_attach
 from hwd.twin.kernel import Keeper
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError, FailedError, LinkError, RefusedError, UnknownError
@@ -224,7 +224,7 @@ async def test_dead_relay_and_a_broken_connection_leave_the_program_running(plac
         hang_up()
     else:
         children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-        [relay] = [pid for pid in children if place.keep.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        [relay] = [pid for pid in children if b"did not arrive" in Path(f"/proc/{pid}/cmdline").read_bytes()]
         os.kill(int(relay), signal.SIGKILL)
     async with asyncio.timeout(WITHIN_S):
         end = await program.wait()
@@ -404,9 +404,9 @@ class Relay:
         python = sys.executable if user is None else DEBIAN_PYTHON
         more: dict[str, Any] = {} if user is None else {"user": user, "group": user, "extra_groups": []}
         relay = cls(
-            await asyncio.create_subprocess_exec(python, "-I", "-B", "-c", BOOT, asked, stdin=PIPE, stdout=PIPE, **more)
+            await asyncio.create_subprocess_exec(python, "-I", "-B", "-c", boot(asked), stdin=PIPE, stdout=PIPE, **more)
         )
-        relay.input.write(SUPERVISOR)
+        relay.input.write(SUPERVISOR + asked.encode())
         return relay
 
     def say(self, **line: object) -> None:

@@ -19,7 +19,7 @@ import pytest
 from hwd.model.program import ProgramEnd, RunningProgram
 from hwd.model.testbed import Host
 from hwd.rollout.processes.host_processes import HostProcesses
-from hwd.rollout.processes.running import BOOT, SUPERVISOR, SupervisedProgram, wanted
+from hwd.rollout.processes.running import SUPERVISOR, SupervisedProgram, boot, wanted
 from hwd.rollout.processes.ssh_processes import start_over_ssh
 from hwd.rollout.processes.twin_processes import start_in_namespace
 from hwd.twin.kernel import Crossbar, Keeper
@@ -202,8 +202,7 @@ async def test_program_that_has_become_another_user_is_named_and_left() -> None:
             "-I",
             "-B",
             "-c",
-            BOOT,
-            line,
+            boot(line),
             stdin=PIPE,
             stdout=PIPE,
             user="nobody",
@@ -212,7 +211,7 @@ async def test_program_that_has_become_another_user_is_named_and_left() -> None:
         )
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(SUPERVISOR)
+        process.stdin.write(SUPERVISOR + line.encode())
         async with asyncio.timeout(WITHIN_S):
             first = json.loads(await process.stdout.readline())
             assert [*first] == ["started"], first
@@ -228,11 +227,11 @@ async def test_supervisor_that_hears_nothing_ends_its_program() -> None:
     asked = json.loads(wanted(["/bin/sleep", "1000"], user=getpass.getuser(), within_s=WITHIN_S))
     line = json.dumps({**asked, "silent_s": 0.4})
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-I", "-B", "-c", BOOT, line, stdin=PIPE, stdout=PIPE
+        sys.executable, "-I", "-B", "-c", boot(line), stdin=PIPE, stdout=PIPE
     )
     assert process.stdin is not None
     assert process.stdout is not None
-    process.stdin.write(SUPERVISOR)
+    process.stdin.write(SUPERVISOR + line.encode())
     async with asyncio.timeout(WITHIN_S):
         _, *beats, end = (await process.stdout.read()).splitlines()
         await process.wait()
@@ -265,7 +264,7 @@ class Silent:
 
 async def test_host_that_vanishes_is_noticed() -> None:
     pipe = Silent(b'{"started": 7}\n')
-    program = await SupervisedProgram.start("h0", pipe, silent_s=0.2)
+    program = await SupervisedProgram.start("h0", pipe, "{}", silent_s=0.2)
     end = await program.wait()
     assert end.why.startswith("h0: nothing was heard of the program's supervisor for 0.2 s")
     assert pipe.beats
@@ -406,7 +405,7 @@ async def test_words_of_a_shell_beside_the_supervisor_do_no_harm_and_are_told_wh
     pipe = Said(
         b"rm: cannot remove 'x'\n{\"star", b'ted": 7}\nsudo: a lecture\n', b'{"out": "aGk="}\nTraceback', b" ..."
     )
-    program = await SupervisedProgram.start("h0", pipe)
+    program = await SupervisedProgram.start("h0", pipe, "{}")
     assert (program.pid, await said(program)) == (7, {"out": b"hi", "err": b""})
     assert str(await program.wait()) == (
         "its end is not known: h0: the supervisor of the program has gone: rm: cannot remove 'x' sudo: a lecture "
@@ -414,7 +413,7 @@ async def test_words_of_a_shell_beside_the_supervisor_do_no_harm_and_are_told_wh
     )
     await program.close()
     with pytest.raises(LinkError, match="h0: the supervisor of the program has gone: sudo: a password is required"):
-        await SupervisedProgram.start("h0", Said(b"sudo: a password is required\n"))
+        await SupervisedProgram.start("h0", Said(b"sudo: a password is required\n"), "{}")
 
 
 async def test_lost_keeper_is_named(tmp_path: Path) -> None:
