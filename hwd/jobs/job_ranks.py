@@ -18,6 +18,8 @@ LOG_MOST_BYTES: Final = 64 * 1024 * 1024
 LAST_BYTES: Final = 2000
 LAST_CHARS: Final = 300
 """Of the last line of a rank that failed, in the reason of its job."""
+GRACE_S: Final = 2.0
+"""For ranks to end by themselves once they are asked to."""
 AGAIN_S: Final = 1.0
 """Between two attempts to reach a rank on a host that is away."""
 AWAY_S: Final = 300.0
@@ -71,8 +73,18 @@ class JobRanks:
             self._go_on(number, self._attached(number))
 
     async def stop(self, *, within_s: float) -> str:
-        """End all that still run, and all that they started; returns which may still run, and why."""
-        follow = [*self._follow.values()]
+        """End all that still run, and all that they started; returns which may still run, and why.
+
+        They are asked to first, so that what they write at last is kept.
+        """
+        follow = [task for task in self._follow.values() if not task.done()]
+        for number, running in [*self._running.items()]:
+            try:
+                await running.signal("TERM")
+            except HwdError as error:
+                log.info("%s: rank %d: %s", self._record, number, reason_of(error))
+        if follow:
+            await asyncio.wait(follow, timeout=GRACE_S)
         for task in follow:
             task.cancel()
         await asyncio.gather(*follow, return_exceptions=True)

@@ -227,8 +227,7 @@ class JobRun:
         rank = asked.rank
         if (sending := self._sending.get(rank)) is None or sending.operation != asked.operation:
             await self._answer(by, asked)
-        if self._outcome is not None:
-            raise RefusedError(self._outcome[1])
+        self._check_running()
         ports = sorted(port.port for port in self._view.ports_of(self._job.ranks[rank]))
         await self._end_transfer(rank)
         claim = ClaimTransfer(
@@ -470,14 +469,14 @@ class JobRun:
         """End the ranks, and give back what the job holds. Tried again and again until it is so."""
         assert self._outcome is not None
         state, why = self._outcome
-        for rank in [*self._waiting]:
-            self._waiting.pop(rank).answered.set_result(f"{self.record}: {why or 'it has ended'}")
         try:
             await self._save(lambda record: replace(record, state=JobState.STOPPING, ending=state, why=why))
         except HwdError as error:  # its ranks end all the same: a daemon that starts anew finds them gone
             log.warning("%s: %s is not in the records: %s", self.record, state, reason_of(error))
         if left := await self._ranks.stop(within_s=STOP_WITHIN_S):
             why = "; ".join(filter(None, (why, f"may still run, until its longest time is over: {left}")))
+        for rank in [*self._waiting]:
+            self._waiting.pop(rank).answered.set_result(f"{self.record}: {why or 'it has ended'}")
         for rank in [*self._sending]:
             if not left:  # else it may still be sending, until its longest time is over
                 await self._end_transfer(rank)
@@ -575,10 +574,13 @@ class JobRun:
             self._refuse_rank(by, rank, "it does not know the key of the job", told=False)
         if rank >= len(self.record.ranks) or self.record.ranks[rank].host != by.host:
             self._refuse_rank(by, rank, f"the job has no rank {rank} on {by.host}", told=False)
+        self._check_running()
+
+    def _check_running(self) -> None:
+        """Raises DeadlineError while it starts and while it ends: who asks again meets it running, or finds it gone."""
         if self._outcome is not None or self._actor is None:
-            if self._outcome is None:
-                raise DeadlineError(f"{self.record}: it is not running yet. Ask again")
-            raise RefusedError(f"{self.record}: {self._outcome[1] or 'it has ended'}")
+            what = "is not running yet" if self._outcome is None else f"is ending: {self._outcome[1] or 'it is done'}"
+            raise DeadlineError(f"{self.record}: it {what}. Ask again")
 
     def _check_operation(self, by: AskedBy, asked: ClaimOperation) -> None:
         """Ranks that disagree would wait for each other for ever: the job fails, and says who."""

@@ -19,8 +19,14 @@ pytestmark = [pytest.mark.kernel, pytest.mark.timeout(180)]
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RING = f"[{sys.executable}, {EXAMPLES / 'ring-allreduce' / 'ring_allreduce.py'}]"
 RANK = """
-import os, sys, threading
+import os, signal, sys, threading
 from hwd_agents.shim import Rank
+
+def leave(number, frame):
+    print("asked to end", flush=True)
+    sys.exit(7)
+
+signal.signal(signal.SIGTERM, leave)
 what, number = sys.argv[1], int(os.environ["HWD_RANK"])
 if what == "absent" and number == 1:
     threading.Event().wait()
@@ -274,7 +280,10 @@ async def test_job_is_stopped_and_another_one_on_its_ports_is_refused(pair: Lab)
     assert (stopped.json["state"], stopped.json["lease"]) == ("stopped", "")
     assert running(job) == []
     assert_holds_nothing(await pair.until("it is over", lambda now: not now["jobs"]))
-    assert "step 3" in (await pair.hwd("job", "logs", job)).out
+    written = (await pair.hwd("job", "logs", job)).out.splitlines()
+    assert "step 3" in written
+    assert written[-1] == "asked to end"
+    assert [rank["state"] for rank in stopped.json["ranks"]] == ["ended with status 7"] * 2
 
 
 async def test_what_is_not_allowed_is_refused_and_nothing_is_started(pair: Lab) -> None:

@@ -121,8 +121,8 @@ steps:
         ("  - aply: {topology: ring}", "3: steps[0].aply: no such step; did you mean apply?"),
         (
             "  - 5",
-            "3: steps[0]: a step is one of lease, apply, wait, repeat, sweep, parallel, note, host, fault, job, assert, "
-            "include, such as `wait: {for: ready, within_s: 15}`",
+            "3: steps[0]: a step is one of lease, apply, wait, repeat, sweep, parallel, note, host, fault, job, "
+            "assert, include, such as `wait: {for: ready, within_s: 15}`",
         ),
         (
             "  - lease: {ports: all, for_s: 5}\n    wait: {for: ready, within_s: 1}",
