@@ -56,6 +56,10 @@ class Buckets(Collector):
         first = clean(first_label)
         self._cells = {key: cell for key, cell in self._cells.items() if key[:1] != (first,)}
 
+    def begin(self, *labels: str) -> None:
+        """Let a histogram be there before its first observation, so that this one is an increase."""
+        self._cells.setdefault(tuple(map(clean, labels)), _Cell())
+
     def observe(self, seconds: float, *labels: str, by: Mapping[str, str] | None = None, wall_s: float = 0.0) -> None:
         """`by`: labels of an exemplar at `wall_s` (unix time). A value that is no name of our own is left out."""
         key = tuple(map(clean, labels))

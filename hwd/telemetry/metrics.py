@@ -280,6 +280,7 @@ class Metrics(Collector):
         for topo_outcome in TOPO_WRITES:
             self._topo_writes.add(0, topo_outcome)
         self._jobs_under_way.set(0)
+        self._job_stall_seconds.begin()
         for group in ("documents", "history"):
             self._dropped.add(0, group)
         for limit in Limit:

@@ -234,6 +234,7 @@ def test_outcomes_begin_at_zero_so_that_the_first_is_an_increase() -> None:
     assert value(metrics, "hwd_runs_total", outcome="failed") == 0
     assert value(metrics, "hwd_reconfigurations_total", outcome="rolled-back") == 0
     assert value(metrics, "hwd_journal_open") == 0
+    assert value(metrics, "hwd_job_stall_seconds_count") == 0
 
 
 def test_job_that_has_ended_is_counted_by_its_outcome_and_is_not_under_way(
@@ -286,6 +287,7 @@ def test_what_the_journal_holds_open_is_told_until_it_is_undone(metrics: Metrics
     assert value(metrics, "hwd_journal_open") == 1
     tell(DaemonRecovered(reconfiguration="r1", run=None, outcome="rolled-back", why=""))
     assert value(metrics, "hwd_journal_open") == 0
+    assert value(metrics, "hwd_job_stall_seconds_count") == 0
     assert value(metrics, "hwd_recoveries_total", outcome="rolled-back") == 1
 
 
@@ -318,6 +320,7 @@ def test_what_was_given_up_is_not_open_any_more_and_no_recovery(metrics: Metrics
     tell(JournalOpen(reconfiguration="r1", run=None, what="ring", why="ocs1: refused", held=False))
     tell(JournalGivenUp(reconfiguration="r1", run=None, what="ring", why="ocs1: refused", by="ada", left=[]))
     assert value(metrics, "hwd_journal_open") == 0
+    assert value(metrics, "hwd_job_stall_seconds_count") == 0
     assert value(metrics, "hwd_recoveries_total", outcome="rolled-back") == 0
 
 

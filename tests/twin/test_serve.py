@@ -160,7 +160,8 @@ async def test_rack_says_where_it_is_is_the_only_one_takes_faults_and_cleans_up(
     said = await rack.until(lambda said: True)
     assert said["pid"] == rack.process.pid
     assert list(said["addresses"]) == ["ocs1", "h0", "h1", "h2", "h3"]
-    assert said["hosts"]["h0"] == {"kernel": False, "keeper": None, "agent": None, "machine": None}
+    sockets = {name: str(rack.run_dir / f"h0.{name}.sock") for name in ("transfers", "select")}
+    assert said["hosts"]["h0"] == {"kernel": False, "keeper": None, "agent": None, "machine": None, "sockets": sockets}
     assert rack.run_dir.stat().st_mode & 0o777 == 0o700
     assert is_held(rack.run_dir / "rack.json")
 
