@@ -14,7 +14,7 @@ from hwd_drivers.core.offload import Offload
 from hwd_drivers.core.reason import reason_of
 
 LOG_MOST_BYTES: Final = 64 * 1024 * 1024
-"""Output of one rank that is kept; of the rest it is only said that there was some."""
+"""Output of one rank that is kept; at its end it is said that there was more."""
 LAST_BYTES: Final = 2000
 LAST_CHARS: Final = 300
 """Of the last line of a rank that failed, in the reason of its job."""
@@ -105,7 +105,10 @@ class JobRanks:
         for task in self._follow.values():
             task.cancel()
         await asyncio.gather(*self._follow.values(), return_exceptions=True)
-        await asyncio.gather(*(running.leave() for running in self._running.values()), return_exceptions=True)
+        left = await asyncio.gather(*(running.leave() for running in self._running.values()), return_exceptions=True)
+        for error in left:
+            if isinstance(error, BaseException):
+                log.warning("%s: a rank was not left in order: %s", self._record, reason_of(error))
 
     # --- one rank
 
@@ -199,8 +202,11 @@ class JobRanks:
     async def _write(self, number: int, data: bytes) -> None:
         def write() -> None:
             with (self._folder / f"rank{number}.log").open("ab") as file:
-                if file.tell() < LOG_MOST_BYTES:
-                    file.write(data)
+                if (before := file.tell()) >= LOG_MOST_BYTES:
+                    return
+                file.write(data)
+                if before + len(data) >= LOG_MOST_BYTES:
+                    file.write(b"\n[hwd: what comes after this is not kept]\n")
 
         try:
             await self._offload(write)

@@ -571,9 +571,9 @@ class JobRun:
 
     def _check_rank(self, by: AskedBy, rank: int, key: str) -> None:
         if key != self.record.key:
-            self._refuse_rank(by, rank, "it does not know the key of the job", told=False)
+            self._refuse_rank(by, rank, "it does not know the key of the job", named=False)
         if rank >= len(self.record.ranks) or self.record.ranks[rank].host != by.host:
-            self._refuse_rank(by, rank, f"the job has no rank {rank} on {by.host}", told=False)
+            self._refuse_rank(by, rank, f"the job has no rank {rank} on {by.host}", named=False)
         self._check_running()
 
     def _check_running(self) -> None:
@@ -602,15 +602,15 @@ class JobRun:
         while len(self._kinds) > KINDS_KEPT * len(self._job.groups):
             del self._kinds[next(iter(self._kinds))]
 
-    def _refuse_rank(self, by: AskedBy, rank: int, why: str, *, told: bool = True, fails: bool = False) -> None:
-        if told:
+    def _refuse_rank(self, by: AskedBy, rank: int, why: str, *, named: bool = True, fails: bool = False) -> None:
+        if named:
             self._refused[rank] = why
         self._refusals += 1
         if self._refusals <= REFUSALS_TOLD:
             self._emit(JobRankRefused, rank=rank, host=by.host, why=why)
         if fails:
             self._come_to(JobState.FAILED, f"rank {rank} on {by.host}: {why}")
-        raise RefusedError(f"{self.record}: rank {rank}: {why}" if told else f"job {self.record.id}: {why}")
+        raise RefusedError(f"{self.record}: rank {rank}: {why}" if named else f"job {self.record.id}: {why}")
 
     async def _end_transfer(self, rank: int) -> None:
         """End the transfer of a rank in the ledger, where it has one."""

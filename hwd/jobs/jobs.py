@@ -49,8 +49,6 @@ MOST: Final = 64
 """Jobs at a time."""
 CLOSE_WITHIN_S: Final = 8.0
 """For the jobs of runs to end when the daemon ends; the next one goes on with their ends."""
-KEPT: Final = 1000
-"""Newest jobs whose output is kept: as many as the records have."""
 SHOWN: Final = 100
 """Jobs that a list shows, newest first."""
 LOG_BYTES: Final = 1024 * 1024
@@ -63,6 +61,8 @@ class Store(JobStore, Protocol):
     async def under_way(self) -> tuple[JobRecord, ...]: ...
 
     async def latest(self, most: int) -> tuple[JobRecord, ...]: ...
+
+    async def ids(self) -> frozenset[str]: ...
 
     async def get(self, id: str) -> JobRecord | None: ...
 
@@ -317,11 +317,11 @@ class Jobs:
 
     async def _remove_old_output(self) -> None:
         """Of jobs that the records do not have any more."""
-        known = {record.id for record in await self._store.latest(KEPT)}
+        known = await self._store.ids()
 
         def remove() -> None:
             for folder in self._folder.iterdir() if self._folder.is_dir() else ():
-                if folder.name not in known:
+                if folder.name not in known and folder.name not in self._runs:  # one may have begun meanwhile
                     shutil.rmtree(folder)
 
         try:

@@ -27,6 +27,10 @@ class JobTable:
         """The newest ones, newest first."""
         return await self._access.read(self._latest, most)
 
+    async def ids(self) -> frozenset[str]:
+        """Of all that are kept."""
+        return await self._access.read(self._ids)
+
     async def get(self, id: str) -> JobRecord | None:
         return await self._access.read(self._get, id)
 
@@ -50,6 +54,10 @@ class JobTable:
 
     def _latest(self, most: int) -> tuple[JobRecord, ...]:
         return self._read(sa.select(jobs.c.data).order_by(jobs.c.started_wall_ns.desc(), jobs.c.id.desc()).limit(most))
+
+    def _ids(self) -> frozenset[str]:
+        with self._store.transaction("read jobs") as connection:
+            return frozenset(connection.scalars(sa.select(jobs.c.id)))
 
     def _get(self, id: str) -> JobRecord | None:
         return next(iter(self._read(sa.select(jobs.c.data).where(jobs.c.id == id))), None)

@@ -304,8 +304,12 @@ async def test_daemon_that_is_asked_to_end_leaves_ranks_and_lease_and_the_next_o
     before = running(job)
     assert before
     light = await pair.light()
+    old = pair.data / "jobs" / "gone1234"
+    old.mkdir()
+    (old / "rank0.log").touch()
     await pair.serve()
     await at_step(pair, job, 50)
+    assert not old.exists(), "the records know no such job"
     assert running(job) == before
     assert await pair.light() == light
     async with asyncio.timeout(60):

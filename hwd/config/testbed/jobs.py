@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from hwd.config.planes import find
+from hwd.config.testbed.programs import on_hosts
 from hwd.config.testbed.sections import Sections
-from hwd.config.testbed.testbed_schema import NAME, GroupEntry, JobsEntry
+from hwd.config.testbed.testbed_schema import GroupEntry, JobsEntry
 from hwd.config.yaml.file_problem import Where, nearest
-from hwd.config.yaml.validate import matches, validate
 from hwd.model.plane import CommunicationGroup, Rank
 from hwd.model.testbed import Host, JobEntry
 from hwd_drivers.core.errors import ConfigError
@@ -24,18 +24,7 @@ RANKS_MOST: Final = 256
 def read_jobs(sections: Sections, hosts: Mapping[str, Host]) -> dict[str, JobEntry]:
     """Read the section `jobs`."""
     found = {}
-    section = sections.root.child("jobs")
-    for name, node in (section.mapping() if section else {}).items():
-        where: Where = ("jobs", name)
-        if not matches(NAME, name):
-            sections.reading.add(
-                where, f"name {name!r} must begin with a letter and go on with letters, digits, - and _"
-            )
-        if (entry := validate(JobsEntry, node, where, sections.reading)) is None:
-            continue
-        for host in entry.hosts:
-            if host not in hosts and host not in sections.unsure:
-                sections.reading.add((*where, "hosts"), f"{host} is no host; {nearest(host, hosts)}")
+    for name, where, entry in on_hosts(sections, "jobs", JobsEntry, hosts):
         ranks = tuple(
             Rank(number=at * entry.ranks_per_host + gpu, host=host, gpu=gpu if entry.ranks_per_host > 1 else None)
             for at, host in enumerate(entry.hosts)

@@ -4,31 +4,22 @@ programs:
   ping: {command: [/usr/bin/ping, -c, "3"], user: nobody, arguments: true}
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
 
 from hwd.config.testbed.sections import Sections
-from hwd.config.testbed.testbed_schema import NAME, ProgramEntry
+from hwd.config.testbed.testbed_schema import NAME, JobsEntry, ProgramEntry
 from hwd.config.yaml.file_problem import Where, nearest
 from hwd.config.yaml.validate import matches, validate
 from hwd.model.testbed import Host, Program
 
+E = TypeVar("E", ProgramEntry, JobsEntry)
+
 
 def read_programs(sections: Sections, hosts: Mapping[str, Host]) -> dict[str, Program]:
     """Read the section `programs`."""
-    found = {}
-    section = sections.root.child("programs")
-    for name, node in (section.mapping() if section else {}).items():
-        where: Where = ("programs", name)
-        if not matches(NAME, name):
-            sections.reading.add(
-                where, f"name {name!r} must begin with a letter and go on with letters, digits, - and _"
-            )
-        if (entry := validate(ProgramEntry, node, where, sections.reading)) is None:
-            continue
-        for host in entry.hosts or ():
-            if host not in hosts and host not in sections.unsure:
-                sections.reading.add((*where, "hosts"), f"{host} is no host; {nearest(host, hosts)}")
-        found[name] = Program(
+    return {
+        name: Program(
             name=name,
             command=entry.command,
             user=entry.user,
@@ -36,4 +27,22 @@ def read_programs(sections: Sections, hosts: Mapping[str, Host]) -> dict[str, Pr
             hosts=entry.hosts,
             within_s=entry.within_s,
         )
-    return found
+        for name, _, entry in on_hosts(sections, "programs", ProgramEntry, hosts)
+    }
+
+
+def on_hosts(sections: Sections, key: str, kind: type[E], hosts: Mapping[str, Host]) -> Iterator[tuple[str, Where, E]]:
+    """The sound entries of a section of what runs on hosts: name, place and entry; problems are told."""
+    section = sections.root.child(key)
+    for name, node in (section.mapping() if section else {}).items():
+        where: Where = (key, name)
+        if not matches(NAME, name):
+            sections.reading.add(
+                where, f"name {name!r} must begin with a letter and go on with letters, digits, - and _"
+            )
+        if (entry := validate(kind, node, where, sections.reading)) is None:
+            continue
+        for host in entry.hosts or ():
+            if host not in hosts and host not in sections.unsure:
+                sections.reading.add((*where, "hosts"), f"{host} is no host; {nearest(host, hosts)}")
+        yield name, where, entry

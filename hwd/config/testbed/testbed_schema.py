@@ -286,17 +286,14 @@ RankNumber = Annotated[int, Field(strict=True, ge=0, le=255)]
 JobSeconds = Annotated[float, Field(strict=True, ge=0.1, le=86_400, allow_inf_nan=False)]
 
 
-class ProgramEntry(Entry):
-    """A program that may run on hosts, in the words of its command line; the first is a path. `user`: as whom, root
-    too. `arguments`: whether a caller may add some. `hosts`: all, where they are left out. `within_s`: it is ended
-    then.
+class CommandEntry(Entry):
+    """A command line in words; the first is a path. `user`: as whom it runs, root too. `arguments`: whether a caller
+    may add some.
     """
 
     command: Annotated[tuple[Text, ...], Field(min_length=1, max_length=100)]
     user: Annotated[str, Field(pattern=GROUP)]
     arguments: bool = False
-    hosts: OneOrMore | None = None
-    within_s: Annotated[float, Field(strict=True, ge=1, le=604_800, allow_inf_nan=False)] = 3600.0
 
     @field_validator("command")
     @classmethod
@@ -304,6 +301,16 @@ class ProgramEntry(Entry):
         if not command[0].startswith("/"):
             raise ValueError(f"write the whole path of {command[0]}, such as /usr/bin/{command[0]}")
         return command
+
+
+class ProgramEntry(CommandEntry):
+    """A program that may run on hosts, in the words of its command line; the first is a path. `user`: as whom, root
+    too. `arguments`: whether a caller may add some. `hosts`: all, where they are left out. `within_s`: it is ended
+    then.
+    """
+
+    hosts: OneOrMore | None = None
+    within_s: Annotated[float, Field(strict=True, ge=1, le=604_800, allow_inf_nan=False)] = 3600.0
 
 
 class GroupEntry(Entry):
@@ -313,7 +320,7 @@ class GroupEntry(Entry):
     dimension: Annotated[str, Field(max_length=20)] = ""
 
 
-class JobsEntry(Entry):
+class JobsEntry(CommandEntry):
     """A job: `command` runs on each of `hosts`, `ranks_per_host` times, as `user`. `plane`: its control plane, with
     arguments, `rotor period_s=0.5`. `shim`: what decides on the hosts which operations are asked for. `groups`: ranks
     that communicate; without it all, as `world`. `arguments`: whether a caller may add some to the command.
@@ -323,26 +330,16 @@ class JobsEntry(Entry):
     for one ring over all ports.
     """
 
-    command: Annotated[tuple[Text, ...], Field(min_length=1, max_length=100)]
-    user: Annotated[str, Field(pattern=GROUP)]
     hosts: OneOrMore
     ranks_per_host: Annotated[int, Field(strict=True, ge=1, le=64)] = 1
     plane: Text
     shim: Text = "ask"
     groups: dict[str, tuple[RankNumber, ...] | GroupEntry] = {}
-    arguments: bool = False
     fallback: bool = False
     within_s: Annotated[float, Field(strict=True, ge=1, le=518_400, allow_inf_nan=False)] = 3600.0
     arrive_within_s: JobSeconds = 60.0
     answer_within_s: JobSeconds = 60.0
     ready_within_s: JobSeconds = 30.0
-
-    @field_validator("command")
-    @classmethod
-    def _is_path(cls, command: tuple[str, ...]) -> tuple[str, ...]:
-        if not command[0].startswith("/"):
-            raise ValueError(f"write the whole path of {command[0]}, such as /usr/bin/{command[0]}")
-        return command
 
 
 class TestbedFile(Entry):

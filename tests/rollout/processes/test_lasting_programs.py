@@ -6,11 +6,9 @@ import getpass
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import sys
-import tempfile
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, aclosing
@@ -29,9 +27,8 @@ from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError, FailedError, LinkError, RefusedError, UnknownError
 from hwd_drivers.core.ids import RandomIds
 
-WITHIN_S = 30.0
-DEBIAN_PYTHON = "/usr/bin/python3"
-"""Any user may run it; that of the checkout is somebody's own."""
+from .conftest import DEBIAN_PYTHON, WITHIN_S, said_without_root
+
 FOLDER = Path("/tmp/hwd-programs-" + str(os.geteuid()) if os.geteuid() else "/run/hwd-programs")
 COUNT = "i=0; while [ $i -lt 2000 ]; do i=$((i+1)); echo $i; echo -$i >&2; done"
 SLOW_COUNT = "i=0; while [ $i -lt 100 ]; do i=$((i+1)); echo $i; sleep 0.005; done"
@@ -577,23 +574,6 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.skipif(os.geteuid() == 0 and not Path(DEBIAN_PYTHON).exists(), reason=f"needs {DEBIAN_PYTHON}")
 async def test_program_on_a_rack_without_root_outlives_its_starter_without_rights_over_the_networks(keep: str) -> None:
-    who = getpass.getuser() if os.geteuid() else "nobody"
-    python = sys.executable if os.geteuid() else DEBIAN_PYTHON
-    with tempfile.TemporaryDirectory(prefix="hwd-") as folder:
-        shutil.chown(folder, who)
-        process = await asyncio.create_subprocess_exec(
-            *(python, "-B", "-c", WITHOUT_ROOT, f"{folder}/run", keep),
-            env={"HOME": folder, "PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path)},
-            user=None if os.geteuid() else who,
-            group=None if os.geteuid() else "nogroup",
-            extra_groups=None if os.geteuid() else [],
-            stdout=PIPE,
-            stderr=PIPE,
-        )
-        async with asyncio.timeout(WITHIN_S):
-            out, err = await process.communicate()
-    if b"NamespacesUnavailableError" in err or b"Permission denied" in err:
-        pytest.skip(f"{who} cannot make namespaces here, or read this checkout")
-    assert out.decode().split() == [who, "CapEff:", "0" * 16, "1", "user"], err.decode()
+    who, words, errors = await said_without_root(WITHOUT_ROOT, keep)
+    assert words == [who, "CapEff:", "0" * 16, "1", "user"], errors

@@ -26,9 +26,8 @@ from hwd.twin.kernel import Crossbar, Keeper
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import FailedError, LinkError
 
-WITHIN_S = 30.0
-DEBIAN_PYTHON = "/usr/bin/python3"
-"""Any user may run it; that of the checkout is somebody's own."""
+from .conftest import DEBIAN_PYTHON, WITHIN_S, said_without_root
+
 Start = Callable[..., Awaitable[RunningProgram]]
 MakeSshd = Callable[..., Any]
 
@@ -330,27 +329,10 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.skipif(os.geteuid() == 0 and not Path(DEBIAN_PYTHON).exists(), reason=f"needs {DEBIAN_PYTHON}")
 async def test_program_on_a_rack_without_root_is_its_user_and_has_no_rights_over_the_networks() -> None:
     """The networks are owned by a user namespace, of which whoever enters them is root at first."""
-    who = getpass.getuser() if os.geteuid() else "nobody"
-    python = sys.executable if os.geteuid() else DEBIAN_PYTHON
-    with tempfile.TemporaryDirectory(prefix="hwd-") as folder:
-        shutil.chown(folder, who)
-        process = await asyncio.create_subprocess_exec(
-            *(python, "-B", "-c", WITHOUT_ROOT, f"{folder}/run"),
-            env={"HOME": folder, "PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path)},
-            user=None if os.geteuid() else who,
-            group=None if os.geteuid() else "nogroup",
-            extra_groups=None if os.geteuid() else [],
-            stdout=PIPE,
-            stderr=PIPE,
-        )
-        async with asyncio.timeout(WITHIN_S):
-            out, err = await process.communicate()
-    if b"NamespacesUnavailableError" in err or b"Permission denied" in err:
-        pytest.skip(f"{who} cannot make namespaces here, or read this checkout")
-    assert out.decode().split() == [who, "CapEff:", "0" * 16, "1", "user"], err.decode()
+    who, words, errors = await said_without_root(WITHOUT_ROOT)
+    assert words == [who, "CapEff:", "0" * 16, "1", "user"], errors
 
 
 async def test_killed_supervisor_takes_the_program_with_it_and_the_end_is_not_known(
