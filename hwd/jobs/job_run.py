@@ -1,25 +1,28 @@
 """JobRun: one job, from its lease to its end. It alone acts for the job's plane: under lease, ledger and journal.
 
-Everything that the plane is told goes through one queue and is durable, with what it answered, before any of that is
-done. So a daemon that is started anew tells a new plane the same, and goes on where the old one was.
+Everything that the plane is told goes through one queue. A daemon that is started anew tells a new plane the same, and
+goes on where the old one was.
 """
 
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, NoReturn, Protocol
 
 from msgspec.structs import replace
 
 from hwd.bus.asks import AskedBy
 from hwd.config.planes import make
+from hwd.jobs.agreement import Agreement, DisagreeError
 from hwd.jobs.job_light import JobLight, check_names
 from hwd.jobs.job_ranks import JobRanks
+from hwd.jobs.job_status import named, status_of
+from hwd.jobs.played_plane import EventStore, PlayedPlane, Told
 from hwd.jobs.view import view_of
-from hwd.model.answers import JobRankStatus, JobStatus
+from hwd.model.answers import JobStatus
 from hwd.model.documents.jobs import (
     JobArrived,
     JobEnded,
@@ -29,12 +32,12 @@ from hwd.model.documents.jobs import (
     JobStarted,
     JobSwitched,
 )
-from hwd.model.job import JobEvent, JobRecord, JobState, told
+from hwd.model.job import JobRecord, JobState
 from hwd.model.nic_port import NicPortId
-from hwd.model.plane import Applied, Done, Event, Intent, NotReady, Target, Tick, View
+from hwd.model.plane import Applied, Done, Event, Intent, NotReady, Target, View
 from hwd.model.program import ProgramEnd
 from hwd.model.testbed import Testbed
-from hwd.planes.actor import AnswerRanks, Breach, Command, DriveTo, PlaneActor, PlaneError, PrepareTarget, SetRoutes
+from hwd.planes.actor import AnswerRanks, Command, DriveTo, PlaneActor, PrepareTarget, SetRoutes
 from hwd.reconfigure.transfers import Transfers
 from hwd_agents.wire import (
     ClaimOperation,
@@ -61,34 +64,18 @@ PACE_S: Final = 0.5
 """Between a switch that failed and the next one."""
 AGAIN_S: Final = 5.0
 """Between two attempts to give back what a job holds."""
-PLAYED_AT_ONCE: Final = 1000
-"""Events that a plane is told again before others have their turn."""
 REFUSALS_TOLD: Final = 100
 """Refusals of one job that are recorded: a stranger may ask in a loop."""
 LATE_S: Final = 60.0
 """A job that is still there so long after its longest time has lost its ranks."""
-KINDS_KEPT: Final = 256
-"""Operations of a group of which it is remembered what they are, to find ranks that disagree."""
 
 log = logging.getLogger(__name__)
 
 
-class JobStore(Protocol):
+class JobStore(EventStore, Protocol):
     """The durable jobs: `hwd.records`."""
 
     async def save(self, record: JobRecord) -> None: ...
-
-    async def events(self, id: str) -> tuple[JobEvent, ...]: ...
-
-    async def add(self, id: str, first: int, events: list[JobEvent]) -> None: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Told:
-    """An event on its way to the plane, with the reconfiguration that it is of."""
-
-    event: Event
-    reconfiguration: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,18 +128,17 @@ class JobRun:
         self._announce = Emitter(clock, announce)
         self._job = record.job
         self._made_view: View | None = None
-        self._actor: PlaneActor | None = None
-        self._queue: asyncio.Queue[_Told | None] = asyncio.Queue()
+        self._plane: PlayedPlane | None = None
+        self._queue: asyncio.Queue[Told | None] = asyncio.Queue()
         self._waiting: dict[int, _Waiting] = {}
         self._sending: dict[int, _Sending] = {}
         self._turns: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._refused: dict[int, str] = {}
         """Why each rank was refused last."""
         self._refusals = 0
-        self._kinds: dict[tuple[str, int], Operation] = {}
-        self._number = 0
-        self._ticked_s: float | None = None
-        self._at_s = 0.0
+        self._agreement = Agreement(self._job.groups)
+        self._untold: dict[int, asyncio.Future[None]] = {}
+        """Ranks whose last operation has ended, until that is durable."""
         self._paced_s = 0.0
         """From when on the light may be switched: a plane may try again and again."""
         self._drives: set[asyncio.Task[None]] = set()
@@ -173,7 +159,7 @@ class JobRun:
     # --- what callers ask
 
     def status(self) -> JobStatus:
-        actor, record = self._actor, self.record
+        actor, record = self._plane.actor if self._plane else None, self.record
         if self._outcome is not None and not record.state.ended:
             record = replace(record, state=JobState.STOPPING, why=self._outcome[1])
         return status_of(
@@ -247,13 +233,16 @@ class JobRun:
         self._tell(JobGranted, rank=rank, operation=str(asked.operation), stall_s=waited_s)
         return OperationGranted(within_s=asked.within_s, waited_s=waited_s, ports=ports)
 
-    def ended(self, by: AskedBy, ended: EndedOperation) -> None:
-        """An operation has ended. Raises DeadlineError where it is not known yet what its ranks were let go for."""
-        if self._outcome is None and self._actor is None:
+    async def ended(self, by: AskedBy, ended: EndedOperation) -> None:
+        """An operation has ended; returns when that is durable. Raises DeadlineError where it cannot be now: the agent
+        tells it again.
+        """
+        if self._outcome is None and self._plane is None:
             raise DeadlineError(f"{self.record}: it is not running yet. Tell it again")
         one = self._sending.get(ended.rank)
         if one is not None and one.operation == ended.operation and self.record.ranks[ended.rank].host == by.host:
             self._done(ended.rank)
+        await self._durable(by, ended.rank)
 
     async def end(self, by: AskedBy, rank: int, key: str, operation: Operation) -> None:
         """A rank whose agent was started anew has ended its operation."""
@@ -261,6 +250,7 @@ class JobRun:
         if (one := self._sending.get(rank)) is not None and one.operation == operation:
             await self._end_transfer(rank)
             self._done(rank)
+        await self._durable(by, rank)
 
     # --- the way of a job
 
@@ -294,8 +284,9 @@ class JobRun:
         if record.run and not self._is_new:
             raise FailedError("its run ended with the daemon")
         actor = self._made()
+        plane = PlayedPlane(actor, record.id, store=self._store, clock=self._clock)
         if record.state is JobState.RUNNING:
-            await self._resume(actor)
+            await self._resume(plane)
             return
         if not self._is_new:
             raise FailedError("the daemon ended while it was started")
@@ -303,7 +294,7 @@ class JobRun:
         await self._save(lambda record: replace(record, lease=lease))
         prepared_set = await self._light.prepare(self.record, actor.targets)
         await self._save(lambda record: replace(record, prepared_set=prepared_set))
-        self._actor = actor
+        self._plane = plane
         self._emit(
             JobStarted,
             hosts=[rank.host for rank in record.ranks],
@@ -325,90 +316,39 @@ class JobRun:
             raise ConfigError(f"plane {record.plane}: its targets have routes, which no job can set yet")
         return actor
 
-    async def _resume(self, actor: PlaneActor) -> None:
+    async def _resume(self, plane: PlayedPlane) -> None:
         """Tell the plane all that was told before, and go on from there."""
-        events = await self._store.events(self.record.id)
+        played = await plane.play_again()
+        if played.has_prepared:
+            await self._plan_each_switch()
         now_s = asyncio.get_running_loop().time()
-        for number, one in enumerate(events):
-            if number % PLAYED_AT_ONCE == 0:
-                await asyncio.sleep(0)  # there may be millions
-            if one.ticked_s is not None:
-                actor.take(Tick(at_s=one.ticked_s))
-                if actor.actions:
-                    raise PlaneError(
-                        Breach.NOT_DETERMINISTIC, f"tick at {one.ticked_s} s: {actor.actions} now, none before"
-                    )
-                self._at_s = max(self._at_s, one.ticked_s)
-            event = one.told
-            asking = {**actor.waiting, **({event.rank: event.operation} if isinstance(event, Intent) else {})}
-            commands = actor.take(event)
-            if told(actor.actions) != one.actions:
-                raise PlaneError(Breach.NOT_DETERMINISTIC, f"{event}: {one.actions} before, {told(actor.actions)} now")
-            if isinstance(event, Intent | Done):
-                self._sending.pop(event.rank, None)
-            for command in commands:
-                if isinstance(command, PrepareTarget):
-                    await self._plan_each_switch()
-                if isinstance(command, AnswerRanks) and not command.why:
-                    self._sending |= {rank: _Sending(operation=asking[rank]) for rank in command.ranks}
-            self._at_s = max(self._at_s, event.at_s if isinstance(event, Tick) else 0.0)
-        for rank, operation in actor.waiting.items():
+        self._sending = {rank: _Sending(operation=operation) for rank, operation in played.sending.items()}
+        for rank, operation in plane.actor.waiting.items():
             self._waiting[rank] = _Waiting(operation=operation, since_s=now_s, answered=_future())
-        self._number = len(events)
-        self._actor = actor
-        self._emit(JobResumed, events=len(events))
+        self._plane = plane
+        self._emit(JobResumed, events=played.events)
         await self._ranks.attach()
         self._judge_ends()
-        if actor.moving is not None:  # where it was done already, nothing moves now
-            self._drive(actor.moving)
+        if plane.actor.moving is not None:  # where it was done already, nothing moves now
+            self._drive(plane.actor.moving)
 
     async def _serve(self) -> None:
         """Tell the plane what happens, until the job has come to an end."""
-        actor = self._actor
         while self._outcome is None:
-            assert actor is not None
-            try:
+            assert self._plane is not None
+            batch: list[Told] = []
+            with suppress(TimeoutError):
                 async with asyncio.timeout(TICK_S):
-                    batch = [await self._queue.get()]
-                while not self._queue.empty():
-                    batch.append(self._queue.get_nowait())
-            except TimeoutError:
-                batch = []
-            now_s = max(self._at_s, self._lasted_s())
-            batch += [_Told(event=Tick(at_s=now_s))]
-            self._at_s = now_s
-            rows: list[JobEvent] = []
-            commands: list[Command] = []
-            try:
-                for one in batch:
-                    if one is not None:
-                        commands += self._take(actor, one, rows)
-            finally:
-                if rows:
-                    await self._store.add(self.record.id, self._number, rows)
-                    self._number += len(rows)
+                    batch += filter(None, [await self._queue.get()])
+            while not self._queue.empty():
+                batch += filter(None, [self._queue.get_nowait()])
+            commands = await self._plane.tell(batch, at_s=self._lasted_s())
+            for one in batch:
+                if isinstance(one.event, Done) and (untold := self._untold.pop(one.event.rank, None)) is not None:
+                    untold.set_result(None)
             for command in commands:
                 await self._do(command)
             self._check_time()
-
-    def _take(self, actor: PlaneActor, one: _Told, rows: list[JobEvent]) -> tuple[Command, ...]:
-        event = one.event
-        commands = actor.take(event)
-        if isinstance(event, Tick) and not actor.actions:
-            self._ticked_s = event.at_s
-            return ()
-        rows.append(
-            JobEvent.of(
-                event,
-                actor.actions,
-                at_ns=self._clock.monotonic_ns(),
-                wall_ns=self._clock.wall_ns(),
-                ticked_s=self._ticked_s,
-                reconfiguration=one.reconfiguration,
-            )
-        )
-        self._ticked_s = None
-        return commands
 
     async def _do(self, command: Command) -> None:
         match command:
@@ -435,8 +375,8 @@ class JobRun:
         await self._light.release_set(before)
 
     def _drive(self, target: str) -> None:
-        assert self._actor is not None
-        work = self._driven(target, self._actor.targets[target], self._ids.token(length=8))
+        assert self._plane is not None
+        work = self._driven(target, self._plane.actor.targets[target], self._ids.token(length=8))
         task = asyncio.create_task(work, name=f"hwd:jobs/{self.record.id}/light")
         self._drives.add(task)
         task.add_done_callback(self._drives.discard)
@@ -456,7 +396,7 @@ class JobRun:
             event = NotReady(target=id, why=why)
         seconds = asyncio.get_running_loop().time() - began_s
         self._emit(JobSwitched, target=id, reconfiguration=reconfiguration, why=why, seconds=seconds)
-        self._queue.put_nowait(_Told(event=event, reconfiguration=reconfiguration))
+        self._queue.put_nowait(Told(event=event, reconfiguration=reconfiguration))
 
     # --- the end
 
@@ -475,6 +415,9 @@ class JobRun:
             log.warning("%s: %s is not in the records: %s", self.record, state, reason_of(error))
         if left := await self._ranks.stop(within_s=STOP_WITHIN_S):
             why = "; ".join(filter(None, (why, f"may still run, until its longest time is over: {left}")))
+        for untold in self._untold.values():
+            untold.set_result(None)
+        self._untold.clear()
         for rank in [*self._waiting]:
             self._waiting.pop(rank).answered.set_result(f"{self.record}: {why or 'it has ended'}")
         for rank in [*self._sending]:
@@ -529,16 +472,14 @@ class JobRun:
         if (missing := [n for n in numbers if n not in record.joined]) and (
             now_s - self._since_s >= record.arrive_within_s
         ):
-            self._come_to(
-                JobState.FAILED, f"{_named(record, missing)} did not come within {record.arrive_within_s:g} s"
-            )
+            self._come_to(JobState.FAILED, f"{named(record, missing)} did not come within {record.arrive_within_s:g} s")
         late = {n: one for n, one in self._waiting.items() if now_s - one.since_s >= record.answer_within_s}
         for number, one in late.items():
             members = self._job.groups[one.operation.group].ranks
             needed = members if one.operation.peer is None else tuple(sorted((number, one.operation.peer)))
             there = {n for n, other in self._waiting.items() if _same(other.operation, one.operation)}
             absent = [n for n in needed if n not in there and n not in self._sending]
-            who = f"{_named(record, absent)} did not come to it" if absent else "all its ranks came to it"
+            who = f"{named(record, absent)} did not come to it" if absent else "all its ranks came to it"
             self._come_to(
                 JobState.FAILED,
                 f"rank {number} waited {record.answer_within_s:g} s for plane {record.plane} to answer "
@@ -557,7 +498,7 @@ class JobRun:
                 self._done(rank)
             now_s = asyncio.get_running_loop().time()
             waiting = self._waiting[rank] = _Waiting(operation=asked.operation, since_s=now_s, answered=_future())
-            self._queue.put_nowait(_Told(event=Intent(rank=rank, operation=asked.operation)))
+            self._queue.put_nowait(Told(event=Intent(rank=rank, operation=asked.operation)))
         elif waiting.operation != asked.operation:
             self._refuse_rank(by, rank, f"it asks for {asked.operation}, and waits for {waiting.operation}")
         with suppress(TimeoutError):
@@ -571,46 +512,35 @@ class JobRun:
 
     def _check_rank(self, by: AskedBy, rank: int, key: str) -> None:
         if key != self.record.key:
-            self._refuse_rank(by, rank, "it does not know the key of the job", named=False)
+            self._refuse_rank(by, rank, "it does not know the key of the job", is_own=False)
         if rank >= len(self.record.ranks) or self.record.ranks[rank].host != by.host:
-            self._refuse_rank(by, rank, f"the job has no rank {rank} on {by.host}", named=False)
+            self._refuse_rank(by, rank, f"the job has no rank {rank} on {by.host}", is_own=False)
         self._check_running()
 
     def _check_running(self) -> None:
         """Raises DeadlineError while it starts and while it ends: who asks again meets it running, or finds it gone."""
-        if self._outcome is not None or self._actor is None:
+        if self._outcome is not None or self._plane is None:
             what = "is not running yet" if self._outcome is None else f"is ending: {self._outcome[1] or 'it is done'}"
             raise DeadlineError(f"{self.record}: it {what}. Ask again")
 
     def _check_operation(self, by: AskedBy, asked: ClaimOperation) -> None:
         """Ranks that disagree would wait for each other for ever: the job fails, and says who."""
-        rank, operation = asked.rank, asked.operation
-        group = self._job.groups.get(operation.group)
-        if group is None or rank not in group.ranks:
-            self._refuse_rank(by, rank, f"{operation}: it is not in this group", fails=True)
-            return
-        if operation.peer is not None and (operation.peer not in group.ranks or operation.peer == rank):
-            self._refuse_rank(by, rank, f"{operation}: rank {operation.peer} is no peer of it there", fails=True)
         if not 0 < asked.within_s <= self._transfers.rules.longest_s:
-            longest_s = self._transfers.rules.longest_s
-            self._refuse_rank(by, rank, f"{operation}: it may take up to {longest_s:g} s, not {asked.within_s:g}")
-        if operation.peer is not None:
-            return
-        first = self._kinds.setdefault((operation.group, operation.index), operation)
-        if first.kind is not operation.kind:
-            self._refuse_rank(by, rank, f"it comes with {operation}, and others with {first}", fails=True)
-        while len(self._kinds) > KINDS_KEPT * len(self._job.groups):
-            del self._kinds[next(iter(self._kinds))]
+            why = f"{asked.operation}: it may take up to {self._transfers.rules.longest_s:g} s, not {asked.within_s:g}"
+            self._refuse_rank(by, asked.rank, why)
+        try:
+            self._agreement.check(asked.rank, asked.operation)
+        except DisagreeError as error:
+            self._come_to(JobState.FAILED, f"rank {asked.rank} on {by.host}: {error}")
+            self._refuse_rank(by, asked.rank, str(error))
 
-    def _refuse_rank(self, by: AskedBy, rank: int, why: str, *, named: bool = True, fails: bool = False) -> None:
-        if named:
+    def _refuse_rank(self, by: AskedBy, rank: int, why: str, *, is_own: bool = True) -> NoReturn:
+        if is_own:
             self._refused[rank] = why
         self._refusals += 1
         if self._refusals <= REFUSALS_TOLD:
             self._emit(JobRankRefused, rank=rank, host=by.host, why=why)
-        if fails:
-            self._come_to(JobState.FAILED, f"rank {rank} on {by.host}: {why}")
-        raise RefusedError(f"{self.record}: rank {rank}: {why}" if named else f"job {self.record.id}: {why}")
+        raise RefusedError(f"{self.record}: rank {rank}: {why}" if is_own else f"job {self.record.id}: {why}")
 
     async def _end_transfer(self, rank: int) -> None:
         """End the transfer of a rank in the ledger, where it has one."""
@@ -621,7 +551,19 @@ class JobRun:
     def _done(self, rank: int) -> None:
         if self._sending.pop(rank, None) is None:
             return  # it was said twice
-        self._queue.put_nowait(_Told(event=Done(rank=rank)))
+        self._untold[rank] = asyncio.get_running_loop().create_future()
+        self._queue.put_nowait(Told(event=Done(rank=rank)))
+
+    async def _durable(self, by: AskedBy, rank: int) -> None:
+        """Wait until the end of its last operation is; at once where there is none, or where the job is ending."""
+        untold = self._untold.get(rank)
+        if untold is None or self._outcome is not None:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(by.by_s):
+                await asyncio.wait((untold,))
+        if not untold.done():
+            raise DeadlineError(f"{self.record}: the end of an operation is not recorded yet. Tell it again")
 
     def _addresses(self, rank: int, *, optical: bool) -> dict[str, str]:
         one = self._job.ranks[rank]
@@ -646,35 +588,6 @@ class JobRun:
         self._announce(kind(job=self.record.id, entry=self.record.entry, **fields))
 
 
-def status_of(
-    record: JobRecord, *, at: str = "", moving: str = "", states: Mapping[int, tuple[str, str]] | None = None
-) -> JobStatus:
-    """The answer about a job, under way or ended."""
-    ranks = []
-    for number, rank in enumerate(record.ranks):
-        state, operation = (states or {}).get(number, ("running" if number in record.joined else "starting", ""))
-        if (end := record.ends.get(number)) is not None:
-            state, operation = str(end), ""
-        elif record.state.ended:
-            state, operation = "ended with the job", ""
-        ranks.append(JobRankStatus(rank=number, host=rank.host, gpu=rank.gpu, state=state, operation=operation))
-    return JobStatus(
-        id=record.id,
-        entry=record.entry,
-        state=record.state,
-        why=record.why,
-        plane=record.plane_text,
-        by=record.by,
-        lease=record.lease,
-        prepared_set=record.prepared_set,
-        at=at,
-        moving=moving,
-        started_wall_ns=record.started_wall_ns,
-        ended_wall_ns=record.ended_wall_ns,
-        ranks=ranks,
-    )
-
-
 def _future() -> "asyncio.Future[str]":
     return asyncio.get_running_loop().create_future()
 
@@ -682,8 +595,3 @@ def _future() -> "asyncio.Future[str]":
 def _same(one: Operation, other: Operation) -> bool:
     """Whether two ranks mean one operation."""
     return (one.group, one.index) == (other.group, other.index)
-
-
-def _named(record: JobRecord, numbers: list[int]) -> str:
-    """`rank 2 on h2, rank 3 on h3`."""
-    return ", ".join(f"rank {number} on {record.ranks[number].host}" for number in numbers)

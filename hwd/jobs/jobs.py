@@ -17,7 +17,8 @@ from hwd.config.yaml.file_problem import nearest
 from hwd.fabric.fabric import Fabric
 from hwd.jobs.job_light import Applies, JobLight
 from hwd.jobs.job_ranks import JobRanks
-from hwd.jobs.job_run import STOP_WITHIN_S, JobRun, JobStore, status_of
+from hwd.jobs.job_run import STOP_WITHIN_S, JobRun, JobStore
+from hwd.jobs.job_status import status_of
 from hwd.model.answers import JobStatus
 from hwd.model.job import JobRank, JobRecord, JobState
 from hwd.model.program import Processes, ProgramEnd
@@ -226,7 +227,7 @@ class Jobs:
         ended = await self._transfers.end(by, asked)
         for one in asked.operations:
             if one.job in self._runs or not self._is_up:
-                self._of(one.job).ended(by, one)
+                await self._of(one.job).ended(by, one)
         return ended
 
     # --- the task

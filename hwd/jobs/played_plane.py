@@ -1,0 +1,124 @@
+"""PlayedPlane: the plane of one job. What it is told is durable, with what it answers, before any of that is done.
+
+plane = PlayedPlane(actor, "k3v9a1xx", store=records.jobs, clock=clock)
+played = await plane.play_again()                   # after a restart: where the one before was
+for command in await plane.tell([Told(event=Intent(rank=0, operation=operation))], at_s=1.5): ...
+"""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from hwd.model.job import JobEvent, told
+from hwd.model.plane import Done, Event, Intent, Tick
+from hwd.planes.actor import AnswerRanks, Breach, Command, PlaneActor, PlaneError, PrepareTarget
+from hwd_agents.wire import Operation
+from hwd_drivers.core.clock import Clock
+
+PLAYED_AT_ONCE: Final = 1000
+"""Events that a plane is told again before others have their turn: there may be millions."""
+
+
+class EventStore(Protocol):
+    """The durable events of jobs: `hwd.records`."""
+
+    async def events(self, id: str) -> tuple[JobEvent, ...]: ...
+
+    async def add(self, id: str, first: int, events: list[JobEvent]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """An event on its way to the plane, with the reconfiguration that it is of."""
+
+    event: Event
+    reconfiguration: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Played:
+    """Where a plane is that was told all again: what each rank was let go for, whether it prepared targets, and of how
+    many events.
+    """
+
+    sending: dict[int, Operation] = field(default_factory=dict)
+    has_prepared: bool = False
+    events: int = 0
+
+
+class PlayedPlane:
+    """`at_s`: the latest time that it was told."""
+
+    def __init__(self, actor: PlaneActor, job: str, *, store: EventStore, clock: Clock) -> None:
+        self.actor = actor
+        self.at_s = 0.0
+        self._job = job
+        self._store = store
+        self._clock = clock
+        self._number = 0
+        self._ticked_s: float | None = None
+        """The last tick, which led to no action and is not recorded yet."""
+
+    async def play_again(self) -> Played:
+        """Tell it all that is recorded. Raises PlaneError where it answers otherwise than before."""
+        events = await self._store.events(self._job)
+        played = Played(events=len(events))
+        for number, one in enumerate(events):
+            if number % PLAYED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+            if one.ticked_s is not None:
+                self._take_again(Tick(at_s=one.ticked_s), [], played)
+            self._take_again(one.told, one.actions, played)
+        self._number = len(events)
+        return played
+
+    def _take_again(self, event: Event, actions: list[dict[str, object]], played: Played) -> None:
+        actor = self.actor
+        asking = {**actor.waiting, **({event.rank: event.operation} if isinstance(event, Intent) else {})}
+        commands = actor.take(event)
+        if told(actor.actions) != actions:
+            raise PlaneError(Breach.NOT_DETERMINISTIC, f"{event}: {actions} before, {told(actor.actions)} now")
+        if isinstance(event, Intent | Done):
+            played.sending.pop(event.rank, None)
+        if isinstance(event, Tick):
+            self.at_s = max(self.at_s, event.at_s)
+        for command in commands:
+            played.has_prepared |= isinstance(command, PrepareTarget)
+            if isinstance(command, AnswerRanks) and not command.why:
+                played.sending |= {rank: asking[rank] for rank in command.ranks}
+
+    async def tell(self, all_told: Iterable[Told], *, at_s: float) -> list[Command]:
+        """Tell it these, then the time; returns what is to be done. Raises PlaneError once what was before is durable,
+        and FailedError where it cannot be.
+        """
+        self.at_s = max(self.at_s, at_s)
+        rows: list[JobEvent] = []
+        commands: list[Command] = []
+        try:
+            for one in (*all_told, Told(event=Tick(at_s=self.at_s))):
+                commands += self._take(one, rows)
+        finally:
+            if rows:
+                await self._store.add(self._job, self._number, rows)
+                self._number += len(rows)
+        return commands
+
+    def _take(self, one: Told, rows: list[JobEvent]) -> tuple[Command, ...]:
+        event, actor = one.event, self.actor
+        commands = actor.take(event)
+        if isinstance(event, Tick) and not actor.actions:
+            self._ticked_s = event.at_s
+            return ()
+        rows.append(
+            JobEvent.of(
+                event,
+                actor.actions,
+                at_ns=self._clock.monotonic_ns(),
+                wall_ns=self._clock.wall_ns(),
+                ticked_s=self._ticked_s,
+                reconfiguration=one.reconfiguration,
+            )
+        )
+        self._ticked_s = None
+        return commands

@@ -1,0 +1,50 @@
+"""Ranks that ask for what their group cannot make."""
+
+import pytest
+
+from hwd.jobs import agreement
+from hwd.jobs.agreement import Agreement, DisagreeError
+from hwd.model.plane import CommunicationGroup
+from hwd_agents.wire import Operation, OperationKind
+
+GROUPS = {"dp": CommunicationGroup(name="dp", ranks=(0, 1)), "pp": CommunicationGroup(name="pp", ranks=(1, 2))}
+
+
+def operation(kind: str = "all-reduce", *, group: str = "dp", index: int = 0, peer: int | None = None) -> Operation:
+    return Operation(group=group, kind=OperationKind(kind), index=index, peer=peer)
+
+
+@pytest.mark.parametrize(
+    ("rank", "asked", "why"),
+    [
+        (2, operation(), "all-reduce 0 of dp: it is not in this group"),
+        (0, operation(group="tp"), "all-reduce 0 of tp: it is not in this group"),
+        (0, operation("send", peer=2), "send 0 of dp: rank 2 is no peer of it there"),
+        (0, operation("send", peer=0), "send 0 of dp: rank 0 is no peer of it there"),
+    ],
+)
+def test_rank_without_a_part_in_it_disagrees(rank: int, asked: Operation, why: str) -> None:
+    with pytest.raises(DisagreeError, match=why):
+        Agreement(GROUPS).check(rank, asked)
+
+
+def test_all_ranks_of_a_group_come_with_one_kind_to_one_index_and_the_two_of_a_pair_with_both() -> None:
+    agreement = Agreement(GROUPS)
+    agreement.check(0, operation())
+    agreement.check(1, operation())
+    agreement.check(1, operation("broadcast", group="pp"))
+    agreement.check(1, operation("broadcast", index=1))
+    agreement.check(0, operation("send", index=2, peer=1))
+    agreement.check(1, operation("receive", index=2, peer=0))
+    with pytest.raises(DisagreeError, match="it comes with all-reduce 1 of dp, and others with broadcast 1 of dp"):
+        agreement.check(0, operation(index=1))
+
+
+def test_only_the_latest_operations_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agreement, "KEPT", 2)
+    found = Agreement(GROUPS)
+    for index in range(5):
+        found.check(0, operation(index=index))
+    found.check(1, operation("broadcast", index=0))
+    with pytest.raises(DisagreeError):
+        found.check(1, operation("broadcast", index=4))

@@ -1,0 +1,140 @@
+"""A plane whose events are recorded, and that is told them again."""
+
+from collections.abc import AsyncIterator, Iterable, Iterator
+
+import pytest
+
+from hwd.jobs.played_plane import Played, PlayedPlane, Told
+from hwd.model.plane import (
+    Action,
+    Applied,
+    CommunicationGroup,
+    Done,
+    Event,
+    Grant,
+    Intent,
+    Job,
+    Plane,
+    Prepare,
+    Rank,
+    Switch,
+    Target,
+    Tick,
+    View,
+)
+from hwd.planes.actor import Breach, DriveTo, PlaneActor, PlaneError
+from hwd.planes.static import Static
+from hwd.records.records import Records
+from hwd_agents.wire import Operation, OperationKind
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.errors import FailedError
+from hwd_drivers.core.offload import InlineOffload
+
+JOB = Job(
+    id="k3v9a1xx",
+    ranks=(Rank(number=0, host="h0"), Rank(number=1, host="h0")),
+    groups={"world": CommunicationGroup(name="world", ranks=(0, 1))},
+)
+
+
+@pytest.fixture
+async def records() -> AsyncIterator[Records]:
+    records = Records("sqlite://", InlineOffload())
+    await records.open()
+    yield records
+    records.close()
+
+
+def played(plane: Plane, records: Records) -> PlayedPlane:
+    view = View(ports={}, topology=lambda text: ())
+    return PlayedPlane(PlaneActor(plane, JOB, view), JOB.id, store=records.jobs, clock=SystemClock())
+
+
+def operation(index: int = 0) -> Operation:
+    return Operation(group="world", kind=OperationKind.ALL_REDUCE, index=index)
+
+
+def intents(index: int = 0) -> list[Told]:
+    return [Told(event=Intent(rank=rank, operation=operation(index))) for rank in (0, 1)]
+
+
+async def test_second_plane_is_where_the_first_one_was(records: Records) -> None:
+    first = played(Static("ring"), records)
+    assert await first.tell([], at_s=0.5) == []
+    assert await first.tell(intents(), at_s=1.0) == [DriveTo(target="static")]
+    await first.tell([Told(event=Applied(target="static"), reconfiguration="a1b2c3d4")], at_s=2.0)
+    await first.tell([Told(event=Done(rank=0))], at_s=3.0)
+    await first.tell(intents(1)[:1], at_s=4.0)
+    second = played(Static("ring"), records)
+    assert await second.play_again() == Played(sending={1: operation()}, events=5)
+    assert (second.actor.at, second.actor.waiting, second.actor.sending) == ("static", {0: operation(1)}, {1})
+    assert second.at_s == 3.0, "the tick after the last event led to nothing, and is not recorded"
+    await second.tell(intents(1)[1:], at_s=1.0)
+    events = await records.jobs.events(JOB.id)
+    assert [next(iter(one.event)) for one in events] == ["intent", "intent", "applied", "done", "intent", "intent"]
+    assert [one.ticked_s for one in events] == [0.5, None, 1.0, 2.0, 3.0, None]
+    assert events[2].reconfiguration == "a1b2c3d4"
+    assert second.at_s == 3.0, "its time does not go back"
+
+
+class Counting:
+    """Grants by how often it was told something."""
+
+    def __init__(self, counted: type[Event]) -> None:
+        self._counted = counted
+        self._count = 0
+
+    def targets(self, job: Job, view: View) -> dict[str, Target]:
+        return {}
+
+    def on(self, event: Event) -> Iterator[Action]:
+        self._count += isinstance(event, self._counted)
+        if isinstance(event, Intent) and self._count >= 2:
+            yield Grant(ranks=(event.rank,))
+
+
+async def test_plane_that_counts_ticks_is_found_out(records: Records) -> None:
+    first = played(Counting(Tick), records)
+    for at in range(3):
+        await first.tell([], at_s=float(at))
+    await first.tell(intents()[:1], at_s=4.0)
+    with pytest.raises(PlaneError, match="not deterministic: Intent") as found:
+        await played(Counting(Tick), records).play_again()
+    assert found.value.breach is Breach.NOT_DETERMINISTIC
+
+
+async def test_another_version_of_a_plane_is_found_out(records: Records) -> None:
+    await played(Counting(Done), records).tell(intents(), at_s=1.0)
+    with pytest.raises(PlaneError, match="not deterministic"):
+        await played(Counting(Intent), records).play_again()
+
+
+class Wrong:
+    """Prepares a target, then grants to nobody who waits."""
+
+    def targets(self, job: Job, view: View) -> dict[str, Target]:
+        return {}
+
+    def on(self, event: Event) -> Iterable[Action]:
+        match event:
+            case Intent(rank=0):
+                return [Prepare(id="dark", target=Target()), Switch(target="dark")]
+            case Intent():
+                return [Grant(ranks=(0, 0))]
+        return []
+
+
+async def test_what_was_told_before_a_breach_is_durable(records: Records) -> None:
+    with pytest.raises(PlaneError, match="answer to nobody"):
+        await played(Wrong(), records).tell(intents(), at_s=1.0)
+    again = await played(Wrong(), records).play_again()
+    assert again == Played(has_prepared=True, events=1)
+
+
+async def test_nothing_is_to_be_done_where_the_records_do_not_take_it(records: Records) -> None:
+    plane = played(Static("ring"), records)
+    await plane.tell(intents(), at_s=1.0)
+    other = played(Static("ring"), records)
+    with pytest.raises(FailedError):
+        await other.tell(intents(), at_s=1.0)  # its numbers are taken: two daemons would be one too many
+    assert len(await records.jobs.events(JOB.id)) == 2
