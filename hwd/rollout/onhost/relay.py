@@ -1,6 +1,7 @@
 """The program that a daemon runs on a host for each program there: a supervisor, or a relay to one.
 
-    python3 -I -B -c THIS_TEXT JSON
+This text comes first over its input, then JSON (`hwd.rollout.processes.running.boot`), then lines. On its command line
+every user of the host could read that JSON.
 
 JSON without `keep` and `attach`: it is the supervisor itself (`hwd.rollout.onhost.supervisor`). With `keep`, the name
 of a socket, it starts a supervisor in a session of its own (`hwd.rollout.onhost.lasting_supervisor`), and passes the
@@ -38,7 +39,7 @@ CHUNK_BYTES: Final = 65_536
 
 
 def main() -> None:
-    """Do what the JSON of the command line says."""
+    """Do what the JSON says, which is its one argument by now."""
     wanted = json.loads(sys.argv[1])
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     if "attach" in wanted:

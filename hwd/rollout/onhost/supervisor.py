@@ -1,6 +1,6 @@
 """Runs one program on a host and answers for it: output, exit status, signals, and that nothing of it is left behind.
 
-JSON of its command line: {"command": [PATH, ...], "user": "lab", "environment": {}, "within_s": 60, "silent_s": 30}
+What it is asked, as JSON: {"command": [PATH, ...], "user": "lab", "environment": {}, "within_s": 60, "silent_s": 30}
 
 `hwd.rollout.onhost.relay` starts it. It is sent to hosts as text, so it needs the standard library alone, of Python
 3.11. JSON lines out of it:
