@@ -75,7 +75,8 @@ class JobRanks:
     async def stop(self, *, within_s: float) -> str:
         """End all that still run, and all that they started; returns which may still run, and why.
 
-        They are asked to first, so that what they write at last is kept.
+        They are asked to first, so that what they write at last is kept. One on a host that the testbed file does not
+        have any more is not waited for.
         """
         follow = [task for task in self._follow.values() if not task.done()]
         for number, running in [*self._running.items()]:
@@ -90,9 +91,12 @@ class JobRanks:
         await asyncio.gather(*follow, return_exceptions=True)
         by_s = asyncio.get_running_loop().time() + within_s
         while True:
-            left = await asyncio.gather(*(self._close(number) for number in sorted(self._started)))
-            if not any(left) or asyncio.get_running_loop().time() >= by_s:
-                return "; ".join(filter(None, left))
+            numbers = sorted(self._started)
+            closed = await asyncio.gather(*map(self._close, numbers))
+            left = {number: why for number, why in zip(numbers, closed, strict=True) if why}
+            may_end = any(self._record.ranks[number].host in self._hosts for number in left)
+            if not may_end or asyncio.get_running_loop().time() >= by_s:
+                return "; ".join(left.values())
             await asyncio.sleep(AGAIN_S)
 
     def last_words(self, number: int) -> str:

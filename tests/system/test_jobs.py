@@ -428,7 +428,7 @@ async def test_job_whose_host_has_left_the_testbed_file_fails_and_the_daemon_and
     assert found["state"] == "failed"
     assert "h1: no host of the testbed file any more" in found["why"]
     assert "rank 1: h1: is no host of the testbed file any more" in found["why"]
-    assert_holds_nothing(await pair.until("it is over", lambda now: not now["jobs"]))
+    assert_holds_nothing(await pair.until("h0 has reported", lambda now: not now["jobs"] and not now["transfers"]))
     for pid in running(job):
         os.kill(pid, signal.SIGKILL)  # the rank on the host that hwd does not know any more
 

@@ -84,8 +84,12 @@ def script() -> str:
 
 
 def _visible(value: Any) -> Any:
-    """No character that XML cannot have, even escaped, or that changes the direction of the text around it."""
+    """No character that XML cannot have, even escaped, or that changes the direction of the text around it; and no text
+    that is `if` alone, which Vega 6 takes for the name of a signal. It gets a blank that is not broken.
+    """
     match value:
+        case "if":
+            return "if\u00a0"
         case str():
             return printable(value, most=10 * len(value))
         case dict():

@@ -87,6 +87,7 @@ def test_any_text_stays_a_text(words: str) -> None:
         ("\x00\x1b\ud800\ufffe\u202e", r"\x00\x1b\ud800\ufffe\u202e"),
         ("${alert(1)}", "${alert(1)}"),
         ("{{1}}", "{{1}}"),
+        ("if", "if\u00a0"),
     ],
 )
 def test_strangers_characters_do_not_break_it(words: str, shown: str) -> None:
