@@ -298,9 +298,14 @@ async def test_what_is_not_allowed_is_refused_and_nothing_is_started(pair: Lab) 
 
 async def test_daemon_that_is_asked_to_end_leaves_ranks_and_lease_and_the_next_one_goes_on(pair: Lab) -> None:
     daemon = pair.programs[-1]
-    job = await start(pair, "goes")
+    following = pair.go("job", "run", "goes")
+    now = await pair.until("the job runs", lambda now: [one for one in now["jobs"] if one["state"] == "running"])
+    job = now["jobs"][0]["id"]
     await at_step(pair, job, 3)
     assert await daemon.end(signal.SIGTERM) == 0
+    said = await following
+    assert said.status == 4
+    assert f"The job goes on all the same: `hwd job show {job}`" in said.err
     before = running(job)
     assert before
     light = await pair.light()

@@ -12,7 +12,7 @@ from hwd.cli.options import Json, Url
 from hwd.cli.output import Output
 from hwd.model.answers import JobStatus
 from hwd.model.local_time import local_time
-from hwd_drivers.core.errors import FailedError
+from hwd_drivers.core.errors import FailedError, LinkError
 
 LOOK_S: Final = 0.25
 """Between two looks at a job that is followed."""
@@ -60,7 +60,10 @@ def run(
                 said = line
                 output.note(line)
             threading.Event().wait(LOOK_S)
-            status = hwd.job(status.id)
+            try:
+                status = hwd.job(status.id)
+            except LinkError as error:
+                raise LinkError(f"{error}. The job goes on all the same: `hwd job show {status.id}`") from error
     _show(output, status)
     if follow:
         _check(status)

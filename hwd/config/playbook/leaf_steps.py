@@ -248,7 +248,7 @@ class LeafReader:
         if entry is None:
             return ()
         ports: frozenset[str] = frozenset()
-        if self.testbed is not None:
+        if self.testbed is not None and self._fabric is not None:
             if (job := self.testbed.jobs.get(entry.name)) is None:
                 known = nearest(entry.name, self.testbed.jobs) or "the testbed file has none"
                 part.reading.add((*where, "name"), f"{entry.name}: no job of the testbed file; {known}")
@@ -256,7 +256,7 @@ class LeafReader:
             if entry.arguments and not job.arguments:
                 part.reading.add((*where, "arguments"), f"{entry.name}: its entry has not arguments: true")
             hosts = {rank.host for rank in job.ranks}
-            ports = frozenset(str(port.id) for port in Fabric(self.testbed).optical_ports() if port.id.host in hosts)
+            ports = frozenset(str(port.id) for port in self._fabric.optical_ports() if port.id.host in hosts)
         return (JobStep(name=entry.name, arguments=tuple(map(as_text, entry.arguments)), ports=ports),)
 
     def _note(self, node: Node, where: Where, part: Part) -> tuple[LeafStep, ...]:
