@@ -30,11 +30,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedBy:
-    """Who asks, and until when an answer is of use, in seconds of the event loop's clock."""
+    """Who asks, and until when an answer is of use, in seconds of the event loop's clock. `alignment`: of the clock of
+    this boot.
+    """
 
     host: str
     boot: str
     by_s: float
+    alignment: Alignment | None = None
 
 
 Handler = Callable[[AskedBy, Any], Awaitable[msgspec.Struct]]
@@ -95,7 +98,8 @@ class Asks:
         await self._answer(host.name, answer)
 
     async def _answered(self, host: HostAgent, ask: Ask) -> Answer:
-        left_s, why = self._left(host, ask)
+        alignment = self._alignment(ask.boot)
+        left_s, why = self._left(host, ask, alignment)
         if why:
             return self._made(host, ask, "expired", why)
         kind, handler = self._handlers.get(ask.verb, (None, None))
@@ -105,7 +109,7 @@ class Asks:
         by_s = asyncio.get_running_loop().time() + left_s
         try:
             arguments = msgspec.convert(ask.arguments, kind)
-            data = await handler(AskedBy(host=host.name, boot=ask.boot, by_s=by_s), arguments)
+            data = await handler(AskedBy(host=host.name, boot=ask.boot, by_s=by_s, alignment=alignment), arguments)
         except (RefusedError, msgspec.ValidationError) as error:
             return self._made(host, ask, "refused", reason_of(error))
         except DeadlineError as error:
@@ -114,11 +118,10 @@ class Asks:
             return self._made(host, ask, "failed", reason_of(error))
         return self._made(host, ask, "done", "", msgspec.to_builtins(data))
 
-    def _left(self, host: HostAgent, ask: Ask) -> tuple[float, str]:
+    def _left(self, host: HostAgent, ask: Ask, alignment: Alignment | None) -> tuple[float, str]:
         """The seconds until it expires, at least; and why it is not done, empty where it may be."""
         if ask.boot != host.boot:
             return 0.0, f"it is of boot {ask.boot}, and the daemon knows boot {host.boot} of {host.name}. Ask again"
-        alignment = self._alignment(ask.boot)
         if alignment is None:
             return 0.0, f"the clock of {host.name} is not aligned yet, so that its expiry cannot be judged. Ask again"
         expires_ns, error_ns = alignment.to_daemon(ask.expires_at_ns)

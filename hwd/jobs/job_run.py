@@ -20,6 +20,7 @@ from hwd.jobs.agreement import Agreement, DisagreeError
 from hwd.jobs.job_light import JobLight, check_names
 from hwd.jobs.job_ranks import JobRanks
 from hwd.jobs.job_status import named, status_of
+from hwd.jobs.operation_sent import sent_of
 from hwd.jobs.played_plane import EventStore, PlayedPlane, Told
 from hwd.jobs.view import view_of
 from hwd.model.answers import JobStatus
@@ -32,7 +33,7 @@ from hwd.model.documents.jobs import (
     JobStarted,
     JobSwitched,
 )
-from hwd.model.job import JobRecord, JobState
+from hwd.model.job import JobRank, JobRecord, JobState, OperationSent
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import Applied, Done, Event, Intent, NotReady, Target, View
 from hwd.model.program import ProgramEnd
@@ -43,6 +44,7 @@ from hwd_agents.wire import (
     ClaimOperation,
     ClaimTransfer,
     EndedOperation,
+    EndOperation,
     EndTransfers,
     JobJoined,
     Operation,
@@ -55,6 +57,7 @@ from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import ConfigError, DeadlineError, FailedError, HwdError, RefusedError
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.values import natural_key
 
 TICK_S: Final = 0.1
 """At least so often the plane is told how late it is."""
@@ -241,15 +244,16 @@ class JobRun:
             raise DeadlineError(f"{self.record}: it is not running yet. Tell it again")
         one = self._sending.get(ended.rank)
         if one is not None and one.operation == ended.operation and self.record.ranks[ended.rank].host == by.host:
-            self._done(ended.rank)
+            self._done(ended.rank, sent_of(by, ended.before, ended.after))
         await self._durable(by, ended.rank)
 
-    async def end(self, by: AskedBy, rank: int, key: str, operation: Operation) -> None:
+    async def end(self, by: AskedBy, asked: EndOperation) -> None:
         """A rank whose agent was started anew has ended its operation."""
-        self._check_rank(by, rank, key)
-        if (one := self._sending.get(rank)) is not None and one.operation == operation:
+        rank = asked.rank
+        self._check_rank(by, rank, asked.key)
+        if (one := self._sending.get(rank)) is not None and one.operation == asked.operation:
             await self._end_transfer(rank)
-            self._done(rank)
+            self._done(rank, sent_of(by, None, asked.after))
         await self._durable(by, rank)
 
     # --- the way of a job
@@ -291,7 +295,7 @@ class JobRun:
         if not self._is_new:
             raise FailedError("the daemon ended while it was started")
         lease = await self._light.take(record, self._view, actor.targets.values())
-        await self._save(lambda record: replace(record, lease=lease))
+        await self._save(lambda record: replace(record, lease=lease, ranks=self._placed(), fibres=self._fibres()))
         prepared_set = await self._light.prepare(self.record, actor.targets)
         await self._save(lambda record: replace(record, prepared_set=prepared_set))
         self._plane = plane
@@ -306,6 +310,26 @@ class JobRun:
         self._since_s = asyncio.get_running_loop().time()
         await self._save(lambda record: replace(record, state=JobState.RUNNING))
         await self._ranks.start()
+
+    def _placed(self) -> list[JobRank]:
+        """The ranks with the NIC ports that they can send over, for whoever reads the records."""
+        return [
+            replace(
+                at,
+                optical=sorted(map(str, self._view.ports_of(rank)), key=natural_key),
+                electrical=sorted((str(id) for id in self._view.electrical if id.host == rank.host), key=natural_key),
+            )
+            for at, rank in zip(self.record.ranks, self._job.ranks, strict=True)
+        ]
+
+    def _fibres(self) -> dict[str, list[str]]:
+        """By NIC port: the ports of switches that its fibres lead to."""
+        found: dict[str, set[str]] = {str(id): set() for id in self._view.ports}
+        for strand in self._testbed.strands:
+            for near, far in (strand.ends, strand.ends[::-1]):
+                if f"{near.owner}.{near.port}" in found and far.owner in self._testbed.switches:
+                    found[f"{near.owner}.{near.port}"].add(f"{far.owner}.{far.port}")
+        return {port: sorted(ends, key=natural_key) for port, ends in found.items()}
 
     def _made(self) -> PlaneActor:
         record = self.record
@@ -493,9 +517,11 @@ class JobRun:
         rank = asked.rank
         waiting = self._waiting.get(rank)
         if waiting is None:
-            if rank in self._sending:  # one that asks for the next operation has ended the one before
+            if (sending := self._sending.get(rank)) is not None:  # who asks for the next one has ended the one before
                 await self._end_transfer(rank)
-                self._done(rank)
+                before = asked.ended
+                is_known = before is not None and before.operation == sending.operation
+                self._done(rank, sent_of(by, before.before, before.after) if before and is_known else None)
             now_s = asyncio.get_running_loop().time()
             waiting = self._waiting[rank] = _Waiting(operation=asked.operation, since_s=now_s, answered=_future())
             self._queue.put_nowait(Told(event=Intent(rank=rank, operation=asked.operation)))
@@ -548,11 +574,11 @@ class JobRun:
             self._sending[rank] = _Sending(operation=one.operation)
             await self._transfers.end(one.by, EndTransfers(transfers=[one.transfer]))
 
-    def _done(self, rank: int) -> None:
+    def _done(self, rank: int, sent: OperationSent | None) -> None:
         if self._sending.pop(rank, None) is None:
             return  # it was said twice
         self._untold[rank] = asyncio.get_running_loop().create_future()
-        self._queue.put_nowait(Told(event=Done(rank=rank)))
+        self._queue.put_nowait(Told(event=Done(rank=rank), sent=sent))
 
     async def _durable(self, by: AskedBy, rank: int) -> None:
         """Wait until the end of its last operation is; at once where there is none, or where the job is ending."""

@@ -217,7 +217,7 @@ class Jobs:
         return await self._of(asked.job).claim(by, asked)
 
     async def end(self, by: AskedBy, asked: EndOperation) -> OperationEnded:
-        await self._of(asked.job).end(by, asked.rank, asked.key, asked.operation)
+        await self._of(asked.job).end(by, asked)
         return OperationEnded()
 
     async def end_transfers(self, by: AskedBy, asked: EndTransfers) -> TransfersEnded:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from hwd.model.job import JobEvent, told
+from hwd.model.job import JobEvent, OperationSent, told
 from hwd.model.plane import Done, Event, Intent, Tick
 from hwd.planes.actor import AnswerRanks, Breach, Command, PlaneActor, PlaneError, PrepareTarget
 from hwd_agents.wire import Operation
@@ -30,10 +30,11 @@ class EventStore(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """An event on its way to the plane, with the reconfiguration that it is of."""
+    """An event on its way to the plane. `reconfiguration`: which one it is of. `sent`: how an operation went."""
 
     event: Event
     reconfiguration: str = ""
+    sent: OperationSent | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -118,6 +119,7 @@ class PlayedPlane:
                 wall_ns=self._clock.wall_ns(),
                 ticked_s=self._ticked_s,
                 reconfiguration=one.reconfiguration,
+                sent=one.sent,
             )
         )
         self._ticked_s = None

@@ -22,6 +22,7 @@ from hwd.model.plane import (
     Tick,
 )
 from hwd.model.program import ProgramEnd
+from hwd_agents.wire import PortBytes
 
 _EVENTS = {type.__name__.lower(): type for type in (Intent, Done, Demand, Failure, Applied, NotReady, Tick)}
 
@@ -47,10 +48,12 @@ class JobState(StrEnum):
 
 
 class JobRank(Struct, frozen=True, kw_only=True):
-    """Where a rank runs."""
+    """Where a rank runs. `optical`, `electrical`: the NIC ports that it can send over, `h0.eth0`."""
 
     host: str
     gpu: int | None = None
+    optical: list[str] = []
+    electrical: list[str] = []
 
 
 class JobRecord(Struct, frozen=True, kw_only=True):
@@ -66,6 +69,8 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     command: list[str]
     user: str
     ranks: list[JobRank]
+    fibres: dict[str, list[str]] = {}
+    """By optical NIC port of its hosts: the ports of switches that its fibres lead to, `ocs1.3`."""
     groups: dict[str, list[int]]
     dimensions: dict[str, str]
     plane: str
@@ -112,12 +117,24 @@ class JobRecord(Struct, frozen=True, kw_only=True):
         return " ".join((self.plane, *(f"{key}={value}" for key, value in self.plane_arguments.items())))
 
 
+class OperationSent(Struct, frozen=True, kw_only=True):
+    """How an operation went on its host: when, on the daemon's clock within `error_ns`, and what the NIC ports of the
+    host had counted before and after it, {port: bytes}. `began_ns` None: its agent was started anew under it.
+    """
+
+    began_ns: int | None
+    ended_ns: int
+    error_ns: int
+    before: dict[str, PortBytes] = {}
+    after: dict[str, PortBytes] = {}
+
+
 class JobEvent(Struct, frozen=True, kw_only=True):
     """What its plane was told, and what it answered: enough to bring a second plane to where the first one was.
 
     `at_ns`: of the daemon's monotonic clock, in the process of that time. `wall_ns`: of its clock of the day.
     `ticked_s`: the last tick before it, which led to no action. `event`: `{"intent": {...}}`. `reconfiguration`: which
-    one reached the target, or did not.
+    one reached the target, or did not. `sent`: of an operation that has ended, as its agent measured it.
     """
 
     at_ns: int
@@ -126,6 +143,7 @@ class JobEvent(Struct, frozen=True, kw_only=True):
     actions: list[dict[str, Any]]
     ticked_s: float | None = None
     reconfiguration: str = ""
+    sent: OperationSent | None = None
 
     @classmethod
     def of(
@@ -137,6 +155,7 @@ class JobEvent(Struct, frozen=True, kw_only=True):
         wall_ns: int,
         ticked_s: float | None,
         reconfiguration: str = "",
+        sent: OperationSent | None = None,
     ) -> "JobEvent":
         return cls(
             at_ns=at_ns,
@@ -145,6 +164,7 @@ class JobEvent(Struct, frozen=True, kw_only=True):
             actions=told(actions),
             ticked_s=ticked_s,
             reconfiguration=reconfiguration,
+            sent=sent,
         )
 
     @property

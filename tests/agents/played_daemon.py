@@ -9,7 +9,10 @@ import msgspec
 
 from hwd_agents.process.config import TransfersConfig
 from hwd_agents.process.daemon_asks import DaemonAsks
+from hwd_agents.sources.kernel.port_counters import KernelBytes
+from hwd_agents.sources.kernel.sockets import HostSockets
 from hwd_agents.transfers.host_transfers import HostTransfers
+from hwd_agents.transfers.port_bytes import PortBytesReader
 from hwd_agents.wire import Answer, Ask
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import FailedError, RefusedError
@@ -49,12 +52,14 @@ class HostWithDaemon:
             publish=self._publish,
             spawn=self._spawn,
         )
+        self._bytes = KernelBytes(HostSockets())
         self.transfers = HostTransfers(
             TransfersConfig(socket=f"unix:{path}"),
             self._asks,
             host="h0",
             boot=boot,
             ports={"eth0": None},
+            counted=PortBytesReader(SystemClock(), {"eth0": "lo"}, self._bytes).read,
             acceptor=MemoryNet(),
             ids=SeededIds(1),
             spawn=self._spawn,
@@ -73,6 +78,7 @@ class HostWithDaemon:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._bytes.close()
 
     async def ask(self, verb: str) -> Ask:
         """The next ask without a reaction; it is of this verb."""

@@ -28,6 +28,7 @@ from hwd_agents.spool.spool import Spool
 from hwd_agents.spool.syncer import Syncer
 from hwd_agents.switches.own_switches import OwnSwitches
 from hwd_agents.transfers.host_transfers import HostTransfers
+from hwd_agents.transfers.port_bytes import PortBytesReader
 from hwd_agents.watchers import nics
 from hwd_agents.watchers.restarter import Restarter
 from hwd_agents.watchers.watchers import Watchers
@@ -149,6 +150,9 @@ class Agent:
             host=config.host,
             boot=self.boot,
             ports=config.ports,
+            counted=PortBytesReader(
+                clock, {name: port.interface for name, port in config.ports.items()}, sources.bytes
+            ).read,
             acceptor=seams.dialer,
             ids=ids,
             spawn=self._spawn,
@@ -221,6 +225,8 @@ class Agent:
                 self._host_clock.close()
                 self._spool.close()
                 self._settings.close()
+                if self._sources.bytes is not None:
+                    self._sources.bytes.close()
                 await self._publish_stop()
                 bus.cancel()
 

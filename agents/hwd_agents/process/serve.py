@@ -26,7 +26,7 @@ from hwd_agents.sources.kernel.interface_drivers import KernelDrivers
 from hwd_agents.sources.kernel.kernel_settings import KernelSettings
 from hwd_agents.sources.kernel.mlxlink import ToolPhys, find_tool
 from hwd_agents.sources.kernel.nic_link_details import KernelLinkDetails
-from hwd_agents.sources.kernel.port_counters import SNMP, KernelCounters
+from hwd_agents.sources.kernel.port_counters import SNMP, KernelBytes, KernelCounters
 from hwd_agents.sources.kernel.rtnetlink import RtnetlinkLinks
 from hwd_agents.sources.kernel.sockets import HostSockets, NamespaceSockets, Sockets
 from hwd_agents.sources.kernel.sysfs import SysfsFiles
@@ -164,6 +164,7 @@ def open_sources(
             datagrams=(datagrams, datagrams_note),
             settings=SettingsBySource(twins.settings, SETTINGS_OF_FIRMWARE, settings),
             drivers=drivers,
+            bytes=KernelBytes(sockets),
         )
     life = BOOT_ID.read_text().strip()
     interfaces = [port.interface for port in config.ports.values()]
@@ -178,6 +179,7 @@ def open_sources(
         settings=settings,
         way=BrokerWay(sockets, offload, lambda: broker_addresses(config)) if kernel.keeper is None else None,
         drivers=drivers,
+        bytes=KernelBytes(sockets),
         counters=KernelCounters(sockets, offload, snmp=SNMP if kernel.keeper is None else None),
         details=KernelLinkDetails(sockets, offload),
         phy=ToolPhys(interfaces, drivers, clock, config.sampling, tool=find_tool(), origin=config.origin),

@@ -7,7 +7,7 @@ from typing import Any
 from hwd_agents.sources.kernel.broker_route import Way
 from hwd_agents.sources.kernel.interface_drivers import DriverSource
 from hwd_agents.sources.kernel.nic_link_details import LinkDetailSource
-from hwd_agents.sources.kernel.port_counters import CounterSource
+from hwd_agents.sources.kernel.port_counters import ByteSource, CounterSource
 from hwd_agents.sources.kernel.udp import DatagramSource
 from hwd_agents.sources.kernel.wall_clock import WallSource
 from hwd_agents.sources.link_source import LinkSource
@@ -39,6 +39,7 @@ class Sources:
     drivers: DriverSource | None = None
     details: LinkDetailSource | None = None
     counters: CounterSource | None = None
+    bytes: ByteSource | None = None
     verbs: VerbsSource | None = None
     walls: Sequence[WallSource] = ()
     background: Callable[[Callable[[], None]], Coroutine[Any, Any, None]] | None = None

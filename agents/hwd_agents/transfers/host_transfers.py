@@ -9,9 +9,11 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from hwd_agents.process.config import TransfersConfig
 from hwd_agents.process.daemon_asks import DaemonAsks
@@ -31,6 +33,7 @@ from hwd_agents.transfers.set_switches import SetSwitches
 from hwd_agents.wire import (
     ClaimOperation,
     ClaimTransfer,
+    CountedBytes,
     CutTransfers,
     EndedOperation,
     EndOperation,
@@ -57,6 +60,8 @@ TOLD_AFTER_S: Final = 5.0
 """So long after its longest time the daemon has ended a transfer by itself, whether or not it was told."""
 OF_A_CLIENT_MOST: Final = 64
 LINES_PER_S: Final = 200.0
+ENDS_AT_ONCE: Final = 64
+"""Ends of operations in one message: each has the counters of all ports twice."""
 ENDS: Final = "transfers"
 SOCKET: Final = "transfer socket"
 _ARROW: Final = "<->"
@@ -77,11 +82,14 @@ class _Standing:
     within_s: float
     until_s: float
     operation: EndedOperation | None = None
-    """What it is of a job."""
+    """What it is of a job, with what was counted before it."""
 
 
 class HostTransfers:
-    """A transfer ends with the connection that made it, when its process says so, and when its time is over."""
+    """A transfer ends with the connection that made it, when its process says so, and when its time is over.
+
+    `counted`: reads the counters of the NIC ports.
+    """
 
     def __init__(
         self,
@@ -91,6 +99,7 @@ class HostTransfers:
         host: str,
         boot: str,
         ports: Mapping[str, object],
+        counted: Callable[[], CountedBytes],
         acceptor: Acceptor,
         ids: Ids,
         spawn: Spawn,
@@ -100,6 +109,7 @@ class HostTransfers:
         self._host = host
         self._boot = boot
         self._ports = ports
+        self._counted = counted
         self._number = 0
         self._standing: dict[str, _Standing] = {}
         self._clients: dict[Client, set[str]] = {}
@@ -200,6 +210,7 @@ class HostTransfers:
             operation=ask.operation,
             process=_process(f"rank {ask.rank} of job {ask.job}", client),
             within_s=ask.within_s,
+            ended=next((one for one in self._ended_operations if (one.job, one.rank) == (ask.job, ask.rank)), None),
         )
         return await self._asked(client, asked, line_id, wait_s=ask.wait_s)
 
@@ -227,7 +238,9 @@ class HostTransfers:
             else:
                 granted = await self._asks.ask(asked, within_s=limit_s)
                 ports, phase = granted.ports, str(asked.operation)
-                operation = EndedOperation(job=asked.job, rank=asked.rank, operation=asked.operation)
+                operation = EndedOperation(
+                    job=asked.job, rank=asked.rank, operation=asked.operation, before=self._counted()
+                )
         except RefusedError as error:
             own.discard(id)
             return AnswerLine(id=line_id, outcome="refused", transfer=id, why=clipped(str(error)))
@@ -265,7 +278,9 @@ class HostTransfers:
         return JoinAnswerLine(id=line_id, outcome="joined", joined=joined)
 
     async def _done(self, done: DoneOperation, line_id: str | int | None) -> AnswerLine:
-        asked = EndOperation(job=done.job, rank=done.rank, key=done.key, operation=done.operation)
+        asked = EndOperation(
+            job=done.job, rank=done.rank, key=done.key, operation=done.operation, after=self._counted()
+        )
         try:
             await self._asks.ask(asked, within_s=ANSWER_WITHIN_S)
         except RefusedError as error:
@@ -330,7 +345,7 @@ class HostTransfers:
         """End one. `why`: its process did not; it is told at once."""
         one = self._standing.pop(id)
         if one.operation is not None:
-            self._ended_operations.append(one.operation)
+            self._ended_operations.append(replace(one.operation, after=self._counted()))
         if why:
             self._over[id] = why
             one.client.send(msgspec.json.encode(OverLine(over=id, why=why)))
@@ -346,11 +361,12 @@ class HostTransfers:
         """Tell the daemon what has ended; returns whether nothing is left to tell."""
         now_s = asyncio.get_running_loop().time()
         self._ending = {id: known_s for id, known_s in self._ending.items() if known_s > now_s}
-        operations = [*self._ended_operations]
+        operations = [*islice(self._ended_operations, ENDS_AT_ONCE)]
         if not self._ending and not operations:
             return True
         told, self._ending = self._ending, {}  # one that ends once more meanwhile is told once more
-        self._ended_operations.clear()
+        for _ in operations:
+            self._ended_operations.popleft()
         try:
             ends = EndTransfers(transfers=[*told], operations=operations)
             await self._asks.ask(ends, within_s=ANSWER_WITHIN_S)

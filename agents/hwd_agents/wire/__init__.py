@@ -38,12 +38,14 @@ from .inventory import SelectionNote as SelectionNote
 from .inventory import SpoolNote as SpoolNote
 from .inventory import ThresholdNote as ThresholdNote
 from .jobs import ClaimOperation as ClaimOperation
+from .jobs import CountedBytes as CountedBytes
 from .jobs import EndedOperation as EndedOperation
 from .jobs import EndOperation as EndOperation
 from .jobs import JobJoined as JobJoined
 from .jobs import JoinJob as JoinJob
 from .jobs import OperationEnded as OperationEnded
 from .jobs import OperationGranted as OperationGranted
+from .jobs import PortBytes as PortBytes
 from .jobs import RankPlace as RankPlace
 from .messages import EVENTS_MAX as EVENTS_MAX
 from .messages import OLDEST_READ as OLDEST_READ

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from .arguments import Arguments
-from .bounds import PORTS_MOST, Name, Seconds, Text
+from .bounds import PORTS_MOST, At, ByName, Name, Number, Seconds, Text
 from .operations import Operation
 
 RANKS_MOST = 256
@@ -53,11 +53,41 @@ class OperationGranted(msgspec.Struct, frozen=True, kw_only=True):
     ports: Annotated[list[Name], Meta(max_length=PORTS_MOST)]
 
 
+class PortBytes(msgspec.Struct, frozen=True, kw_only=True):
+    """What a NIC port has received and sent since its interface was made, as the kernel counts it: whole frames."""
+
+    rx: Number
+    tx: Number
+
+
+class CountedBytes(msgspec.Struct, frozen=True, kw_only=True):
+    """Counters of the NIC ports of a host, by port, `at_ns` of the agent's clock. A port that cannot be read is not
+    there.
+    """
+
+    at_ns: At
+    ports: ByName[PortBytes] = {}
+
+
+class EndedOperation(msgspec.Struct, frozen=True, kw_only=True):
+    """An operation of a rank of this host that has ended: the agent knows its connection, so it needs no key.
+
+    `before`, `after`: counted right before its rank was told to go, and as soon as it had ended.
+    """
+
+    job: Name
+    rank: RankNumber
+    operation: Operation
+    before: CountedBytes | None = None
+    after: CountedBytes | None = None
+
+
 class ClaimOperation(Arguments[OperationGranted], frozen=True, kw_only=True):
     """A rank is about to send: its control plane is asked, and the answer waits for it until the ask expires.
 
     `transfer`: the id of the transfer that it is from then on, chosen by the agent. One that is asked for again, since
-    an answer was lost, is answered as before.
+    an answer was lost, is answered as before. `ended`: the operation of the rank before, where the daemon may not have
+    been told of its end yet.
     """
 
     VERB = "claim-operation"
@@ -70,14 +100,7 @@ class ClaimOperation(Arguments[OperationGranted], frozen=True, kw_only=True):
     operation: Operation
     process: Name
     within_s: Seconds
-
-
-class EndedOperation(msgspec.Struct, frozen=True, kw_only=True):
-    """An operation of a rank of this host that has ended: the agent knows its connection, so it needs no key."""
-
-    job: Name
-    rank: RankNumber
-    operation: Operation
+    ended: EndedOperation | None = None
 
 
 class OperationEnded(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +108,10 @@ class OperationEnded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EndOperation(Arguments[OperationEnded], frozen=True, kw_only=True):
-    """What a rank was let go for has ended: for one whose agent was started anew meanwhile, and knows no transfer."""
+    """What a rank was let go for has ended: for one whose agent was started anew meanwhile, and knows no transfer.
+
+    `after`: counted when the rank said so.
+    """
 
     VERB = "end-operation"
     ANSWER = OperationEnded
@@ -94,3 +120,4 @@ class EndOperation(Arguments[OperationEnded], frozen=True, kw_only=True):
     rank: RankNumber
     key: Key
     operation: Operation
+    after: CountedBytes | None = None

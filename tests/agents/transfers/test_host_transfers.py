@@ -10,7 +10,7 @@ import msgspec
 from hwd_agents.process.config import TransfersConfig
 from hwd_agents.process.daemon_asks import DaemonAsks
 from hwd_agents.transfers.host_transfers import HostTransfers
-from hwd_agents.wire import Answer, Ask
+from hwd_agents.wire import Answer, Ask, CountedBytes
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.ids import SeededIds
 from hwd_drivers.transports.memory import MemoryNet
@@ -38,6 +38,7 @@ async def test_claim_that_is_granted_after_its_process_went_away_is_ended_once_m
         host="h0",
         boot=BOOT,
         ports={"eth0": None},
+        counted=lambda: CountedBytes(at_ns=0),
         acceptor=MemoryNet(),
         ids=SeededIds(1),
         spawn=spawn,

@@ -1,6 +1,7 @@
 """Operations of the ranks of jobs, at the agent's socket: asked for, granted, ended, and lost."""
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 from itertools import combinations
 from pathlib import Path
@@ -62,7 +63,7 @@ def test_operation_is_asked_for_with_all_that_its_rank_said_and_goes(tmp_path: P
         assert line == {"id": 5, "outcome": "go", "transfer": ask.arguments["transfer"], "within_s": 4.0, "why": ""}
         stated = dict(ask.arguments)
         process_name = stated.pop("process")
-        assert stated == {**JOB, "operation": OPERATION, "within_s": 5.0, "transfer": line["transfer"]}
+        assert stated == {**JOB, "operation": OPERATION, "within_s": 5.0, "transfer": line["transfer"], "ended": None}
         assert process_name.startswith("rank 1 of job j7x2a1b9, pid ")
 
     run(tmp_path, play)
@@ -96,6 +97,42 @@ def test_operation_ends_when_its_process_says_so(tmp_path: Path) -> None:
         assert line == {"id": 6, "outcome": "ended", "transfer": id, "within_s": None, "why": ""}
         assert await ended(host) == [id]
         assert await host.report() == []
+
+    run(tmp_path, play)
+
+
+def test_end_of_an_operation_says_what_its_host_had_counted_before_and_after_it(tmp_path: Path) -> None:
+    async def play(host: HostWithDaemon, process: Process) -> None:
+        id = await granted(host, process)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+            receiver.bind(("127.0.0.1", 0))
+            receiver.sendto(bytes(10_000), receiver.getsockname())
+        process.say({"end": id, "id": 6})
+        ask = await host.ask("end-transfers")
+        (one,) = ask.arguments["operations"]
+        assert (one["job"], one["rank"], one["operation"]["index"]) == ("j7x2a1b9", 1, 7)
+        before, after = one["before"], one["after"]
+        assert before["at_ns"] < after["at_ns"]
+        assert after["ports"]["eth0"]["tx"] - before["ports"]["eth0"]["tx"] >= 10_028
+        process.say(ASK | {"id": 7})
+        again = await host.ask("claim-operation")
+        assert again.arguments["ended"] is None or again.arguments["ended"] == one
+        host.done(ask)
+
+    run(tmp_path, play)
+
+
+def test_next_ask_of_a_rank_tells_the_end_that_the_daemon_may_not_have_heard_of(tmp_path: Path) -> None:
+    async def play(host: HostWithDaemon, process: Process) -> None:
+        id = await granted(host, process)
+        host.is_up = False
+        process.say({"end": id, "id": 6})
+        await process.line()
+        host.is_up = True
+        process.say(ASK | {"id": 7})
+        ask = await host.ask("claim-operation")
+        assert ask.arguments["ended"]["operation"] == OPERATION
+        assert ask.arguments["ended"]["after"]["ports"]["eth0"]["rx"] > 0
 
     run(tmp_path, play)
 
@@ -206,6 +243,8 @@ def test_operation_is_said_to_be_done_without_a_transfer(tmp_path: Path) -> None
         ask = await host.ask("end-operation")
         host.done(ask)
         assert await process.line() == {"id": 6, "outcome": "ended", "transfer": "", "within_s": None, "why": ""}
+        after = ask.arguments.pop("after")
+        assert after["ports"]["eth0"]["rx"] > 0
         assert ask.arguments == {**JOB, "operation": OPERATION}
 
     run(tmp_path, play)

@@ -12,6 +12,7 @@ from hwd_agents.process.config import TransfersConfig
 from hwd_agents.process.daemon_asks import DaemonAsks
 from hwd_agents.transfers import Transfers, switch_set
 from hwd_agents.transfers.host_transfers import HostTransfers
+from hwd_agents.wire import CountedBytes
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import FailedError, RefusedError
 from hwd_drivers.core.ids import SeededIds
@@ -35,6 +36,7 @@ class HostWithoutBroker:
             host="h0",
             boot="b1",
             ports={"eth0": None},
+            counted=lambda: CountedBytes(at_ns=0),
             acceptor=MemoryNet(),
             ids=SeededIds(1),
             spawn=self.spawn,

@@ -9,8 +9,10 @@ from hwd_agents.wire import (
     Arguments,
     ClaimOperation,
     ClaimTransfer,
+    CountedBytes,
     CutTransfers,
     Delegate,
+    EndedOperation,
     EndOperation,
     EndTransfers,
     HoldSettings,
@@ -19,6 +21,7 @@ from hwd_agents.wire import (
     Operation,
     OperationKind,
     Peer,
+    PortBytes,
     PutBack,
     Refresh,
     ReportTransfers,
@@ -120,6 +123,7 @@ OBSERVED: Final = {
     "from_ns": 1,
     "upto_ns": 9,
 }
+COUNTED: Final = CountedBytes(at_ns=7, ports={"eth0": PortBytes(rx=1500, tx=2**40)})
 OPERATION: Final = Operation(group="world", kind=OperationKind.ALL_REDUCE, index=7, size_bytes=4096)
 BACK: Final = {"port": "eth0", "setting": "mtu", "state": 1500}
 STANDS: Final = {**msgspec.to_builtins(SWITCH), "crossconnects": [{"id": "1A-2B", "state": "tuned"}]}
@@ -175,7 +179,8 @@ ARGUMENTS: Final[tuple[Arguments[Any], ...]] = (
         operation=OPERATION,
         process="rank 0 of job j7x2a1b9",
         within_s=5.0,
+        ended=EndedOperation(job="j7x2a1b9", rank=0, operation=OPERATION, before=COUNTED, after=COUNTED),
     ),
-    EndOperation(job="j7x2a1b9", rank=0, key="secret", operation=OPERATION),
+    EndOperation(job="j7x2a1b9", rank=0, key="secret", operation=OPERATION, after=COUNTED),
 )
 """One command of each kind."""

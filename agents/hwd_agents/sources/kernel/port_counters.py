@@ -3,23 +3,30 @@
 TCP retransmissions of the host are read here, too.
 """
 
+import errno
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final, Protocol
 
 import msgspec
 from pyroute2.netlink import NETLINK_GENERIC
-from pyroute2.netlink.rtnl import RTM_GETLINK
+from pyroute2.netlink.rtnl import RTM_GETLINK, RTM_GETSTATS
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
+from pyroute2.netlink.rtnl.ifstatsmsg import ifstatsmsg
 
 from hwd_drivers.core.errors import LinkError, ProtocolError, RefusedError
 from hwd_drivers.core.offload import Offload
 
 from .ethtool import NAME_IT, Ethtool
-from .netlink_requests import KernelRefusal, NetlinkRequests
+from .netlink_requests import KernelRefusal, NetlinkRequests, Request, encode
 from .sockets import Sockets
 
 SNMP: Final = Path("/proc/net/snmp")
 """TCP counters of the network that this process is in (RFC 4022, tcpRetransSegs)."""
+
+IFLA_STATS_LINK_64: Final = 1
+"""Of linux/if_link.h; a question names attributes by bits of their numbers."""
+_ABSENT: Final = frozenset({errno.ENODEV})
 
 
 class PortCounters(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +59,86 @@ class CounterSource(Protocol):
         ...
 
 
+class ByteSource(Protocol):
+    """Bytes that interfaces of one host have received and sent, read at once."""
+
+    def read_bytes(self, interfaces: Collection[str]) -> dict[str, tuple[int, int]]:
+        """Received and sent, by interface; one that does not exist is not there. Takes 0.1 ms, and does not wait.
+
+        Raises LinkError.
+        """
+        ...
+
+    def close(self) -> None:
+        """The next reading opens it again."""
+        ...
+
+
+class KernelBytes:
+    """A ByteSource on the network that `sockets` opens into: RTM_GETSTATS (linux/rtnetlink.h), a third of the time of
+    RTM_GETLINK, on one socket.
+    """
+
+    def __init__(self, sockets: Sockets) -> None:
+        self._sockets = sockets
+        self._netlink: NetlinkRequests | None = None
+        self._index: dict[str, int] = {}
+
+    def read_bytes(self, interfaces: Collection[str]) -> dict[str, tuple[int, int]]:
+        try:
+            found = self._read(interfaces)
+            if absent := {*interfaces} - found.keys():  # new ones, or made anew with another index
+                self._find(absent)
+                found |= self._read(absent)
+        except BaseException:
+            self.close()
+            raise
+        return found
+
+    def close(self) -> None:
+        netlink, self._netlink = self._netlink, None
+        if netlink is not None:
+            netlink.close()
+
+    def _read(self, interfaces: Collection[str]) -> dict[str, tuple[int, int]]:
+        names = {index: name for name, index in self._index.items() if name in interfaces}
+        requests = [
+            Request(says=f"read the bytes of {name}", data=encode(_of_index(index), RTM_GETSTATS), accepted=_ABSENT)
+            for index, name in names.items()
+        ]
+        found = {}
+        for answer in self._kernel().do(requests):
+            stats = answer.get_attr("IFLA_STATS_LINK_64")
+            if stats is not None and answer["ifindex"] in names:
+                found[names[answer["ifindex"]]] = stats["rx_bytes"], stats["tx_bytes"]
+        return found
+
+    def _find(self, interfaces: Collection[str]) -> None:
+        requests = [
+            Request(says=f"find {name}", data=encode(_named(name), RTM_GETLINK), accepted=_ABSENT)
+            for name in interfaces
+        ]
+        for link in self._kernel().do(requests):
+            self._index[link.get_attr("IFLA_IFNAME")] = link["index"]
+
+    def _kernel(self) -> NetlinkRequests:
+        if self._netlink is None:
+            self._netlink = NetlinkRequests(self._sockets)
+        return self._netlink
+
+
+def _of_index(index: int) -> ifstatsmsg:
+    question = ifstatsmsg()
+    question["ifindex"], question["filter_mask"] = index, 1 << (IFLA_STATS_LINK_64 - 1)
+    return question
+
+
+def _named(interface: str) -> ifinfmsg:
+    question = ifinfmsg()
+    question["attrs"].append(("IFLA_IFNAME", interface))
+    return question
+
+
 class KernelCounters:
     """A CounterSource on the network that `sockets` opens into.
 
@@ -75,11 +162,9 @@ class KernelCounters:
             raise LinkError(f"{self._snmp}: cannot read the retransmissions: {error.strerror}") from error
 
     def _read(self, interface: str) -> PortCounters:
-        question = ifinfmsg()
-        question["attrs"].append(("IFLA_IFNAME", interface))
         with NetlinkRequests(self._sockets) as kernel:
             try:
-                (link,) = kernel.ask(f"read the counters of {interface}", question, RTM_GETLINK)
+                (link,) = kernel.ask(f"read the counters of {interface}", _named(interface), RTM_GETLINK)
             except KernelRefusal as error:
                 raise LinkError(f"{interface}: {error}. {NAME_IT}") from error
         stats = link.get_attr("IFLA_STATS64")

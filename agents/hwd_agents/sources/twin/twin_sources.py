@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from hwd_agents.sources.kernel.interface_drivers import DriverSource
+from hwd_agents.sources.kernel.port_counters import ByteSource
 from hwd_agents.sources.kernel.udp import DatagramSource
 from hwd_agents.sources.link_source import LinkReading, LinkSource, OperState, Origin
 from hwd_agents.sources.readings import FileReading, ModuleReading
@@ -87,8 +88,11 @@ class TwinSources:
         datagrams: tuple[DatagramSource, SourceNote] | None = None,
         settings: SettingSource | None = None,
         drivers: DriverSource | None = None,
+        bytes: ByteSource | None = None,
     ) -> Sources:
-        """All sources of the host. A source passed in replaces the twin's; a kernel twin has its kernel's drivers."""
+        """All sources of the host. A source passed in replaces the twin's; a kernel twin has its kernel's drivers and
+        counters.
+        """
         return Sources(
             link=self.links if link is None else _AfterWelcome(link[0], self._reached),
             link_note=lambda: self.links.note if link is None else link[1],
@@ -100,6 +104,7 @@ class TwinSources:
             phy=self.phys,
             settings=self.settings if settings is None else settings,
             drivers=drivers,
+            bytes=bytes,
             background=self.run,
         )
 

@@ -14,7 +14,7 @@ from pyroute2.netlink import NETLINK_GENERIC
 from hwd.twin.kernel import Crossbar, Keeper
 from hwd_agents.sources.kernel.ethtool import Ethtool
 from hwd_agents.sources.kernel.netlink_requests import NetlinkRequests
-from hwd_agents.sources.kernel.port_counters import KernelCounters, parse_retransmissions
+from hwd_agents.sources.kernel.port_counters import KernelBytes, KernelCounters, parse_retransmissions
 from hwd_agents.sources.kernel.sockets import HostSockets
 from hwd_drivers.core.errors import LinkError, ProtocolError
 from hwd_drivers.core.offload import InlineOffload
@@ -76,6 +76,23 @@ async def test_counters_of_a_namespace_are_its_own_and_retransmissions_are_unkno
     assert await counters.read_retransmissions() is None
     with pytest.raises(LinkError, match="eth9: cannot read the counters of eth9: No such device"):
         await counters.read_counters("eth9")
+
+
+@pytest.mark.kernel
+async def test_bytes_are_those_of_the_counters_and_follow_an_interface_that_is_made_anew(
+    keeper: Keeper, crossbar: Crossbar
+) -> None:
+    crossbar.plug("p0", host="h0", interface="eth0")
+    source = KernelBytes(keeper.sockets("h0"))
+    counters = KernelCounters(keeper.sockets("h0"), InlineOffload(), snmp=None)
+    found = source.read_bytes(["eth0", "eth9", "lo"])
+    counted = await counters.read_counters("eth0")
+    assert found == {"eth0": (counted.rx_bytes, counted.tx_bytes), "lo": (0, 0)}
+    crossbar.unplug("p0")
+    assert source.read_bytes(["eth0"]) == {}
+    crossbar.plug("p0", host="h0", interface="eth0")
+    assert "eth0" in source.read_bytes(["eth0"])
+    source.close()
 
 
 async def test_retransmissions_are_those_of_this_host(tmp_path: Path) -> None:
