@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -29,8 +30,11 @@ log = logging.getLogger(__name__)
 
 
 class JobRanks:
-    """`folder` gets the output of each rank, `rank0.log`. `on_end` is awaited with each rank that has ended, before its
-    end is taken from its host: a daemon that is killed in between hears of it again.
+    """`folder` gets the output of each rank, `rank0.log`: each byte once, also where the daemon is killed. Where output
+    was dropped, `rank0.ahead` has by how many bytes a place in the output is more than the size of its log.
+
+    `on_end` is awaited with each rank that has ended, before its end is taken from its host: a daemon that is killed in
+    between hears of it again.
     """
 
     def __init__(
@@ -56,6 +60,8 @@ class JobRanks:
         """Why ranks cannot be attached to."""
         self._last: dict[int, bytes] = {}
         """The end of the output of each rank."""
+        self._ahead: dict[int, int] = {}
+        """What `rank0.ahead` says; 0 where there is none."""
         self._follow: dict[int, asyncio.Task[None]] = {}
 
     async def start(self) -> None:
@@ -100,7 +106,7 @@ class JobRanks:
             await asyncio.sleep(AGAIN_S)
 
     def last_words(self, number: int) -> str:
-        """The last line that a rank has written; empty where it wrote none since the daemon is attached to it."""
+        """The last line that a rank has written, as far as this daemon has seen it; empty where there is none."""
         written = self._last.get(number, b"").decode(errors="replace").strip().splitlines()
         return written[-1].strip()[-LAST_CHARS:] if written else ""
 
@@ -140,7 +146,10 @@ class JobRanks:
         by_s = asyncio.get_running_loop().time() + AWAY_S
         while True:
             try:
-                return await self._processes.attach(self._host(number), self._keep(number), user=self._record.user)
+                taken = await self._logged(number)
+                return await self._processes.attach(
+                    self._host(number), self._keep(number), user=self._record.user, taken=taken
+                )
             except (UnknownError, RefusedError) as error:
                 self._gone[number] = f"it is gone, and nobody knows how it ended: {reason_of(error)}"
                 return None
@@ -175,7 +184,7 @@ class JobRanks:
             self._running[number] = running
             async for piece in running.output():
                 self._last[number] = (self._last.get(number, b"") + piece.data)[-LAST_BYTES:]
-                await self._write(number, piece.data)
+                await self._write(number, piece.data, running.taken)
             end = await running.wait()
             if running.has_ended:
                 break
@@ -203,19 +212,62 @@ class JobRanks:
         self._started.discard(number)
         return ""
 
-    async def _write(self, number: int, data: bytes) -> None:
+    async def _logged(self, number: int) -> int | None:
+        """The place in the output of a rank up to which its log has it, as `RunningProgram.taken`; None where the log
+        takes no more. A supervisor may have heard of less, where the daemon was killed right after it wrote.
+        """
+
+        def read() -> tuple[int, bytes, int]:
+            size, last = 0, b""
+            try:
+                with self._log(number).open("rb") as file:
+                    size = file.seek(0, os.SEEK_END)
+                    file.seek(max(0, size - LAST_BYTES))
+                    last = file.read()
+                return size, last, int(self._ahead_file(number).read_text())
+            except FileNotFoundError:
+                return size, last, 0
+
+        try:
+            size, last, ahead = await self._offload(read)
+        except OSError as error:
+            log.warning("%s: rank %d: its log may repeat some output: %s", self._record, number, reason_of(error))
+            return None
+        if size >= LOG_MOST_BYTES:
+            return None
+        self._last[number], self._ahead[number] = last, ahead
+        return size + ahead
+
+    async def _write(self, number: int, data: bytes, taken: int) -> None:
+        """`taken`: the place after `data`."""
+
         def write() -> None:
-            with (self._folder / f"rank{number}.log").open("ab") as file:
+            with self._log(number).open("ab") as file:
                 if (before := file.tell()) >= LOG_MOST_BYTES:
                     return
-                file.write(data)
-                if before + len(data) >= LOG_MOST_BYTES:
-                    file.write(b"\n[hwd: what comes after this is not kept]\n")
+                # First how far ahead it is: who is killed in between then attaches before what it has not, never after.
+                self._note_ahead(number, taken - before - len(data))
+                more = b"\n[hwd: what comes after this is not kept]\n" if before + len(data) >= LOG_MOST_BYTES else b""
+                file.write(data + more)
 
         try:
             await self._offload(write)
         except OSError as error:
             log.warning("%s: rank %d: its output is lost: %s", self._record, number, reason_of(error))
+
+    def _note_ahead(self, number: int, ahead: int) -> None:
+        if ahead != self._ahead.get(number, 0):
+            file = self._ahead_file(number)
+            new = file.with_suffix(".new")
+            new.write_text(str(ahead))
+            new.replace(file)
+            self._ahead[number] = ahead
+
+    def _log(self, number: int) -> Path:
+        return self._folder / f"rank{number}.log"
+
+    def _ahead_file(self, number: int) -> Path:
+        return self._folder / f"rank{number}.ahead"
 
     def _host(self, number: int) -> Host:
         """Raises RefusedError where the testbed file does not have it any more."""

@@ -3,7 +3,11 @@
 import asyncio
 import getpass
 import os
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TypeVar, TypeVarTuple
 
 import pytest
 
@@ -20,6 +24,10 @@ from hwd_drivers.core.ids import RandomIds
 from hwd_drivers.core.offload import InlineOffload
 
 pytestmark = pytest.mark.kernel
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+HOST = Host(name="h0", ports=(), twin=HostTwin(kernel=True, timing="ideal", seed=1))
 
 
 def record(script: str) -> JobRecord:
@@ -59,6 +67,38 @@ class Ends:
             self.all.set()
 
 
+@asynccontextmanager
+async def host_processes(folder: Path) -> AsyncIterator[HostProcesses]:
+    """Of `HOST`, a twin host with a network of its own."""
+    async with Keeper() as keeper:
+        await keeper.start(["h0"], folder / "run")
+        place = RackPlace(
+            testbed="two", pid=os.getpid(), hosts={"h0": {"kernel": True, "keeper": str(keeper.path), "agent": None}}
+        )
+        yield HostProcesses(lambda: place, SystemClock())
+
+
+class EndsAfterWrite:
+    """An offload that does not come back once the logs hold `text`: its daemon is killed right after it wrote that."""
+
+    def __init__(self, folder: Path, text: str) -> None:
+        self._folder = folder
+        self._text = text
+        self.ended = asyncio.Event()
+
+    async def __call__(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
+        before = self._count()
+        done = await InlineOffload()(fn, *args)
+        if (count := self._count()) > before:
+            if count == 2:
+                self.ended.set()
+            await asyncio.Event().wait()
+        return done
+
+    def _count(self) -> int:
+        return sum(self._text in path.read_text() for path in self._folder.glob("rank*.log"))
+
+
 async def test_output_of_a_rank_is_kept_up_to_a_limit_and_then_said_to_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,15 +107,9 @@ async def test_output_of_a_rank_is_kept_up_to_a_limit_and_then_said_to_go_on(
         record("echo rank $HWD_RANK; echo; sleep 0.2; echo more; sleep 0.2; echo and more; exit $HWD_RANK"),
         Ends(2),
     )
-    async with Keeper() as keeper:
-        await keeper.start(["h0"], tmp_path / "run")
-        place = RackPlace(
-            testbed="two", pid=os.getpid(), hosts={"h0": {"kernel": True, "keeper": str(keeper.path), "agent": None}}
-        )
-        host = Host(name="h0", ports=(), twin=HostTwin(kernel=True, timing="ideal", seed=1))
-        processes = HostProcesses(lambda: place, SystemClock())
+    async with host_processes(tmp_path) as processes:
         folder = tmp_path / "jobs" / job.id
-        ranks = JobRanks(job, {"h0": host}, processes, folder=folder, offload=InlineOffload(), on_end=ends)
+        ranks = JobRanks(job, {"h0": HOST}, processes, folder=folder, offload=InlineOffload(), on_end=ends)
         await ranks.start()
         async with asyncio.timeout(30):
             await ends.all.wait()
@@ -85,3 +119,89 @@ async def test_output_of_a_rank_is_kept_up_to_a_limit_and_then_said_to_go_on(
         text = (folder / f"rank{number}.log").read_text()
         assert text == f"rank {number}\n\nmore\n\n[hwd: what comes after this is not kept]\n"
         assert ranks.last_words(number) == "and more"
+
+
+async def test_output_is_in_the_log_once_where_some_was_dropped_and_the_daemon_is_then_killed(tmp_path: Path) -> None:
+    script = f"""
+        echo first
+        while [ ! -e {tmp_path}/left ]; do sleep 0.05; done
+        head -c 3000000 /dev/zero | tr '\\0' x
+        echo
+        touch {tmp_path}/wrote$HWD_RANK
+        while [ ! -e {tmp_path}/again ]; do sleep 0.05; done
+        echo last; exit 3
+    """
+    job, ends = record(script), Ends(2)
+    folder = tmp_path / "jobs" / job.id
+    async with host_processes(tmp_path) as processes, asyncio.timeout(60):
+        left, killed = EndsAfterWrite(folder, "first\n"), EndsAfterWrite(folder, "were dropped")
+        first, second, third = (
+            JobRanks(job, {"h0": HOST}, processes, folder=folder, offload=offload, on_end=ends)
+            for offload in (left, killed, InlineOffload())
+        )
+        await first.start()
+        await left.ended.wait()
+        await first.leave()
+        (tmp_path / "left").touch()
+        while len([*tmp_path.glob("wrote*")]) < 2:  # noqa: ASYNC110 - what other processes do sets no event of ours
+            await asyncio.sleep(0.05)
+        second.take_over()
+        await second.attach()
+        await killed.ended.wait()
+        third.take_over()
+        await third.attach()
+        (tmp_path / "again").touch()
+        await ends.all.wait()
+        assert await third.stop(within_s=5) == ""
+        await second.leave()
+    assert ends.found == {0: ProgramEnd(status=3), 1: ProgramEnd(status=3)}
+    for number in range(2):
+        text = (folder / f"rank{number}.log").read_text()
+        dropped = r"\[hwd: (\d+) bytes of output were dropped while no daemon was attached\]"
+        assert re.fullmatch(rf"first\n({dropped}\n)+x*\nlast\n", text), text[:200]
+        assert sum(map(int, re.findall(dropped, text))) + text.count("x") == 3_000_000, text[:200]
+
+
+async def test_what_a_killed_daemon_wrote_is_in_the_log_once_and_the_next_one_knows_the_last_line(
+    tmp_path: Path,
+) -> None:
+    job, ends = record("echo no memory; exit 1"), Ends(2)
+    folder = tmp_path / "jobs" / job.id
+    async with host_processes(tmp_path) as processes, asyncio.timeout(30):
+        killed = EndsAfterWrite(folder, "no memory\n")
+        first = JobRanks(job, {"h0": HOST}, processes, folder=folder, offload=killed, on_end=ends)
+        await first.start()
+        await killed.ended.wait()
+        second = JobRanks(job, {"h0": HOST}, processes, folder=folder, offload=InlineOffload(), on_end=ends)
+        second.take_over()
+        await second.attach()
+        await ends.all.wait()
+        assert await second.stop(within_s=5) == ""
+        await first.leave()
+    for number in range(2):
+        assert (folder / f"rank{number}.log").read_text() == "no memory\n"
+        assert second.last_words(number) == "no memory"
+
+
+async def test_a_full_log_stays_as_it_is_when_the_next_daemon_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_ranks, "LOG_MOST_BYTES", 10)
+    job, ends = record(f"echo 0123456789; while [ ! -e {tmp_path}/go ]; do sleep 0.05; done; echo more"), Ends(2)
+    folder = tmp_path / "jobs" / job.id
+    async with host_processes(tmp_path) as processes, asyncio.timeout(30):
+        killed = EndsAfterWrite(folder, "not kept")
+        first = JobRanks(job, {"h0": HOST}, processes, folder=folder, offload=killed, on_end=ends)
+        await first.start()
+        await killed.ended.wait()
+        second = JobRanks(job, {"h0": HOST}, processes, folder=folder, offload=InlineOffload(), on_end=ends)
+        second.take_over()
+        await second.attach()
+        (tmp_path / "go").touch()
+        await ends.all.wait()
+        assert await second.stop(within_s=5) == ""
+        await first.leave()
+    for number in range(2):
+        text = (folder / f"rank{number}.log").read_text()
+        assert text == "0123456789\n\n[hwd: what comes after this is not kept]\n"
+        assert second.last_words(number) == "more"

@@ -212,7 +212,7 @@ async def test_ranks_reduce_over_a_plane_of_a_stranger_while_agent_and_daemon_ar
     assert (found["state"], found["why"]) == ("succeeded", "")
     for rank in range(4):
         wanted = [f"step {step}: each of 4096 sums is {6 + 4 * step}" for step in range(150)]
-        assert list(dict.fromkeys(await lines(lab, job, rank))) == wanted  # the last lines before a kill may be twice
+        assert await lines(lab, job, rank) == wanted
     switched = await lab.documents("job.switched")
     assert len({one["target"] for one in switched if not one["why"]}) == 3
     assert_holds_nothing(await lab.until("it is over", lambda now: not now["jobs"]))
