@@ -53,6 +53,9 @@ RULES: Final[Mapping[str, Rule]] = {
     "ReconfigurationStands": Rule(severity="info", for_s=15 * _MINUTE_S),
     "RunFailed": Rule(severity="warning", within_s=_LATELY_S),
     "RunPaused": Rule(severity="info", for_s=15 * _MINUTE_S),
+    "JobStalled": Rule(severity="warning", within_s=_LATELY_S, limit=30.0),
+    "JobNotSwitched": Rule(severity="warning", within_s=_LATELY_S),
+    "JobFailed": Rule(severity="warning", within_s=_LATELY_S),
 }
 """By the names of alerts.yml, in its order."""
 

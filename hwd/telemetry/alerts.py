@@ -37,6 +37,7 @@ from hwd.model.documents.hosts import (
     HostTrouble,
     HostUp,
 )
+from hwd.model.documents.jobs import JobEnded, JobFact, JobGranted, JobSwitched
 from hwd.model.documents.reconfigurations import (
     ReconfigurationEnded,
     ReconfigurationFact,
@@ -95,7 +96,7 @@ class Alerts:
         *(SwitchUp, SwitchDown, SwitchUnknown, SwitchRestarted, SwitchRead, SwitchCommand, SwitchOverrun, SwitchDrift),
         *(HostBirth, HostUp, HostDown, HostEvent, HostLost, HostGarbage, HostTrouble, ClockAligned, ClockStepped),
         *(ReconfigurationStarted, ReconfigurationState, ReconfigurationEnded, Timeline),
-        *(RunStatus, RunEnded),
+        *(RunStatus, RunEnded, JobGranted, JobSwitched, JobEnded),
     )
 
     def __init__(self, clock: Clock) -> None:
@@ -144,6 +145,8 @@ class Alerts:
             case RunEnded(run=run, outcome=outcome, why=why):
                 if outcome in ("failed", "crashed"):
                     self._note("RunFailed", run, f"{outcome}: {why}")
+            case JobFact() as fact:
+                self._take_job(fact)
             case fact:
                 self._take_daemon(fact)
 
@@ -272,6 +275,17 @@ class Alerts:
                     self._close(id)
                 if outcome == "rolled-back":
                     self._note("ReconfigurationRolledBack", id, f"went back: {why}")
+
+    def _take_job(self, fact: JobFact) -> None:
+        match fact:
+            case JobGranted(rank=rank, operation=operation, stall_s=stall_s):
+                if stall_s > RULES["JobStalled"].limit:
+                    words = f"rank {rank} waited for its control plane for {stall_s:.0f} s, before {operation}"
+                    self._note("JobStalled", fact.job, words)
+            case JobSwitched(target=target, why=why) if why:
+                self._note("JobNotSwitched", fact.job, f"its light was not brought to {target}: {why}")
+            case JobEnded(outcome="failed", why=why):
+                self._note("JobFailed", fact.job, f"failed: {why}")
 
     # --- conditions
 

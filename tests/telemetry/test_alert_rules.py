@@ -23,9 +23,9 @@ def seconds(text: str) -> float:
 def rule_of(alert: dict[str, Any]) -> Rule:
     """What alerts.yml says, as the daemon has it."""
     subject = alert["expr"].split("unless")[0]  # what follows excludes something
-    windows = [seconds(one) for one in re.findall(r"increase\([^\[]*\[(\w+)\]\)", subject)]
+    windows = [seconds(one) for one in re.findall(r"increase\([^\[]*\[(\w+)(?::\w*)?\]\)", subject)]
     windows += [window_s for name, window_s in RECORDED_S.items() if name in subject]
-    limit = re.search(r"[<>] (\S+)\s*$", subject)
+    limit = re.search(r'le="([\d.]+)"', subject) or re.search(r"[<>] (\S+)\s*$", subject)  # a bucket, or a value
     return Rule(
         severity=alert["labels"]["severity"],
         for_s=seconds(alert.get("for", "0s")),

@@ -30,6 +30,7 @@ from hwd.model.documents.hosts import (
     HostTrouble,
     HostUp,
 )
+from hwd.model.documents.jobs import JobEnded, JobGranted, JobSwitched
 from hwd.model.documents.reconfigurations import (
     ReconfigurationEnded,
     ReconfigurationStarted,
@@ -71,16 +72,18 @@ class Time:
 
 
 class Rack:
-    """Alerts, and documents at a time that moves on."""
+    """Alerts, and documents at a time that moves on, of which they get those that they take."""
 
     def __init__(self) -> None:
         self.time = Time()
         self.alerts = Alerts(self.time)
+        self._sink = Fanout()
+        self._sink.subscribe(self.alerts)
 
     def tell(self, *facts: Fact, after_s: float = 0.0) -> None:
         self.time.now_s += after_s
         for fact in facts:
-            self.alerts(Document(at_ns=self.time.monotonic_ns(), wall_ns=self.time.wall_ns(), fact=fact))
+            self._sink(Document(at_ns=self.time.monotonic_ns(), wall_ns=self.time.wall_ns(), fact=fact))
 
     def after(self, seconds: float) -> list[Alert]:
         self.time.now_s += seconds
@@ -309,6 +312,21 @@ EVENTS: dict[str, tuple[Fact, str, str]] = {
         "k3v9",
         "crashed: the daemon ended",
     ),
+    "JobStalled": (
+        JobGranted(job="k3v9", entry="trains", rank=2, operation="world/0/7", stall_s=41.2),
+        "k3v9",
+        "rank 2 waited for its control plane for 41 s, before world/0/7",
+    ),
+    "JobNotSwitched": (
+        JobSwitched(job="k3v9", entry="trains", target="ring", reconfiguration="r1", why="ocs1: denied", seconds=1.0),
+        "k3v9",
+        "its light was not brought to ring: ocs1: denied",
+    ),
+    "JobFailed": (
+        JobEnded(job="k3v9", entry="trains", outcome="failed", why="rank 0 ended with status 1", seconds=9.0),
+        "k3v9",
+        "failed: rank 0 ended with status 1",
+    ),
 }
 
 
@@ -443,6 +461,17 @@ def test_carriers_that_a_reconfiguration_moves_do_not_flap(rack: Rack) -> None:
     flap(rack, 11, 12, 13)
     assert rack.names() == []
     assert rack.names(1.0) == ["CarrierFlaps"], "five minutes after the last one ended"
+
+
+def test_jobs_that_go_well_raise_no_alert(rack: Rack) -> None:
+    at_limit_s = RULES["JobStalled"].limit
+    rack.tell(
+        JobGranted(job="k3v9", entry="trains", rank=2, operation="world/0/7", stall_s=at_limit_s),
+        JobSwitched(job="k3v9", entry="trains", target="ring", reconfiguration="r1", why="", seconds=1.0),
+        JobEnded(job="k3v9", entry="trains", outcome="succeeded", why="", seconds=9.0),
+        JobEnded(job="k3w0", entry="trains", outcome="stopped", why="stopped by ada", seconds=9.0),
+    )
+    assert rack.names() == []
 
 
 def test_worst_is_the_first(rack: Rack) -> None:

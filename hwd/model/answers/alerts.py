@@ -14,8 +14,8 @@ three minutes, at half a kilobyte each. The alert DiskSpaceLow has the same limi
 class Alert(Answer, frozen=True, kw_only=True):
     """An alert of `dashboards/prometheus/alerts.yml` that is in force by what the daemon knows.
 
-    `subject`: the switch, host, port, link, run or limit that it is about. `since_wall_ns`: when its condition began,
-    from which its hold time counts, or when the first of its recent events came.
+    `subject`: the switch, host, port, link, run, job or limit that it is about. `since_wall_ns`: when its condition
+    began, from which its hold time counts, or when the first of its recent events came.
     """
 
     name: str
