@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from hwd.daemon.fanout import Fanout
 from hwd.model.answers import Alert
 from hwd.model.documents.daemon import (
     BusDown,
