@@ -13,8 +13,10 @@ from hwd.model.answers import (
     HeldEnds,
     HeldLease,
     HistoryEntry,
+    JobBreach,
     JobRankStatus,
     JobStatus,
+    JobVerification,
     PreparedSetStatus,
     ReconfigurationStatus,
     ReloadReport,
@@ -138,6 +140,7 @@ SHAPES: Final[Mapping[str, tuple[Shape, ...]]] = {
     **{f"lease {name}": (LEASE,) for name in ("take", "renew", "heartbeat", "release", "kick", "grant")},
     "job list": (of(JobStatus, listed=True),),
     **{f"job {name}": (JOB,) for name in ("run", "show", "stop")},
+    "job verify": (of(JobVerification, listed=True, note=f"`breaches` a list of {of(JobBreach)}"),),
     "lease list": (of(HeldLease, listed=True),),
     "driver list": (
         of(["driver", "package", "models", "default_port", "evidence"], listed=True),

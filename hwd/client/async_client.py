@@ -39,6 +39,7 @@ from hwd.model.answers import (
     HostStatus,
     JobOutput,
     JobStatus,
+    JobVerification,
     PreparedSetStatus,
     ProgramStatus,
     ReconfigurationStatus,
@@ -169,6 +170,10 @@ class AsyncClient:
     async def job(self, id: str) -> JobStatus:
         """One job. Raises UnknownError."""
         return await self._connection.get(f"jobs/{quote(id, safe='')}", JobStatus)
+
+    async def verify_job(self, id: str) -> list[JobVerification]:
+        """Whether a job, or all jobs of a run, kept their promises, from the records. Raises UnknownError."""
+        return await self._connection.get(f"jobs/{quote(id, safe='')}/verification", list[JobVerification])
 
     async def stop_job(self, id: str, *, by: str | None = None) -> JobStatus:
         """Let a job end. Raises UnknownError where it has ended."""

@@ -86,6 +86,7 @@ class Client:
     jobs = waiting(AsyncClient.jobs)
     job = waiting(AsyncClient.job)
     job_output = waiting(AsyncClient.job_output)
+    verify_job = waiting(AsyncClient.verify_job)
 
     plan = waiting(AsyncClient.plan)
     apply = waiting(AsyncClient.apply)

@@ -31,6 +31,7 @@ from hwd.daemon.set_switch_asks import SetSwitchAsks
 from hwd.fabric.fabric import Fabric
 from hwd.jobs.jobs import Jobs
 from hwd.jobs.programs import Programs
+from hwd.jobs.verification.job_verifier import JobVerifier
 from hwd.model.documents.daemon import DaemonStarted, DaemonStopped, JournalDamaged
 from hwd.model.testbed import Testbed
 from hwd.playbook.run_record import RunTemplate
@@ -277,6 +278,13 @@ class Daemon:
             sink=sink,
             announce=sink.without(self._recorder),
         )
+        job_verifier = JobVerifier(
+            records.jobs,
+            records,
+            gaps=records.gaps.all,
+            recorded=self._recorder.flush,
+            offload=machine.offload,
+        )
         gateway.asks.serve(EndTransfers, jobs.end_transfers)
         gateway.asks.serve(JoinJob, jobs.join)
         gateway.asks.serve(ClaimOperation, jobs.claim)
@@ -359,6 +367,7 @@ class Daemon:
             transfers=transfers,
             programs=programs,
             jobs=jobs,
+            job_verifier=job_verifier,
             delegations=delegations,
             records=records,
             log=reconfiguration_log,

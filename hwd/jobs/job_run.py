@@ -244,7 +244,7 @@ class JobRun:
             raise DeadlineError(f"{self.record}: it is not running yet. Tell it again")
         one = self._sending.get(ended.rank)
         if one is not None and one.operation == ended.operation and self.record.ranks[ended.rank].host == by.host:
-            self._done(ended.rank, sent_of(by, ended.before, ended.after))
+            self._done(ended.rank, sent_of(by, ended))
         await self._durable(by, ended.rank)
 
     async def end(self, by: AskedBy, asked: EndOperation) -> None:
@@ -253,7 +253,7 @@ class JobRun:
         self._check_rank(by, rank, asked.key)
         if (one := self._sending.get(rank)) is not None and one.operation == asked.operation:
             await self._end_transfer(rank)
-            self._done(rank, sent_of(by, None, asked.after))
+            self._done(rank, sent_of(by, asked))
         await self._durable(by, rank)
 
     # --- the way of a job
@@ -521,7 +521,7 @@ class JobRun:
                 await self._end_transfer(rank)
                 before = asked.ended
                 is_known = before is not None and before.operation == sending.operation
-                self._done(rank, sent_of(by, before.before, before.after) if before and is_known else None)
+                self._done(rank, sent_of(by, before) if before and is_known else None)
             now_s = asyncio.get_running_loop().time()
             waiting = self._waiting[rank] = _Waiting(operation=asked.operation, since_s=now_s, answered=_future())
             self._queue.put_nowait(Told(event=Intent(rank=rank, operation=asked.operation)))

@@ -119,7 +119,8 @@ class JobRecord(Struct, frozen=True, kw_only=True):
 
 class OperationSent(Struct, frozen=True, kw_only=True):
     """How an operation went on its host: when, on the daemon's clock within `error_ns`, and what the NIC ports of the
-    host had counted before and after it, {port: bytes}. `began_ns` None: its agent was started anew under it.
+    host had counted when its rank asked for it and after it, {port: bytes}. `began_ns` None: its agent was started anew
+    under it.
     """
 
     began_ns: int | None

@@ -34,6 +34,14 @@ class JobTable:
     async def get(self, id: str) -> JobRecord | None:
         return await self._access.read(self._get, id)
 
+    async def of_run(self, run: str) -> tuple[JobRecord, ...]:
+        """Those that a run started, oldest first."""
+        return (
+            tuple(one for one in reversed(await self._access.read(self._latest, 2 * KEPT)) if one.run == run)
+            if run
+            else ()
+        )
+
     async def events(self, id: str) -> tuple[JobEvent, ...]:
         """All of a job, in order."""
         return await self._access.read(self._events, id)

@@ -32,6 +32,7 @@ from hwd.model.answers import (
     HostStatus,
     JobOutput,
     JobStatus,
+    JobVerification,
     Liveness,
     PreparedSetStatus,
     Problem,
@@ -379,6 +380,11 @@ def _jobs(service: Service) -> APIRouter:
     async def job(id: str) -> Response:
         """One job, under way or ended."""
         return encoded(await service.job(id))
+
+    @router.get("/jobs/{id}/verification", openapi_extra=described(answer=list[JobVerification]))
+    async def verification(id: str) -> Response:
+        """Whether a job, or all jobs of a run, kept their promises, from the records: one for each job."""
+        return encoded(await service.verify_job(id))
 
     @router.post("/jobs/{id}/stop", openapi_extra=described(bodies.ByBody, answer=JobStatus))
     async def stop(id: str, request: Request, body: Annotated[bodies.ByBody, body_of(bodies.ByBody)]) -> Response:

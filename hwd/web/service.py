@@ -14,6 +14,7 @@ from hwd.config.testbed.ends import parse_ends
 from hwd.config.yaml.file_problem import nearest
 from hwd.jobs.jobs import Jobs
 from hwd.jobs.programs import ProgramRun, Programs
+from hwd.jobs.verification.job_verifier import JobVerifier
 from hwd.model.answers import (
     AbortedRun,
     FaultConfirmation,
@@ -24,6 +25,7 @@ from hwd.model.answers import (
     HostStatus,
     JobOutput,
     JobStatus,
+    JobVerification,
     PreparedSetStatus,
     ProgramStatus,
     Readiness,
@@ -99,6 +101,7 @@ class Service:
         transfers: Transfers,
         programs: Programs,
         jobs: Jobs,
+        job_verifier: JobVerifier,
         delegations: Delegations,
         records: Records,
         log: ReconfigurationLog,
@@ -117,6 +120,7 @@ class Service:
         self._transfers = transfers
         self._programs = programs
         self._jobs = jobs
+        self._job_verifier = job_verifier
         self._delegations = delegations
         self._records = records
         self._log = log
@@ -375,6 +379,10 @@ class Service:
 
     async def job(self, id: str) -> JobStatus:
         return await self._jobs.get(id)
+
+    async def verify_job(self, id: str) -> list[JobVerification]:
+        """Whether a job, or the jobs of a run, kept their promises."""
+        return await self._job_verifier.verify(id)
 
     async def start_job(self, body: JobBody, caller: Caller | None) -> JobStatus:
         """Start a job that the testbed file allows."""

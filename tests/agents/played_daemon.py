@@ -58,6 +58,7 @@ class HostWithDaemon:
             self._asks,
             host="h0",
             boot=boot,
+            clock=SystemClock(),
             ports={"eth0": None},
             counted=PortBytesReader(SystemClock(), {"eth0": "lo"}, self._bytes).read,
             acceptor=MemoryNet(),

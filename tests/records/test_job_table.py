@@ -140,3 +140,13 @@ async def test_records_of_before_there_were_jobs_are_read_on(url: str, tmp_path:
     with closing(sqlite3.connect(tmp_path / "records.db")) as new:
         ((version,),) = new.execute("SELECT value FROM hwd_about WHERE key = 'schema'").fetchall()
     assert version == "9"
+
+
+async def test_jobs_of_a_run_are_found_by_it_oldest_first(url: str) -> None:
+    records = Records(url, InlineOffload())
+    await records.open()
+    for number, run in enumerate(["k3v9a1xx", "", "k3v9a1xx"]):
+        await records.jobs.save(replace(JOB, id=f"j{number}", run=run, started_wall_ns=number))
+    assert ids(await records.jobs.of_run("k3v9a1xx")) == ["j0", "j2"]
+    assert ids(await records.jobs.of_run("k3v9a1zz")) == ids(await records.jobs.of_run("")) == []
+    records.close()

@@ -108,6 +108,38 @@ with Rank.from_environment() as rank:
 """
 
 
+OTHER_WAY = """
+import socket, sys, threading
+from pathlib import Path
+from hwd_agents.shim import Rank, meet
+
+SIZE = 500_000
+with Rank.from_environment() as rank:
+    meet(rank)
+    way = "electrical" if sys.argv[1] == "electrical" else "optical"
+    own, peer = (next(iter(getattr(rank.places[n], way).values())) for n in (rank.number, 1 - rank.number))
+    with socket.create_server((own, 29_500)) as listener:
+        meet(rank)
+        size = 0 if sys.argv[1] == "wait" else SIZE
+        with rank.operation("world", "all-reduce", size_bytes=size, within_s=60):
+            print("in its block", flush=True)
+            if sys.argv[1] == "wait":
+                while not Path(__file__).with_name("go").exists():
+                    threading.Event().wait(0.05)
+                sys.exit()
+            with socket.create_connection((peer, 29_500), source_address=(own, 0)) as to:
+                sender = threading.Thread(target=to.sendall, args=(bytes(SIZE),))
+                sender.start()
+                with listener.accept()[0] as one:
+                    got = 0
+                    while got < SIZE:
+                        got += len(one.recv(65536))
+                sender.join()
+        meet(rank)
+"""
+"""Two ranks send each other their tensors, over light or over the packet switch; or wait for a file."""
+
+
 def rack_of(hosts: int, jobs: str, *, electrical: bool = False) -> str:
     """Each host has two NIC ports on one switch, and a third one on a packet switch where that is wanted."""
     size = 16
@@ -213,6 +245,9 @@ async def test_ranks_reduce_over_a_plane_of_a_stranger_while_agent_and_daemon_ar
     for rank in range(4):
         wanted = [f"step {step}: each of 4096 sums is {6 + 4 * step}" for step in range(150)]
         assert await lines(lab, job, rank) == wanted
+    verified = await lab.hwd("job", "verify", job)
+    assert verified.status == 0, verified
+    assert "600 operations" in verified.out
     switched = await lab.documents("job.switched")
     assert len({one["target"] for one in switched if not one["why"]}) == 3
     assert_holds_nothing(await lab.until("it is over", lambda now: not now["jobs"]))
@@ -390,6 +425,37 @@ async def test_end_of_an_operation_reaches_its_plane_over_a_killed_daemon_and_no
     for name in ("leave1", "end"):
         (files / name).touch()
     assert (await ended(lab, job))["state"] == "succeeded"
+
+
+async def test_verification_finds_light_that_was_taken_and_bytes_that_went_another_way(lab: Lab) -> None:
+    rank = lab.folder / "rank.py"
+    rank.write_text(OTHER_WAY)
+    common = (
+        f"command: [{sys.executable}, {rank}], user: {getpass.getuser()}, hosts: [h0, h1], plane: static topology=ring"
+    )
+    await lab.up(text=rack_of(2, f"  away: {{{common}, arguments: true}}\n", electrical=True))
+    job = await start(lab, "away", "--", "optical")
+    assert (await ended(lab, job))["state"] == "succeeded"
+    said = await lab.hwd("job", "verify", job)
+    assert (said.status, "holds" in said.out) == (0, True), said
+    job = await start(lab, "away", "--", "electrical")
+    assert (await ended(lab, job))["state"] == "succeeded"
+    said = await lab.hwd("job", "verify", job, "--json")
+    assert said.status == 1
+    (found,) = said.json
+    breaches = sorted((one["rank"], one["kind"], one["what"]) for one in found["breaches"])
+    assert [(rank, kind) for rank, kind, _ in breaches] == [(0, "bytes"), (1, "bytes")]
+    assert "over others: h0.eth2 " in breaches[0][2]
+    job = await start(lab, "away", "--", "wait")
+    await at_step(lab, job, 0)
+    assert (await lab.hwd("fault", "h0.eth0", "cut", "strand=both")).status == 0
+    await lab.until("the link is down", lambda now: not now["hosts"][0]["ports"]["eth0"]["carrier"])
+    (lab.folder / "go").touch()
+    await ended(lab, job)
+    said = await lab.hwd("job", "verify", job)
+    assert said.status == 1
+    assert "dark: rank 0 on h0, all-reduce 0 of world: h0.eth0 lost its carrier" in said.out
+    assert (await lab.hwd("job", "verify", "nosuch")).status == 2
 
 
 async def test_agent_that_comes_back_after_the_daemon_holds_the_light_up_and_fails_nothing(lab: Lab) -> None:

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hwd.client import Client
+from hwd.config import topologies
 from hwd.config.playbook.playbook import load_playbook_text
 from hwd.config.testbed.topology_file import load_topology_text
 from hwd.config.testbed.wanted_state import parse_what
@@ -103,6 +104,7 @@ def test_no_parser_of_the_service_opens_a_file(places: dict[str, str], testbed: 
         around(st.sampled_from([name, relative, f"file://{name}", f"~/{name}", f"ocs1:{name}", f"@{name}"]))
     )
     playbook = data.draw(st.sampled_from(PLAYBOOKS)).format(repr(text))
+    topologies.names()  # what is installed is read once, before any request names some of it
     with nothing_opened():
         for call in (
             lambda: parse_what(text, testbed),

@@ -149,6 +149,7 @@ class Agent:
             self._asks,
             host=config.host,
             boot=self.boot,
+            clock=clock,
             ports=config.ports,
             counted=PortBytesReader(
                 clock, {name: port.interface for name, port in config.ports.items()}, sources.bytes

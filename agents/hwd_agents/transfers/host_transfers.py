@@ -39,6 +39,7 @@ from hwd_agents.wire import (
     EndOperation,
     EndTransfers,
     JoinJob,
+    Operation,
     OperationGranted,
     StandingTransfer,
     StandingTransfers,
@@ -47,6 +48,7 @@ from hwd_agents.wire import (
     clipped,
 )
 from hwd_agents.wire.transfers import TRANSFERS_MOST
+from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import HwdError, RefusedError
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.reason import reason_of
@@ -98,6 +100,7 @@ class HostTransfers:
         *,
         host: str,
         boot: str,
+        clock: Clock,
         ports: Mapping[str, object],
         counted: Callable[[], CountedBytes],
         acceptor: Acceptor,
@@ -109,6 +112,7 @@ class HostTransfers:
         self._host = host
         self._boot = boot
         self._ports = ports
+        self._clock = clock
         self._counted = counted
         self._number = 0
         self._standing: dict[str, _Standing] = {}
@@ -121,6 +125,8 @@ class HostTransfers:
         """What the daemon is to be told, each with the `loop.time()` from which on it knows without that."""
         self._ended_operations: deque[EndedOperation] = deque(maxlen=TRANSFERS_MOST)
         """Of which the daemon is to be told."""
+        self._asked_first: dict[tuple[str, int], tuple[Operation, CountedBytes]] = {}
+        """By job and rank: what it has asked for, and what was counted when it did so first."""
         self._changed = asyncio.Event()
         self._socket = None
         if config.socket is not None:
@@ -202,6 +208,8 @@ class HostTransfers:
         return await self._asked(client, asked, line_id, wait_s=claim.wait_s)
 
     async def _operation(self, client: Client, ask: AskOperation, line_id: str | int | None) -> AnswerLine:
+        if (known := self._asked_first.get((ask.job, ask.rank))) is None or known[0] != ask.operation:
+            self._asked_first[ask.job, ask.rank] = ask.operation, self._counted()
         asked = ClaimOperation(
             transfer=self._new_id(),
             job=ask.job,
@@ -239,7 +247,11 @@ class HostTransfers:
                 granted = await self._asks.ask(asked, within_s=limit_s)
                 ports, phase = granted.ports, str(asked.operation)
                 operation = EndedOperation(
-                    job=asked.job, rank=asked.rank, operation=asked.operation, before=self._counted()
+                    job=asked.job,
+                    rank=asked.rank,
+                    operation=asked.operation,
+                    before=self._asked_first[asked.job, asked.rank][1],
+                    began_ns=self._clock.monotonic_ns(),
                 )
         except RefusedError as error:
             own.discard(id)
@@ -346,6 +358,7 @@ class HostTransfers:
         one = self._standing.pop(id)
         if one.operation is not None:
             self._ended_operations.append(replace(one.operation, after=self._counted()))
+            self._asked_first.pop((one.operation.job, one.operation.rank), None)
         if why:
             self._over[id] = why
             one.client.send(msgspec.json.encode(OverLine(over=id, why=why)))

@@ -72,13 +72,15 @@ class CountedBytes(msgspec.Struct, frozen=True, kw_only=True):
 class EndedOperation(msgspec.Struct, frozen=True, kw_only=True):
     """An operation of a rank of this host that has ended: the agent knows its connection, so it needs no key.
 
-    `before`, `after`: counted right before its rank was told to go, and as soon as it had ended.
+    `before`: counted when its rank asked for it first, so that nothing of it had come yet from ranks that were let go a
+    moment earlier. `began_ns`: when it was told to go. `after`: counted as soon as it had ended.
     """
 
     job: Name
     rank: RankNumber
     operation: Operation
     before: CountedBytes | None = None
+    began_ns: At | None = None
     after: CountedBytes | None = None
 
 

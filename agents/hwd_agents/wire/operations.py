@@ -36,7 +36,8 @@ class OperationKind(StrEnum):
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
     """One operation of a communication group; all its ranks name the same `index`, counted from 0 in the group.
 
-    `size_bytes`: of the tensor. `peer`: the other rank, of a send or a receive.
+    `size_bytes`: of the whole tensor: all parts of an all-gather, all that a rank sends in an all-to-all; 0 where it is
+    not said. `peer`: the other rank, of a send or a receive.
     """
 
     group: Name

@@ -10,6 +10,7 @@ import typer
 from hwd.cli.commands.leases import me
 from hwd.cli.options import Json, Url
 from hwd.cli.output import Output
+from hwd.cli.write_target import busy
 from hwd.model.answers import JobStatus
 from hwd.model.local_time import local_time
 from hwd_drivers.core.errors import FailedError, LinkError
@@ -142,6 +143,35 @@ def stop(job: _Id, url: Url = None, json: Json = False) -> None:
                 threading.Event().wait(LOOK_S)
                 status = hwd.job(job)
     _show(output, status)
+
+
+@_job.command(epilog="Example: hwd job verify k3v9a1xx")
+def verify(
+    id: Annotated[str, typer.Argument(metavar="RUN", help="The id of a job, or of a run that ran some.")],
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Whether a job kept its promises, from the records alone: each operation went over light that was there, at rest
+    and seen ready before, its bytes went that way, and nothing cut it.
+
+    Exits with 1 where it did not, or where the records do not show it.
+    """
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with busy(output, "reading the records"), Client.find(url) as hwd:
+        found = hwd.verify_job(id)
+    output.data(found)
+    for one in found if not json else ():
+        for breach in one.breaches:
+            output.say(str(breach))
+        for what in one.unshown:
+            output.say(f"not shown: {what}")
+        if (more := one.breaches_total + one.unshown_total - len(one.breaches) - len(one.unshown)) > 0:
+            output.say(f"and {more} more")
+        output.say(str(one))
+    if not all(one.holds for one in found):
+        raise typer.Exit(1)
 
 
 def _show(output: Output, status: JobStatus) -> None:

@@ -51,3 +51,49 @@ class JobStatus(Answer, frozen=True, kw_only=True):
     def __str__(self) -> str:
         why = f": {self.why}" if self.why else ""
         return f"job {self.id} of {self.by}: {self.entry}, {len(self.ranks)} ranks, {self.state}{why}"
+
+
+class JobBreach(Answer, frozen=True, kw_only=True):
+    """A promise that was not kept in an operation of a rank.
+
+    `kind`: `early` (it began before its plane let it go), `dark` (its light was not there), `moving` (its light was
+    being moved), `unready` (its plane let it go before its links were seen ready), `cut` (a reconfiguration took its
+    light), `bytes` (bytes went another way). `at_ns`: of the daemon's clock.
+    """
+
+    kind: str
+    rank: int
+    host: str
+    operation: str
+    what: str
+    at_ns: int
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.kind}: rank {self.rank} on {self.host}, {self.operation}: {self.what}"
+
+
+class JobVerification(Answer, frozen=True, kw_only=True):
+    """Whether a job kept its promises, from the records. `measured`: operations that an agent saw from begin to end, or
+    to the end; `unshown`: what the records do not show. Of long lists the first ones; the totals are of all.
+    """
+
+    job: str
+    entry: str
+    state: str
+    operations: int
+    measured: int
+    reconfigurations: int
+    breaches: list[JobBreach]
+    breaches_total: int
+    unshown: list[str]
+    unshown_total: int
+
+    @property
+    def holds(self) -> bool:
+        return not self.breaches_total and not self.unshown_total
+
+    @override
+    def __str__(self) -> str:
+        counts = f"{self.operations} operations ({self.measured} measured), {self.reconfigurations} times light"
+        return f"job {self.job} ({self.entry}), {self.state}: {counts}: {'holds' if self.holds else 'does not hold'}"

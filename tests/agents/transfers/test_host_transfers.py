@@ -37,6 +37,7 @@ async def test_claim_that_is_granted_after_its_process_went_away_is_ended_once_m
         asks,
         host="h0",
         boot=BOOT,
+        clock=SystemClock(),
         ports={"eth0": None},
         counted=lambda: CountedBytes(at_ns=0),
         acceptor=MemoryNet(),

@@ -35,6 +35,7 @@ class HostWithoutBroker:
             asks,
             host="h0",
             boot="b1",
+            clock=SystemClock(),
             ports={"eth0": None},
             counted=lambda: CountedBytes(at_ns=0),
             acceptor=MemoryNet(),

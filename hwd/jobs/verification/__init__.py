@@ -1,0 +1,1 @@
+"""Whether a job kept its promises, from the records alone."""

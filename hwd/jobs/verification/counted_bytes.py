@@ -1,0 +1,190 @@
+"""What the NIC ports of a host counted during operations, and between them, against what was said."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from hwd.jobs.verification.recorded_operations import RecordedOperation
+from hwd_agents.wire import OperationKind, PortBytes
+
+STRAY_BYTES: Final = 65536
+"""What hosts say to each other beside operations: address resolution, probes of readiness, ends of TCP connections."""
+VOLUMES: Final = 4
+"""An operation brings a host up to so many times its tensor: a ring all-reduce receives less than 2, and sends as
+much.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """`is_known` False: it cannot be shown from the records, which is no breach."""
+
+    what: str
+    operation: RecordedOperation
+    is_known: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Busy:
+    """Operations of one host that overlap, from the first one's begin to the last one's end."""
+
+    operations: tuple[RecordedOperation, ...]
+
+    @property
+    def first(self) -> RecordedOperation:
+        return min(self.operations, key=lambda one: one.began_ns)
+
+    @property
+    def start(self) -> dict[str, PortBytes]:
+        """What was counted when the first of them was asked for; empty where one of them does not say it."""
+        found: dict[str, PortBytes] = {}
+        for one in self.operations:
+            if one.sent is None or not one.sent.before:
+                return {}
+            for port, counted in one.sent.before.items():
+                known = found.setdefault(port, counted)
+                found[port] = PortBytes(rx=min(known.rx, counted.rx), tx=min(known.tx, counted.tx))
+        return found
+
+    @property
+    def last(self) -> RecordedOperation:
+        return max(self.operations, key=lambda one: one.over_ns or 0)
+
+
+def least_received(kind: OperationKind, size_bytes: int, ranks: int, here: int) -> int:
+    """Bytes that a host receives at least in an operation of `ranks` ranks, of which it has `here`, whatever the
+    algorithm: what its ranks have in the end and did not have before. `size_bytes` is the whole tensor: all parts of an
+    all-gather, all that a rank sends in an all-to-all.
+    """
+    away = ranks - here
+    if away <= 0:
+        return 0
+    match kind:
+        case OperationKind.ALL_REDUCE | OperationKind.RECEIVE:
+            return size_bytes
+        case OperationKind.ALL_GATHER:
+            return size_bytes * away // ranks
+        case OperationKind.REDUCE_SCATTER:
+            return size_bytes * here // ranks
+        case OperationKind.ALL_TO_ALL:
+            return size_bytes * here * away // ranks
+    return 0  # one of them has it before, or at the end alone: which one is not recorded
+
+
+def judge(
+    host: str,
+    operations: Iterable[RecordedOperation],
+    *,
+    ways: Mapping[RecordedOperation, frozenset[str]],
+    needs: Mapping[RecordedOperation, int],
+    optical: frozenset[str],
+    others: Sequence[RecordedOperation],
+) -> Iterator[Finding]:
+    """`operations`: of the ranks of a host that have ended. `ways`: the NIC ports that each may use, without the host;
+    `needs`: what it must receive at least, once for each host. `optical`: of the host. `others`: all of the job.
+    """
+    before: _Busy | None = None
+    in_order = sorted(others, key=lambda one: one.began_ns)
+    for busy in _busy(operations):
+        last = busy.last
+        earlier = before.last.sent.after if before is not None and before.last.sent is not None else {}
+        start = _latest(busy.start, earlier)
+        end = last.sent.after if last.sent is not None else {}
+        if not start or not end:
+            yield Finding(what=f"the bytes of {host} were not counted", operation=last, is_known=False)
+        elif (counted := _counted(start, end)) is None:
+            yield Finding(what=f"the counters of {host} began anew", operation=last, is_known=False)
+        else:
+            yield from _judge_busy(host, busy, counted, ways, needs, optical)
+        if before is not None:
+            yield from _judge_between(host, before, busy, optical, in_order)
+        before = busy
+
+
+def _judge_busy(
+    host: str,
+    busy: _Busy,
+    counted: Mapping[str, PortBytes],
+    ways: Mapping[RecordedOperation, frozenset[str]],
+    needs: Mapping[RecordedOperation, int],
+    optical: frozenset[str],
+) -> Iterator[Finding]:
+    way = frozenset[str]().union(*(ways[one] for one in busy.operations))
+    if missing := way - counted.keys():
+        what = f"the bytes of {', '.join(f'{host}.{port}' for port in sorted(missing))} were not counted"
+        yield Finding(what=what, operation=busy.last, is_known=False)
+        return
+    need = sum({(one.operation.group, one.operation.index): needs[one] for one in busy.operations}.values())
+    got = sum(counted[port].rx for port in way)
+    if got < need:
+        elsewhere = {port: one.rx for port, one in counted.items() if port not in way and one.rx > 0}
+        words = ", ".join(f"{host}.{port} {rx}" for port, rx in sorted(elsewhere.items())) or "none"
+        names = ", ".join(f"{host}.{port}" for port in sorted(way)) or "no port"
+        what = (
+            f"{host} received {got} bytes over {names}, and the operation brings {need} at least; over others: {words}"
+        )
+        yield Finding(what=what, operation=busy.last)
+    for port in sorted((optical & counted.keys()) - way):
+        if (stray := counted[port].rx + counted[port].tx) > STRAY_BYTES:
+            what = f"{stray} bytes went over {host}.{port}, which is on no light of its target"
+            yield Finding(what=what, operation=busy.last)
+
+
+def _judge_between(
+    host: str, before: _Busy, after: _Busy, optical: frozenset[str], others: Sequence[RecordedOperation]
+) -> Iterator[Finding]:
+    """Nothing of any size goes over light when no rank was let go. Others, which began meanwhile, may still be
+    receiving what was sent. `others`: in the order of their begins.
+    """
+    end, start = before.last.sent, after.start
+    if end is None or not start:
+        return
+    counted = _counted(end.after, _latest(start, end.after))
+    if counted is None:
+        return  # said where it is in an operation
+    from_ns, upto_ns = before.first.began_ns, after.first.began_ns
+    first = bisect_left(others, from_ns, key=lambda one: one.began_ns)
+    last = bisect_right(others, upto_ns, key=lambda one: one.began_ns)
+    near = {(one.operation.group, one.operation.index): one.operation.size_bytes for one in others[first:last]}
+    if not all(near.values()):
+        return  # how much they bring was not said
+    most = STRAY_BYTES + VOLUMES * sum(near.values())
+    for port in sorted(optical & counted.keys()):
+        if (stray := counted[port].rx + counted[port].tx) > most:
+            yield Finding(
+                what=f"{stray} bytes went over {host}.{port} before it, outside of operations", operation=after.first
+            )
+
+
+def _busy(operations: Iterable[RecordedOperation]) -> Iterator[_Busy]:
+    together: list[RecordedOperation] = []
+    over_ns = 0
+    for one in sorted(operations, key=lambda one: one.began_ns):
+        if together and one.began_ns > over_ns:
+            yield _Busy(operations=tuple(together))
+            together = []
+        together.append(one)
+        over_ns = max(over_ns if len(together) > 1 else 0, one.over_ns or 0)
+    if together:
+        yield _Busy(operations=tuple(together))
+
+
+def _latest(one: Mapping[str, PortBytes], other: Mapping[str, PortBytes]) -> dict[str, PortBytes]:
+    """The later of two readings: a rank may ask while others of its host still send."""
+    found = {**other, **one}
+    for port in one.keys() & other.keys():
+        found[port] = PortBytes(rx=max(one[port].rx, other[port].rx), tx=max(one[port].tx, other[port].tx))
+    return found
+
+
+def _counted(before: Mapping[str, PortBytes], after: Mapping[str, PortBytes]) -> dict[str, PortBytes] | None:
+    """What was counted between two readings; None where an interface was made anew."""
+    found = {}
+    for port, end in after.items():
+        if (start := before.get(port)) is None:
+            continue
+        if end.rx < start.rx or end.tx < start.tx:
+            return None
+        found[port] = PortBytes(rx=end.rx - start.rx, tx=end.tx - start.tx)
+    return found

@@ -1,0 +1,205 @@
+"""The light of the rack as the records have it: what switches were read to have, when ends moved, what hosts saw."""
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, field
+
+from msgspec import UNSET
+
+from hwd.model.documents.hosts import HostEvent
+from hwd.model.documents.jobs import JobEnded
+from hwd.model.documents.reconfigurations import (
+    ReconfigurationCommanded,
+    ReconfigurationEnded,
+    ReconfigurationStarted,
+    WantedSwitch,
+)
+from hwd.model.documents.transfers import TransferCut
+from hwd_agents.wire.events import CarrierData, ReadyData
+from hwd_drivers.core.documents import Document
+from hwd_drivers.core.values import Crossconnect
+from hwd_drivers.devices.facts import SwitchCommand, SwitchRead
+
+KINDS = tuple(
+    fact.KIND
+    for fact in (
+        HostEvent,
+        ReconfigurationStarted,
+        ReconfigurationCommanded,
+        ReconfigurationEnded,
+        SwitchRead,
+        SwitchCommand,
+        TransferCut,
+        JobEnded,
+    )
+)
+"""The kinds of documents that it is read from."""
+
+Paths = Mapping[str, frozenset[str]]
+"""By NIC port: the crossconnects that its light passes, `ocs1:1A-2B`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """Fibre ends of a switch that moved, or may have, between two times of the daemon's clock. `by`: who moved them."""
+
+    began_ns: int
+    ended_ns: int
+    ends: frozenset[str]
+    by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """All crossconnects of a switch, as read after a change."""
+
+    at_ns: int
+    crossconnects: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carrier:
+    """A change of the carrier of a NIC port, between two times."""
+
+    earliest_ns: int
+    latest_ns: int
+    up: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class RecordedLight:
+    """`reads` and `moves` by switch, in the order of their times once all is taken; `carriers` by NIC port; `ready`: by
+    NIC port and reconfiguration, the first time that its link was seen ready.
+    """
+
+    reads: dict[str, list[Read]] = field(default_factory=lambda: defaultdict(list))
+    moves: dict[str, list[Move]] = field(default_factory=lambda: defaultdict(list))
+    carriers: dict[str, list[Carrier]] = field(default_factory=lambda: defaultdict(list))
+    ready: dict[tuple[str, str], int] = field(default_factory=dict)
+    cuts: list[tuple[int, TransferCut]] = field(default_factory=list)
+    job_ends: dict[str, int] = field(default_factory=dict)
+    _started: dict[str, ReconfigurationStarted] = field(default_factory=dict)
+    _wanted: dict[str, list[WantedSwitch]] = field(default_factory=dict)
+
+    def take(self, documents: Iterable[Document]) -> None:
+        """In the order of recording."""
+        for document in documents:
+            at_ns = document.at_ns
+            match document.fact:
+                case HostEvent() as event:
+                    self._take_event(event)
+                case ReconfigurationStarted() as started:
+                    self._started[started.reconfiguration] = started
+                case ReconfigurationCommanded() as commanded:
+                    self._take_commanded(commanded)
+                case ReconfigurationEnded(reconfiguration=id, outcome="confirmed", wanted=wanted):
+                    self._wanted[id] = [] if wanted is UNSET else wanted
+                case SwitchRead(switch=switch, crossconnects=crossconnects):
+                    found = frozenset(f"{switch}:{one.id}" for one in crossconnects)
+                    self.reads[switch].append(Read(at_ns=at_ns, crossconnects=found))
+                case SwitchCommand(switch=switch, verb=verb, moved=moved, seconds=seconds) if moved:
+                    began_ns = at_ns - round(seconds * 1e9)
+                    ends = frozenset(moved)
+                    self.moves[switch].append(Move(began_ns=began_ns, ended_ns=at_ns, ends=ends, by=f"command {verb}"))
+                case JobEnded(job=job):
+                    self.job_ends[job] = at_ns
+                case TransferCut() as cut:
+                    self.cuts.append((at_ns, cut))
+
+    def order(self) -> None:
+        """Sort it by time: late documents are of earlier times."""
+        for reads in self.reads.values():
+            reads.sort(key=lambda read: read.at_ns)
+        for moves in self.moves.values():
+            moves.sort(key=lambda move: move.ended_ns)
+        for carriers in self.carriers.values():
+            carriers.sort(key=lambda carrier: carrier.latest_ns)
+
+    def moved(self, switch: str, ends: Set[str], from_ns: int, upto_ns: int) -> Iterator[Move]:
+        """Moves of these ends of a switch that were under way between two times."""
+        moves = self.moves.get(switch, [])
+        longest_ns = max((move.ended_ns - move.began_ns for move in moves), default=0)
+        for move in moves[bisect_right(moves, from_ns, key=lambda move: move.ended_ns) :]:
+            if move.ended_ns - longest_ns >= upto_ns:
+                return
+            if move.began_ns < upto_ns and move.ends & ends:
+                yield move
+
+    def last_moved_ns(self, switch: str, ends: Set[str], at_ns: int) -> int:
+        """When the last move of these ends was over, before a time; 0 where none is recorded."""
+        moves = self.moves.get(switch, [])
+        before = moves[: bisect_right(moves, at_ns, key=lambda move: move.ended_ns)]
+        return next((move.ended_ns for move in reversed(before) if move.ends & ends), 0)
+
+    def read(self, switch: str, since_ns: int, from_ns: int, upto_ns: int) -> list[Read]:
+        """The last reading between `since_ns` and `from_ns`, and all until `upto_ns`."""
+        reads = self.reads.get(switch, [])
+        first = bisect_right(reads, from_ns, key=lambda read: read.at_ns)
+        during = reads[first : bisect_left(reads, upto_ns, key=lambda read: read.at_ns)]
+        before = [reads[first - 1]] if first and reads[first - 1].at_ns >= since_ns else []
+        return before + during
+
+    def is_confirmed(self, reconfiguration: str) -> bool:
+        """Whether its switches were read back, and it ended so."""
+        return reconfiguration in self._wanted
+
+    def links(self, reconfiguration: str) -> dict[str, str]:
+        """The links that it wanted: by NIC port the port at the other end."""
+        started = self._started.get(reconfiguration)
+        found: dict[str, str] = {}
+        for one in started.links if started is not None else ():
+            near, far = one.link.split("<->")
+            found |= {near: far, far: near}
+        return found
+
+    def paths(self, reconfiguration: str, fibres: Mapping[str, Iterable[str]]) -> Paths:
+        """Of the links that it wanted; of one of crossconnects alone, those at the ports of switches that the fibres of
+        a NIC port lead to.
+        """
+        found: dict[str, frozenset[str]] = {}
+        started = self._started.get(reconfiguration)
+        for one in started.links if started is not None else ():
+            if one.crossconnects is not UNSET:
+                found |= dict.fromkeys(one.link.split("<->"), frozenset(one.crossconnects))
+        if found:
+            return found
+        at: dict[str, set[str]] = defaultdict(set)
+        for wanted in self._wanted.get(reconfiguration, ()):
+            for text in wanted.crossconnects:
+                for end in Crossconnect.parse(text).ends:
+                    at[f"{wanted.switch}.{end.port}"].add(f"{wanted.switch}:{text}")
+        for port, ends in fibres.items():
+            if crossconnects := frozenset().union(*(at[end] for end in ends if end in at)):
+                found[port] = crossconnects
+        return found
+
+    def _take_event(self, event: HostEvent) -> None:
+        port = f"{event.host}.{event.port}"
+        match event.data:
+            case CarrierData(carrier=up):
+                self.carriers[port].append(Carrier(earliest_ns=event.earliest_ns, latest_ns=event.latest_ns, up=up))
+            case ReadyData(reconfiguration=str(reconfiguration)):
+                key = port, reconfiguration
+                self.ready[key] = min(self.ready.get(key, event.earliest_ns), event.earliest_ns)
+
+    def _take_commanded(self, commanded: ReconfigurationCommanded) -> None:
+        started = self._started.get(commanded.reconfiguration)
+        if started is None or commanded.commanded_ns is None:
+            return
+        ends = frozenset(
+            str(end)
+            for move in started.moves
+            if move.switch == commanded.switch
+            for text in (*move.remove, *move.add)
+            for end in Crossconnect.parse(text).ends
+        )
+        acknowledged_ns = commanded.acknowledged_ns
+        self.moves[commanded.switch].append(
+            Move(
+                began_ns=commanded.commanded_ns,
+                ended_ns=commanded.commanded_ns if acknowledged_ns is None else acknowledged_ns,
+                ends=ends,
+                by=f"reconfiguration {commanded.reconfiguration} ({started.what})",
+            )
+        )

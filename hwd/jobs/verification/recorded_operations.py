@@ -1,0 +1,94 @@
+"""The operations of a job as the records have them: when each rank was let go, by which light, and what it counted."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from hwd.model.job import JobEvent, OperationSent
+from hwd.model.plane import Applied, Done, Intent, NotReady
+from hwd_agents.wire import Operation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedOperation:
+    """One operation of one rank, in times of the daemon's clock.
+
+    `target`, `reconfiguration`: where the light was when its plane let it go, and what had brought it there; empty
+    where it was at none. `ended_ns` None: it had not ended when the job did. `sent`: what its agent measured; None
+    where that did not see its end.
+    """
+
+    rank: int
+    operation: Operation
+    granted_ns: int
+    target: str
+    reconfiguration: str
+    ended_ns: int | None = None
+    sent: OperationSent | None = field(default=None, hash=False)
+
+    @property
+    def began_ns(self) -> int:
+        """When it began at the latest that is known: as measured, else when it was let go."""
+        if self.sent is None or self.sent.began_ns is None:
+            return self.granted_ns
+        return self.sent.began_ns
+
+    @property
+    def over_ns(self) -> int | None:
+        """When it was over: as measured, else when the daemon heard of it."""
+        return self.ended_ns if self.sent is None else self.sent.ended_ns
+
+    @property
+    def error_ns(self) -> int:
+        """Of these times."""
+        return 0 if self.sent is None else self.sent.error_ns
+
+    def __str__(self) -> str:
+        return f"rank {self.rank}, {self.operation}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedOperations:
+    """`clock_broke`: the daemon's clock began anew between two events, so that their times cannot be compared."""
+
+    all: tuple[RecordedOperation, ...]
+    reconfigurations: tuple[str, ...]
+    """Those that brought the light to a target."""
+    clock_broke: bool
+
+
+def operations_of(events: Iterable[JobEvent]) -> RecordedOperations:
+    """Follow what the plane was told and what it answered."""
+    waiting: dict[int, Operation] = {}
+    sending: dict[int, RecordedOperation] = {}
+    found: list[RecordedOperation] = []
+    applied: list[str] = []
+    target = reconfiguration = ""
+    last_ns, clock_broke = -1, False
+    for one in events:
+        clock_broke |= one.at_ns < last_ns
+        last_ns = one.at_ns
+        match one.told:
+            case Intent(rank=rank, operation=operation):
+                waiting[rank] = operation
+            case Done(rank=rank) if (begun := sending.pop(rank, None)) is not None:
+                found.append(replace(begun, ended_ns=one.at_ns, sent=one.sent))
+            case Applied(target=target):
+                reconfiguration = one.reconfiguration
+                applied.append(reconfiguration)
+            case NotReady():
+                target = reconfiguration = ""
+        for action in one.actions:
+            ((name, fields),) = action.items()
+            if name not in ("grant", "refuse"):
+                continue
+            for rank in fields["ranks"]:
+                operation = waiting.pop(rank)
+                if name == "grant":
+                    sending[rank] = RecordedOperation(
+                        rank=rank,
+                        operation=operation,
+                        granted_ns=one.at_ns,
+                        target=target,
+                        reconfiguration=reconfiguration,
+                    )
+    return RecordedOperations(all=(*found, *sending.values()), reconfigurations=tuple(applied), clock_broke=clock_broke)

@@ -1,0 +1,228 @@
+"""verify: the rack's truth as it was recorded, against what the ranks of a job did and what its plane said. No I/O."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from hwd.jobs.verification.counted_bytes import judge, least_received
+from hwd.jobs.verification.recorded_light import Paths, RecordedLight
+from hwd.jobs.verification.recorded_operations import RecordedOperation, operations_of
+from hwd.model.answers import JobBreach, JobVerification
+from hwd.model.job import JobEvent, JobRecord
+from hwd.model.link import Link
+from hwd.model.plural import plural
+from hwd.planes.joined import are_joined
+
+SHOWN: Final = 200
+"""Breaches, and what cannot be shown, that are listed of each; the counts are of all."""
+
+EARLY: Final = "early"
+DARK: Final = "dark"
+MOVING: Final = "moving"
+UNREADY: Final = "unready"
+CUT: Final = "cut"
+BYTES: Final = "bytes"
+
+
+def verify(
+    record: JobRecord, events: Sequence[JobEvent], light: RecordedLight, *, gaps: Iterable[str] = ()
+) -> JobVerification:
+    """`gaps`: what the records lack, in words."""
+    return _Verifier(record, events, light).result(gaps)
+
+
+class _Verifier:
+    def __init__(self, record: JobRecord, events: Sequence[JobEvent], light: RecordedLight) -> None:
+        self._record = record
+        self._light = light
+        self._operations = operations_of(events)
+        self._end_ns = light.job_ends.get(record.id, max((event.at_ns for event in events), default=0))
+        self._paths: dict[str, Paths] = {}
+        self._breaches: list[JobBreach] = []
+        self._unshown: dict[str, list[RecordedOperation]] = {}
+        """What the records do not show, and of which operations."""
+
+    def result(self, gaps: Iterable[str]) -> JobVerification:
+        operations = self._operations.all
+        self._unshown |= {gap: [] for gap in gaps}
+        if not operations:
+            self._lacks("no operation was recorded: its shim asks nobody, or no rank was let go")
+        elif self._operations.clock_broke:
+            self._lacks("the daemon's machine was started anew under it: times before and after do not compare")
+        elif not any(rank.optical or rank.electrical for rank in self._record.ranks):
+            self._lacks("an earlier version of hwd ran it, and did not record the ports of its ranks")
+        else:
+            for one in operations:
+                self._judge(one)
+            self._judge_bytes()
+            self._judge_cuts()
+        self._breaches.sort(key=lambda breach: breach.at_ns)
+        unshown = [_listed(what, operations) for what, operations in self._unshown.items()]
+        return JobVerification(
+            job=self._record.id,
+            entry=self._record.entry,
+            state=self._record.state,
+            operations=len(operations),
+            measured=sum(one.sent is not None for one in operations),
+            reconfigurations=len(self._operations.reconfigurations),
+            breaches=self._breaches[:SHOWN],
+            breaches_total=len(self._breaches),
+            unshown=unshown[:SHOWN],
+            unshown_total=len(unshown),
+        )
+
+    # --- one operation
+
+    def _judge(self, one: RecordedOperation) -> None:
+        if one.sent is not None and one.sent.began_ns is not None:
+            early_ns = one.granted_ns - one.sent.began_ns
+            if early_ns > one.error_ns:
+                self._breach(EARLY, one, f"it began {early_ns / 1e6:.3f} ms before its plane let it go")
+        if not self._is_over_light(one):
+            return
+        paths = self._paths_of(one.reconfiguration)
+        if not self._has_way(one):
+            self._lacks("the light that operations were let go over is not in the records", one)
+            return
+        if not self._light.is_confirmed(one.reconfiguration):
+            self._lacks(f"the end of reconfiguration {one.reconfiguration} is not in the records", one)
+        ports = self._way(one)
+        if not ports:
+            self._breach(DARK, one, f"no light of target {one.target} is at {self._host(one)}")
+        for port in sorted(ports):
+            for breach in self._judge_port(one, port, paths[port]):
+                self._breaches.append(breach)
+
+    def _judge_port(self, one: RecordedOperation, port: str, path: frozenset[str]) -> Iterator[JobBreach]:
+        """One NIC port during one operation: lit, at rest, with a carrier, and seen ready before."""
+        light = self._light
+        from_ns, upto_ns = one.began_ns + one.error_ns, self._over_ns(one) - one.error_ns
+        for crossconnect in sorted(path):
+            switch, text = crossconnect.split(":", 1)
+            ends = {*text.split("-")}
+            since_ns = light.last_moved_ns(switch, ends, from_ns)
+            for read in light.read(switch, since_ns, from_ns, upto_ns):
+                if crossconnect not in read.crossconnects:
+                    yield self._made(DARK, one, f"{crossconnect} of {port} was not there", read.at_ns)
+                    break
+            for move in light.moved(switch, ends, from_ns, upto_ns):
+                yield self._made(MOVING, one, f"{crossconnect} of {port} was moved by {move.by}", move.began_ns)
+        changes = light.carriers.get(port, ())
+        before = [change for change in changes if change.latest_ns <= from_ns]
+        if before and not before[-1].up:
+            yield self._made(DARK, one, f"{port} had no carrier", before[-1].latest_ns)
+        for change in changes:
+            if from_ns < change.earliest_ns and change.latest_ns < upto_ns and not change.up:
+                yield self._made(DARK, one, f"{port} lost its carrier", change.latest_ns)
+        for end in filter(None, (port, light.links(one.reconfiguration).get(port))):
+            ready_ns = light.ready.get((end, one.reconfiguration))
+            if ready_ns is None:
+                self._lacks(
+                    f"when {end} was ready after reconfiguration {one.reconfiguration} is not in the records", one
+                )
+            elif ready_ns > one.granted_ns:
+                what = f"its plane let it go {(ready_ns - one.granted_ns) / 1e6:.3f} ms before {end} was seen ready"
+                yield self._made(UNREADY, one, what, one.granted_ns)
+
+    # --- all of them
+
+    def _judge_bytes(self) -> None:
+        by_host: defaultdict[str, list[RecordedOperation]] = defaultdict(list)
+        for one in self._operations.all:
+            if one.over_ns is not None and len(self._hosts(one)) > 1 and self._has_way(one):
+                by_host[self._host(one)].append(one)
+        for host, operations in by_host.items():
+            found = judge(
+                host,
+                operations,
+                ways={one: frozenset(_port(port) for port in self._way(one)) for one in operations},
+                needs={one: self._need(one) for one in operations},
+                optical=frozenset(_port(port) for port in self._record.fibres if port.startswith(f"{host}.")),
+                others=self._operations.all,
+            )
+            for finding in found:
+                if finding.is_known:
+                    self._breach(BYTES, finding.operation, finding.what)
+                else:
+                    self._lacks(finding.what, finding.operation)
+
+    def _judge_cuts(self) -> None:
+        for at_ns, cut in self._light.cuts:
+            for one in self._operations.all:
+                if self._host(one) != cut.host:
+                    continue
+                is_named = cut.process.startswith(f"rank {one.rank} of job {self._record.id}")
+                if is_named and cut.phase == str(one.operation):
+                    self._breach(CUT, one, f"reconfiguration {cut.reconfiguration} ({cut.what}) cut it", at_ns)
+                is_under_way = one.began_ns <= at_ns <= self._over_ns(one)
+                if not cut.transfer and is_under_way and {*cut.ports} & self._way(one):
+                    self._lacks(f"whether reconfiguration {cut.reconfiguration} cut operations is not known", one)
+
+    # --- what an operation is
+
+    def _over_ns(self, one: RecordedOperation) -> int:
+        """One that had not ended when its job did ended with that; else with what is recorded."""
+        return self._end_ns if one.over_ns is None else one.over_ns
+
+    def _host(self, one: RecordedOperation) -> str:
+        return self._record.ranks[one.rank].host
+
+    def _ranks(self, one: RecordedOperation) -> list[int]:
+        if one.operation.peer is not None:
+            return [one.rank, one.operation.peer]
+        return self._record.groups[one.operation.group]
+
+    def _hosts(self, one: RecordedOperation) -> set[str]:
+        return {self._record.ranks[rank].host for rank in self._ranks(one)}
+
+    def _need(self, one: RecordedOperation) -> int:
+        ranks, host = self._ranks(one), self._host(one)
+        here = sum(self._record.ranks[rank].host == host for rank in ranks)
+        return least_received(one.operation.kind, one.operation.size_bytes, len(ranks), here)
+
+    def _is_over_light(self, one: RecordedOperation) -> bool:
+        """Whether its hosts have no other way, or are joined by the light of the target."""
+        hosts = self._hosts(one)
+        if len(hosts) < 2:
+            return False
+        if not all(any(rank.electrical for rank in self._record.ranks if rank.host == host) for host in hosts):
+            return True
+        links = {Link.parse(f"{near}<->{far}") for near, far in self._light.links(one.reconfiguration).items()}
+        return are_joined(sorted(hosts), links) if links else bool(self._lit(one))
+
+    def _has_way(self, one: RecordedOperation) -> bool:
+        """Whether the records have the light that it was let go over, where it needs some."""
+        return not self._is_over_light(one) or bool(self._paths_of(one.reconfiguration))
+
+    def _lit(self, one: RecordedOperation) -> frozenset[str]:
+        return frozenset(self._record.ranks[one.rank].optical) & self._paths_of(one.reconfiguration).keys()
+
+    def _way(self, one: RecordedOperation) -> frozenset[str]:
+        """The NIC ports that its bytes may take."""
+        lit = self._lit(one)
+        return lit if self._is_over_light(one) else lit | frozenset(self._record.ranks[one.rank].electrical)
+
+    def _paths_of(self, reconfiguration: str) -> Paths:
+        if reconfiguration not in self._paths:
+            self._paths[reconfiguration] = self._light.paths(reconfiguration, self._record.fibres)
+        return self._paths[reconfiguration]
+
+    def _lacks(self, what: str, *operations: RecordedOperation) -> None:
+        self._unshown.setdefault(what, []).extend(operations)
+
+    def _breach(self, kind: str, one: RecordedOperation, what: str, at_ns: int | None = None) -> None:
+        self._breaches.append(self._made(kind, one, what, one.began_ns if at_ns is None else at_ns))
+
+    def _made(self, kind: str, one: RecordedOperation, what: str, at_ns: int) -> JobBreach:
+        return JobBreach(
+            kind=kind, rank=one.rank, host=self._host(one), operation=str(one.operation), what=what, at_ns=at_ns
+        )
+
+
+def _listed(what: str, operations: Sequence[RecordedOperation]) -> str:
+    """`the bytes of h2 were not counted: 12 operations, from rank 2, all-reduce 0 of world on`."""
+    return f"{what}: {plural(len(operations), 'operation')}, from {operations[0]} on" if operations else what
+
+
+def _port(name: str) -> str:
+    return name.partition(".")[2]
