@@ -1,14 +1,16 @@
-"""The fixtures `circuit`, `fault` and `timeline`."""
+"""The fixtures `circuit`, `fault`, `job` and `timeline`."""
 
+import threading
 from collections.abc import Iterator, Mapping
 from typing import Never
 
 from hwd.client.timelines import MeasuredTimeline, StageSeconds, Timelines
-from hwd.model.answers import ReconfigurationStatus
+from hwd.model.answers import JobStatus, JobVerification, ReconfigurationStatus
 from hwd.testing.lab import READY_WITHIN_S, Lab
+from hwd.testing.running_lab import POLL_S
 from hwd.timeline import StageName
 from hwd_drivers.core.documents import Json
-from hwd_drivers.core.errors import ConfigError, HwdError, RefusedError
+from hwd_drivers.core.errors import ConfigError, FailedError, HwdError, RefusedError
 
 SUBJECTS = ("switch", "port", "host")
 
@@ -73,6 +75,51 @@ class Fault:
 
     def _tell(self, fault: Mapping[str, Json]) -> None:
         self._lab.client.fault(fault, lease=self._lab.lease.id if self._lab.is_leased() else None)
+
+
+class JobOfTest:
+    """Runs jobs of the testbed file for one test, each to its end; it takes a lease of its own, to which the test's is
+    handed over.
+
+    done = job("train", "--steps", "10")        raises FailedError where it did not succeed
+    job.output(done.id, rank=2)                 what a rank wrote
+    assert job.verify(done.id).holds            each operation over light that was there
+    """
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+
+    def __call__(self, name: str, *words: str) -> JobStatus:
+        """`words`: further arguments of its command. It is stopped where the test is interrupted."""
+        client = self._lab.client
+        with self._lab.handed_over():
+            status = client.start_job(name, *words, by=self._lab.holder)
+            try:
+                status = self._ended(status)
+            except BaseException:
+                self._ended(client.stop_job(status.id, by=self._lab.holder))
+                raise
+        if status.state != "succeeded":
+            raise FailedError(f"job {status.id}: {status.state}: {status.why}")
+        return status
+
+    def output(self, id: str, rank: int = 0) -> str:
+        """What a rank of a job has written, both streams as they came."""
+        pieces: list[bytes] = []
+        while (piece := self._lab.client.job_output(id, rank, first=sum(map(len, pieces)))).data:
+            pieces.append(piece.data)
+        return b"".join(pieces).decode(errors="replace")
+
+    def verify(self, id: str) -> JobVerification:
+        """Whether a job kept its promises, from the records alone."""
+        (found,) = self._lab.client.verify_job(id)
+        return found
+
+    def _ended(self, status: JobStatus) -> JobStatus:
+        while not status.ended:
+            threading.Event().wait(POLL_S)
+            status = self._lab.client.job(status.id)
+        return status
 
 
 class TimelinesOfTest:

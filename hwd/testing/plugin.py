@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from hwd.testing.fixtures import Circuit, Fault, TimelinesOfTest
+    from hwd.testing.fixtures import Circuit, Fault, JobOfTest, TimelinesOfTest
     from hwd.testing.lab import Lab
     from hwd.testing.running_lab import RunningLab
 
@@ -114,6 +114,14 @@ def fault(lab: "Lab") -> "Iterator[Fault]":
     made = Fault(lab)
     yield made
     made.clear()
+
+
+@pytest.fixture
+def job(lab: "Lab") -> "JobOfTest":
+    """Runs jobs of the testbed file to their ends: `done = job("train", "--steps", "10")`."""
+    from hwd.testing.fixtures import JobOfTest
+
+    return JobOfTest(lab)
 
 
 @pytest.fixture

@@ -36,5 +36,5 @@ def test_every_option_marker_and_fixture_is_explained() -> None:
     source = Path(plugin.__file__).read_text(encoding="utf-8")
     for option in re.findall(r'addoption\("(--[\w-]+)"|"(--hwd-[\w-]+)"', source):
         assert next(filter(None, option)) in TEXT
-    for name in ("lab", "circuit", "fault", "timeline", "hwd_lease", "hwd_needs"):
+    for name in ("lab", "circuit", "fault", "job", "timeline", "hwd_lease", "hwd_needs"):
         assert re.search(rf"^\| `(?:@pytest\.mark\.)?{name}\b", TEXT, re.MULTILINE), name

@@ -1,5 +1,6 @@
 """Racks that sessions of tests start themselves, in processes of their own."""
 
+import getpass
 import json
 import os
 import select
@@ -11,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from hwd.testing.running_lab import DEFAULT_TESTBED
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
 INI = "[pytest]\nasyncio_default_fixture_loop_scope = function\n"
 WITHIN_S = 60
 
@@ -49,6 +53,35 @@ def test_a_session_has_a_rack_of_its_own_that_goes_with_it(places: Path, pyteste
     pids, run_dir = json.loads((pytester.path / "said").read_text())
     assert [pid for pid in pids if Path(f"/proc/{pid}").exists()] == []
     assert not Path(run_dir).exists()
+
+
+@pytest.mark.slow
+@pytest.mark.kernel
+def test_job_runs_to_its_end_under_a_lease_of_its_own_and_is_verified(places: Path, pytester: pytest.Pytester) -> None:
+    ring = EXAMPLES / "ring-allreduce" / "ring_allreduce.py"
+    entry = f"user: {getpass.getuser()}, hosts: [h0, h1], plane: static topology=ring, arguments: true"
+    jobs = f"jobs: {{train: {{command: [{sys.executable}, {ring}], {entry}}}}}\n"
+    pytester.path.joinpath("rack.yaml").write_text(f"{DEFAULT_TESTBED.read_text()}\n{jobs}")
+    pytester.makeini(INI)
+    pytester.makepyfile("""
+        import pytest
+        from hwd_drivers.core.errors import FailedError
+
+        def test_train(job, lab):
+            done = job("train", "--steps", "5")
+            assert job.output(done.id, 1).splitlines()[-1].startswith("step 4: ")
+            found = job.verify(done.id)
+            assert (found.holds, found.operations) == (True, 10), found
+            assert lab.is_leased()
+            with pytest.raises(FailedError, match="unrecognized arguments: --stpes"):
+                job("train", "--stpes", "5")
+            assert lab.is_leased()
+
+        def test_after(lab):
+            assert lab.status().links == {}
+    """)
+    result = pytester.runpytest_subprocess("--hwd-testbed=rack.yaml", timeout=WITHIN_S)
+    result.assert_outcomes(passed=2)
 
 
 @pytest.mark.slow
