@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, Protocol
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from hwd.bus.asks import AskedBy
@@ -382,8 +383,10 @@ class JobRun:
                     if not why:
                         self._sending[rank] = _Sending(operation=waiting.operation)
                     waiting.answered.set_result(why)
-            case DriveTo(target=target):
-                self._drive(target)
+            case DriveTo(target=target, why=why):
+                if why:
+                    log.warning("%s: plane %s goes to its fallback: %s", self.record, self.record.plane, why)
+                self._drive(target, why)
             case PrepareTarget():
                 await self._plan_each_switch()
             case SetRoutes():
@@ -398,14 +401,14 @@ class JobRun:
         await self._save(lambda record: replace(record, prepared_set=""))
         await self._light.release_set(before)
 
-    def _drive(self, target: str) -> None:
+    def _drive(self, target: str, fallback: str = "") -> None:
         assert self._plane is not None
-        work = self._driven(target, self._plane.actor.targets[target], self._ids.token(length=8))
+        work = self._driven(target, self._plane.actor.targets[target], self._ids.token(length=8), fallback)
         task = asyncio.create_task(work, name=f"hwd:jobs/{self.record.id}/light")
         self._drives.add(task)
         task.add_done_callback(self._drives.discard)
 
-    async def _driven(self, id: str, target: Target, reconfiguration: str) -> None:
+    async def _driven(self, id: str, target: Target, reconfiguration: str, fallback: str) -> None:
         began_s = asyncio.get_running_loop().time()
         event: Event = Applied(target=id)
         why = ""
@@ -419,7 +422,14 @@ class JobRun:
             self._paced_s = asyncio.get_running_loop().time() + PACE_S
             event = NotReady(target=id, why=why)
         seconds = asyncio.get_running_loop().time() - began_s
-        self._emit(JobSwitched, target=id, reconfiguration=reconfiguration, why=why, seconds=seconds)
+        self._emit(
+            JobSwitched,
+            target=id,
+            reconfiguration=reconfiguration,
+            why=why,
+            seconds=seconds,
+            fallback=fallback or UNSET,
+        )
         self._queue.put_nowait(Told(event=event, reconfiguration=reconfiguration))
 
     # --- the end

@@ -10,7 +10,7 @@ rules in both.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -99,9 +99,10 @@ class PrepareTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriveTo:
-    """Bring the light to a target, and tell Applied or NotReady."""
+    """Bring the light to a target, and tell Applied or NotReady. `why`: of a fallback."""
 
     target: str
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +209,7 @@ class PlaneActor:
             case Fallback(why=why):
                 if not self._has_fallback:
                     raise PlaneError(Breach.NOT_ALLOWED, f"for {why!r}; the job has no fallback")
-                yield self._switch(FALLBACK)
+                yield replace(self._switch(FALLBACK), why=why)
             case Grant(ranks=ranks):
                 self._check_waiting(ranks)
                 for rank in ranks:

@@ -207,7 +207,7 @@ def test_crossconnects_touch_all_ports_since_which_is_not_known_here() -> None:
 
 def test_fallback_is_a_target_where_the_policy_has_one(actor: PlaneActor, take: Take, plane: Scripted) -> None:
     lit(take)
-    assert take(Tick(at_s=1), Fallback(why="no light for 5 s")) == (DriveTo(target=FALLBACK),)
+    assert take(Tick(at_s=1), Fallback(why="no light for 5 s")) == (DriveTo(target=FALLBACK, why="no light for 5 s"),)
     take(Applied(target=FALLBACK))
     assert actor.at == FALLBACK
     assert take(Tick(at_s=9), Switch(target="far")) == (DriveTo(target="far"),), "and back"

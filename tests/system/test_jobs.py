@@ -73,6 +73,44 @@ class OneAtATime:
 
 ONE_AT_A_TIME = PlaneKind(make=lambda arguments: OneAtATime())
 """
+CAREFUL = """
+from hwd.model.plane import Applied, Done, Fallback, Grant, Intent, NotReady, PlaneKind, Switch, Target
+from hwd.planes import Gathering
+
+class Careful:
+    def targets(self, job, view):
+        self.gathering, self.ready, self.sending = Gathering(job.groups), [], set()
+        self.lit, self.moving, self.tries_again = None, None, False
+        return {"own": Target(links=view.topology("pairs rail=0"))}
+
+    def on(self, event):
+        match event:
+            case Intent(operation=operation):
+                self.ready += self.gathering.come(event)
+                self.tries_again = operation.index >= 40
+            case Done(rank=rank):
+                self.sending.discard(rank)
+            case Applied(target=target):
+                self.lit, self.moving = target, None
+            case NotReady(target=target):
+                self.lit, self.moving = None, None
+                if target == "own":
+                    self.moving = "fallback"
+                    yield Fallback(why="its own light was not there")
+        if self.moving:
+            return
+        if self.lit is None or (self.tries_again and self.lit == "fallback"):
+            if not self.sending:
+                self.moving = "own"
+                yield Switch(target="own")
+        elif self.ready:
+            ready, self.ready = self.ready, []
+            self.sending.update(ready)
+            yield Grant(ranks=tuple(ready))
+
+CAREFUL = PlaneKind(make=lambda arguments: Careful())
+"""
+"""A plane that gives up its own light at the first failure, and tries it again from the 40th operation on."""
 TURNS = """
 import os, sys, threading
 from pathlib import Path
@@ -167,7 +205,7 @@ def install_planes(folder: Path) -> None:
     """The rotor, as the wheel that it is, and two of the tests."""
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
     subprocess.run([*pip, "--target", folder, EXAMPLES / "rotor-plane"], check=True, timeout=120)
-    for name, text in {"idle": IDLE, "one_at_a_time": ONE_AT_A_TIME}.items():
+    for name, text in {"idle": IDLE, "one_at_a_time": ONE_AT_A_TIME, "careful": CAREFUL}.items():
         (folder / f"{name}_plane.py").write_text(text)
         info = folder / f"{name}_plane-1.dist-info"
         info.mkdir()
@@ -425,6 +463,33 @@ async def test_end_of_an_operation_reaches_its_plane_over_a_killed_daemon_and_no
     for name in ("leave1", "end"):
         (files / name).touch()
     assert (await ended(lab, job))["state"] == "succeeded"
+
+
+async def test_plane_falls_back_to_the_giant_ring_and_comes_back_over_a_killed_daemon(lab: Lab) -> None:
+    planes, rank = lab.folder / "planes", lab.folder / "rank.py"
+    install_planes(planes)
+    rank.write_text(RANK)
+    lab.environment["PYTHONPATH"] = str(planes)
+    more = f"user: {getpass.getuser()}, hosts: [h0, h1], plane: careful, fallback: true"
+    daemon = await lab.up(text=rack_of(2, f"  goes: {{command: [{sys.executable}, {rank}, goes], {more}}}\n"))
+    assert (await lab.hwd("fault", "ocs1", "deny", "code=SROF", "text=Equipment failure")).status == 0
+    job = await start(lab, "goes")
+    await at_step(lab, job, 3)
+    assert "light at fallback" in (await lab.hwd("job", "show", job)).out
+    ring = [one["what"] for one in await lab.documents("reconfiguration.started")][-1]
+    assert ring.endswith("to fallback")
+    assert await daemon.end(signal.SIGKILL) == -signal.SIGKILL
+    await lab.serve()
+    await at_step(lab, job, 60)
+    assert "light at own" in (await lab.hwd("job", "show", job)).out
+    assert (await lab.hwd("job", "stop", job)).status == 0
+    switched = [
+        (one["target"], "Equipment failure" in one["why"], one.get("fallback", ""))
+        for one in await lab.documents("job.switched")
+    ]
+    assert switched == [("own", True, ""), ("fallback", False, "its own light was not there"), ("own", False, "")]
+    verified = await lab.hwd("job", "verify", job)
+    assert verified.status == 0, verified
 
 
 async def test_verification_finds_light_that_was_taken_and_bytes_that_went_another_way(lab: Lab) -> None:

@@ -2,6 +2,8 @@
 
 from typing import ClassVar
 
+from msgspec import UNSET, UnsetType
+
 from hwd_drivers.core.documents import Fact
 
 
@@ -49,13 +51,17 @@ class JobRankRefused(JobFact, frozen=True, kw_only=True):
 
 
 class JobSwitched(JobFact, frozen=True, kw_only=True):
-    """Its plane brought the light to `target`, or could not, for `why`; `seconds` from its wish to the answer."""
+    """Its plane brought the light to `target`, or could not, for `why`; `seconds` from its wish to the answer.
+
+    `fallback`: why its plane gave up its own light, of a target that is the fallback.
+    """
 
     KIND: ClassVar = "job.switched"
     target: str
     reconfiguration: str
     why: str
     seconds: float
+    fallback: str | UnsetType = UNSET
 
 
 class JobGranted(JobFact, frozen=True, kw_only=True):
