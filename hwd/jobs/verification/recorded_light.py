@@ -132,7 +132,7 @@ class RecordedLight:
         before = moves[: bisect_right(moves, at_ns, key=lambda move: move.ended_ns)]
         return next((move.ended_ns for move in reversed(before) if move.ends & ends), 0)
 
-    def read(self, switch: str, since_ns: int, from_ns: int, upto_ns: int) -> list[Read]:
+    def readings(self, switch: str, since_ns: int, from_ns: int, upto_ns: int) -> list[Read]:
         """The last reading between `since_ns` and `from_ns`, and all until `upto_ns`."""
         reads = self.reads.get(switch, [])
         first = bisect_right(reads, from_ns, key=lambda read: read.at_ns)

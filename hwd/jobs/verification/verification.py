@@ -101,7 +101,7 @@ class _Verifier:
             switch, text = crossconnect.split(":", 1)
             ends = {*text.split("-")}
             since_ns = light.last_moved_ns(switch, ends, from_ns)
-            for read in light.read(switch, since_ns, from_ns, upto_ns):
+            for read in light.readings(switch, since_ns, from_ns, upto_ns):
                 if crossconnect not in read.crossconnects:
                     yield self._made(DARK, one, f"{crossconnect} of {port} was not there", read.at_ns)
                     break
