@@ -39,6 +39,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make demo      a twin rack and its main experiment, under a minute"
 	@echo "make test      the tests; make test-all: those that take long too; make test-slow: those alone"
+	@echo "make test-torch  the backend of PyTorch, which it installs first"
 	@echo "make check     format, lint, types, import contracts"
 	@echo "make bench     each path against its floor"
 	@echo "make sim       simulated worlds of SEEDS=10000 seeds, with all that can go wrong, against the rules"
@@ -98,6 +99,15 @@ test-all: $(STAMP) system-machines
 .PHONY: test-slow
 test-slow: $(STAMP) system-machines
 	$(PYTEST) -m slow $(PYTEST_ARGS) || [ $$? -eq 5 ]
+
+# The CPU wheel of PyTorch, 200 MB, is for these tests alone; where it cannot be had they are skipped by name. One at a time: each has a rack of its own, and
+# four processes that import it.
+TORCH := torch==2.13.0+cpu
+.PHONY: test-torch
+test-torch: $(STAMP) system-tests
+	@$(BIN)/python -c 'import torch' 2>/dev/null || { echo "setup: $(TORCH)"; $(PIP) --quiet '$(TORCH)' || \
+		echo "setup: $(TORCH) cannot be had from where pip looks: see its index of CPU wheels, and PIP_EXTRA_INDEX_URL"; }
+	$(BIN)/pytest tests/system/test_torch.py tests/test_private_names.py -k 'torch or shares' $(PYTEST_ARGS)
 
 .PHONY: demo
 demo: $(RUNTIME)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import zlib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +26,9 @@ AGAIN_S: Final = 1.0
 """Between two attempts to reach a rank on a host that is away."""
 AWAY_S: Final = 300.0
 """So long a host may be away before its rank counts as lost."""
+MASTER_PORT: Final = 20_000
+MASTER_PORTS: Final = 9_000
+"""Where rank 0 of a job listens: one of so many, by the id of the job, so that two jobs on one host differ."""
 
 log = logging.getLogger(__name__)
 
@@ -64,10 +68,12 @@ class JobRanks:
         """What `rank0.ahead` says; 0 where there is none."""
         self._follow: dict[int, asyncio.Task[None]] = {}
 
-    async def start(self) -> None:
-        """Start all. Raises what the first one raises that cannot be started; the others are for `stop`."""
+    async def start(self, *, address: str | None = None) -> None:
+        """Start all; `address` is where the others reach rank 0. Raises what the first one raises that cannot be
+        started; the others are for `stop`.
+        """
         await self._offload(lambda: self._folder.mkdir(parents=True, exist_ok=True))
-        await _all([self._start(number) for number in range(len(self._record.ranks))])
+        await _all([self._start(number, address) for number in range(len(self._record.ranks))])
 
     def take_over(self) -> None:
         """An earlier process of the daemon may have started all."""
@@ -122,7 +128,7 @@ class JobRanks:
 
     # --- one rank
 
-    async def _start(self, number: int) -> None:
+    async def _start(self, number: int, address: str | None) -> None:
         record = self._record
         self._started.add(number)
         environment = {
@@ -130,6 +136,7 @@ class JobRanks:
             "HWD_RANK": str(number),
             "HWD_JOB_KEY": record.key,
             "HWD_SHIM": record.shim,
+            **_launch(record, number, address),
         }
         running = await self._processes.start(
             self._host(number),
@@ -278,6 +285,21 @@ class JobRanks:
 
     def _keep(self, number: int) -> str:
         return f"{self._record.id}-{number}"
+
+
+def _launch(record: JobRecord, number: int, address: str | None) -> dict[str, str]:
+    """The variables that torchrun gives to each process (PyTorch documentation, torchrun, Environment Variables), for
+    programs that meet by them at rank 0.
+    """
+    places = [one.host for one in record.ranks]
+    found = {
+        "RANK": str(number),
+        "WORLD_SIZE": str(len(places)),
+        "LOCAL_RANK": str(places[:number].count(places[number])),
+        "LOCAL_WORLD_SIZE": str(places.count(places[number])),
+        "MASTER_PORT": str(MASTER_PORT + zlib.crc32(record.id.encode()) % MASTER_PORTS),
+    }
+    return found if address is None else found | {"MASTER_ADDR": address}
 
 
 async def _there(running: RunningProgram) -> RunningProgram:

@@ -201,6 +201,7 @@ class JobRun:
                 for one in self._job.ranks
             ],
             groups={name: [*group.ranks] for name, group in self._job.groups.items()},
+            longest_s=self._transfers.rules.longest_s,
         )
 
     async def claim(self, by: AskedBy, asked: ClaimOperation) -> OperationGranted:
@@ -310,7 +311,14 @@ class JobRun:
         )
         self._since_s = asyncio.get_running_loop().time()
         await self._save(lambda record: replace(record, state=JobState.RUNNING))
-        await self._ranks.start()
+        await self._ranks.start(address=self._meeting_address())
+
+    def _meeting_address(self) -> str | None:
+        """Where all reach rank 0: within its host, else over packet switches, else over light."""
+        if len(self._job.hosts) == 1:
+            return "127.0.0.1"
+        addresses = self._addresses(0, optical=False) or self._addresses(0, optical=True)
+        return next(iter(addresses.values()), None)
 
     def _placed(self) -> list[JobRank]:
         """The ranks with the NIC ports that they can send over, for whoever reads the records."""
@@ -511,7 +519,8 @@ class JobRun:
         for number, one in late.items():
             members = self._job.groups[one.operation.group].ranks
             needed = members if one.operation.peer is None else tuple(sorted((number, one.operation.peer)))
-            there = {n for n, other in self._waiting.items() if _same(other.operation, one.operation)}
+            same = one.operation.shared(number)
+            there = {n for n, other in self._waiting.items() if other.operation.shared(n) == same}
             absent = [n for n in needed if n not in there and n not in self._sending]
             who = f"{named(record, absent)} did not come to it" if absent else "all its ranks came to it"
             self._come_to(
@@ -626,8 +635,3 @@ class JobRun:
 
 def _future() -> "asyncio.Future[str]":
     return asyncio.get_running_loop().create_future()
-
-
-def _same(one: Operation, other: Operation) -> bool:
-    """Whether two ranks mean one operation."""
-    return (one.group, one.index) == (other.group, other.index)

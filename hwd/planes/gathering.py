@@ -14,7 +14,7 @@ class Gathering:
 
     def __init__(self, groups: Mapping[str, CommunicationGroup]) -> None:
         self._groups = groups
-        self._there: dict[tuple[str, int, tuple[int, ...]], set[int]] = {}
+        self._there: dict[tuple[str | int, ...], set[int]] = {}
 
     def come(self, intent: Intent) -> tuple[int, ...]:
         """A rank waits. Of a pair, `peer` is the other rank."""
@@ -23,7 +23,7 @@ class Gathering:
             needed = self._groups[operation.group].ranks
         else:
             needed = tuple(sorted((intent.rank, operation.peer)))
-        key = operation.group, operation.index, needed  # several pairs of a group may have one index
+        key = operation.shared(intent.rank)
         there = self._there.setdefault(key, set())
         there.add(intent.rank)
         if not there.issuperset(needed):

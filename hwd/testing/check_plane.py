@@ -171,7 +171,7 @@ class _World:
             needed = self._job.groups[operation.group].ranks
         else:
             needed = tuple(sorted((rank, operation.peer)))
-        return self._collectives.setdefault((operation.group, operation.index, needed), _Collective(needed=needed))
+        return self._collectives.setdefault(operation.shared(rank), _Collective(needed=needed))
 
     def _skew_s(self) -> float:
         """Most ranks come within milliseconds, some late."""

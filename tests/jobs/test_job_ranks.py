@@ -121,6 +121,23 @@ async def test_output_of_a_rank_is_kept_up_to_a_limit_and_then_said_to_go_on(
         assert ranks.last_words(number) == "and more"
 
 
+@pytest.mark.parametrize(("address", "met"), [("10.5.0.1", "10.5.0.1"), (None, "none")], ids=["address", "no address"])
+async def test_ranks_have_the_variables_of_torchrun(tmp_path: Path, address: str | None, met: str) -> None:
+    text = "echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE ${MASTER_ADDR:-none} $MASTER_PORT"
+    job, ends = record(text), Ends(2)
+    async with host_processes(tmp_path) as processes, asyncio.timeout(30):
+        folder = tmp_path / "jobs" / job.id
+        ranks = JobRanks(job, {"h0": HOST}, processes, folder=folder, offload=InlineOffload(), on_end=ends)
+        await ranks.start(address=address)
+        await ends.all.wait()
+        assert await ranks.stop(within_s=5) == ""
+    words = [(folder / f"rank{number}.log").read_text().split() for number in range(2)]
+    assert [one[:5] for one in words] == [["0", "2", "0", "2", met], ["1", "2", "1", "2", met]]
+    ports = {int(one[5]) for one in words}
+    assert len(ports) == 1
+    assert 20_000 <= ports.pop() < 29_000
+
+
 async def test_output_is_in_the_log_once_where_some_was_dropped_and_the_daemon_is_then_killed(tmp_path: Path) -> None:
     script = f"""
         echo first

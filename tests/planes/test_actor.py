@@ -255,7 +255,7 @@ def test_gathering_is_whole_when_the_last_rank_has_come() -> None:
     assert gathering.come(Intent(rank=2, operation=beside)) == (), "another pair, of the same index"
     back = Operation(group="all", kind=OperationKind.RECEIVE, index=4, peer=0)
     assert gathering.come(Intent(rank=2, operation=back)) == (0, 2)
-    assert gathering.come(Intent(rank=1, operation=replace(beside, peer=2))) == (1, 2)
+    assert gathering.come(Intent(rank=1, operation=replace(beside, kind=OperationKind.RECEIVE, peer=2))) == (1, 2)
 
 
 def test_operation_has_one_line() -> None:

@@ -2,10 +2,13 @@
 
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, Self, TypeVar
+
+from msgspec.structs import replace
 
 from hwd_agents.shim.shims import Ask, Go, Select, SendOver, Shim, find
 from hwd_agents.switches.select_client import Selector
@@ -34,7 +37,8 @@ T = TypeVar("T")
 class Rank:
     """Joins its job when it is made. Not for several threads at once.
 
-    `number`: its own; `places`: of all ranks, by number; `groups`: their ranks, by name.
+    `number`: its own; `places`: of all ranks, by number; `groups`: their ranks, by name; `longest_s`: the most that an
+    operation may have as `within_s`, None where the daemon does not say it.
     """
 
     def __init__(
@@ -47,13 +51,14 @@ class Rank:
         self._clock = SystemClock()
         self._transfers = Transfers(path)
         self._selector: Selector | None = None
-        self._indexes: dict[str, int] = {}
+        self._counts: Counter[tuple[str | int, ...]] = Counter()
         self._open = ""
         """The operation whose block has not ended."""
         try:
             joined = self._until(lambda: self._transfers.join(job, number, key))
             self.places: tuple[RankPlace, ...] = tuple(joined.ranks)
             self.groups: Mapping[str, tuple[int, ...]] = {name: tuple(ranks) for name, ranks in joined.groups.items()}
+            self.longest_s = joined.longest_s
             self._shim: Shim = find(shim, number, joined)
         except BaseException:
             self._transfers.close()
@@ -109,9 +114,9 @@ class Rank:
         """
         if self._open:
             raise RefusedError(f"rank {self.number} of job {self.job}: {self._open} has not ended: one at a time")
-        index = self._indexes.get(group, 0)
-        self._indexes[group] = index + 1
-        operation = Operation(group=group, kind=OperationKind(kind), index=index, size_bytes=size_bytes, peer=peer)
+        first = Operation(group=group, kind=OperationKind(kind), index=0, size_bytes=size_bytes, peer=peer)
+        operation = replace(first, index=self._counts[first.shared(self.number)])
+        self._counts[first.shared(self.number)] += 1
         port: str | None = None
         transfer: str | None = None
         match self._shim.before(operation):

@@ -27,10 +27,14 @@ class RankPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobJoined(msgspec.Struct, frozen=True, kw_only=True):
-    """To `join-job`: the job, as each of its ranks may know it. `groups`: their ranks, by name."""
+    """To `join-job`: the job, as each of its ranks may know it.
+
+    `groups`: their ranks, by name. `longest_s`: the longest time that an operation may ask for.
+    """
 
     ranks: Annotated[list[RankPlace], Meta(max_length=RANKS_MOST)]
     groups: dict[Name, list[RankNumber]]
+    longest_s: Seconds | None = None
 
 
 class JoinJob(Arguments[JobJoined], frozen=True, kw_only=True):

@@ -25,6 +25,10 @@ class OperationKind(StrEnum):
     """All have what one had."""
     REDUCE = "reduce"
     """One has the sum of all."""
+    GATHER = "gather"
+    """One has the parts of all."""
+    SCATTER = "scatter"
+    """Each has its part of what one had."""
     BARRIER = "barrier"
     """Each knows that all have come."""
     SEND = "send"
@@ -34,10 +38,11 @@ class OperationKind(StrEnum):
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
-    """One operation of a communication group; all its ranks name the same `index`, counted from 0 in the group.
+    """One operation of a communication group. All its ranks name the same `index`, counted from 0 in the group; a send
+    and its receive are counted by themselves, among those from the one rank to the other.
 
-    `size_bytes`: of the whole tensor: all parts of an all-gather, all that a rank sends in an all-to-all; 0 where it is
-    not said. `peer`: the other rank, of a send or a receive.
+    `size_bytes`: of the whole tensor: all parts of an all-gather or a scatter, all that a rank sends in an all-to-all;
+    0 where it is not said. `peer`: the other rank, of a send or a receive.
     """
 
     group: Name
@@ -46,8 +51,18 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: Number = 0
     peer: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None
 
+    def shared(self, rank: int) -> tuple[str | int, ...]:
+        """Equal for the ranks that make this operation together, and for nobody else: `rank` is one of them."""
+        if self.peer is None:
+            return self.group, self.index
+        way = (rank, self.peer) if self.kind is OperationKind.SEND else (self.peer, rank)
+        return self.group, self.index, *way
+
     @override
     def __str__(self) -> str:
         """`all-reduce 7 of dp0, 64 MB`."""
-        size = f", {self.size_bytes / 1e6:g} MB" if self.size_bytes else ""
+        scale, unit = next(
+            one for one in ((1e6, "MB"), (1e3, "kB"), (1, "B")) if self.size_bytes >= one[0] or one[0] == 1
+        )
+        size = f", {self.size_bytes / scale:g} {unit}" if self.size_bytes else ""
         return f"{self.kind} {self.index} of {self.group}{size}"

@@ -115,7 +115,7 @@ def _judge_busy(
         what = f"the bytes of {', '.join(f'{host}.{port}' for port in sorted(missing))} were not counted"
         yield Finding(what=what, operation=busy.last, is_known=False)
         return
-    need = sum({(one.operation.group, one.operation.index): needs[one] for one in busy.operations}.values())
+    need = sum({one.operation.shared(one.rank): needs[one] for one in busy.operations}.values())
     got = sum(counted[port].rx for port in way)
     if got < need:
         elsewhere = {port: one.rx for port, one in counted.items() if port not in way and one.rx > 0}
@@ -146,7 +146,7 @@ def _judge_between(
     from_ns, upto_ns = before.first.began_ns, after.first.began_ns
     first = bisect_left(others, from_ns, key=lambda one: one.began_ns)
     last = bisect_right(others, upto_ns, key=lambda one: one.began_ns)
-    near = {(one.operation.group, one.operation.index): one.operation.size_bytes for one in others[first:last]}
+    near = {one.operation.shared(one.rank): one.operation.size_bytes for one in others[first:last]}
     if not all(near.values()):
         return  # how much they bring was not said
     most = STRAY_BYTES + VOLUMES * sum(near.values())

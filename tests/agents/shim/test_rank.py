@@ -172,6 +172,19 @@ async def test_operations_are_counted_in_each_group(host: HostWithDaemon, thread
     assert asked == [("world", 0), ("world", 1), ("dp0", 0), ("world", 2), ("dp0", 1)]
 
 
+async def test_sends_and_receives_are_counted_by_who_sends_to_whom(host: HostWithDaemon, thread: ThreadOffload) -> None:
+    said = [("send", 0), ("receive", 0), ("send", 2), ("send", 0), ("receive", 0), ("all-reduce", None), ("receive", 2)]
+
+    def work() -> None:
+        with make(host) as rank:
+            for kind, peer in said:
+                with rank.operation("world", kind, within_s=5, peer=peer):
+                    pass
+
+    await thread(work)
+    assert [one["index"] for one in operations(host)] == [0, 0, 0, 1, 1, 0, 0]
+
+
 async def test_operation_that_cannot_be_answered_now_is_asked_for_again_as_the_same_one(
     host: HostWithDaemon, thread: ThreadOffload
 ) -> None:

@@ -147,6 +147,7 @@ ANSWERS: Final[Mapping[str, Mapping[str, Any]]] = {
     "join-job": {
         "ranks": [{"host": "h0", "gpu": 1, "optical": {"eth0": "10.1.0.1"}, "electrical": {"eth9": "10.9.0.1"}}],
         "groups": {"world": [0]},
+        "longest_s": 600.0,
     },
     "claim-operation": {"within_s": 5.0, "waited_s": 0.5, "ports": ["eth0"]},
     "end-operation": {},

@@ -1,0 +1,153 @@
+"""Worker: the operations of a rank, one after the other on a thread of its own, each announced before it is sent.
+
+A send and a receive wait until somebody waits for one of them, or for a collective operation behind them. Then all that
+wait are made in one order that both ranks of each pair share, whatever the order in which they were called: so ranks
+that shift around a ring, or exchange, do not wait for each other for ever.
+"""
+
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from hwd_agents.shim import Rank
+from hwd_agents.wire import OperationKind
+from hwd_drivers.core.errors import RefusedError
+
+CLOSE_S: Final = 10.0
+"""For what is under way to end, when the process does."""
+
+
+@dataclass(eq=False, kw_only=True)
+class Submitted:
+    """An operation that was called. `group` empty: it is not announced. `send`: sends, and returns when that has
+    completed. `told`: called on the worker's thread with the error, or None, as soon as it has completed.
+    """
+
+    group: str
+    kind: OperationKind
+    size_bytes: int
+    within_s: float
+    send: Callable[[], None]
+    told: Callable[[BaseException | None], None]
+    peer: int | None = None
+    port: str = ""
+    """The NIC port that it goes over; a shim may name no other one."""
+    _over: threading.Event = field(default_factory=threading.Event, init=False)
+    error: BaseException | None = field(default=None, init=False)
+
+    @property
+    def is_over(self) -> bool:
+        return self._over.is_set()
+
+    def complete(self, error: BaseException | None) -> None:
+        self.error = error
+        self._over.set()
+        self.told(error)
+
+    def wait(self, timeout_s: float | None) -> bool:
+        """Whether it is over."""
+        return self._over.wait(timeout_s)
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.group or 'a group that is not announced'}"
+
+
+class Worker:
+    """Calls come from one thread of the program, or from several that agree on an order."""
+
+    def __init__(self, rank: Rank) -> None:
+        self._rank = rank
+        self._queue: queue.SimpleQueue[Submitted | None] = queue.SimpleQueue()
+        self._pairs: list[Submitted] = []
+        self._lock = threading.Lock()
+        self._broken = ""
+        self._last: Submitted | None = None
+        self._thread = threading.Thread(target=self._work, name="hwd-operations", daemon=True)
+        self._thread.start()
+
+    def submit(self, one: Submitted) -> None:
+        """Behind all that was called before."""
+        with self._lock:
+            if one.peer is not None:
+                self._pairs.append(one)
+                return
+            self._flush()
+            self._put(one)
+
+    def wait(self, one: Submitted, timeout_s: float | None = None) -> bool:
+        """Whether it is over. Raises RefusedError on the worker's own thread, as in a callback of another operation:
+        it would wait for itself.
+        """
+        if one.is_over:
+            return True
+        if threading.current_thread() is self._thread:
+            raise RefusedError(f"{one}: is waited for in a callback of another operation, which holds it up")
+        self.begin(one)
+        return one.wait(timeout_s)
+
+    def begin(self, one: Submitted) -> None:
+        """Somebody is going to wait for it."""
+        with self._lock:
+            if one in self._pairs:
+                self._flush()
+
+    def drain(self) -> None:
+        """Return when all that was called is over."""
+        with self._lock:
+            self._flush()
+            last = self._last
+        if last is not None:
+            last.wait(None)
+
+    def close(self) -> None:
+        """End what was called, for `CLOSE_S` at most, then leave the job."""
+        with self._lock:
+            self._flush()
+            self._queue.put(None)
+        self._thread.join(CLOSE_S)
+        self._rank.close()
+
+    def _flush(self) -> None:
+        for one in sorted(self._pairs, key=self._order):
+            self._put(one)
+        self._pairs.clear()
+
+    def _put(self, one: Submitted) -> None:
+        self._last = one
+        self._queue.put(one)
+
+    def _order(self, one: Submitted) -> tuple[int, int, int]:
+        """By the two ranks, then by who sends; those of one way stay in their order."""
+        assert one.peer is not None
+        own = self._rank.number
+        sender = own if one.kind is OperationKind.SEND else one.peer
+        return min(own, one.peer), max(own, one.peer), sender
+
+    def _work(self) -> None:
+        while (one := self._queue.get()) is not None:
+            if self._broken:
+                one.complete(RefusedError(f"{one}: does not begin, since an earlier one failed: {self._broken}"))
+                continue
+            try:
+                self._make(one)
+            except Exception as error:  # noqa: BLE001 - whatever a library raises: it is told to whoever waits
+                self._broken = f"{one}: {error}"
+                if not one.is_over:
+                    one.complete(error)
+
+    def _make(self, one: Submitted) -> None:
+        if not one.group:
+            one.send()
+            one.complete(None)
+            return
+        with self._rank.operation(
+            one.group, one.kind, within_s=one.within_s, size_bytes=one.size_bytes, peer=one.peer
+        ) as port:
+            if port is not None and port != one.port:
+                raise RefusedError(
+                    f"{one}: its shim sends over {port}, and the connections of its group go over {one.port}"
+                )
+            one.send()
+            one.complete(None)
