@@ -271,6 +271,7 @@ class Daemon:
             leases=leases,
             planner=background_planner,
             transfers=transfers,
+            settings=settings,
             folder=Path(self._process.data_dir) / "jobs",
             clock=clock,
             ids=ids,
@@ -278,6 +279,7 @@ class Daemon:
             sink=sink,
             announce=sink.without(self._recorder),
         )
+        await jobs.load()
         job_verifier = JobVerifier(
             records.jobs,
             records,

@@ -20,6 +20,7 @@ from hwd.config.planes import make
 from hwd.jobs.agreement import Agreement, DisagreeError
 from hwd.jobs.job_light import JobLight, check_names
 from hwd.jobs.job_ranks import JobRanks
+from hwd.jobs.job_routes import JobRoutes
 from hwd.jobs.job_status import named, status_of
 from hwd.jobs.operation_sent import sent_of
 from hwd.jobs.played_plane import EventStore, PlayedPlane, Told
@@ -55,7 +56,7 @@ from hwd_agents.wire import (
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Fact, Sink
 from hwd_drivers.core.emitter import Emitter
-from hwd_drivers.core.errors import ConfigError, DeadlineError, FailedError, HwdError, RefusedError
+from hwd_drivers.core.errors import DeadlineError, FailedError, HwdError, RefusedError
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.reason import reason_of
 from hwd_drivers.core.values import natural_key
@@ -111,6 +112,7 @@ class JobRun:
         *,
         store: JobStore,
         light: JobLight,
+        routes: JobRoutes,
         ranks: Callable[[JobRecord, Callable[[int, ProgramEnd], Coroutine[Any, Any, None]]], JobRanks],
         transfers: Transfers,
         clock: Clock,
@@ -124,6 +126,7 @@ class JobRun:
         self._testbed = testbed
         self._store = store
         self._light = light
+        self._routes = routes
         self._ranks = ranks(record, self._rank_ended)
         self._transfers = transfers
         self._clock = clock
@@ -345,8 +348,8 @@ class JobRun:
         fallback = Target(links=self._view.topology("giant-ring")) if record.fallback else None
         actor = PlaneActor(make(record.plane, record.plane_arguments), self._job, self._view, fallback=fallback)
         check_names(actor.targets)
-        if any(target.routes for target in actor.targets.values()):
-            raise ConfigError(f"plane {record.plane}: its targets have routes, which no job can set yet")
+        for target in actor.targets.values():
+            self._routes.check(target.routes)
         return actor
 
     async def _resume(self, plane: PlayedPlane) -> None:
@@ -362,6 +365,9 @@ class JobRun:
         self._emit(JobResumed, events=played.events)
         await self._ranks.attach()
         self._judge_ends()
+        if played.has_routed or any(target.routes for target in plane.actor.targets.values()):
+            busy = {self.record.ranks[rank].host for rank in self._sending}
+            await self._routes.resume(self.record, plane.actor.routes, busy)
         if plane.actor.moving is not None:  # where it was done already, nothing moves now
             self._drive(plane.actor.moving)
 
@@ -395,10 +401,12 @@ class JobRun:
                 if why:
                     log.warning("%s: plane %s goes to its fallback: %s", self.record, self.record.plane, why)
                 self._drive(target, why)
-            case PrepareTarget():
+            case PrepareTarget(target=target):
+                self._routes.check(target.routes)
                 await self._plan_each_switch()
-            case SetRoutes():
-                raise ConfigError(f"plane {self.record.plane}: it sets routes, which no job can do yet")
+            case SetRoutes(routes=routes):
+                self._routes.check(routes)
+                await self._routes.keep(self.record, routes)
 
     async def _plan_each_switch(self) -> None:
         """From now on: a prepared set can have no further target."""
@@ -423,6 +431,7 @@ class JobRun:
         await asyncio.sleep(self._paced_s - began_s)
         try:
             await self._light.go(self.record, id, target, reconfiguration=reconfiguration)
+            await self._routes.set(self.record, target.routes)
         except Exception as error:
             if not isinstance(error, HwdError):
                 log.exception("%s: on the way to %s: a defect of hwd", self.record, id)
@@ -467,6 +476,10 @@ class JobRun:
                 await self._end_transfer(rank)
         if self._drives:
             await asyncio.wait(self._drives)
+        try:
+            await self._routes.end(self.record)
+        except HwdError as error:  # whoever comes next waits for that: its ports stay claimed until it is so
+            log.warning("%s: %s", self.record, reason_of(error))
         await self._until_done(lambda: self._light.release(self.record))
         await self._until_done(
             lambda: self._save(

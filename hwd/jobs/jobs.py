@@ -17,6 +17,7 @@ from hwd.config.yaml.file_problem import nearest
 from hwd.fabric.fabric import Fabric
 from hwd.jobs.job_light import Applies, JobLight
 from hwd.jobs.job_ranks import JobRanks
+from hwd.jobs.job_routes import HostSettings, JobRoutes
 from hwd.jobs.job_run import STOP_WITHIN_S, JobRun, JobStore
 from hwd.jobs.job_status import status_of
 from hwd.model.answers import JobStatus
@@ -85,6 +86,7 @@ class Jobs:
         leases: Leases,
         planner: BackgroundPlanner,
         transfers: Transfers,
+        settings: HostSettings,
         folder: Path,
         clock: Clock,
         ids: Ids,
@@ -100,6 +102,7 @@ class Jobs:
         self._leases = leases
         self._planner = planner
         self._transfers = transfers
+        self._settings = settings
         self._folder = folder
         self._clock = clock
         self._ids = ids
@@ -232,6 +235,11 @@ class Jobs:
 
     # --- the task
 
+    async def load(self) -> None:
+        """What the jobs of an earlier process have set on hosts is theirs, before anybody puts it back."""
+        for record in await self._store.under_way():
+            self._routes(record)
+
     async def run(self) -> None:
         """Go on with the jobs of an earlier process, until cancelled."""
         await self._remove_old_output()
@@ -287,6 +295,7 @@ class Jobs:
                 planner=self._planner,
                 transfers=self._transfers,
             ),
+            routes=self._routes(record),
             ranks=ranks,
             transfers=self._transfers,
             clock=self._clock,
@@ -299,6 +308,11 @@ class Jobs:
         task = self._tasks[record.id] = asyncio.create_task(run.run(), name=f"hwd:jobs/{record.id}")
         task.add_done_callback(lambda done: self._ended(record, done))
         return run
+
+    def _routes(self, record: JobRecord) -> JobRoutes:
+        routes = JobRoutes(self._testbed, self._settings, self._leases.ledger)
+        routes.begin(record)
+        return routes
 
     def _ended(self, record: JobRecord, task: "asyncio.Task[None]") -> None:
         del self._runs[record.id], self._tasks[record.id]

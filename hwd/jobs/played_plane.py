@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from hwd.model.job import JobEvent, OperationSent, told
 from hwd.model.plane import Done, Event, Intent, Tick
-from hwd.planes.actor import AnswerRanks, Breach, Command, PlaneActor, PlaneError, PrepareTarget
+from hwd.planes.actor import AnswerRanks, Breach, Command, PlaneActor, PlaneError, PrepareTarget, SetRoutes
 from hwd_agents.wire import Operation
 from hwd_drivers.core.clock import Clock
 
@@ -39,12 +39,13 @@ class Told:
 
 @dataclass(slots=True, kw_only=True)
 class Played:
-    """Where a plane is that was told all again: what each rank was let go for, whether it prepared targets, and of how
-    many events.
+    """Where a plane is that was told all again: what each rank was let go for, whether it prepared targets or set
+    routes without a switch, and of how many events.
     """
 
     sending: dict[int, Operation] = field(default_factory=dict)
     has_prepared: bool = False
+    has_routed: bool = False
     events: int = 0
 
 
@@ -86,6 +87,7 @@ class PlayedPlane:
             self.at_s = max(self.at_s, event.at_s)
         for command in commands:
             played.has_prepared |= isinstance(command, PrepareTarget)
+            played.has_routed |= isinstance(command, SetRoutes)
             if isinstance(command, AnswerRanks) and not command.why:
                 played.sending |= {rank: asking[rank] for rank in command.ranks}
 

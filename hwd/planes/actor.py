@@ -128,7 +128,8 @@ class PlaneActor:
 
     `targets`: those that exist now. `waiting`: what each rank that waits is about to do. `sending`: ranks that were let
     go and have not ended. `at`: the target that the light is at, None where it is at none. `moving`: the target that
-    it is on the way to. Every method raises PlaneError, after which the actor is of no use any more.
+    it is on the way to. `routes`: those that are set, or may be. Every method raises PlaneError, after which the actor
+    is of no use any more.
     """
 
     def __init__(self, plane: Plane, job: Job, view: View, *, fallback: Target | None = None) -> None:
@@ -141,6 +142,7 @@ class PlaneActor:
         self.sending: set[int] = set()
         self.at: str | None = None
         self.moving: str | None = None
+        self.routes: tuple[StaticRoute, ...] = ()
         self.actions: tuple[Action, ...] = ()
         """Those of the last event."""
         self._has_fallback = fallback is not None
@@ -181,6 +183,8 @@ class PlaneActor:
                     raise BugError(f"plane of job {self._job.id}: {target} ends, and {self.moving} is on its way")
                 self.moving = None
                 self.at = target if isinstance(event, Applied) else None
+                wanted = self.targets[target].routes
+                self.routes = wanted if isinstance(event, Applied) else (*self.routes, *wanted)
             case _:
                 return
 
@@ -223,7 +227,10 @@ class PlaneActor:
                 yield AnswerRanks(ranks=ranks, why=why or "its control plane gave no reason")
             case Route(routes=routes):
                 self._check_routes("a route", routes)
-                self._check_senders("a route", frozenset(), {route.host for route in routes})
+                if self.moving is not None:
+                    raise PlaneError(Breach.MOVING, f"it sets routes on the way to {self.moving}")
+                self._check_senders("a route", frozenset(), self._rerouted(routes))
+                self.routes = routes
                 yield SetRoutes(routes=routes)
 
     def _prepare(self, action: Prepare) -> PrepareTarget:
@@ -246,11 +253,13 @@ class PlaneActor:
             raise PlaneError(Breach.UNDECLARED, f"{target}; there are {', '.join(self.targets) or 'none'}")
         if self.moving is not None:
             raise PlaneError(Breach.MOVING, f"to {target}, on the way to {self.moving}")
-        before = () if self.at is None else self.targets[self.at].routes
-        routed = {route.host for route in {*before} ^ {*self.targets[target].routes}}
-        self._check_senders(target, self.touched_by(target), routed)
+        self._check_senders(target, self.touched_by(target), self._rerouted(self.targets[target].routes))
         self.moving = target
         return DriveTo(target=target)
+
+    def _rerouted(self, routes: Iterable[StaticRoute]) -> set[str]:
+        """Hosts whose routes would be others."""
+        return {route.host for route in {*self.routes} ^ {*routes}}
 
     def _check_senders(self, to: str, touched: Set[NicPortId], routed: Set[str]) -> None:
         """Nothing of a rank that sends may change: its light, or the routes of its host."""
@@ -269,6 +278,10 @@ class PlaneActor:
         if self.moving is not None and (moved := self.touched_by(self.moving) & own):
             raise PlaneError(
                 Breach.EARLY_GRANT, f"rank {rank}: {_words(moved)} move to {self.moving}, which is not applied yet"
+            )
+        if self.moving is not None and self._ranks[rank].host in self._rerouted(self.targets[self.moving].routes):
+            raise PlaneError(
+                Breach.EARLY_GRANT, f"rank {rank}: routes of its host change to {self.moving}, which is not applied yet"
             )
         hosts = self._hosts_of(rank)
         if len(hosts) < 2 or all(any(port.host == host for port in self._view.electrical) for host in hosts):

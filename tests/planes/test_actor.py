@@ -33,7 +33,7 @@ from hwd.model.plane import (
     View,
 )
 from hwd.planes import Breach, Gathering, PlaneActor, PlaneError
-from hwd.planes.actor import FALLBACK, AnswerRanks, DriveTo, PrepareTarget
+from hwd.planes.actor import FALLBACK, AnswerRanks, DriveTo, PrepareTarget, SetRoutes
 from hwd_agents.wire import Operation, OperationKind
 from hwd_drivers.core.errors import BugError
 
@@ -150,6 +150,37 @@ def test_routes_of_a_host_stay_while_a_rank_of_it_sends(take: Take) -> None:
     route = StaticRoute(host="h1", to=H0[0], port=H1[0])
     with pytest.raises(PlaneError, match="switch under a transfer: to a route: rank 1 sends by routes of its host"):
         take(Tick(at_s=1), Route(routes=(route,)))
+
+
+def test_routes_that_are_set_count_until_the_next_target(plane: Scripted) -> None:
+    route = StaticRoute(host="h1", to=H0[0], port=H1[0])
+    routed = Scripted({"near": Target(links=(NEAR, REST)), "same": Target(links=(NEAR, REST), routes=(route,))})
+    actor = PlaneActor(routed, JOB, VIEW)
+
+    def take(event: Event, *answers: Action) -> tuple[object, ...]:
+        routed.answers = [*answers]
+        return actor.take(event)
+
+    lit(take)
+    assert take(Tick(at_s=1), Route(routes=(route,))) == (SetRoutes(routes=(route,)),)
+    take(ask(1), Grant(ranks=(1,)), Switch(target="same"))
+    assert actor.moving == "same", "the routes of h1 stay as they are"
+    with pytest.raises(PlaneError, match="switch while moving: it sets routes on the way to same"):
+        take(Tick(at_s=2), Route(routes=()))
+
+
+def test_rank_whose_routes_change_is_not_let_go_before_they_are_set(take: Take, plane: Scripted) -> None:
+    route = StaticRoute(host="h1", to=H0[0], port=H1[0])
+    plane = Scripted({"near": Target(links=(NEAR, REST)), "same": Target(links=(NEAR, REST), routes=(route,))})
+    actor = PlaneActor(plane, JOB, VIEW)
+    plane.answers = [Switch(target="near")]
+    actor.take(Tick(at_s=0))
+    actor.take(Applied(target="near"))
+    plane.answers = [Switch(target="same"), Grant(ranks=(0,))]
+    actor.take(ask(0))
+    plane.answers = [Grant(ranks=(1,))]
+    with pytest.raises(PlaneError, match="grant before applied: rank 1: routes of its host change to same"):
+        actor.take(ask(1))
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, TypeVar
 
 from hwd.bus.gateway import Gateway
@@ -20,7 +20,7 @@ from hwd_agents.wire import Back, HoldSettings, PutBack, Reply, SetPort
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Json, Sink
 from hwd_drivers.core.emitter import Emitter
-from hwd_drivers.core.errors import DeadlineError, FailedError, HwdError, RefusedError
+from hwd_drivers.core.errors import DeadlineError, FailedError, HwdError, LinkError, RefusedError
 from hwd_drivers.core.values import natural_key
 
 WITHIN_S: Final = 20.0
@@ -123,8 +123,8 @@ class HostSettings:
             except TimeoutError:
                 continue
 
-    async def do(self, run: str, action: Action) -> Mapping[str, Json]:
-        """Set one setting; return {before, after}, the states as the host read them.
+    async def do(self, run: str, action: Action, *, lease: str | None = None) -> Mapping[str, Json]:
+        """Set one setting, under a lease where there is one; return {before, after}, the states as the host read them.
 
         Raises RefusedError where the testbed file does not allow it, somebody else has reserved the port, or host or
         NIC refuse; LinkError where the agent is not connected; FailedError where the setting failed; ProtocolError
@@ -136,20 +136,24 @@ class HostSettings:
             )
         host = action.port.host
         if self._can_be_asked(host):  # else nothing is sent, and nothing has to be restored
-            self._claims.begin(host, run, str(action.port))
+            self._claims.begin(host, run, str(action.port), lease)
         asked = SetPort(run=run, port=str(action.port), setting=action.setting, value=action.value, for_s=self._hold_s)
         changed = _done(host, str(action), *await self._gateway.command(host, asked, within_s=WITHIN_S))
         self._renewed_ns[host, run] = self._clock.monotonic_ns()
         self._set_by_run.add((host, run))
         return {"before": changed.before, "after": changed.after}
 
-    async def put_back(self, run: str) -> None:
+    async def put_back(self, run: str, *, hosts: Collection[str] | None = None, lease: str | None = None) -> None:
         """Restore all settings of the run. Raises HwdError, which says what is not restored and why.
 
-        That is tried again when the host is connected.
+        That is tried again when the host is connected. `hosts`: of these alone, which have to be connected, and the run
+        goes on.
         """
-        hosts = [host for host, other in self._claims.keys if other == run]
-        done = await asyncio.gather(*(self._put_back_at(host, run) for host in hosts), return_exceptions=True)
+        for host in hosts if hosts is not None else ():
+            if not self._can_be_asked(host):
+                raise LinkError(f"{host}: its agent is not connected")
+        wanted = [host for host, other in self._claims.keys if other == run and (hosts is None or host in hosts)]
+        done = await asyncio.gather(*(self._put_back_at(host, run, lease) for host in wanted), return_exceptions=True)
         failures = [result for result in done if isinstance(result, BaseException)]
         for failure in failures:
             if not isinstance(failure, HwdError):
@@ -160,9 +164,9 @@ class HostSettings:
                 "It is tried again while the daemon runs, and the ports are held until then"
             )
 
-    async def _put_back_at(self, host: str, run: str) -> None:
+    async def _put_back_at(self, host: str, run: str, lease: str | None = None) -> None:
         try:
-            with self._claims.putting_back(host, run):
+            with self._claims.putting_back(host, run, lease):
                 began_ns = self._clock.monotonic_ns()
                 reply, restored = await self._gateway.command(host, PutBack(run=run), within_s=WITHIN_S)
                 took_s = (self._clock.monotonic_ns() - began_ns) / 1e9

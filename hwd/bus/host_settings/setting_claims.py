@@ -38,9 +38,9 @@ class SettingClaims:
     def get(self, id: str) -> Claim | None:
         return self._ledger.get(Reason.SETTINGS, id)
 
-    def begin(self, host: str, run: str, port: str) -> None:
+    def begin(self, host: str, run: str, port: str, lease: str | None = None) -> None:
         """Claim a port before its command is sent. Raises RefusedError where somebody else has the port."""
-        self._ledger.check(Asker(run=run), [port], PortAction.SET, now_wall_ns=self._clock.wall_ns())
+        self._ledger.check(Asker(run=run, lease=lease), [port], PortAction.SET, now_wall_ns=self._clock.wall_ns())
         self._asked.setdefault((host, run), set()).add(port)
         self._done.discard((host, run))
         self._set((host, run))
@@ -55,14 +55,14 @@ class SettingClaims:
             self._set((host, run))
 
     @contextmanager
-    def putting_back(self, host: str, run: str) -> Generator[None]:
+    def putting_back(self, host: str, run: str, lease: str | None = None) -> Generator[None]:
         """A context in which the ports are claimed, also after a kick.
 
         Raises RefusedError where somebody else has one of them.
         """
         key = (host, run)
         now = self._clock.wall_ns()
-        refusal = self._ledger.may(Asker(run=run), self._ports(key), PortAction.PUT_BACK, now_wall_ns=now)
+        refusal = self._ledger.may(Asker(run=run, lease=lease), self._ports(key), PortAction.PUT_BACK, now_wall_ns=now)
         if refusal is not None:
             raise RefusedError(f"{host}: what run {run} set waits: {refusal}")
         self._busy.add(key)

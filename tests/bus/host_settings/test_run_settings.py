@@ -222,6 +222,36 @@ def test_run_sets_and_puts_back() -> None:
     play(body)
 
 
+def test_one_host_gets_its_settings_back_while_the_others_keep_theirs() -> None:
+    async def body(lab: Lab) -> None:
+        lab.under_way.add("r1")
+        for host in HOSTS:
+            await lab.settings.do("r1", mtu(host, 4200))
+        await lab.settings.put_back("r1", hosts=["h0"])
+        assert [lab.mtu(host) for host in HOSTS] == [1500, 4200]
+        lab.kill("h1")
+        await lab.until(lambda: not lab.gateway.hosts()["h1"].up)
+        with pytest.raises(LinkError, match="h1: its agent is not connected"):
+            await lab.settings.put_back("r1", hosts=["h1"])
+
+    play(body)
+
+
+def test_ports_of_a_lease_are_set_by_who_acts_under_it() -> None:
+    async def body(lab: Lab) -> None:
+        lab.under_way.add("j1")
+        lease = await lab.leases.take(holder="job j1 (train)", ports=["h0.eth0"], for_s=600)
+        with pytest.raises(RefusedError, match=r"h0\.eth0: leased to job j1"):
+            await lab.settings.do("j1", mtu("h0", 4200))
+        await lab.settings.do("j1", mtu("h0", 4200), lease=lease.id)
+        with pytest.raises(FailedError, match=r"h0\.eth0: leased to job j1"):
+            await lab.settings.put_back("j1", hosts=["h0"])
+        await lab.settings.put_back("j1", hosts=["h0"], lease=lease.id)
+        assert lab.mtu("h0") == 1500
+
+    play(body)
+
+
 def test_what_a_run_under_way_has_set_stands_however_long_it_takes() -> None:
     async def body(lab: Lab) -> None:
         lab.under_way.add("r1")
