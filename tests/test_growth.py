@@ -27,9 +27,9 @@ from hwd.reconfigure.journal import file as journal_file
 from hwd_agents.clock import datagram as clock_wire
 from hwd_agents.probes import datagrams as probe_wire
 from hwd_agents.sources import setting_source as host_settings
+from hwd_agents.sources.kernel import ip_counters, sockets
 from hwd_agents.sources.kernel import mlxlink as firmware
 from hwd_agents.sources.kernel import port_counters as counters
-from hwd_agents.sources.kernel import sockets
 from hwd_agents.sources.kernel import wall_clock as wall
 from hwd_agents.sources.modules import cmis, module_kinds, sff8472, sff8636, thresholds
 from hwd_agents.sources.twin import hostwire
@@ -316,6 +316,8 @@ READERS: Mapping[str, Reader] = {
     "chronyc": _text(wall, read=wall.parse_tracking),
     "pmc": _text(wall, read=lambda text: wall.parse_management(f"RESPONSE MANAGEMENT\n{text}")),
     "retransmissions": _text(counters, read=counters.parse_retransmissions),
+    "IP counters": _text(ip_counters, read=ip_counters.parse_ip),
+    "IPv6 counters": _text(ip_counters, read=ip_counters.parse_ip6),
     "firmware": _whole(firmware, read=lambda data: firmware.parse_state("eth0", data)),
     "requests for sockets": _whole(sockets, read=sockets.decode_request),
     "settings": _text(host_settings, read=host_settings.parse_setting),

@@ -22,4 +22,6 @@ def sent_of(by: AskedBy, ended: EndedOperation | EndOperation) -> OperationSent 
         error_ns=error_ns,
         before={} if before is None else before.ports,
         after=ended.after.ports,
+        datagrams_before=None if before is None else before.datagrams,
+        datagrams_after=ended.after.datagrams,
     )

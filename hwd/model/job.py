@@ -22,7 +22,7 @@ from hwd.model.plane import (
     Tick,
 )
 from hwd.model.program import ProgramEnd
-from hwd_agents.wire import PortBytes
+from hwd_agents.wire import IpDatagrams, PortBytes
 
 _EVENTS = {type.__name__.lower(): type for type in (Intent, Done, Demand, Failure, Applied, NotReady, Tick)}
 
@@ -119,8 +119,8 @@ class JobRecord(Struct, frozen=True, kw_only=True):
 
 class OperationSent(Struct, frozen=True, kw_only=True):
     """How an operation went on its host: when, on the daemon's clock within `error_ns`, and what the NIC ports of the
-    host had counted when its rank asked for it and after it, {port: bytes}. `began_ns` None: its agent was started anew
-    under it.
+    host had counted when its rank asked for it and after it, {port: bytes}, with its IP datagrams, where its agent
+    counts these. `began_ns` None: its agent was started anew under it.
     """
 
     began_ns: int | None
@@ -128,6 +128,8 @@ class OperationSent(Struct, frozen=True, kw_only=True):
     error_ns: int
     before: dict[str, PortBytes] = {}
     after: dict[str, PortBytes] = {}
+    datagrams_before: IpDatagrams | None = None
+    datagrams_after: IpDatagrams | None = None
 
 
 class JobEvent(Struct, frozen=True, kw_only=True):

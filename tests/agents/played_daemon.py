@@ -9,6 +9,7 @@ import msgspec
 
 from hwd_agents.process.config import TransfersConfig
 from hwd_agents.process.daemon_asks import DaemonAsks
+from hwd_agents.sources.kernel.ip_counters import KernelIpCounters
 from hwd_agents.sources.kernel.port_counters import KernelBytes
 from hwd_agents.sources.kernel.sockets import HostSockets
 from hwd_agents.transfers.host_transfers import HostTransfers
@@ -53,6 +54,7 @@ class HostWithDaemon:
             spawn=self._spawn,
         )
         self._bytes = KernelBytes(HostSockets())
+        self._ip_counters = KernelIpCounters(HostSockets())
         self.transfers = HostTransfers(
             TransfersConfig(socket=f"unix:{path}"),
             self._asks,
@@ -60,7 +62,7 @@ class HostWithDaemon:
             boot=boot,
             clock=SystemClock(),
             ports={"eth0": None},
-            counted=PortBytesReader(SystemClock(), {"eth0": "lo"}, self._bytes).read,
+            counted=PortBytesReader(SystemClock(), {"eth0": "lo"}, self._bytes, self._ip_counters).read,
             acceptor=MemoryNet(),
             ids=SeededIds(1),
             spawn=self._spawn,
@@ -80,6 +82,7 @@ class HostWithDaemon:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._bytes.close()
+        self._ip_counters.close()
 
     async def ask(self, verb: str) -> Ask:
         """The next ask without a reaction; it is of this verb."""

@@ -152,7 +152,10 @@ class Agent:
             clock=clock,
             ports=config.ports,
             counted=PortBytesReader(
-                clock, {name: port.interface for name, port in config.ports.items()}, sources.bytes
+                clock,
+                {name: port.interface for name, port in config.ports.items()},
+                sources.bytes,
+                sources.ip_counters,
             ).read,
             acceptor=seams.dialer,
             ids=ids,

@@ -23,12 +23,13 @@ from hwd_agents.process.systemd import Notifier
 from hwd_agents.process.version import own_version
 from hwd_agents.sources.kernel.broker_route import BrokerWay
 from hwd_agents.sources.kernel.interface_drivers import KernelDrivers
+from hwd_agents.sources.kernel.ip_counters import KernelIpCounters
 from hwd_agents.sources.kernel.kernel_settings import KernelSettings
 from hwd_agents.sources.kernel.mlxlink import ToolPhys, find_tool
 from hwd_agents.sources.kernel.nic_link_details import KernelLinkDetails
 from hwd_agents.sources.kernel.port_counters import SNMP, KernelBytes, KernelCounters
 from hwd_agents.sources.kernel.rtnetlink import RtnetlinkLinks
-from hwd_agents.sources.kernel.sockets import HostSockets, NamespaceSockets, Sockets
+from hwd_agents.sources.kernel.sockets import HostSockets, NamespaceSockets
 from hwd_agents.sources.kernel.sysfs import SysfsFiles
 from hwd_agents.sources.kernel.timed_selector import TimedSelector
 from hwd_agents.sources.kernel.udp import InterfaceDatagrams
@@ -151,7 +152,7 @@ def open_sources(
         if twins is None:
             raise ConfigError("sources: name kernel, twin or both")
         return twins.sources()
-    sockets: Sockets = HostSockets()
+    sockets: HostSockets | NamespaceSockets = HostSockets()
     if kernel.keeper is not None and kernel.namespace is not None:
         sockets = NamespaceSockets(kernel.keeper, kernel.namespace)
     link_note = SourceNote(sees=["carrier", "interface"], origin=config.origin)
@@ -165,6 +166,7 @@ def open_sources(
             settings=SettingsBySource(twins.settings, SETTINGS_OF_FIRMWARE, settings),
             drivers=drivers,
             bytes=KernelBytes(sockets),
+            ip_counters=KernelIpCounters(sockets),
         )
     life = BOOT_ID.read_text().strip()
     interfaces = [port.interface for port in config.ports.values()]
@@ -180,6 +182,7 @@ def open_sources(
         way=BrokerWay(sockets, offload, lambda: broker_addresses(config)) if kernel.keeper is None else None,
         drivers=drivers,
         bytes=KernelBytes(sockets),
+        ip_counters=KernelIpCounters(sockets),
         counters=KernelCounters(sockets, offload, snmp=SNMP if kernel.keeper is None else None),
         details=KernelLinkDetails(sockets, offload),
         phy=ToolPhys(interfaces, drivers, clock, config.sampling, tool=find_tool(), origin=config.origin),

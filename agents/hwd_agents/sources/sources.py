@@ -6,6 +6,7 @@ from typing import Any
 
 from hwd_agents.sources.kernel.broker_route import Way
 from hwd_agents.sources.kernel.interface_drivers import DriverSource
+from hwd_agents.sources.kernel.ip_counters import IpCounterSource
 from hwd_agents.sources.kernel.nic_link_details import LinkDetailSource
 from hwd_agents.sources.kernel.port_counters import ByteSource, CounterSource
 from hwd_agents.sources.kernel.udp import DatagramSource
@@ -40,6 +41,7 @@ class Sources:
     details: LinkDetailSource | None = None
     counters: CounterSource | None = None
     bytes: ByteSource | None = None
+    ip_counters: IpCounterSource | None = None
     verbs: VerbsSource | None = None
     walls: Sequence[WallSource] = ()
     background: Callable[[Callable[[], None]], Coroutine[Any, Any, None]] | None = None

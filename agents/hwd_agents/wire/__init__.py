@@ -41,6 +41,7 @@ from .jobs import ClaimOperation as ClaimOperation
 from .jobs import CountedBytes as CountedBytes
 from .jobs import EndedOperation as EndedOperation
 from .jobs import EndOperation as EndOperation
+from .jobs import IpDatagrams as IpDatagrams
 from .jobs import JobJoined as JobJoined
 from .jobs import JoinJob as JoinJob
 from .jobs import OperationEnded as OperationEnded

@@ -64,13 +64,23 @@ class PortBytes(msgspec.Struct, frozen=True, kw_only=True):
     tx: Number
 
 
+class IpDatagrams(msgspec.Struct, frozen=True, kw_only=True):
+    """IP datagrams that a host has received since its network was made, on all interfaces, and those of them that it
+    passed on to other hosts.
+    """
+
+    received: Number
+    forwarded: Number
+
+
 class CountedBytes(msgspec.Struct, frozen=True, kw_only=True):
     """Counters of the NIC ports of a host, by port, `at_ns` of the agent's clock. A port that cannot be read is not
-    there.
+    there. `datagrams` None: the agent does not count them.
     """
 
     at_ns: At
     ports: ByName[PortBytes] = {}
+    datagrams: IpDatagrams | None = None
 
 
 class EndedOperation(msgspec.Struct, frozen=True, kw_only=True):

@@ -149,6 +149,12 @@ def _do(connection: socket.socket, request: KeeperRequest, namespaces: Mapping[s
         case Verb.SETTING:
             _set(request.name, request.value)
             send_answer(connection)
+        case Verb.FILE:
+            opened_file = _open(request.name)
+            try:
+                send_answer(connection, descriptor=opened_file)
+            finally:
+                os.close(opened_file)
         case Verb.TAP:
             key = request.ns, request.name
             if key not in _taps:
@@ -171,6 +177,13 @@ def _make_tap(name: str, ifindex: int) -> int:
         os.close(tap)
         raise
     return tap
+
+
+def _open(name: str) -> int:
+    """A file of the network that we are in; it stays of that network."""
+    if "/" in name or name in ("", ".", ".."):
+        raise PermissionError(errno.EPERM, f"{name!r} is no file of /proc/net")
+    return os.open(f"/proc/thread-self/net/{name}", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
 
 
 def _set(name: str, value: str) -> None:

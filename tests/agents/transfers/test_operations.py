@@ -114,6 +114,7 @@ def test_end_of_an_operation_says_what_its_host_had_counted_before_and_after_it(
         before, after = one["before"], one["after"]
         assert before["at_ns"] < after["at_ns"]
         assert after["ports"]["eth0"]["tx"] - before["ports"]["eth0"]["tx"] >= 10_028
+        assert after["datagrams"]["received"] > before["datagrams"]["received"]
         process.say(ASK | {"id": 7})
         again = await host.ask("claim-operation")
         assert again.arguments["ended"] is None or again.arguments["ended"] == one

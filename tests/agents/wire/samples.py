@@ -16,6 +16,7 @@ from hwd_agents.wire import (
     EndOperation,
     EndTransfers,
     HoldSettings,
+    IpDatagrams,
     JoinJob,
     Observe,
     Operation,
@@ -123,7 +124,11 @@ OBSERVED: Final = {
     "from_ns": 1,
     "upto_ns": 9,
 }
-COUNTED: Final = CountedBytes(at_ns=7, ports={"eth0": PortBytes(rx=1500, tx=2**40)})
+COUNTED: Final = CountedBytes(
+    at_ns=7,
+    ports={"eth0": PortBytes(rx=1500, tx=2**40)},
+    datagrams=IpDatagrams(received=1000, forwarded=7),
+)
 OPERATION: Final = Operation(group="world", kind=OperationKind.ALL_REDUCE, index=7, size_bytes=4096)
 BACK: Final = {"port": "eth0", "setting": "mtu", "state": 1500}
 STANDS: Final = {**msgspec.to_builtins(SWITCH), "crossconnects": [{"id": "1A-2B", "state": "tuned"}]}

@@ -80,6 +80,14 @@ def test_what_is_no_setting_of_a_network_is_refused(keeper: Keeper, name: str) -
         keeper.setting("h0", name, "x")
 
 
+@pytest.mark.parametrize("name", ["../status", "netfilter/nf_log", "", ".."])
+def test_what_is_no_file_of_a_network_is_refused(keeper: Keeper, name: str) -> None:
+    with pytest.raises(PermissionError, match="is no file of /proc/net"):
+        keeper.sockets("h0").open_file(name)
+    with pytest.raises(FileNotFoundError, match="h0: cannot open /proc/net/nosuch: No such file"):
+        keeper.sockets("h0").open_file("nosuch")
+
+
 def test_garbage_is_refused_and_the_keeper_goes_on(keeper: Keeper) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
         connection.connect(str(keeper.path))

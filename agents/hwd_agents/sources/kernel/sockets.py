@@ -26,8 +26,19 @@ class Sockets(Protocol):
         ...
 
 
+class NetworkFiles(Protocol):
+    """Opens what the kernel tells of one network in /proc/net."""
+
+    def open_file(self, name: str) -> int:
+        """A descriptor of `name` (`snmp`), which the caller closes; each reading from its begin is a new one.
+
+        Raises OSError.
+        """
+        ...
+
+
 class HostSockets:
-    """Sockets of the network that this process is in."""
+    """Sockets and files of the network that this process is in."""
 
     def open(self, family: int, kind: int, proto: int = 0) -> socket.socket:
         """A plain non-blocking socket."""
@@ -35,9 +46,13 @@ class HostSockets:
         opened.setblocking(False)
         return opened
 
+    def open_file(self, name: str) -> int:
+        """A descriptor of `/proc/net/NAME`."""
+        return os.open(f"/proc/net/{name}", os.O_RDONLY | os.O_CLOEXEC)
+
 
 class NamespaceSockets:
-    """Sockets of namespace `ns` of the keeper that listens at `path`.
+    """Sockets and files of namespace `ns` of the keeper that listens at `path`.
 
     A socket stays in the namespace in which it was made, so that the process that uses it may stay in its own.
     """
@@ -53,6 +68,10 @@ class NamespaceSockets:
         opened.setblocking(False)
         return opened
 
+    def open_file(self, name: str) -> int:
+        """A descriptor of `/proc/net/NAME` of the namespace. Raises OSError with the keeper's reason."""
+        return ask_for_descriptor(self._path, KeeperRequest(verb=Verb.FILE, ns=self._ns, name=name))
+
 
 class Verb(StrEnum):
     """What a client asks of a keeper."""
@@ -63,6 +82,8 @@ class Verb(StrEnum):
     """A descriptor of the namespace itself, to move interfaces into it."""
     SETTING = "setting"
     """Write `value` to /proc/sys/`name` from inside the namespace."""
+    FILE = "file"
+    """A descriptor of /proc/net/`name` of the namespace."""
     TAP = "tap"
     """A descriptor of the tap device `name`, created with the index `value` if absent. It ends with the keeper."""
 
@@ -87,6 +108,8 @@ class KeeperRequest:
                 return "get the namespace"
             case Verb.SETTING:
                 return f"set {self.name} to {self.value}"
+            case Verb.FILE:
+                return f"open /proc/net/{self.name}"
             case Verb.TAP:
                 return f"get the tap device {self.name}"
 

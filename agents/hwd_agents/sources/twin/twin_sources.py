@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from hwd_agents.sources.kernel.interface_drivers import DriverSource
+from hwd_agents.sources.kernel.ip_counters import IpCounterSource
 from hwd_agents.sources.kernel.port_counters import ByteSource
 from hwd_agents.sources.kernel.udp import DatagramSource
 from hwd_agents.sources.link_source import LinkReading, LinkSource, OperState, Origin
@@ -89,6 +90,7 @@ class TwinSources:
         settings: SettingSource | None = None,
         drivers: DriverSource | None = None,
         bytes: ByteSource | None = None,
+        ip_counters: IpCounterSource | None = None,
     ) -> Sources:
         """All sources of the host. A source passed in replaces the twin's; a kernel twin has its kernel's drivers and
         counters.
@@ -105,6 +107,7 @@ class TwinSources:
             settings=self.settings if settings is None else settings,
             drivers=drivers,
             bytes=bytes,
+            ip_counters=ip_counters,
             background=self.run,
         )
 
