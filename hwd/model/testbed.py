@@ -60,7 +60,9 @@ class Module:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NicPort:
-    """A NIC port of a host as the testbed file states it; `match` finds the kernel's interface on a real host."""
+    """A NIC port of a host as the testbed file states it; `match` finds the kernel's interface on a real host.
+    `rate_mbit_s`: what it passes each way at most; None: not stated, and a twin is as fast as its machine.
+    """
 
     id: NicPortId
     module: Module
@@ -70,6 +72,7 @@ class NicPort:
     rail: int | None = None
     numa: int | None = None
     gpus: tuple[int, ...] = ()
+    rate_mbit_s: float | None = None
     match: Mapping[str, Json] = field(default_factory=dict)
 
     @property

@@ -14,6 +14,7 @@ from typing import Final
 from hwd.model.nic_port import NicPortId
 from hwd.model.testbed import NicPort, Testbed
 from hwd.twin.kernel import (
+    RATE_MOST_MBIT_S,
     SWITCH,
     Bracket,
     Crossbar,
@@ -178,6 +179,8 @@ class KernelNetwork:
         self._plugs[port.id] = plug
         if port.ip is not None:
             self._networks[port.id.host].add_address(plug, IPv4Interface(port.ip))
+        if port.rate_mbit_s is not None and port.rate_mbit_s <= RATE_MOST_MBIT_S:  # no machine is faster than that
+            self._networks[port.id.host].limit(plug, port.rate_mbit_s)
 
     def _plug_packet_switches(self, testbed: Testbed) -> None:
         """A bridge for each packet switch that has fibres, and a plug for each of its ports with one."""

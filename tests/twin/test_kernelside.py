@@ -21,6 +21,7 @@ from hwd.twin.kernelside import KernelNetwork
 from hwd.twin.nic import What
 from hwd.twin.rack import TwinRack
 from hwd.twin.truth import Truth
+from hwd_agents.sources.kernel.ip_counters import KernelIpCounters
 from hwd_agents.sources.kernel.rtnetlink import RtnetlinkLinks
 from hwd_agents.sources.kernel.udp import InterfaceDatagrams
 from hwd_agents.sources.link_source import LinkReading, OperState
@@ -279,6 +280,41 @@ async def test_port_of_a_packet_switch_passes_its_rate_each_way(
             await say(world, near, far, ip, size=1_000_000)
             # 0.5 s at 2 MB/s, but for what a port lets through at once and what is in the sockets' buffers
             assert loop.time() - began > 0.4
+
+
+async def test_host_sends_no_more_than_the_rate_of_its_port_and_receives_as_much_as_comes(
+    open_world: OpenWorld, make_testbed: MakeTestbed
+) -> None:
+    limited = ELECTRICAL.replace("{ip: 10.5.0.1/32", "{rate_mbit_s: 16, ip: 10.5.0.1/32")
+    beyond = limited.replace("{ip: 10.5.0.2/32", "{rate_mbit_s: 400000, ip: 10.5.0.2/32")
+    loop = asyncio.get_running_loop()
+    async with open_world(make_testbed(kernel=True, hosts=beyond, extra=ON_ONE_SWITCH % "")) as world:
+        for host in ("e0", "e1"):
+            await world.until(host, "eth0", up=True)
+        seconds = []
+        for near, far, ip in (("e0", "e1", "10.5.0.2"), ("e1", "e0", "10.5.0.1")):
+            await say(world, near, far, ip)
+            began = loop.time()
+            await say(world, near, far, ip, size=1_000_000)
+            seconds.append(loop.time() - began)
+        assert seconds[0] > 0.4
+        assert seconds[1] < seconds[0] / 2
+
+
+async def test_host_that_passes_packets_on_counts_them_and_its_neighbours_do_not(
+    open_world: OpenWorld, make_testbed: MakeTestbed, change: Change
+) -> None:
+    async with open_world(make_testbed(kernel=True)) as world:
+        await change(world.switch, RING)
+        counters = {f"h{n}": KernelIpCounters(world.keeper.sockets(f"h{n}")) for n in range(4)}
+        await until_routed(world, "h0", "10.1.2.1")
+        before = {host: one.read_ip()[1] for host, one in counters.items()}
+        await say(world, "h0", "h2", "10.1.2.1", size=100_000)
+        forwarded = {host: one.read_ip()[1] - before[host] for host, one in counters.items()}
+        assert (forwarded["h0"], forwarded["h2"]) == (0, 0)
+        assert forwarded["h1"] + forwarded["h3"] > 3  # a frame has up to 64 kB
+        for one in counters.values():
+            one.close()
 
 
 async def test_port_behind_an_optical_switch_joins_the_packet_switch_that_it_has_light_from(

@@ -150,6 +150,7 @@ class HostsReader:
                     rail=entry.rail,
                     numa=entry.numa,
                     gpus=entry.gpus,
+                    rate_mbit_s=entry.rate_mbit_s,
                     match=entry.match,
                 )
             )

@@ -125,6 +125,7 @@ class NicEntry(Entry):
     rail: Whole | None = None
     numa: Whole | None = None
     gpus: tuple[Whole, ...] = ()
+    rate_mbit_s: Annotated[float, Field(ge=1, le=3_200_000)] | None = None
     ip: Text | None = None
     module: Annotated[
         ModuleEntry,

@@ -3,10 +3,11 @@
 from .crossbar import Bracket, Carrier, Change, Crossbar, Light, Plug
 from .hosts import HostNetwork
 from .keeper import SWITCH, Keeper, NamespacesUnavailableError, Privilege
-from .messages import requests_to
+from .messages import RATE_MOST_MBIT_S, requests_to
 from .packet_switch import PacketSwitchBridge
 
 __all__ = [
+    "RATE_MOST_MBIT_S",
     "SWITCH",
     "Bracket",
     "Carrier",

@@ -39,6 +39,10 @@ class HostNetwork:
         self._route.do([messages.add_address(plug.ifindex, address, says=says)])
         self._addresses[plug.ifindex] = address.ip
 
+    def limit(self, plug: Plug, rate_mbit_s: float) -> None:
+        """Send at most so much out of a port."""
+        self._route.do([messages.limit_rate(plug.ifindex, rate_mbit_s, says=f"limit the rate of {plug.port}")])
+
     def know(self, plug: Plug, neighbours: Mapping[IPv4Address, str]) -> None:
         """Set hardware addresses, {address: hardware address}, of neighbours at this port, without a route to them.
 

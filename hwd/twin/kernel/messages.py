@@ -134,6 +134,10 @@ def join_bridge(ifindex: int, bridge_index: int, *, says: str) -> Request:
     return Request(says=says, data=encode(message, RTM_NEWLINK))
 
 
+RATE_MOST_MBIT_S: Final = 34_000
+"""What a token bucket filter counts in 32 bits of bytes a second."""
+
+
 def limit_rate(ifindex: int, mbit_s: float, *, says: str) -> Request:
     """Send at most so much out of an interface (a token bucket filter); what does not fit is queued, then dropped."""
     rate = int(mbit_s * 1e6 / 8)

@@ -69,6 +69,7 @@ hosts:
     gpus: {0: {numa: 0}, 1: {numa: 1}}
     nics:
       eth0: {match: {pci: "0000:41:00.0", port: 1}, rdma: mlx5_0, rail: 0, numa: 0, gpus: [0], ip: 10.1.0.1/32,
+             rate_mbit_s: 40000,
              module: {type: 100g-lr4, tx_min_dbm: -4.0, tx_max_dbm: 4.5, rx_min_dbm: -10.6, rx_max_dbm: 4.5}}
       eth1: {module: 100g-psm4}
       eth3: {module: 100g-dr1}
@@ -97,13 +98,14 @@ ports: {ocs1.31: {state: spare}, ocs1.32: {state: maintenance, why: dirty, until
     h0, h1 = testbed.hosts.values()
     assert (str(h0.ssh), h0.region, h0.groups) == ("root@10.0.0.10", "r0", ("dp0", "pp0"))
     eth0 = h0.ports[0]
-    assert (eth0.interface, eth0.ip, eth0.rdma, eth0.rail, eth0.numa, eth0.gpus) == (
+    assert (eth0.interface, eth0.ip, eth0.rdma, eth0.rail, eth0.numa, eth0.gpus, eth0.rate_mbit_s) == (
         "eth0",
         "10.1.0.1/32",
         "mlx5_0",
         0,
         0,
         (0,),
+        40_000,
     )
     assert dict(eth0.match) == {"pci": "0000:41:00.0", "port": 1}
     assert eth0.module.budget_db == pytest.approx(6.6)
@@ -278,6 +280,7 @@ def test_problem_of_a_switch_is_told(load: Load, entry: str, problem: str) -> No
         ("{module: 100g-lr4, gpus: [3]}", ".gpus: host h0 has no GPU 3; there is none"),
         ("{module: 100g-lr4, rail: first}", ".rail: must be a whole number, not 'first'"),
         ("{rail: 0}", ".module: is missing"),
+        ("{module: 100g-lr4, rate_mbit_s: 0}", ".rate_mbit_s: must be greater than or equal to 1, not 0"),
     ],
 )
 def test_problem_of_a_nic_port_is_told(load: Load, nic: str, problem: str) -> None:
