@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from hwd.jobs.verification.busy_times import BusyTime, busy_times, counted_between, latest
 from hwd.jobs.verification.recorded_operations import RecordedOperation
 from hwd_agents.wire import OperationKind, PortBytes
 
@@ -23,33 +24,6 @@ class Finding:
     what: str
     operation: RecordedOperation
     is_known: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Busy:
-    """Operations of one host that overlap, from the first one's begin to the last one's end."""
-
-    operations: tuple[RecordedOperation, ...]
-
-    @property
-    def first(self) -> RecordedOperation:
-        return min(self.operations, key=lambda one: one.began_ns)
-
-    @property
-    def start(self) -> dict[str, PortBytes]:
-        """What was counted when the first of them was asked for; empty where one of them does not say it."""
-        found: dict[str, PortBytes] = {}
-        for one in self.operations:
-            if one.sent is None or not one.sent.before:
-                return {}
-            for port, counted in one.sent.before.items():
-                known = found.setdefault(port, counted)
-                found[port] = PortBytes(rx=min(known.rx, counted.rx), tx=min(known.tx, counted.tx))
-        return found
-
-    @property
-    def last(self) -> RecordedOperation:
-        return max(self.operations, key=lambda one: one.over_ns or 0)
 
 
 def least_received(kind: OperationKind, size_bytes: int, ranks: int, here: int) -> int:
@@ -84,16 +58,16 @@ def judge(
     """`operations`: of the ranks of a host that have ended. `ways`: the NIC ports that each may use, without the host;
     `needs`: what it must receive at least, once for each host. `optical`: of the host. `others`: all of the job.
     """
-    before: _Busy | None = None
+    before: BusyTime | None = None
     in_order = sorted(others, key=lambda one: one.began_ns)
-    for busy in _busy(operations):
+    for busy in busy_times(operations):
         last = busy.last
         earlier = before.last.sent.after if before is not None and before.last.sent is not None else {}
-        start = _latest(busy.start, earlier)
+        start = latest(busy.start, earlier)
         end = last.sent.after if last.sent is not None else {}
         if not start or not end:
             yield Finding(what=f"the bytes of {host} were not counted", operation=last, is_known=False)
-        elif (counted := _counted(start, end)) is None:
+        elif (counted := counted_between(start, end)) is None:
             yield Finding(what=f"the counters of {host} began anew", operation=last, is_known=False)
         else:
             yield from _judge_busy(host, busy, counted, ways, needs, optical)
@@ -104,7 +78,7 @@ def judge(
 
 def _judge_busy(
     host: str,
-    busy: _Busy,
+    busy: BusyTime,
     counted: Mapping[str, PortBytes],
     ways: Mapping[RecordedOperation, frozenset[str]],
     needs: Mapping[RecordedOperation, int],
@@ -132,7 +106,7 @@ def _judge_busy(
 
 
 def _judge_between(
-    host: str, before: _Busy, after: _Busy, optical: frozenset[str], others: Sequence[RecordedOperation]
+    host: str, before: BusyTime, after: BusyTime, optical: frozenset[str], others: Sequence[RecordedOperation]
 ) -> Iterator[Finding]:
     """Nothing of any size goes over light when no rank was let go. Others, which began meanwhile, may still be
     receiving what was sent. `others`: in the order of their begins.
@@ -140,7 +114,7 @@ def _judge_between(
     end, start = before.last.sent, after.start
     if end is None or not start:
         return
-    counted = _counted(end.after, _latest(start, end.after))
+    counted = counted_between(end.after, latest(start, end.after))
     if counted is None:
         return  # said where it is in an operation
     from_ns, upto_ns = before.first.began_ns, after.first.began_ns
@@ -155,36 +129,3 @@ def _judge_between(
             yield Finding(
                 what=f"{stray} bytes went over {host}.{port} before it, outside of operations", operation=after.first
             )
-
-
-def _busy(operations: Iterable[RecordedOperation]) -> Iterator[_Busy]:
-    together: list[RecordedOperation] = []
-    over_ns = 0
-    for one in sorted(operations, key=lambda one: one.began_ns):
-        if together and one.began_ns > over_ns:
-            yield _Busy(operations=tuple(together))
-            together = []
-        together.append(one)
-        over_ns = max(over_ns if len(together) > 1 else 0, one.over_ns or 0)
-    if together:
-        yield _Busy(operations=tuple(together))
-
-
-def _latest(one: Mapping[str, PortBytes], other: Mapping[str, PortBytes]) -> dict[str, PortBytes]:
-    """The later of two readings: a rank may ask while others of its host still send."""
-    found = {**other, **one}
-    for port in one.keys() & other.keys():
-        found[port] = PortBytes(rx=max(one[port].rx, other[port].rx), tx=max(one[port].tx, other[port].tx))
-    return found
-
-
-def _counted(before: Mapping[str, PortBytes], after: Mapping[str, PortBytes]) -> dict[str, PortBytes] | None:
-    """What was counted between two readings; None where an interface was made anew."""
-    found = {}
-    for port, end in after.items():
-        if (start := before.get(port)) is None:
-            continue
-        if end.rx < start.rx or end.tx < start.tx:
-            return None
-        found[port] = PortBytes(rx=end.rx - start.rx, tx=end.tx - start.tx)
-    return found

@@ -1,0 +1,72 @@
+"""Times in which a host was busy with operations, and what its NIC ports counted in them."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from hwd.jobs.verification.recorded_operations import RecordedOperation
+from hwd_agents.wire import PortBytes
+
+NEVER_NS: Final = 2**63
+"""Later than any clock of a daemon."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BusyTime:
+    """Operations of one host that overlap, from the first one's begin to the last one's end."""
+
+    operations: tuple[RecordedOperation, ...]
+
+    @property
+    def first(self) -> RecordedOperation:
+        return min(self.operations, key=lambda one: one.began_ns)
+
+    @property
+    def start(self) -> dict[str, PortBytes]:
+        """What was counted when the first of them was asked for; empty where one of them does not say it."""
+        found: dict[str, PortBytes] = {}
+        for one in self.operations:
+            if one.sent is None or not one.sent.before:
+                return {}
+            for port, counted in one.sent.before.items():
+                known = found.setdefault(port, counted)
+                found[port] = PortBytes(rx=min(known.rx, counted.rx), tx=min(known.tx, counted.tx))
+        return found
+
+    @property
+    def last(self) -> RecordedOperation:
+        return max(self.operations, key=lambda one: one.over_ns or 0)
+
+
+def busy_times(operations: Iterable[RecordedOperation]) -> Iterator[BusyTime]:
+    """In the order of their begins. One that has not ended is under way for ever."""
+    together: list[RecordedOperation] = []
+    over_ns = 0
+    for one in sorted(operations, key=lambda one: one.began_ns):
+        if together and one.began_ns > over_ns:
+            yield BusyTime(operations=tuple(together))
+            together = []
+        together.append(one)
+        over_ns = max(over_ns if len(together) > 1 else 0, NEVER_NS if one.over_ns is None else one.over_ns)
+    if together:
+        yield BusyTime(operations=tuple(together))
+
+
+def latest(one: Mapping[str, PortBytes], other: Mapping[str, PortBytes]) -> dict[str, PortBytes]:
+    """The later of two readings: a rank may ask while others of its host still send."""
+    found = {**other, **one}
+    for port in one.keys() & other.keys():
+        found[port] = PortBytes(rx=max(one[port].rx, other[port].rx), tx=max(one[port].tx, other[port].tx))
+    return found
+
+
+def counted_between(before: Mapping[str, PortBytes], after: Mapping[str, PortBytes]) -> dict[str, PortBytes] | None:
+    """What was counted between two readings; None where an interface was made anew."""
+    found = {}
+    for port, end in after.items():
+        if (start := before.get(port)) is None:
+            continue
+        if end.rx < start.rx or end.tx < start.tx:
+            return None
+        found[port] = PortBytes(rx=end.rx - start.rx, tx=end.tx - start.tx)
+    return found
