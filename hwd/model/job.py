@@ -71,6 +71,10 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     ranks: list[JobRank]
     fibres: dict[str, list[str]] = {}
     """By optical NIC port of its hosts: the ports of switches that its fibres lead to, `ocs1.3`."""
+    packet_switches: dict[str, str] = {}
+    """By NIC port on one: the packet switch that its fibres lead to."""
+    rates_mbit_s: dict[str, float] = {}
+    """By NIC port, where it is known: what goes over its link each way at most."""
     groups: dict[str, list[int]]
     dimensions: dict[str, str]
     plane: str

@@ -8,7 +8,15 @@ from hwd.model.answers.documents import DocumentJson, DocumentList
 from hwd.model.answers.faults import FaultConfirmation
 from hwd.model.answers.history import HistoryEntry
 from hwd.model.answers.hosts import ClockStepReport, HostClock, HostSpool, HostStatus
-from hwd.model.answers.jobs import JobBreach, JobOutput, JobRankStatus, JobStatus, JobVerification
+from hwd.model.answers.jobs import (
+    JobBreach,
+    JobEfficiency,
+    JobEfficiencyRow,
+    JobOutput,
+    JobRankStatus,
+    JobStatus,
+    JobVerification,
+)
 from hwd.model.answers.leases import HeldLease, HeldSettings, SwitchLease
 from hwd.model.answers.prepared import EndedSet, PreparedSetStatus, SetTarget
 from hwd.model.answers.problem import Problem
@@ -41,6 +49,8 @@ __all__ = [
     "HostSpool",
     "HostStatus",
     "JobBreach",
+    "JobEfficiency",
+    "JobEfficiencyRow",
     "JobOutput",
     "JobRankStatus",
     "JobStatus",

@@ -97,3 +97,52 @@ class JobVerification(Answer, frozen=True, kw_only=True):
     def __str__(self) -> str:
         counts = f"{self.operations} operations ({self.measured} measured), {self.reconfigurations} times light"
         return f"job {self.job} ({self.entry}), {self.state}: {counts}: {'holds' if self.holds else 'does not hold'}"
+
+
+class JobEfficiencyRow(Answer, frozen=True, kw_only=True):
+    """How much of the capacity of a job's network became data that its ranks go on with: `eta` = `gamma` x `delta` x
+    `theta`, of the `job`, of one `phase` or of one `kind` of operation (`scope`).
+
+    `operations`: those that are in it; `left_out`: those of which that cannot be told. `seconds`: in which one of them
+    at least was under way. `gamma` = effective / received bytes, `delta` = received / forwarded, `theta` = forwarded /
+    capacity, `eta` = effective / capacity. Those that cannot be told are null, for `why`.
+    """
+
+    scope: str
+    name: str
+    operations: int
+    left_out: int
+    seconds: float
+    effective_bytes: int
+    received_bytes: int
+    forwarded_bytes: int
+    capacity_bytes: float | None
+    gamma: float | None
+    delta: float | None
+    theta: float | None
+    eta: float | None
+    why: str
+
+
+class JobEfficiency(Answer, frozen=True, kw_only=True):
+    """The efficiency of a job, so far where it has not ended. `operations`: all between hosts, each once for all its
+    ranks. `unshown`: why operations were left out, and how many.
+    """
+
+    job: str
+    entry: str
+    state: str
+    operations: int
+    rows: list[JobEfficiencyRow]
+    unshown: list[str]
+
+    @property
+    def whole(self) -> JobEfficiencyRow:
+        """The row of the job."""
+        return self.rows[0]
+
+    @override
+    def __str__(self) -> str:
+        whole = self.whole
+        counts = f"{whole.operations} of {self.operations} operations between hosts"
+        return f"job {self.job} ({self.entry}), {self.state}: {counts}, in {whole.seconds:.3f} s"
