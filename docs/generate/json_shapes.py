@@ -14,6 +14,8 @@ from hwd.model.answers import (
     HeldLease,
     HistoryEntry,
     JobBreach,
+    JobEfficiency,
+    JobEfficiencyRow,
     JobRankStatus,
     JobStatus,
     JobVerification,
@@ -140,6 +142,7 @@ SHAPES: Final[Mapping[str, tuple[Shape, ...]]] = {
     **{f"lease {name}": (LEASE,) for name in ("take", "renew", "heartbeat", "release", "kick", "grant")},
     "job list": (of(JobStatus, listed=True),),
     **{f"job {name}": (JOB,) for name in ("run", "show", "stop")},
+    "job efficiency": (of(JobEfficiency, listed=True, note=f"`rows` a list of {of(JobEfficiencyRow)}"),),
     "job verify": (of(JobVerification, listed=True, note=f"`breaches` a list of {of(JobBreach)}"),),
     "lease list": (of(HeldLease, listed=True),),
     "driver list": (

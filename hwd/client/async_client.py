@@ -37,6 +37,7 @@ from hwd.model.answers import (
     HeldLease,
     HistoryEntry,
     HostStatus,
+    JobEfficiency,
     JobOutput,
     JobStatus,
     JobVerification,
@@ -174,6 +175,10 @@ class AsyncClient:
     async def verify_job(self, id: str) -> list[JobVerification]:
         """Whether a job, or all jobs of a run, kept their promises, from the records. Raises UnknownError."""
         return await self._connection.get(f"jobs/{quote(id, safe='')}/verification", list[JobVerification])
+
+    async def job_efficiency(self, id: str) -> list[JobEfficiency]:
+        """How much of the capacity of its network became data that its ranks go on with: of a job, or all of a run."""
+        return await self._connection.get(f"jobs/{quote(id, safe='')}/efficiency", list[JobEfficiency])
 
     async def stop_job(self, id: str, *, by: str | None = None) -> JobStatus:
         """Let a job end. Raises UnknownError where it has ended."""

@@ -87,6 +87,7 @@ class Client:
     job = waiting(AsyncClient.job)
     job_output = waiting(AsyncClient.job_output)
     verify_job = waiting(AsyncClient.verify_job)
+    job_efficiency = waiting(AsyncClient.job_efficiency)
 
     plan = waiting(AsyncClient.plan)
     apply = waiting(AsyncClient.apply)

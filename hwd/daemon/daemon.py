@@ -29,6 +29,8 @@ from hwd.daemon.retention import Retention, unfinished
 from hwd.daemon.seams import Machine, Process, RackAccess, Storage
 from hwd.daemon.set_switch_asks import SetSwitchAsks
 from hwd.fabric.fabric import Fabric
+from hwd.jobs.efficiency.efficiency_reader import EfficiencyReader
+from hwd.jobs.efficiency.port_rates import PortRates
 from hwd.jobs.jobs import Jobs
 from hwd.jobs.programs import Programs
 from hwd.jobs.verification.job_verifier import JobVerifier
@@ -262,6 +264,7 @@ class Daemon:
             offload=machine.offload,
         )
         programs = Programs(testbed, self._rack.processes, clock=clock, ids=ids, sink=sink)
+        port_rates = PortRates()
         jobs = Jobs(
             testbed,
             self._rack.processes,
@@ -272,6 +275,7 @@ class Daemon:
             planner=background_planner,
             transfers=transfers,
             settings=settings,
+            rates=port_rates,
             folder=Path(self._process.data_dir) / "jobs",
             clock=clock,
             ids=ids,
@@ -287,6 +291,7 @@ class Daemon:
             recorded=self._recorder.flush,
             offload=machine.offload,
         )
+        job_efficiency = EfficiencyReader(records.jobs, offload=machine.offload)
         gateway.asks.serve(EndTransfers, jobs.end_transfers)
         gateway.asks.serve(JoinJob, jobs.join)
         gateway.asks.serve(ClaimOperation, jobs.claim)
@@ -370,6 +375,7 @@ class Daemon:
             programs=programs,
             jobs=jobs,
             job_verifier=job_verifier,
+            job_efficiency=job_efficiency,
             delegations=delegations,
             records=records,
             log=reconfiguration_log,
@@ -378,7 +384,7 @@ class Daemon:
         )
         gateway.asks.serve(SwitchPreparedSet, SetSwitchAsks(self.service, reconfigurer).switch)
 
-        sink.subscribe(lease_ends, baselines, transfers)
+        sink.subscribe(lease_ends, baselines, transfers, port_rates)
         sink.subscribe(
             history,
             device_times,

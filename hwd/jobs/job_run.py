@@ -6,7 +6,7 @@ goes on where the old one was.
 
 import asyncio
 import logging
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,18 +18,22 @@ from msgspec.structs import replace
 from hwd.bus.asks import AskedBy
 from hwd.config.planes import make
 from hwd.jobs.agreement import Agreement, DisagreeError
+from hwd.jobs.efficiency.efficiency import efficiency
+from hwd.jobs.efficiency.port_rates import PortRates, packet_switches
 from hwd.jobs.job_light import JobLight, check_names
 from hwd.jobs.job_ranks import JobRanks
 from hwd.jobs.job_routes import JobRoutes
 from hwd.jobs.job_status import named, status_of
 from hwd.jobs.operation_sent import sent_of
 from hwd.jobs.played_plane import EventStore, PlayedPlane, Told
+from hwd.jobs.verification.recorded_operations import RecordedOperation
 from hwd.jobs.view import view_of
 from hwd.model.answers import JobStatus
 from hwd.model.documents.jobs import (
     JobArrived,
     JobEnded,
     JobGranted,
+    JobMeasured,
     JobRankRefused,
     JobResumed,
     JobStarted,
@@ -58,6 +62,7 @@ from hwd_drivers.core.documents import Fact, Sink
 from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import DeadlineError, FailedError, HwdError, RefusedError
 from hwd_drivers.core.ids import Ids
+from hwd_drivers.core.offload import Offload
 from hwd_drivers.core.reason import reason_of
 from hwd_drivers.core.values import natural_key
 
@@ -73,6 +78,12 @@ REFUSALS_TOLD: Final = 100
 """Refusals of one job that are recorded: a stranger may ask in a loop."""
 LATE_S: Final = 60.0
 """A job that is still there so long after its longest time has lost its ranks."""
+
+MEASURE_S: Final = 5.0
+"""Between two measurements of its efficiency."""
+RECENT_S: Final = 60.0
+RECENT_MOST: Final = 1024
+"""Operations of ranks over which it is measured: those that ended lately, and so many at most, which take 60 ms."""
 
 log = logging.getLogger(__name__)
 
@@ -115,8 +126,10 @@ class JobRun:
         routes: JobRoutes,
         ranks: Callable[[JobRecord, Callable[[int, ProgramEnd], Coroutine[Any, Any, None]]], JobRanks],
         transfers: Transfers,
+        rates: PortRates,
         clock: Clock,
         ids: Ids,
+        offload: Offload,
         sink: Sink,
         announce: Sink,
         is_new: bool,
@@ -129,8 +142,10 @@ class JobRun:
         self._routes = routes
         self._ranks = ranks(record, self._rank_ended)
         self._transfers = transfers
+        self._rates = rates
         self._clock = clock
         self._ids = ids
+        self._offload = offload
         self._sink = Emitter(clock, sink)
         self._announce = Emitter(clock, announce)
         self._job = record.job
@@ -146,6 +161,8 @@ class JobRun:
         self._agreement = Agreement(self._job.groups)
         self._untold: dict[int, asyncio.Future[None]] = {}
         """Ranks whose last operation has ended, until that is durable."""
+        self._recent: deque[RecordedOperation] = deque(maxlen=RECENT_MOST)
+        """Operations that have ended lately, as agents measured them."""
         self._paced_s = 0.0
         """From when on the light may be switched: a plane may try again and again."""
         self._drives: set[asyncio.Task[None]] = set()
@@ -300,7 +317,16 @@ class JobRun:
         if not self._is_new:
             raise FailedError("the daemon ended while it was started")
         lease = await self._light.take(record, self._view, actor.targets.values())
-        await self._save(lambda record: replace(record, lease=lease, ranks=self._placed(), fibres=self._fibres()))
+        await self._save(
+            lambda record: replace(
+                record,
+                lease=lease,
+                ranks=self._placed(),
+                fibres=self._fibres(),
+                packet_switches=packet_switches(self._testbed, self._ports),
+                rates_mbit_s=self._rates.of(self._testbed, self._ports),
+            )
+        )
         prepared_set = await self._light.prepare(self.record, actor.targets)
         await self._save(lambda record: replace(record, prepared_set=prepared_set))
         self._plane = plane
@@ -343,6 +369,11 @@ class JobRun:
                     found[f"{near.owner}.{near.port}"].add(f"{far.owner}.{far.port}")
         return {port: sorted(ends, key=natural_key) for port, ends in found.items()}
 
+    @property
+    def _ports(self) -> tuple[NicPortId, ...]:
+        """All NIC ports of its ranks."""
+        return *self._view.ports, *self._view.electrical
+
     def _made(self) -> PlaneActor:
         record = self.record
         fallback = Target(links=self._view.topology("giant-ring")) if record.fallback else None
@@ -373,6 +404,15 @@ class JobRun:
 
     async def _serve(self) -> None:
         """Tell the plane what happens, until the job has come to an end."""
+        over = asyncio.Event()
+        measuring = asyncio.create_task(self._measure(over), name=f"hwd:jobs/{self.record.id}/efficiency")
+        try:
+            await self._serve_plane()
+        finally:
+            over.set()
+            await measuring
+
+    async def _serve_plane(self) -> None:
         while self._outcome is None:
             assert self._plane is not None
             batch: list[Told] = []
@@ -388,6 +428,47 @@ class JobRun:
             for command in commands:
                 await self._do(command)
             self._check_time()
+
+    async def _measure(self, over: asyncio.Event) -> None:
+        """Tell again and again how efficient the operations of the last minute were, until it is over."""
+        was_told = False
+        while not over.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(MEASURE_S):
+                    await over.wait()
+            try:
+                await self._save_rates()
+                if not over.is_set():
+                    was_told = await self._measured(was_told)
+            except HwdError as error:
+                log.warning("%s: its efficiency cannot be measured: %s", self.record, reason_of(error))
+            except Exception:
+                log.exception("%s: its efficiency: a defect of hwd", self.record)
+
+    async def _save_rates(self) -> None:
+        """A link that is lit now may have a speed that it did not have before."""
+        rates = self._rates.of(self._testbed, self._ports)
+        if not rates.items() <= self.record.rates_mbit_s.items():
+            await self._save(lambda record: replace(record, rates_mbit_s={**record.rates_mbit_s, **rates}))
+
+    async def _measured(self, was_told: bool) -> bool:
+        """Tell it where there are operations, or were; returns whether there are."""
+        since_ns = self._clock.monotonic_ns() - round(RECENT_S * 1e9)
+        while self._recent and (self._recent[0].over_ns or 0) < since_ns:
+            self._recent.popleft()
+        if self._recent or was_told:
+            whole = (await self._offload(efficiency, self.record, tuple(self._recent))).whole
+            self._tell(
+                JobMeasured,
+                operations=whole.operations,
+                left_out=whole.left_out,
+                gamma=whole.gamma,
+                delta=whole.delta,
+                theta=whole.theta,
+                eta=whole.eta,
+                why=whole.why,
+            )
+        return bool(self._recent)
 
     async def _do(self, command: Command) -> None:
         match command:
@@ -607,8 +688,21 @@ class JobRun:
             await self._transfers.end(one.by, EndTransfers(transfers=[one.transfer]))
 
     def _done(self, rank: int, sent: OperationSent | None) -> None:
-        if self._sending.pop(rank, None) is None:
+        if (one := self._sending.pop(rank, None)) is None:
             return  # it was said twice
+        if sent is not None:
+            now_ns = self._clock.monotonic_ns()
+            self._recent.append(
+                RecordedOperation(
+                    rank=rank,
+                    operation=one.operation,
+                    granted_ns=now_ns if sent.began_ns is None else sent.began_ns,
+                    target="",
+                    reconfiguration="",
+                    ended_ns=now_ns,
+                    sent=sent,
+                )
+            )
         self._untold[rank] = asyncio.get_running_loop().create_future()
         self._queue.put_nowait(Told(event=Done(rank=rank), sent=sent))
 

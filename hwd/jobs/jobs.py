@@ -15,6 +15,7 @@ from hwd.bus.asks import AskedBy
 from hwd.config.planes import make
 from hwd.config.yaml.file_problem import nearest
 from hwd.fabric.fabric import Fabric
+from hwd.jobs.efficiency.port_rates import PortRates
 from hwd.jobs.job_light import Applies, JobLight
 from hwd.jobs.job_ranks import JobRanks
 from hwd.jobs.job_routes import HostSettings, JobRoutes
@@ -87,6 +88,7 @@ class Jobs:
         planner: BackgroundPlanner,
         transfers: Transfers,
         settings: HostSettings,
+        rates: PortRates,
         folder: Path,
         clock: Clock,
         ids: Ids,
@@ -103,6 +105,7 @@ class Jobs:
         self._planner = planner
         self._transfers = transfers
         self._settings = settings
+        self._rates = rates
         self._folder = folder
         self._clock = clock
         self._ids = ids
@@ -298,8 +301,10 @@ class Jobs:
             routes=self._routes(record),
             ranks=ranks,
             transfers=self._transfers,
+            rates=self._rates,
             clock=self._clock,
             ids=self._ids,
+            offload=self._offload,
             sink=self._sink,
             announce=self._announce,
             is_new=is_new,

@@ -113,6 +113,7 @@ FACTS: Final[Mapping[str, tuple[type[Fact], ...]]] = {
         jobs.JobRankRefused,
         jobs.JobSwitched,
         jobs.JobGranted,
+        jobs.JobMeasured,
         jobs.JobEnded,
     ),
     "prepared sets": (

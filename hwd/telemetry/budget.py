@@ -7,6 +7,8 @@ from hwd.model.testbed import Testbed
 
 RUNS_SHOWN = 32
 """Runs with a series of their own: more than are ever under way at once on one testbed."""
+JOBS_SHOWN = 16
+"""Jobs with series of their own: each holds a lease on the NIC ports of its hosts."""
 VERBS = 8
 """Kinds of commands of one switch: connect, disconnect, change, and room for more."""
 

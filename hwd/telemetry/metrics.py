@@ -28,7 +28,7 @@ from hwd.model.documents.daemon import (
     TestbedReloaded,
 )
 from hwd.model.documents.hosts import HostEvent, HostFact
-from hwd.model.documents.jobs import JobEnded, JobFact, JobGranted, JobResumed, JobStarted, JobSwitched
+from hwd.model.documents.jobs import JobEnded, JobFact, JobGranted, JobMeasured, JobResumed, JobStarted, JobSwitched
 from hwd.model.documents.leases import LeaseBaseline, LeaseFact, LeaseReleased, LeaseRequestFact, LeaseTakenBack
 from hwd.model.documents.plans import InterlockRefused
 from hwd.model.documents.reconfigurations import (
@@ -52,7 +52,7 @@ from hwd.model.run import RunState, RunStatus
 from hwd.model.stage import StageName
 from hwd.model.timeline import Timeline
 from hwd.telemetry.buckets import SERIES, Buckets
-from hwd.telemetry.budget import RUNS_SHOWN, Budget
+from hwd.telemetry.budget import JOBS_SHOWN, RUNS_SHOWN, Budget
 from hwd.telemetry.exposition import Exposition, wants_openmetrics
 from hwd.telemetry.hosts import Hosts
 from hwd.telemetry.links import Links
@@ -67,6 +67,7 @@ RECONFIGURATION_STATES = (
     *("waiting", "awaiting-confirm", "confirming", "rolling-back"),
 )
 JOB_OUTCOMES = tuple(state for state in JobState if state.ended)
+EFFICIENCIES = ("gamma", "delta", "theta", "eta")
 TOPO_WRITES = ("applied", "not-ready")
 RUN_OUTCOMES = tuple(state for state in RunState if state.ended)
 RUN_STATES = tuple(state for state in RunState if not state.ended)
@@ -163,6 +164,12 @@ class Metrics(Collector):
         )
         self._jobs = Series("hwd_jobs_total", "Jobs that ended", "outcome", limit=len(JOB_OUTCOMES), counter=True)
         self._jobs_under_way = Series("hwd_jobs_under_way", "Jobs that have not ended", limit=1)
+        self._job_efficiency = Series(
+            "hwd_job_efficiency_ratio",
+            "Efficiency of a job over the operations of the last minute: eta = gamma x delta x theta",
+            *("job_id", "factor"),  # Prometheus puts a label `job` of its own onto what it scrapes
+            limit=JOBS_SHOWN * len(EFFICIENCIES),
+        )
         self._topo_writes = Series(
             "hwd_topo_writes_total",
             "Targets that control planes of jobs brought the light to, or could not",
@@ -330,8 +337,12 @@ class Metrics(Collector):
                 self._job_stall_seconds.observe(stall_s)
             case JobSwitched(why=why):
                 self._topo_writes.add(1, TOPO_WRITES[bool(why)])
+            case JobMeasured() if fact.job in self._jobs_now:
+                known = {name: value for name in EFFICIENCIES if (value := getattr(fact, name)) is not None}
+                self._job_efficiency.replace(known, fact.job)
             case JobEnded(outcome=outcome):
                 self._jobs_now.discard(fact.job)
+                self._job_efficiency.drop(fact.job)
                 self._jobs.add(1, outcome)
         self._jobs_under_way.set(len(self._jobs_now))
 

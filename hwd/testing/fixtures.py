@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Never
 
 from hwd.client.timelines import MeasuredTimeline, StageSeconds, Timelines
-from hwd.model.answers import JobStatus, JobVerification, ReconfigurationStatus
+from hwd.model.answers import JobEfficiency, JobStatus, JobVerification, ReconfigurationStatus
 from hwd.testing.lab import READY_WITHIN_S, Lab
 from hwd.testing.running_lab import POLL_S
 from hwd.timeline import StageName
@@ -84,6 +84,7 @@ class JobOfTest:
     done = job("train", "--steps", "10")        raises FailedError where it did not succeed
     job.output(done.id, rank=2)                 what a rank wrote
     assert job.verify(done.id).holds            each operation over light that was there
+    job.efficiency(done.id).whole.gamma         how much of what arrived was of use
     """
 
     def __init__(self, lab: Lab) -> None:
@@ -113,6 +114,11 @@ class JobOfTest:
     def verify(self, id: str) -> JobVerification:
         """Whether a job kept its promises, from the records alone."""
         (found,) = self._lab.client.verify_job(id)
+        return found
+
+    def efficiency(self, id: str) -> JobEfficiency:
+        """How much of the capacity of its network became data that its ranks go on with."""
+        (found,) = self._lab.client.job_efficiency(id)
         return found
 
     def _ended(self, status: JobStatus) -> JobStatus:

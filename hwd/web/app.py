@@ -30,6 +30,7 @@ from hwd.model.answers import (
     HeldLease,
     HistoryEntry,
     HostStatus,
+    JobEfficiency,
     JobOutput,
     JobStatus,
     JobVerification,
@@ -385,6 +386,11 @@ def _jobs(service: Service) -> APIRouter:
     async def verification(id: str) -> Response:
         """Whether a job, or all jobs of a run, kept their promises, from the records: one for each job."""
         return encoded(await service.verify_job(id))
+
+    @router.get("/jobs/{id}/efficiency", openapi_extra=described(answer=list[JobEfficiency]))
+    async def efficiency(id: str) -> Response:
+        """How much of the capacity of its network became data that its ranks go on with, of a job or all of a run."""
+        return encoded(await service.job_efficiency(id))
 
     @router.post("/jobs/{id}/stop", openapi_extra=described(bodies.ByBody, answer=JobStatus))
     async def stop(id: str, request: Request, body: Annotated[bodies.ByBody, body_of(bodies.ByBody)]) -> Response:

@@ -12,6 +12,7 @@ from hwd.bus.host_switches.delegations import Delegations
 from hwd.config.playbook.step_claims import harmed
 from hwd.config.testbed.ends import parse_ends
 from hwd.config.yaml.file_problem import nearest
+from hwd.jobs.efficiency.efficiency_reader import EfficiencyReader
 from hwd.jobs.jobs import Jobs
 from hwd.jobs.programs import ProgramRun, Programs
 from hwd.jobs.verification.job_verifier import JobVerifier
@@ -23,6 +24,7 @@ from hwd.model.answers import (
     HeldSettings,
     HistoryEntry,
     HostStatus,
+    JobEfficiency,
     JobOutput,
     JobStatus,
     JobVerification,
@@ -102,6 +104,7 @@ class Service:
         programs: Programs,
         jobs: Jobs,
         job_verifier: JobVerifier,
+        job_efficiency: EfficiencyReader,
         delegations: Delegations,
         records: Records,
         log: ReconfigurationLog,
@@ -121,6 +124,7 @@ class Service:
         self._programs = programs
         self._jobs = jobs
         self._job_verifier = job_verifier
+        self._job_efficiency = job_efficiency
         self._delegations = delegations
         self._records = records
         self._log = log
@@ -383,6 +387,10 @@ class Service:
     async def verify_job(self, id: str) -> list[JobVerification]:
         """Whether a job, or the jobs of a run, kept their promises."""
         return await self._job_verifier.verify(id)
+
+    async def job_efficiency(self, id: str) -> list[JobEfficiency]:
+        """The efficiency of a job, or of the jobs of a run."""
+        return await self._job_efficiency.efficiency(id)
 
     async def start_job(self, body: JobBody, caller: Caller | None) -> JobStatus:
         """Start a job that the testbed file allows."""

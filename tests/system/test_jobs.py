@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import getpass
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -178,8 +179,42 @@ with Rank.from_environment() as rank:
 """Two ranks send each other their tensors, over light or over the packet switch; or wait for a file."""
 
 
-def rack_of(hosts: int, jobs: str, *, electrical: bool = False) -> str:
+SHUFFLE = """
+import socket, threading
+from hwd_agents.shim import Rank, meet
+
+PART = 500_000
+
+def take(listener, size):
+    with listener.accept()[0] as one:
+        while size and (data := one.recv(65536)):
+            size -= len(data)
+
+with Rank.from_environment() as rank:
+    ranks = len(rank.places)
+    with socket.create_server(("", 29_500)) as listener:
+        meet(rank)
+        for step in range(4):
+            with rank.operation("world", "all-to-all", size_bytes=ranks * PART, within_s=60):
+                takes = [threading.Thread(target=take, args=(listener, PART)) for _ in range(ranks - 1)]
+                for one in takes:
+                    one.start()
+                for other in range(ranks):
+                    if other != rank.number:
+                        address = next(iter(rank.places[other].optical.values()))
+                        with socket.create_connection((address, 29_500), timeout=20) as to:
+                            to.sendall(bytes(PART))
+                for one in takes:
+                    one.join()
+            print("step", step, flush=True)
+        meet(rank)
+"""
+"""Each rank sends a part of its own to each other one: in a ring of four, one of the three is two hops away."""
+
+
+def rack_of(hosts: int, jobs: str, *, electrical: bool = False, rate_mbit_s: int | None = None) -> str:
     """Each host has two NIC ports on one switch, and a third one on a packet switch where that is wanted."""
+    rate = "" if rate_mbit_s is None else f"rate_mbit_s: {rate_mbit_s}, "
     size = 16
     lines = [
         "testbed: lab",
@@ -189,9 +224,9 @@ def rack_of(hosts: int, jobs: str, *, electrical: bool = False) -> str:
         "hosts:",
     ]
     for host in range(hosts):
-        nics = [f"eth{n}: {{rail: 0, ip: 10.1.{n}.{host + 1}/32, module: 100g-lr4}}" for n in range(2)]
+        nics = [f"eth{n}: {{{rate}rail: 0, ip: 10.1.{n}.{host + 1}/32, module: 100g-lr4}}" for n in range(2)]
         if electrical:
-            nics.append(f"eth2: {{ip: 10.5.0.{host + 1}/32, module: 100g-lr4}}")
+            nics.append(f"eth2: {{{rate}ip: 10.5.0.{host + 1}/32, module: 100g-lr4}}")
         twin = f"twin: {{kernel: true, timing: ideal, seed: {host}}}"
         lines.append(f"  h{host}: {{{twin}, nics: {{{', '.join(nics)}}}}}")
     lines.append("fibres:")
@@ -521,6 +556,53 @@ async def test_verification_finds_light_that_was_taken_and_bytes_that_went_anoth
     assert said.status == 1
     assert "dark: rank 0 on h0, all-reduce 0 of world: h0.eth0 lost its carrier" in said.out
     assert (await lab.hwd("job", "verify", "nosuch")).status == 2
+
+
+async def test_efficiency_of_a_ring_all_reduce_is_its_law_and_an_all_to_all_shows_the_hops_of_the_ring(
+    lab: Lab,
+) -> None:
+    shuffle = lab.folder / "shuffle.py"
+    shuffle.write_text(SHUFFLE)
+    common = f"user: {getpass.getuser()}, hosts: [h0, h1, h2, h3], plane: static topology=ring"
+    jobs = f"  train: {{command: {RING}, {common}, arguments: true}}\n"
+    jobs += f"  shuffle: {{command: [{sys.executable}, {shuffle}], {common}}}\n"
+    await lab.up(text=rack_of(4, jobs, electrical=True, rate_mbit_s=800))
+    job = await start(lab, "train", "--", "--steps", "10000", "--numbers", "131072")
+
+    async def look() -> dict[str, float] | None:
+        text = await lab.get("/metrics")
+        found = dict(re.findall(rf'^hwd_job_efficiency_ratio{{factor="(\w+)",job_id="{job}"}} (\S+)$', text, re.M))
+        return {name: float(value) for name, value in found.items()} or None
+
+    live = await lab.found("its efficiency is told while it runs", look)
+    assert (await lab.hwd("job", "stop", job)).status == 0
+    assert await look() is None
+    said = await lab.hwd("job", "efficiency", job, "--json")
+    assert said.status == 0, said
+    (found,) = said.json
+    assert {(one["scope"], one["name"]) for one in found["rows"]} == {
+        ("job", "train"),
+        ("phase", "world"),
+        ("kind", "all-reduce"),
+    }
+    law = 4 / (2 * 3)
+    for one in (live, *found["rows"]):
+        assert 0.95 * law < one["gamma"] <= law, found
+        assert one["delta"] == 1, found
+        assert 0 < one["theta"] < 1, found
+        assert one["eta"] == pytest.approx(one["gamma"] * one["delta"] * one["theta"])
+    assert found["rows"][0]["operations"] >= 10
+    job = await start(lab, "shuffle")
+    assert (await ended(lab, job))["state"] == "succeeded"
+    (found,) = (await lab.hwd("job", "efficiency", job, "--json")).json
+    whole = found["rows"][0]
+    assert whole["operations"] == 4, found
+    assert whole["gamma"] == pytest.approx(1, rel=0.1), found
+    assert whole["delta"] == pytest.approx(3 / 4, rel=0.1), found
+    said = await lab.hwd("job", "efficiency", job)
+    assert "4 of 4 operations between hosts" in said.out
+    assert "kind   all-to-all  4" in said.out
+    assert (await lab.hwd("job", "efficiency", "nosuch")).status == 2
 
 
 async def test_agent_that_comes_back_after_the_daemon_holds_the_light_up_and_fails_nothing(lab: Lab) -> None:

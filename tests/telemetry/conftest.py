@@ -18,7 +18,7 @@ from hwd.model.documents.hosts import (
     HostSelection,
     HostUp,
 )
-from hwd.model.documents.jobs import JobGranted, JobStarted, JobSwitched
+from hwd.model.documents.jobs import JobGranted, JobMeasured, JobStarted, JobSwitched
 from hwd.model.documents.leases import LeaseTaken
 from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationEnded
 from hwd.model.documents.runs import RunEnded
@@ -191,6 +191,8 @@ def rack(tell: Tell, event: TellEvent) -> None:
     tell(ClockStepped(host="h0", boot="b", by_ns=10**9, error_ns=9, earliest_ns=1, latest_ns=2))
     tell(JobStarted(job="j1", entry="e", hosts=["h0"], plane="p", lease="l1", prepared_set="", by="ada"))
     tell(JobGranted(job="j1", entry="e", rank=0, operation="all-reduce 0 of world", stall_s=0.25))
+    factors = {"gamma": 0.66, "delta": 1.0, "theta": 0.5, "eta": 0.33}
+    tell(JobMeasured(job="j1", entry="e", operations=7, left_out=0, why="", **factors))
     tell(JobSwitched(job="j1", entry="e", target="ring", reconfiguration="r1", why="", seconds=0.5))
     tell(LeaseTaken(lease="l1", holder="ada", ports=["ocs1.1"], expires_wall_ns=1))
     tell(ReconfigurationEnded(reconfiguration="r1", run=None, outcome="confirmed", why="", seconds=6.3))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hwd.config.testbed.testbed import load_testbed
 from hwd.model.documents.daemon import BusUp, DaemonLag, DaemonStarted, LimitReached
 from hwd.model.documents.hosts import ClockAligned, HostBirth, HostEvent, HostGarbage
-from hwd.model.documents.jobs import JobGranted
+from hwd.model.documents.jobs import JobGranted, JobMeasured, JobStarted
 from hwd.model.documents.reconfigurations import ReconfigurationCommanded, ReconfigurationEnded
 from hwd.model.documents.runs import RunEnded
 from hwd.model.documents.transfers import TransferClaimed
@@ -19,6 +19,7 @@ from hwd.model.instant import Instant, InstantName, Knowledge
 from hwd.model.stage import Stage, StageName
 from hwd.model.timeline import LinkTimeline, Timeline
 from hwd.telemetry import Budget, Metrics
+from hwd.telemetry.budget import JOBS_SHOWN
 from hwd.telemetry.switches import COMMAND_VERBS
 from hwd_agents.wire import Inventory, WallClock
 from hwd_agents.wire.events import MonitorData, RdmaData
@@ -136,6 +137,10 @@ def everything(switches: int, size: int, hosts: int, ports: int) -> Iterator[Doc
                     data=RdmaData(active=True),
                 )
             )
+    for number in range(2 * JOBS_SHOWN):
+        job: dict[str, Any] = {"job": f"j{number}", "entry": "e"}
+        yield told(JobStarted(**job, hosts=[], plane="p", lease="l", prepared_set="", by=""))
+        yield told(JobMeasured(**job, operations=1, left_out=0, gamma=1.0, delta=1.0, theta=1.0, eta=1.0, why=""))
     links = [
         LinkTimeline(
             link=f"h{number}.eth{port}<->h{number + 1}.eth{port}",
@@ -178,7 +183,8 @@ def test_a_big_testbed_has_all_its_series_and_stays_within_the_formula() -> None
     assert metrics.limit == stated(budget)
     assert 10_000 < there <= metrics.limit
     text = bytes(metrics.render()).decode()
-    assert "hwd_series_refused_total 0.0" in text
+    assert text.count("hwd_job_efficiency_ratio{") == 4 * JOBS_SHOWN
+    assert f"hwd_series_refused_total {4 * JOBS_SHOWN}.0" in text
     assert text.count("hwd_port_power_dbm{") == budget.ends
     assert text.count("hwd_nic_carrier{") == text.count("hwd_rdma_port_active{") == budget.ports
     assert text.count("hwd_nic_rx_power_dbm{") == text.count("hwd_nic_laser_bias_amperes{") == budget.lanes

@@ -21,7 +21,7 @@ from hwd.model.documents.daemon import (
     JournalWritten,
 )
 from hwd.model.documents.hosts import HostBirth, HostDown, HostEvent, HostTrouble
-from hwd.model.documents.jobs import JobEnded, JobResumed, JobSwitched
+from hwd.model.documents.jobs import JobEnded, JobMeasured, JobResumed, JobSwitched
 from hwd.model.documents.leases import LeaseReleased, LeaseRenewed
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
 from hwd.model.documents.switches import SwitchDrift
@@ -111,6 +111,7 @@ def test_rack_at_work_is_told_in_base_units(metrics: Metrics, rack: None) -> Non
     assert value(metrics, "hwd_leases") == 1
     assert value(metrics, "hwd_jobs_under_way") == 1
     assert value(metrics, "hwd_job_stall_seconds_sum") == 0.25
+    assert value(metrics, "hwd_job_efficiency_ratio", job_id="j1", factor="eta") == 0.33
     assert value(metrics, "hwd_topo_writes_total", outcome="applied") == 1
     assert value(metrics, "hwd_topo_writes_total", outcome="not-ready") == 0
     assert value(metrics, "hwd_runs_total", outcome="succeeded") == 1
@@ -235,6 +236,24 @@ def test_outcomes_begin_at_zero_so_that_the_first_is_an_increase() -> None:
     assert value(metrics, "hwd_reconfigurations_total", outcome="rolled-back") == 0
     assert value(metrics, "hwd_journal_open") == 0
     assert value(metrics, "hwd_job_stall_seconds_count") == 0
+
+
+def test_efficiency_of_a_job_has_the_factors_that_are_known_and_goes_with_the_job(
+    metrics: Metrics, rack: None, tell: Tell
+) -> None:
+    def shown() -> dict[str, float | None]:
+        names = ("gamma", "delta", "theta", "eta")
+        return {name: value(metrics, "hwd_job_efficiency_ratio", job_id="j1", factor=name) for name in names}
+
+    assert shown() == {"gamma": 0.66, "delta": 1, "theta": 0.5, "eta": 0.33}
+    measured = JobMeasured(
+        job="j1", entry="e", operations=7, left_out=1, gamma=0.7, delta=0.9, theta=None, eta=None, why="no rate"
+    )
+    tell(measured)
+    assert shown() == {"gamma": 0.7, "delta": 0.9, "theta": None, "eta": None}
+    tell(JobEnded(job="j1", entry="e", outcome="succeeded", why="", seconds=2.0))
+    tell(measured)  # it had been on its way
+    assert set(shown().values()) == {None}
 
 
 def test_job_that_has_ended_is_counted_by_its_outcome_and_is_not_under_way(

@@ -70,6 +70,9 @@ def test_job_runs_to_its_end_under_a_lease_of_its_own_and_is_verified(places: Pa
         def test_train(job, lab):
             done = job("train", "--steps", "5")
             assert job.output(done.id, 1).splitlines()[-1].startswith("step 4: ")
+            efficiency = job.efficiency(done.id)
+            assert efficiency.whole.operations == 5
+            assert 0.8 < efficiency.whole.gamma <= 1  # two hosts, and 32 kB with all headers
             found = job.verify(done.id)
             assert (found.holds, found.operations) == (True, 10), found
             assert lab.is_leased()

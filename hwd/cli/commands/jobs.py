@@ -174,6 +174,38 @@ def verify(
         raise typer.Exit(1)
 
 
+@_job.command(epilog="Example: hwd job efficiency k3v9a1xx")
+def efficiency(
+    id: Annotated[str, typer.Argument(metavar="RUN", help="The id of a job, or of a run that ran some.")],
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """How much of the capacity of a job's network became data that its ranks go on with: eta = gamma x delta x theta,
+    of the job, each phase and each kind of operation, from what its hosts counted; so far where it runs.
+    """
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with busy(output, "reading the records"), Client.find(url) as hwd:
+        found = hwd.job_efficiency(id)
+    output.data(found)
+    for one in found if not json else ():
+        output.say(str(one))
+        rows = [
+            (row.scope, row.name, row.operations, f"{row.seconds:.3f}", *map(_factor, row.factors)) for row in one.rows
+        ]
+        output.table(("of", "name", "operations", "seconds", "gamma", "delta", "theta", "eta"), rows)
+        for why in dict.fromkeys(row.why for row in one.rows if row.why):
+            names = ", ".join(f"{row.scope} {row.name}" for row in one.rows if row.why == why)
+            output.say(f"not shown of {names}: {why}")
+        for what in one.unshown:
+            output.say(f"left out: {what}")
+
+
+def _factor(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
+
+
 def _show(output: Output, status: JobStatus) -> None:
     output.data(status)
     if output.json:

@@ -90,7 +90,7 @@ class _Job:
         capacity = None if self._rate_why else seconds * self._rate_bytes_s
         why = self._rate_why
         if not near:
-            why = "it has no operation between hosts"
+            why = "no operation between hosts was recorded: its shim asks nobody, or no rank was let go"
         elif not mine:
             why = next((one.why for one in near if one.why), "its operations overlapped others: they count for the job")
         elif not received:
@@ -146,7 +146,7 @@ class _Job:
             return "its NIC ports are not recorded: an earlier version of hwd ran it"
         if missing := [port for port in self._ports if port not in self._record.rates_mbit_s]:
             names = ", ".join(missing[:NAMED]) + (f" and {len(missing) - NAMED} more" if len(missing) > NAMED else "")
-            return f"no rate of {names}: state `rate_mbit_s` in the testbed file where the agent cannot read it"
+            return f"no rate of {names}: its agent did not read one. State `rate_mbit_s` in the testbed file"
         return ""
 
     @cached_property

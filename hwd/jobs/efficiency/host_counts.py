@@ -85,7 +85,9 @@ class HostCounts:
     def _passed_between(
         self, before: BusyTime, after: BusyTime, start: "_Reading", end: "_Reading"
     ) -> Iterator[Passed]:
-        """What it passed on when no rank of it was sending."""
+        """What it passed on when no rank of it was sending; none where one of the two was not measured."""
+        if not start.ports or not end.ports:
+            return
         arrived = self._arrived(start, end)
         why = arrived if isinstance(arrived, str) else ""
         passed_on = 0 if isinstance(arrived, str) else round(arrived.bytes * arrived.share)

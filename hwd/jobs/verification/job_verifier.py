@@ -36,6 +36,15 @@ class Documents(Protocol):
     async def newest(self, kinds: Iterable[str], *, limit: int, before: int | None = None) -> tuple[Stored, ...]: ...
 
 
+async def jobs_of(jobs: JobTable, id: str) -> tuple[JobRecord, ...]:
+    """A job by its id, or all of a run, oldest first. Raises UnknownError."""
+    record = await jobs.get(id)
+    records = await jobs.of_run(id) if record is None else (record,)
+    if not records:
+        raise UnknownError(f"{id}: neither a job nor a run with one. `hwd job list` and `hwd runs` name them")
+    return records
+
+
 class JobVerifier:
     """`recorded()`: returns when all documents so far are in the records, and raises HwdError else. `gaps()`: what was
     deleted of them.
@@ -58,10 +67,7 @@ class JobVerifier:
 
     async def verify(self, id: str) -> list[JobVerification]:
         """A job by its id, or all of a run, oldest first. Raises UnknownError."""
-        record = await self._jobs.get(id)
-        records = await self._jobs.of_run(id) if record is None else (record,)
-        if not records:
-            raise UnknownError(f"{id}: neither a job nor a run with one. `hwd job list` and `hwd runs` name them")
+        records = await jobs_of(self._jobs, id)
         await self._recorded()
         return [await self._verified(one) for one in records]
 

@@ -123,6 +123,11 @@ class JobEfficiencyRow(Answer, frozen=True, kw_only=True):
     eta: float | None
     why: str
 
+    @property
+    def factors(self) -> tuple[float | None, ...]:
+        """gamma, delta, theta and eta."""
+        return self.gamma, self.delta, self.theta, self.eta
+
 
 class JobEfficiency(Answer, frozen=True, kw_only=True):
     """The efficiency of a job, so far where it has not ended. `operations`: all between hosts, each once for all its

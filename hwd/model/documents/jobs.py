@@ -73,6 +73,22 @@ class JobGranted(JobFact, frozen=True, kw_only=True):
     stall_s: float
 
 
+class JobMeasured(JobFact, frozen=True, kw_only=True):
+    """Its efficiency over the `operations` between hosts that ended in the last minute, every 5 s; `left_out`: those of
+    which it cannot be told. `eta` = `gamma` x `delta` x `theta`; null where they cannot be told, for `why`. Not in the
+    records as a document: `hwd job efficiency` reads what it is measured from.
+    """
+
+    KIND: ClassVar = "job.measured"
+    operations: int
+    left_out: int
+    gamma: float | None
+    delta: float | None
+    theta: float | None
+    eta: float | None
+    why: str
+
+
 class JobEnded(JobFact, frozen=True, kw_only=True):
     """It has ended after `seconds`: `succeeded`, `failed` or `stopped`, for `why`. It holds nothing any more."""
 

@@ -26,6 +26,7 @@ TAKES_MS = 10
 
 Send = tuple[int, int, int]
 """From a host to another one, so many bytes."""
+Readings = dict[int, tuple[dict[str, PortBytes], IpDatagrams]]
 
 
 def record(hosts: Sequence[int], groups: dict[str, list[int]], **changes: Any) -> JobRecord:
@@ -109,24 +110,34 @@ class Ring:
         late: Iterable[Send] = (),
     ) -> None:
         """`late`: what is sent when the ranks have ended."""
-        ranks = self.record.groups[group]
-        before = {rank: self.reading(self.record.ranks[rank].host) for rank in ranks}
-        for one in sends:
-            self.send(*one)
-        after = {rank: self.reading(self.record.ranks[rank].host) for rank in ranks}
-        index = self.indexes[group] = self.indexes.get(group, -1) + 1
-        for rank in ranks:
-            self.ended(rank, Operation(group=group, kind=kind, index=index, size_bytes=size), before, after, takes_ms)
+        self.at_once({group: (kind, size, sends)}, takes_ms=takes_ms)
         for one in late:
             self.send(*one)
+
+    def at_once(self, work: dict[str, tuple[OperationKind, int, Iterable[Send]]], *, takes_ms: int = TAKES_MS) -> None:
+        """One operation of each of these groups, all at one time."""
+        before = self.readings()
+        for _, _, sends in work.values():
+            for one in sends:
+                self.send(*one)
+        after = self.readings()
+        for group, (kind, size, _) in work.items():
+            index = self.indexes[group] = self.indexes.get(group, -1) + 1
+            operation = Operation(group=group, kind=kind, index=index, size_bytes=size)
+            for rank in self.record.groups[group]:
+                self.ended(rank, operation, before, after, takes_ms)
         self.at_ms += takes_ms + 5
+
+    def readings(self) -> Readings:
+        """By rank."""
+        return {number: self.reading(rank.host) for number, rank in enumerate(self.record.ranks)}
 
     def ended(
         self,
         rank: int,
         operation: Operation,
-        before: dict[int, tuple[dict[str, PortBytes], IpDatagrams]],
-        after: dict[int, tuple[dict[str, PortBytes], IpDatagrams]],
+        before: Readings,
+        after: Readings,
         takes_ms: int = TAKES_MS,
     ) -> None:
         began_ns = self.at_ms * MS
@@ -250,9 +261,9 @@ def test_host_outside_of_a_group_that_passes_its_bytes_on_is_seen_in_its_own_cou
 
 def test_pair_counts_what_is_received_once() -> None:
     ring = ring_of(2)
-    before = {rank: ring.reading(f"h{rank}") for rank in range(2)}
+    before = ring.readings()
     ring.send(0, 1, 50_000)
-    after = {rank: ring.reading(f"h{rank}") for rank in range(2)}
+    after = ring.readings()
     for rank, kind in ((0, OperationKind.SEND), (1, OperationKind.RECEIVE)):
         told = Operation(group="world", kind=kind, index=0, size_bytes=50_000, peer=1 - rank)
         ring.ended(rank, told, before, after)
@@ -298,22 +309,15 @@ def test_ranks_of_one_host_count_its_ports_once_and_what_they_give_each_other_is
 # --- what counters cannot tell apart
 
 
+BOTH_WAYS = [(0, 1, 10_000), (1, 0, 10_000)]
+
+
 def overlapped(dimensions: dict[str, str]) -> JobEfficiency:
-    """Two groups over the same two hosts, which operate at one time; then each alone."""
-    groups = {"a": [0, 2], "b": [1, 3]}
-    ring = Ring(record=record([0, 0, 1, 1], groups, dimensions=dimensions), hosts=2)
-    before = {rank: ring.reading(f"h{rank // 2}") for rank in range(4)}
-    for _ in groups:
-        for near in range(2):
-            ring.send(near, 1 - near, 10_000)
-    after = {rank: ring.reading(f"h{rank // 2}") for rank in range(4)}
-    for group, kind in (("a", OperationKind.ALL_REDUCE), ("b", OperationKind.ALL_GATHER)):
-        for rank in groups[group]:
-            size = 10_000 if group == "a" else 20_000
-            ring.ended(rank, Operation(group=group, kind=kind, index=0, size_bytes=size), before, after)
-        ring.indexes[group] = 0
-    ring.at_ms += 50
-    ring.operate(OperationKind.ALL_REDUCE, 10_000, [(0, 1, 10_000), (1, 0, 10_000)], group="a")
+    """Two groups over the same two hosts, which operate at one time; then one of them alone."""
+    ring = Ring(record=record([0, 0, 1, 1], {"a": [0, 2], "b": [1, 3]}, dimensions=dimensions), hosts=2)
+    all_reduce = OperationKind.ALL_REDUCE, 10_000, BOTH_WAYS
+    ring.at_once({"a": all_reduce, "b": (OperationKind.ALL_GATHER, 20_000, BOTH_WAYS)})
+    ring.operate(*all_reduce, group="a")
     return ring.found
 
 
@@ -334,6 +338,72 @@ def test_groups_of_one_dimension_are_one_phase_also_where_they_overlap() -> None
     phase = row(found, "phase", "dp")
     assert (phase.operations, phase.left_out, phase.received_bytes) == (3, 0, 60_000)
     assert row(found, "kind", "all-gather").operations == 0
+
+
+def test_rank_that_asks_while_another_one_of_its_host_sends_does_not_count_the_bytes_of_that() -> None:
+    ring = Ring(record=record([0, 0, 1, 1], {"a": [0, 2], "b": [1, 3]}), hosts=2)
+    before = ring.readings()
+    ring.operate(OperationKind.ALL_REDUCE, 10_000, BOTH_WAYS, group="a")
+    ring.operate(OperationKind.ALL_REDUCE, 10_000, BOTH_WAYS, group="b")
+    asked_early = [
+        sent(before=before[one.rank][0], datagrams_before=before[one.rank][1])(one)
+        for one in ring.operations
+        if one.operation.group == "b"
+    ]
+    ring.operations = [one for one in ring.operations if one.operation.group == "a"] + asked_early
+    assert row(ring.found, "phase", "a").received_bytes == 20_000
+    assert row(ring.found, "phase", "b").received_bytes == 20_000
+
+
+def all_reduce_of(one: int, other: int) -> tuple[OperationKind, int, list[Send]]:
+    return OperationKind.ALL_REDUCE, 20_000, [(one, other, 20_000), (other, one, 20_000)]
+
+
+def test_relay_that_operates_itself_cannot_tell_its_own_bytes_from_those_of_others() -> None:
+    ring = Ring(record=record(range(4), {"a": [0, 2], "b": [1, 3]}), hosts=4)
+    ring.at_once({"a": all_reduce_of(0, 2), "b": all_reduce_of(1, 3)})
+    found = ring.found
+    assert (found.whole.operations, found.whole.delta) == (2, 0.5)
+    assert [row(found, "phase", phase).operations for phase in "ab"] == [0, 0]
+
+
+def with_a_relay(change: Callable[[RecordedOperation], RecordedOperation] = lambda one: one) -> JobEfficiency:
+    """Host 1 operates before and after two groups at one time, of which it passes bytes on for one, which is odd."""
+    ring = Ring(record=record(range(5), {"a": [0, 2], "c": [3, 4], "m": [1, 3]}), hosts=5)
+    ring.operate(*all_reduce_of(1, 3), group="m")
+    ring.at_once({"a": (OperationKind.BROADCAST, 20_000, [(0, 2, 20_000)]), "c": all_reduce_of(3, 4)})
+    ring.operate(*all_reduce_of(1, 3), group="m")
+    ring.operations = [change(one) if one.operation.group == "a" else one for one in ring.operations]
+    return ring.found
+
+
+def test_what_a_relay_passes_on_between_its_own_operations_may_be_of_each_that_is_under_way() -> None:
+    found = with_a_relay()
+    assert found.unshown == []
+    assert [row(found, "phase", phase).operations for phase in "ac"] == [0, 0]
+    found = with_a_relay(of(sent=None, ended_ns=None))
+    assert found.unshown[0].startswith("operations have not ended on all their ranks: ")
+    assert row(found, "phase", "c").operations == 0
+
+
+def test_what_is_passed_on_late_is_not_of_the_next_operation_which_others_have_begun_a_little_earlier() -> None:
+    ring = ring_of(3)
+    ring.operate(OperationKind.ALL_TO_ALL, 30_000, each_to_each(3, 30_000), late=[(0, 2, 20_000)])
+    ring.at_ms -= 2
+    ring.operate(OperationKind.ALL_REDUCE, 30_000, ring_all_reduce(3, 30_000))
+    last = [one for one in ring.operations if one.operation.kind is OperationKind.ALL_REDUCE and one.rank == 1]
+    later = [sent(began_ns=one.sent.began_ns + 3 * MS)(one) for one in last if one.sent and one.sent.began_ns]
+    ring.operations = [one for one in ring.operations if one not in last] + later
+    assert row(ring.found, "kind", "all-reduce").delta == 1
+    assert row(ring.found, "kind", "all-to-all").forwarded_bytes == 3 * 10_000 + 3 * 20_000 + 20_000
+
+
+def test_rank_that_sends_for_ever_leaves_out_what_others_of_its_host_do_later() -> None:
+    ring = Ring(record=record([0, 0, 1, 1], {"a": [0, 2], "b": [1, 3]}), hosts=2)
+    ring.operate(OperationKind.ALL_REDUCE, 10_000, BOTH_WAYS, group="a")
+    ring.operate(OperationKind.ALL_REDUCE, 10_000, BOTH_WAYS, group="b")
+    ring.operations = [of(sent=None, ended_ns=None)(one) for one in ring.operations[:2]] + ring.operations[2:]
+    assert ring.found.unshown == ["operations have not ended on all their ranks: 2 operations"]
 
 
 # --- what is not shown
@@ -407,6 +477,17 @@ def test_operation_that_is_under_way_is_left_out_with_all_that_overlaps_it_on_it
         assert (found.whole.left_out, found.whole.gamma) == (left_out, 0.75)
 
 
+def test_operation_is_not_left_out_for_the_next_one_that_has_not_ended() -> None:
+    ring = ring_of(3)
+    for _ in range(2):
+        ring.operate(OperationKind.ALL_REDUCE, 30_000, ring_all_reduce(3, 30_000))
+    first, *others, one, two, three = ring.operations
+    assert first.sent is not None
+    early = sent(ended_ns=first.sent.ended_ns - 3 * MS)(first)
+    ring.operations = [early, *others, *map(of(sent=None, ended_ns=None), (one, two, three))]
+    assert (ring.found.whole.operations, ring.found.whole.left_out) == (1, 1)
+
+
 def test_agents_that_do_not_count_datagrams_show_nothing_and_say_so() -> None:
     ring = ring_of(2)
     ring.operate(OperationKind.ALL_REDUCE, 20_000, ring_all_reduce(2, 20_000))
@@ -432,7 +513,7 @@ def test_without_a_rate_data_and_routing_are_shown_and_what_needs_it_says_which_
     ring.operate(OperationKind.ALL_REDUCE, 30_000, ring_all_reduce(3, 30_000))
     whole = ring.found.whole
     assert (whole.gamma, whole.delta, whole.theta, whole.eta) == (0.75, 1, None, None)
-    assert whole.why.startswith("no rate of h1.eth1: state `rate_mbit_s`")
+    assert whole.why.startswith("no rate of h1.eth1: its agent did not read one. State `rate_mbit_s`")
 
 
 def test_times_of_a_machine_that_was_started_anew_do_not_compare() -> None:
@@ -462,7 +543,10 @@ def test_one_packet_switch_forwards_each_byte_once_and_the_way_over_several_is_n
 
 def test_job_without_operations_between_hosts_says_so() -> None:
     whole = ring_of(2).found.whole
-    assert (whole.eta, whole.why) == (None, "it has no operation between hosts")
+    assert (whole.eta, whole.why) == (
+        None,
+        "no operation between hosts was recorded: its shim asks nobody, or no rank was let go",
+    )
 
 
 # --- sums
