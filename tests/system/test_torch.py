@@ -14,7 +14,7 @@ from hwd.records.records import Records
 from hwd_drivers.core.offload import InlineOffload
 
 from .conftest import Lab
-from .test_jobs import EXAMPLES, assert_holds_nothing, ended, install_planes, lines, rack_of, start
+from .job_rack import EXAMPLES, assert_holds_nothing, ended, install_planes, lines, rack_of, start
 
 pytestmark = [
     pytest.mark.kernel,

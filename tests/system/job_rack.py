@@ -1,0 +1,194 @@
+"""Racks that run jobs: their testbeds, programs and planes, and what tests ask of a job."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from .conftest import Data, Lab
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+RING = f"[{sys.executable}, {EXAMPLES / 'ring-allreduce' / 'ring_allreduce.py'}]"
+RANK = """
+import os, signal, sys, threading
+from hwd_agents.shim import Rank
+
+def leave(number, frame):
+    print("asked to end", flush=True)
+    sys.exit(7)
+
+signal.signal(signal.SIGTERM, leave)
+what, number = sys.argv[1], int(os.environ["HWD_RANK"])
+if what == "absent" and number == 1:
+    threading.Event().wait()
+if what == "dies" and number == 1:
+    sys.exit(3)
+with Rank.from_environment() as rank:
+    if what == "lies" and number == 1:
+        rank.number = 0
+    kind = "broadcast" if what == "disagrees" and number == 1 else "all-reduce"
+    for step in range(10_000):
+        with rank.operation("world", kind, within_s=30):
+            print("step", step, flush=True)
+"""
+IDLE = """
+from hwd.model.plane import PlaneKind
+
+class Idle:
+    def targets(self, job, view):
+        return {}
+
+    def on(self, event):
+        return ()
+
+IDLE = PlaneKind(make=lambda arguments: Idle())
+"""
+"""A plane that never answers."""
+ONE_AT_A_TIME = """
+from hwd.model.plane import Done, Grant, Intent, PlaneKind
+
+class OneAtATime:
+    def targets(self, job, view):
+        self.waiting, self.sending = [], None
+        return {}
+
+    def on(self, event):
+        match event:
+            case Intent(rank=rank):
+                self.waiting.append(rank)
+            case Done(rank=rank) if rank == self.sending:
+                self.sending = None
+        if self.sending is None and self.waiting:
+            self.sending = self.waiting.pop(0)
+            yield Grant(ranks=(self.sending,))
+
+ONE_AT_A_TIME = PlaneKind(make=lambda arguments: OneAtATime())
+"""
+CAREFUL = """
+from hwd.model.plane import Applied, Done, Fallback, Grant, Intent, NotReady, PlaneKind, Switch, Target
+from hwd.planes import Gathering
+
+class Careful:
+    def targets(self, job, view):
+        self.gathering, self.ready, self.sending = Gathering(job.groups), [], set()
+        self.lit, self.moving, self.tries_again = None, None, False
+        return {"own": Target(links=view.topology("pairs rail=0"))}
+
+    def on(self, event):
+        match event:
+            case Intent(operation=operation):
+                self.ready += self.gathering.come(event)
+                self.tries_again = operation.index >= 40
+            case Done(rank=rank):
+                self.sending.discard(rank)
+            case Applied(target=target):
+                self.lit, self.moving = target, None
+            case NotReady(target=target):
+                self.lit, self.moving = None, None
+                if target == "own":
+                    self.moving = "fallback"
+                    yield Fallback(why="its own light was not there")
+        if self.moving:
+            return
+        if self.lit is None or (self.tries_again and self.lit == "fallback"):
+            if not self.sending:
+                self.moving = "own"
+                yield Switch(target="own")
+        elif self.ready:
+            ready, self.ready = self.ready, []
+            self.sending.update(ready)
+            yield Grant(ranks=tuple(ready))
+
+CAREFUL = PlaneKind(make=lambda arguments: Careful())
+"""
+"""A plane that gives up its own light at the first failure, and tries it again from the 40th operation on."""
+
+
+def rack_of(hosts: int, jobs: str, *, electrical: bool = False, rate_mbit_s: int | None = None) -> str:
+    """Each host has two NIC ports on one switch, and a third one on a packet switch where that is wanted."""
+    rate = "" if rate_mbit_s is None else f"rate_mbit_s: {rate_mbit_s}, "
+    size = 16
+    lines = [
+        "testbed: lab",
+        "switches:",
+        f"  ocs1: {{driver: polatis-tl1, model: polatis-6000, size: {size}x{size}, twin: {{timing: ideal, seed: 7}}}}",
+        *(["packet_switches: {eps1: {ports: 8}}"] if electrical else []),
+        "hosts:",
+    ]
+    for host in range(hosts):
+        nics = [f"eth{n}: {{{rate}rail: 0, ip: 10.1.{n}.{host + 1}/32, module: 100g-lr4}}" for n in range(2)]
+        if electrical:
+            nics.append(f"eth2: {{{rate}ip: 10.5.0.{host + 1}/32, module: 100g-lr4}}")
+        twin = f"twin: {{kernel: true, timing: ideal, seed: {host}}}"
+        lines.append(f"  h{host}: {{{twin}, nics: {{{', '.join(nics)}}}}}")
+    lines.append("fibres:")
+    lines += [f"  - h{host}.eth{n} <-> ocs1.{2 * host + n + 1}" for host in range(hosts) for n in range(2)]
+    if electrical:
+        lines += [f"  - h{host}.eth2 <-> eps1.{host + 1}" for host in range(hosts)]
+    return "\n".join(lines) + f"\njobs:\n{jobs}"
+
+
+def install_planes(folder: Path) -> None:
+    """The rotor, as the wheel that it is, and two of the tests."""
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*pip, "--target", folder, EXAMPLES / "rotor-plane"], check=True, timeout=120)
+    for name, text in {"idle": IDLE, "one_at_a_time": ONE_AT_A_TIME, "careful": CAREFUL}.items():
+        install_plane(folder, name, text)
+
+
+def install_plane(folder: Path, name: str, text: str) -> None:
+    """Where daemons with `folder` on their path find it by its name; `text` defines it, in capitals."""
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}_plane.py").write_text(text)
+    info = folder / f"{name}_plane-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}-plane\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(f"[hwd.planes]\n{name} = {name}_plane:{name.upper()}\n")
+
+
+async def start(lab: Lab, *words: str) -> str:
+    """Start a job; its id."""
+    said = await lab.hwd("job", "run", "--no-follow", "--json", *words)
+    assert said.status == 0, said
+    id: str = said.json["id"]
+    return id
+
+
+async def at_step(lab: Lab, job: str, step: int) -> None:
+    """Wait until rank 0 has written so many lines."""
+
+    async def look() -> bool | None:
+        return True if len(await lines(lab, job, 0)) > step else None
+
+    await lab.found(f"job {job} is at step {step}", look)
+
+
+async def lines(lab: Lab, job: str, rank: int) -> list[str]:
+    """What a rank has written, as far as it is known."""
+    path = lab.data / "jobs" / job / f"rank{rank}.log"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+async def ended(lab: Lab, job: str) -> Data:
+    async def look() -> Data | None:
+        now: Data | None = await lab.get(f"/api/v1/jobs/{job}")
+        return now if now is not None and now["ended_wall_ns"] is not None else None
+
+    return await lab.found(f"job {job} ends", look, 60)
+
+
+def assert_holds_nothing(now: Data) -> None:
+    assert (now["leases"], now["sets"], now["transfers"], now["jobs"]) == ([], [], [], [])
+
+
+def running(job: str) -> list[int]:
+    """Processes of its ranks, by their environment."""
+    found = []
+    for one in Path("/proc").iterdir():
+        if one.name.isdigit():
+            try:
+                environment = (one / "environ").read_bytes()
+            except OSError:
+                continue
+            if f"HWD_JOB={job}".encode() in environment.split(b"\0"):
+                found.append(int(one.name))
+    return found

@@ -1,0 +1,249 @@
+"""Jobs on a rack of processes: ranks that send over light that their control plane moves, whatever is killed or cut."""
+
+import getpass
+import os
+import signal
+import sys
+
+import pytest
+
+from .conftest import Lab
+from .job_rack import (
+    RANK,
+    RING,
+    assert_holds_nothing,
+    at_step,
+    ended,
+    install_planes,
+    lines,
+    rack_of,
+    running,
+    start,
+)
+
+pytestmark = [pytest.mark.kernel, pytest.mark.timeout(180)]
+TURNS = """
+import os, sys, threading
+from pathlib import Path
+from hwd_agents.shim import Rank
+from hwd_drivers.core.errors import RefusedError
+
+def until(name):
+    while not Path(sys.argv[1], name).exists():
+        threading.Event().wait(0.05)
+
+with Rank.from_environment() as rank:
+    if rank.number == 1:
+        until("second")
+    with rank.operation(f"g{rank.number}", "all-reduce", within_s=60):
+        print("in its block", flush=True)
+        try:
+            with rank.operation(f"g{rank.number}", "all-reduce", within_s=60):
+                print("in two blocks", flush=True)
+        except RefusedError as error:
+            print("refused:", error, flush=True)
+        until(f"leave{rank.number}")
+    print("has left its block", flush=True)
+    until("end")
+"""
+"""Each rank sends when the other one does not; files in a folder say when it goes on."""
+MEETING = """
+from hwd_agents.shim import Rank, meet
+with Rank.from_environment() as rank:
+    meet(rank, within_s=3)
+    print("met", flush=True)
+"""
+OTHER_WAY = """
+import socket, sys, threading
+from pathlib import Path
+from hwd_agents.shim import Rank, meet
+
+SIZE = 500_000
+with Rank.from_environment() as rank:
+    meet(rank)
+    way = "electrical" if sys.argv[1] == "electrical" else "optical"
+    own, peer = (next(iter(getattr(rank.places[n], way).values())) for n in (rank.number, 1 - rank.number))
+    with socket.create_server((own, 29_500)) as listener:
+        meet(rank)
+        size = 0 if sys.argv[1] == "wait" else SIZE
+        with rank.operation("world", "all-reduce", size_bytes=size, within_s=60):
+            print("in its block", flush=True)
+            if sys.argv[1] == "wait":
+                while not Path(__file__).with_name("go").exists():
+                    threading.Event().wait(0.05)
+                sys.exit()
+            with socket.create_connection((peer, 29_500), source_address=(own, 0)) as to:
+                sender = threading.Thread(target=to.sendall, args=(bytes(SIZE),))
+                sender.start()
+                with listener.accept()[0] as one:
+                    got = 0
+                    while got < SIZE:
+                        got += len(one.recv(65536))
+                sender.join()
+        meet(rank)
+"""
+"""Two ranks send each other their tensors, over light or over the packet switch; or wait for a file."""
+
+
+async def test_ranks_reduce_over_a_plane_of_a_stranger_while_agent_and_daemon_are_killed(lab: Lab) -> None:
+    planes = lab.folder / "planes"
+    install_planes(planes)
+    lab.environment["PYTHONPATH"] = str(planes)
+    train = f"{{command: {RING}, user: {getpass.getuser()}, hosts: [h0, h1, h2, h3], arguments: true"
+    text = rack_of(4, f"  train: {train}, plane: rotor period_s=0.2}}\n")
+    daemon = await lab.up(text=text)
+    job = await start(lab, "train", "--", "--steps", "150")
+    await at_step(lab, job, 10)
+    os.kill(lab.rack["hosts"]["h1"]["agent"], signal.SIGKILL)
+    await at_step(lab, job, 50)
+    assert await daemon.end(signal.SIGKILL) == -signal.SIGKILL
+    before = running(job)
+    await lab.serve()
+    await at_step(lab, job, 100)
+    assert running(job) == before != []
+    found = await ended(lab, job)
+    assert (found["state"], found["why"]) == ("succeeded", "")
+    for rank in range(4):
+        wanted = [f"step {step}: each of 4096 sums is {6 + 4 * step}" for step in range(150)]
+        assert await lines(lab, job, rank) == wanted
+    verified = await lab.hwd("job", "verify", job)
+    assert verified.status == 0, verified
+    assert "600 operations" in verified.out
+    switched = await lab.documents("job.switched")
+    assert len({one["target"] for one in switched if not one["why"]}) == 3
+    assert_holds_nothing(await lab.until("it is over", lambda now: not now["jobs"]))
+    assert running(job) == []
+
+
+async def test_rendezvous_goes_over_the_packet_switch_and_says_where_its_fibre_is_cut(lab: Lab) -> None:
+    rank = lab.folder / "rank.py"
+    rank.write_text(MEETING)
+    common = f"command: [{sys.executable}, {rank}], user: {getpass.getuser()}, hosts: [h0, h1, h2]"
+    await lab.up(text=rack_of(3, f"  meets: {{{common}, plane: static topology=ring}}\n", electrical=True))
+    said = await lab.hwd("job", "run", "meets")
+    assert said.status == 0, said.err
+    assert (await lab.hwd("fault", "h2.eth2", "cut", "strand=both")).status == 0
+    said = await lab.hwd("job", "run", "meets")
+    assert said.status == 1
+    parts = [
+        ("rank 2 on h2: cannot meet rank 0 on h0", "from 10.5.0.3 (eth2) to 10.5.0.1:29400 (eth2)"),
+        ("rank 2 on h2: did not come to rank 0 at 10.5.0.1:29400",),
+    ]
+    assert any(all(part in said.err for part in one) for one in parts), said.err  # whichever of them ends first
+
+
+async def test_end_of_an_operation_reaches_its_plane_over_a_killed_daemon_and_none_is_within_another(lab: Lab) -> None:
+    planes, files = lab.folder / "planes", lab.folder / "files"
+    install_planes(planes)
+    files.mkdir()
+    lab.environment["PYTHONPATH"] = str(planes)
+    program = lab.folder / "turns.py"
+    program.write_text(TURNS)
+    more = f"user: {getpass.getuser()}, hosts: [h0, h1], plane: one_at_a_time, groups: {{g0: [0], g1: [1]}}"
+    jobs = f"  turns: {{command: [{sys.executable}, {program}, {files}], {more}}}\n"
+    daemon = await lab.up(text=rack_of(2, jobs))
+    job = await start(lab, "turns")
+    await at_step(lab, job, 1)
+    assert "all-reduce 0 of g0 has not ended: one at a time" in (await lines(lab, job, 0))[1]
+    (files / "second").touch()
+    await lab.until(
+        "rank 1 waits",
+        lambda now: [one for one in now["jobs"] if [rank["state"] for rank in one["ranks"]][1] == "waiting"],
+    )
+    await daemon.end(signal.SIGKILL)
+    await lab.serve()
+    await lab.until("the job is there again", lambda now: [one for one in now["jobs"] if one["state"] == "running"])
+    (files / "leave0").touch()
+
+    async def look() -> bool | None:
+        return True if "in its block" in await lines(lab, job, 1) else None
+
+    await lab.found("rank 1 sends", look)
+    for name in ("leave1", "end"):
+        (files / name).touch()
+    assert (await ended(lab, job))["state"] == "succeeded"
+
+
+async def test_plane_falls_back_to_the_giant_ring_and_comes_back_over_a_killed_daemon(lab: Lab) -> None:
+    planes, rank = lab.folder / "planes", lab.folder / "rank.py"
+    install_planes(planes)
+    rank.write_text(RANK)
+    lab.environment["PYTHONPATH"] = str(planes)
+    more = f"user: {getpass.getuser()}, hosts: [h0, h1], plane: careful, fallback: true"
+    daemon = await lab.up(text=rack_of(2, f"  goes: {{command: [{sys.executable}, {rank}, goes], {more}}}\n"))
+    assert (await lab.hwd("fault", "ocs1", "deny", "code=SROF", "text=Equipment failure")).status == 0
+    job = await start(lab, "goes")
+    await at_step(lab, job, 3)
+    assert "light at fallback" in (await lab.hwd("job", "show", job)).out
+    ring = [one["what"] for one in await lab.documents("reconfiguration.started")][-1]
+    assert ring.endswith("to fallback")
+    assert await daemon.end(signal.SIGKILL) == -signal.SIGKILL
+    await lab.serve()
+    await at_step(lab, job, 60)
+    assert "light at own" in (await lab.hwd("job", "show", job)).out
+    assert (await lab.hwd("job", "stop", job)).status == 0
+    switched = [
+        (one["target"], "Equipment failure" in one["why"], one.get("fallback", ""))
+        for one in await lab.documents("job.switched")
+    ]
+    assert switched == [("own", True, ""), ("fallback", False, "its own light was not there"), ("own", False, "")]
+    verified = await lab.hwd("job", "verify", job)
+    assert verified.status == 0, verified
+
+
+async def test_verification_finds_light_that_was_taken_and_bytes_that_went_another_way(lab: Lab) -> None:
+    rank = lab.folder / "rank.py"
+    rank.write_text(OTHER_WAY)
+    common = (
+        f"command: [{sys.executable}, {rank}], user: {getpass.getuser()}, hosts: [h0, h1], plane: static topology=ring"
+    )
+    await lab.up(text=rack_of(2, f"  away: {{{common}, arguments: true}}\n", electrical=True))
+    job = await start(lab, "away", "--", "optical")
+    assert (await ended(lab, job))["state"] == "succeeded"
+    said = await lab.hwd("job", "verify", job)
+    assert (said.status, "holds" in said.out) == (0, True), said
+    job = await start(lab, "away", "--", "electrical")
+    assert (await ended(lab, job))["state"] == "succeeded"
+    said = await lab.hwd("job", "verify", job, "--json")
+    assert said.status == 1
+    (found,) = said.json
+    breaches = sorted((one["rank"], one["kind"], one["what"]) for one in found["breaches"])
+    assert [(rank, kind) for rank, kind, _ in breaches] == [(0, "bytes"), (1, "bytes")]
+    assert "over others: h0.eth2 " in breaches[0][2]
+    job = await start(lab, "away", "--", "wait")
+    await at_step(lab, job, 0)
+    assert (await lab.hwd("fault", "h0.eth0", "cut", "strand=both")).status == 0
+    await lab.until("the link is down", lambda now: not now["hosts"][0]["ports"]["eth0"]["carrier"])
+    (lab.folder / "go").touch()
+    await ended(lab, job)
+    said = await lab.hwd("job", "verify", job)
+    assert said.status == 1
+    assert "dark: rank 0 on h0, all-reduce 0 of world: h0.eth0 lost its carrier" in said.out
+    assert (await lab.hwd("job", "verify", "nosuch")).status == 2
+
+
+async def test_agent_that_comes_back_after_the_daemon_holds_the_light_up_and_fails_nothing(lab: Lab) -> None:
+    planes = lab.folder / "planes"
+    install_planes(planes)
+    lab.environment["PYTHONPATH"] = str(planes)
+    train = f"{{command: {RING}, user: {getpass.getuser()}, hosts: [h0, h1, h2, h3], arguments: true"
+    daemon = await lab.up(text=rack_of(4, f"  train: {train}, plane: rotor period_s=0.02}}\n"))
+    job = await start(lab, "train", "--", "--steps", "60")
+    await at_step(lab, job, 8)
+    agent = lab.rack["hosts"]["h0"]["agent"]
+    os.kill(agent, signal.SIGSTOP)
+    try:
+        await daemon.end(signal.SIGKILL)
+        await lab.serve()
+        await lab.until(
+            "all other hosts have reported",
+            lambda now: (
+                [host["up"] for host in now["hosts"]] == [False, True, True, True]
+                and [one["host"] for one in now["transfers"] if not one["transfer"]] == ["h0"]
+            ),
+        )
+        await lab.until("the job goes on", lambda now: [one for one in now["jobs"] if one["state"] == "running"])
+    finally:
+        os.kill(agent, signal.SIGCONT)
+    found = await ended(lab, job)
+    assert (found["state"], found["why"]) == ("succeeded", "")
