@@ -33,6 +33,7 @@ from hwd.jobs.efficiency.efficiency_reader import EfficiencyReader
 from hwd.jobs.efficiency.port_rates import PortRates
 from hwd.jobs.jobs import Jobs
 from hwd.jobs.programs import Programs
+from hwd.jobs.rack_health import RackHealth
 from hwd.jobs.verification.job_verifier import JobVerifier
 from hwd.model.documents.daemon import DaemonStarted, DaemonStopped, JournalDamaged
 from hwd.model.testbed import Testbed
@@ -276,6 +277,7 @@ class Daemon:
             transfers=transfers,
             settings=settings,
             rates=port_rates,
+            health=RackHealth(fabric, ports=linkboard.ports, is_there=agents.is_there, cause=switches.cause),
             folder=Path(self._process.data_dir) / "jobs",
             clock=clock,
             ids=ids,

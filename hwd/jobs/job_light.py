@@ -2,12 +2,15 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Final, Protocol
 
 from hwd.config.testbed.wanted_state import parse_what
+from hwd.fabric.fabric import Fabric
 from hwd.model.answers import PreparedSetStatus, ReconfigurationStatus
 from hwd.model.bodies import PrepareBody, ReconfigurationBody, TargetBody
 from hwd.model.job import JobRecord
+from hwd.model.link import Link
 from hwd.model.plane import Target, View
 from hwd.model.prepared import BEFORE, FINISH, TARGETS_MOST
 from hwd.model.request import Request
@@ -18,6 +21,7 @@ from hwd.reconfigure.plans.planner import BackgroundPlanner
 from hwd.reconfigure.prepared.sets import PreparedSets
 from hwd.reconfigure.transfers import Transfers
 from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.values import Crossconnect
 
 MARGIN_S: Final = 600.0
 """A lease lasts so much longer than its job: for the start, and for its end."""
@@ -108,6 +112,17 @@ class JobLight:
                 by=str(record),
             )
         )
+
+    def links_of(self, target: Target) -> tuple[Link, ...]:
+        """The links that a target makes, also one of crossconnects."""
+        state: dict[str, set[Crossconnect]] = {}
+        for one in target.crossconnects:
+            state.setdefault(one.switch, set()).add(one.crossconnect)
+        return target.links or tuple(self._fabric.links_of({name: frozenset(all) for name, all in state.items()}))
+
+    @cached_property
+    def _fabric(self) -> Fabric:
+        return Fabric(self._testbed)
 
     async def release_set(self, record: JobRecord) -> None:
         """No error where it is over already."""

@@ -20,18 +20,21 @@ from hwd.config.planes import make
 from hwd.jobs.agreement import Agreement, DisagreeError
 from hwd.jobs.efficiency.efficiency import efficiency
 from hwd.jobs.efficiency.port_rates import PortRates, packet_switches
+from hwd.jobs.job_failures import JobFailures
 from hwd.jobs.job_light import JobLight, check_names
 from hwd.jobs.job_ranks import JobRanks
 from hwd.jobs.job_routes import JobRoutes
 from hwd.jobs.job_status import named, status_of
 from hwd.jobs.operation_sent import sent_of
 from hwd.jobs.played_plane import EventStore, PlayedPlane, Told
+from hwd.jobs.rack_health import RackHealth
 from hwd.jobs.verification.recorded_operations import RecordedOperation
 from hwd.jobs.view import view_of
 from hwd.model.answers import JobStatus
 from hwd.model.documents.jobs import (
     JobArrived,
     JobEnded,
+    JobFailure,
     JobGranted,
     JobMeasured,
     JobRankRefused,
@@ -41,7 +44,7 @@ from hwd.model.documents.jobs import (
 )
 from hwd.model.job import JobRank, JobRecord, JobState, OperationSent
 from hwd.model.nic_port import NicPortId
-from hwd.model.plane import Applied, Done, Event, Intent, NotReady, Target, View
+from hwd.model.plane import Applied, Done, Event, Failure, Intent, NotReady, Recovery, Target, View
 from hwd.model.program import ProgramEnd
 from hwd.model.testbed import Testbed
 from hwd.planes.actor import AnswerRanks, Command, DriveTo, PlaneActor, PrepareTarget, SetRoutes
@@ -127,6 +130,7 @@ class JobRun:
         ranks: Callable[[JobRecord, Callable[[int, ProgramEnd], Coroutine[Any, Any, None]]], JobRanks],
         transfers: Transfers,
         rates: PortRates,
+        health: RackHealth,
         clock: Clock,
         ids: Ids,
         offload: Offload,
@@ -143,6 +147,11 @@ class JobRun:
         self._ranks = ranks(record, self._rank_ended)
         self._transfers = transfers
         self._rates = rates
+        self._health = health
+        self._failures: JobFailures | None = None
+        self._lit: tuple[str | None, frozenset[NicPortId]] = None, frozenset()
+        """The ports that have light at a target, and which target that is."""
+        self._looked_s = 0.0
         self._clock = clock
         self._ids = ids
         self._offload = offload
@@ -330,6 +339,7 @@ class JobRun:
         prepared_set = await self._light.prepare(self.record, actor.targets)
         await self._save(lambda record: replace(record, prepared_set=prepared_set))
         self._plane = plane
+        self._failures = JobFailures(self._job, self._view, self._health)
         self._emit(
             JobStarted,
             hosts=[rank.host for rank in record.ranks],
@@ -393,6 +403,7 @@ class JobRun:
         for rank, operation in plane.actor.waiting.items():
             self._waiting[rank] = _Waiting(operation=operation, since_s=now_s, answered=_future())
         self._plane = plane
+        self._failures = JobFailures(self._job, self._view, self._health, played.failed)
         self._emit(JobResumed, events=played.events)
         await self._ranks.attach()
         self._judge_ends()
@@ -421,6 +432,7 @@ class JobRun:
                     batch += filter(None, [await self._queue.get()])
             while not self._queue.empty():
                 batch += filter(None, [self._queue.get_nowait()])
+            batch += self._failed()
             commands = await self._plane.tell(batch, at_s=self._lasted_s())
             for one in batch:
                 if isinstance(one.event, Done) and (untold := self._untold.pop(one.event.rank, None)) is not None:
@@ -469,6 +481,28 @@ class JobRun:
                 why=whole.why,
             )
         return bool(self._recent)
+
+    def _failed(self) -> list[Told]:
+        """What has failed of the job's part of the rack, or recovered, since the last look."""
+        assert self._plane is not None
+        assert self._failures is not None
+        actor, now_s = self._plane.actor, asyncio.get_running_loop().time()
+        if now_s - self._looked_s < TICK_S:
+            return []
+        self._looked_s = now_s
+        if actor.moving is not None or actor.at is None:
+            self._lit = None, frozenset()
+        elif actor.at != self._lit[0]:
+            links = self._light.links_of(actor.targets[actor.at])
+            self._lit = actor.at, frozenset(end for link in links for end in link.ends)
+        found = self._failures.look(self._lit[1], now_s)
+        for one in found:
+            why = one.why if isinstance(one, Failure) else ""
+            ports, hosts = [*map(str, one.ports)], [*one.hosts]
+            level, word = (logging.INFO, "recovered") if isinstance(one, Recovery) else (logging.WARNING, "failed")
+            log.log(level, "%s: %s: %s%s", self.record, ", ".join((*ports, *hosts)), word, why and f": {why}")
+            self._emit(JobFailure, ports=ports, hosts=hosts, why=why, is_over=isinstance(one, Recovery))
+        return [Told(event=one) for one in found]
 
     async def _do(self, command: Command) -> None:
         match command:

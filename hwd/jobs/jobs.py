@@ -21,6 +21,7 @@ from hwd.jobs.job_ranks import JobRanks
 from hwd.jobs.job_routes import HostSettings, JobRoutes
 from hwd.jobs.job_run import STOP_WITHIN_S, JobRun, JobStore
 from hwd.jobs.job_status import status_of
+from hwd.jobs.rack_health import RackHealth
 from hwd.model.answers import JobStatus
 from hwd.model.job import JobRank, JobRecord, JobState
 from hwd.model.program import Processes, ProgramEnd
@@ -89,6 +90,7 @@ class Jobs:
         transfers: Transfers,
         settings: HostSettings,
         rates: PortRates,
+        health: RackHealth,
         folder: Path,
         clock: Clock,
         ids: Ids,
@@ -106,6 +108,7 @@ class Jobs:
         self._transfers = transfers
         self._settings = settings
         self._rates = rates
+        self._health = health
         self._folder = folder
         self._clock = clock
         self._ids = ids
@@ -119,6 +122,7 @@ class Jobs:
     def use_testbed(self, fabric: Fabric) -> None:
         """Go on with the testbed of this fabric. Jobs that run keep theirs."""
         self._testbed = fabric.testbed
+        self._health.use_testbed(fabric)
 
     # --- what callers ask
 
@@ -302,6 +306,7 @@ class Jobs:
             ranks=ranks,
             transfers=self._transfers,
             rates=self._rates,
+            health=self._health,
             clock=self._clock,
             ids=self._ids,
             offload=self._offload,

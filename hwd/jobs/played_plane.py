@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from hwd.model.job import JobEvent, OperationSent, told
-from hwd.model.plane import Done, Event, Intent, Tick
+from hwd.model.nic_port import NicPortId
+from hwd.model.plane import Done, Event, Failure, Intent, Recovery, Tick
 from hwd.planes.actor import AnswerRanks, Breach, Command, PlaneActor, PlaneError, PrepareTarget, SetRoutes
 from hwd_agents.wire import Operation
 from hwd_drivers.core.clock import Clock
@@ -40,12 +41,13 @@ class Told:
 @dataclass(slots=True, kw_only=True)
 class Played:
     """Where a plane is that was told all again: what each rank was let go for, whether it prepared targets or set
-    routes without a switch, and of how many events.
+    routes without a switch, what it was told to have failed, and of how many events.
     """
 
     sending: dict[int, Operation] = field(default_factory=dict)
     has_prepared: bool = False
     has_routed: bool = False
+    failed: set[NicPortId | str] = field(default_factory=set)
     events: int = 0
 
 
@@ -83,6 +85,10 @@ class PlayedPlane:
             raise PlaneError(Breach.NOT_DETERMINISTIC, f"{event}: {actions} before, {told(actor.actions)} now")
         if isinstance(event, Intent | Done):
             played.sending.pop(event.rank, None)
+        if isinstance(event, Failure):
+            played.failed.update(event.ports, event.hosts)
+        if isinstance(event, Recovery):
+            played.failed.difference_update(event.ports, event.hosts)
         if isinstance(event, Tick):
             self.at_s = max(self.at_s, event.at_s)
         for command in commands:

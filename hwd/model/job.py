@@ -19,12 +19,13 @@ from hwd.model.plane import (
     Job,
     NotReady,
     Rank,
+    Recovery,
     Tick,
 )
 from hwd.model.program import ProgramEnd
 from hwd_agents.wire import IpDatagrams, PortBytes
 
-_EVENTS = {type.__name__.lower(): type for type in (Intent, Done, Demand, Failure, Applied, NotReady, Tick)}
+_EVENTS = {type.__name__.lower(): type for type in (Intent, Done, Demand, Failure, Recovery, Applied, NotReady, Tick)}
 
 
 class JobState(StrEnum):

@@ -112,6 +112,7 @@ FACTS: Final[Mapping[str, tuple[type[Fact], ...]]] = {
         jobs.JobResumed,
         jobs.JobRankRefused,
         jobs.JobSwitched,
+        jobs.JobFailure,
         jobs.JobGranted,
         jobs.JobMeasured,
         jobs.JobEnded,

@@ -124,9 +124,20 @@ class Demand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """These NIC ports, or all of these hosts, cannot be used any more."""
+    """These NIC ports, or all ports of these hosts, cannot be counted on from now on, until a Recovery names them.
+
+    Never of light that the plane itself is moving.
+    """
 
     why: str
+    ports: tuple[NicPortId, ...] = ()
+    hosts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """These NIC ports, or hosts, of which a Failure told can be used again."""
+
     ports: tuple[NicPortId, ...] = ()
     hosts: tuple[str, ...] = ()
 
@@ -153,7 +164,7 @@ class Tick:
     at_s: float
 
 
-Event = Intent | Done | Demand | Failure | Applied | NotReady | Tick
+Event = Intent | Done | Demand | Failure | Recovery | Applied | NotReady | Tick
 
 
 # --- what a plane answers

@@ -29,6 +29,7 @@ from hwd.model.plane import (
     NotReady,
     Plane,
     Rank,
+    Recovery,
     Tick,
     View,
 )
@@ -194,9 +195,17 @@ class _World:
         self._tell(NotReady(target=target, why="ocs1: a mirror is stuck") if fails else Applied(target=target))
 
     def _lose_a_port(self) -> None:
+        """One of them, or all of a host; it comes back, or not."""
         self._had_fault = True
         port = self._draws.choice([*self._view.ports])
-        self._tell(Failure(ports=(port,), why="no light for 5 s"))
+        if self._draws.random() < 0.3:
+            failure, recovery = Failure(why="its agent is away", hosts=(port.host,)), Recovery(hosts=(port.host,))
+        else:
+            failure = Failure(why="it lost its carrier, and its light stands", ports=(port,))
+            recovery = Recovery(ports=(port,))
+        self._tell(failure)
+        if self._draws.random() < 0.7:
+            self._at(self._draws.uniform(0.1, 2.0), lambda: self._tell(recovery))
 
     def _tick(self) -> None:
         self._tell(Tick(at_s=round(self._now_s, 6)))

@@ -15,6 +15,7 @@ from hwd.model.plane import (
     Applied,
     Done,
     Event,
+    Failure,
     Fallback,
     Grant,
     Intent,
@@ -22,6 +23,7 @@ from hwd.model.plane import (
     NotReady,
     Plane,
     Prepare,
+    Recovery,
     Refuse,
     Route,
     StaticRoute,
@@ -131,6 +133,15 @@ def raising(event: Event, actions: list[Action]) -> Iterable[Action]:
     return actions
 
 
+def raising_at(kind: type[Event]) -> Spoil:
+    def spoil(event: Event, actions: list[Action]) -> Iterable[Action]:
+        if isinstance(event, kind):
+            raise NotImplementedError
+        return actions
+
+    return spoil
+
+
 def by_chance(event: Event, actions: list[Action]) -> Iterable[Action]:
     """The order of the ranks is drawn anew each time."""
     for action in actions:
@@ -229,6 +240,14 @@ BAD: dict[str, tuple[Breach, Make]] = {
         ),
     ),
     "raises": (Breach.RAISED, lambda module: Spoilt(module.Rotor(0.3), actions=raising)),
+    "raises at a failure": (
+        Breach.RAISED,
+        lambda module: Spoilt(module.Rotor(0.3), actions=raising_at(Failure)),
+    ),
+    "raises at a recovery": (
+        Breach.RAISED,
+        lambda module: Spoilt(module.Rotor(0.3), actions=raising_at(Recovery)),
+    ),
     "not deterministic": (Breach.NOT_DETERMINISTIC, lambda module: Spoilt(module.Rotor(0.3), actions=by_chance)),
     "foreign port": (Breach.FOREIGN, lambda module: Spoilt(module.Rotor(0.3), targets=elsewhere)),
     "a part of a group": (Breach.NO_ANSWER, lambda module: Spoilt(module.Rotor(0.3), actions=some_of)),

@@ -101,6 +101,51 @@ class Careful:
 CAREFUL = PlaneKind(make=lambda arguments: Careful())
 """
 """A plane that gives up its own light at the first failure, and tries it again from the 40th operation on."""
+WARY = """
+from hwd.model.link import Link
+from hwd.model.nic_port import NicPortId
+from hwd.model.plane import Applied, Done, Failure, Grant, Intent, NotReady, PlaneKind, Switch, Target, Tick
+from hwd.planes import Gathering
+
+class Wary:
+    def targets(self, job, view):
+        self.gathering, self.ready, self.sending = Gathering(job.groups), [], set()
+        self.lit, self.moving, self.at_s, self.again_s = None, None, 0.0, 0.0
+        return {port: Target(links=(self.link(job, port),)) for port in ("eth0", "eth1")}
+
+    def link(self, job, port):
+        return Link.of(*(NicPortId(host=host, port=port) for host in job.hosts))
+
+    def on(self, event):
+        match event:
+            case Intent():
+                self.ready += self.gathering.come(event)
+            case Done(rank=rank):
+                self.sending.discard(rank)
+            case Tick(at_s=at_s):
+                self.at_s = at_s
+            case Failure(ports=ports) if any(port.port == "eth0" for port in ports):
+                self.again_s = self.at_s + 1
+            case Applied(target=target):
+                self.lit, self.moving = target, None
+            case NotReady(target=target):
+                self.lit, self.moving = None, None
+                self.again_s = self.at_s + 1
+        wanted = "eth0" if self.at_s >= self.again_s else "eth1"
+        if self.moving:
+            return
+        if self.lit != wanted:
+            if not self.sending:
+                self.moving = wanted
+                yield Switch(target=wanted)
+        elif self.ready:
+            ready, self.ready = self.ready, []
+            self.sending.update(ready)
+            yield Grant(ranks=tuple(ready))
+
+WARY = PlaneKind(make=lambda arguments: Wary())
+"""
+"""A plane that leaves a link when it hears of its failure, and tries it again each second."""
 
 
 def rack_of(hosts: int, jobs: str, *, electrical: bool = False, rate_mbit_s: int | None = None) -> str:
@@ -131,7 +176,7 @@ def install_planes(folder: Path) -> None:
     """The rotor, as the wheel that it is, and two of the tests."""
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
     subprocess.run([*pip, "--target", folder, EXAMPLES / "rotor-plane"], check=True, timeout=120)
-    for name, text in {"idle": IDLE, "one_at_a_time": ONE_AT_A_TIME, "careful": CAREFUL}.items():
+    for name, text in {"idle": IDLE, "one_at_a_time": ONE_AT_A_TIME, "careful": CAREFUL, "wary": WARY}.items():
         install_plane(folder, name, text)
 
 

@@ -247,3 +247,40 @@ async def test_agent_that_comes_back_after_the_daemon_holds_the_light_up_and_fai
         os.kill(agent, signal.SIGCONT)
     found = await ended(lab, job)
     assert (found["state"], found["why"]) == ("succeeded", "")
+
+
+async def test_plane_hears_of_a_cut_fibre_leaves_it_and_goes_back_when_it_is_mended(lab: Lab) -> None:
+    planes, rank = lab.folder / "planes", lab.folder / "rank.py"
+    install_planes(planes)
+    rank.write_text(RANK)
+    lab.environment["PYTHONPATH"] = str(planes)
+    more = f"user: {getpass.getuser()}, hosts: [h0, h1], plane: wary, ready_within_s: 2"
+    daemon = await lab.up(text=rack_of(2, f"  goes: {{command: [{sys.executable}, {rank}, goes], {more}}}\n"))
+    job = await start(lab, "goes")
+    await at_step(lab, job, 3)
+    assert await lab.documents("job.failure") == [], "its first light was its own doing"
+    assert (await lab.hwd("fault", "h0.eth0", "cut", "strand=both")).status == 0
+    await light_at(lab, job, "eth1")
+    await at_step(lab, job, len(await lines(lab, job, 0)) + 3)
+    ends = ["h0.eth0", "h1.eth0"]  # an end that is lit has no link either where the other one is dark
+    lost = [(port, one["why"]) for one in await lab.documents("job.failure") for port in one["ports"]]
+    assert sorted(lost) == [(end, "it lost its carrier, and its light stands") for end in ends]
+    assert await daemon.end(signal.SIGKILL) == -signal.SIGKILL
+    await lab.serve()
+    assert (await lab.hwd("fault", "h0.eth0", "clear")).status == 0
+    await light_at(lab, job, "eth0")
+
+    async def look() -> bool | None:
+        told = [one for one in await lab.documents("job.failure") if one["is_over"]]
+        return True if sorted(port for one in told for port in one["ports"]) == ends else None
+
+    await lab.found("its plane is told that the link is back", look)
+    assert (await lab.hwd("job", "stop", job)).status == 0
+
+
+async def light_at(lab: Lab, job: str, target: str) -> None:
+    async def look() -> bool | None:
+        now = await lab.get(f"/api/v1/jobs/{job}")
+        return True if now is not None and (now["at"], now["moving"]) == (target, "") else None
+
+    await lab.found(f"the light is at {target}", look, 60)

@@ -64,6 +64,18 @@ class JobSwitched(JobFact, frozen=True, kw_only=True):
     fallback: str | UnsetType = UNSET
 
 
+class JobFailure(JobFact, frozen=True, kw_only=True):
+    """Its plane was told that these NIC ports (`h0.eth0`), or hosts, cannot be counted on, for `why`; or, `is_over`,
+    that they can be used again.
+    """
+
+    KIND: ClassVar = "job.failure"
+    ports: list[str]
+    hosts: list[str]
+    why: str
+    is_over: bool
+
+
 class JobGranted(JobFact, frozen=True, kw_only=True):
     """A rank may send, after it waited for `stall_s`. Not in the records as a document: they come by the hundred."""
 
