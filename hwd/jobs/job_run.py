@@ -16,7 +16,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from hwd.bus.asks import AskedBy
-from hwd.config.planes import make
+from hwd.config.planes import find, make
 from hwd.jobs.agreement import Agreement, DisagreeError
 from hwd.jobs.efficiency.efficiency import efficiency
 from hwd.jobs.efficiency.port_rates import PortRates, packet_switches
@@ -47,6 +47,7 @@ from hwd.model.nic_port import NicPortId
 from hwd.model.plane import Applied, Done, Event, Failure, Intent, NotReady, Recovery, Target, View
 from hwd.model.program import ProgramEnd
 from hwd.model.testbed import Testbed
+from hwd.planes import AnnouncedDemand
 from hwd.planes.actor import AnswerRanks, Command, DriveTo, PlaneActor, PrepareTarget, SetRoutes
 from hwd.reconfigure.transfers import Transfers
 from hwd_agents.wire import (
@@ -319,7 +320,9 @@ class JobRun:
         if record.run and not self._is_new:
             raise FailedError("its run ended with the daemon")
         actor = self._made()
-        plane = PlayedPlane(actor, record.id, store=self._store, clock=self._clock)
+        every_s = find(record.plane).demand_s
+        demand = None if every_s is None else AnnouncedDemand(self._job, every_s=every_s)
+        plane = PlayedPlane(actor, record.id, store=self._store, clock=self._clock, demand=demand)
         if record.state is JobState.RUNNING:
             await self._resume(plane)
             return

@@ -14,6 +14,7 @@ from hwd.model.job import JobEvent, OperationSent, told
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import Done, Event, Failure, Intent, Recovery, Tick
 from hwd.planes.actor import AnswerRanks, Breach, Command, PlaneActor, PlaneError, PrepareTarget, SetRoutes
+from hwd.planes.demand import AnnouncedDemand
 from hwd_agents.wire import Operation
 from hwd_drivers.core.clock import Clock
 
@@ -52,14 +53,17 @@ class Played:
 
 
 class PlayedPlane:
-    """`at_s`: the latest time that it was told."""
+    """`at_s`: the latest time that it was told. `demand`: how it is told of demand; None: never."""
 
-    def __init__(self, actor: PlaneActor, job: str, *, store: EventStore, clock: Clock) -> None:
+    def __init__(
+        self, actor: PlaneActor, job: str, *, store: EventStore, clock: Clock, demand: AnnouncedDemand | None = None
+    ) -> None:
         self.actor = actor
         self.at_s = 0.0
         self._job = job
         self._store = store
         self._clock = clock
+        self._demand = demand
         self._number = 0
         self._ticked_s: float | None = None
         """The last tick, which led to no action and is not recorded yet."""
@@ -91,6 +95,8 @@ class PlayedPlane:
             played.failed.difference_update(event.ports, event.hosts)
         if isinstance(event, Tick):
             self.at_s = max(self.at_s, event.at_s)
+        if self._demand is not None:
+            self._demand.take(event, at_s=self.at_s)
         for command in commands:
             played.has_prepared |= isinstance(command, PrepareTarget)
             played.has_routed |= isinstance(command, SetRoutes)
@@ -98,8 +104,9 @@ class PlayedPlane:
                 played.sending |= {rank: asking[rank] for rank in command.ranks}
 
     async def tell(self, all_told: Iterable[Told], *, at_s: float) -> list[Command]:
-        """Tell it these, then the time; returns what is to be done. Raises PlaneError once what was before is durable,
-        and FailedError where it cannot be.
+        """Tell it these, then the time, then the demand where it is due; returns what is to be done.
+
+        Raises PlaneError once what was before is durable, and FailedError where it cannot be.
         """
         self.at_s = max(self.at_s, at_s)
         rows: list[JobEvent] = []
@@ -107,6 +114,8 @@ class PlayedPlane:
         try:
             for one in (*all_told, Told(event=Tick(at_s=self.at_s))):
                 commands += self._take(one, rows)
+            if self._demand is not None and (demand := self._demand.due(at_s=self.at_s)) is not None:
+                commands += self._take(Told(event=demand), rows)
         finally:
             if rows:
                 await self._store.add(self._job, self._number, rows)
@@ -116,6 +125,8 @@ class PlayedPlane:
     def _take(self, one: Told, rows: list[JobEvent]) -> tuple[Command, ...]:
         event, actor = one.event, self.actor
         commands = actor.take(event)
+        if self._demand is not None:
+            self._demand.take(event, at_s=self.at_s)
         if isinstance(event, Tick) and not actor.actions:
             self._ticked_s = event.at_s
             return ()

@@ -117,7 +117,9 @@ class Done:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """Bytes that hosts are going to send, from one to another."""
+    """Bytes that hosts have for one another, from one to another, by what their ranks announced since the last one: see
+    `hwd.planes.AnnouncedDemand`. Only for a plane whose kind says how often.
+    """
 
     bytes_between: Mapping[tuple[str, str], float]
 
@@ -236,7 +238,10 @@ class Plane(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaneKind:
-    """What a package declares. `arguments`: the names of those that `make` takes, as text."""
+    """What a package declares. `arguments`: the names of those that `make` takes, as text. `demand_s`: it is told the
+    Demand so far at most so often; None: never.
+    """
 
     make: Callable[[Mapping[str, str]], Plane]
     arguments: tuple[str, ...] = ()
+    demand_s: float | None = None

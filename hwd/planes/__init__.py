@@ -4,7 +4,8 @@ Planes do not import each other.
 """
 
 from hwd.planes.actor import Breach, PlaneActor, PlaneError
+from hwd.planes.demand import AnnouncedDemand
 from hwd.planes.gathering import Gathering
 from hwd.planes.joined import are_joined
 
-__all__ = ["Breach", "Gathering", "PlaneActor", "PlaneError", "are_joined"]
+__all__ = ["AnnouncedDemand", "Breach", "Gathering", "PlaneActor", "PlaneError", "are_joined"]

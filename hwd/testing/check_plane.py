@@ -34,6 +34,7 @@ from hwd.model.plane import (
     View,
 )
 from hwd.model.testbed import Testbed
+from hwd.planes import AnnouncedDemand
 from hwd.planes.actor import AnswerRanks, Breach, Command, DriveTo, PlaneActor, PlaneError
 from hwd_agents.wire import Operation, OperationKind
 from hwd_drivers.core.errors import ConfigError
@@ -45,6 +46,7 @@ ANSWER_S: Final = 10.0
 LONGEST_S: Final = 300.0
 """Of a job, in virtual time; one ends after some seconds."""
 TICK_S: Final = 0.05
+DEMAND_S: Final = 0.2
 MOVE_S: Final = (0.005, 0.06)
 ROUNDS: Final = (3, 12)
 STORY_LINES: Final = 60
@@ -110,6 +112,7 @@ class _World:
         self._ranks = self._drawn_ranks()
         self._collectives: dict[tuple[object, ...], _Collective] = {}
         self._fails = draws.random() < 0.3
+        self._demand = AnnouncedDemand(self._job, every_s=DEMAND_S)
 
     def play(self) -> None:
         """To the end of the job. Raises PlaneError with the story."""
@@ -209,6 +212,8 @@ class _World:
 
     def _tick(self) -> None:
         self._tell(Tick(at_s=round(self._now_s, 6)))
+        if (demand := self._demand.due(at_s=self._now_s)) is not None:
+            self._tell(demand)
         self._at(TICK_S, self._tick)
 
     # --- the rules that take time
@@ -252,6 +257,7 @@ class _World:
 
     def _tell(self, event: Event) -> None:
         commands = self._actor.take(event)
+        self._demand.take(event, at_s=self._now_s)
         self._told.append((event, self._actor.actions))
         if commands or not isinstance(event, Tick):
             self._story.append(f"{self._now_s:9.3f} s  {event}")

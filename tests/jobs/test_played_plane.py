@@ -3,18 +3,22 @@
 from collections.abc import AsyncIterator, Iterable, Iterator
 
 import pytest
+from msgspec.structs import replace
 
 from hwd.jobs.played_plane import Played, PlayedPlane, Told
+from hwd.model.nic_port import NicPortId
 from hwd.model.plane import (
     Action,
     Applied,
     CommunicationGroup,
+    Demand,
     Done,
     Event,
     Grant,
     Intent,
     Job,
     Plane,
+    PortView,
     Prepare,
     Rank,
     Switch,
@@ -22,7 +26,8 @@ from hwd.model.plane import (
     Tick,
     View,
 )
-from hwd.planes.actor import Breach, DriveTo, PlaneActor, PlaneError
+from hwd.planes import AnnouncedDemand
+from hwd.planes.actor import AnswerRanks, Breach, DriveTo, PlaneActor, PlaneError
 from hwd.planes.static import Static
 from hwd.records.records import Records
 from hwd_agents.wire import Operation, OperationKind
@@ -107,6 +112,53 @@ async def test_another_version_of_a_plane_is_found_out(records: Records) -> None
     await played(Counting(Done), records).tell(intents(), at_s=1.0)
     with pytest.raises(PlaneError, match="not deterministic"):
         await played(Counting(Intent), records).play_again()
+
+
+class ByDemand:
+    """Grants once it has heard of a demand."""
+
+    def targets(self, job: Job, view: View) -> dict[str, Target]:
+        self._waiting: list[int] = []
+        self._is_known = False
+        return {}
+
+    def on(self, event: Event) -> Iterator[Action]:
+        self._waiting += [event.rank] if isinstance(event, Intent) else []
+        self._is_known |= isinstance(event, Demand)
+        if self._is_known and self._waiting:
+            waiting, self._waiting = self._waiting, []
+            yield Grant(ranks=tuple(waiting))
+
+
+async def test_demand_goes_on_where_it_was_over_a_restart(records: Records) -> None:
+    job = Job(id=JOB.id, ranks=(Rank(number=0, host="h0"), Rank(number=1, host="h1")), groups=JOB.groups)
+    view = View(
+        ports={},
+        electrical={NicPortId(host=host, port="eth0"): PortView() for host in ("h0", "h1")},
+        topology=lambda text: (),
+    )
+
+    def plane() -> PlayedPlane:
+        demand = AnnouncedDemand(job, every_s=1.0)
+        return PlayedPlane(
+            PlaneActor(ByDemand(), job, view), job.id, store=records.jobs, clock=SystemClock(), demand=demand
+        )
+
+    def intent(rank: int) -> Told:
+        return Told(event=Intent(rank=rank, operation=replace(operation(), size_bytes=100)))
+
+    assert await plane().tell([intent(0)], at_s=0.5) == []
+    second = plane()
+    await second.play_again()
+    assert await second.tell([intent(1)], at_s=1.0) == [AnswerRanks(ranks=(0, 1))]
+    events = await records.jobs.events(JOB.id)
+    assert [one.told for one in events][-1] == Demand(bytes_between={("h0", "h1"): 100.0, ("h1", "h0"): 100.0})
+    third = plane()
+    await third.play_again()
+    await third.tell([Told(event=Done(rank=0)), intent(0)], at_s=1.9)
+    assert len(await records.jobs.events(JOB.id)) == 5, "it is not time for the next one"
+    await third.tell([], at_s=2.0)
+    assert (await records.jobs.events(JOB.id))[-1].told == Demand(bytes_between={("h0", "h1"): 100.0})
 
 
 class Wrong:

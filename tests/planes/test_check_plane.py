@@ -13,6 +13,7 @@ from hwd.model.nic_port import NicPortId
 from hwd.model.plane import (
     Action,
     Applied,
+    Demand,
     Done,
     Event,
     Failure,
@@ -247,6 +248,10 @@ BAD: dict[str, tuple[Breach, Make]] = {
     "raises at a recovery": (
         Breach.RAISED,
         lambda module: Spoilt(module.Rotor(0.3), actions=raising_at(Recovery)),
+    ),
+    "raises at a demand": (
+        Breach.RAISED,
+        lambda module: Spoilt(module.Rotor(0.3), actions=raising_at(Demand)),
     ),
     "not deterministic": (Breach.NOT_DETERMINISTIC, lambda module: Spoilt(module.Rotor(0.3), actions=by_chance)),
     "foreign port": (Breach.FOREIGN, lambda module: Spoilt(module.Rotor(0.3), targets=elsewhere)),

@@ -25,9 +25,10 @@ if what == "dies" and number == 1:
 with Rank.from_environment() as rank:
     if what == "lies" and number == 1:
         rank.number = 0
+    size = 1 << 20 if what == "heavy" else 0
     kind = "broadcast" if what == "disagrees" and number == 1 else "all-reduce"
     for step in range(10_000):
-        with rank.operation("world", kind, within_s=30):
+        with rank.operation("world", kind, size_bytes=size, within_s=30):
             print("step", step, flush=True)
 """
 IDLE = """
@@ -146,6 +147,43 @@ class Wary:
 WARY = PlaneKind(make=lambda arguments: Wary())
 """
 """A plane that leaves a link when it hears of its failure, and tries it again each second."""
+BY_DEMAND = """
+from hwd.model.link import Link
+from hwd.model.nic_port import NicPortId
+from hwd.model.plane import Applied, Demand, Done, Grant, Intent, PlaneKind, Switch, Target
+from hwd.planes import Gathering
+
+class ByDemand:
+    def targets(self, job, view):
+        self.gathering, self.ready, self.sending = Gathering(job.groups), [], set()
+        self.lit, self.moving, self.wanted = None, None, "eth0"
+        links = {port: Link.of(*(NicPortId(host=host, port=port) for host in job.hosts)) for port in ("eth0", "eth1")}
+        return {port: Target(links=(link,)) for port, link in links.items()}
+
+    def on(self, event):
+        match event:
+            case Intent():
+                self.ready += self.gathering.come(event)
+            case Done(rank=rank):
+                self.sending.discard(rank)
+            case Demand(bytes_between=bytes_between):
+                self.wanted = "eth1" if min(bytes_between.values()) >= 1 << 20 and len(bytes_between) == 2 else "eth0"
+            case Applied(target=target):
+                self.lit, self.moving = target, None
+        if self.moving:
+            return
+        if self.lit != self.wanted:
+            if not self.sending:
+                self.moving = self.wanted
+                yield Switch(target=self.wanted)
+        elif self.ready:
+            ready, self.ready = self.ready, []
+            self.sending.update(ready)
+            yield Grant(ranks=tuple(ready))
+
+BY_DEMAND = PlaneKind(make=lambda arguments: ByDemand(), demand_s=0.3)
+"""
+"""A plane with a second link for hosts that announce a mebibyte for each other in 0.3 s."""
 
 
 def rack_of(hosts: int, jobs: str, *, electrical: bool = False, rate_mbit_s: int | None = None) -> str:
@@ -176,7 +214,13 @@ def install_planes(folder: Path) -> None:
     """The rotor, as the wheel that it is, and two of the tests."""
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
     subprocess.run([*pip, "--target", folder, EXAMPLES / "rotor-plane"], check=True, timeout=120)
-    for name, text in {"idle": IDLE, "one_at_a_time": ONE_AT_A_TIME, "careful": CAREFUL, "wary": WARY}.items():
+    for name, text in {
+        "idle": IDLE,
+        "one_at_a_time": ONE_AT_A_TIME,
+        "careful": CAREFUL,
+        "wary": WARY,
+        "by_demand": BY_DEMAND,
+    }.items():
         install_plane(folder, name, text)
 
 

@@ -278,6 +278,23 @@ async def test_plane_hears_of_a_cut_fibre_leaves_it_and_goes_back_when_it_is_men
     assert (await lab.hwd("job", "stop", job)).status == 0
 
 
+async def test_plane_hears_what_ranks_announce_and_lights_for_it_over_a_killed_daemon(lab: Lab) -> None:
+    planes, rank = lab.folder / "planes", lab.folder / "rank.py"
+    install_planes(planes)
+    rank.write_text(RANK)
+    lab.environment["PYTHONPATH"] = str(planes)
+    more = f"user: {getpass.getuser()}, hosts: [h0, h1], plane: by_demand"
+    daemon = await lab.up(text=rack_of(2, f"  heavy: {{command: [{sys.executable}, {rank}, heavy], {more}}}\n"))
+    job = await start(lab, "heavy")
+    await light_at(lab, job, "eth1")
+    assert await daemon.end(signal.SIGKILL) == -signal.SIGKILL
+    await lab.serve()
+    await at_step(lab, job, len(await lines(lab, job, 0)) + 20)
+    await light_at(lab, job, "eth1")
+    assert (await lab.hwd("job", "stop", job)).status == 0
+    assert [one["target"] for one in await lab.documents("job.switched")][:2] == ["eth0", "eth1"]
+
+
 async def light_at(lab: Lab, job: str, target: str) -> None:
     async def look() -> bool | None:
         now = await lab.get(f"/api/v1/jobs/{job}")
