@@ -5,6 +5,7 @@ wait are made in one order that both ranks of each pair share, whatever the orde
 that shift around a ring, or exchange, do not wait for each other for ever.
 """
 
+import logging
 import queue
 import threading
 from collections.abc import Callable
@@ -17,6 +18,8 @@ from hwd_drivers.core.errors import RefusedError
 
 CLOSE_S: Final = 10.0
 """For what is under way to end, when the process does."""
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -134,7 +137,9 @@ class Worker:
                 self._make(one)
             except Exception as error:  # noqa: BLE001 - whatever a library raises: it is told to whoever waits
                 self._broken = f"{one}: {error}"
-                if not one.is_over:
+                if one.is_over:  # its plane was not told of its end, or its light was cut
+                    log.error("rank %d of job %s: %s", self._rank.number, self._rank.job, self._broken)
+                else:
                     one.complete(error)
 
     def _make(self, one: Submitted) -> None:

@@ -1,5 +1,6 @@
 """The thread on which the backend of PyTorch makes the operations of a rank, without PyTorch."""
 
+import asyncio
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -24,9 +25,15 @@ class Calls:
         self.told: list[str] = []
 
     def call(
-        self, name: str, kind: OperationKind = OperationKind.BARRIER, peer: int | None = None, raises: bool = False
+        self,
+        name: str,
+        kind: OperationKind = OperationKind.BARRIER,
+        peer: int | None = None,
+        raises: bool = False,
+        before: Callable[[], object] = lambda: None,
     ) -> Submitted:
         def send() -> None:
+            before()
             self.sent.append(name)
             if raises:
                 raise OSError("the other rank has gone")
@@ -119,6 +126,24 @@ async def test_none_begins_after_one_that_failed_and_each_says_why(host: HostWit
     first, second = calls.told
     assert first == "a: the other rank has gone"
     assert "an earlier one failed: barrier of world: the other rank has gone" in second
+
+
+async def test_operation_whose_light_was_cut_is_told_also_where_none_comes_behind_it(
+    host: HostWithDaemon, thread: ThreadOffload, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop = asyncio.get_running_loop()
+
+    async def cut() -> None:
+        (one,) = await host.report()
+        await host.transfers.verbs["cut-transfers"]({"transfers": [one["transfer"]], "why": "k3v9a1xx cut it"})
+
+    def work(calls: Calls) -> None:
+        one = calls.call("a", before=lambda: asyncio.run_coroutine_threadsafe(cut(), loop).result())
+        assert calls.worker.wait(one, 10)
+
+    calls = await on_thread(host, thread, work, "ask")
+    assert calls.told == ["a: None"], "gloo has brought it"
+    assert "k3v9a1xx cut it. Its light may have been cut" in caplog.text
 
 
 async def test_callback_of_an_operation_does_not_wait_for_another_one(
