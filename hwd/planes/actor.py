@@ -22,6 +22,7 @@ from hwd.model.plane import (
     Applied,
     Done,
     Event,
+    Failure,
     Fallback,
     Grant,
     Intent,
@@ -29,6 +30,7 @@ from hwd.model.plane import (
     NotReady,
     Plane,
     Prepare,
+    Recovery,
     Refuse,
     Route,
     StaticRoute,
@@ -145,7 +147,9 @@ class PlaneActor:
         self.routes: tuple[StaticRoute, ...] = ()
         self.actions: tuple[Action, ...] = ()
         """Those of the last event."""
-        self._has_fallback = fallback is not None
+        self._fallback = fallback
+        self._failed: set[NicPortId | str] = set()
+        """NIC ports and hosts of which a Failure told, and no Recovery."""
         self.targets = self._declared()
         if fallback is not None:
             self.targets[FALLBACK] = fallback
@@ -178,6 +182,10 @@ class PlaneActor:
             case Done(rank=rank):
                 self._known(rank)
                 self.sending.discard(rank)
+            case Failure(ports=ports, hosts=hosts):
+                self._failed.update(ports, hosts)
+            case Recovery(ports=ports, hosts=hosts):
+                self._failed.difference_update(ports, hosts)
             case Applied(target=target) | NotReady(target=target):
                 if target != self.moving:
                     raise BugError(f"plane of job {self._job.id}: {target} ends, and {self.moving} is on its way")
@@ -211,9 +219,7 @@ class PlaneActor:
             case Switch(target=target):
                 yield self._switch(target)
             case Fallback(why=why):
-                if not self._has_fallback:
-                    raise PlaneError(Breach.NOT_ALLOWED, f"for {why!r}; the job has no fallback")
-                yield replace(self._switch(FALLBACK), why=why)
+                yield from self._fall_back(why)
             case Grant(ranks=ranks):
                 self._check_waiting(ranks)
                 for rank in ranks:
@@ -256,6 +262,23 @@ class PlaneActor:
         self._check_senders(target, self.touched_by(target), self._rerouted(self.targets[target].routes))
         self.moving = target
         return DriveTo(target=target)
+
+    def _fall_back(self, why: str) -> Iterator[Command]:
+        """To the fallback without the links that have failed, where what is left joins all hosts; else to all of it."""
+        if self._fallback is None:
+            raise PlaneError(Breach.NOT_ALLOWED, f"for {why!r}; the job has no fallback")
+        left = tuple(
+            link
+            for link in self._fallback.links
+            if self._failed.isdisjoint({*link.ends, *(end.host for end in link.ends)})
+        )
+        target = replace(self._fallback, links=left) if are_joined(self._job.hosts, left) else self._fallback
+        if target != self.targets[FALLBACK]:
+            if self.at == FALLBACK:
+                self.at = None  # the light is at the one of before
+            self.targets[FALLBACK] = target
+            yield PrepareTarget(id=FALLBACK, target=target)
+        yield replace(self._switch(FALLBACK), why=why)
 
     def _rerouted(self, routes: Iterable[StaticRoute]) -> set[str]:
         """Hosts whose routes would be others."""

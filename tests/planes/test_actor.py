@@ -16,6 +16,7 @@ from hwd.model.plane import (
     CommunicationGroup,
     Done,
     Event,
+    Failure,
     Fallback,
     Grant,
     Intent,
@@ -24,6 +25,7 @@ from hwd.model.plane import (
     PortView,
     Prepare,
     Rank,
+    Recovery,
     Refuse,
     Route,
     StaticRoute,
@@ -249,6 +251,43 @@ def test_fallback_is_a_target_where_the_policy_has_one(actor: PlaneActor, take: 
     plane.answers = [Fallback(why="no light for 5 s")]
     with pytest.raises(PlaneError, match="fallback that is not allowed: for 'no light for 5 s'; the job has no"):
         without.take(Tick(at_s=0))
+
+
+def test_fallback_leaves_out_what_has_failed_where_the_rest_joins_all_hosts() -> None:
+    ring = tuple(Link.of(one[1], other[0]) for one, other in ((H0, H1), (H1, H2), (H2, H0)))
+    plane = Scripted({})
+    actor = PlaneActor(plane, JOB, VIEW, fallback=Target(links=ring))
+
+    def falls_back(*events: Event) -> list[Target]:
+        for event in events:
+            actor.take(event)
+        plane.answers = [Fallback(why="dark")]
+        commands = actor.take(Tick(at_s=1))
+        assert commands[-1] == DriveTo(target=FALLBACK, why="dark")
+        actor.take(Applied(target=FALLBACK))
+        assert actor.touched_by(FALLBACK) == set()
+        return [one.target for one in commands if isinstance(one, PrepareTarget)]
+
+    assert falls_back() == [], "all of it was prepared"
+    assert falls_back(Failure(why="dark", ports=(H0[1], H1[0]))) == [Target(links=ring[1:])]
+    assert falls_back() == [], "it is there already"
+    assert falls_back(Failure(why="dark", ports=(H1[1],))) == [Target(links=ring)], "h1 would have no light"
+    assert falls_back(Recovery(ports=(H1[1],))) == [Target(links=ring[1:])]
+    assert falls_back(Recovery(ports=(H0[1], H1[0])), Failure(why="away", hosts=("h2",))) == [Target(links=ring)]
+
+
+def test_other_fallback_moves_all_ports_for_the_ranks_that_send() -> None:
+    ring = tuple(Link.of(one[1], other[0]) for one, other in ((H0, H1), (H1, H2), (H2, H0)))
+    plane = Scripted({})
+    actor = PlaneActor(plane, JOB, VIEW, fallback=Target(links=ring))
+    plane.answers = [Fallback(why="dark")]
+    actor.take(Tick(at_s=0))
+    actor.take(Applied(target=FALLBACK))
+    plane.answers = [Grant(ranks=(2,))]
+    actor.take(ask(2))
+    plane.answers = [Fallback(why="dark again")]
+    with pytest.raises(PlaneError, match="switch under a transfer: to fallback: rank 2"):
+        actor.take(Failure(why="dark", ports=(H0[1], H1[0])))
 
 
 def test_oldest_prepared_target_goes_unless_the_light_is_there(actor: PlaneActor, take: Take) -> None:

@@ -14,6 +14,7 @@ from .job_rack import (
     assert_holds_nothing,
     at_step,
     ended,
+    install_plane,
     install_planes,
     lines,
     rack_of,
@@ -22,6 +23,44 @@ from .job_rack import (
 )
 
 pytestmark = [pytest.mark.kernel, pytest.mark.timeout(180)]
+CUT_OFF = """
+from hwd.model.plane import Applied, Done, Failure, Fallback, Grant, Intent, NotReady, PlaneKind, Switch, Target, Tick
+from hwd.planes import Gathering
+
+class CutOff:
+    def targets(self, job, view):
+        self.gathering, self.ready, self.sending = Gathering(job.groups), [], set()
+        self.lit, self.moving, self.why, self.at_s, self.again_s = None, None, "", 0.0, 0.0
+        return {"own": Target(links=view.topology("ring rail=0"))}
+
+    def on(self, event):
+        match event:
+            case Intent():
+                self.ready += self.gathering.come(event)
+            case Done(rank=rank):
+                self.sending.discard(rank)
+            case Tick(at_s=at_s):
+                self.at_s = at_s
+            case Failure(ports=ports) if self.lit == "own":
+                self.why = ", ".join(map(str, ports))
+            case Applied(target=target):
+                self.lit, self.moving, self.again_s = target, None, self.at_s + 1
+            case NotReady(why=why):
+                self.lit, self.moving, self.why = None, None, why
+        if self.moving:
+            return
+        if self.lit is None or self.why or (self.lit == "fallback" and self.at_s >= self.again_s):
+            if not self.sending:
+                self.moving, why, self.why = "fallback" if self.why else "own", self.why, ""
+                yield Fallback(why=why) if why else Switch(target="own")
+        elif self.ready:
+            ready, self.ready = self.ready, []
+            self.sending.update(ready)
+            yield Grant(ranks=tuple(ready))
+
+CUT_OFF = PlaneKind(make=lambda arguments: CutOff())
+"""
+"""A plane that falls back when it hears of a failure, and tries its own light again each second."""
 TURNS = """
 import os, sys, threading
 from pathlib import Path
@@ -276,6 +315,26 @@ async def test_plane_hears_of_a_cut_fibre_leaves_it_and_goes_back_when_it_is_men
 
     await lab.found("its plane is told that the link is back", look)
     assert (await lab.hwd("job", "stop", job)).status == 0
+
+
+async def test_ring_with_a_cut_fibre_falls_back_to_what_is_left_of_it_and_comes_back(lab: Lab) -> None:
+    planes = lab.folder / "planes"
+    install_plane(planes, "cut_off", CUT_OFF)
+    lab.environment["PYTHONPATH"] = str(planes)
+    more = "hosts: [h0, h1, h2], plane: cut_off, fallback: true, ready_within_s: 2, arguments: true"
+    await lab.up(text=rack_of(3, f"  train: {{command: {RING}, user: {getpass.getuser()}, {more}}}\n"))
+    job = await start(lab, "train", "--", "--steps", "100000", "--numbers", "6")
+    await at_step(lab, job, 3)
+    assert (await lab.hwd("fault", "h0.eth1", "cut", "strand=both")).status == 0
+    await light_at(lab, job, "fallback")
+    now = await lab.get("/api/v1/status")
+    assert [one["link"] for one in now["links"] if one["carrier"]] == ["h0.eth0<->h2.eth1", "h1.eth1<->h2.eth0"]
+    assert (await lab.hwd("fault", "h0.eth1", "clear")).status == 0
+    await light_at(lab, job, "own")
+    await at_step(lab, job, len(await lines(lab, job, 0)) + 3)
+    assert (await lab.hwd("job", "stop", job)).status == 0
+    whys = [one["fallback"] for one in await lab.documents("job.switched") if one.get("fallback")]
+    assert whys[0] == "h0.eth1, h1.eth0"
 
 
 async def test_plane_hears_what_ranks_announce_and_lights_for_it_over_a_killed_daemon(lab: Lab) -> None:
