@@ -16,8 +16,8 @@ from hwd_agents.wire import OperationKind
 PAIR: Final = "point-to-point"
 """The kind of a send and its receive together."""
 
-Key = tuple[str, int, frozenset[int]]
-"""Group, index, and the two ranks of a pair."""
+Key = tuple[str | int, ...]
+"""`Operation.shared`."""
 
 
 def effective_bytes(kind: OperationKind, size_bytes: int, here: Collection[int]) -> int:
@@ -102,8 +102,7 @@ def primitives_of(record: JobRecord, operations: Iterable[RecordedOperation]) ->
             here[record.ranks[rank].host] += 1
         if len(here) < 2:
             continue
-        key = operation.group, operation.index, pair
-        if key not in found:
+        if (key := operation.shared(one.rank)) not in found:
             found[key] = Primitive(
                 kind=PAIR if pair else str(operation.kind),
                 phase=record.dimensions.get(operation.group) or operation.group,

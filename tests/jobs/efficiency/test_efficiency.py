@@ -272,6 +272,22 @@ def test_pair_counts_what_is_received_once() -> None:
     assert row(found, "kind", "point-to-point").gamma == found.whole.gamma == 1
 
 
+def test_what_a_pair_sends_each_way_is_one_operation_each_and_half_of_one_is_left_out() -> None:
+    ring = ring_of(2)
+    for sender in (0, 1):
+        before = ring.readings()
+        ring.send(sender, 1 - sender, 50_000)
+        after = ring.readings()
+        for rank, kind in ((sender, OperationKind.SEND), (1 - sender, OperationKind.RECEIVE)):
+            told = Operation(group="world", kind=kind, index=0, size_bytes=50_000, peer=1 - rank)
+            ring.ended(rank, told, before, after)
+        ring.at_ms += 2 * TAKES_MS
+    assert (ring.found.operations, ring.found.whole.operations, ring.found.whole.effective_bytes) == (2, 2, 100_000)
+    ring.operations.pop()  # its other rank has not ended
+    whole = ring.found.whole
+    assert (whole.operations, whole.left_out, whole.effective_bytes) == (1, 1, 50_000)
+
+
 @pytest.mark.parametrize(
     ("kind", "here", "wanted"),
     [
