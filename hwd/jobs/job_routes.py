@@ -94,7 +94,7 @@ class JobRoutes:
     async def end(self, record: JobRecord) -> None:
         """All as it was before; a host that is away gets it back when it comes."""
         try:
-            await self._settings.put_back(record.id)
+            await self._settings.put_back(record.id, lease=record.lease or None)
         finally:
             self._ledger.release(Reason.RUN, record.id)
 

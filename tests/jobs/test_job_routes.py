@@ -74,6 +74,7 @@ class PlayedHosts:
         return {}
 
     async def put_back(self, run: str, *, hosts: Collection[str] | None = None, lease: str | None = None) -> None:
+        assert (run, lease) == (JOB.id, "l1"), "its own lease is in the way of whoever does not act under it"
         for host in hosts if hosts is not None else [*self.set]:
             self._reach(host)
             self.asked.append(f"put back {host}")
@@ -147,6 +148,15 @@ async def test_next_daemon_puts_back_what_may_be_left_where_there_are_no_routes(
     await routes.resume(JOB, (), {"h0"})
     assert hosts.set == {"h0": {"old"}, "h1": set()}, "h0 is busy"
     await routes.set(JOB, ())
+    assert hosts.set == {"h0": set(), "h1": set()}
+
+
+async def test_all_is_put_back_at_the_end_of_the_job_while_its_lease_stands(
+    hosts: PlayedHosts, routes: JobRoutes
+) -> None:
+    routes.begin(JOB)
+    await routes.set(JOB, (STRAIGHT, BACK))
+    await routes.end(JOB)
     assert hosts.set == {"h0": set(), "h1": set()}
 
 

@@ -248,6 +248,9 @@ def test_ports_of_a_lease_are_set_by_who_acts_under_it() -> None:
             await lab.settings.put_back("j1", hosts=["h0"])
         await lab.settings.put_back("j1", hosts=["h0"], lease=lease.id)
         assert lab.mtu("h0") == 1500
+        await lab.settings.do("j1", mtu("h0", 4200), lease=lease.id)
+        await lab.settings.put_back("j1", lease=lease.id)
+        assert lab.mtu("h0") == 1500
 
     play(body)
 
