@@ -2,7 +2,7 @@
 
 import asyncio
 import ipaddress
-from collections.abc import Collection, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from typing import Final, Protocol
 
 from hwd.model.action import Action
@@ -68,26 +68,35 @@ class JobRoutes:
             if isinstance(done, BaseException):
                 raise done
 
-    async def keep(self, record: JobRecord, routes: Iterable[StaticRoute]) -> None:
-        """As `set`, and waits `AWAY_S` for hosts that are away."""
+    async def keep(
+        self, record: JobRecord, routes: Iterable[StaticRoute], *, is_over: Callable[[], bool] = lambda: False
+    ) -> None:
+        """As `set`, and waits `AWAY_S` for hosts that are away, but not for a job that is over."""
         wanted, loop = tuple(routes), asyncio.get_running_loop()
         by_s = loop.time() + AWAY_S
         while True:
             try:
                 return await self.set(record, wanted)
             except (LinkError, DeadlineError):
-                if loop.time() >= by_s:
+                if loop.time() >= by_s or is_over():
                     raise
             await asyncio.sleep(AGAIN_S)
 
-    async def resume(self, record: JobRecord, routes: Iterable[StaticRoute], busy: Set[str]) -> None:
+    async def resume(
+        self,
+        record: JobRecord,
+        routes: Iterable[StaticRoute],
+        busy: Set[str],
+        *,
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> None:
         """After a restart of the daemon, which may have cut a change off: set them anew. At hosts that are `busy` with
         an operation nothing had begun to change, and they are never without their routes.
         """
         hosts = {rank.host for rank in record.ranks}
         self._touched = hosts - busy
         self._set = dict.fromkeys(self._touched, _UNKNOWN)
-        await self.keep(record, routes)
+        await self.keep(record, routes, is_over=is_over)
         self._touched |= busy
         self._set = dict.fromkeys(busy, _UNKNOWN) | self._set
 

@@ -412,7 +412,7 @@ class JobRun:
         self._judge_ends()
         if played.has_routed or any(target.routes for target in plane.actor.targets.values()):
             busy = {self.record.ranks[rank].host for rank in self._sending}
-            await self._routes.resume(self.record, plane.actor.routes, busy)
+            await self._routes.resume(self.record, plane.actor.routes, busy, is_over=self._is_over)
         if plane.actor.moving is not None:  # where it was done already, nothing moves now
             self._drive(plane.actor.moving)
 
@@ -524,7 +524,7 @@ class JobRun:
                 await self._plan_each_switch()
             case SetRoutes(routes=routes):
                 self._routes.check(routes)
-                await self._routes.keep(self.record, routes)
+                await self._routes.keep(self.record, routes, is_over=self._is_over)
 
     async def _plan_each_switch(self) -> None:
         """From now on: a prepared set can have no further target."""
@@ -573,6 +573,9 @@ class JobRun:
         if self._outcome is None:
             self._outcome = state, why
             self._queue.put_nowait(None)
+
+    def _is_over(self) -> bool:
+        return self._outcome is not None
 
     async def _finish(self) -> None:
         """End the ranks, and give back what the job holds. Tried again and again until it is so."""

@@ -130,6 +130,20 @@ def test_host_that_is_away_is_waited_for_and_then_named(hosts: PlayedHosts) -> N
     run_virtual(main())
 
 
+def test_host_that_is_away_does_not_hold_up_the_end_of_its_job(hosts: PlayedHosts) -> None:
+    async def main() -> None:
+        routes, loop = JobRoutes(TESTBED, hosts, Ledger()), asyncio.get_running_loop()
+        hosts.away.add("h1")
+        with pytest.raises(LinkError, match="h1: its agent is not connected"):
+            await routes.keep(JOB, (STRAIGHT, BACK), is_over=lambda: loop.time() >= 3)
+        assert 3 <= loop.time() < 4
+        with pytest.raises(LinkError, match="h1: its agent is not connected"):
+            await routes.resume(JOB, (STRAIGHT, BACK), {"h0"}, is_over=lambda: loop.time() >= 6)
+        assert 6 <= loop.time() < 7
+
+    run_virtual(main())
+
+
 async def test_next_daemon_sets_all_anew_and_takes_nothing_from_hosts_that_are_busy(
     hosts: PlayedHosts, routes: JobRoutes
 ) -> None:

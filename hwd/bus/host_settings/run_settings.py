@@ -146,8 +146,8 @@ class HostSettings:
     async def put_back(self, run: str, *, hosts: Collection[str] | None = None, lease: str | None = None) -> None:
         """Restore all settings of the run. Raises HwdError, which says what is not restored and why.
 
-        That is tried again when the host is connected. `hosts`: of these alone, which have to be connected, and the run
-        goes on.
+        That is tried again when the host is connected. `hosts`: of these alone, which have to be connected. The run
+        goes on then, so nobody tries it again, and what the first of them raises is raised as it is.
         """
         for host in hosts if hosts is not None else ():
             if not self._can_be_asked(host):
@@ -158,6 +158,8 @@ class HostSettings:
         for failure in failures:
             if not isinstance(failure, HwdError):
                 raise failure
+        if failures and hosts is not None:
+            raise failures[0]
         if failures:
             raise FailedError(
                 f"run {run}: not all settings of hosts are put back: {'; '.join(map(str, failures))}. "

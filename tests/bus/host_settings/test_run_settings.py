@@ -33,7 +33,7 @@ from hwd_agents.wire import Command, HeldSetting, Reply, decode, encode
 from hwd_drivers.core.clock import ShiftedClock
 from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.core.documents import Document, Json
-from hwd_drivers.core.errors import FailedError, HwdError, LinkError, ProtocolError, RefusedError
+from hwd_drivers.core.errors import DeadlineError, FailedError, HwdError, LinkError, ProtocolError, RefusedError
 from hwd_drivers.core.ids import Draws, SeededIds
 from hwd_drivers.core.offload import InlineOffload
 from hwd_drivers.transports.memory import MemoryDialer, MemoryNet
@@ -237,6 +237,17 @@ def test_one_host_gets_its_settings_back_while_the_others_keep_theirs() -> None:
     play(body)
 
 
+def test_host_that_goes_away_while_its_settings_are_put_back_is_told_as_away() -> None:
+    async def body(lab: Lab) -> None:
+        lab.under_way.add("r1")
+        await lab.settings.do("r1", mtu("h0", 4200))
+        lab.kill("h0")
+        with pytest.raises((LinkError, DeadlineError), match="h0"):
+            await lab.settings.put_back("r1", hosts=["h0"])
+
+    play(body)
+
+
 def test_ports_of_a_lease_are_set_by_who_acts_under_it() -> None:
     async def body(lab: Lab) -> None:
         lab.under_way.add("j1")
@@ -244,7 +255,7 @@ def test_ports_of_a_lease_are_set_by_who_acts_under_it() -> None:
         with pytest.raises(RefusedError, match=r"h0\.eth0: leased to job j1"):
             await lab.settings.do("j1", mtu("h0", 4200))
         await lab.settings.do("j1", mtu("h0", 4200), lease=lease.id)
-        with pytest.raises(FailedError, match=r"h0\.eth0: leased to job j1"):
+        with pytest.raises(RefusedError, match=r"h0\.eth0: leased to job j1"):
             await lab.settings.put_back("j1", hosts=["h0"])
         await lab.settings.put_back("j1", hosts=["h0"], lease=lease.id)
         assert lab.mtu("h0") == 1500
