@@ -31,8 +31,8 @@ class JobFailures:
         self._told = set(told)
         self._dark = set(self._told)
         """Failed ports that only a carrier can clear; after a restart all, as it is not recorded which."""
-        self._since: dict[tuple[Part, str], float] = {}
-        """When each finding that its plane does not know began."""
+        self._since: dict[tuple[Part, bool, float], float] = {}
+        """When each finding that its plane does not know began. Its words may change: each attempt may fail anew."""
 
     def look(self, lit: Collection[NicPortId], now_s: float) -> list[Failure | Recovery]:
         """What has failed and recovered since the last look. `lit`: the ports that have light by the plane's target,
@@ -40,15 +40,16 @@ class JobFailures:
         """
         failed: dict[str, list[Part]] = {}
         recovered: list[Part] = []
-        since: dict[tuple[Part, str], float] = {}
+        since: dict[tuple[Part, bool, float], float] = {}
         for part in self._parts:
             if (finding := self._found(part, lit)) is None:
                 continue
             why, hold_s = finding
             if bool(why) is (part in self._told):
                 continue
-            since[part, why] = self._since.get((part, why), now_s)
-            if now_s - since[part, why] < hold_s:
+            key = part, bool(why), hold_s
+            since[key] = self._since.get(key, now_s)
+            if now_s - since[key] < hold_s:
                 continue
             if why:
                 failed.setdefault(why, []).append(part)

@@ -145,6 +145,16 @@ def test_switch_that_cannot_be_reached_takes_the_ports_that_lead_to_it(rack: Rac
     assert recovery == Recovery(ports=failure.ports)
 
 
+def test_switch_that_is_away_for_a_new_reason_at_each_attempt_is_away_all_the_same(rack: Rack) -> None:
+    failures = rack.failures()
+    for at in range(int(AWAY_S)):
+        rack.cause = f"attempt {at} failed"
+        assert failures.look(LIT, float(at)) == []
+    (failure,) = failures.look(LIT, AWAY_S)
+    assert isinstance(failure, Failure)
+    assert failure.why == "its light cannot be moved: ocs1: attempt 4 failed"
+
+
 def test_port_that_the_testbed_file_sets_aside_has_failed_until_it_is_normal_again(rack: Rack) -> None:
     failures = rack.failures()
     rack.health.use_testbed(fabric("ports: {ocs1.1: {state: maintenance, why: dirty}}"))
