@@ -13,8 +13,8 @@ from hwd_agents.wire import Operation, OperationKind
 
 class AnnouncedDemand:
     """What has to get from host to host whatever the algorithm: of each operation the parts that each rank has for each
-    other one. All parts of a collective operation are taken to be equal. A broadcast and a reduce count nothing, since
-    nobody says which rank has it, and so does an operation without a size.
+    other one. All parts of a collective operation are taken to be equal. A broadcast, a reduce, a gather and a scatter
+    count nothing, since nobody says which rank is the one, and so does an operation without a size.
     """
 
     def __init__(self, job: Job, *, every_s: float) -> None:

@@ -31,6 +31,8 @@ def effective_bytes(kind: OperationKind, size_bytes: int, here: Collection[int])
             return size_bytes * (len(here) - 1)
         case OperationKind.REDUCE:
             return size_bytes if len(here) > 1 else 0
+        case OperationKind.GATHER | OperationKind.SCATTER:  # which host has all is not recorded: the largest one
+            return size_bytes * (sum(here) - max(here)) // sum(here)
     return sum(least_received(kind, size_bytes, sum(here), one) for one in here)
 
 

@@ -297,12 +297,17 @@ def test_what_a_pair_sends_each_way_is_one_operation_each_and_half_of_one_is_lef
         (OperationKind.ALL_TO_ALL, [1, 1, 1, 1], 1200 * 3),
         (OperationKind.BROADCAST, [1, 1, 1, 1], 1200 * 3),
         (OperationKind.REDUCE, [1, 1, 1, 1], 1200),
+        (OperationKind.GATHER, [1, 1, 1, 1], 900),
+        (OperationKind.SCATTER, [1, 1, 1, 1], 900),
         (OperationKind.BARRIER, [1, 1, 1, 1], 0),
         (OperationKind.ALL_REDUCE, [2, 2], 2 * 1200),
         (OperationKind.ALL_GATHER, [2, 2], 1200),
         (OperationKind.REDUCE_SCATTER, [2, 2], 1200),
         (OperationKind.ALL_TO_ALL, [2, 2], 2 * 1200),
+        (OperationKind.GATHER, [2, 2], 600),
+        (OperationKind.SCATTER, [1, 3], 300),
         (OperationKind.REDUCE, [4], 0),
+        (OperationKind.SCATTER, [4], 0),
     ],
 )
 def test_effective_bytes_are_those_of_equation_2_between_hosts(
