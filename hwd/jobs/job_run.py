@@ -405,7 +405,6 @@ class JobRun:
         self._sending = {rank: _Sending(operation=operation) for rank, operation in played.sending.items()}
         for rank, operation in plane.actor.waiting.items():
             self._waiting[rank] = _Waiting(operation=operation, since_s=now_s, answered=_future())
-        self._plane = plane
         self._failures = JobFailures(self._job, self._view, self._health, played.failed)
         self._emit(JobResumed, events=played.events)
         await self._ranks.attach()
@@ -413,6 +412,7 @@ class JobRun:
         if played.has_routed or any(target.routes for target in plane.actor.targets.values()):
             busy = {self.record.ranks[rank].host for rank in self._sending}
             await self._routes.resume(self.record, plane.actor.routes, busy, is_over=self._is_over)
+        self._plane = plane  # only now: ranks that waited behind a route may go by what is recorded
         if plane.actor.moving is not None:  # where it was done already, nothing moves now
             self._drive(plane.actor.moving)
 

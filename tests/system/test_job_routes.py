@@ -1,6 +1,8 @@
 """Routes of hosts that the control plane of a job sets, on a rack of processes."""
 
+import asyncio
 import getpass
+import os
 import signal
 import sys
 
@@ -77,6 +79,36 @@ with Rank.from_environment() as rank:
             threading.Event().wait(0.05)
 """
 
+LATE = """
+from hwd.model.plane import Grant, Intent, PlaneKind, Route, StaticRoute
+from hwd.planes import Gathering
+
+class Late:
+    def targets(self, job, view):
+        self.gathering, self.ports = Gathering(job.groups), {str(one): one for one in view.ports}
+        return {}
+
+    def on(self, event):
+        if isinstance(event, Intent) and (ready := self.gathering.come(event)):
+            to, port = self.ports["h1.eth0"], self.ports["h0.eth0"]
+            yield Route(routes=(StaticRoute(host="h0", to=to, port=port),))
+            yield Grant(ranks=ready)
+
+LATE = PlaneKind(make=lambda arguments: Late())
+"""
+"""Sets a route of h0, and then lets all ranks go, in one answer."""
+LAST_ASKS = """
+import threading
+from pathlib import Path
+from hwd_agents.shim import Rank
+
+with Rank.from_environment() as rank:
+    while rank.number == 1 and not Path(__file__).with_name("go").exists():
+        threading.Event().wait(0.05)
+    with rank.operation("world", "barrier", within_s=60):
+        print("in its block", flush=True)
+"""
+
 
 async def test_routes_of_a_plane_are_set_before_ranks_go_outlive_the_daemon_and_are_gone_in_the_end(lab: Lab) -> None:
     install_plane(lab.folder / "planes", "routing", ROUTING)
@@ -102,6 +134,39 @@ async def test_routes_of_a_plane_are_set_before_ranks_go_outlive_the_daemon_and_
     now = await lab.until("it is over", lambda now: not now["jobs"])
     assert_holds_nothing(now)
     assert [host["settings"] for host in now["hosts"]] == [[]] * 4
+
+
+async def test_ranks_that_wait_behind_a_route_wait_for_it_over_a_killed_daemon(lab: Lab) -> None:
+    install_plane(lab.folder / "planes", "late", LATE)
+    lab.environment["PYTHONPATH"] = str(lab.folder / "planes")
+    program = lab.folder / "last_asks.py"
+    program.write_text(LAST_ASKS)
+    entry = f"command: [{sys.executable}, {program}], user: {getpass.getuser()}, hosts: [h0, h1], plane: late"
+    daemon = await lab.up(text=f"{rack_of(2, f'  go: {{{entry}}}', electrical=True)}\nhost_actions: [route]\n")
+    job = await start(lab, "go")
+    await is_waiting(lab, job, 0)
+    agent = lab.rack["hosts"]["h0"]["agent"]
+    os.kill(agent, signal.SIGSTOP)
+    try:
+        (lab.folder / "go").touch()
+        await is_waiting(lab, job, 1)
+        await daemon.end(signal.SIGKILL)
+        await lab.serve()
+        await lab.until("h1 has reported", lambda now: [host["up"] for host in now["hosts"]] == [False, True])
+        await asyncio.sleep(3)  # for rank 1 to ask again
+        assert await lines(lab, job, 1) == []
+    finally:
+        os.kill(agent, signal.SIGCONT)
+    found = await ended(lab, job)
+    assert (found["state"], found["why"]) == ("succeeded", "")
+
+
+async def is_waiting(lab: Lab, job: str, rank: int) -> None:
+    async def look() -> bool | None:
+        now = await lab.get(f"/api/v1/jobs/{job}")
+        return True if now is not None and now["ranks"][rank]["state"] == "waiting" else None
+
+    await lab.found(f"rank {rank} waits", look)
 
 
 async def test_job_whose_plane_sets_routes_that_the_testbed_does_not_allow_does_not_begin(lab: Lab) -> None:
