@@ -19,8 +19,8 @@ def operation(kind: str = "all-reduce", *, group: str = "dp", index: int = 0, pe
     [
         (2, operation(), "all-reduce 0 of dp: it is not in this group"),
         (0, operation(group="tp"), "all-reduce 0 of tp: it is not in this group"),
-        (0, operation("send", peer=2), "send 0 of dp: rank 2 is no peer of it there"),
-        (0, operation("send", peer=0), "send 0 of dp: rank 0 is no peer of it there"),
+        (0, operation("send", peer=2), "send 0 of dp to rank 2: rank 2 is no peer of it there"),
+        (0, operation("send", peer=0), "send 0 of dp to rank 0: rank 0 is no peer of it there"),
     ],
 )
 def test_rank_without_a_part_in_it_disagrees(rank: int, asked: Operation, why: str) -> None:

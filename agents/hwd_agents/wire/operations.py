@@ -60,9 +60,12 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
 
     @override
     def __str__(self) -> str:
-        """`all-reduce 7 of dp0, 64 MB`."""
+        """`all-reduce 7 of dp0, 64 MB`, `send 2 of pp0 to rank 3, 4 kB`; no two of one rank are alike."""
         scale, unit = next(
             one for one in ((1e6, "MB"), (1e3, "kB"), (1, "B")) if self.size_bytes >= one[0] or one[0] == 1
         )
         size = f", {self.size_bytes / scale:g} {unit}" if self.size_bytes else ""
-        return f"{self.kind} {self.index} of {self.group}{size}"
+        peer = ""
+        if self.peer is not None:
+            peer = f" {'to' if self.kind is OperationKind.SEND else 'from'} rank {self.peer}"
+        return f"{self.kind} {self.index} of {self.group}{peer}{size}"

@@ -290,6 +290,32 @@ def test_breach_of_the_light_is_found_with_its_operation(plant: Callable[[Story]
     assert {(one.kind, one.operation) for one in of_rank_0} >= {(kind, str(operation(1)))}, found.breaches
 
 
+def test_of_two_sends_of_a_rank_the_one_that_was_cut_is_found() -> None:
+    ranks = [JobRank(host=f"h{n}", optical=[f"h{n}.eth0"]) for n in range(3)]
+    story = Story(record=record(ranks=ranks, groups={"world": [0, 1, 2]}))
+    first, second = (
+        Operation(group="world", kind=OperationKind.SEND, index=0, size_bytes=SIZE, peer=peer) for peer in (1, 2)
+    )
+    for at_ms, send in ((200, first), (300, second)):
+        story.tell(at_ms, Intent(rank=0, operation=send), Grant(ranks=(0,)))
+        story.tell(at_ms + 50, Done(rank=0))
+    story.say(
+        310,
+        TransferCut(
+            transfer="b-1",
+            host="h0",
+            process="rank 0 of job j7x2a1b9, pid 7",
+            phase=str(second),
+            ports=["h0.eth0"],
+            reconfiguration="r9",
+            what="a way back",
+            waited_s=5.0,
+        ),
+    )
+    found = [one.operation for one in story.judged().breaches if one.kind == "cut"]
+    assert found == [str(second)] == ["send 0 of world to rank 2, 1 MB"]
+
+
 @pytest.mark.parametrize(
     ("odd", "kind", "words"),
     [
