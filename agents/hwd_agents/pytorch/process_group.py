@@ -7,7 +7,6 @@ barrier.
 
 import atexit
 import functools
-import logging
 import os
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -30,8 +29,6 @@ MESH: Final = "mesh_"
 
 ASKS_S: Final = 60.0
 """For one operation, where the daemon does not say what it may ask for."""
-
-log = logging.getLogger(__name__)
 
 
 @functools.cache
