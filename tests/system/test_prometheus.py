@@ -33,8 +33,11 @@ OF_SOME_HOSTS = (
     "hwd_host_tcp_retransmissions_total",
     "hwd_selections_total",
     "hwd_wall_clock_",
+    "hwd_job_efficiency_ratio",
 )
-"""Metrics of real hosts alone, some only where the agent's file asks for them, and of hosts with switches."""
+"""Metrics of real hosts alone, some only where the agent's file asks for them, of hosts with switches, and of jobs that
+run (`test_job_efficiency.py` has one).
+"""
 
 
 class Prometheus:
