@@ -176,6 +176,8 @@ class JobRun:
         self._paced_s = 0.0
         """From when on the light may be switched: a plane may try again and again."""
         self._drives: set[asyncio.Task[None]] = set()
+        self._not_ready = ""
+        """The last target, and why the light was not brought to it; empty where it was."""
         self._outcome: tuple[JobState, str] | None = None
         self._since_s = asyncio.get_running_loop().time()
         self._arrived = len(record.joined) == len(record.ranks)
@@ -556,6 +558,7 @@ class JobRun:
             why = reason_of(error) if isinstance(error, HwdError) else f"a defect of hwd: {error!r}"
             self._paced_s = asyncio.get_running_loop().time() + PACE_S
             event = NotReady(target=id, why=why)
+        self._not_ready = f"{id}: {why}" if why else ""
         seconds = asyncio.get_running_loop().time() - began_s
         self._emit(
             JobSwitched,
@@ -660,8 +663,16 @@ class JobRun:
             self._come_to(
                 JobState.FAILED,
                 f"rank {number} waited {record.answer_within_s:g} s for plane {record.plane} to answer "
-                f"{one.operation}; {who}",
+                f"{one.operation}; {who}{self._about_light()}",
             )
+
+    def _about_light(self) -> str:
+        """What of its light may hold up its plane."""
+        assert self._plane is not None
+        words = ""
+        if (moving := self._plane.actor.moving) is not None:
+            words += f"; its light is on the way to {moving}"
+        return words + (f"; it was not brought to {self._not_ready}" if self._not_ready else "")
 
     # --- inside
 

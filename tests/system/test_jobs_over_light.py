@@ -337,6 +337,21 @@ async def test_ring_with_a_cut_fibre_falls_back_to_what_is_left_of_it_and_comes_
     assert whys[0] == "h0.eth1, h1.eth0"
 
 
+async def test_rank_that_waited_too_long_for_light_that_is_on_its_way_says_so(lab: Lab) -> None:
+    planes, rank = lab.folder / "planes", lab.folder / "rank.py"
+    install_planes(planes)
+    rank.write_text(RANK)
+    lab.environment["PYTHONPATH"] = str(planes)
+    more = f"user: {getpass.getuser()}, hosts: [h0, h1], plane: wary, answer_within_s: 2, ready_within_s: 5"
+    await lab.up(text=rack_of(2, f"  goes: {{command: [{sys.executable}, {rank}, goes], {more}}}\n"))
+    job = await start(lab, "goes")
+    await at_step(lab, job, 3)
+    assert (await lab.hwd("fault", "h0.eth0", "cut", "strand=both")).status == 0
+    why = (await ended(lab, job))["why"]
+    assert "waited 2 s for plane wary to answer all-reduce" in why
+    assert "all its ranks came to it; its light is on the way to eth0" in why
+
+
 async def test_plane_hears_what_ranks_announce_and_lights_for_it_over_a_killed_daemon(lab: Lab) -> None:
     planes, rank = lab.folder / "planes", lab.folder / "rank.py"
     install_planes(planes)
