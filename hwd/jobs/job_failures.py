@@ -9,8 +9,10 @@ from hwd.model.plane import Failure, Job, Recovery, View
 
 DARK_S: Final = 0.5
 """A carrier has to be away, or back, for so long: a flap is none, and the last events of a move may come after it."""
-AWAY_S: Final = 5.0
-"""So long an agent or a switch has to be away: each may be started anew, and so may the daemon."""
+AWAY_S: Final = 10.0
+"""So long an agent or a switch has to be away: each may be started anew, and so may the daemon, and agents pause for up
+to 5 s before they connect again.
+"""
 
 LOST: Final = "it lost its carrier, and its light stands"
 

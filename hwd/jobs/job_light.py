@@ -20,7 +20,8 @@ from hwd.reconfigure.leases.leases import Leases
 from hwd.reconfigure.plans.planner import BackgroundPlanner
 from hwd.reconfigure.prepared.sets import PreparedSets
 from hwd.reconfigure.transfers import Transfers
-from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.errors import ConfigError, RefusedError
+from hwd_drivers.core.reason import reason_of
 from hwd_drivers.core.values import Crossconnect
 
 MARGIN_S: Final = 600.0
@@ -112,6 +113,15 @@ class JobLight:
                 by=str(record),
             )
         )
+
+    def why_unleased(self, record: JobRecord) -> str:
+        """Why it has its lease no more; empty where it has it, or needs none."""
+        try:
+            if record.lease:
+                self._leases.get(record.lease)
+        except RefusedError as error:
+            return reason_of(error)
+        return ""
 
     def links_of(self, target: Target) -> tuple[Link, ...]:
         """The links that a target makes, also one of crossconnects."""

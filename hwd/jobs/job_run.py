@@ -612,6 +612,8 @@ class JobRun:
                 )
             )
         )
+        level = logging.WARNING if state is JobState.FAILED else logging.INFO
+        log.log(level, "%s: %s%s", self.record, state, why and f": {why}")
         self._emit(JobEnded, outcome=state, why=why, seconds=self._lasted_s())
 
     async def _until_done(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -646,6 +648,8 @@ class JobRun:
         """Come to an end where ranks have not come in time, or the plane has not answered one in time."""
         now_s, record = asyncio.get_running_loop().time(), self.record
         numbers = range(len(record.ranks))
+        if why := self._light.why_unleased(record):
+            self._come_to(JobState.FAILED, f"its lease has ended, so others may take its light: {why}")
         if self._lasted_s() > record.within_s + LATE_S:
             self._come_to(JobState.FAILED, f"its longest time of {record.within_s:g} s is over")
         if (missing := [n for n in numbers if n not in record.joined]) and (

@@ -152,7 +152,7 @@ def test_switch_that_is_away_for_a_new_reason_at_each_attempt_is_away_all_the_sa
         assert failures.look(LIT, float(at)) == []
     (failure,) = failures.look(LIT, AWAY_S)
     assert isinstance(failure, Failure)
-    assert failure.why == "its light cannot be moved: ocs1: attempt 4 failed"
+    assert failure.why == f"its light cannot be moved: ocs1: attempt {int(AWAY_S) - 1} failed"
 
 
 def test_port_that_the_testbed_file_sets_aside_has_failed_until_it_is_normal_again(rack: Rack) -> None:

@@ -47,7 +47,10 @@ class Submitted:
     def complete(self, error: BaseException | None) -> None:
         self.error = error
         self._over.set()
-        self.told(error)
+        try:
+            self.told(error)
+        except Exception:  # the program's own callback; what it waits for goes on
+            log.exception("%s: what was called at its end raised", self)
 
     def wait(self, timeout_s: float | None) -> bool:
         """Whether it is over."""
@@ -67,12 +70,15 @@ class Worker:
         self._lock = threading.Lock()
         self._broken = ""
         self._last: Submitted | None = None
+        self._is_closed = False
         self._thread = threading.Thread(target=self._work, name="hwd-operations", daemon=True)
         self._thread.start()
 
     def submit(self, one: Submitted) -> None:
         """Behind all that was called before."""
         with self._lock:
+            if self._is_closed:
+                raise RefusedError(f"{one}: the process is ending")
             if one.peer is not None:
                 self._pairs.append(one)
                 return
@@ -108,6 +114,7 @@ class Worker:
         """End what was called, for `CLOSE_S` at most, then leave the job."""
         with self._lock:
             self._flush()
+            self._is_closed = True
             self._queue.put(None)
         self._thread.join(CLOSE_S)
         self._rank.close()

@@ -146,6 +146,30 @@ async def test_operation_whose_light_was_cut_is_told_also_where_none_comes_behin
     assert "k3v9a1xx cut it. Its light may have been cut" in caplog.text
 
 
+async def test_what_is_called_at_the_end_of_an_operation_may_raise_and_the_next_one_goes_on(
+    host: HostWithDaemon, thread: ThreadOffload, caplog: pytest.LogCaptureFixture
+) -> None:
+    def told(error: BaseException | None) -> None:
+        raise ValueError("a hook of the program")
+
+    def work(calls: Calls) -> None:
+        first = partial(Submitted, group="world", kind=OperationKind.BARRIER, size_bytes=0, within_s=5, port="eth0")
+        calls.worker.submit(first(send=lambda: None, told=told))
+        assert calls.worker.wait(calls.call("behind"), 10)
+
+    calls = await on_thread(host, thread, work, "ask")
+    assert calls.told == ["behind: None"]
+    assert "a hook of the program" in caplog.text
+
+
+async def test_operation_that_is_called_when_the_process_ends_is_refused(
+    host: HostWithDaemon, thread: ThreadOffload
+) -> None:
+    calls = await on_thread(host, thread, lambda calls: None, "ask")
+    with pytest.raises(RefusedError, match="barrier of world: the process is ending"):
+        calls.call("late")
+
+
 async def test_callback_of_an_operation_does_not_wait_for_another_one(
     host: HostWithDaemon, thread: ThreadOffload
 ) -> None:
