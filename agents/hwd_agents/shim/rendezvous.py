@@ -2,6 +2,7 @@
 
 import socket
 import threading
+from contextlib import suppress
 from typing import Final
 
 from hwd_agents.shim.rank import Rank
@@ -14,13 +15,17 @@ PORT: Final = 29_400
 AGAIN_S: Final = 0.1
 SAYS_WITHIN_S: Final = 1.0
 """For one that has connected to say its number."""
+SAYS_MOST: Final = 65_536
+"""Bytes in which rank 0 says who is missing."""
+LATE_S: Final = 5.0
+"""Rank 0 listens already, so it gives up by then, and says why."""
 
 
 def meet(rank: Rank, *, port: int = PORT, within_s: float = 30.0) -> None:
     """Return when all ranks of the job have come.
 
     Raises ConfigError for a rank without an address on a packet switch, LinkError where rank 0 cannot be reached, with
-    both addresses, and DeadlineError in rank 0, which names the ranks that did not come.
+    both addresses, and DeadlineError, which names the ranks that did not come, in all that have reached rank 0.
     """
     by_s = _now_s() + within_s
     address, own = _address(rank, 0), _address(rank, rank.number)
@@ -32,9 +37,13 @@ def meet(rank: Rank, *, port: int = PORT, within_s: float = 30.0) -> None:
         try:
             with socket.create_connection((address[1], port), timeout=left_s, source_address=(own[1], 0)) as to:
                 to.sendall(f"{rank.number}\n".encode())
-                to.settimeout(max(0.001, by_s - _now_s()))
-                if to.recv(1):
+                to.settimeout(within_s + LATE_S)
+                with to.makefile("rb") as lines:
+                    said = lines.readline(SAYS_MOST).decode(errors="replace")
+                if said == "\n":
                     return
+                if said:
+                    raise DeadlineError(f"{_named(rank, rank.number)}: {said.strip()}")
                 last = "it hung up before all had come"
         except OSError as error:
             last = reason_of(error)
@@ -66,7 +75,11 @@ def _receive(rank: Rank, address: str, port: int, by_s: float, within_s: float) 
                 one.sendall(b"\n")
     except TimeoutError as error:
         who = ", ".join(_named(rank, number) for number in sorted(absent))
-        raise DeadlineError(f"{who}: did not come to rank 0 at {address}:{port} within {within_s:g} s") from error
+        why = f"{who}: did not come to rank 0 at {address}:{port} within {within_s:g} s"
+        for one in met:
+            with suppress(OSError):  # it may have left
+                one.sendall(f"{why}\n".encode()[:SAYS_MOST])
+        raise DeadlineError(why) from error
     except OSError as error:
         raise LinkError(f"{_named(rank, 0)}: the rendezvous at {address}:{port}: {reason_of(error)}") from error
     finally:
