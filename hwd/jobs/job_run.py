@@ -150,7 +150,7 @@ class JobRun:
         self._rates = rates
         self._health = health
         self._failures: JobFailures | None = None
-        self._lit: tuple[str | None, frozenset[NicPortId]] = None, frozenset()
+        self._lit: tuple[Target | None, frozenset[NicPortId]] = None, frozenset()
         """The ports that have light at a target, and which target that is."""
         self._looked_s = 0.0
         self._clock = clock
@@ -497,9 +497,8 @@ class JobRun:
         self._looked_s = now_s
         if actor.moving is not None or actor.at is None:
             self._lit = None, frozenset()
-        elif actor.at != self._lit[0]:
-            links = self._light.links_of(actor.targets[actor.at])
-            self._lit = actor.at, frozenset(end for link in links for end in link.ends)
+        elif (target := actor.targets[actor.at]) is not self._lit[0]:  # a fallback may become another one
+            self._lit = target, frozenset(end for link in self._light.links_of(target) for end in link.ends)
         found = self._failures.look(self._lit[1], now_s)
         for one in found:
             why = one.why if isinstance(one, Failure) else ""
