@@ -6,7 +6,7 @@ goes on where the old one was.
 
 import asyncio
 import logging
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from hwd.bus.asks import AskedBy
 from hwd.config.planes import find, make
 from hwd.jobs.agreement import Agreement, DisagreeError
-from hwd.jobs.efficiency.efficiency import efficiency
+from hwd.jobs.efficiency.live_efficiency import LiveEfficiency
 from hwd.jobs.efficiency.port_rates import PortRates, packet_switches
 from hwd.jobs.job_failures import JobFailures
 from hwd.jobs.job_light import JobLight, check_names
@@ -28,9 +28,8 @@ from hwd.jobs.job_status import named, status_of
 from hwd.jobs.operation_sent import sent_of
 from hwd.jobs.played_plane import EventStore, PlayedPlane, Told
 from hwd.jobs.rack_health import RackHealth
-from hwd.jobs.verification.recorded_operations import RecordedOperation
 from hwd.jobs.view import view_of
-from hwd.model.answers import JobStatus
+from hwd.model.answers import JobEfficiencyRow, JobStatus
 from hwd.model.documents.jobs import (
     JobArrived,
     JobEnded,
@@ -82,12 +81,6 @@ REFUSALS_TOLD: Final = 100
 """Refusals of one job that are recorded: a stranger may ask in a loop."""
 LATE_S: Final = 60.0
 """A job that is still there so long after its longest time has lost its ranks."""
-
-MEASURE_S: Final = 5.0
-"""Between two measurements of its efficiency."""
-RECENT_S: Final = 60.0
-RECENT_MOST: Final = 1024
-"""Operations of ranks over which it is measured: those that ended lately, and so many at most, which take 60 ms."""
 
 log = logging.getLogger(__name__)
 
@@ -155,7 +148,6 @@ class JobRun:
         self._looked_s = 0.0
         self._clock = clock
         self._ids = ids
-        self._offload = offload
         self._sink = Emitter(clock, sink)
         self._announce = Emitter(clock, announce)
         self._job = record.job
@@ -171,8 +163,7 @@ class JobRun:
         self._agreement = Agreement(self._job.groups)
         self._untold: dict[int, asyncio.Future[None]] = {}
         """Ranks whose last operation has ended, until that is durable."""
-        self._recent: deque[RecordedOperation] = deque(maxlen=RECENT_MOST)
-        """Operations that have ended lately, as agents measured them."""
+        self._efficiency = LiveEfficiency(self._with_rates, clock=clock, offload=offload, tell=self._tell_efficiency)
         self._paced_s = 0.0
         """From when on the light may be switched: a plane may try again and again."""
         self._drives: set[asyncio.Task[None]] = set()
@@ -421,7 +412,8 @@ class JobRun:
     async def _serve(self) -> None:
         """Tell the plane what happens, until the job has come to an end."""
         over = asyncio.Event()
-        measuring = asyncio.create_task(self._measure(over), name=f"hwd:jobs/{self.record.id}/efficiency")
+        work = self._efficiency.run(str(self.record), over)
+        measuring = asyncio.create_task(work, name=f"hwd:jobs/{self.record.id}/efficiency")
         try:
             await self._serve_plane()
         finally:
@@ -446,46 +438,24 @@ class JobRun:
                 await self._do(command)
             self._check_time()
 
-    async def _measure(self, over: asyncio.Event) -> None:
-        """Tell again and again how efficient the operations of the last minute were, until it is over."""
-        was_told = False
-        while not over.is_set():
-            with suppress(TimeoutError):
-                async with asyncio.timeout(MEASURE_S):
-                    await over.wait()
-            try:
-                await self._save_rates()
-                if not over.is_set():
-                    was_told = await self._measured(was_told)
-            except HwdError as error:
-                log.warning("%s: its efficiency cannot be measured: %s", self.record, reason_of(error))
-            except Exception:
-                log.exception("%s: its efficiency: a defect of hwd", self.record)
-
-    async def _save_rates(self) -> None:
-        """A link that is lit now may have a speed that it did not have before."""
+    async def _with_rates(self) -> JobRecord:
+        """The job, with the rates of its ports: a link that is lit now may have a speed that it did not have before."""
         rates = self._rates.of(self._testbed, self._ports)
         if not rates.items() <= self.record.rates_mbit_s.items():
             await self._save(lambda record: replace(record, rates_mbit_s={**record.rates_mbit_s, **rates}))
+        return self.record
 
-    async def _measured(self, was_told: bool) -> bool:
-        """Tell it where there are operations, or were; returns whether there are."""
-        since_ns = self._clock.monotonic_ns() - round(RECENT_S * 1e9)
-        while self._recent and (self._recent[0].over_ns or 0) < since_ns:
-            self._recent.popleft()
-        if self._recent or was_told:
-            whole = (await self._offload(efficiency, self.record, tuple(self._recent))).whole
-            self._tell(
-                JobMeasured,
-                operations=whole.operations,
-                left_out=whole.left_out,
-                gamma=whole.gamma,
-                delta=whole.delta,
-                theta=whole.theta,
-                eta=whole.eta,
-                why=whole.why,
-            )
-        return bool(self._recent)
+    def _tell_efficiency(self, whole: JobEfficiencyRow) -> None:
+        self._tell(
+            JobMeasured,
+            operations=whole.operations,
+            left_out=whole.left_out,
+            gamma=whole.gamma,
+            delta=whole.delta,
+            theta=whole.theta,
+            eta=whole.eta,
+            why=whole.why,
+        )
 
     def _failed(self) -> list[Told]:
         """What has failed of the job's part of the rack, or recovered, since the last look."""
@@ -745,18 +715,7 @@ class JobRun:
         if (one := self._sending.pop(rank, None)) is None:
             return  # it was said twice
         if sent is not None:
-            now_ns = self._clock.monotonic_ns()
-            self._recent.append(
-                RecordedOperation(
-                    rank=rank,
-                    operation=one.operation,
-                    granted_ns=now_ns if sent.began_ns is None else sent.began_ns,
-                    target="",
-                    reconfiguration="",
-                    ended_ns=now_ns,
-                    sent=sent,
-                )
-            )
+            self._efficiency.take(rank, one.operation, sent)
         self._untold[rank] = asyncio.get_running_loop().create_future()
         self._queue.put_nowait(Told(event=Done(rank=rank), sent=sent))
 
