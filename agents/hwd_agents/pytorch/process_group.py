@@ -17,6 +17,7 @@ import torch.distributed as dist
 from torch.distributed import ReduceOp
 
 from hwd_agents.pytorch import BACKEND, GroupOptions
+from hwd_agents.pytorch.group_choice import GroupChoice
 from hwd_agents.pytorch.worker import Submitted, Worker
 from hwd_agents.shim import Rank
 from hwd_agents.wire import OperationKind
@@ -24,9 +25,6 @@ from hwd_drivers.core.errors import ConfigError, RefusedError
 
 INTERFACE_VARIABLE: Final = "GLOO_SOCKET_IFNAME"
 """By which gloo is told where to listen (PyTorch documentation, torch.distributed, Common environment variables)."""
-MESH: Final = "mesh_"
-"""Before the name of a dimension, in what init_device_mesh calls a group."""
-
 ASKS_S: Final = 60.0
 """For one operation, where the daemon does not say what it may ask for."""
 
@@ -113,43 +111,28 @@ class JobGroup(dist.ProcessGroup):
         self._rank = rank
         self._worker = worker
         self._ranks = ranks
-        self._options = options
         self._gloo: Any = None
         self._nccl: Any = None
-        hosts = {rank.places[one].host for one in ranks}
-        self._is_local = len(hosts) == 1
-        self._names = [name for name, members in rank.groups.items() if {*members} == {*ranks}]
-        if options.group is not None:
-            if options.group not in self._names:
-                raise ConfigError(f"group {options.group!r} of job {rank.job}: {self._known()}")
-            self._names = [options.group]
-        if options.over == "electrical":
-            self._names = []
-        self._port = self._port_of_light() if self._names else self._electrical()
-
-    # --- which group of the job it is
+        self._choice = GroupChoice(
+            ranks, options, job=rank.job, number=rank.number, places=rank.places, groups=rank.groups
+        )
 
     @property
     def group_name(self) -> str:
         """As torch.distributed has registered it."""
         return str(self._group.group_id)
 
-    @property
-    def is_sendable(self) -> bool:
-        """Whether there is a way that somebody has named: none is taken silently."""
-        return bool(self._names) or self._is_local or self._options.over == "electrical"
-
     def connect(self) -> None:
         """Of all its ranks, by gloo."""
-        if not self.is_sendable:
+        if not self._choice.has_way:
             return  # it may never send: torch.distributed makes a group of all ranks whether it is used or not
         work = JobWork(self._worker, [])
-        self._submit(work, OperationKind.BARRIER, self._connect, 0, group=next(iter(self._names), ""))
+        self._submit(work, OperationKind.BARRIER, self._connect, 0, group=self._choice.any_name)
         work.wait()
 
     def _connect(self) -> None:
         before = os.environ.get(INTERFACE_VARIABLE)
-        os.environ[INTERFACE_VARIABLE] = self._port
+        os.environ[INTERFACE_VARIABLE] = self._choice.port
         try:
             self._gloo = dist.ProcessGroupGloo(
                 self._group.store, self._group.group_rank, self._group.group_size, timeout=self._group.timeout
@@ -159,43 +142,6 @@ class JobGroup(dist.ProcessGroup):
                 del os.environ[INTERFACE_VARIABLE]
             else:
                 os.environ[INTERFACE_VARIABLE] = before
-
-    def _name(self) -> str:
-        """Raises ConfigError where it is several, or none and on several hosts."""
-        if len(self._names) > 1:  # its mesh is known only after it was made
-            dimension = str(self.group_desc).removeprefix(MESH)
-            named = [one for one in self._names if one == dimension or one.removeprefix(dimension).isdigit()]
-            if len(named) != 1:
-                raise ConfigError(
-                    f"process group {self.group_name} ({self.group_desc}): {', '.join(self._names)} of job "
-                    f"{self._rank.job} all have its ranks: say which one it is by the name of its mesh dimension, or "
-                    "by pg_options=hwd_agents.pytorch.GroupOptions(group=...)"
-                )
-            self._names = named
-        if not self.is_sendable:
-            raise ConfigError(f"process group {self.group_name} of ranks {_listed(self._ranks)}: {self._known()}")
-        return next(iter(self._names), "")
-
-    def _known(self) -> str:
-        known = ", ".join(f"{name} ({_listed(members)})" for name, members in self._rank.groups.items())
-        return (
-            f"job {self._rank.job} has no group of ranks {_listed(self._ranks)} of that name; it has {known}. Declare "
-            "it under `groups` of the job, or let it send over packet switches by "
-            "pg_options=hwd_agents.pytorch.GroupOptions(over='electrical')"
-        )
-
-    def _port_of_light(self) -> str:
-        place = self._rank.places[self._rank.number]
-        return "lo" if self._is_local else next(iter(place.optical), "") or self._electrical()
-
-    def _electrical(self) -> str:
-        if self._is_local:
-            return "lo"
-        if port := next(iter(self._rank.places[self._rank.number].electrical), ""):
-            return port
-        if self.is_sendable:
-            raise ConfigError(f"rank {self._rank.number} of job {self._rank.job}: has no address to send from")
-        return ""
 
     # --- what torch.distributed calls, in its words
 
@@ -389,14 +335,14 @@ class JobGroup(dist.ProcessGroup):
         peer: int | None = None,
     ) -> None:
         work.submitted = Submitted(
-            group=self._name() if group is None else group,
+            group=self._choice.name(self.group_name, str(self.group_desc)) if group is None else group,
             kind=kind,
             size_bytes=size_bytes,
             within_s=min(self._group.timeout.total_seconds(), self._rank.longest_s or ASKS_S),
             send=send,
             told=work.tell,
             peer=peer,
-            port=self._port,
+            port=self._choice.port,
         )
         self._worker.submit(work.submitted)
 
@@ -408,7 +354,3 @@ def _flat(tensors: list[list[torch.Tensor]]) -> list[torch.Tensor]:
 def _size(tensors: Sequence[torch.Tensor]) -> int:
     """In bytes."""
     return sum(one.numel() * one.element_size() for one in tensors)
-
-
-def _listed(ranks: Sequence[int]) -> str:
-    return ", ".join(map(str, ranks))
