@@ -8,8 +8,11 @@ from .conftest import Data, Lab
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RING = f"[{sys.executable}, {EXAMPLES / 'ring-allreduce' / 'ring_allreduce.py'}]"
-RANK = """
+HELD_AT = 30
+"""Before this operation ranks that are `held` wait for a file `go` beside their program."""
+RANK = f"""
 import os, signal, sys, threading
+from pathlib import Path
 from hwd_agents.shim import Rank
 
 def leave(number, frame):
@@ -28,6 +31,8 @@ with Rank.from_environment() as rank:
     size = 1 << 20 if what == "heavy" else 0
     kind = "broadcast" if what == "disagrees" and number == 1 else "all-reduce"
     for step in range(10_000):
+        while what == "held" and step == {HELD_AT} and not Path(__file__).with_name("go").exists():
+            threading.Event().wait(0.05)
         with rank.operation("world", kind, size_bytes=size, within_s=30):
             print("step", step, flush=True)
 """

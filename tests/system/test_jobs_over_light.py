@@ -9,6 +9,7 @@ import pytest
 
 from .conftest import Lab
 from .job_rack import (
+    HELD_AT,
     RANK,
     RING,
     assert_holds_nothing,
@@ -209,15 +210,16 @@ async def test_plane_falls_back_to_the_giant_ring_and_comes_back_over_a_killed_d
     rank.write_text(RANK)
     lab.environment["PYTHONPATH"] = str(planes)
     more = f"user: {getpass.getuser()}, hosts: [h0, h1], plane: careful, fallback: true"
-    daemon = await lab.up(text=rack_of(2, f"  goes: {{command: [{sys.executable}, {rank}, goes], {more}}}\n"))
+    daemon = await lab.up(text=rack_of(2, f"  goes: {{command: [{sys.executable}, {rank}, held], {more}}}\n"))
     assert (await lab.hwd("fault", "ocs1", "deny", "code=SROF", "text=Equipment failure")).status == 0
     job = await start(lab, "goes")
-    await at_step(lab, job, 3)
+    await at_step(lab, job, HELD_AT - 1)  # the plane tries its own light again when they go on
     assert "light at fallback" in (await lab.hwd("job", "show", job)).out
     ring = [one["what"] for one in await lab.documents("reconfiguration.started")][-1]
     assert ring.endswith("to fallback")
     assert await daemon.end(signal.SIGKILL) == -signal.SIGKILL
     await lab.serve()
+    (lab.folder / "go").touch()
     await at_step(lab, job, 60)
     assert "light at own" in (await lab.hwd("job", "show", job)).out
     assert (await lab.hwd("job", "stop", job)).status == 0
