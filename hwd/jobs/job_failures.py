@@ -36,6 +36,11 @@ class JobFailures:
         self._since: dict[tuple[Part, bool, float], float] = {}
         """When each finding that its plane does not know began. Its words may change: each attempt may fail anew."""
 
+    @property
+    def told(self) -> list[str]:
+        """What its plane knows to have failed: hosts, then NIC ports."""
+        return [str(part) for part in self._parts if part in self._told]
+
     def look(self, lit: Collection[NicPortId], now_s: float) -> list[Failure | Recovery]:
         """What has failed and recovered since the last look. `lit`: the ports that have light by the plane's target,
         none while that moves. `now_s`: of a clock that does not go back.

@@ -42,6 +42,8 @@ class Applies(Protocol):
 
     async def apply(self, body: ReconfigurationBody) -> ReconfigurationStatus: ...
 
+    async def roll_back(self, reconfiguration: str | None) -> ReconfigurationStatus: ...
+
 
 class JobLight:
     """The targets of a plane that can be listed are prepared once, as a set; a switch to one of those reads and plans
@@ -113,6 +115,10 @@ class JobLight:
                 by=str(record),
             )
         )
+
+    async def roll_back(self, reconfiguration: str) -> None:
+        """End one that is under way in the state before it. Raises RefusedError where it has not begun, or stands."""
+        await self._applies.roll_back(reconfiguration)
 
     def why_unleased(self, record: JobRecord) -> str:
         """Why it has its lease no more; empty where it has it, or needs none."""

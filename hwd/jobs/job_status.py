@@ -1,13 +1,19 @@
 """A job in words: the answer about it, and the names of its ranks."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from hwd.model.answers import JobRankStatus, JobStatus
 from hwd.model.job import JobRecord
 
 
 def status_of(
-    record: JobRecord, *, at: str = "", moving: str = "", states: Mapping[int, tuple[str, str]] | None = None
+    record: JobRecord,
+    *,
+    at: str = "",
+    moving: str = "",
+    not_ready: str = "",
+    failed: Sequence[str] = (),
+    states: Mapping[int, tuple[str, str]] | None = None,
 ) -> JobStatus:
     """The answer about a job, under way or ended."""
     ranks = []
@@ -29,6 +35,8 @@ def status_of(
         prepared_set=record.prepared_set,
         at=at,
         moving=moving,
+        not_ready=not_ready,
+        failed=[*failed],
         started_wall_ns=record.started_wall_ns,
         ended_wall_ns=record.ended_wall_ns,
         ranks=ranks,

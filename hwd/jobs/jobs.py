@@ -224,10 +224,10 @@ class Jobs:
         return await self._of(asked.job).join(by, asked.rank, asked.key)
 
     async def claim(self, by: AskedBy, asked: ClaimOperation) -> OperationGranted:
-        return await self._of(asked.job).claim(by, asked)
+        return await self._of(asked.job).operations.claim(by, asked)
 
     async def end(self, by: AskedBy, asked: EndOperation) -> OperationEnded:
-        await self._of(asked.job).end(by, asked)
+        await self._of(asked.job).operations.end(by, asked)
         return OperationEnded()
 
     async def end_transfers(self, by: AskedBy, asked: EndTransfers) -> TransfersEnded:
@@ -237,7 +237,7 @@ class Jobs:
         ended = await self._transfers.end(by, asked)
         for one in asked.operations:
             if one.job in self._runs or not self._is_up:
-                await self._of(one.job).ended(by, one)
+                await self._of(one.job).operations.ended(by, one)
         return ended
 
     # --- the task

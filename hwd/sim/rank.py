@@ -3,6 +3,7 @@ switches prepared sets.
 """
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -42,6 +43,20 @@ class Rank(asyncio.Protocol):
     async def switch_set(self, prepared_set: str, target: str, **more: Any) -> dict[str, Any]:
         """The same of a prepared set."""
         return await self._ask(switch={"prepared_set": prepared_set, "target": target, "process": "rank", **more})
+
+    async def join(self, job: Mapping[str, Any]) -> dict[str, Any]:
+        """Come to a job. `job`: its id, the number of the rank and its key, here and below."""
+        return await self._ask(join=job)
+
+    async def ask(
+        self, job: Mapping[str, Any], operation: Mapping[str, Any], *, within_s: float, wait_s: float
+    ) -> dict[str, Any]:
+        """The plane's answer: `go` with the transfer that is to be ended, or else."""
+        return await self._ask(ask={**job, "operation": operation, "within_s": within_s, "wait_s": wait_s})
+
+    async def done(self, job: Mapping[str, Any], operation: Mapping[str, Any]) -> dict[str, Any]:
+        """An operation has ended whose agent was started anew meanwhile."""
+        return await self._ask(done={**job, "operation": operation})
 
     def leave(self) -> None:
         """Die: the connection ends."""

@@ -11,7 +11,7 @@ Every part is a node that can be killed (`world.nodes.kill("daemon")`) and start
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Self
 
 from hwd.daemon.daemon import Daemon
@@ -22,6 +22,7 @@ from hwd.model.testbed import Testbed
 from hwd.playbook.twin_faults import SetFault
 from hwd.records.journal_id import MemoryJournalId
 from hwd.records.records import Records
+from hwd.sim.programs import Program, SimProcesses
 from hwd.sim.records_disk import RecordsDisk
 from hwd.twin.agent_config import agent_config
 from hwd.twin.faults.rack_faults import RackFaults
@@ -56,6 +57,7 @@ BUS_LATENCY_S = (0.000_08, 0.000_3)
 class World:
     """Owns all nodes of one simulated rack. `documents`: all documents of the daemon, in order.
 
+    `programs`: what the commands of jobs do, by their first words; `data_dir` gets what they write.
     `patched`: the rack as it is really patched, where that differs from the testbed file.
     `make_daemon` takes the arguments of `Daemon`. `tap_bus` gets the bus of each node with its clock, and returns what
     the node is to use.
@@ -74,6 +76,8 @@ class World:
         patched: Testbed | None = None,
         make_daemon: Callable[..., Daemon] = Daemon,
         tap_bus: Callable[[Bus, str, Clock], Bus] = lambda bus, node, clock: bus,
+        programs: Mapping[str, Program] = MappingProxyType({}),
+        data_dir: str = "memory",
     ) -> None:
         loop = asyncio.get_running_loop()
         if not isinstance(loop, VirtualLoop):
@@ -110,6 +114,8 @@ class World:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._make_daemon = make_daemon
         self._tap_bus = tap_bus
+        self._data_dir = data_dir
+        self.processes = SimProcesses(self.nodes, programs)
         self._records: Records | None = None
         self._cuts = self.draws.stream("power cuts")
         self.truths: list[Truth] = []
@@ -235,8 +241,9 @@ class World:
                     dialer=self._dialer(DAEMON), clock=self.clock, twin_address=self._addresses.get, environment={}
                 ),
                 set_fault=lambda fault: self.set_fault(fault),
+                processes=self.processes,
             ),
-            process=Process(version=self._version, data_dir="memory", pid=1),
+            process=Process(version=self._version, data_dir=self._data_dir, pid=1),
             sinks=self._sinks,
         )
         try:
@@ -265,11 +272,12 @@ class World:
         """The end of a killed node. The operating system closes the files of its database: what was committed stays.
 
         The daemon's machine loses its power: of what the journal had not synced, the first bytes may reach the disk. An
-        agent dies alone: a host without power would begin its counters and its clock anew, and its twin does not.
+        agent dies alone: a host without power would begin its counters and its clock anew, and its twin does not. A
+        program has no disk.
         """
         if node == DAEMON:
             self.journal_disk.crash(keep_unsynced=self._cuts.randint(0, self.journal_disk.unsynced()))
-        else:
+        elif host_of(node) in self.spools:
             for disk in (self.spools[host_of(node)], self.settings[host_of(node)]):
                 disk.crash(keep_unsynced=disk.unsynced())
         if node == DAEMON:

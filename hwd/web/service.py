@@ -439,6 +439,8 @@ class Service:
         await self._runs.wait(id)
 
     async def abort_run(self, id: str, *, by: str) -> AbortedRun:
+        if any(job.id == id for job in self._jobs.under_way()):
+            raise RefusedError(f"run {id}: it is a job, and no run. `hwd job stop {id}` ends it")
         end = await self._runs.abort(id, by=by)
         return AbortedRun(run=end.run, outcome=end.state, why=end.why, safe_state=end.safe_state)
 

@@ -242,9 +242,10 @@ class HostTransfers:
         operation: EndedOperation | None = None
         try:
             if isinstance(asked, ClaimTransfer):
-                granted, ports, phase = await self._asks.ask(asked, within_s=limit_s), asked.ports, asked.phase
+                granted = await self._asks.ask(asked, within_s=limit_s, again=True)
+                ports, phase = asked.ports, asked.phase
             else:
-                granted = await self._asks.ask(asked, within_s=limit_s)
+                granted = await self._asks.ask(asked, within_s=limit_s, again=True)
                 ports, phase = granted.ports, str(asked.operation)
                 operation = EndedOperation(
                     job=asked.job,

@@ -214,6 +214,10 @@ def _show(output: Output, status: JobStatus) -> None:
     if status.lease:
         held = f", prepared set {status.prepared_set}" if status.prepared_set else ""
         output.say(f"plane {status.plane}; lease {status.lease}{held}; {_light(status)}")
+    if status.not_ready:
+        output.say(f"not brought to {status.not_ready}")
+    if status.failed:
+        output.say(f"failed: {', '.join(status.failed)}")
     rows = [(str(one.rank), one.host, one.state, one.operation) for one in status.ranks]
     output.table(("rank", "host", "state", "operation"), rows)
 

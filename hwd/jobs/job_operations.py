@@ -1,0 +1,313 @@
+"""JobOperations: the operations of the ranks of one job. Each waits for its plane, sends under a transfer, and ends."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn, Protocol
+
+from hwd.bus.asks import AskedBy
+from hwd.jobs.agreement import Agreement, DisagreeError
+from hwd.jobs.job_status import named
+from hwd.jobs.operation_sent import sent_of
+from hwd.jobs.played_plane import Told
+from hwd.model.documents.jobs import JobGranted, JobRankRefused
+from hwd.model.job import JobRecord, OperationSent
+from hwd.model.plane import Done, Intent, View
+from hwd.reconfigure.transfers import Transfers
+from hwd_agents.wire import (
+    ClaimOperation,
+    ClaimTransfer,
+    EndedOperation,
+    EndOperation,
+    EndTransfers,
+    Operation,
+    OperationGranted,
+)
+from hwd_drivers.core.documents import Fact
+from hwd_drivers.core.errors import DeadlineError, RefusedError
+from hwd_drivers.core.reason import reason_of
+
+REFUSALS_TOLD: Final = 100
+"""Refusals of one job that are recorded: a stranger may ask in a loop."""
+
+
+class Tell(Protocol):
+    """Emits a document of the job."""
+
+    def __call__(self, kind: "type[Fact]", **fields: Any) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sending:
+    """What a rank was let go for. `by` and `transfer` None: it did not get the answer yet."""
+
+    operation: Operation
+    by: AskedBy | None = None
+    transfer: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class _Waiting:
+    """A rank that waits for its plane, since `since_s` of the loop's clock."""
+
+    operation: Operation
+    since_s: float
+    answered: "asyncio.Future[str]"
+    """Empty: it may go; else why not."""
+
+
+class JobOperations:
+    """From `open` to `close` ranks are served; before and after it they are to ask again.
+
+    `events` takes what the plane is to be told. `fail` ends the job. `took` is told how each operation went. `emit`
+    takes what is recorded, `announce` what comes by the hundred and is not. `record`: as the job began.
+    """
+
+    def __init__(
+        self,
+        record: JobRecord,
+        *,
+        transfers: Transfers,
+        events: "asyncio.Queue[Told | None]",
+        fail: Callable[[str], None],
+        took: Callable[[int, Operation, OperationSent], None],
+        emit: Tell,
+        announce: Tell,
+    ) -> None:
+        self.refused: dict[int, str] = {}
+        """Why each rank was refused last."""
+        self._record = record
+        self._job = record.job
+        self._transfers = transfers
+        self._events = events
+        self._fail = fail
+        self._took = took
+        self._emit = emit
+        self._announce = announce
+        self._view: View | None = None
+        self._over: str | None = None
+        """Why the job is ending, empty for one that is done; None while it is not."""
+        self._waiting: dict[int, _Waiting] = {}
+        self._sending: dict[int, _Sending] = {}
+        self._turns: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._refusals = 0
+        self._agreement = Agreement(self._job.groups)
+        self._untold: dict[int, asyncio.Future[None]] = {}
+        """Ranks whose last operation has ended, until that is durable."""
+
+    # --- what the job says
+
+    def stand(self, *, sending: Mapping[int, Operation], waiting: Mapping[int, Operation]) -> None:
+        """What its ranks do, as it was recorded by an earlier process of the daemon."""
+        self._sending = {rank: _Sending(operation=operation) for rank, operation in sending.items()}
+        for rank, operation in waiting.items():
+            self._wait(rank, operation)
+
+    def open(self, view: View) -> None:
+        self._view = view
+
+    def close(self, why: str) -> None:
+        """The job is ending."""
+        self._over = why
+
+    def answer(self, ranks: Iterable[int], why: str) -> None:
+        """Their plane lets these go, or (`why`) refuses them."""
+        for rank in ranks:
+            waiting = self._waiting.pop(rank)
+            if not why:
+                self._sending[rank] = _Sending(operation=waiting.operation)
+            waiting.answered.set_result(why)
+
+    def recorded(self, rank: int) -> None:
+        """That its last operation has ended is durable."""
+        if (untold := self._untold.pop(rank, None)) is not None:
+            untold.set_result(None)
+
+    async def finish(self, *, may_send: bool) -> None:
+        """All ranks have ended. `may_send`: but for some, which may send until their longest time is over."""
+        for rank in [*self._untold]:
+            self.recorded(rank)
+        for rank in [*self._waiting]:
+            self._waiting.pop(rank).answered.set_result(f"{self._record}: {self._over or 'it has ended'}")
+        for rank in [*self._sending]:
+            if not may_send:
+                await self._end_transfer(rank)
+
+    # --- what it is asked
+
+    @property
+    def states(self) -> dict[int, tuple[str, str]]:
+        """What each rank does that is in an operation, and which one."""
+        return {
+            **{rank: ("sending", str(one.operation)) for rank, one in self._sending.items()},
+            **{rank: ("waiting", str(one.operation)) for rank, one in self._waiting.items()},
+        }
+
+    @property
+    def senders(self) -> set[str]:
+        """Hosts of ranks that were let go."""
+        return {self._record.ranks[rank].host for rank in self._sending}
+
+    def late(self, answered: Collection[int]) -> Iterator[str]:
+        """Who has waited too long for the plane, and for whom that waits. `answered`: ranks that it has answered."""
+        within_s, now_s = self._record.answer_within_s, asyncio.get_running_loop().time()
+        for number, one in self._waiting.items():
+            if number in answered or now_s - one.since_s < within_s:
+                continue
+            members = self._job.groups[one.operation.group].ranks
+            needed = members if one.operation.peer is None else tuple(sorted((number, one.operation.peer)))
+            same = one.operation.shared(number)
+            there = {n for n, other in self._waiting.items() if other.operation.shared(n) == same}
+            absent = [n for n in needed if n not in there and n not in self._sending]
+            who = f"{named(self._record, absent)} did not come to it" if absent else "all its ranks came to it"
+            yield f"rank {number} waited {within_s:g} s for plane {self._record.plane} to answer {one.operation}; {who}"
+
+    # --- what ranks ask
+
+    def check_rank(self, by: AskedBy, rank: int, key: str) -> None:
+        """Raises RefusedError for who is no rank of the job, DeadlineError while the job starts and while it ends."""
+        if key != self._record.key:
+            self._refuse(by, rank, "it does not know the key of the job", is_own=False)
+        if rank >= len(self._record.ranks) or self._record.ranks[rank].host != by.host:
+            self._refuse(by, rank, f"the job has no rank {rank} on {by.host}", is_own=False)
+        self._check_running()
+
+    async def claim(self, by: AskedBy, asked: ClaimOperation) -> OperationGranted:
+        """Let a rank send, as soon as its plane lets it. Raises RefusedError where it may not, and DeadlineError where
+        there is no answer before the ask expires: then the rank asks again.
+        """
+        self.check_rank(by, asked.rank, asked.key)
+        self._check_operation(by, asked)
+        began_s = asyncio.get_running_loop().time()
+        async with self._turns[asked.rank]:  # two processes may say that they are one rank
+            return await self._granted(by, asked, began_s)
+
+    async def ended(self, by: AskedBy, ended: EndedOperation) -> None:
+        """An operation has ended; returns when that is durable. Raises DeadlineError where it cannot be now: the agent
+        tells it again.
+        """
+        if self._over is None and self._view is None:
+            raise DeadlineError(f"{self._record}: it is not running yet. Tell it again")
+        one = self._sending.get(ended.rank)
+        if one is not None and one.operation == ended.operation and self._record.ranks[ended.rank].host == by.host:
+            self._done(ended.rank, sent_of(by, ended))
+        await self._durable(by, ended.rank)
+
+    async def end(self, by: AskedBy, asked: EndOperation) -> None:
+        """A rank whose agent was started anew has ended its operation."""
+        rank = asked.rank
+        self.check_rank(by, rank, asked.key)
+        if (one := self._sending.get(rank)) is not None and one.operation == asked.operation:
+            await self._end_transfer(rank)
+            self._done(rank, sent_of(by, asked))
+        await self._durable(by, rank)
+
+    # --- inside
+
+    async def _granted(self, by: AskedBy, asked: ClaimOperation, began_s: float) -> OperationGranted:
+        rank = asked.rank
+        if (sending := self._sending.get(rank)) is None or sending.operation != asked.operation:
+            await self._answered(by, asked)
+        view = self._check_running()
+        ports = sorted(port.port for port in view.ports_of(self._job.ranks[rank]))
+        await self._end_transfer(rank)
+        claim = ClaimTransfer(
+            transfer=asked.transfer,
+            ports=ports,
+            phase=str(asked.operation),
+            process=asked.process,
+            within_s=asked.within_s,
+        )
+        try:
+            if ports:
+                await self._transfers.claim(by, claim)
+        except RefusedError as error:  # its plane has let it go; what is in the way of that passes
+            raise DeadlineError(f"{self._record}: {reason_of(error)}. Ask again") from error
+        self._sending[rank] = _Sending(operation=asked.operation, by=by, transfer=asked.transfer)
+        waited_s = asyncio.get_running_loop().time() - began_s
+        self._announce(JobGranted, rank=rank, operation=str(asked.operation), stall_s=waited_s)
+        return OperationGranted(within_s=asked.within_s, waited_s=waited_s, ports=ports)
+
+    async def _answered(self, by: AskedBy, asked: ClaimOperation) -> None:
+        """Wait for the plane's answer to a rank."""
+        rank = asked.rank
+        waiting = self._waiting.get(rank)
+        if waiting is None:
+            if (sending := self._sending.get(rank)) is not None:  # who asks for the next one has ended the one before
+                await self._end_transfer(rank)
+                before = asked.ended
+                is_known = before is not None and before.operation == sending.operation
+                self._done(rank, sent_of(by, before) if before and is_known else None)
+            waiting = self._wait(rank, asked.operation)
+            self._events.put_nowait(Told(event=Intent(rank=rank, operation=asked.operation)))
+        elif waiting.operation != asked.operation:
+            self._refuse(by, rank, f"it asks for {asked.operation}, and waits for {waiting.operation}")
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(by.by_s):
+                await asyncio.wait((waiting.answered,))
+        if not waiting.answered.done():
+            raise DeadlineError(f"{self._record}: plane {self._record.plane} has not answered yet. Ask again")
+        if why := waiting.answered.result():
+            self.refused[rank] = why
+            raise RefusedError(f"{asked.operation}: {why}")
+
+    def _wait(self, rank: int, operation: Operation) -> _Waiting:
+        loop = asyncio.get_running_loop()
+        waiting = _Waiting(operation=operation, since_s=loop.time(), answered=loop.create_future())
+        self._waiting[rank] = waiting
+        return waiting
+
+    def _check_running(self) -> View:
+        """Raises DeadlineError while it starts and while it ends: who asks again meets it running, or finds it gone."""
+        if self._over is not None:
+            raise DeadlineError(f"{self._record}: it is ending: {self._over or 'it is done'}. Ask again")
+        if self._view is None:
+            raise DeadlineError(f"{self._record}: it is not running yet. Ask again")
+        return self._view
+
+    def _check_operation(self, by: AskedBy, asked: ClaimOperation) -> None:
+        """Ranks that disagree would wait for each other for ever: the job fails, and says who."""
+        if not 0 < asked.within_s <= self._transfers.rules.longest_s:
+            why = f"{asked.operation}: it may take up to {self._transfers.rules.longest_s:g} s, not {asked.within_s:g}"
+            self._refuse(by, asked.rank, why)
+        try:
+            self._agreement.check(asked.rank, asked.operation)
+        except DisagreeError as error:
+            self._fail(f"rank {asked.rank} on {by.host}: {error}")
+            self._refuse(by, asked.rank, str(error))
+
+    def _refuse(self, by: AskedBy, rank: int, why: str, *, is_own: bool = True) -> NoReturn:
+        if is_own:
+            self.refused[rank] = why
+        self._refusals += 1
+        if self._refusals <= REFUSALS_TOLD:
+            self._emit(JobRankRefused, rank=rank, host=by.host, why=why)
+        job = f"{self._record}: rank {rank}" if is_own else f"job {self._record.id}"
+        raise RefusedError(f"{job}: {why}")
+
+    async def _end_transfer(self, rank: int) -> None:
+        """End the transfer of a rank in the ledger, where it has one."""
+        if (one := self._sending.get(rank)) is not None and one.by is not None and one.transfer is not None:
+            self._sending[rank] = _Sending(operation=one.operation)
+            await self._transfers.end(one.by, EndTransfers(transfers=[one.transfer]))
+
+    def _done(self, rank: int, sent: OperationSent | None) -> None:
+        if (one := self._sending.pop(rank, None)) is None:
+            return  # it was said twice
+        if sent is not None:
+            self._took(rank, one.operation, sent)
+        self._untold[rank] = asyncio.get_running_loop().create_future()
+        self._events.put_nowait(Told(event=Done(rank=rank), sent=sent))
+
+    async def _durable(self, by: AskedBy, rank: int) -> None:
+        """Wait until the end of its last operation is; at once where there is none, or where the job is ending."""
+        untold = self._untold.get(rank)
+        if untold is None or self._over is not None:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(by.by_s):
+                await asyncio.wait((untold,))
+        if not untold.done():
+            raise DeadlineError(f"{self._record}: the end of an operation is not recorded yet. Tell it again")

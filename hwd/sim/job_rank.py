@@ -1,0 +1,59 @@
+"""JobRank: a rank of a job in a simulated world, which asks again while agent or daemon are away, as
+`hwd_agents.shim.Rank` does.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from hwd.sim.rank import Rank
+from hwd.sim.world import World
+from hwd_drivers.core.errors import RefusedError
+
+AGAIN_S: Final = 0.5
+"""Between two attempts."""
+WAIT_S: Final = 30.0
+"""For one answer."""
+
+
+class JobRank:
+    """Made from the environment that the daemon gives its process. Raises RefusedError where it is refused."""
+
+    def __init__(self, world: World, host: str, environment: Mapping[str, str]) -> None:
+        self._world = world
+        self._host = host
+        number = int(environment["HWD_RANK"])
+        self._job = {"job": environment["HWD_JOB"], "rank": number, "key": environment["HWD_JOB_KEY"]}
+        self._connection: Rank | None = None
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    async def join(self) -> dict[str, Any]:
+        """What it is told of the job."""
+        joined: dict[str, Any] = (await self._until(lambda rank: rank.join(self._job), "joined"))["joined"]
+        return joined
+
+    async def collective(self, group: str, kind: str, *, seconds: float, within_s: float = 60.0) -> None:
+        """One collective of a group: asked for, under way for `seconds`, ended."""
+        operation = {"group": group, "kind": kind, "index": self._counts[group, kind], "size_bytes": 1000}
+        self._counts[group, kind] += 1
+        granted = await self._until(lambda rank: rank.ask(self._job, operation, within_s=within_s, wait_s=WAIT_S), "go")
+        asked_over = self._connection
+        await asyncio.sleep(seconds)
+        if asked_over is not None and (await asked_over.end(granted["transfer"]))["outcome"] == "ended":
+            return
+        await self._until(lambda rank: rank.done(self._job, operation), "ended")
+
+    async def _until(self, ask: Callable[[Rank], Awaitable[dict[str, Any]]], outcome: str) -> dict[str, Any]:
+        while True:
+            try:
+                if self._connection is None or self._connection.gone.is_set():
+                    self._connection = await Rank.connect(self._world, self._host)
+                answer = await ask(self._connection)
+            except OSError as error:
+                answer = {"outcome": "failed", "why": str(error)}
+            if answer["outcome"] == outcome:
+                return answer
+            if answer["outcome"] == "refused":
+                raise RefusedError(answer["why"])
+            await asyncio.sleep(AGAIN_S)

@@ -1,0 +1,267 @@
+"""Jobs in a small world, in virtual time: their ranks ask, their plane answers, and the light goes where it says."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from hwd.config import planes
+from hwd.daemon.installed_drivers import load
+from hwd.jobs import job_run
+from hwd.jobs.job_failures import AWAY_S
+from hwd.model.answers import JobStatus
+from hwd.model.bodies import ByBody, JobBody
+from hwd.model.documents.jobs import JobSwitched
+from hwd.model.fault import parse_fault
+from hwd.model.plane import (
+    Action,
+    Applied,
+    Event,
+    Failure,
+    Grant,
+    Intent,
+    Job,
+    Plane,
+    PlaneKind,
+    Route,
+    StaticRoute,
+    Switch,
+    Target,
+    View,
+)
+from hwd.planes import Gathering
+from hwd.sim.job_rank import JobRank
+from hwd.sim.world import DAEMON, World, agent_node
+from hwd.web.service import Service
+from hwd_drivers.core.documents import Fact
+from hwd_drivers.core.errors import RefusedError
+from hwd_drivers.twins.virtual_time import run_virtual
+
+F = TypeVar("F", bound=Fact)
+EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
+STATIC = "plane: static topology=ring"
+
+
+class Lab:
+    """What a test does to the world."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    @property
+    def service(self) -> Service:
+        assert self.world.daemon is not None
+        return self.world.daemon.service
+
+    def emitted(self, fact: type[F]) -> list[F]:
+        return [document.fact for document in self.world.documents if isinstance(document.fact, fact)]
+
+    def set_fault(self, data: dict[str, Any]) -> None:
+        """What the rack's control socket does."""
+        self.world.faults.set(parse_fault(data))
+
+    def light(self) -> str:
+        mirror = self.world.rack.switches["ocs1"].mirror
+        return ",".join(str(one.crossconnect) for one in mirror.readings(self.world.clock.monotonic_ns()))
+
+
+async def trains(world: World, host: str, environment: Mapping[str, str], *, steps: int) -> int:
+    """A rank that makes so many collectives with all others; the one of h1 comes late to each."""
+    rank = JobRank(world, host, environment)
+    await rank.join()
+    try:
+        for _ in range(steps):
+            await asyncio.sleep(0.3 if host == "h1" else 0)
+            await rank.collective("world", "all-reduce", seconds=0.2)
+    except RefusedError:
+        return 1
+    return 0
+
+
+Test = Callable[[Lab], Coroutine[Any, Any, None]]
+RunLab = Callable[..., None]
+
+
+@pytest.fixture
+def run_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunLab:
+    """Runs a coroutine function in a settled world whose testbed file allows the job `go`, of a rank a host.
+
+    `entry`: more keys of that job; `plane`: the plane `own`; `steps`: operations of each rank.
+    """
+    find = planes.find
+
+    async def main(test: Test, entry: str, steps: int) -> None:
+        text = EXAMPLE.read_text().replace("host_actions: [", "host_actions: [route, ")
+        text = text.replace("timing: polatis-opus", "timing: ideal").replace("timing: opus-cx6dx", "timing: ideal")
+        text += f"\njobs:\n  go: {{command: [/bin/train], user: lab, hosts: [h0, h1], {entry}}}\n"
+        path = tmp_path / "testbed.yaml"
+        path.write_text(text)
+        testbed = load(path).require()
+
+        async def train(host: str, environment: Mapping[str, str]) -> int:
+            return await trains(world, host, environment, steps=steps)
+
+        programs = {"/bin/train": train}
+        records_url = f"sqlite:///{tmp_path / 'records.db'}"
+        world = World(testbed, text, seed=7, records_url=records_url, programs=programs, data_dir=str(tmp_path))
+        async with world:
+            await world.settled()
+            await test(Lab(world))
+
+    def run(
+        test: Test, *, entry: str = "plane: static topology=ring", plane: Plane | None = None, steps: int = 3
+    ) -> None:
+        own = None if plane is None else PlaneKind(make=lambda arguments: plane)
+        for module in (planes, job_run):
+            monkeypatch.setattr(module, "find", lambda name: find(name) if own is None else own)
+        run_virtual(main(test, entry, steps), seed=7)
+
+    return run
+
+
+async def start(lab: Lab) -> str:
+    """In the daemon's process: what it starts dies with that."""
+    return (await lab.world.nodes.run_in_node(DAEMON, lab.service.start_job(JobBody(name="go"), None))).id
+
+
+async def when(lab: Lab, job: str, is_so: Callable[[JobStatus], object]) -> JobStatus:
+    while True:
+        if is_so(status := await lab.service.job(job)):
+            return status
+        await asyncio.sleep(0.1)
+
+
+async def ended(lab: Lab, job: str) -> JobStatus:
+    return await when(lab, job, lambda status: status.ended)
+
+
+def test_job_ends_over_the_light_of_its_plane_and_holds_nothing(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        status = await ended(lab, await start(lab))
+        assert (status.state, status.why) == ("succeeded", "")
+        assert [one.why for one in lab.emitted(JobSwitched)] == [""]
+        assert lab.service.status().leases == []
+        assert lab.world.processes.running == []
+
+    run_lab(test)
+
+
+def test_stop_does_not_wait_for_a_switch_whose_links_do_not_come(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        lab.set_fault({"port": "h1.eth0", "fault": "unplug"})
+        job = await start(lab)
+        await when(lab, job, lambda status: status.moving)
+        await asyncio.sleep(3)
+        assert lab.light() != ""
+        lab.service.stop_job(job, ByBody(by="ada"), None)
+        began_s = asyncio.get_running_loop().time()
+        assert (await ended(lab, job)).state == "stopped"
+        assert asyncio.get_running_loop().time() - began_s < 12
+        [switched] = lab.emitted(JobSwitched)
+        assert "stopped and rolled back before it was done" in switched.why
+        assert lab.light() == ""
+        assert lab.service.status().leases == []
+
+    run_lab(test, entry=f"{STATIC}, ready_within_s: 120")
+
+
+def test_what_is_not_ready_and_what_has_failed_is_said(run_lab: RunLab) -> None:
+    class Waits:
+        """Lets nobody go."""
+
+        def targets(self, job: Job, view: View) -> dict[str, Target]:
+            return {"ring": Target(links=view.topology("ring"))}
+
+        def on(self, event: Event) -> tuple[Action, ...]:
+            return (Switch(target="ring"),) if isinstance(event, Intent) and event.rank == 0 else ()
+
+    async def test(lab: Lab) -> None:
+        lab.set_fault({"port": "h1.eth0", "fault": "unplug"})
+        job = await start(lab)
+        status = await when(lab, job, lambda status: status.not_ready)
+        assert status.not_ready.startswith("ring: ")
+        assert "h1.eth0" in status.not_ready
+        assert status.failed == []
+        lab.world.kill(agent_node("h1"))
+        await asyncio.sleep(AWAY_S + 3)
+        assert (await lab.service.job(job)).failed == ["h1"]
+
+    run_lab(test, entry="plane: own, ready_within_s: 2, answer_within_s: 60", plane=Waits())
+
+
+def test_plane_hears_of_a_failure_while_its_route_waits_for_a_host_that_is_away(run_lab: RunLab) -> None:
+    class Routes:
+        """Before it lets anybody go for the second time it sets a route of h0."""
+
+        def targets(self, job: Job, view: View) -> dict[str, Target]:
+            self.heard: list[Event] = []
+            self._gathering, self._ports = Gathering(job.groups), {str(one): one for one in view.ports}
+            return {"ring": Target(links=view.topology("ring"))}
+
+        def on(self, event: Event) -> Iterator[Action]:
+            self.heard.append(event)
+            if isinstance(event, Intent) and self._gathering.come(event):
+                if event.operation.index == 0:
+                    yield Switch(target="ring")
+                    return
+                to, port = self._ports["h1.eth0"], self._ports["h0.eth0"]
+                yield Route(routes=(StaticRoute(host="h0", to=to, port=port),))
+                yield Grant(ranks=(0, 1))
+            if isinstance(event, Applied):
+                yield Grant(ranks=(0, 1))
+
+    plane = Routes()
+
+    async def test(lab: Lab) -> None:
+        job = await start(lab)
+        await when(lab, job, lambda status: status.ranks[0].operation.startswith("all-reduce 1 of"))
+        lab.world.kill(agent_node("h0"))
+        await asyncio.sleep(AWAY_S + 10)
+        assert [one.hosts for one in plane.heard if isinstance(one, Failure)] == [("h0",)]
+        assert [one.state for one in (await lab.service.job(job)).ranks] == ["waiting", "waiting"]
+        lab.service.stop_job(job, ByBody(by="ada"), None)
+        assert (await ended(lab, job)).state == "stopped"
+
+    run_lab(test, entry="plane: own, answer_within_s: 10", plane=plane, steps=2)
+
+
+@pytest.mark.parametrize("after_s", [0.05, 0.2, 0.4, 0.6, 0.9, 1.2])
+@pytest.mark.parametrize("killed", ["daemon", "agent", "both"])
+def test_job_holds_what_it_promises_over_a_killed_daemon_and_a_killed_agent(
+    run_lab: RunLab, killed: str, after_s: float
+) -> None:
+    async def test(lab: Lab) -> None:
+        job = await start(lab)
+        await asyncio.sleep(after_s)
+        if killed in ("daemon", "both"):
+            lab.world.kill(DAEMON)
+        if killed in ("agent", "both"):
+            lab.world.kill(agent_node("h0"))
+        await asyncio.sleep(1)
+        if killed in ("daemon", "both"):
+            lab.world.start_daemon()
+        if killed in ("agent", "both"):
+            lab.world.start_agent("h0")
+        await lab.world.settled()
+        again_s = asyncio.get_running_loop().time()
+        status = await ended(lab, job)
+        assert (status.state, status.why) == ("succeeded", "")
+        assert asyncio.get_running_loop().time() - again_s < 12
+        [found] = await lab.service.verify_job(job)
+        assert found.breaches == [], [str(one) for one in found.breaches]
+        assert found.operations == 6
+        assert lab.service.status().leases == []
+
+    run_lab(test)
+
+
+def test_who_aborts_a_job_is_told_how_to_stop_it(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        job = await start(lab)
+        with pytest.raises(RefusedError, match=f"`hwd job stop {job}`"):
+            await lab.service.abort_run(job, by="ada")
+        await ended(lab, job)
+
+    run_lab(test)
