@@ -23,6 +23,8 @@ from hwd.records.records import Records
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.offload import InlineOffload
 
+from .job_rack import install_planes
+
 T = TypeVar("T")
 Data = dict[str, Any]
 
@@ -455,6 +457,14 @@ class Mosquitto:
                 await writer.wait_closed()
                 return True
         return False  # somebody took the port in between
+
+
+@pytest.fixture(scope="session")
+def planes(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """For the PYTHONPATH of daemons: where the rotor is installed, and planes of tests."""
+    folder = tmp_path_factory.mktemp("planes")
+    install_planes(folder)
+    return str(folder)
 
 
 @pytest.fixture

@@ -3,8 +3,10 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from .conftest import Data, Lab
+if TYPE_CHECKING:
+    from .conftest import Lab
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RING = f"[{sys.executable}, {EXAMPLES / 'ring-allreduce' / 'ring_allreduce.py'}]"
@@ -239,7 +241,7 @@ def install_plane(folder: Path, name: str, text: str) -> None:
     (info / "entry_points.txt").write_text(f"[hwd.planes]\n{name} = {name}_plane:{name.upper()}\n")
 
 
-async def start(lab: Lab, *words: str) -> str:
+async def start(lab: "Lab", *words: str) -> str:
     """Start a job; its id."""
     said = await lab.hwd("job", "run", "--no-follow", "--json", *words)
     assert said.status == 0, said
@@ -247,7 +249,7 @@ async def start(lab: Lab, *words: str) -> str:
     return id
 
 
-async def at_step(lab: Lab, job: str, step: int) -> None:
+async def at_step(lab: "Lab", job: str, step: int) -> None:
     """Wait until rank 0 has written so many lines."""
 
     async def look() -> bool | None:
@@ -256,21 +258,21 @@ async def at_step(lab: Lab, job: str, step: int) -> None:
     await lab.found(f"job {job} is at step {step}", look)
 
 
-async def lines(lab: Lab, job: str, rank: int) -> list[str]:
+async def lines(lab: "Lab", job: str, rank: int) -> list[str]:
     """What a rank has written, as far as it is known."""
     path = lab.data / "jobs" / job / f"rank{rank}.log"
     return path.read_text().splitlines() if path.exists() else []
 
 
-async def ended(lab: Lab, job: str) -> Data:
-    async def look() -> Data | None:
-        now: Data | None = await lab.get(f"/api/v1/jobs/{job}")
+async def ended(lab: "Lab", job: str) -> dict[str, Any]:
+    async def look() -> dict[str, Any] | None:
+        now: dict[str, Any] | None = await lab.get(f"/api/v1/jobs/{job}")
         return now if now is not None and now["ended_wall_ns"] is not None else None
 
     return await lab.found(f"job {job} ends", look, 60)
 
 
-def assert_holds_nothing(now: Data) -> None:
+def assert_holds_nothing(now: dict[str, Any]) -> None:
     assert (now["leases"], now["sets"], now["transfers"], now["jobs"]) == ([], [], [], [])
 
 

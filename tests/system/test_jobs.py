@@ -12,17 +12,15 @@ from pathlib import Path
 import pytest
 
 from .conftest import Data, Lab
-from .job_rack import RANK, assert_holds_nothing, at_step, ended, install_planes, rack_of, running, start
+from .job_rack import RANK, assert_holds_nothing, at_step, ended, rack_of, running, start
 
 pytestmark = [pytest.mark.kernel, pytest.mark.timeout(180)]
 
 
 @pytest.fixture
-async def pair(lab: Lab) -> Lab:
+async def pair(lab: Lab, planes: str) -> Lab:
     """Two hosts, and jobs that fail in different ways."""
-    planes = lab.folder / "planes"
-    install_planes(planes)
-    lab.environment["PYTHONPATH"] = str(planes)
+    lab.environment["PYTHONPATH"] = planes
     rank = lab.folder / "rank.py"
     rank.write_text(RANK)
     common = f"user: {getpass.getuser()}, hosts: [h0, h1]"

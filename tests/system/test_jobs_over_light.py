@@ -16,7 +16,6 @@ from .job_rack import (
     at_step,
     ended,
     install_plane,
-    install_planes,
     lines,
     rack_of,
     running,
@@ -125,10 +124,8 @@ with Rank.from_environment() as rank:
 """Two ranks send each other their tensors, over light or over the packet switch; or wait for a file."""
 
 
-async def test_ranks_reduce_over_a_plane_of_a_stranger_while_agent_and_daemon_are_killed(lab: Lab) -> None:
-    planes = lab.folder / "planes"
-    install_planes(planes)
-    lab.environment["PYTHONPATH"] = str(planes)
+async def test_ranks_reduce_over_a_plane_of_a_stranger_while_agent_and_daemon_are_killed(lab: Lab, planes: str) -> None:
+    lab.environment["PYTHONPATH"] = planes
     train = f"{{command: {RING}, user: {getpass.getuser()}, hosts: [h0, h1, h2, h3], arguments: true"
     text = rack_of(4, f"  train: {train}, plane: rotor period_s=0.2}}\n")
     daemon = await lab.up(text=text)
@@ -172,11 +169,10 @@ async def test_rendezvous_goes_over_the_packet_switch_and_says_where_its_fibre_i
     assert any(all(part in said.err for part in one) for one in parts), said.err  # whichever of them ends first
 
 
-async def test_end_of_an_operation_reaches_its_plane_over_a_killed_daemon_and_none_is_within_another(lab: Lab) -> None:
-    planes, files = lab.folder / "planes", lab.folder / "files"
-    install_planes(planes)
+async def test_end_of_an_operation_reaches_its_plane_over_a_killed_daemon(lab: Lab, planes: str) -> None:
+    files = lab.folder / "files"
     files.mkdir()
-    lab.environment["PYTHONPATH"] = str(planes)
+    lab.environment["PYTHONPATH"] = planes
     program = lab.folder / "turns.py"
     program.write_text(TURNS)
     more = f"user: {getpass.getuser()}, hosts: [h0, h1], plane: one_at_a_time, groups: {{g0: [0], g1: [1]}}"
@@ -204,11 +200,10 @@ async def test_end_of_an_operation_reaches_its_plane_over_a_killed_daemon_and_no
     assert (await ended(lab, job))["state"] == "succeeded"
 
 
-async def test_plane_falls_back_to_the_giant_ring_and_comes_back_over_a_killed_daemon(lab: Lab) -> None:
-    planes, rank = lab.folder / "planes", lab.folder / "rank.py"
-    install_planes(planes)
+async def test_plane_falls_back_to_the_giant_ring_and_comes_back_over_a_killed_daemon(lab: Lab, planes: str) -> None:
+    rank = lab.folder / "rank.py"
     rank.write_text(RANK)
-    lab.environment["PYTHONPATH"] = str(planes)
+    lab.environment["PYTHONPATH"] = planes
     more = f"user: {getpass.getuser()}, hosts: [h0, h1], plane: careful, fallback: true"
     daemon = await lab.up(text=rack_of(2, f"  goes: {{command: [{sys.executable}, {rank}, held], {more}}}\n"))
     assert (await lab.hwd("fault", "ocs1", "deny", "code=SROF", "text=Equipment failure")).status == 0
@@ -263,10 +258,8 @@ async def test_verification_finds_light_that_was_taken_and_bytes_that_went_anoth
     assert (await lab.hwd("job", "verify", "nosuch")).status == 2
 
 
-async def test_agent_that_comes_back_after_the_daemon_holds_the_light_up_and_fails_nothing(lab: Lab) -> None:
-    planes = lab.folder / "planes"
-    install_planes(planes)
-    lab.environment["PYTHONPATH"] = str(planes)
+async def test_agent_that_comes_back_after_the_daemon_holds_the_light_up(lab: Lab, planes: str) -> None:
+    lab.environment["PYTHONPATH"] = planes
     train = f"{{command: {RING}, user: {getpass.getuser()}, hosts: [h0, h1, h2, h3], arguments: true"
     daemon = await lab.up(text=rack_of(4, f"  train: {train}, plane: rotor period_s=0.02}}\n"))
     job = await start(lab, "train", "--", "--steps", "60")
@@ -290,11 +283,10 @@ async def test_agent_that_comes_back_after_the_daemon_holds_the_light_up_and_fai
     assert (found["state"], found["why"]) == ("succeeded", "")
 
 
-async def test_plane_hears_of_a_cut_fibre_leaves_it_and_goes_back_when_it_is_mended(lab: Lab) -> None:
-    planes, rank = lab.folder / "planes", lab.folder / "rank.py"
-    install_planes(planes)
+async def test_plane_hears_of_a_cut_fibre_leaves_it_and_goes_back_when_it_is_mended(lab: Lab, planes: str) -> None:
+    rank = lab.folder / "rank.py"
     rank.write_text(RANK)
-    lab.environment["PYTHONPATH"] = str(planes)
+    lab.environment["PYTHONPATH"] = planes
     more = f"user: {getpass.getuser()}, hosts: [h0, h1], plane: wary, ready_within_s: 2"
     daemon = await lab.up(text=rack_of(2, f"  goes: {{command: [{sys.executable}, {rank}, goes], {more}}}\n"))
     job = await start(lab, "goes")
@@ -341,11 +333,10 @@ async def test_ring_with_a_cut_fibre_falls_back_to_what_is_left_of_it_and_comes_
     assert whys[0] in ("h0.eth1, h1.eth0", "h0.eth1", "h1.eth0"), "both ends, or the first that was seen to be dark"
 
 
-async def test_rank_that_waited_too_long_for_light_that_is_on_its_way_says_so(lab: Lab) -> None:
-    planes, rank = lab.folder / "planes", lab.folder / "rank.py"
-    install_planes(planes)
+async def test_rank_that_waited_too_long_for_light_that_is_on_its_way_says_so(lab: Lab, planes: str) -> None:
+    rank = lab.folder / "rank.py"
     rank.write_text(RANK)
-    lab.environment["PYTHONPATH"] = str(planes)
+    lab.environment["PYTHONPATH"] = planes
     more = f"user: {getpass.getuser()}, hosts: [h0, h1], plane: wary, answer_within_s: 2, ready_within_s: 5"
     await lab.up(text=rack_of(2, f"  goes: {{command: [{sys.executable}, {rank}, goes], {more}}}\n"))
     job = await start(lab, "goes")
@@ -356,11 +347,10 @@ async def test_rank_that_waited_too_long_for_light_that_is_on_its_way_says_so(la
     assert "all its ranks came to it; its light is on the way to eth0" in why
 
 
-async def test_plane_hears_what_ranks_announce_and_lights_for_it_over_a_killed_daemon(lab: Lab) -> None:
-    planes, rank = lab.folder / "planes", lab.folder / "rank.py"
-    install_planes(planes)
+async def test_plane_hears_what_ranks_announce_and_lights_for_it_over_a_killed_daemon(lab: Lab, planes: str) -> None:
+    rank = lab.folder / "rank.py"
     rank.write_text(RANK)
-    lab.environment["PYTHONPATH"] = str(planes)
+    lab.environment["PYTHONPATH"] = planes
     more = f"user: {getpass.getuser()}, hosts: [h0, h1], plane: by_demand"
     daemon = await lab.up(text=rack_of(2, f"  heavy: {{command: [{sys.executable}, {rank}, heavy], {more}}}\n"))
     job = await start(lab, "heavy")

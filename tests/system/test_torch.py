@@ -14,7 +14,7 @@ from hwd.records.records import Records
 from hwd_drivers.core.offload import InlineOffload
 
 from .conftest import Lab
-from .job_rack import EXAMPLES, assert_holds_nothing, ended, install_planes, lines, rack_of, start
+from .job_rack import EXAMPLES, assert_holds_nothing, ended, lines, rack_of, start
 
 pytestmark = [
     pytest.mark.kernel,
@@ -44,10 +44,8 @@ def alone() -> list[float]:
     return found
 
 
-async def test_models_are_trained_over_turning_light_as_in_one_process(lab: Lab, alone: list[float]) -> None:
-    planes = lab.folder / "planes"
-    install_planes(planes)
-    lab.environment["PYTHONPATH"] = str(planes)
+async def test_models_learn_over_turning_light_as_in_one_process(lab: Lab, planes: str, alone: list[float]) -> None:
+    lab.environment["PYTHONPATH"] = planes
     entry = (
         f"{{command: [{sys.executable}, {TRAIN}], user: {getpass.getuser()}, hosts: [h0, h1, h2, h3], arguments: true"
     )
