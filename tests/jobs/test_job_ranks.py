@@ -23,6 +23,8 @@ from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.ids import RandomIds
 from hwd_drivers.core.offload import InlineOffload
 
+from .job_record import job_record
+
 pytestmark = pytest.mark.kernel
 
 T = TypeVar("T")
@@ -31,25 +33,12 @@ HOST = Host(name="h0", ports=(), twin=HostTwin(kernel=True, timing="ideal", seed
 
 
 def record(script: str) -> JobRecord:
-    return JobRecord(
+    return job_record(
         id=RandomIds().token(length=8),
-        entry="e",
         command=["/bin/sh", "-c", script],
         user=getpass.getuser(),
         ranks=[JobRank(host="h0"), JobRank(host="h0")],
-        groups={"world": [0, 1]},
-        dimensions={},
-        plane="static",
-        plane_arguments={},
-        shim="ask",
-        fallback=False,
         within_s=30,
-        arrive_within_s=30,
-        answer_within_s=30,
-        ready_within_s=30,
-        key="k",
-        by="ada",
-        started_wall_ns=1,
     )
 
 

@@ -5,35 +5,24 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import pytest
-from msgspec import structs
 
 from hwd.jobs.job_routes import AWAY_S, JobRoutes
 from hwd.model.action import Action
 from hwd.model.job import JobRank
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import StaticRoute
-from hwd.model.testbed import Host, Module, NicPort, Setting, Testbed
+from hwd.model.testbed import Host, NicPort, Setting, Testbed
 from hwd.ports.ledger import Ledger
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import ConfigError, LinkError
 from hwd_drivers.twins.virtual_time import run_virtual
 
-from .test_job_ranks import record
+from ..modules import LR4
+from .job_record import job_record
 
-JOB = structs.replace(record("true"), lease="l1", ranks=[JobRank(host="h0"), JobRank(host="h1")])
+JOB = job_record(lease="l1", ranks=[JobRank(host="h0"), JobRank(host="h1")])
 H0, H0B, H1, H1B = (NicPortId(host=host, port=port) for host in ("h0", "h1") for port in ("eth0", "eth1"))
 IPS = {H0: "10.0.0.1/24", H0B: "fd00::1/64", H1: "10.0.0.2/24", H1B: None}
-MODULE = Module(
-    type="m",
-    lanes=4,
-    parallel=False,
-    tx_min_dbm=-4.3,
-    tx_max_dbm=4.5,
-    rx_min_dbm=-10.6,
-    rx_max_dbm=4.5,
-    los_assert_dbm=-14.5,
-    los_deassert_dbm=-13.0,
-)
 TESTBED = Testbed(
     name="lab",
     switches={},
@@ -41,7 +30,7 @@ TESTBED = Testbed(
         name: Host(
             name=name,
             ports=tuple(
-                NicPort(id=id, module=MODULE, interface=id.port, ip=ip) for id, ip in IPS.items() if id.host == name
+                NicPort(id=id, module=LR4, interface=id.port, ip=ip) for id, ip in IPS.items() if id.host == name
             ),
         )
         for name in ("h0", "h1")

@@ -7,21 +7,12 @@ from hypothesis import strategies as st
 
 from hwd.model.action import Action, parse_actions, parse_settings
 from hwd.model.nic_port import NicPortId
-from hwd.model.testbed import Host, Module, NicPort, Setting, Testbed
+from hwd.model.testbed import Host, NicPort, Setting, Testbed
 from hwd_drivers.core.errors import ConfigError
 
-MODULE = Module(
-    type="m",
-    lanes=4,
-    parallel=False,
-    tx_min_dbm=-4.3,
-    tx_max_dbm=4.5,
-    rx_min_dbm=-10.6,
-    rx_max_dbm=4.5,
-    los_assert_dbm=-14.5,
-    los_deassert_dbm=-13.0,
-)
-PORTS = tuple(NicPort(id=NicPortId(host="h0", port=name), module=MODULE, interface=name) for name in ("eth0", "eth1"))
+from ..modules import LR4
+
+PORTS = tuple(NicPort(id=NicPortId(host="h0", port=name), module=LR4, interface=name) for name in ("eth0", "eth1"))
 TESTBED = Testbed(
     name="t", switches={}, hosts={"h0": Host(name="h0", ports=PORTS)}, strands=(), host_actions=tuple(Setting)
 )

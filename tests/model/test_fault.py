@@ -10,21 +10,11 @@ from hypothesis import strategies as st
 from hwd.model.fault import FAULTS, Clear, Fault, Flap, Slow, Stick, decode_fault, parse_fault
 from hwd.model.fault_check import check_fault
 from hwd.model.nic_port import NicPortId
-from hwd.model.testbed import Host, HostTwin, Module, NicPort, Switch, SwitchTwin, Testbed
+from hwd.model.testbed import Host, HostTwin, NicPort, Switch, SwitchTwin, Testbed
 from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.core.values import Capabilities, PortSide
 
-MODULE = Module(
-    type="m",
-    lanes=4,
-    parallel=False,
-    tx_min_dbm=-4.3,
-    tx_max_dbm=4.5,
-    rx_min_dbm=-10.6,
-    rx_max_dbm=4.5,
-    los_assert_dbm=-14.5,
-    los_deassert_dbm=-13.0,
-)
+from ..modules import LR4
 
 CAPABILITIES = Capabilities(
     ends=(PortSide.parse("1A"), PortSide.parse("1B")),
@@ -40,9 +30,7 @@ CAPABILITIES = Capabilities(
 
 
 def host(name: str, twin: HostTwin | None) -> Host:
-    return Host(
-        name=name, ports=(NicPort(id=NicPortId(host=name, port="eth0"), module=MODULE, interface="e"),), twin=twin
-    )
+    return Host(name=name, ports=(NicPort(id=NicPortId(host=name, port="eth0"), module=LR4, interface="e"),), twin=twin)
 
 
 def switch(name: str, twin: SwitchTwin | None) -> Switch:

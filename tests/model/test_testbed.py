@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from hwd.model.nic_port import NicPortId
@@ -5,19 +7,11 @@ from hwd.model.testbed import Host, Module, NicPort, Strand, Testbed
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import FibreEnd, Side
 
+from ..modules import LR4
+
 
 def module(*, parallel: bool) -> Module:
-    return Module(
-        type="m",
-        lanes=4,
-        parallel=parallel,
-        tx_min_dbm=-4.3,
-        tx_max_dbm=4.5,
-        rx_min_dbm=-10.6,
-        rx_max_dbm=4.5,
-        los_assert_dbm=-14.5,
-        los_deassert_dbm=-13.0,
-    )
+    return replace(LR4, parallel=parallel)
 
 
 def port(*, parallel: bool = False) -> NicPort:

@@ -7,22 +7,13 @@ import msgspec
 import pytest
 
 from hwd.model.nic_port import NicPortId
-from hwd.model.testbed import Host, Module, NicPort
+from hwd.model.testbed import Host, NicPort
 from hwd.rollout.findings import Finding, Light, of_birth, of_disk, of_install, of_silence, of_unit
 from hwd_agents.wire import Birth, HeldSetting, Inventory, PortNote, SourceNote, SpoolNote, State
 
-MODULE = Module(
-    type="100g-lr4",
-    lanes=4,
-    parallel=False,
-    tx_min_dbm=-4.3,
-    tx_max_dbm=4.5,
-    rx_min_dbm=-10.6,
-    rx_max_dbm=4.5,
-    los_assert_dbm=-14.5,
-    los_deassert_dbm=-12.0,
-)
-HOST = Host(name="h0", ports=(NicPort(id=NicPortId(host="h0", port="eth0"), module=MODULE, interface="ens1f0"),))
+from ..modules import LR4
+
+HOST = Host(name="h0", ports=(NicPort(id=NicPortId(host="h0", port="eth0"), module=LR4, interface="ens1f0"),))
 SEES = SourceNote(sees=["carrier"], origin="measured")
 NOTE = PortNote(
     interface="ens1f0",

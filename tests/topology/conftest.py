@@ -4,23 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from hwd.config.testbed.module_types import MODULE_TYPES
 from hwd.model.nic_port import NicPortId
-from hwd.model.testbed import Host, Module, NicPort, PacketSwitch, Strand, Switch, Testbed
+from hwd.model.testbed import Host, NicPort, PacketSwitch, Strand, Switch, Testbed
 from hwd_drivers.core.values import Capabilities, FibreEnd, PortSide, Side
 
-LR4 = MODULE_TYPES["100g-lr4"]
-MODULE = Module(
-    type="100g-lr4",
-    lanes=LR4.lanes,
-    parallel=LR4.parallel,
-    tx_min_dbm=LR4.tx_min_dbm,
-    tx_max_dbm=LR4.tx_max_dbm,
-    rx_min_dbm=LR4.rx_min_dbm,
-    rx_max_dbm=LR4.rx_max_dbm,
-    los_assert_dbm=-14.5,
-    los_deassert_dbm=-13.0,
-)
+from ..modules import LR4
 
 
 @pytest.fixture
@@ -35,7 +23,7 @@ def rack() -> Callable[..., Testbed]:
             nics = tuple(
                 NicPort(
                     id=NicPortId(host=f"h{host}", port=f"eth{port}"),
-                    module=MODULE,
+                    module=LR4,
                     interface=f"eth{port}",
                     rail=port * rails // ports if rails and port < ports else None,
                 )

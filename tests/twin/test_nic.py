@@ -5,24 +5,14 @@ import random
 import pytest
 
 from hwd.model.nic_port import NicPortId
-from hwd.model.testbed import Module
 from hwd.twin.nic import Nic, NicChange, What
 from hwd.twin.nic_timing import nic_timing
+
+from ..modules import LR4
 
 S = 1_000_000_000
 LIT = (0.0,) * 4
 DARK = (None,) * 4
-LR4 = Module(
-    type="100g-lr4",
-    lanes=4,
-    parallel=False,
-    tx_min_dbm=-4.3,
-    tx_max_dbm=4.5,
-    rx_min_dbm=-10.6,
-    rx_max_dbm=4.5,
-    los_assert_dbm=-14.5,
-    los_deassert_dbm=-13.0,
-)
 NEAR, FAR, OTHER = (NicPortId(host=host, port="eth0") for host in ("h0", "h1", "h2"))
 
 

@@ -17,6 +17,8 @@ from hwd.model.answers import JobEfficiency, JobEfficiencyRow
 from hwd.model.job import JobRank, JobRecord, JobState, OperationSent
 from hwd_agents.wire import IpDatagrams, Operation, OperationKind, PortBytes
 
+from ..job_record import job_record
+
 MS = 1_000_000
 MTU = 1000
 """Of all datagrams of the played network."""
@@ -31,29 +33,13 @@ Readings = dict[int, tuple[dict[str, PortBytes], IpDatagrams]]
 
 def record(hosts: Sequence[int], groups: dict[str, list[int]], **changes: Any) -> JobRecord:
     """A rank on each of these hosts, by number. A host has two NIC ports on light."""
-    whole = JobRecord(
-        id="j7x2a1b9",
-        entry="train",
-        command=["/bin/true"],
-        user="lab",
-        ranks=[JobRank(host=f"h{n}", optical=[f"h{n}.eth0", f"h{n}.eth1"]) for n in hosts],
-        rates_mbit_s={f"h{n}.eth{port}": RATE_MBIT_S for n in hosts for port in range(2)},
-        groups=groups,
-        dimensions={},
-        plane="static",
-        plane_arguments={},
-        shim="ask",
-        fallback=False,
-        within_s=60,
-        arrive_within_s=60,
-        answer_within_s=60,
-        ready_within_s=30,
-        key="secret",
-        by="me",
-        started_wall_ns=0,
-        state=JobState.SUCCEEDED,
-    )
-    return replace(whole, **changes)
+    own = {
+        "ranks": [JobRank(host=f"h{n}", optical=[f"h{n}.eth0", f"h{n}.eth1"]) for n in hosts],
+        "rates_mbit_s": {f"h{n}.eth{port}": RATE_MBIT_S for n in hosts for port in range(2)},
+        "groups": groups,
+        "state": JobState.SUCCEEDED,
+    }
+    return job_record(**own | changes)
 
 
 @dataclass(slots=True)

@@ -29,6 +29,8 @@ from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.values import CrossconnectState
 from hwd_drivers.devices.facts import CrossconnectReport, SwitchCommand, SwitchRead
 
+from ..job_record import job_record
+
 MS = 1_000_000
 SIZE = 1_000_000
 LINK = "h0.eth0<->h1.eth0"
@@ -39,29 +41,8 @@ OPERATIONS = 3
 
 def record(**changes: Any) -> JobRecord:
     """Two ranks on two hosts, each with two ports on light and one on a packet switch."""
-    whole = JobRecord(
-        id="j7x2a1b9",
-        entry="train",
-        command=["/bin/true"],
-        user="lab",
-        ranks=[JobRank(host=f"h{n}", optical=[f"h{n}.eth0", f"h{n}.eth1"]) for n in range(2)],
-        fibres={f"h{n}.eth{port}": [f"ocs1.{2 * n + port + 1}"] for n in range(2) for port in range(2)},
-        groups={"world": [0, 1]},
-        dimensions={},
-        plane="static",
-        plane_arguments={},
-        shim="ask",
-        fallback=False,
-        within_s=60,
-        arrive_within_s=60,
-        answer_within_s=60,
-        ready_within_s=30,
-        key="secret",
-        by="me",
-        started_wall_ns=0,
-        state=JobState.SUCCEEDED,
-    )
-    return replace(whole, **changes)
+    fibres = {f"h{n}.eth{port}": [f"ocs1.{2 * n + port + 1}"] for n in range(2) for port in range(2)}
+    return job_record(**{"fibres": fibres, "state": JobState.SUCCEEDED} | changes)
 
 
 @dataclass(slots=True)
