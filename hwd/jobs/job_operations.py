@@ -145,11 +145,6 @@ class JobOperations:
             **{rank: ("waiting", str(one.operation)) for rank, one in self._waiting.items()},
         }
 
-    @property
-    def senders(self) -> set[str]:
-        """Hosts of ranks that were let go."""
-        return {self._record.ranks[rank].host for rank in self._sending}
-
     def late(self, answered: Collection[int]) -> Iterator[str]:
         """Who has waited too long for the plane, and for whom that waits. `answered`: ranks that it has answered."""
         within_s, now_s = self._record.answer_within_s, asyncio.get_running_loop().time()

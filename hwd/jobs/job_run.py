@@ -253,9 +253,11 @@ class JobRun:
         self._emit(JobResumed, events=played.events)
         await self._ranks.attach()
         self._judge_ends()
-        if played.has_routed or any(target.routes for target in plane.actor.targets.values()):
-            busy = self.operations.senders
+        if played.routed or any(target.routes for target in plane.actor.targets.values()):
+            told = [rank for rank in played.sending if played.behind[rank] <= self.record.routed]
+            busy = {self.record.ranks[rank].host for rank in told}  # the others wait behind a route that was cut off
             await self._routes.resume(self.record, plane.actor.routes, busy, is_over=self._is_over)
+            await self._save(lambda record: replace(record, routed=played.routed))
         self._open(plane)  # only now: ranks that waited behind a route may go by what is recorded
         if plane.actor.moving is not None:  # where it was done already, nothing moves now
             self._drive(plane.actor.moving)
@@ -362,6 +364,7 @@ class JobRun:
             case SetRoutes(routes=routes):
                 self._routes.check(routes)
                 await self._routes.keep(self.record, routes, is_over=self._is_over)
+                await self._save(lambda record: replace(record, routed=record.routed + 1))
 
     async def _plan_each_switch(self) -> None:
         """From now on: a prepared set can have no further target."""

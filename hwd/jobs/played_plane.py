@@ -41,13 +41,15 @@ class Told:
 
 @dataclass(slots=True, kw_only=True)
 class Played:
-    """Where a plane is that was told all again: what each rank was let go for, whether it prepared targets or set
-    routes without a switch, what it was told to have failed, and of how many events.
+    """Where a plane is that was told all again: what each rank was let go for, whether it prepared targets, how often
+    it set routes without a switch, what it was told to have failed, and of how many events. `behind`: how often it had
+    set routes before it let a rank go.
     """
 
     sending: dict[int, Operation] = field(default_factory=dict)
     has_prepared: bool = False
-    has_routed: bool = False
+    routed: int = 0
+    behind: dict[int, int] = field(default_factory=dict)
     failed: set[NicPortId | str] = field(default_factory=set)
     events: int = 0
 
@@ -89,6 +91,7 @@ class PlayedPlane:
             raise PlaneError(Breach.NOT_DETERMINISTIC, f"{event}: {actions} before, {told(actor.actions)} now")
         if isinstance(event, Intent | Done):
             played.sending.pop(event.rank, None)
+            played.behind.pop(event.rank, None)
         if isinstance(event, Failure):
             played.failed.update(event.ports, event.hosts)
         if isinstance(event, Recovery):
@@ -99,9 +102,10 @@ class PlayedPlane:
             self._demand.take(event, at_s=self.at_s)
         for command in commands:
             played.has_prepared |= isinstance(command, PrepareTarget)
-            played.has_routed |= isinstance(command, SetRoutes)
+            played.routed += isinstance(command, SetRoutes)
             if isinstance(command, AnswerRanks) and not command.why:
                 played.sending |= {rank: asking[rank] for rank in command.ranks}
+                played.behind |= dict.fromkeys(command.ranks, played.routed)
 
     async def tell(self, all_told: Iterable[Told], *, at_s: float) -> list[Command]:
         """Tell it these, then the time, then the demand where it is due; returns what is to be done.

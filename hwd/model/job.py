@@ -97,6 +97,8 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     lease: str = ""
     prepared_set: str = ""
     joined: list[int] = []
+    routed: int = 0
+    """How often routes were set that its plane had asked for without a switch."""
     ends: dict[int, ProgramEnd] = {}
     ended_wall_ns: int | None = None
 

@@ -21,6 +21,7 @@ from hwd.model.plane import (
     PortView,
     Prepare,
     Rank,
+    Route,
     Switch,
     Target,
     Tick,
@@ -63,6 +64,25 @@ def intents(index: int = 0) -> list[Told]:
     return [Told(event=Intent(rank=rank, operation=operation(index))) for rank in (0, 1)]
 
 
+class Routes:
+    """Sets routes before it lets rank 1 go."""
+
+    def targets(self, job: Job, view: View) -> dict[str, Target]:
+        return {}
+
+    def on(self, event: Event) -> Iterator[Action]:
+        if isinstance(event, Intent):
+            if event.rank == 1:
+                yield Route(routes=())
+            yield Grant(ranks=(event.rank,))
+
+
+async def test_it_is_known_who_was_let_go_behind_a_route(records: Records) -> None:
+    await played(Routes(), records).tell(intents(), at_s=1.0)
+    again = await played(Routes(), records).play_again()
+    assert again == Played(sending={0: operation(), 1: operation()}, behind={0: 0, 1: 1}, routed=1, events=2)
+
+
 async def test_second_plane_is_where_the_first_one_was(records: Records) -> None:
     first = played(Static("ring"), records)
     assert await first.tell([], at_s=0.5) == []
@@ -71,7 +91,7 @@ async def test_second_plane_is_where_the_first_one_was(records: Records) -> None
     await first.tell([Told(event=Done(rank=0))], at_s=3.0)
     await first.tell(intents(1)[:1], at_s=4.0)
     second = played(Static("ring"), records)
-    assert await second.play_again() == Played(sending={1: operation()}, events=5)
+    assert await second.play_again() == Played(sending={1: operation()}, behind={1: 0}, events=5)
     assert (second.actor.at, second.actor.waiting, second.actor.sending) == ("static", {0: operation(1)}, {1})
     assert second.at_s == 3.0, "the tick after the last event led to nothing, and is not recorded"
     await second.tell(intents(1)[1:], at_s=1.0)
