@@ -10,6 +10,7 @@ from typing import Any, Final
 from hwd.sim.rank import Rank
 from hwd.sim.world import World
 from hwd_drivers.core.errors import RefusedError
+from hwd_drivers.core.reason import reason_of
 
 AGAIN_S: Final = 0.5
 """Between two attempts."""
@@ -51,7 +52,7 @@ class JobRank:
                     self._connection = await Rank.connect(self._world, self._host)
                 answer = await ask(self._connection)
             except OSError as error:
-                answer = {"outcome": "failed", "why": str(error)}
+                answer = {"outcome": "failed", "why": reason_of(error)}
             if answer["outcome"] == outcome:
                 return answer
             if answer["outcome"] == "refused":

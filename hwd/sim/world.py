@@ -32,7 +32,14 @@ from hwd.web.service import Service
 from hwd_agents.bus.memory import MemoryBroker, MemoryBus
 from hwd_agents.bus.protocol import Bus
 from hwd_agents.process.agent import Agent
-from hwd_agents.process.config import AgentConfig, SelectionConfig, SourcesConfig, TransfersConfig, TwinConfig
+from hwd_agents.process.config import (
+    AgentConfig,
+    SamplingConfig,
+    SelectionConfig,
+    SourcesConfig,
+    TransfersConfig,
+    TwinConfig,
+)
 from hwd_agents.process.seams import Seams
 from hwd_agents.process.seams import Storage as AgentStorage
 from hwd_agents.sources.twin.twin_sources import TwinSources
@@ -50,6 +57,8 @@ START_WALL_NS = 1_700_000_000_000_000_000
 """Unix time at which a world begins, where nothing else is asked for."""
 DAEMON, RACK = "daemon", "rack"
 """Names of nodes; those of the agents come from `agent_node`."""
+LIGHT_EVERY_S = SamplingConfig().light_fast_s
+"""As agents do by themselves."""
 BUS_LATENCY_S = (0.000_08, 0.000_3)
 """One way through the broker: what a broker on the same machine takes."""
 
@@ -58,6 +67,7 @@ class World:
     """Owns all nodes of one simulated rack. `documents`: all documents of the daemon, in order.
 
     `programs`: what the commands of jobs do, by their first words; `data_dir` gets what they write.
+    `light_every_s`: between two looks of an agent at the light of a port that is watched.
     `patched`: the rack as it is really patched, where that differs from the testbed file.
     `make_daemon` takes the arguments of `Daemon`. `tap_bus` gets the bus of each node with its clock, and returns what
     the node is to use.
@@ -78,6 +88,7 @@ class World:
         tap_bus: Callable[[Bus, str, Clock], Bus] = lambda bus, node, clock: bus,
         programs: Mapping[str, Program] = MappingProxyType({}),
         data_dir: str = "memory",
+        light_every_s: float = LIGHT_EVERY_S,
     ) -> None:
         loop = asyncio.get_running_loop()
         if not isinstance(loop, VirtualLoop):
@@ -115,6 +126,7 @@ class World:
         self._make_daemon = make_daemon
         self._tap_bus = tap_bus
         self._data_dir = data_dir
+        self._sampling = SamplingConfig(light_fast_s=light_every_s)
         self.processes = SimProcesses(self.nodes, programs)
         self._records: Records | None = None
         self._cuts = self.draws.stream("power cuts")
@@ -304,6 +316,7 @@ class World:
             addresses=self._addresses,
             selection=SelectionConfig(socket=select_address(host)),
             transfers=TransfersConfig(socket=transfer_address(host)),
+            sampling=self._sampling,
         )
 
 

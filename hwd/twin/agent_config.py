@@ -13,6 +13,7 @@ from hwd_agents.process.config import (
     ClockConfig,
     ModuleTiming,
     PortConfig,
+    SamplingConfig,
     SelectionConfig,
     SourcesConfig,
     SpoolConfig,
@@ -38,6 +39,7 @@ def agent_config(
     addresses: Mapping[str, str] | None = None,
     selection: SelectionConfig | None = None,
     transfers: TransfersConfig | None = None,
+    sampling: SamplingConfig | None = None,
     graph: Graph | None = None,
 ) -> AgentConfig:
     """`graph` is that of the testbed, for callers that make many. `addresses`: those of the rack's twins, for the
@@ -68,6 +70,7 @@ def agent_config(
         switches=_switches(testbed, host, addresses or {}, graph),
         selection=selection or SelectionConfig(),
         transfers=transfers or TransfersConfig(),
+        sampling=sampling or SamplingConfig(),
         sources=sources,
         spool=spool or SpoolConfig(),
         clock=shifted if shift_clock else None,

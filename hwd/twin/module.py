@@ -1,6 +1,7 @@
 """The memory of a simulated NIC port's module, in the layout of its standard."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from hwd.model.testbed import Module, ModuleStandard
@@ -12,6 +13,11 @@ PART_CHARACTERS: Final = 16
 """The length of a part number in all three standards."""
 THRESHOLD_MA, SLOPE_MW_MA = 15.0, 0.04
 """Of a DFB laser at 35 degrees: the threshold current, and the power in the fibre for each mA above it."""
+
+_CMIS = lru_cache(maxsize=256)(cmis.build_memory)
+_SFF_8472 = lru_cache(maxsize=256)(sff8472.build_memory)
+_SFF_8636 = lru_cache(maxsize=256)(sff8636.build_memory)
+"""The light of a twin changes seldom, and is read 200 times a second."""
 
 
 def part_of(module: Module) -> str:
@@ -25,7 +31,7 @@ def module_memory(nic: Nic, tx_dbm: Sequence[float], *, serial: str) -> bytes:
     bias_ma = tuple(THRESHOLD_MA + 10 ** (power_dbm / 10) / SLOPE_MW_MA for power_dbm in tx_dbm)
     rx_dbm, sent_dbm = nic.lanes_dbm, tuple(tx_dbm)
     if nic.module.standard is ModuleStandard.SFF_8472:
-        return sff8472.build_memory(
+        return _SFF_8472(
             vendor=VENDOR,
             part=part,
             serial=name,
@@ -34,7 +40,7 @@ def module_memory(nic: Nic, tx_dbm: Sequence[float], *, serial: str) -> bytes:
             lost=nic.los[0],
             bias_ma=bias_ma[0],
         )
-    build = cmis.build_memory if nic.module.standard is ModuleStandard.CMIS else sff8636.build_memory
+    build = _CMIS if nic.module.standard is ModuleStandard.CMIS else _SFF_8636
     return build(
         vendor=VENDOR,
         part=part,

@@ -80,6 +80,27 @@ async def trains(world: World, host: str, environment: Mapping[str, str], *, ste
     return 0
 
 
+class Routes:
+    """Before it lets anybody go for the second time it sets a route of h0."""
+
+    def targets(self, job: Job, view: View) -> dict[str, Target]:
+        self.heard: list[Event] = []
+        self._gathering, self._ports = Gathering(job.groups), {str(one): one for one in view.ports}
+        return {"ring": Target(links=view.topology("ring"))}
+
+    def on(self, event: Event) -> Iterator[Action]:
+        self.heard.append(event)
+        if isinstance(event, Intent) and self._gathering.come(event):
+            if event.operation.index == 0:
+                yield Switch(target="ring")
+                return
+            to, port = self._ports["h1.eth0"], self._ports["h0.eth0"]
+            yield Route(routes=(StaticRoute(host="h0", to=to, port=port),))
+            yield Grant(ranks=(0, 1))
+        if isinstance(event, Applied):
+            yield Grant(ranks=(0, 1))
+
+
 Test = Callable[[Lab], Coroutine[Any, Any, None]]
 RunLab = Callable[..., None]
 
@@ -88,12 +109,13 @@ RunLab = Callable[..., None]
 def run_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunLab:
     """Runs a coroutine function in a settled world whose testbed file allows the job `go`, of a rank a host.
 
-    `entry`: more keys of that job; `plane`: the plane `own`; `steps`: operations of each rank.
+    `entry`: more keys of that job; `plane`: the plane `own`; `steps`: operations of each rank; `actions`: more of its
+    host_actions.
     """
     find = planes.find
 
-    async def main(test: Test, entry: str, steps: int) -> None:
-        text = EXAMPLE.read_text().replace("host_actions: [", "host_actions: [route, ")
+    async def main(test: Test, entry: str, steps: int, actions: str) -> None:
+        text = EXAMPLE.read_text().replace("host_actions: [", f"host_actions: [{actions}")
         text = text.replace("timing: polatis-opus", "timing: ideal").replace("timing: opus-cx6dx", "timing: ideal")
         text += f"\njobs:\n  go: {{command: [/bin/train], user: lab, hosts: [h0, h1], {entry}}}\n"
         path = tmp_path / "testbed.yaml"
@@ -105,18 +127,31 @@ def run_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunLab:
 
         programs = {"/bin/train": train}
         records_url = f"sqlite:///{tmp_path / 'records.db'}"
-        world = World(testbed, text, seed=7, records_url=records_url, programs=programs, data_dir=str(tmp_path))
+        world = World(
+            testbed,
+            text,
+            seed=7,
+            records_url=records_url,
+            programs=programs,
+            data_dir=str(tmp_path),
+            light_every_s=0.05,
+        )
         async with world:
             await world.settled()
             await test(Lab(world))
 
     def run(
-        test: Test, *, entry: str = "plane: static topology=ring", plane: Plane | None = None, steps: int = 3
+        test: Test,
+        *,
+        entry: str = STATIC,
+        plane: Plane | None = None,
+        steps: int = 3,
+        actions: str = "route, ",
     ) -> None:
         own = None if plane is None else PlaneKind(make=lambda arguments: plane)
         for module in (planes, job_run):
             monkeypatch.setattr(module, "find", lambda name: find(name) if own is None else own)
-        run_virtual(main(test, entry, steps), seed=7)
+        run_virtual(main(test, entry, steps, actions), seed=7)
 
     return run
 
@@ -192,26 +227,6 @@ def test_what_is_not_ready_and_what_has_failed_is_said(run_lab: RunLab) -> None:
 
 
 def test_plane_hears_of_a_failure_while_its_route_waits_for_a_host_that_is_away(run_lab: RunLab) -> None:
-    class Routes:
-        """Before it lets anybody go for the second time it sets a route of h0."""
-
-        def targets(self, job: Job, view: View) -> dict[str, Target]:
-            self.heard: list[Event] = []
-            self._gathering, self._ports = Gathering(job.groups), {str(one): one for one in view.ports}
-            return {"ring": Target(links=view.topology("ring"))}
-
-        def on(self, event: Event) -> Iterator[Action]:
-            self.heard.append(event)
-            if isinstance(event, Intent) and self._gathering.come(event):
-                if event.operation.index == 0:
-                    yield Switch(target="ring")
-                    return
-                to, port = self._ports["h1.eth0"], self._ports["h0.eth0"]
-                yield Route(routes=(StaticRoute(host="h0", to=to, port=port),))
-                yield Grant(ranks=(0, 1))
-            if isinstance(event, Applied):
-                yield Grant(ranks=(0, 1))
-
     plane = Routes()
 
     async def test(lab: Lab) -> None:
@@ -265,3 +280,38 @@ def test_who_aborts_a_job_is_told_how_to_stop_it(run_lab: RunLab) -> None:
         await ended(lab, job)
 
     run_lab(test)
+
+
+def test_job_whose_lease_is_taken_from_it_fails_and_says_so(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        job = await start(lab)
+        await when(lab, job, lambda status: status.ranks[0].operation.startswith("all-reduce 1 of"))
+        [lease] = lab.service.leases()
+        await lab.world.nodes.run_in_node(DAEMON, lab.service.release_lease(lease.lease, kick=True, by="ada"))
+        status = await ended(lab, job)
+        assert status.state == "failed"
+        assert "its lease has ended, so others may take its light: " in status.why
+        assert lease.lease in status.why
+        assert lab.service.leases() == []
+        assert lab.world.processes.running == []
+
+    run_lab(test, steps=50)
+
+
+def test_job_whose_plane_sets_routes_that_the_testbed_does_not_allow_does_not_go_on(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        status = await ended(lab, await start(lab))
+        assert status.state == "failed"
+        assert "route is not among the host_actions of testbed two-hosts" in status.why
+
+    run_lab(test, entry="plane: own", plane=Routes(), steps=2, actions="")
+
+
+def test_rank_that_waited_too_long_for_light_that_is_on_its_way_says_so(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        lab.set_fault({"port": "h1.eth0", "fault": "unplug"})
+        status = await ended(lab, await start(lab))
+        assert "waited 2 s for plane static to answer all-reduce 0 of world" in status.why
+        assert "all its ranks came to it; its light is on the way to static" in status.why
+
+    run_lab(test, entry=f"{STATIC}, answer_within_s: 2, ready_within_s: 20")

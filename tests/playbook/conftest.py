@@ -109,7 +109,7 @@ def _runner(text: str, folder: Path) -> RunLab:
                 sink(document)
 
         records_url = f"sqlite:///{folder / 'records.db'}"
-        async with World(testbed, text, seed=7, records_url=records_url, sinks=[hear]) as world:
+        async with World(testbed, text, seed=7, records_url=records_url, sinks=[hear], light_every_s=0.05) as world:
             lab = Lab(world)
             heard.append(lab.hear)
             await world.settled()

@@ -23,6 +23,8 @@ from hwd_drivers.twins.virtual_time import run_virtual
 F = TypeVar("F", bound=Fact)
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
+SELDOM_S = 0.05
+"""Between two looks at light. These tests do not measure when it comes, and looks would take half of their time."""
 STRAIGHT, CROSSED = "ocs1:1A-3B,3A-1B,2A-4B,4A-2B", "ocs1:1A-4B,4A-1B,2A-3B,3A-2B"
 """Both ways to join its four ports in two links between the hosts."""
 
@@ -92,7 +94,12 @@ def run_lab(tmp_path: Path) -> RunLab:
         path.write_text(text)
         testbed = load(path).require()
         async with World(
-            testbed, text, seed=7, records_url=records_url, sinks=[lambda document: changed.set()]
+            testbed,
+            text,
+            seed=7,
+            records_url=records_url,
+            sinks=[lambda document: changed.set()],
+            light_every_s=SELDOM_S,
         ) as world:
             await world.settled()
             await test(Lab(world, changed))

@@ -71,6 +71,7 @@ async def apply_and_await(lab: Lab, what: frozenset[str], within_s: float) -> st
     return str(said.json["reconfiguration"])
 
 
+@pytest.mark.slow
 async def test_apply_that_awaits_its_confirm_stands_over_a_killed_and_a_terminated_daemon_until_it_is_confirmed(
     lab: Lab,
 ) -> None:
@@ -101,6 +102,7 @@ async def test_apply_that_awaits_its_confirm_stands_over_a_killed_and_a_terminat
     assert await lab.documents("daemon.recovered") == []
 
 
+@pytest.mark.slow
 async def test_apply_whose_time_ends_while_the_daemon_is_back_or_away_goes_back_and_its_confirm_is_refused(
     lab: Lab,
 ) -> None:

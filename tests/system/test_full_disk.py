@@ -156,7 +156,8 @@ async def _starts_on_a_full_disk_and_brings_the_switches_back(
     await lab.nothing_lost()
 
 
-@pytest.mark.parametrize("number", [pytest.param(signal.SIGKILL, marks=pytest.mark.slow), signal.SIGTERM])
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 async def test_what_was_confirmed_on_a_disk_that_got_full_since_its_begin_stands_after_the_next_start(
     lab: Lab, disk: SmallDisk, number: signal.Signals
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 from .conftest import Lab
 from .job_rack import RING, ended, rack_of, start
 
-pytestmark = [pytest.mark.kernel, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.kernel, pytest.mark.slow, pytest.mark.timeout(180)]
 SHUFFLE = """
 import socket, threading
 from hwd_agents.shim import Rank, meet

@@ -39,18 +39,6 @@ async def pair(lab: Lab, planes: str) -> Lab:
     return lab
 
 
-async def test_job_whose_lease_is_taken_from_it_fails_and_says_so(pair: Lab) -> None:
-    job = await start(pair, "goes")
-    await at_step(pair, job, 3)
-    (lease,) = (await pair.get("/api/v1/status"))["leases"]
-    assert (await pair.hwd("lease", "kick", lease["lease"])).status == 0
-    found = await ended(pair, job)
-    assert found["state"] == "failed"
-    assert "its lease has ended, so others may take its light: " in found["why"]
-    assert lease["lease"] in found["why"]
-    assert_holds_nothing(await pair.until("it is over", lambda now: not now["jobs"]))
-
-
 async def test_job_that_cannot_go_on_fails_with_the_reason_and_the_name_and_leaves_nothing(pair: Lab) -> None:
     for name, parts in {
         "absent": ["rank 1 on h1 did not come within 1.5 s"],

@@ -55,6 +55,7 @@ def test_the_example_has_what_it_says() -> None:
     assert len(testbed.composites["sel"].ports) == 32
 
 
+@pytest.mark.slow
 async def test_one_apply_goes_over_all_three_and_its_report_has_the_timeline(lab: Lab) -> None:
     await lab.up(text=of_lab())
     (lab.folder / "both-rails.yaml").write_text(BOTH_RAILS)

@@ -15,6 +15,7 @@ from .conftest import CROSSED, PLAYBOOK, STRAIGHT, Lab
 OLDER = sorted((Path(__file__).parent / "older_data").glob("*.tar.xz"))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("archive", OLDER, ids=[path.name.partition(".")[0] for path in OLDER])
 async def test_data_folder_and_spools_of_an_older_version_are_opened_and_what_they_hold_is_finished(

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from functools import lru_cache
 
 from hwd_agents.bus.protocol import Incoming
 
@@ -12,6 +13,7 @@ TOPICS_MOST = 4096
 any number of others."""
 
 
+@lru_cache(maxsize=TOPICS_MOST)
 def matches(topic_filter: str, topic: str) -> bool:
     """Whether a filter matches a topic (MQTT 3.1.1, 4.7).
 

@@ -93,7 +93,8 @@ def in_lab(tmp_path: Path) -> InLab:
     testbed = load(path).require()
 
     async def main(test: Test) -> None:
-        async with World(testbed, TESTBED, seed=7, records_url=f"sqlite:///{tmp_path / 'records.db'}") as world:
+        records_url = f"sqlite:///{tmp_path / 'records.db'}"
+        async with World(testbed, TESTBED, seed=7, records_url=records_url, light_every_s=0.05) as world:
             await world.settled()
             await test(Lab(world))
 
