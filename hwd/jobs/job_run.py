@@ -184,8 +184,9 @@ class JobRun:
         """To its end; where the daemon ends before, the ranks go on."""
         try:
             await self._or_fail(self._begin())
-            await self._serve()
-            await self._finish()
+            if self._outcome is None:
+                await self._serve()
+            await self._until_done(self._finish)
         except asyncio.CancelledError:
             await asyncio.shield(self._ranks.leave())
             raise
