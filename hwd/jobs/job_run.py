@@ -371,8 +371,10 @@ class JobRun:
         """From now on: a prepared set can have no further target."""
         if not (before := self.record).prepared_set:
             return
-        if self._drives:
-            await asyncio.wait(self._drives)
+        while self._drives and self._outcome is None:
+            await asyncio.wait(self._drives, timeout=TICK_S)
+        if self._outcome is not None:
+            return
         await self._save(lambda record: replace(record, prepared_set=""))
         await self._light.release_set(before)
 

@@ -25,10 +25,12 @@ from hwd.model.plane import (
     Job,
     Plane,
     PlaneKind,
+    Prepare,
     Route,
     StaticRoute,
     Switch,
     Target,
+    Tick,
     View,
 )
 from hwd.planes import Gathering
@@ -183,7 +185,26 @@ def test_job_ends_over_the_light_of_its_plane_and_holds_nothing(run_lab: RunLab)
     run_lab(test)
 
 
-def test_stop_does_not_wait_for_a_switch_whose_links_do_not_come(run_lab: RunLab) -> None:
+class Prepares:
+    """Prepares a further target while the first one is on its way."""
+
+    def targets(self, job: Job, view: View) -> dict[str, Target]:
+        self._ring, self._is_moving = Target(links=view.topology("ring")), False
+        return {"ring": self._ring}
+
+    def on(self, event: Event) -> Iterator[Action]:
+        if isinstance(event, Intent) and event.rank == 0:
+            self._is_moving = True
+            yield Switch(target="ring")
+        if isinstance(event, Tick) and self._is_moving:
+            self._is_moving = False
+            yield Prepare(id="further", target=self._ring)
+
+
+@pytest.mark.parametrize(("kind", "plane"), [(STATIC, None), ("plane: own", Prepares())], ids=["switch", "and prepare"])
+def test_stop_does_not_wait_for_a_switch_whose_links_do_not_come(
+    run_lab: RunLab, kind: str, plane: Plane | None
+) -> None:
     async def test(lab: Lab) -> None:
         lab.set_fault({"port": "h1.eth0", "fault": "unplug"})
         job = await start(lab)
@@ -199,7 +220,7 @@ def test_stop_does_not_wait_for_a_switch_whose_links_do_not_come(run_lab: RunLab
         assert lab.light() == ""
         assert lab.service.status().leases == []
 
-    run_lab(test, entry=f"{STATIC}, ready_within_s: 120")
+    run_lab(test, entry=f"{kind}, ready_within_s: 120", plane=plane)
 
 
 def test_what_is_not_ready_and_what_has_failed_is_said(run_lab: RunLab) -> None:
