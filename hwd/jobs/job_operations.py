@@ -145,11 +145,11 @@ class JobOperations:
             **{rank: ("waiting", str(one.operation)) for rank, one in self._waiting.items()},
         }
 
-    def late(self, answered: Collection[int]) -> Iterator[str]:
-        """Who has waited too long for the plane, and for whom that waits. `answered`: ranks that it has answered."""
+    def late(self, unanswered: Collection[int]) -> Iterator[str]:
+        """Who has waited too long for the plane, and for whom that waits. `unanswered`: whom it has not answered."""
         within_s, now_s = self._record.answer_within_s, asyncio.get_running_loop().time()
         for number, one in self._waiting.items():
-            if number in answered or now_s - one.since_s < within_s:
+            if number not in unanswered or now_s - one.since_s < within_s:
                 continue
             members = self._job.groups[one.operation.group].ranks
             needed = members if one.operation.peer is None else tuple(sorted((number, one.operation.peer)))

@@ -506,7 +506,7 @@ class JobRun:
             now_s - self._since_s >= record.arrive_within_s
         ):
             self._come_to(JobState.FAILED, f"{named(record, missing)} did not come within {record.arrive_within_s:g} s")
-        for who in self.operations.late(answered=self._plane.actor.sending):
+        for who in self.operations.late(self._plane.actor.waiting):
             self._come_to(JobState.FAILED, f"{who}{self._about_light()}")
 
     def _about_light(self) -> str:
