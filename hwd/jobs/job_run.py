@@ -254,6 +254,8 @@ class JobRun:
         self._emit(JobResumed, events=played.events)
         await self._ranks.attach()
         self._judge_ends()
+        if self._outcome is not None:
+            return
         if played.routed or any(target.routes for target in plane.actor.targets.values()):
             told = [rank for rank in played.sending if played.behind[rank] <= self.record.routed]
             busy = {self.record.ranks[rank].host for rank in told}  # the others wait behind a route that was cut off
@@ -375,8 +377,8 @@ class JobRun:
             await asyncio.wait(self._drives, timeout=TICK_S)
         if self._outcome is not None:
             return
-        await self._save(lambda record: replace(record, prepared_set=""))
         await self._light.release_set(before)
+        await self._save(lambda record: replace(record, prepared_set=""))
 
     def _drive(self, target: str, fallback: str = "") -> None:
         assert self._plane is not None

@@ -49,7 +49,7 @@ from hwd_agents.wire import (
 )
 from hwd_agents.wire.transfers import TRANSFERS_MOST
 from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.errors import HwdError, RefusedError
+from hwd_drivers.core.errors import DeadlineError, HwdError, RefusedError
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.reason import reason_of
 from hwd_drivers.transports.dial import Acceptor
@@ -254,6 +254,10 @@ class HostTransfers:
                     before=self._asked_first[asked.job, asked.rank][1],
                     began_ns=self._clock.monotonic_ns(),
                 )
+            if (
+                loop.time() - asked_s - granted.waited_s > ANSWER_WITHIN_S
+            ):  # by a daemon that was started anew meanwhile
+                raise DeadlineError(f"{phase}: when it was let go is not known here: the daemon was away. Ask again")
         except RefusedError as error:
             own.discard(id)
             return AnswerLine(id=line_id, outcome="refused", transfer=id, why=clipped(str(error)))
