@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
@@ -174,7 +175,11 @@ def payloads() -> tuple[bytes, bytes]:
 
 @contextlib.asynccontextmanager
 async def bare_request(url: str) -> AsyncIterator[Callable[[], Coroutine[Any, Any, float]]]:
-    """The same bytes there and back over the broker at QoS 1, by two clients of aiomqtt and nothing else."""
+    """The same bytes there and back over the broker at QoS 1, by two clients of aiomqtt and nothing else.
+
+    `math.inf`: with a timeout aiomqtt uses `asyncio.wait_for`, which in Python 3.11 loses a cancellation that comes
+    together with the result; `answering` would never end.
+    """
     port = int(url.rpartition(":")[2])
     asked, answered = payloads()
     async with (
@@ -186,12 +191,12 @@ async def bare_request(url: str) -> AsyncIterator[Callable[[], Coroutine[Any, An
 
         async def echo() -> None:
             async for _ in answerer.messages:
-                await answerer.publish("bare/answer", answered, qos=1)
+                await answerer.publish("bare/answer", answered, qos=1, timeout=math.inf)
 
         async def ask() -> float:
             loop = asyncio.get_running_loop()
             began_s = loop.time()
-            publishing = asyncio.create_task(asker.publish("bare/ask", asked, qos=1))
+            publishing = asyncio.create_task(asker.publish("bare/ask", asked, qos=1, timeout=math.inf))
             await anext(asker.messages)
             took_s = loop.time() - began_s
             await publishing
