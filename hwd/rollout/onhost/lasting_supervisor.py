@@ -51,7 +51,7 @@ class LastingSupervisor(Supervisor):
         door: socket.socket,
         remove: Callable[[], None],
     ) -> None:
-        super().__init__(child, within_s=wanted["within_s"], silent_s=wanted["silent_s"])
+        super().__init__(child, wanted)
         self._waits_s: float = wanted["waits_s"]
         self._gives_up_s: float | None = None
         """When nobody is waited for any more, once the program has ended."""

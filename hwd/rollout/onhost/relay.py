@@ -75,8 +75,8 @@ def _start(wanted: Mapping[str, Any]) -> None:
             os.kill(os.getpid(), signal.SIGKILL)  # all that follows is for the relay
     door.close()
     theirs.close()
-    if (namespace := wanted.get("namespace")) is not None:
-        os.close(namespace)
+    for descriptor in filter(None, (wanted.get("namespace"), wanted.get("keeper"))):
+        os.close(descriptor)
     _relay(ours)
 
 

@@ -12,12 +12,14 @@ What it is asked, as JSON: {"command": [PATH, ...], "user": "lab", "environment"
 Lines into it: {"signal": "INT"}, for the program and what is in its process group. Empty lines, both ways, are signs of
 life; its own come `BEATS` times in `silent_s`.
 
-It ends the program when its input ends or is silent for `silent_s`, after `within_s`, and at SIGTERM, SIGINT or SIGHUP:
-SIGTERM, and SIGKILL after `GRACE_S`. What the program started is ended with it, in process groups of its own too. Two
-things are left behind, and named in `why`: what has become another user and may not be ended, and what the kernel does
-not end. Where the supervisor itself is killed, the kernel kills the program, and what that started may go on.
+It ends the program when its input ends or is silent for `silent_s`, after `within_s`, when the twin rack of its host
+ends, and at SIGTERM, SIGINT or SIGHUP: SIGTERM, and SIGKILL after `GRACE_S`. What the program started is ended with it,
+in process groups of its own too. Two things are left behind, and named in `why`: what has become another user and may
+not be ended, and what the kernel does not end. Where the supervisor itself is killed, the kernel kills the program, and
+what that started may go on.
 
-`namespace`: a descriptor of the network that the program gets, from the keeper of a twin rack.
+`namespace`: a descriptor of the network that the program gets, from the keeper of a twin rack. `keeper`: one of a
+connection to that keeper, which ends with the rack.
 """
 
 import base64
@@ -60,7 +62,7 @@ def supervise(wanted: Mapping[str, Any]) -> None:
         os.write(1, line_of({"failed": f"{wanted['command'][0]}: {error.strerror or error}"}))
         return
     os.write(1, line_of({"started": child.pid}))
-    Supervisor(child, within_s=wanted["within_s"], silent_s=wanted["silent_s"]).run()
+    Supervisor(child, wanted).run()
 
 
 class Child:
@@ -85,13 +87,15 @@ class Child:
 class Supervisor:
     """Of one program, for one that started it, over two descriptors that `run` makes non-blocking."""
 
-    def __init__(self, child: Child, *, within_s: float, silent_s: float) -> None:
+    def __init__(self, child: Child, wanted: Mapping[str, Any]) -> None:
         now_s = time.monotonic()
+        within_s: float = wanted["within_s"]
         self._child = child
         self._in: int | None = 0
         self._out: int | None = 1
         self._within_s = within_s
-        self._silent_s = silent_s
+        self._silent_s: float = wanted["silent_s"]
+        self._keeper: int | None = wanted.get("keeper")
         self._over_s: float | None = now_s + within_s
         self._kill_s: float | None = None
         self._heard_s = self._beat_s = now_s
@@ -115,6 +119,8 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(number, lambda number, frame: None)
         self._selector.register(heard, selectors.EVENT_READ, partial(self._take_signals, heard))
+        if self._keeper is not None:
+            self._selector.register(self._keeper, selectors.EVENT_READ, partial(self._lose_host, self._keeper))
         self._listen()
         self._selector.register(self._child.pidfd, selectors.EVENT_READ, self._reap)
         for pipe in self._child.pipes:
@@ -196,8 +202,13 @@ class Supervisor:
         self._end(why)
 
     def _stop(self, why: str) -> None:
-        """Somebody sent the supervisor a signal."""
+        """Somebody sent the supervisor a signal, or its host is no more."""
         self._end(why)
+
+    def _lose_host(self, keeper: int) -> None:
+        """A keeper says nothing unasked: its rack has ended."""
+        self._selector.unregister(keeper)
+        self._stop("the twin rack of its host has ended")
 
     # --- what comes in
 
@@ -330,6 +341,8 @@ def start(wanted: Mapping[str, Any]) -> Child:
     if not become and user.pw_uid != os.geteuid():
         own = pwd.getpwuid(os.geteuid()).pw_name
         raise OSError(errno.EPERM, f"it cannot be run as {user.pw_name}: only root could, and this is {own}")
+    if (keeper := wanted.get("keeper")) is not None:
+        os.set_inheritable(keeper, False)  # the program is not to have it
     is_nested = (namespace := wanted.get("namespace")) is not None and _enter(namespace)
     out, err, failed = os.pipe(), os.pipe(), os.pipe()
     parent = os.getpid()

@@ -36,22 +36,25 @@ async def start_in_namespace(
     environment: Mapping[str, str] | None = None,
     keep: str | None = None,
 ) -> SupervisedProgram:
-    """Start a program in the network that the `keeper` of a rack holds for `host`. `environment`, `keep`: as
-    `hwd.model.program.Processes`.
+    """Start a program in the network that the `keeper` of a rack holds for `host`. It ends with the keeper, as it would
+    with a host that is switched off. `environment`, `keep`: as `hwd.model.program.Processes`.
 
     Raises FailedError where it cannot be executed, RefusedError where one with the id `keep` is there, LinkError where
     the keeper is gone.
     """
     name = None if keep is None else _name(host, keeper, keep)
-    try:
-        namespace = ask_for_descriptor(keeper, KeeperRequest(verb=Verb.NAMESPACE, ns=host))
-    except OSError as error:
-        raise LinkError(f"{host}: its network cannot be had: {reason_of(error)}. Is its twin rack up?") from error
-    try:
-        asked = wanted(command, user=user, within_s=within_s, environment=environment, keep=name, namespace=namespace)
-        ours, process = _spawn(asked, namespace)
-    finally:
-        os.close(namespace)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as keeper_lives:
+        try:
+            keeper_lives.connect(os.fspath(keeper))
+            namespace = ask_for_descriptor(keeper, KeeperRequest(verb=Verb.NAMESPACE, ns=host))
+        except OSError as error:
+            raise LinkError(f"{host}: its network cannot be had: {reason_of(error)}. Is its twin rack up?") from error
+        passed = {"namespace": namespace, "keeper": keeper_lives.fileno()}
+        try:
+            asked = wanted(command, user=user, within_s=within_s, environment=environment, keep=name, **passed)
+            ours, process = _spawn(asked, *passed.values())
+        finally:
+            os.close(namespace)
     return await SupervisedProgram.start(host, _ChildPipe(ours, process), asked, kept=keep is not None)
 
 

@@ -339,6 +339,29 @@ async def test_signal_to_a_supervisor_ends_program_and_supervisor_without_a_wait
     assert twin.sockets == []
 
 
+@pytest.mark.parametrize("keeps", [True, False])
+async def test_end_of_a_rack_ends_the_programs_on_its_hosts_as_a_host_that_is_switched_off_does(
+    twin: Place, keeper: Keeper, *, keeps: bool
+) -> None:
+    more: dict[str, Any] = {} if keeps else {"keep": None}
+    program = await twin.start(UNTIL_TERM, **more)
+    await until(program, b"ready\n")
+    supervisor = parent_of(program.pid)
+    os.kill(keeper.pid, signal.SIGKILL)
+    assert await program.wait() == ProgramEnd(status=5, why="the twin rack of its host has ended")
+    await gone(program.pid, supervisor)
+    assert twin.sockets == []
+
+
+async def test_end_of_a_rack_ends_a_program_to_which_nobody_is_attached(twin: Place, keeper: Keeper) -> None:
+    program = await twin.start("exec sleep 1000")
+    supervisor = parent_of(program.pid)
+    await program.leave()
+    await keeper.stop()
+    await gone(program.pid, supervisor)
+    assert twin.sockets == []
+
+
 async def test_killed_supervisor_takes_the_program_with_it_and_its_socket_is_replaced(twin: Place) -> None:
     program = await twin.start("exec sleep 1000")
     os.kill(parent_of(program.pid), signal.SIGKILL)
