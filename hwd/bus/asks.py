@@ -70,17 +70,17 @@ class Asks:
         """Let `handler` do the asks whose arguments are a `kind`."""
         self._handlers[kind.VERB] = kind, handler
 
-    def take(self, host: HostAgent, ask: Ask, *, within_rate: bool) -> None:
-        """Do an ask, or answer as before where it was delivered before. `within_rate`: whether the host may ask now."""
+    def take(self, host: HostAgent, ask: Ask) -> None:
+        """Do an ask, or answer as before where it was delivered before."""
         known = self._answers.setdefault(host.name, {})
         key = ask.boot, ask.id
         if key in known:
             if (before := known[key]) is not None:
                 self._spawn(self._answer(host.name, before), f"{host.name}/answer")
             return
-        if not within_rate or sum(one is None for one in known.values()) >= PENDING_MOST:
-            why = f"host {host.name} asks more than the daemon takes of one host; ask again in a second"
-            self._spawn(self._answer(host.name, self._made(host, ask, "refused", why)), f"{host.name}/answer")
+        if sum(one is None for one in known.values()) >= PENDING_MOST or not host.allowance.ask():
+            why = f"host {host.name} asks more than the daemon takes of one host. Ask again in a second"
+            self._spawn(self._answer(host.name, self._made(host, ask, "expired", why)), f"{host.name}/answer")
             return
         known[key] = None
         self._spawn(self._do(host, ask), f"{host.name}/ask-{ask.verb}")

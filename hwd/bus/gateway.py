@@ -339,7 +339,7 @@ class Gateway:
             raise ProtocolError("an ask is for the daemon that runs when it is sent: it cannot be retained")
         if message.boot == host.boot:
             host.alive(self._now_s())
-        self.asks.take(host, message, within_rate=host.allowance.ask())
+        self.asks.take(host, message)
 
     # --- clocks
 

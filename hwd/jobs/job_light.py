@@ -1,7 +1,7 @@
 """JobLight: what a job holds of the rack, and how its light goes from target to target. Under its lease, always."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Final, Protocol
 
@@ -97,13 +97,18 @@ class JobLight:
         )
         return (await self._applies.prepare(body)).id
 
-    async def go(self, record: JobRecord, id: str, target: Target, *, reconfiguration: str) -> None:
-        """Bring the light to a target, read back and with its links ready. Raises what a switch or an apply raises."""
+    async def go(
+        self, record: JobRecord, id: str, target: Target, *, reconfiguration: str, is_over: Callable[[], bool]
+    ) -> None:
+        """Bring the light to a target, read back and with its links ready. Raises what a switch or an apply raises, and
+        RefusedError where the job is over before that begins.
+        """
         if not (what := what_of(target)):
             return
-        await self._reported(record)
+        await self._until_known(lambda: self._are_reported(record), is_over)
         if record.prepared_set and self._has_set(record):
-            await self._settled(record.prepared_set)
+            by_s = asyncio.get_running_loop().time() + SETTLED_WITHIN_S
+            await self._until_known(lambda: self._is_settled(record.prepared_set, by_s), is_over)
             await self._applies.switch(record.prepared_set, id, id=reconfiguration, by=str(record))
             return
         await self._applies.apply(
@@ -154,21 +159,20 @@ class JobLight:
     def _has_set(self, record: JobRecord) -> bool:
         return any(one.id == record.prepared_set for one in self._sets.all())
 
-    async def _reported(self, record: JobRecord) -> None:
+    def _are_reported(self, record: JobRecord) -> bool:
         """After a restart of the daemon hosts may be sending until they have said so, or their longest time is over."""
-        hosts = {rank.host for rank in record.ranks}
-        while True:
-            if hosts.isdisjoint(self._transfers.unreported):
-                return
-            await asyncio.sleep(LOOK_S)
+        return {rank.host for rank in record.ranks}.isdisjoint(self._transfers.unreported)
 
-    async def _settled(self, prepared_set: str) -> None:
+    def _is_settled(self, prepared_set: str, by_s: float) -> bool:
         """After a restart of the daemon it is not known at once where the switches of a set are."""
-        by_s = asyncio.get_running_loop().time() + SETTLED_WITHIN_S
-        while True:
-            if self._sets.is_settled(prepared_set) or asyncio.get_running_loop().time() >= by_s:
+        return self._sets.is_settled(prepared_set) or asyncio.get_running_loop().time() >= by_s
+
+    async def _until_known(self, is_known: Callable[[], bool], is_over: Callable[[], bool]) -> None:
+        while not is_over():
+            if is_known():
                 return
             await asyncio.sleep(LOOK_S)
+        raise RefusedError("the job has come to its end")
 
 
 def what_of(target: Target) -> str:

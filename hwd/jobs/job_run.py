@@ -136,6 +136,8 @@ class JobRun:
         """From when on the light may be switched: a plane may try again and again."""
         self._drives: dict[asyncio.Task[None], str] = {}
         """Ways to a target, each with the id of its reconfiguration."""
+        self._has_outgrown_set = False
+        """Whether there is a target that its prepared set does not have: that can have no further one."""
         self._not_ready = ""
         """The last target, and why the light was not brought to it; empty where it was."""
         self._outcome: tuple[JobState, str] | None = None
@@ -247,8 +249,7 @@ class JobRun:
     async def _resume(self, plane: PlayedPlane) -> None:
         """Tell the plane all that was told before, and go on from there."""
         played = await plane.play_again()
-        if played.has_prepared:
-            await self._plan_each_switch()
+        self._has_outgrown_set = played.has_prepared
         self.operations.stand(sending=played.sending, waiting=plane.actor.waiting)
         self._failures = JobFailures(self._job, self._places.view, self._health, played.failed)
         self._emit(JobResumed, events=played.events)
@@ -363,19 +364,15 @@ class JobRun:
                 self._drive(target, why)
             case PrepareTarget(target=target):
                 self._routes.check(target.routes)
-                await self._plan_each_switch()
+                self._has_outgrown_set = True
             case SetRoutes(routes=routes):
                 self._routes.check(routes)
                 await self._routes.keep(self.record, routes, is_over=self._is_over)
                 await self._save(lambda record: replace(record, routed=record.routed + 1))
 
-    async def _plan_each_switch(self) -> None:
-        """From now on: a prepared set can have no further target."""
+    async def _release_set(self) -> None:
+        """From now on each switch is planned. None of them is under way: there is one at a time."""
         if not (before := self.record).prepared_set:
-            return
-        while self._drives and self._outcome is None:
-            await asyncio.wait(self._drives, timeout=TICK_S)
-        if self._outcome is not None:
             return
         await self._light.release_set(before)
         await self._save(lambda record: replace(record, prepared_set=""))
@@ -394,7 +391,9 @@ class JobRun:
         why = ""
         try:
             await asyncio.sleep(self._paced_s - began_s)
-            await self._light.go(self.record, id, target, reconfiguration=reconfiguration)
+            if self._has_outgrown_set:
+                await self._release_set()
+            await self._light.go(self.record, id, target, reconfiguration=reconfiguration, is_over=self._is_over)
             await self._routes.set(self.record, target.routes)
         except Exception as error:
             if not isinstance(error, HwdError):
@@ -402,6 +401,9 @@ class JobRun:
             why = reason_of(error) if isinstance(error, HwdError) else f"a defect of hwd: {error!r}"
             self._paced_s = asyncio.get_running_loop().time() + PACE_S
             event = NotReady(target=id, why=why)
+        if why and self._outcome is not None:
+            log.info("%s: on the way to %s at its end: %s", self.record, id, why)
+            return
         self._not_ready = f"{id}: {why}" if why else ""
         seconds = asyncio.get_running_loop().time() - began_s
         self._emit(
@@ -454,18 +456,23 @@ class JobRun:
         self._emit(JobEnded, outcome=state, why=why, seconds=self._lasted_s())
 
     async def _end_drives(self) -> None:
-        """A switch under way gets some time; then it is rolled back to where the light was, as an abort does."""
+        """A switch under way gets some time; then it is rolled back to where the light was, as an abort does. One that
+        has not begun does not begin any more.
+        """
         if self._drives:
             await asyncio.wait(self._drives, timeout=SWITCH_ENDS_WITHIN_S)
-        for drive, reconfiguration in [*self._drives.items()]:
+        for reconfiguration in [*self._drives.values()]:
             try:
                 await self._light.roll_back(reconfiguration)
-            except RefusedError:  # it has not begun, or it is confirmed
-                drive.cancel()
+            except RefusedError as error:  # it is confirmed: its routes are being set
+                log.debug("%s: %s", self.record, reason_of(error))
             except HwdError as error:
                 log.warning("%s: %s", self.record, reason_of(error))
         if self._drives:
-            await asyncio.wait(self._drives)
+            await asyncio.wait(self._drives, timeout=SWITCH_ENDS_WITHIN_S)
+        for drive, reconfiguration in self._drives.items():
+            log.warning("%s: does not wait for %s any more: see `hwd status`", self.record, reconfiguration)
+            drive.cancel()
 
     async def _until_done(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         while True:

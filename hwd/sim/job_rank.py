@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from hwd.sim.rank import Rank
 from hwd.sim.world import World
-from hwd_drivers.core.errors import RefusedError
+from hwd_drivers.core.errors import FailedError, RefusedError
 from hwd_drivers.core.reason import reason_of
 
 AGAIN_S: Final = 0.5
@@ -35,13 +35,18 @@ class JobRank:
         return joined
 
     async def collective(self, group: str, kind: str, *, seconds: float, within_s: float = 60.0) -> None:
-        """One collective of a group: asked for, under way for `seconds`, ended."""
+        """One collective of a group: asked for, under way for `seconds`, ended. Raises FailedError where its time was
+        over before that.
+        """
         operation = {"group": group, "kind": kind, "index": self._counts[group, kind], "size_bytes": 1000}
         self._counts[group, kind] += 1
         granted = await self._until(lambda rank: rank.ask(self._job, operation, within_s=within_s, wait_s=WAIT_S), "go")
         asked_over = self._connection
         await asyncio.sleep(seconds)
-        if asked_over is not None and (await asked_over.end(granted["transfer"]))["outcome"] == "ended":
+        ended = {} if asked_over is None else await asked_over.end(granted["transfer"])
+        if ended.get("outcome") == "over":
+            raise FailedError(f"{kind} {operation['index']} of {group}: {ended['why']}")
+        if ended.get("outcome") == "ended":
             return
         await self._until(lambda rank: rank.done(self._job, operation), "ended")
 

@@ -3,6 +3,7 @@ outlives the daemon that started it, and dies as a process does.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -11,6 +12,8 @@ from hwd.model.program import ProgramEnd, ProgramOutput, Signal
 from hwd.model.testbed import Host
 from hwd_drivers.core.errors import FailedError, RefusedError, UnknownError
 from hwd_drivers.twins.nodes import Nodes
+
+log = logging.getLogger(__name__)
 
 Program = Callable[[str, Mapping[str, str]], Coroutine[Any, Any, int]]
 """What a command does on a host, with its environment; returns its exit status."""
@@ -79,11 +82,16 @@ class _Running:
             asyncio.get_running_loop().create_task(self._run(main, within_s), name=self._node)
 
     async def _run(self, main: Coroutine[Any, Any, int], within_s: float) -> None:
+        longest = asyncio.timeout(within_s)
         try:
-            async with asyncio.timeout(within_s):
+            async with longest:
                 self._ended(ProgramEnd(status=await main))
-        except TimeoutError:
-            self._ended(ProgramEnd(signal="SIGKILL", why=f"its longest time of {within_s:g} s was over"))
+        except Exception as error:
+            if longest.expired():
+                self._ended(ProgramEnd(signal="SIGKILL", why=f"its longest time of {within_s:g} s was over"))
+                return
+            log.exception("%s: it ended with an exception", self._node)
+            self._ended(ProgramEnd(status=1, why=repr(error)))
 
     @property
     def has_ended(self) -> bool:

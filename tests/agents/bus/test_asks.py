@@ -219,12 +219,15 @@ async def test_unknown_verb_and_wrong_arguments_are_refused(lab: Lab) -> None:
     assert (answer.outcome, lab.claims) == ("refused", [])
 
 
-async def test_asks_over_the_rate_are_refused_with_what_to_do(lab: Lab) -> None:
-    lab.gateway.asks.take(lab.gateway._hosts["h0"], lab.peer.ask("a1"), within_rate=False)
-    async with asyncio.timeout(PATIENCE_S):
-        await lab.peer.came.wait()
-    (answer,) = lab.peer.answers
-    assert (answer.outcome, "ask again in a second" in answer.why, lab.claims) == ("refused", True, [])
+async def test_asks_over_the_rate_are_not_done_and_what_was_answered_is_answered_again_all_the_same(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await lab.peer.send(lab.peer.ask("a1"))
+    monkeypatch.setattr(lab.gateway._hosts["h0"].allowance, "ask", lambda: False)
+    over = await lab.peer.send(lab.peer.ask("a2"))
+    assert (over.outcome, "Ask again in a second" in over.why, len(lab.claims)) == ("expired", True, 1)
+    again = await lab.peer.send(lab.peer.ask("a1"))
+    assert (again.outcome, len(lab.claims)) == (first.outcome, 1)
 
 
 async def test_broker_that_goes_away_fails_the_ask_at_once(lab: Lab) -> None:
