@@ -124,9 +124,11 @@ class HostTransfers:
         self._ending: dict[str, float] = {}
         """What the daemon is to be told, each with the `loop.time()` from which on it knows without that."""
         self._ended_operations: deque[EndedOperation] = deque(maxlen=TRANSFERS_MOST)
-        """Of which the daemon is to be told."""
+        """Of which the daemon is to be told. Until it has answered, the rank's next ask tells it too."""
         self._asked_first: dict[tuple[str, int], tuple[Operation, CountedBytes]] = {}
         """By job and rank: what it has asked for, and what was counted when it did so first."""
+        self._done_first: dict[tuple[str, int], tuple[Operation, CountedBytes]] = {}
+        """By job and rank: what has ended that an earlier agent let go, and what was counted when it first said so."""
         self._changed = asyncio.Event()
         self._socket = None
         if config.socket is not None:
@@ -295,12 +297,15 @@ class HostTransfers:
         return JoinAnswerLine(id=line_id, outcome="joined", joined=joined)
 
     async def _done(self, done: DoneOperation, line_id: str | int | None) -> AnswerLine:
-        asked = EndOperation(
-            job=done.job, rank=done.rank, key=done.key, operation=done.operation, after=self._counted()
-        )
+        key = done.job, done.rank
+        if (known := self._done_first.get(key)) is None or known[0] != done.operation:
+            known = self._done_first[key] = done.operation, self._counted()
+        asked = EndOperation(job=done.job, rank=done.rank, key=done.key, operation=done.operation, after=known[1])
         try:
             await self._asks.ask(asked, within_s=ANSWER_WITHIN_S)
+            self._done_first.pop(key, None)
         except RefusedError as error:
+            self._done_first.pop(key, None)
             return AnswerLine(id=line_id, outcome="refused", why=clipped(str(error)))
         except HwdError as error:
             return AnswerLine(id=line_id, outcome="failed", why=clipped(str(error)))
@@ -383,8 +388,6 @@ class HostTransfers:
         if not self._ending and not operations:
             return True
         told, self._ending = self._ending, {}  # one that ends once more meanwhile is told once more
-        for _ in operations:
-            self._ended_operations.popleft()
         try:
             ends = EndTransfers(transfers=[*told], operations=operations)
             await self._asks.ask(ends, within_s=ANSWER_WITHIN_S)
@@ -393,8 +396,10 @@ class HostTransfers:
         except HwdError as error:
             log.debug("%s: ends of transfers: %s", self._host, error)
             self._ending = {**told, **self._ending}
-            self._ended_operations.extendleft(reversed(operations))
             return False
+        for one in operations:
+            with suppress(ValueError):  # where it went to make room
+                self._ended_operations.remove(one)
         return not self._ending and not self._ended_operations
 
     def _new_id(self) -> str:

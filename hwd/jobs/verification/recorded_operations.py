@@ -34,8 +34,13 @@ class RecordedOperation:
 
     @property
     def over_ns(self) -> int | None:
-        """When it was over: as measured, else when the daemon heard of it."""
+        """When it was over: as measured, else when the daemon heard of it; it may have ended any time before that."""
         return self.ended_ns if self.sent is None else self.sent.ended_ns
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether one agent saw it from begin to end. A rank says to a new one that it has ended some time before."""
+        return self.sent is not None and self.sent.began_ns is not None
 
     @property
     def error_ns(self) -> int:

@@ -91,7 +91,10 @@ class _Verifier:
             self._breach(DARK, one, f"no light of target {one.target} is at {self._host(one)}")
         for port in sorted(ports):
             for breach in self._judge_port(one, port, paths[port]):
-                self._breaches.append(breach)
+                if one.is_measured or breach.at_ns <= one.began_ns + one.error_ns:
+                    self._breaches.append(breach)
+                else:
+                    self._lacks(f"whether operations were over, whose end was not measured, when {breach.what}", one)
 
     def _judge_port(self, one: RecordedOperation, port: str, path: frozenset[str]) -> Iterator[JobBreach]:
         """One NIC port during one operation: lit, at rest, with a carrier, and seen ready before."""
@@ -161,7 +164,7 @@ class _Verifier:
     # --- what an operation is
 
     def _over_ns(self, one: RecordedOperation) -> int:
-        """One that had not ended when its job did ended with that; else with what is recorded."""
+        """One that is not known to have ended ended with its job at the latest; else with what is recorded."""
         return self._end_ns if one.over_ns is None else one.over_ns
 
     def _host(self, one: RecordedOperation) -> str:

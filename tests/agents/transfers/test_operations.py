@@ -11,6 +11,7 @@ import pytest
 
 from hwd_agents.transfers.host_transfers import AGAIN_S, ANSWER_WITHIN_S, TOLD_AFTER_S
 from hwd_agents.transfers.lines import Line
+from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.twins.virtual_time import run_virtual
 
@@ -117,7 +118,7 @@ def test_end_of_an_operation_says_what_its_host_had_counted_before_and_after_it(
         assert after["datagrams"]["received"] > before["datagrams"]["received"]
         process.say(ASK | {"id": 7})
         again = await host.ask("claim-operation")
-        assert again.arguments["ended"] is None or again.arguments["ended"] == one
+        assert again.arguments["ended"] == one  # the daemon has not answered yet that it knows
         host.done(ask)
 
     run(tmp_path, play)
@@ -134,6 +135,22 @@ def test_next_ask_of_a_rank_tells_the_end_that_the_daemon_may_not_have_heard_of(
         ask = await host.ask("claim-operation")
         assert ask.arguments["ended"]["operation"] == OPERATION
         assert ask.arguments["ended"]["after"]["ports"]["eth0"]["rx"] > 0
+
+    run(tmp_path, play)
+
+
+def test_end_that_a_new_agent_is_told_while_the_daemon_is_away_stays_the_one_of_the_first_time(tmp_path: Path) -> None:
+    async def play(host: HostWithDaemon, process: Process) -> None:
+        host.is_up = False
+        assert (await process.answer(DONE))["outcome"] == "failed"
+        host.is_up, back_ns = True, SystemClock().monotonic_ns()
+        process.say(DONE)
+        first = await host.ask("end-operation")
+        assert first.arguments["after"]["at_ns"] < back_ns
+        host.done(first)
+        assert (await process.line())["outcome"] == "ended"
+        process.say(DONE)
+        assert (await host.ask("end-operation")).arguments["after"]["at_ns"] > back_ns
 
     run(tmp_path, play)
 

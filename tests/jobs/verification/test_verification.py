@@ -271,6 +271,24 @@ def test_breach_of_the_light_is_found_with_its_operation(plant: Callable[[Story]
     assert {(one.kind, one.operation) for one in of_rank_0} >= {(kind, str(operation(1)))}, found.breaches
 
 
+@pytest.mark.parametrize("plant", [removed, moved, moved_by_a_reconfiguration, lost_carrier])
+@pytest.mark.parametrize(
+    "odd",
+    [Odd(is_measured=False), Odd(begin_is_known=False), Odd(has_ended=False)],
+    ids=["unmeasured", "told to a new agent", "not told"],
+)
+def test_what_befell_light_before_an_end_that_was_not_measured_is_no_breach_and_does_not_hold(
+    plant: Callable[[Story], None], odd: Odd
+) -> None:
+    """The operation may have been over: its end was told after the daemon, or the agent, had been away."""
+    story = told(odd)
+    plant(story)
+    found = story.judged()
+    assert [one for one in found.breaches if (one.rank, one.operation) == (0, str(operation(1)))] == []
+    assert any("whether operations were over, whose end was not measured, when " in one for one in found.unshown)
+    assert not found.holds
+
+
 def test_of_two_sends_of_a_rank_the_one_that_was_cut_is_found() -> None:
     ranks = [JobRank(host=f"h{n}", optical=[f"h{n}.eth0"]) for n in range(3)]
     story = Story(record=record(ranks=ranks, groups={"world": [0, 1, 2]}))
