@@ -28,10 +28,12 @@ from hwd.sim.plan import (
     RepeatMessages,
     Restore,
     RollBack,
+    RunJob,
     RunPlaybook,
     Select,
     Step,
     StopBroker,
+    StopJob,
     SwitchSet,
     TakeBackSwitch,
     TakeLease,
@@ -50,6 +52,8 @@ DEEDS: Final = (3, 8)
 TROUBLES: Final = (0, 4)
 SETS_ONE_IN: Final = 4
 """One of so many worlds is about a prepared set."""
+JOBS_ONE_IN: Final = 3
+"""One of so many worlds has jobs."""
 ONE_IN: Final = (0, 200, 40, 10)
 """How seldom a step of a task is overtaken; 0: never."""
 
@@ -83,6 +87,8 @@ def draw_plan(seed: int) -> WorldPlan:
     for at_s, act in _claims(Draws(seed).stream("claims"), rack, first=len(steps), times=times):
         steps.append(Step(number=len(steps), at_s=round(at_s, 3), act=act))
     for at_s, act in _transfers(Draws(seed).stream("transfers"), rack, first=len(steps), times=times):
+        steps.append(Step(number=len(steps), at_s=round(at_s, 3), act=act))
+    for at_s, act in _jobs(Draws(seed).stream("jobs"), rack, first=len(steps)):
         steps.append(Step(number=len(steps), at_s=round(at_s, 3), act=act))
     steps.sort(key=lambda step: (step.at_s, step.number))
     return WorldPlan(seed=seed, rack=rack.name, steps=tuple(steps), one_in=draw.choice(ONE_IN))
@@ -249,6 +255,23 @@ def _transfers(draw: random.Random, rack: Rack, *, first: int, times: list[float
                 drain_within_s=draw.choice((None, 0.5, 5.0)),
             )
             acts.append((at_s + draw.choice((0.0, draw.uniform(0.0, 1.0))), apply))
+    return acts
+
+
+def _jobs(draw: random.Random, rack: Rack, *, first: int) -> list[tuple[float, AnyAct]]:
+    """In one of `JOBS_ONE_IN` worlds: jobs, early, so that their ports are free, and who dies under them."""
+    acts: list[tuple[float, AnyAct]] = []
+    if rack.owned or draw.random() * JOBS_ONE_IN >= 1:
+        return acts
+    for _ in range(draw.choice((1, 1, 1, 2))):
+        at_s, job = draw.uniform(0.0, 2.0), first + len(acts)
+        acts.append((at_s, RunJob(collectives=draw.randint(1, 5), seconds=draw.choice((0.02, 0.2, 1.0)))))
+        if draw.random() < 0.25:
+            acts.append((at_s + draw.uniform(0.0, 3.0), StopJob(of=job)))
+        for _ in range(draw.choice((0, 0, 1, 1, 2))):
+            node = draw.choice([DAEMON, DAEMON, *map(agent_node, rack.testbed.hosts)])
+            kill = Kill(node=node, callbacks=draw.randint(1, 200), away_s=draw.choice((0.0, 0.5, 3.0, 6.0)))
+            acts.append((at_s + draw.uniform(0.0, 3.0), kill))
     return acts
 
 

@@ -19,10 +19,11 @@ from typing_extensions import override
 from hwd.daemon.daemon import Daemon
 from hwd.model.documents.daemon import DaemonRecovered, DaemonStarted, JournalOpen
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
+from hwd.sim.job_rank import train
 from hwd.sim.last_look import LastLook
 from hwd.sim.operators import Operators
-from hwd.sim.plan import Deed, Departure, WorldPlan
-from hwd.sim.racks import RACKS
+from hwd.sim.plan import Deed, Departure, TwinFault, WorldPlan
+from hwd.sim.racks import PROGRAM, RACKS
 from hwd.sim.rules import Violation
 from hwd.sim.troubles import Troubles
 from hwd.sim.witness import Witness
@@ -64,7 +65,7 @@ def play(plan: WorldPlan, *, make_daemon: Callable[..., Daemon] = Daemon) -> Wor
     try:
         with tempfile.TemporaryDirectory(prefix="hwd-sim-") as folder:
             url = f"sqlite:///{Path(folder) / 'records.db'}"
-            scene = _Scene(plan, url, make_daemon)
+            scene = _Scene(plan, url, folder, make_daemon)
             run_virtual(scene.play(), seed=plan.seed, loop=lambda: DrawnOrderLoop(order.turns))
     finally:
         logging.getLogger().removeHandler(errors)
@@ -103,7 +104,7 @@ class _Order:
 class _Scene:
     """One plan in one world."""
 
-    def __init__(self, plan: WorldPlan, records_url: str, make_daemon: Callable[..., Daemon]) -> None:
+    def __init__(self, plan: WorldPlan, records_url: str, folder: str, make_daemon: Callable[..., Daemon]) -> None:
         self.story: list[tuple[float, str]] = []
         self.start_s = 0.0
         """When the plan began, since the world did."""
@@ -111,6 +112,7 @@ class _Scene:
         self._plan = plan
         self._rack = RACKS[plan.rack]
         self._url = records_url
+        self._folder = folder
         self._make_daemon = make_daemon
         self.witness = Witness(self._rack)
         self.witness.on_document.append(self._hear)
@@ -128,6 +130,8 @@ class _Scene:
             sinks=[self.witness.take],
             make_daemon=self._make_daemon,
             tap_bus=self.witness.tap,
+            programs={PROGRAM: lambda *given: train(world, *given)},
+            data_dir=self._folder,
         )
         world.records_disk.delay_s = _delays(Draws(self._plan.seed).stream("records"))
         async with world:
@@ -148,10 +152,11 @@ class _Scene:
                 else:
                     self.tell(f"trouble {step.number}: {step.act}")
                     self.witness.troubled = True
+                    self.witness.faulted |= isinstance(step.act, TwinFault)
                     troubles.begin(step.act)
             await troubles.end_all()
             self.tell("all troubles are over")
-            await last_look.look(tasks)
+            await last_look.look(tasks, jobs=operators.jobs.values())
             self.lasted_s = self.witness.now_s - self.start_s
 
     def _hear(self, document: Document) -> None:

@@ -1,10 +1,10 @@
 """JobRank: a rank of a job in a simulated world, which asks again while agent or daemon are away, as
-`hwd_agents.shim.Rank` does.
+`hwd_agents.shim.Rank` does; and the program of the jobs that seeds draw.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from hwd.sim.rank import Rank
@@ -12,6 +12,8 @@ from hwd.sim.world import World
 from hwd_drivers.core.errors import FailedError, RefusedError
 from hwd_drivers.core.reason import reason_of
 
+WITHIN_S: Final = 10.0
+"""The longest time of a collective."""
 AGAIN_S: Final = 0.5
 """Between two attempts."""
 WAIT_S: Final = 30.0
@@ -34,7 +36,7 @@ class JobRank:
         joined: dict[str, Any] = (await self._until(lambda rank: rank.join(self._job), "joined"))["joined"]
         return joined
 
-    async def collective(self, group: str, kind: str, *, seconds: float, within_s: float = 60.0) -> None:
+    async def collective(self, group: str, kind: str, *, seconds: float, within_s: float = WITHIN_S) -> None:
         """One collective of a group: asked for, under way for `seconds`, ended. Raises FailedError where its time was
         over before that.
         """
@@ -63,3 +65,17 @@ class JobRank:
             if answer["outcome"] == "refused":
                 raise RefusedError(answer["why"])
             await asyncio.sleep(AGAIN_S)
+
+
+async def train(world: World, host: str, command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """`/bin/train 3 0.2`: so many collectives with all ranks, of so many seconds each; the one of h1 comes late."""
+    _, collectives, seconds = command
+    rank = JobRank(world, host, environment)
+    try:
+        await rank.join()
+        for _ in range(int(collectives)):
+            await asyncio.sleep(float(seconds) if host == "h1" else 0)
+            await rank.collective("world", "all-reduce", seconds=float(seconds))
+    except (RefusedError, FailedError):
+        return 1
+    return 0

@@ -1,7 +1,7 @@
 """The last look at a simulated world: once nothing befalls it any more, it comes to rest, and all is in order."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 import msgspec
@@ -25,6 +25,8 @@ REST_WITHIN_S: Final = 90.0
 """Longer than the slowest retry: a try of the recovery takes up to 30 s, and another follows after 5 s."""
 EVENTS_WITHIN_S: Final = 60.0
 LOOK_S: Final = 0.5
+OURS: Final = ("early", "moving", "unready", "cut")
+"""Breaches of a job's promises that nobody but us can make."""
 ENDS: Final = (ReconfigurationEnded, DaemonRecovered, JournalGivenUp)
 
 
@@ -40,8 +42,8 @@ class LastLook:
         self._witness = witness
         self._tell = tell
 
-    async def look(self, calls: Sequence[asyncio.Task[None]]) -> None:
-        """`calls`: of the operators."""
+    async def look(self, calls: Sequence[asyncio.Task[None]], jobs: Collection[str]) -> None:
+        """`calls`: of the operators; `jobs`: those whose start was answered, once all calls are."""
         ended = self._world.ended()
         for node, error in ended.items():
             self._witness.breach("no-bug", f"{node} ended by itself: {error!r}")
@@ -53,6 +55,7 @@ class LastLook:
         await self._come_to_rest()
         self._check_ends()
         self._check_sets()
+        await self._check_jobs(jobs)
         await self._check_events()
         await self._check_story()
         await self._check_rack()
@@ -67,6 +70,9 @@ class LastLook:
                 return
             daemon = self._world.daemon
             left = ["the daemon is down"] if daemon is None else self._left(daemon.service)
+            if daemon is not None:
+                jobs = await daemon.service.jobs()
+                left += [f"job {one.id} is {one.state}" for one in jobs if not one.ended]
             if not left:
                 return
             if daemon is not None and self._witness.now_s > until_s - REST_WITHIN_S / 2:
@@ -99,7 +105,9 @@ class LastLook:
                     self._tell(str(error))
 
     def _check_ends(self) -> None:
-        """The last reconfiguration of each end decides what is there."""
+        """The last reconfiguration of each end decides what is there; who cut a transfer was a way back."""
+        for id, cut in self._witness.cuts.items():
+            self._witness.breach("transfer-kept", f"{id} cut {cut}, and is no way back")
         taken: set[tuple[str, str]] = set()
         for seen in sorted(self._witness.seen.values(), key=lambda one: -one.at_s):
             outcome = next(iter(seen.outcomes.values()), None)
@@ -140,6 +148,28 @@ class LastLook:
                 if strange:
                     names = ", ".join(sorted(map(str, strange)))
                     self._witness.breach("set-stands", f"set {id} is at {one.at}, and {switch} differs at {names}")
+
+    async def _check_jobs(self, answered: Collection[str]) -> None:
+        """Each has ended and holds nothing, and none of its promises was broken by us."""
+        if (daemon := self._world.daemon) is None:
+            return  # which is said already
+        service = daemon.service
+        jobs = {one.id for one in await service.jobs()}
+        for id in answered:
+            if id not in jobs:
+                self._witness.breach("job-kept", f"job {id} was started, and is not in the records")
+        for program in self._world.processes.running:
+            self._witness.breach("job-kept", f"{program} runs, and its job has ended")
+        status = service.status()
+        for id in jobs:
+            held = [f"lease {one.lease}" for one in status.leases if one.holder.startswith(f"job {id} ")]
+            held += [f"set {one.id}" for one in status.sets if one.holder.startswith(f"job {id} ")]
+            if held:
+                self._witness.breach("job-kept", f"job {id} has ended, and holds {', '.join(held)}")
+            for found in await service.verify_job(id):
+                for one in found.breaches:
+                    if one.kind in OURS or not self._witness.faulted:
+                        self._witness.breach("job-kept", f"job {id}: {one}")
 
     async def _check_events(self) -> None:
         until_s = self._witness.now_s + EVENTS_WITHIN_S

@@ -7,7 +7,8 @@ from typing import Any, Final, TypeVar
 
 from typing_extensions import override
 
-from hwd.model.bodies import PrepareBody, ReconfigurationBody, TargetBody
+from hwd.model.answers import JobStatus
+from hwd.model.bodies import ByBody, JobBody, PrepareBody, ReconfigurationBody, TargetBody
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationState
 from hwd.reconfigure.apply.reconfiguration import State
 from hwd.sim.plan import (
@@ -26,14 +27,16 @@ from hwd.sim.plan import (
     RenewLease,
     Restore,
     RollBack,
+    RunJob,
     RunPlaybook,
     Select,
     Step,
+    StopJob,
     SwitchSet,
     TakeBackSwitch,
     TakeLease,
 )
-from hwd.sim.racks import Rack
+from hwd.sim.racks import JOB, Rack
 from hwd.sim.rank import Rank
 from hwd.sim.witness import InFlight, SetPromise, Witness
 from hwd.sim.world import DAEMON, World, select_address
@@ -69,6 +72,8 @@ class Operators:
         self._within_s: dict[str, float] = {}
         self._confirm_by_s: dict[str, float] = {}
         self._asked_s: dict[str, float] = {}
+        self.jobs: dict[int, str] = {}
+        """By step: jobs whose start was answered."""
         self._ranks: dict[int, tuple[Rank, str]] = {}
         """By step: a rank with its transfer."""
         witness.on_document.append(self._hear)
@@ -135,6 +140,11 @@ class Operators:
                 self._runs[step.number] = run.run
             case AbortRun(of=of) if of in self._runs:
                 await self._bounded(step, service.abort_run(self._runs[of], by="somebody"))
+            case RunJob(collectives=collectives, seconds=seconds):
+                body = JobBody(name=JOB, words=[str(collectives), str(seconds)])
+                self.jobs[step.number] = (await self._call(step.number, service.start_job(body, None))).id
+            case StopJob(of=of) if of in self.jobs:
+                await self._call(step.number, _stop(service, self.jobs[of]))
             case Select():
                 await self._select(step.number, step.act)
             case TakeBackSwitch(switch=switch):
@@ -331,6 +341,10 @@ class Job(asyncio.Protocol):
             return await self._answer
         finally:
             self._transport.abort()
+
+
+async def _stop(service: Service, job: str) -> JobStatus:
+    return service.stop_job(job, ByBody(by="somebody"), None)
 
 
 def id_of(number: int) -> str:

@@ -156,6 +156,17 @@ class EndTransfer(Deed, frozen=True, kw_only=True):
     dies: bool = False
 
 
+class RunJob(Deed, frozen=True, kw_only=True):
+    """A job of a rank a host, each of which makes so many collectives, of `seconds` each."""
+
+    collectives: int
+    seconds: float
+
+
+class StopJob(Deed, frozen=True, kw_only=True):
+    of: int
+
+
 class Trouble(Act, frozen=True, kw_only=True):
     """A fault."""
 
@@ -228,6 +239,8 @@ AnyAct = (
     | GrantSwitch
     | Claim
     | EndTransfer
+    | RunJob
+    | StopJob
     | Kill
     | StopBroker
     | CutClient

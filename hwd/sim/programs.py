@@ -15,8 +15,8 @@ from hwd_drivers.twins.nodes import Nodes
 
 log = logging.getLogger(__name__)
 
-Program = Callable[[str, Mapping[str, str]], Coroutine[Any, Any, int]]
-"""What a command does on a host, with its environment; returns its exit status."""
+Program = Callable[[str, Sequence[str], Mapping[str, str]], Coroutine[Any, Any, int]]
+"""What a command does on a host, with its environment; returns its exit status. The second is the command itself."""
 
 
 class SimProcesses:
@@ -47,7 +47,7 @@ class SimProcesses:
         running = self._running[id] = _Running(
             self._nodes, id, self._started, closed=lambda: self._running.pop(id, None)
         )
-        running.begin(program(host.name, environment), within_s=within_s)
+        running.begin(program(host.name, command, environment), within_s=within_s)
         return running
 
     async def attach(self, host: Host, keep: str, *, user: str, taken: int | None = None) -> "_Running":

@@ -24,7 +24,20 @@ hosts:
 {h1}
 fibres:
 {fibres}
+jobs:
+  {job}:
+    command: [{program}]
+    arguments: true
+    user: lab
+    hosts: [h0, h1]
+    plane: static topology=pairs
+    within_s: 40
+    answer_within_s: 20
+    ready_within_s: 4
 """
+JOB: Final = "train"
+"""The job of each rack; where hosts own switches, it cannot have its light."""
+PROGRAM: Final = "/bin/train"
 _NIC: Final = "      eth{port}: {{rdma: mlx5_{port}, rail: {port}, ip: 10.1.{host}.{last}/32, module: 100g-lr4}}"
 _TWIN: Final = "twin: {{timing: {timing}, seed: {seed}}}}}"
 _MATRIX: Final = "{name}: {{driver: polatis-tl1, model: polatis-6000, size: 8x8, " + _TWIN
@@ -72,6 +85,8 @@ def _text(name: str, switches: list[str], ports: int, fibres: list[str]) -> str:
         h0=nics(0),
         h1=nics(1),
         fibres="\n".join(f"  - {one}" for one in fibres),
+        job=JOB,
+        program=PROGRAM,
     )
 
 

@@ -28,6 +28,8 @@ RULES: Final = {
     "without one it begins to go back at its time.",
     "transfer-kept": "By our command no light is cut under a transfer in flight, but by a way back that recorded it.",
     "abort-bounded": "An abort or a roll-back ends within 5 seconds, and drain_s more where transfers are in flight.",
+    "job-kept": "A job whose start was answered is in the records; it ends, and then none of its ranks runs and it "
+    "holds no lease and no set. Where nothing befell its light, `hwd job verify` finds that it kept its promises.",
     "answer-given": "Every call of an operator is answered, or its daemon dies.",
     "no-bug": "No part ends by itself, and no error is one that we do not raise on purpose.",
 }

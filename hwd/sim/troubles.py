@@ -127,7 +127,9 @@ class Troubles:
         asyncio.get_running_loop().call_soon(self._world.kill, DAEMON, context=Context())
 
     def _died(self, node: str) -> None:
-        """It starts again, as by its service manager."""
+        """It starts again, as by its service manager; a rank's program does not."""
+        if node != DAEMON and host_of(node) not in self._world.testbed.hosts:
+            return
         self._tell(f"{node} died")
         asyncio.get_running_loop().call_later(self._away_s.pop(node, 0.0) + 0.001, self._start, node)
 

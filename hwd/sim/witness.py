@@ -39,6 +39,8 @@ JOB_WITHIN_S: Final = 20.0
 """From the request of a job to the last change that comes of it: a slow switch answers after 12 s."""
 PLAN_WITHIN_S: Final = 30.0
 """From the read that a plan was made from to its begin."""
+OF_A_RULE: Final = "rule of prepared set "
+"""Who asks for a switch that brings a set to where its rule says, after a crash; it is one more way back."""
 EVENT_STREAM: Final = "the event stream"
 ACTS: tuple[str, ...] = ("set", "put-back", "delegate")
 """Verbs of commands that change something at a host."""
@@ -123,6 +125,10 @@ class Witness:
         """Hosts whose disk has refused something: an agent that died then cannot know what it has reported."""
         self.troubled = False
         """Whether anything has befallen the world."""
+        self.cuts: dict[str, str] = {}
+        """By reconfiguration that is not told to be a way back: a transfer, or the host, that it has cut."""
+        self.faulted = False
+        """Whether any of it was a fault of a twin."""
         self.taken_back: set[str] = set()
         """Switches of hosts of which an operator was told that their host may not set them any more."""
         self.on_document: list[Callable[[Document], None]] = []
@@ -272,7 +278,7 @@ class Witness:
     def _cut(self, cut: TransferCut) -> None:
         """What a way back records before it goes. Without a name: its host had not said what it sends."""
         if cut.reconfiguration not in self.seen:
-            self.breach("transfer-kept", f"{cut.reconfiguration} cut {cut.transfer or cut.host}, and is no way back")
+            self.cuts.setdefault(cut.reconfiguration, cut.transfer or cut.host)
         for number, flight in [*self.transfers.items()]:
             if flight.name == cut.transfer or (not cut.transfer and flight.port in cut.ports):
                 del self.transfers[number]
@@ -373,6 +379,8 @@ class Witness:
             case ReconfigurationStarted(reconfiguration=id) if id in self.seen:
                 pass  # its daemon died before the records had it, and the next one tells it
             case ReconfigurationStarted(reconfiguration=id, run=run, moves=moves) as started if not started.source:
+                if str(started.by).startswith(OF_A_RULE):
+                    self.cuts.pop(id, None)
                 self.seen[id] = Seen(
                     id=id,
                     run=run,

@@ -1,7 +1,7 @@
 """Jobs in a small world, in virtual time: their ranks ask, their plane answers, and the light goes where it says."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -126,7 +126,7 @@ def run_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunLab:
         path.write_text(text)
         testbed = load(path).require()
 
-        async def train(host: str, environment: Mapping[str, str]) -> int:
+        async def train(host: str, command: Sequence[str], environment: Mapping[str, str]) -> int:
             return await trains(world, host, environment, steps=steps, within_s=within_s)
 
         programs = {"/bin/train": train}

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from hwd_drivers.core.values import Crossconnect, CrossconnectReading, Crossconn
 from hwd_drivers.devices.abilities import CrossConnects, Device
 
 SEEDS = range(1000)
+APPLIES = ("prepare", "switch", "apply", "roll_back")
 
 
 class SkippedSync(Daemon):
@@ -379,6 +381,36 @@ class SilentCut(Daemon):
         self.service._transfers.drain = drain  # type: ignore[method-assign]
 
 
+class KeptByJobs(Daemon):
+    """Its jobs end, and keep their leases."""
+
+    @override
+    async def open(self) -> None:
+        await super().open()
+        leases = self.service._leases
+        release = leases.release
+
+        async def keep(id: str, *, why: str = "", **more: Any) -> Any:
+            return None if "job " in why else await release(id, why=why, **more)
+
+        leases.release = keep  # type: ignore[method-assign]
+
+
+class HastyJobs(Daemon):
+    """Its jobs do not wait for their light."""
+
+    @override
+    async def open(self) -> None:
+        await super().open()
+        jobs = self.service._jobs
+        switch, switching = jobs._applies.switch, set[asyncio.Task[Any]]()
+
+        async def begin(*given: Any, **more: Any) -> Any:
+            switching.add(asyncio.create_task(switch(*given, **more)))
+
+        jobs._applies = SimpleNamespace(**{name: getattr(jobs._applies, name) for name in APPLIES} | {"switch": begin})
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
@@ -404,6 +436,8 @@ class SilentCut(Daemon):
         (ForgottenTransfers, "transfer-kept"),
         (TransfersLetOn, "transfer-kept"),
         (SilentCut, "transfer-kept"),
+        (KeptByJobs, "job-kept"),
+        (HastyJobs, "job-kept"),
     ],
 )
 def test_planted_bug_is_found_by_three_seeds(planted: type[Daemon], rule: str) -> None:
