@@ -79,7 +79,9 @@ class Asks:
                 self._spawn(self._answer(host.name, before), f"{host.name}/answer")
             return
         if sum(one is None for one in known.values()) >= PENDING_MOST or not host.allowance.ask():
-            why = f"host {host.name} asks more than the daemon takes of one host. Ask again in a second"
+            why = (
+                f"host {host.name} asks more than the daemon takes of one host. Nothing was done. Ask again in a second"
+            )
             self._spawn(self._answer(host.name, self._made(host, ask, "expired", why)), f"{host.name}/answer")
             return
         known[key] = None

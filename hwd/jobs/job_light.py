@@ -97,18 +97,22 @@ class JobLight:
         )
         return (await self._applies.prepare(body)).id
 
-    async def go(
-        self, record: JobRecord, id: str, target: Target, *, reconfiguration: str, is_over: Callable[[], bool]
-    ) -> None:
-        """Bring the light to a target, read back and with its links ready. Raises what a switch or an apply raises, and
-        RefusedError where the job is over before that begins.
+    async def wait_until_known(self, record: JobRecord, target: Target, *, is_over: Callable[[], bool]) -> None:
+        """Wait until it is known what hosts send, and where the switches of its set are: a restart of the daemon leaves
+        both open. Raises RefusedError where the job is over before that.
+        """
+        await self._until(lambda: not what_of(target) or self._are_reported(record), is_over)
+        if what_of(target) and record.prepared_set and self._has_set(record):
+            by_s = asyncio.get_running_loop().time() + SETTLED_WITHIN_S
+            await self._until(lambda: self._is_settled(record.prepared_set, by_s), is_over)
+
+    async def go(self, record: JobRecord, id: str, target: Target, *, reconfiguration: str) -> None:
+        """Bring the light to a target, read back and with its links ready; `wait_until_known` comes first. Raises what
+        a switch or an apply raises.
         """
         if not (what := what_of(target)):
             return
-        await self._until_known(lambda: self._are_reported(record), is_over)
         if record.prepared_set and self._has_set(record):
-            by_s = asyncio.get_running_loop().time() + SETTLED_WITHIN_S
-            await self._until_known(lambda: self._is_settled(record.prepared_set, by_s), is_over)
             await self._applies.switch(record.prepared_set, id, id=reconfiguration, by=str(record))
             return
         await self._applies.apply(
@@ -160,14 +164,13 @@ class JobLight:
         return any(one.id == record.prepared_set for one in self._sets.all())
 
     def _are_reported(self, record: JobRecord) -> bool:
-        """After a restart of the daemon hosts may be sending until they have said so, or their longest time is over."""
+        """Hosts may be sending until they have said so, or their longest time is over."""
         return {rank.host for rank in record.ranks}.isdisjoint(self._transfers.unreported)
 
     def _is_settled(self, prepared_set: str, by_s: float) -> bool:
-        """After a restart of the daemon it is not known at once where the switches of a set are."""
         return self._sets.is_settled(prepared_set) or asyncio.get_running_loop().time() >= by_s
 
-    async def _until_known(self, is_known: Callable[[], bool], is_over: Callable[[], bool]) -> None:
+    async def _until(self, is_known: Callable[[], bool], is_over: Callable[[], bool]) -> None:
         while not is_over():
             if is_known():
                 return

@@ -141,6 +141,8 @@ class JobRun:
         self._not_ready = ""
         """The last target, and why the light was not brought to it; empty where it was."""
         self._outcome: tuple[JobState, str] | None = None
+        self._over_s = 0.0
+        """When it came to that."""
         self._since_s = asyncio.get_running_loop().time()
         self._arrived = len(record.joined) == len(record.ranks)
         self._saving = asyncio.Lock()
@@ -380,21 +382,24 @@ class JobRun:
     def _drive(self, target: str, fallback: str = "") -> None:
         assert self._plane is not None
         reconfiguration = self._ids.token(length=8)
-        work = self._driven(target, self._plane.actor.targets[target], reconfiguration, fallback)
+        is_planned = self._has_outgrown_set  # what is prepared from now on does not concern it
+        work = self._driven(target, self._plane.actor.targets[target], reconfiguration, fallback, is_planned=is_planned)
         task = asyncio.create_task(work, name=f"hwd:jobs/{self.record.id}/light")
         self._drives[task] = reconfiguration
         task.add_done_callback(self._drives.pop)
 
-    async def _driven(self, id: str, target: Target, reconfiguration: str, fallback: str) -> None:
+    async def _driven(self, id: str, target: Target, reconfiguration: str, fallback: str, *, is_planned: bool) -> None:
         began_s = asyncio.get_running_loop().time()
         event: Event = Applied(target=id)
         why = ""
         try:
             await asyncio.sleep(self._paced_s - began_s)
-            if self._has_outgrown_set:
+            await self._light.wait_until_known(self.record, target, is_over=self._is_over)
+            if is_planned:
                 await self._release_set()
-            await self._light.go(self.record, id, target, reconfiguration=reconfiguration, is_over=self._is_over)
-            await self._routes.set(self.record, target.routes)
+            await self._light.go(self.record, id, target, reconfiguration=reconfiguration)
+            if self._outcome is None:
+                await self._routes.set(self.record, target.routes)
         except Exception as error:
             if not isinstance(error, HwdError):
                 log.exception("%s: on the way to %s: a defect of hwd", self.record, id)
@@ -421,6 +426,7 @@ class JobRun:
     def _come_to(self, state: JobState, why: str) -> None:
         if self._outcome is None:
             self._outcome = state, why
+            self._over_s = asyncio.get_running_loop().time()
             self.operations.close(why)
             self._queue.put_nowait(None)
 
@@ -457,21 +463,22 @@ class JobRun:
 
     async def _end_drives(self) -> None:
         """A switch under way gets some time; then it is rolled back to where the light was, as an abort does. One that
-        has not begun does not begin any more.
+        waits for what is not known yet does not begin any more.
         """
         if self._drives:
-            await asyncio.wait(self._drives, timeout=SWITCH_ENDS_WITHIN_S)
+            left_s = self._over_s + SWITCH_ENDS_WITHIN_S - asyncio.get_running_loop().time()
+            await asyncio.wait(self._drives, timeout=max(0.0, left_s))
         for reconfiguration in [*self._drives.values()]:
             try:
                 await self._light.roll_back(reconfiguration)
-            except RefusedError as error:  # it is confirmed: its routes are being set
+            except RefusedError as error:  # nothing is to go back: it is confirmed, or moved nothing
                 log.debug("%s: %s", self.record, reason_of(error))
             except HwdError as error:
                 log.warning("%s: %s", self.record, reason_of(error))
         if self._drives:
             await asyncio.wait(self._drives, timeout=SWITCH_ENDS_WITHIN_S)
         for drive, reconfiguration in self._drives.items():
-            log.warning("%s: does not wait for %s any more: see `hwd status`", self.record, reconfiguration)
+            log.warning("%s: %s has come to no end, and its job goes on without it", self.record, reconfiguration)
             drive.cancel()
 
     async def _until_done(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:

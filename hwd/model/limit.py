@@ -32,7 +32,7 @@ class Limit(StrEnum):
     AGENT_EVENTS = "agent-events"
     """More events of a host than are accepted in a time; they wait in its spool."""
     AGENT_ASKS = "agent-asks"
-    """More asks of a host than are taken in a time; the others are refused."""
+    """More asks of a host than are taken in a time; the others are not done, and answered so."""
     DESCRIPTORS = "descriptors"
     """The process has no file descriptor left for another connection; accepting pauses."""
 

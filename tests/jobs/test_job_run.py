@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from msgspec import UNSET
 
 from hwd.config import planes
 from hwd.daemon.installed_drivers import load
@@ -14,7 +15,7 @@ from hwd.jobs.job_failures import AWAY_S
 from hwd.model.answers import JobStatus
 from hwd.model.bodies import ByBody, JobBody
 from hwd.model.documents.jobs import JobSwitched
-from hwd.model.documents.reconfigurations import ReconfigurationEnded
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
 from hwd.model.fault import parse_fault
 from hwd.model.plane import (
     Action,
@@ -24,6 +25,7 @@ from hwd.model.plane import (
     Grant,
     Intent,
     Job,
+    NotReady,
     Plane,
     PlaneKind,
     Prepare,
@@ -253,6 +255,77 @@ def test_target_that_is_prepared_behind_a_switch_holds_up_no_answer(run_lab: Run
         assert lab.service.sets() == []
 
     run_lab(test, entry="plane: own, ready_within_s: 120", plane=Refuses())
+
+
+class Adds:
+    """Lets the first operation go over a target of its set, and the next one over a further one, with one link less.
+    `is_moving`: it prepares that while the first switch is under way.
+    """
+
+    def __init__(self, *, is_moving: bool) -> None:
+        self._is_moving = is_moving
+
+    def targets(self, job: Job, view: View) -> dict[str, Target]:
+        self._gathering, links = Gathering(job.groups), view.topology("ring")
+        self._further = Target(links=links[:1])
+        self._is_prepared = False
+        self.heard: list[Event] = []
+        return {"ring": Target(links=links)}
+
+    def on(self, event: Event) -> Iterator[Action]:
+        if not isinstance(event, Tick):
+            self.heard.append(event)
+        match event:
+            case Intent() if self._gathering.come(event):
+                yield Switch(target="further" if event.operation.index else "ring")
+                if self._is_moving and not self._is_prepared:
+                    yield from self._prepared()
+            case Applied():
+                if not self._is_prepared:
+                    yield from self._prepared()
+                yield Grant(ranks=(0, 1))
+
+    def _prepared(self) -> Iterator[Action]:
+        self._is_prepared = True
+        yield Prepare(id="further", target=self._further)
+
+
+@pytest.mark.parametrize("is_moving", [False, True])
+def test_set_serves_until_the_switch_to_a_target_that_it_does_not_have(run_lab: RunLab, is_moving: bool) -> None:
+    plane = Adds(is_moving=is_moving)
+
+    async def test(lab: Lab) -> None:
+        job = await start(lab)
+        await when(lab, job, lambda status: status.ranks[0].operation.startswith("all-reduce 1 of"))
+        assert lab.service.sets() != []
+        assert (await ended(lab, job)).state == "succeeded"
+        first, second = lab.emitted(ReconfigurationStarted)
+        assert (first.target, second.prepared_set) == ("ring", UNSET)
+        assert lab.service.sets() == []
+        [found] = await lab.service.verify_job(job)
+        assert found.breaches == []
+
+    run_lab(test, entry="plane: own", plane=plane, steps=2)
+
+
+def test_set_is_not_released_before_it_is_known_where_a_killed_daemon_has_left_it(run_lab: RunLab) -> None:
+    plane = Adds(is_moving=True)
+
+    async def test(lab: Lab) -> None:
+        lab.set_fault({"port": "h1.eth0", "fault": "unplug"})
+        job = await start(lab)
+        await when(lab, job, lambda status: status.moving)
+        await asyncio.sleep(1)
+        lab.world.kill(DAEMON)
+        lab.set_fault({"port": "h1.eth0", "fault": "clear"})
+        lab.world.start_daemon()
+        await lab.world.settled()
+        assert (await ended(lab, job)).state == "succeeded"
+        assert [one for one in plane.heard if isinstance(one, NotReady)] == []
+        [found] = await lab.service.verify_job(job)
+        assert found.breaches == []
+
+    run_lab(test, entry="plane: own", plane=plane, steps=2)
 
 
 def test_switch_that_has_not_begun_does_not_hold_up_the_end_of_its_job(run_lab: RunLab) -> None:

@@ -18,7 +18,7 @@ from hwd.rollout.processes.running import (
     wanted,
     wanted_attach,
 )
-from hwd_agents.sources.kernel.sockets import KeeperRequest, Verb, ask_for_descriptor
+from hwd_agents.sources.kernel.sockets import ANSWER_TIMEOUT_S, KeeperRequest, Verb, ask_for_descriptor
 from hwd_drivers.core.child_process import end_of
 from hwd_drivers.core.errors import LinkError
 from hwd_drivers.core.reason import reason_of
@@ -44,6 +44,7 @@ async def start_in_namespace(
     """
     name = None if keep is None else _name(host, keeper, keep)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as keeper_lives:
+        keeper_lives.settimeout(ANSWER_TIMEOUT_S)
         try:
             keeper_lives.connect(os.fspath(keeper))
             namespace = ask_for_descriptor(keeper, KeeperRequest(verb=Verb.NAMESPACE, ns=host))

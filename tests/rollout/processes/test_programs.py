@@ -6,11 +6,12 @@ import json
 import os
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 from asyncio.subprocess import PIPE
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -397,6 +398,22 @@ async def test_words_of_a_shell_beside_the_supervisor_do_no_harm_and_are_told_wh
     await program.close()
     with pytest.raises(LinkError, match="h0: the supervisor of the program has gone: sudo: a password is required"):
         await SupervisedProgram.start("h0", Said(b"sudo: a password is required\n"), "{}")
+
+
+async def test_keeper_that_is_stopped_holds_nobody_up(keeper: Keeper) -> None:
+    os.kill(keeper.pid, signal.SIGSTOP)
+    callers = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(100)]
+    try:
+        with suppress(BlockingIOError):  # its queue is full
+            for caller in callers:
+                caller.setblocking(False)
+                caller.connect(os.fspath(keeper.path))
+        with pytest.raises(LinkError, match=r"h0: its network cannot be had: .* Is its twin rack up"):
+            await start_in_namespace("h0", keeper.path, ["/bin/true"], user=getpass.getuser(), within_s=WITHIN_S)
+    finally:
+        os.kill(keeper.pid, signal.SIGCONT)
+        for caller in callers:
+            caller.close()
 
 
 async def test_lost_keeper_is_named(tmp_path: Path) -> None:
