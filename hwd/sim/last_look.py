@@ -277,7 +277,10 @@ class LastLook:
         for (switch, end), (seen, one) in wanted.items():
             found = desired.get(switch, {}).get(end)
             there = None if found is None else found.crossconnect
-            if there == one or seen.of_set is not None or self._witness.touched.get((switch, end), -1.0) >= seen.at_s:
+            others = (self._witness.touched, self._witness.found)  # a set that was found later says what is desired
+            if any(known.get((switch, end), -1.0) >= seen.at_s for known in others):
+                continue
+            if there == one or seen.of_set is not None:
                 continue
             self._witness.breach(
                 "desired-kept", f"{seen.id} wanted {one or 'nothing'} at {switch}.{end}, and {there or 'nothing'} is"

@@ -411,6 +411,8 @@ class Witness:
                 id in self.seen and end.from_journal
             ):
                 self.end(id, end.outcome, EVENT_STREAM)  # what is in the optics now is for the last look to judge
+            case ReconfigurationEnded(reconfiguration=id, outcome="rolled-back") if id not in self.seen:
+                self.cuts.pop(id, None)  # it was to go, and moved nothing
             case ReconfigurationEnded(reconfiguration=id, outcome=outcome) if id in self.seen and outcome != "failed":
                 self.end(id, outcome, EVENT_STREAM)
                 self.check_optics(self.seen[id], outcome, "success-read-back")
