@@ -91,6 +91,13 @@ class HostWithDaemon:
         assert ask.verb == verb
         return ask
 
+    async def claim(self) -> Ask:
+        """The next ask for an operation; all others before it stay without an answer."""
+        async with asyncio.timeout(10):
+            while (ask := await self._unanswered.get()).verb != "claim-operation":
+                pass
+        return ask
+
     def done(self, ask: Ask, **data: Any) -> None:
         """Answer it."""
         self._asks.take(Answer(boot=self.boot, seq=1, id=ask.id, outcome="done", data=data))

@@ -220,7 +220,7 @@ class HostTransfers:
             operation=ask.operation,
             process=_process(f"rank {ask.rank} of job {ask.job}", client),
             within_s=ask.within_s,
-            ended=next((one for one in self._ended_operations if (one.job, one.rank) == (ask.job, ask.rank)), None),
+            ended=self._last_end(ask.job, ask.rank),
         )
         return await self._asked(client, asked, line_id, wait_s=ask.wait_s)
 
@@ -375,6 +375,11 @@ class HostTransfers:
         elif one.client in self._clients:
             self._clients[one.client].discard(id)
         self._end_later(id, one.until_s + TOLD_AFTER_S)
+
+    def _last_end(self, job: str, rank: int) -> EndedOperation | None:
+        """Of the operations of a rank of which the daemon may not know: with the ask for one it has told those before."""
+        ended = (one for one in reversed(self._ended_operations) if (one.job, one.rank) == (job, rank))
+        return next(ended, None)
 
     def _end_later(self, id: str, known_s: float) -> None:
         self._ending[id] = known_s

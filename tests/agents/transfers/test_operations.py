@@ -139,6 +139,21 @@ def test_next_ask_of_a_rank_tells_the_end_that_the_daemon_may_not_have_heard_of(
     run(tmp_path, play)
 
 
+def test_next_ask_tells_the_last_end_where_the_daemon_has_answered_none(tmp_path: Path) -> None:
+    async def play(host: HostWithDaemon, process: Process) -> None:
+        for index in (7, 8):
+            ask = {**ASK["ask"], "operation": OPERATION | {"index": index}}
+            process.say({"ask": ask, "id": index})
+            asked = await host.claim()
+            host.done(asked, **GRANTED)
+            id = (await process.line())["transfer"]
+            assert (await process.answer({"end": id, "id": 20}))["outcome"] == "ended"
+        process.say({"ask": {**ASK["ask"], "operation": OPERATION | {"index": 9}}, "id": 9})
+        assert (await host.claim()).arguments["ended"]["operation"]["index"] == 8
+
+    run(tmp_path, play)
+
+
 def test_end_that_a_new_agent_is_told_while_the_daemon_is_away_stays_the_one_of_the_first_time(tmp_path: Path) -> None:
     async def play(host: HostWithDaemon, process: Process) -> None:
         host.is_up = False
