@@ -23,6 +23,7 @@ from hwd.rollout.births import Births
 from ..machines.fixtures import Machines
 from ..machines.image import Image
 from ..machines.machine import HOST_IP, Boot, Machine
+from ..system.job_rack import install_plane
 
 pytestmark = [pytest.mark.slow, pytest.mark.root, pytest.mark.timeout(1500)]
 
@@ -38,6 +39,31 @@ hosts:
   h1:
     ssh: root@127.0.0.1:1
     nics: {{eth0: {{interface: eth0, ip: 10.1.0.2/32, module: 100g-lr4}}}}
+jobs:
+  probe:
+    command: [/opt/hwd-agent/current/bin/python, {program}]
+    user: root
+    hosts: [h0]
+    plane: free
+"""
+FREE = """
+from hwd.model.plane import Grant, Intent, PlaneKind
+
+class Free:
+    def targets(self, job, view):
+        return {}
+
+    def on(self, event):
+        return [Grant(ranks=(event.rank,))] if isinstance(event, Intent) else []
+
+FREE = PlaneKind(make=lambda arguments: Free())
+"""
+"""A plane that lets everybody go."""
+PROGRAM = "/root/rank.py"
+RANK = """
+from hwd_agents.shim import Rank
+with Rank.from_environment() as rank, rank.operation("world", "barrier", within_s=5.0):
+    print("rank", rank.number, "may go", flush=True)
 """
 LIST = (
     "find / -xdev -not -path '/var/log/*' -not -path '/root/*' -not -path '/var/lib/systemd/*' -not "
@@ -78,6 +104,14 @@ class Operator:
         assert PASSWORD not in said + out.decode()
         return Said(status=process.returncode or 0, err=said, data=json.loads(out))
 
+    async def job(self, *words: str) -> tuple[int, str]:
+        """Exit status and output of `hwd job`."""
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "hwd.cli", "job", *words), env=self.environment, stdout=asyncio.subprocess.PIPE
+        )
+        out, _ = await process.communicate()
+        return process.returncode or 0, out.decode()
+
     async def on_host(self, command: str) -> str:
         return (await self.host.run("sh", "-c", command, within_s=400)).out.strip()
 
@@ -115,11 +149,13 @@ async def operating(
         place, port = host.ssh
         key = (folder / "ssh/ssh_host_ed25519_key.pub").read_text()
         (folder / "known").write_text(f"[{place}]:{port} {key}")
-        (folder / "lab.yaml").write_text(FILE.format(place=place, port=port, folder=folder))
+        (folder / "lab.yaml").write_text(FILE.format(place=place, port=port, folder=folder, program=PROGRAM))
+        install_plane(folder / "planes", "free", FREE)
         environment = {
             **os.environ,
             "HWD_BROKER": url.replace("127.0.0.1", HOST_IP),
             "HWD_RUN_DIR": str(folder / "run"),
+            "PYTHONPATH": os.pathsep.join(filter(None, (str(folder / "planes"), os.environ.get("PYTHONPATH")))),
             "XDG_CACHE_HOME": str(cache),
         }
         async with serving(folder, url, environment), Births.open("lab", url) as births:
@@ -206,6 +242,14 @@ async def test_a_fresh_host_is_deployed_to_examined_upgraded_rolled_back_and_lef
 
         doctor = await operator.hwd("doctor")
         assert (doctor.status, doctor.red) == (0, [])
+
+        # A job whose rank runs there, and asks its plane by its agent.
+        await operator.on_host(f"cat > {PROGRAM} << 'END'\n{RANK}\nEND")
+        status, out = await operator.job("run", "probe", "--json")
+        assert status == 0, out
+        job = json.loads(out)
+        assert (job["state"], job["why"]) == ("succeeded", "")
+        assert await operator.job("logs", job["id"], "--rank", "0") == (0, "rank 0 may go\n")
 
         # An agent file whose agent is never heard of: the one before is put back.
         agent_file = await operator.on_host("sha256sum /etc/hwd/agent.yaml")

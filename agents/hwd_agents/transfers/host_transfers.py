@@ -377,7 +377,7 @@ class HostTransfers:
         self._end_later(id, one.until_s + TOLD_AFTER_S)
 
     def _last_end(self, job: str, rank: int) -> EndedOperation | None:
-        """Of the operations of a rank of which the daemon may not know: with the ask for one it has told those before."""
+        """Of the operations of a rank of which the daemon may not know; the ones before were told with its asks."""
         ended = (one for one in reversed(self._ended_operations) if (one.job, one.rank) == (job, rank))
         return next(ended, None)
 

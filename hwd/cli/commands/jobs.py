@@ -13,6 +13,7 @@ from hwd.cli.output import Output
 from hwd.cli.write_target import busy
 from hwd.model.answers import JobStatus
 from hwd.model.local_time import local_time
+from hwd.model.plural import plural
 from hwd_drivers.core.errors import FailedError, LinkError
 
 LOOK_S: Final = 0.25
@@ -54,7 +55,9 @@ def run(
     output = Output(json=json)
     with Client.find(url) as hwd:
         status = hwd.start_job(name, *(words or []), by=me())
-        output.note(f"job {status.id} of {name}: {len(status.ranks)} ranks; `hwd job stop {status.id}` ends it")
+        output.note(
+            f"job {status.id} of {name}: {plural(len(status.ranks), 'rank')}; `hwd job stop {status.id}` ends it"
+        )
         said = ""
         while follow and not status.ended:
             if (line := _line(status)) != said:

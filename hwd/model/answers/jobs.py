@@ -3,6 +3,7 @@
 from typing_extensions import override
 
 from hwd.model.answers.answer import Answer
+from hwd.model.plural import plural
 
 
 class JobRankStatus(Answer, frozen=True, kw_only=True):
@@ -55,7 +56,7 @@ class JobStatus(Answer, frozen=True, kw_only=True):
     @override
     def __str__(self) -> str:
         why = f": {self.why}" if self.why else ""
-        return f"job {self.id} of {self.by}: {self.entry}, {len(self.ranks)} ranks, {self.state}{why}"
+        return f"job {self.id} of {self.by}: {self.entry}, {plural(len(self.ranks), 'rank')}, {self.state}{why}"
 
 
 class JobBreach(Answer, frozen=True, kw_only=True):
