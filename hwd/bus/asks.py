@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeVar
@@ -64,7 +65,10 @@ class Asks:
         self._answer = answer
         self._spawn = spawn
         self._handlers: dict[str, tuple[type[msgspec.Struct], Handler]] = {}
-        self._answers: dict[str, dict[tuple[str, str], Answer | None]] = {}
+        self._pending: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
+        """By host: what it has asked and has no answer yet, as boot and id."""
+        self._answers: defaultdict[str, dict[tuple[str, str], Answer]] = defaultdict(dict)
+        """By host: what was answered last."""
 
     def serve(self, kind: type[Arguments[A]], handler: Callable[[AskedBy, Any], Awaitable[A]]) -> None:
         """Let `handler` do the asks whose arguments are a `kind`."""
@@ -72,19 +76,19 @@ class Asks:
 
     def take(self, host: HostAgent, ask: Ask) -> None:
         """Do an ask, or answer as before where it was delivered before."""
-        known = self._answers.setdefault(host.name, {})
         key = ask.boot, ask.id
-        if key in known:
-            if (before := known[key]) is not None:
-                self._spawn(self._answer(host.name, before), f"{host.name}/answer")
+        if (before := self._answers[host.name].get(key)) is not None:
+            self._spawn(self._answer(host.name, before), f"{host.name}/answer")
             return
-        if sum(one is None for one in known.values()) >= PENDING_MOST or not host.allowance.ask():
+        if key in self._pending[host.name]:
+            return
+        if len(self._pending[host.name]) >= PENDING_MOST or not host.allowance.ask():
             why = (
                 f"host {host.name} asks more than the daemon takes of one host. Nothing was done. Ask again in a second"
             )
             self._spawn(self._answer(host.name, self._made(host, ask, "expired", why)), f"{host.name}/answer")
             return
-        known[key] = None
+        self._pending[host.name].add(key)
         self._spawn(self._do(host, ask), f"{host.name}/ask-{ask.verb}")
 
     async def _do(self, host: HostAgent, ask: Ask) -> None:
@@ -92,11 +96,11 @@ class Asks:
         try:
             answer = await self._answered(host, ask)
         finally:
-            known = self._answers[host.name]
-            known[ask.boot, ask.id] = answer
-            if len(known) > REMEMBERED:
-                for key in [key for key, one in known.items() if one is not None][: len(known) - REMEMBERED]:
-                    del known[key]
+            key, answers = (ask.boot, ask.id), self._answers[host.name]
+            self._pending[host.name].discard(key)
+            answers[key] = answer
+            if len(answers) > REMEMBERED:
+                del answers[next(iter(answers))]
         await self._answer(host.name, answer)
 
     async def _answered(self, host: HostAgent, ask: Ask) -> Answer:

@@ -31,6 +31,7 @@ from hwd.daemon.set_switch_asks import SetSwitchAsks
 from hwd.fabric.fabric import Fabric
 from hwd.jobs.efficiency.efficiency_reader import EfficiencyReader
 from hwd.jobs.efficiency.port_rates import PortRates
+from hwd.jobs.event_log import EventLog
 from hwd.jobs.jobs import Jobs
 from hwd.jobs.programs import Programs
 from hwd.jobs.rack_health import RackHealth
@@ -121,6 +122,7 @@ class Daemon:
         self._journal = Journal(storage.journal, sync=storage.journal_sync)
         self._identity = JournalIdentity(self._journal, storage.journal_id or storage.records.journal, machine.clock)
         self._catch_up = RecordsCatchUp(self._journal, storage.records.reconfigurations, machine.clock)
+        self._event_log = EventLog(storage.job_events, storage.records.jobs)
         self._recorder = RecordingSink(storage.records, on_end=self._journal.note_recorded)
         self._sink = Fanout([self._recorder, self.metrics, self.hub, *sinks])
         self._emit = Emitter(machine.clock, self._sink)
@@ -270,6 +272,7 @@ class Daemon:
             testbed,
             self._rack.processes,
             store=records.jobs,
+            event_log=self._event_log,
             applies=applies,
             sets=reconfigurer.sets,
             leases=leases,
@@ -285,15 +288,17 @@ class Daemon:
             sink=sink,
             announce=sink.without(self._recorder),
         )
+        await self._event_log.load()
         await jobs.load()
         job_verifier = JobVerifier(
             records.jobs,
             records,
+            events=self._event_log.events,
             gaps=records.gaps.all,
             recorded=self._recorder.flush,
             offload=machine.offload,
         )
-        job_efficiency = EfficiencyReader(records.jobs, offload=machine.offload)
+        job_efficiency = EfficiencyReader(records.jobs, events=self._event_log.events, offload=machine.offload)
         gateway.asks.serve(EndTransfers, jobs.end_transfers)
         gateway.asks.serve(JoinJob, jobs.join)
         gateway.asks.serve(ClaimOperation, jobs.claim)
@@ -416,6 +421,7 @@ class Daemon:
             "switches/drift": drift.run,
             "sets/keep": reconfigurer.sets.run,
             "jobs": jobs.run,
+            "jobs/events": self._event_log.run,
             "hosts/settings": settings.run,
             "runs/faults": faults.run,
             "hosts/leases": delegations.run,
@@ -457,6 +463,10 @@ class Daemon:
                 await asyncio.shield(self._recorder.flush())
             except HwdError as error:
                 log.error("the last documents could not be written: %s", error)
+            try:
+                await asyncio.shield(self._event_log.flush())
+            except HwdError as error:  # its file has them
+                log.warning("the next start writes the last events of jobs to the records: %s", error)
             self._records.close()
 
     def looked(self) -> bool:

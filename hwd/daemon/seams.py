@@ -30,12 +30,14 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
-    """Records and journal. `journal_id`: which journal belongs to the records; by default they say it themselves.
+    """Records and journal. `job_events`: what planes were told that the records do not have yet. `journal_id`: which
+    journal belongs to the records; by default they say it themselves.
     `space`: of the file system that has both; None where none has.
     """
 
     records: Records
     journal: Disk
+    job_events: Disk
     journal_sync: bool = True
     journal_id: KnownJournal | None = None
     space: ReadSpace | None = None

@@ -138,6 +138,8 @@ async def serve(
 
         journal = open_disk(data.path / "journal")
         stack.callback(journal.close)
+        job_events = FileDisk(data.path / "job-events")
+        stack.callback(job_events.close)
         daemon = Daemon(
             testbed=testbed,
             testbed_text=options.testbed.read_text(encoding="utf-8"),
@@ -147,6 +149,7 @@ async def serve(
                     f"sqlite:///{records_path(data.path.absolute())}", offload, reserve=Reserve(data.path / "reserve")
                 ),
                 journal=journal,
+                job_events=job_events,
                 space=data.space,
             ),
             rack=RackAccess(

@@ -61,7 +61,7 @@ class _Waiting:
 class JobOperations:
     """From `open` to `close` ranks are served; before and after it they are to ask again.
 
-    `events` takes what the plane is to be told. `fail` ends the job. `took` is told how each operation went. `emit`
+    `tell` tells the plane. `fail` ends the job. `took` is told how each operation went. `emit`
     takes what is recorded, `announce` what comes by the hundred and is not. `record`: as the job began.
     """
 
@@ -70,7 +70,7 @@ class JobOperations:
         record: JobRecord,
         *,
         transfers: Transfers,
-        events: "asyncio.Queue[Told | None]",
+        tell: Callable[[Told], None],
         fail: Callable[[str], None],
         took: Callable[[int, Operation, OperationSent], None],
         emit: Tell,
@@ -81,7 +81,7 @@ class JobOperations:
         self._record = record
         self._job = record.job
         self._transfers = transfers
-        self._events = events
+        self._tell = tell
         self._fail = fail
         self._took = took
         self._emit = emit
@@ -94,8 +94,6 @@ class JobOperations:
         self._turns: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._refusals = 0
         self._agreement = Agreement(self._job.groups)
-        self._untold: dict[int, asyncio.Future[None]] = {}
-        """Ranks whose last operation has ended, until that is durable."""
 
     # --- what the job says
 
@@ -120,15 +118,8 @@ class JobOperations:
                 self._sending[rank] = _Sending(operation=waiting.operation)
             waiting.answered.set_result(why)
 
-    def recorded(self, rank: int) -> None:
-        """That its last operation has ended is durable."""
-        if (untold := self._untold.pop(rank, None)) is not None:
-            untold.set_result(None)
-
     async def finish(self, *, may_send: bool) -> None:
         """All ranks have ended. `may_send`: but for some, which may send until their longest time is over."""
-        for rank in [*self._untold]:
-            self.recorded(rank)
         for rank in [*self._waiting]:
             self._waiting.pop(rank).answered.set_result(f"{self._record}: {self._over or 'it has ended'}")
         for rank in [*self._sending]:
@@ -180,15 +171,12 @@ class JobOperations:
             return await self._granted(by, asked, began_s)
 
     async def ended(self, by: AskedBy, ended: EndedOperation) -> None:
-        """An operation has ended; returns when that is durable. Raises DeadlineError where it cannot be now: the agent
-        tells it again.
-        """
+        """An operation has ended. Raises DeadlineError where its plane cannot hear of it yet: it is to be told again."""
         if self._over is None and self._view is None:
             raise DeadlineError(f"{self._record}: it is not running yet. Tell it again")
         one = self._sending.get(ended.rank)
         if one is not None and one.operation == ended.operation and self._record.ranks[ended.rank].host == by.host:
             self._done(ended.rank, sent_of(by, ended))
-        await self._durable(by, ended.rank)
 
     async def end(self, by: AskedBy, asked: EndOperation) -> None:
         """A rank whose agent was started anew has ended its operation."""
@@ -197,7 +185,6 @@ class JobOperations:
         if (one := self._sending.get(rank)) is not None and one.operation == asked.operation:
             await self._end_transfer(rank)
             self._done(rank, sent_of(by, asked))
-        await self._durable(by, rank)
 
     # --- inside
 
@@ -236,12 +223,13 @@ class JobOperations:
                 is_known = before is not None and before.operation == sending.operation
                 self._done(rank, sent_of(by, before) if before and is_known else None)
             waiting = self._wait(rank, asked.operation)
-            self._events.put_nowait(Told(event=Intent(rank=rank, operation=asked.operation)))
+            self._tell(Told(event=Intent(rank=rank, operation=asked.operation)))
         elif waiting.operation != asked.operation:
             self._refuse(by, rank, f"it asks for {asked.operation}, and waits for {waiting.operation}")
-        with suppress(TimeoutError):
-            async with asyncio.timeout_at(by.by_s):
-                await asyncio.wait((waiting.answered,))
+        if not waiting.answered.done():
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(by.by_s):
+                    await asyncio.wait((waiting.answered,))
         if not waiting.answered.done():
             raise DeadlineError(f"{self._record}: plane {self._record.plane} has not answered yet. Ask again")
         if why := waiting.answered.result():
@@ -293,16 +281,4 @@ class JobOperations:
             return  # it was said twice
         if sent is not None:
             self._took(rank, one.operation, sent)
-        self._untold[rank] = asyncio.get_running_loop().create_future()
-        self._events.put_nowait(Told(event=Done(rank=rank), sent=sent))
-
-    async def _durable(self, by: AskedBy, rank: int) -> None:
-        """Wait until the end of its last operation is; at once where there is none, or where the job is ending."""
-        untold = self._untold.get(rank)
-        if untold is None or self._over is not None:
-            return
-        with suppress(TimeoutError):
-            async with asyncio.timeout_at(by.by_s):
-                await asyncio.wait((untold,))
-        if not untold.done():
-            raise DeadlineError(f"{self._record}: the end of an operation is not recorded yet. Tell it again")
+        self._tell(Told(event=Done(rank=rank), sent=sent))

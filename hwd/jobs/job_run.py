@@ -1,13 +1,13 @@
 """JobRun: one job, from its lease to its end. It alone acts for the job's plane: under lease, ledger and journal.
 
-Everything that the plane is told goes through one queue. A daemon that is started anew tells a new plane the same, and
-goes on where the old one was.
+Its plane is told at once what happens, and what it asks for is done at once, but for what stands behind a route that is
+being set. A daemon that is started anew tells a new plane the same, and goes on where the old one was.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Final, Protocol
 
 from msgspec import UNSET
@@ -17,6 +17,7 @@ from hwd.bus.asks import AskedBy
 from hwd.config.planes import find, make
 from hwd.jobs.efficiency.live_efficiency import LiveEfficiency
 from hwd.jobs.efficiency.port_rates import PortRates
+from hwd.jobs.event_log import EventLog
 from hwd.jobs.job_failures import JobFailures
 from hwd.jobs.job_light import JobLight, check_names
 from hwd.jobs.job_operations import JobOperations
@@ -24,7 +25,7 @@ from hwd.jobs.job_places import JobPlaces
 from hwd.jobs.job_ranks import JobRanks
 from hwd.jobs.job_routes import JobRoutes
 from hwd.jobs.job_status import named, status_of
-from hwd.jobs.played_plane import EventStore, PlayedPlane, Told
+from hwd.jobs.played_plane import PlayedPlane, Told
 from hwd.jobs.rack_health import RackHealth
 from hwd.model.answers import JobEfficiencyRow, JobStatus
 from hwd.model.documents.jobs import (
@@ -38,7 +39,7 @@ from hwd.model.documents.jobs import (
 )
 from hwd.model.job import JobRecord, JobState
 from hwd.model.nic_port import NicPortId
-from hwd.model.plane import Applied, Done, Event, Failure, NotReady, Recovery, Target
+from hwd.model.plane import Applied, Event, Failure, NotReady, Recovery, Target
 from hwd.model.program import ProgramEnd
 from hwd.model.testbed import Testbed
 from hwd.planes import AnnouncedDemand
@@ -56,7 +57,7 @@ from hwd_drivers.core.offload import Offload
 from hwd_drivers.core.reason import reason_of
 
 TICK_S: Final = 0.1
-"""At least so often the plane is told how late it is."""
+"""So often the plane is told how late it is, and what has failed."""
 STOP_WITHIN_S: Final = 30.0
 """For ranks to end, on hosts that may be away; then the job ends without them, and says so."""
 SWITCH_ENDS_WITHIN_S: Final = 5.0
@@ -71,7 +72,7 @@ LATE_S: Final = 60.0
 log = logging.getLogger(__name__)
 
 
-class JobStore(EventStore, Protocol):
+class JobStore(Protocol):
     """The durable jobs: `hwd.records`."""
 
     async def save(self, record: JobRecord) -> None: ...
@@ -86,6 +87,7 @@ class JobRun:
         testbed: Testbed,
         *,
         store: JobStore,
+        event_log: EventLog,
         light: JobLight,
         routes: JobRoutes,
         ranks: Callable[[JobRecord, Callable[[int, ProgramEnd], Coroutine[Any, Any, None]]], JobRanks],
@@ -102,6 +104,7 @@ class JobRun:
         self.record = record
         self._is_new = is_new
         self._store = store
+        self._log = event_log
         self._light = light
         self._routes = routes
         self._ranks = ranks(record, self._rank_ended)
@@ -110,7 +113,6 @@ class JobRun:
         self._failures: JobFailures | None = None
         self._lit: tuple[Target | None, frozenset[NicPortId]] = None, frozenset()
         """The ports that have light at a target, and which target that is."""
-        self._looked_s = 0.0
         self._clock = clock
         self._ids = ids
         self._sink = Emitter(clock, sink)
@@ -118,12 +120,11 @@ class JobRun:
         self._job = record.job
         self._places = JobPlaces(testbed, record.job, rates)
         self._plane: PlayedPlane | None = None
-        self._queue: asyncio.Queue[Told | None] = asyncio.Queue()
         self._efficiency = LiveEfficiency(self._with_rates, clock=clock, offload=offload, tell=self._tell_efficiency)
         self.operations = JobOperations(
             record,
             transfers=transfers,
-            events=self._queue,
+            tell=self._tell_plane,
             fail=lambda why: self._come_to(JobState.FAILED, why),
             took=self._efficiency.take,
             emit=self._emit,
@@ -131,7 +132,9 @@ class JobRun:
         )
         """What its ranks ask about theirs goes there."""
         self._commands: asyncio.Queue[Command | None] = asyncio.Queue()
-        """What the plane has asked for and is to be done, in this order; None: no more."""
+        """Routes that the plane has asked for, and what it has asked for behind them, in this order; None: no more."""
+        self._held = 0
+        """How many of these are not done."""
         self._paced_s = 0.0
         """From when on the light may be switched: a plane may try again and again."""
         self._drives: dict[asyncio.Task[None], str] = {}
@@ -141,6 +144,7 @@ class JobRun:
         self._not_ready = ""
         """The last target, and why the light was not brought to it; empty where it was."""
         self._outcome: tuple[JobState, str] | None = None
+        self._is_decided = asyncio.Event()
         self._over_s = 0.0
         """When it came to that."""
         self._since_s = asyncio.get_running_loop().time()
@@ -187,7 +191,8 @@ class JobRun:
     async def run(self) -> None:
         """To its end; where the daemon ends before, the ranks go on."""
         try:
-            await self._or_fail(self._begin())
+            with self._or_fail():
+                await self._begin()
             if self._outcome is None:
                 await self._serve()
             await self._until_done(self._finish)
@@ -211,7 +216,7 @@ class JobRun:
         actor = self._made()
         every_s = find(record.plane).demand_s
         demand = None if every_s is None else AnnouncedDemand(self._job, every_s=every_s)
-        plane = PlayedPlane(actor, record.id, store=self._store, clock=self._clock, demand=demand)
+        plane = PlayedPlane(actor, record.id, log=self._log, clock=self._clock, demand=demand)
         if record.state is JobState.RUNNING:
             await self._resume(plane)
             return
@@ -268,10 +273,11 @@ class JobRun:
         if plane.actor.moving is not None:  # where it was done already, nothing moves now
             self._drive(plane.actor.moving)
 
-    async def _or_fail(self, work: Coroutine[Any, Any, None]) -> None:
+    @contextmanager
+    def _or_fail(self) -> Iterator[None]:
         """Where this cannot be done, the job fails."""
         try:
-            await work
+            yield
         except HwdError as error:
             self._come_to(JobState.FAILED, reason_of(error))
         except Exception as error:
@@ -285,7 +291,8 @@ class JobRun:
         measuring = asyncio.create_task(work, name=f"hwd:jobs/{self.record.id}/efficiency")
         doing = asyncio.create_task(self._do_all(), name=f"hwd:jobs/{self.record.id}/doing")
         try:
-            await self._or_fail(self._serve_plane())
+            with self._or_fail():
+                await self._watch()
             self._commands.put_nowait(None)
             await doing
         finally:
@@ -293,28 +300,37 @@ class JobRun:
             over.set()
             await measuring
 
-    async def _serve_plane(self) -> None:
+    async def _watch(self) -> None:
+        """Tell the plane the time, and what has failed; see whether the job has to end."""
         while self._outcome is None:
-            assert self._plane is not None
-            batch: list[Told] = []
+            self._tell_plane(*self._failed())
+            self._check_time()
             with suppress(TimeoutError):
                 async with asyncio.timeout(TICK_S):
-                    batch += filter(None, [await self._queue.get()])
-            while not self._queue.empty():
-                batch += filter(None, [self._queue.get_nowait()])
-            batch += self._failed()
-            commands = await self._plane.tell(batch, at_s=self._lasted_s())
-            for one in batch:
-                if isinstance(one.event, Done):
-                    self.operations.recorded(one.event.rank)
-            for command in commands:
-                self._commands.put_nowait(command)
-            self._check_time()
+                    await self._is_decided.wait()
+
+    def _tell_plane(self, *all_told: Told) -> None:
+        """Tell the plane what has happened, and do what it asks for; nothing where the job is ending."""
+        if self._outcome is not None:
+            return
+        assert self._plane is not None
+        with self._or_fail():
+            for command in self._plane.tell(*all_told, at_s=self._lasted_s()):
+                if self._held or isinstance(command, SetRoutes):
+                    self._held += 1
+                    self._commands.put_nowait(command)
+                else:
+                    self._do(command)
 
     async def _do_all(self) -> None:
         """One after the other. What waits for a host that is away does not keep the plane from hearing of that."""
         while (command := await self._commands.get()) is not None and self._outcome is None:
-            await self._or_fail(self._do(command))
+            with self._or_fail():
+                if isinstance(command, SetRoutes):
+                    await self._set_routes(command)
+                else:
+                    self._do(command)
+            self._held -= 1
 
     async def _with_rates(self) -> JobRecord:
         """The job, with the rates of its ports: a link that is lit now may have a speed that it did not have before."""
@@ -340,9 +356,6 @@ class JobRun:
         assert self._plane is not None
         assert self._failures is not None
         actor, now_s = self._plane.actor, asyncio.get_running_loop().time()
-        if now_s - self._looked_s < TICK_S:
-            return []
-        self._looked_s = now_s
         if actor.moving is not None or actor.at is None:
             self._lit = None, frozenset()
         elif (target := actor.targets[actor.at]) is not self._lit[0]:  # a fallback may become another one
@@ -356,7 +369,7 @@ class JobRun:
             self._emit(JobFailure, ports=ports, hosts=hosts, why=why, is_over=isinstance(one, Recovery))
         return [Told(event=one) for one in found]
 
-    async def _do(self, command: Command) -> None:
+    def _do(self, command: Command) -> None:
         match command:
             case AnswerRanks(ranks=ranks, why=why):
                 self.operations.answer(ranks, why)
@@ -367,10 +380,12 @@ class JobRun:
             case PrepareTarget(target=target):
                 self._routes.check(target.routes)
                 self._has_outgrown_set = True
-            case SetRoutes(routes=routes):
-                self._routes.check(routes)
-                await self._routes.keep(self.record, routes, is_over=self._is_over)
-                await self._save(lambda record: replace(record, routed=record.routed + 1))
+
+    async def _set_routes(self, command: SetRoutes) -> None:
+        self._routes.check(command.routes)
+        await self._log.flush()  # a power cut takes no route that is set
+        await self._routes.keep(self.record, command.routes, is_over=self._is_over)
+        await self._save(lambda record: replace(record, routed=record.routed + 1))
 
     async def _release_set(self) -> None:
         """From now on each switch is planned. None of them is under way: there is one at a time."""
@@ -394,6 +409,7 @@ class JobRun:
         why = ""
         try:
             await asyncio.sleep(self._paced_s - began_s)
+            await self._log.flush()  # a power cut takes no target that the light was brought to
             await self._light.wait_until_known(self.record, target, is_over=self._is_over)
             if is_planned:
                 await self._release_set()
@@ -419,7 +435,7 @@ class JobRun:
             seconds=seconds,
             fallback=fallback or UNSET,
         )
-        self._queue.put_nowait(Told(event=event, reconfiguration=reconfiguration))
+        self._tell_plane(Told(event=event, reconfiguration=reconfiguration))
 
     # --- the end
 
@@ -428,7 +444,7 @@ class JobRun:
             self._outcome = state, why
             self._over_s = asyncio.get_running_loop().time()
             self.operations.close(why)
-            self._queue.put_nowait(None)
+            self._is_decided.set()
 
     def _is_over(self) -> bool:
         return self._outcome is not None
@@ -450,6 +466,7 @@ class JobRun:
         except HwdError as error:  # whoever comes next waits for that: its ports stay claimed until it is so
             log.warning("%s: %s", self.record, reason_of(error))
         await self._until_done(lambda: self._light.release(self.record))
+        await self._until_done(self._log.flush)
         await self._until_done(
             lambda: self._save(
                 lambda record: replace(

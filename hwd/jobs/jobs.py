@@ -16,6 +16,7 @@ from hwd.config.planes import make
 from hwd.config.yaml.file_problem import nearest
 from hwd.fabric.fabric import Fabric
 from hwd.jobs.efficiency.port_rates import PortRates
+from hwd.jobs.event_log import EventLog
 from hwd.jobs.job_light import Applies, JobLight
 from hwd.jobs.job_ranks import JobRanks
 from hwd.jobs.job_routes import HostSettings, JobRoutes
@@ -83,6 +84,7 @@ class Jobs:
         processes: Processes | None,
         *,
         store: Store,
+        event_log: EventLog,
         applies: Applies,
         sets: PreparedSets,
         leases: Leases,
@@ -101,6 +103,7 @@ class Jobs:
         self._testbed = testbed
         self._processes = processes
         self._store = store
+        self._log = event_log
         self._applies = applies
         self._sets = sets
         self._leases = leases
@@ -294,6 +297,7 @@ class Jobs:
             record,
             self._testbed,
             store=self._store,
+            event_log=self._log,
             light=JobLight(
                 self._testbed,
                 applies=self._applies,

@@ -1,15 +1,15 @@
-"""PlayedPlane: the plane of one job. What it is told is durable, with what it answers, before any of that is done.
+"""PlayedPlane: the plane of one job. What it is told is written down, with what it answers, before any of that is done.
 
-plane = PlayedPlane(actor, "k3v9a1xx", store=records.jobs, clock=clock)
+plane = PlayedPlane(actor, "k3v9a1xx", log=event_log, clock=clock)
 played = await plane.play_again()                   # after a restart: where the one before was
-for command in await plane.tell([Told(event=Intent(rank=0, operation=operation))], at_s=1.5): ...
+for command in plane.tell(Told(event=Intent(rank=0, operation=operation)), at_s=1.5): ...
 """
 
 import asyncio
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
+from hwd.jobs.event_log import EventLog
 from hwd.model.job import JobEvent, OperationSent, told
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import Done, Event, Failure, Intent, Recovery, Tick
@@ -20,14 +20,6 @@ from hwd_drivers.core.clock import Clock
 
 PLAYED_AT_ONCE: Final = 1000
 """Events that a plane is told again before others have their turn: there may be millions."""
-
-
-class EventStore(Protocol):
-    """The durable events of jobs: `hwd.records`."""
-
-    async def events(self, id: str) -> tuple[JobEvent, ...]: ...
-
-    async def add(self, id: str, first: int, events: list[JobEvent]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +50,12 @@ class PlayedPlane:
     """`at_s`: the latest time that it was told. `demand`: how it is told of demand; None: never."""
 
     def __init__(
-        self, actor: PlaneActor, job: str, *, store: EventStore, clock: Clock, demand: AnnouncedDemand | None = None
+        self, actor: PlaneActor, job: str, *, log: EventLog, clock: Clock, demand: AnnouncedDemand | None = None
     ) -> None:
         self.actor = actor
         self.at_s = 0.0
         self._job = job
-        self._store = store
+        self._log = log
         self._clock = clock
         self._demand = demand
         self._number = 0
@@ -72,7 +64,7 @@ class PlayedPlane:
 
     async def play_again(self) -> Played:
         """Tell it all that is recorded. Raises PlaneError where it answers otherwise than before."""
-        events = await self._store.events(self._job)
+        events = await self._log.events(self._job)
         played = Played(events=len(events))
         for number, one in enumerate(events):
             if number % PLAYED_AT_ONCE == 0:
@@ -107,10 +99,10 @@ class PlayedPlane:
                 played.sending |= {rank: asking[rank] for rank in command.ranks}
                 played.behind |= dict.fromkeys(command.ranks, played.routed)
 
-    async def tell(self, all_told: Iterable[Told], *, at_s: float) -> list[Command]:
+    def tell(self, *all_told: Told, at_s: float) -> list[Command]:
         """Tell it these, then the time, then the demand where it is due; returns what is to be done.
 
-        Raises PlaneError once what was before is durable, and FailedError where it cannot be.
+        Raises PlaneError once what was before is written down, and FailedError where it cannot be.
         """
         self.at_s = max(self.at_s, at_s)
         rows: list[JobEvent] = []
@@ -122,7 +114,7 @@ class PlayedPlane:
                 commands += self._take(Told(event=demand), rows)
         finally:
             if rows:
-                await self._store.add(self._job, self._number, rows)
+                self._log.add(self._job, self._number, rows)
                 self._number += len(rows)
         return commands
 

@@ -50,9 +50,9 @@ class JobTable:
         """Insert a job, or replace the stored one."""
         await self._access.write(self._save, record)
 
-    async def add(self, id: str, first: int, events: Sequence[JobEvent]) -> None:
-        """Add events of a job, numbered from `first` on."""
-        await self._access.write(self._add, id, first, events)
+    async def put(self, id: str, first: int, events: Sequence[JobEvent]) -> None:
+        """Add events of a job, numbered from `first` on, but for those whose number is there already."""
+        await self._access.write(self._put, id, first, events)
 
     # --- blocking, in the offload
 
@@ -96,10 +96,13 @@ class JobTable:
                     connection.execute(sa.delete(job_events).where(job_events.c.job.in_(gone)))
                     connection.execute(sa.delete(jobs).where(jobs.c.id.in_(gone)))
 
-    def _add(self, id: str, first: int, events: Sequence[JobEvent]) -> None:
-        rows = [
-            {"job": id, "number": first + at, "data": msgspec.json.encode(event).decode()}
-            for at, event in enumerate(events)
-        ]
+    def _put(self, id: str, first: int, events: Sequence[JobEvent]) -> None:
         with self._store.transaction("save the events of a job") as connection:
-            connection.execute(sa.insert(job_events), rows)
+            last = connection.scalar(sa.select(sa.func.max(job_events.c.number)).where(job_events.c.job == id))
+            rows = [
+                {"job": id, "number": number, "data": msgspec.json.encode(event).decode()}
+                for number, event in enumerate(events, first)
+                if last is None or number > last
+            ]
+            if rows:
+                connection.execute(sa.insert(job_events), rows)

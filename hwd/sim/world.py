@@ -117,6 +117,7 @@ class World:
         self._sinks = (self.documents.append, *sinks)
         self._addresses: Mapping[str, str] = {}
         self.journal_disk = MemoryDisk()
+        self.job_events = MemoryDisk()
         self.records_disk = RecordsDisk()
         self.journal_id = MemoryJournalId()
         self.spools = {name: MemoryDisk() for name in testbed.hosts}
@@ -245,6 +246,7 @@ class World:
             storage=Storage(
                 records=self._records,
                 journal=self.journal_disk,
+                job_events=self.job_events,
                 journal_id=self.journal_id,
             ),
             rack=RackAccess(
@@ -283,12 +285,13 @@ class World:
     def _cut_power(self, node: str) -> None:
         """The end of a killed node. The operating system closes the files of its database: what was committed stays.
 
-        The daemon's machine loses its power: of what the journal had not synced, the first bytes may reach the disk. An
+        The daemon's machine loses its power: of what its files had not synced, the first bytes may reach the disk. An
         agent dies alone: a host without power would begin its counters and its clock anew, and its twin does not. A
         program has no disk.
         """
         if node == DAEMON:
-            self.journal_disk.crash(keep_unsynced=self._cuts.randint(0, self.journal_disk.unsynced()))
+            for disk in (self.journal_disk, self.job_events):
+                disk.crash(keep_unsynced=self._cuts.randint(0, disk.unsynced()))
         elif host_of(node) in self.spools:
             for disk in (self.spools[host_of(node)], self.settings[host_of(node)]):
                 disk.crash(keep_unsynced=disk.unsynced())

@@ -141,7 +141,7 @@ def run_desk(test: Test, *, recorded: Sequence[Document] = ()) -> None:
                 testbed=testbed,
                 testbed_text=TEXT,
                 machine=Machine(clock=clock, ids=SeededIds(1), draws=draws, offload=InlineOffload(), virtual_time=True),
-                storage=Storage(records=records, journal=MemoryDisk()),
+                storage=Storage(records=records, journal=MemoryDisk(), job_events=MemoryDisk()),
                 rack=RackAccess(
                     bus=MemoryBus(MemoryBroker(), "daemon", clock),
                     open_switch=_opener(dialer, clock),

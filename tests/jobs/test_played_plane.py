@@ -1,10 +1,12 @@
 """A plane whose events are recorded, and that is told them again."""
 
+import errno
 from collections.abc import AsyncIterator, Iterable, Iterator
 
 import pytest
 from msgspec.structs import replace
 
+from hwd.jobs.event_log import EventLog
 from hwd.jobs.played_plane import Played, PlayedPlane, Told
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import (
@@ -33,6 +35,7 @@ from hwd.planes.static import Static
 from hwd.records.records import Records
 from hwd_agents.wire import Operation, OperationKind
 from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.disk import MemoryDisk
 from hwd_drivers.core.errors import FailedError
 from hwd_drivers.core.offload import InlineOffload
 
@@ -51,9 +54,14 @@ async def records() -> AsyncIterator[Records]:
     records.close()
 
 
-def played(plane: Plane, records: Records) -> PlayedPlane:
+@pytest.fixture
+def event_log(records: Records) -> EventLog:
+    return EventLog(MemoryDisk(), records.jobs)
+
+
+def played(plane: Plane, event_log: EventLog) -> PlayedPlane:
     view = View(ports={}, topology=lambda text: ())
-    return PlayedPlane(PlaneActor(plane, JOB, view), JOB.id, store=records.jobs, clock=SystemClock())
+    return PlayedPlane(PlaneActor(plane, JOB, view), JOB.id, log=event_log, clock=SystemClock())
 
 
 def operation(index: int = 0) -> Operation:
@@ -77,25 +85,25 @@ class Routes:
             yield Grant(ranks=(event.rank,))
 
 
-async def test_it_is_known_who_was_let_go_behind_a_route(records: Records) -> None:
-    await played(Routes(), records).tell(intents(), at_s=1.0)
-    again = await played(Routes(), records).play_again()
+async def test_it_is_known_who_was_let_go_behind_a_route(event_log: EventLog) -> None:
+    played(Routes(), event_log).tell(*intents(), at_s=1.0)
+    again = await played(Routes(), event_log).play_again()
     assert again == Played(sending={0: operation(), 1: operation()}, behind={0: 0, 1: 1}, routed=1, events=2)
 
 
-async def test_second_plane_is_where_the_first_one_was(records: Records) -> None:
-    first = played(Static("ring"), records)
-    assert await first.tell([], at_s=0.5) == []
-    assert await first.tell(intents(), at_s=1.0) == [DriveTo(target="static")]
-    await first.tell([Told(event=Applied(target="static"), reconfiguration="a1b2c3d4")], at_s=2.0)
-    await first.tell([Told(event=Done(rank=0))], at_s=3.0)
-    await first.tell(intents(1)[:1], at_s=4.0)
-    second = played(Static("ring"), records)
+async def test_second_plane_is_where_the_first_one_was(event_log: EventLog) -> None:
+    first = played(Static("ring"), event_log)
+    assert first.tell(at_s=0.5) == []
+    assert first.tell(*intents(), at_s=1.0) == [DriveTo(target="static")]
+    first.tell(Told(event=Applied(target="static"), reconfiguration="a1b2c3d4"), at_s=2.0)
+    first.tell(Told(event=Done(rank=0)), at_s=3.0)
+    first.tell(*intents(1)[:1], at_s=4.0)
+    second = played(Static("ring"), event_log)
     assert await second.play_again() == Played(sending={1: operation()}, behind={1: 0}, events=5)
     assert (second.actor.at, second.actor.waiting, second.actor.sending) == ("static", {0: operation(1)}, {1})
     assert second.at_s == 3.0, "the tick after the last event led to nothing, and is not recorded"
-    await second.tell(intents(1)[1:], at_s=1.0)
-    events = await records.jobs.events(JOB.id)
+    second.tell(*intents(1)[1:], at_s=1.0)
+    events = await event_log.events(JOB.id)
     assert [next(iter(one.event)) for one in events] == ["intent", "intent", "applied", "done", "intent", "intent"]
     assert [one.ticked_s for one in events] == [0.5, None, 1.0, 2.0, 3.0, None]
     assert events[2].reconfiguration == "a1b2c3d4"
@@ -118,20 +126,20 @@ class Counting:
             yield Grant(ranks=(event.rank,))
 
 
-async def test_plane_that_counts_ticks_is_found_out(records: Records) -> None:
-    first = played(Counting(Tick), records)
+async def test_plane_that_counts_ticks_is_found_out(event_log: EventLog) -> None:
+    first = played(Counting(Tick), event_log)
     for at in range(3):
-        await first.tell([], at_s=float(at))
-    await first.tell(intents()[:1], at_s=4.0)
+        first.tell(at_s=float(at))
+    first.tell(*intents()[:1], at_s=4.0)
     with pytest.raises(PlaneError, match="not deterministic: Intent") as found:
-        await played(Counting(Tick), records).play_again()
+        await played(Counting(Tick), event_log).play_again()
     assert found.value.breach is Breach.NOT_DETERMINISTIC
 
 
-async def test_another_version_of_a_plane_is_found_out(records: Records) -> None:
-    await played(Counting(Done), records).tell(intents(), at_s=1.0)
+async def test_another_version_of_a_plane_is_found_out(event_log: EventLog) -> None:
+    played(Counting(Done), event_log).tell(*intents(), at_s=1.0)
     with pytest.raises(PlaneError, match="not deterministic"):
-        await played(Counting(Intent), records).play_again()
+        await played(Counting(Intent), event_log).play_again()
 
 
 class ByDemand:
@@ -150,7 +158,7 @@ class ByDemand:
             yield Grant(ranks=tuple(waiting))
 
 
-async def test_demand_goes_on_where_it_was_over_a_restart(records: Records) -> None:
+async def test_demand_goes_on_where_it_was_over_a_restart(event_log: EventLog) -> None:
     job = Job(id=JOB.id, ranks=(Rank(number=0, host="h0"), Rank(number=1, host="h1")), groups=JOB.groups)
     view = View(
         ports={},
@@ -160,25 +168,23 @@ async def test_demand_goes_on_where_it_was_over_a_restart(records: Records) -> N
 
     def plane() -> PlayedPlane:
         demand = AnnouncedDemand(job, every_s=1.0)
-        return PlayedPlane(
-            PlaneActor(ByDemand(), job, view), job.id, store=records.jobs, clock=SystemClock(), demand=demand
-        )
+        return PlayedPlane(PlaneActor(ByDemand(), job, view), job.id, log=event_log, clock=SystemClock(), demand=demand)
 
     def intent(rank: int) -> Told:
         return Told(event=Intent(rank=rank, operation=replace(operation(), size_bytes=100)))
 
-    assert await plane().tell([intent(0)], at_s=0.5) == []
+    assert plane().tell(intent(0), at_s=0.5) == []
     second = plane()
     await second.play_again()
-    assert await second.tell([intent(1)], at_s=1.0) == [AnswerRanks(ranks=(0, 1))]
-    events = await records.jobs.events(JOB.id)
+    assert second.tell(intent(1), at_s=1.0) == [AnswerRanks(ranks=(0, 1))]
+    events = await event_log.events(JOB.id)
     assert [one.told for one in events][-1] == Demand(bytes_between={("h0", "h1"): 100.0, ("h1", "h0"): 100.0})
     third = plane()
     await third.play_again()
-    await third.tell([Told(event=Done(rank=0)), intent(0)], at_s=1.9)
-    assert len(await records.jobs.events(JOB.id)) == 5, "it is not time for the next one"
-    await third.tell([], at_s=2.0)
-    assert (await records.jobs.events(JOB.id))[-1].told == Demand(bytes_between={("h0", "h1"): 100.0})
+    third.tell(Told(event=Done(rank=0)), intent(0), at_s=1.9)
+    assert len(await event_log.events(JOB.id)) == 5, "it is not time for the next one"
+    third.tell(at_s=2.0)
+    assert (await event_log.events(JOB.id))[-1].told == Demand(bytes_between={("h0", "h1"): 100.0})
 
 
 class Wrong:
@@ -196,17 +202,19 @@ class Wrong:
         return []
 
 
-async def test_what_was_told_before_a_breach_is_durable(records: Records) -> None:
+async def test_what_was_told_before_a_breach_is_written_down(event_log: EventLog) -> None:
     with pytest.raises(PlaneError, match="answer to nobody"):
-        await played(Wrong(), records).tell(intents(), at_s=1.0)
-    again = await played(Wrong(), records).play_again()
+        played(Wrong(), event_log).tell(*intents(), at_s=1.0)
+    again = await played(Wrong(), event_log).play_again()
     assert again == Played(has_prepared=True, events=1)
 
 
-async def test_nothing_is_to_be_done_where_the_records_do_not_take_it(records: Records) -> None:
-    plane = played(Static("ring"), records)
-    await plane.tell(intents(), at_s=1.0)
-    other = played(Static("ring"), records)
-    with pytest.raises(FailedError):
-        await other.tell(intents(), at_s=1.0)  # its numbers are taken: two daemons would be one too many
-    assert len(await records.jobs.events(JOB.id)) == 2
+async def test_nothing_is_to_be_done_where_the_disk_does_not_take_it(records: Records) -> None:
+    disk = MemoryDisk()
+    event_log = EventLog(disk, records.jobs)
+    plane = played(Static("ring"), event_log)
+    disk.refusal = (errno.ENOSPC, 0)
+    with pytest.raises(FailedError, match="the disk does not take them: No space left on device"):
+        plane.tell(*intents(), at_s=1.0)
+    disk.refusal = None
+    assert await event_log.events(JOB.id) == ()

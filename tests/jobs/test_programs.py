@@ -111,7 +111,7 @@ async def desk(tmp_path: Path, rack: dict[str, RackPlace]) -> AsyncIterator[Desk
         testbed=load(file).require(),
         testbed_text=TESTBED,
         machine=Machine(clock=clock, ids=RandomIds(), draws=Draws(1), offload=InlineOffload()),
-        storage=Storage(records=Records("sqlite://", InlineOffload()), journal=MemoryDisk()),
+        storage=Storage(records=Records("sqlite://", InlineOffload()), journal=MemoryDisk(), job_events=MemoryDisk()),
         rack=RackAccess(
             bus=MemoryBus(MemoryBroker(), "daemon", clock),
             open_switch=opener(dialer=dialer, clock=clock, twin_address=lambda name: None, environment={}),

@@ -53,7 +53,7 @@ async def test_job_and_its_events_outlive_the_daemon(url: str) -> None:
     await first.open()
     failure = JobEvent.of(Failure(why="x", hosts=("h0",)), (), at_ns=5, wall_ns=6, ticked_s=None)
     await first.jobs.save(replace(JOB, state=JobState.RUNNING, joined=[1], lease="l1", prepared_set="p1"))
-    await first.jobs.add("j1", 0, [*events(1), failure])
+    await first.jobs.put("j1", 0, [*events(1), failure])
     first.close()
     second = Records(url, InlineOffload())
     await second.open()
@@ -65,7 +65,7 @@ async def test_job_and_its_events_outlive_the_daemon(url: str) -> None:
 
 async def test_job_that_is_saved_again_replaces_the_stored_one(memory: Records) -> None:
     await memory.jobs.save(JOB)
-    await memory.jobs.add("j1", 0, events(0))
+    await memory.jobs.put("j1", 0, events(0))
     await memory.jobs.save(ENDED)
     assert await memory.jobs.get("j1") == ENDED
     assert await memory.jobs.latest(9) == (ENDED,)
@@ -95,10 +95,10 @@ async def test_jobs_under_way_are_read_oldest_first_and_the_latest_newest_first(
 
 
 async def test_events_are_read_in_the_order_of_their_numbers(memory: Records) -> None:
-    await memory.jobs.add("j1", 2, events(2, 5))
-    await memory.jobs.add("j2", 0, events(7))
-    await memory.jobs.add("j1", 0, events(8, 1))
-    await memory.jobs.add("j1", 4, [JobEvent.of(Applied(target="a"), (), at_ns=3, wall_ns=9, ticked_s=None)])
+    await memory.jobs.put("j1", 0, events(8, 1))
+    await memory.jobs.put("j2", 0, events(7))
+    await memory.jobs.put("j1", 1, events(9, 2, 5))
+    await memory.jobs.put("j1", 4, [JobEvent.of(Applied(target="a"), (), at_ns=3, wall_ns=9, ticked_s=None)])
     assert [event.at_ns for event in await memory.jobs.events("j1")] == [8, 1, 2, 5, 3]
     assert await memory.jobs.events("j2") == tuple(events(7))
 
@@ -108,10 +108,10 @@ async def test_oldest_jobs_that_have_ended_go_with_their_events_and_none_that_is
 ) -> None:
     monkeypatch.setattr(job_table, "KEPT", 2)
     await memory.jobs.save(replace(JOB, id="long", started_wall_ns=1))
-    await memory.jobs.add("long", 0, events(0))
+    await memory.jobs.put("long", 0, events(0))
     for number in (3, 2, 4, 5):
         await memory.jobs.save(replace(JOB, id=f"j{number}", started_wall_ns=number))
-        await memory.jobs.add(f"j{number}", 0, events(number))
+        await memory.jobs.put(f"j{number}", 0, events(number))
     assert len(await memory.jobs.latest(9)) == 5
     for number in (3, 2, 4, 5):
         await memory.jobs.save(replace(ENDED, id=f"j{number}", started_wall_ns=number))
@@ -133,7 +133,7 @@ async def test_records_of_before_there_were_jobs_are_read_on(url: str, tmp_path:
     await again.open()
     assert await again.jobs.under_way() == ()
     await again.jobs.save(JOB)
-    await again.jobs.add("j1", 0, events(0))
+    await again.jobs.put("j1", 0, events(0))
     assert await again.jobs.get("j1") == JOB
     assert [run.id for run in await again.runs()] == ["old"]
     again.close()

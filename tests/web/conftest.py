@@ -103,7 +103,7 @@ async def desk(tmp_path: Path, tokens: frozenset[str]) -> AsyncIterator[Desk]:
         testbed=testbed,
         testbed_text=TESTBED,
         machine=Machine(clock=clock, ids=RandomIds(), draws=draws, offload=InlineOffload()),
-        storage=Storage(records=Records("sqlite://", InlineOffload()), journal=MemoryDisk()),
+        storage=Storage(records=Records("sqlite://", InlineOffload()), journal=MemoryDisk(), job_events=MemoryDisk()),
         rack=RackAccess(
             bus=MemoryBus(MemoryBroker(), "daemon", clock),
             open_switch=opener(dialer=dialer, clock=clock, twin_address=lambda name: address, environment={}),

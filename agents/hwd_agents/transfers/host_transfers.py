@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any, Final
 
@@ -210,8 +211,6 @@ class HostTransfers:
         return await self._asked(client, asked, line_id, wait_s=claim.wait_s)
 
     async def _operation(self, client: Client, ask: AskOperation, line_id: str | int | None) -> AnswerLine:
-        if (known := self._asked_first.get((ask.job, ask.rank))) is None or known[0] != ask.operation:
-            self._asked_first[ask.job, ask.rank] = ask.operation, self._counted()
         asked = ClaimOperation(
             transfer=self._new_id(),
             job=ask.job,
@@ -247,13 +246,14 @@ class HostTransfers:
                 granted = await self._asks.ask(asked, within_s=limit_s, again=True)
                 ports, phase = asked.ports, asked.phase
             else:
-                granted = await self._asks.ask(asked, within_s=limit_s, again=True)
+                count = partial(self._before, asked)
+                granted = await self._asks.ask(asked, within_s=limit_s, again=True, meanwhile=count)
                 ports, phase = granted.ports, str(asked.operation)
                 operation = EndedOperation(
                     job=asked.job,
                     rank=asked.rank,
                     operation=asked.operation,
-                    before=self._asked_first[asked.job, asked.rank][1],
+                    before=count(),
                     began_ns=self._clock.monotonic_ns(),
                 )
             if (
@@ -285,6 +285,13 @@ class HostTransfers:
         )
         self._changed.set()
         return AnswerLine(id=line_id, outcome="go", transfer=id, within_s=granted.within_s)
+
+    def _before(self, asked: ClaimOperation) -> CountedBytes:
+        """What was counted when a rank asked for an operation first."""
+        key = asked.job, asked.rank
+        if (known := self._asked_first.get(key)) is None or known[0] != asked.operation:
+            known = self._asked_first[key] = asked.operation, self._counted()
+        return known[1]
 
     async def _join(self, client: Client, rank: Rank, line_id: str | int | None) -> JoinAnswerLine:
         asked = JoinJob(job=rank.job, rank=rank.rank, key=rank.key, process=client.peer or "a process")

@@ -25,7 +25,9 @@ class JobTable(Protocol):
 
     async def of_run(self, run: str) -> tuple[JobRecord, ...]: ...
 
-    async def events(self, id: str) -> tuple[JobEvent, ...]: ...
+
+ReadEvents = Callable[[str], Awaitable[tuple[JobEvent, ...]]]
+"""All events of a job, in order."""
 
 
 class Documents(Protocol):
@@ -55,12 +57,14 @@ class JobVerifier:
         jobs: JobTable,
         documents: Documents,
         *,
+        events: ReadEvents,
         gaps: Callable[[], Awaitable[Mapping[DocumentGroup, Gap]]],
         recorded: Callable[[], Awaitable[None]],
         offload: Offload,
     ) -> None:
         self._jobs = jobs
         self._documents = documents
+        self._events = events
         self._gaps = gaps
         self._recorded = recorded
         self._offload = offload
@@ -72,7 +76,7 @@ class JobVerifier:
         return [await self._verified(one) for one in records]
 
     async def _verified(self, record: JobRecord) -> JobVerification:
-        events = await self._jobs.events(record.id)
+        events = await self._events(record.id)
         light, gaps = RecordedLight(), list[str]()
         if (first := await self._first(record)) is None:
             gaps.append("the records do not have its start any more")

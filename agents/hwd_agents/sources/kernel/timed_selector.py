@@ -48,8 +48,9 @@ class TimedSelector(selectors.EpollSelector):
 
     @override
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        self._slept_ns = self._slept_so_far()
-        self._began_ns, self._waited_ns = self._clock.monotonic_ns(), self._read_waited()
+        waited_ns = self._read_waited()  # once for both: each loop of the agent pays for it
+        self._slept_ns = self._slept_until(waited_ns)
+        self._began_ns, self._waited_ns = self._clock.monotonic_ns(), waited_ns
         if self._began_ns - self._marks[1][0] >= MARK_EVERY_NS:
             self._marks = (self._marks[1], (self._began_ns, self._slept_ns))
         found = super().select(timeout)
@@ -59,7 +60,7 @@ class TimedSelector(selectors.EpollSelector):
     def delay_ns(self) -> int:
         """How long ago, at most, the events of this turn of the loop became ready."""
         since_ns, slept_ns = self._marks[0]
-        return self._clock.monotonic_ns() - since_ns - (self._slept_so_far() - slept_ns)
+        return self._clock.monotonic_ns() - since_ns - (self._slept_until(self._read_waited()) - slept_ns)
 
     @override
     def close(self) -> None:
@@ -71,6 +72,7 @@ class TimedSelector(selectors.EpollSelector):
     def _read_waited(self) -> int:
         return 0 if self._schedstat is None else int(os.pread(self._schedstat, 64, 0).split()[1])
 
-    def _slept_so_far(self) -> int:
-        waited_ns = UNKNOWN_WAIT_NS if self._schedstat is None else self._read_waited() - self._waited_ns
-        return self._slept_ns + max(0, self._returned_ns - self._began_ns - waited_ns)
+    def _slept_until(self, waited_ns: int) -> int:
+        """The sleep so far. `waited_ns`: for a processor, until now."""
+        since_ns = UNKNOWN_WAIT_NS if self._schedstat is None else waited_ns - self._waited_ns
+        return self._slept_ns + max(0, self._returned_ns - self._began_ns - since_ns)

@@ -1,0 +1,150 @@
+"""EventLog: what the planes of jobs were told. It is written to a file before it counts, and to the records soon after.
+
+log.add("k3v9a1xx", 12, events)                     # at once, without a sync: it survives the death of the daemon
+await log.flush()                                   # the records have it: it survives a power cut of its machine
+events = await log.events("k3v9a1xx")
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+import msgspec
+
+from hwd.model.job import JobEvent
+from hwd_drivers.core.disk import Disk
+from hwd_drivers.core.errors import ConfigError, FailedError, HwdError
+from hwd_drivers.core.frames import decode_frames, encode_frame
+from hwd_drivers.core.reason import reason_of
+
+GATHER_S: Final = 0.05
+"""How long the first event waits for others before the records get them in one transaction."""
+RETRY_S: Final = 1.0
+"""Between attempts while the records cannot be written."""
+CUT_BYTES: Final = 1 << 20
+"""With so much in it, all of which the records have, the file is emptied."""
+LATER_MOST: Final = 100_000
+"""Events that the records do not have yet; there is no room for more."""
+
+log = logging.getLogger(__name__)
+
+
+class EventStore(Protocol):
+    """The events of jobs in the records: `hwd.records`."""
+
+    async def ids(self) -> frozenset[str]: ...
+
+    async def events(self, id: str) -> tuple[JobEvent, ...]: ...
+
+    async def put(self, id: str, first: int, events: Sequence[JobEvent]) -> None:
+        """Add events, numbered from `first` on, but for those whose number is there already: it is the same event."""
+        ...
+
+
+class _Added(msgspec.Struct, frozen=True, kw_only=True):
+    """One frame of the file."""
+
+    job: str
+    first: int
+    events: list[JobEvent]
+
+
+class EventLog:
+    """Owns `disk`, and is a task: `run`. `load` comes first."""
+
+    def __init__(self, disk: Disk, store: EventStore) -> None:
+        self._disk = disk
+        self._store = store
+        self._later: dict[str, tuple[int, list[JobEvent]]] = {}
+        """By job: what the records do not have yet, and the number of the first of it."""
+        self._count = 0
+        self._torn_at: int | None = None
+        """From where on the disk has half a frame, which is cut off before the next one."""
+        self._came = asyncio.Event()
+        self._writing = asyncio.Lock()
+
+    async def load(self) -> None:
+        """Read what an earlier process of the daemon has left. Raises ConfigError where the disk cannot be read."""
+        try:
+            data = self._disk.read()
+        except OSError as error:
+            raise ConfigError(f"events of jobs: the disk cannot be read: {reason_of(error)}") from error
+        frames = decode_frames(data)
+        if frames.torn:  # what was not on the disk yet when the power was cut
+            log.warning("events of jobs: the last %d bytes of %d are lost", len(data) - frames.good_bytes, len(data))
+            self._torn_at = frames.good_bytes
+        known = await self._store.ids() if frames.payloads else frozenset()
+        for payload in frames.payloads:
+            try:
+                added = msgspec.json.decode(payload, type=_Added)
+            except msgspec.MsgspecError as error:
+                raise ConfigError(f"events of jobs: written by another version of hwd: {reason_of(error)}") from error
+            if added.job in known:  # else the records that they belong to were deleted
+                self._keep(added)
+        self._came.set()
+
+    def add(self, job: str, first: int, events: Sequence[JobEvent]) -> None:
+        """Add events of a job, numbered from `first` on. Raises FailedError where the disk does not take them."""
+        added = _Added(job=job, first=first, events=[*events])
+        if self._count + len(events) > LATER_MOST:
+            raise FailedError(f"events of job {job}: the records have not taken the last {LATER_MOST}")
+        try:
+            if self._torn_at is not None:
+                self._disk.truncate(self._torn_at)
+                self._torn_at = None
+            self._disk.append(encode_frame(msgspec.json.encode(added)))
+        except OSError as error:
+            raise FailedError(f"events of job {job}: the disk does not take them: {reason_of(error)}") from error
+        self._keep(added)
+        self._came.set()
+
+    async def events(self, job: str) -> tuple[JobEvent, ...]:
+        """All of a job, in order. Raises as `flush` does."""
+        await self.flush()
+        return await self._store.events(job)
+
+    async def flush(self) -> None:
+        """Return when the records have all that was added before. Raises HwdError where they do not take it."""
+        async with self._writing:
+            for job in [*self._later]:
+                first, events = self._later[job]
+                count = len(events)
+                await self._store.put(job, first, events[:count])
+                del events[:count]
+                self._count -= count
+                if events:
+                    self._later[job] = first + count, events
+                else:
+                    del self._later[job]
+            if not self._later and self._disk.size() >= CUT_BYTES:
+                self._empty()
+
+    async def run(self) -> None:
+        """Write to the records, until cancelled."""
+        while True:
+            await self._came.wait()
+            self._came.clear()
+            await asyncio.sleep(GATHER_S)
+            try:
+                await self.flush()
+            except HwdError as error:
+                log.warning("events of jobs are not in the records yet: %s", reason_of(error))
+                self._came.set()
+                await asyncio.sleep(RETRY_S)
+
+    def _keep(self, added: _Added) -> None:
+        first, events = self._later.get(added.job, (added.first, []))
+        if first + len(events) != added.first:  # a power cut took the ones between, which the records have
+            self._count -= len(events)
+            first, events = added.first, []
+        events += added.events
+        self._later[added.job] = first, events
+        self._count += len(added.events)
+
+    def _empty(self) -> None:
+        try:
+            self._disk.replace(b"")
+            self._torn_at = None
+        except OSError as error:
+            log.warning("events of jobs: the file cannot be emptied: %s", reason_of(error))
