@@ -122,14 +122,18 @@ class EventLog:
 
     async def run(self) -> None:
         """Write to the records, until cancelled."""
+        refused = ""
         while True:
             await self._came.wait()
             self._came.clear()
             await asyncio.sleep(GATHER_S)
             try:
                 await self.flush()
+                refused = ""
             except HwdError as error:
-                log.warning("events of jobs are not in the records yet: %s", reason_of(error))
+                if (why := reason_of(error)) != refused:
+                    log.warning("events of jobs are not in the records yet: %s", why)
+                    refused = why
                 self._came.set()
                 await asyncio.sleep(RETRY_S)
 

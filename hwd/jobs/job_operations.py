@@ -171,7 +171,7 @@ class JobOperations:
             return await self._granted(by, asked, began_s)
 
     async def ended(self, by: AskedBy, ended: EndedOperation) -> None:
-        """An operation has ended. Raises DeadlineError where its plane cannot hear of it yet: it is to be told again."""
+        """An operation has ended. Raises DeadlineError where its plane cannot hear of it yet: tell it again."""
         if self._over is None and self._view is None:
             raise DeadlineError(f"{self._record}: it is not running yet. Tell it again")
         one = self._sending.get(ended.rank)
@@ -225,7 +225,12 @@ class JobOperations:
             waiting = self._wait(rank, asked.operation)
             self._tell(Told(event=Intent(rank=rank, operation=asked.operation)))
         elif waiting.operation != asked.operation:
-            self._refuse(by, rank, f"it asks for {asked.operation}, and waits for {waiting.operation}")
+            why = (
+                f"it asks for {asked.operation}, and its plane was told last that it waits for {waiting.operation}: "
+                "two programs say that they are this rank, or the daemon's machine lost its power, and what the plane "
+                "was told since then. Start the job again"
+            )
+            self._refuse(by, rank, why)
         if not waiting.answered.done():
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(by.by_s):

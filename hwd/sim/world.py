@@ -131,6 +131,7 @@ class World:
         self.processes = SimProcesses(self.nodes, programs)
         self._records: Records | None = None
         self._cuts = self.draws.stream("power cuts")
+        self._cuts_of_jobs = self.draws.stream("power cuts of job events")
         self.truths: list[Truth] = []
         """All true changes of NIC ports, in order."""
         self.nodes.on_kill(self._cut_power)
@@ -290,8 +291,8 @@ class World:
         program has no disk.
         """
         if node == DAEMON:
-            for disk in (self.journal_disk, self.job_events):
-                disk.crash(keep_unsynced=self._cuts.randint(0, disk.unsynced()))
+            for disk, cuts in ((self.journal_disk, self._cuts), (self.job_events, self._cuts_of_jobs)):
+                disk.crash(keep_unsynced=cuts.randint(0, disk.unsynced()))
         elif host_of(node) in self.spools:
             for disk in (self.spools[host_of(node)], self.settings[host_of(node)]):
                 disk.crash(keep_unsynced=disk.unsynced())

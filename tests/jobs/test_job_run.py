@@ -68,6 +68,16 @@ class Lab:
         """What the rack's control socket does."""
         self.world.faults.set(parse_fault(data))
 
+    def kill_daemon(self) -> None:
+        """The process alone: the kernel has what it wrote."""
+        self.world.job_events.sync()
+        self.world.kill(DAEMON)
+
+    def cut_power(self) -> None:
+        """Of the daemon's machine: what was not synced is gone."""
+        self.world.job_events.crash()
+        self.world.kill(DAEMON)
+
     def light(self) -> str:
         mirror = self.world.rack.switches["ocs1"].mirror
         return ",".join(str(one.crossconnect) for one in mirror.readings(self.world.clock.monotonic_ns()))
@@ -103,6 +113,20 @@ class Routes:
             to, port = self._ports["h1.eth0"], self._ports["h0.eth0"]
             yield Route(routes=(StaticRoute(host="h0", to=to, port=port),))
             yield Grant(ranks=(0, 1))
+        if isinstance(event, Applied):
+            yield Grant(ranks=(0, 1))
+
+
+class Alternates:
+    """Goes from one target to the other for each operation."""
+
+    def targets(self, job: Job, view: View) -> dict[str, Target]:
+        self._gathering = Gathering(job.groups)
+        return dict.fromkeys("ab", Target(links=view.topology("ring")))
+
+    def on(self, event: Event) -> Iterator[Action]:
+        if isinstance(event, Intent) and self._gathering.come(event):
+            yield Switch(target="ab"[event.operation.index % 2])
         if isinstance(event, Applied):
             yield Grant(ranks=(0, 1))
 
@@ -316,7 +340,7 @@ def test_set_is_not_released_before_it_is_known_where_a_killed_daemon_has_left_i
         job = await start(lab)
         await when(lab, job, lambda status: status.moving)
         await asyncio.sleep(1)
-        lab.world.kill(DAEMON)
+        lab.kill_daemon()
         lab.set_fault({"port": "h1.eth0", "fault": "clear"})
         lab.world.start_daemon()
         await lab.world.settled()
@@ -329,23 +353,12 @@ def test_set_is_not_released_before_it_is_known_where_a_killed_daemon_has_left_i
 
 
 def test_switch_that_has_not_begun_does_not_hold_up_the_end_of_its_job(run_lab: RunLab) -> None:
-    class Alternates:
-        def targets(self, job: Job, view: View) -> dict[str, Target]:
-            self._gathering = Gathering(job.groups)
-            return dict.fromkeys("ab", Target(links=view.topology("ring")))
-
-        def on(self, event: Event) -> Iterator[Action]:
-            if isinstance(event, Intent) and self._gathering.come(event):
-                yield Switch(target="ab"[event.operation.index % 2])
-            if isinstance(event, Applied):
-                yield Grant(ranks=(0, 1))
-
     async def test(lab: Lab) -> None:
         job = await start(lab)
         await when(lab, job, lambda status: status.ranks[0].operation.startswith("all-reduce 1 of"))
         lab.set_fault({"port": "h1.eth0", "fault": "unplug"})
         await when(lab, job, lambda status: status.moving == "b")
-        lab.world.kill(DAEMON)
+        lab.kill_daemon()
         lab.world.kill(agent_node("h0"))  # which may be sending, for all that the next daemon knows
         lab.world.start_daemon()
         await asyncio.sleep(10)
@@ -365,7 +378,7 @@ def test_operation_that_a_daemon_let_go_after_its_absence_has_all_its_time(run_l
     async def test(lab: Lab) -> None:
         job = await start(lab)
         await asyncio.sleep(after_s)
-        lab.world.kill(DAEMON)
+        lab.kill_daemon()
         await asyncio.sleep(4)
         lab.world.start_daemon()
         await lab.world.settled()
@@ -380,7 +393,7 @@ def test_set_that_a_job_has_outgrown_is_not_left_over_a_killed_daemon(run_lab: R
     async def test(lab: Lab) -> None:
         job = await start(lab)
         await asyncio.sleep(after_s)
-        lab.world.kill(DAEMON)
+        lab.kill_daemon()
         lab.world.start_daemon()
         await lab.world.settled()
         await ended(lab, job)
@@ -439,7 +452,7 @@ def test_job_holds_what_it_promises_over_a_killed_daemon_and_a_killed_agent(
         job = await start(lab)
         await asyncio.sleep(after_s)
         if killed in ("daemon", "both"):
-            lab.world.kill(DAEMON)
+            lab.kill_daemon()
         if killed in ("agent", "both"):
             lab.world.kill(agent_node("h0"))
         await asyncio.sleep(1)
@@ -458,6 +471,51 @@ def test_job_holds_what_it_promises_over_a_killed_daemon_and_a_killed_agent(
         assert lab.service.status().leases == []
 
     run_lab(test)
+
+
+@pytest.mark.parametrize("lost_s", [0.05, 0.15, 0.25, 0.45, 0.65, 0.85, 1.05])
+def test_job_that_lost_what_its_plane_was_told_last_with_the_power_ends_and_says_so(
+    run_lab: RunLab, lost_s: float
+) -> None:
+    async def test(lab: Lab) -> None:
+        job = await start(lab)
+        await when(lab, job, lambda status: status.ranks[0].operation.startswith("all-reduce 1 of"))
+        await asyncio.sleep(0.1)
+        lab.world.records_disk.hang()
+        await asyncio.sleep(lost_s)
+        lab.cut_power()
+        lab.world.records_disk.mend()
+        await asyncio.sleep(1)
+        lab.world.start_daemon()
+        await lab.world.settled()
+        status = await ended(lab, job)
+        if lost_s < 0.1:  # nothing has happened
+            assert (status.state, status.why) == ("succeeded", "")
+        else:
+            assert status.state == "failed"
+            assert "the daemon's machine lost its power" in status.why
+        [found] = await lab.service.verify_job(job)
+        assert found.breaches == [], [str(one) for one in found.breaches]
+        assert lab.service.status().leases == []
+        assert lab.service.sets() == []
+
+    run_lab(test, entry=f"{STATIC}, answer_within_s: 10", steps=5)
+
+
+def test_no_light_moves_before_why_is_in_the_records(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        job = await start(lab)
+        await when(lab, job, lambda status: status.ranks[1].state == "sending")
+        [before] = lab.emitted(JobSwitched)
+        lab.world.records_disk.hang()
+        await when(lab, job, lambda status: status.moving == "b")
+        await asyncio.sleep(5)
+        assert lab.emitted(ReconfigurationStarted)[1:] == []
+        lab.world.records_disk.mend()
+        await ended(lab, job)
+        assert [one.target for one in lab.emitted(JobSwitched)] == [before.target, "b", "a"]
+
+    run_lab(test, entry="plane: own, answer_within_s: 20", plane=Alternates())
 
 
 def test_who_aborts_a_job_is_told_how_to_stop_it(run_lab: RunLab) -> None:

@@ -1,0 +1,236 @@
+"""What planes of jobs were told: in a file at once, in the records soon after."""
+
+import asyncio
+import errno
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from msgspec import json
+
+from hwd.jobs.event_log import CUT_BYTES, LATER_MOST, EventLog
+from hwd.model.job import JobEvent
+from hwd.model.plane import Tick
+from hwd.records.records import Records
+from hwd.sim.records_disk import RecordsDisk
+from hwd_drivers.core.disk import FileDisk, MemoryDisk
+from hwd_drivers.core.errors import ConfigError, FailedError
+from hwd_drivers.core.frames import encode_frame
+from hwd_drivers.twins.virtual_time import run_virtual
+
+from .job_record import job_record
+
+Start = Callable[[], Awaitable[EventLog]]
+JOB, OTHER = "k3v9a1xx", "k3v9a1yy"
+
+
+def events(*numbers: int) -> list[JobEvent]:
+    return [JobEvent.of(Tick(at_s=1.0), (), at_ns=number, wall_ns=number, ticked_s=None) for number in numbers]
+
+
+@pytest.fixture
+def records_disk() -> RecordsDisk:
+    return RecordsDisk()
+
+
+@pytest.fixture
+async def records(records_disk: RecordsDisk) -> AsyncIterator[Records]:
+    records = Records("sqlite://", records_disk)
+    await records.open()
+    for id in (JOB, OTHER):
+        await records.jobs.save(job_record(id=id))
+    yield records
+    records.close()
+
+
+@pytest.fixture
+def disk() -> MemoryDisk:
+    return MemoryDisk()
+
+
+@pytest.fixture
+def started(disk: MemoryDisk, records: Records) -> Start:
+    """Starts a daemon anew on the same disk."""
+
+    async def start() -> EventLog:
+        log = EventLog(disk, records.jobs)
+        await log.load()
+        return log
+
+    return start
+
+
+async def numbers(log: EventLog, job: str = JOB) -> list[int]:
+    return [one.at_ns for one in await log.events(job)]
+
+
+async def test_what_was_added_is_there_for_the_next_daemon_without_a_sync(started: Start, records: Records) -> None:
+    first = await started()
+    first.add(JOB, 0, events(0, 1))
+    first.add(OTHER, 0, events(7))
+    first.add(JOB, 2, events(2))
+    assert await records.jobs.events(JOB) == ()
+    second = await started()
+    assert await numbers(second) == [0, 1, 2]
+    assert await numbers(second, OTHER) == [7]
+    second.add(JOB, 3, events(3))
+    assert await numbers(await started()) == [0, 1, 2, 3]
+
+
+async def test_power_cut_at_any_byte_takes_the_last_ones_alone(records_disk: RecordsDisk) -> None:
+    whole = MemoryDisk()
+    log = EventLog(whole, Records("sqlite://", records_disk).jobs)
+    for number in range(3):
+        log.add(JOB, number, events(number))
+    kept = []
+    for size in range(whole.unsynced() + 1):
+        records, disk = Records("sqlite://", records_disk), MemoryDisk()
+        await records.open()
+        await records.jobs.save(job_record(id=JOB))
+        disk.append(whole.read())
+        disk.crash(keep_unsynced=size)
+        log = EventLog(disk, records.jobs)
+        await log.load()
+        found = await numbers(log)
+        assert found == [0, 1, 2][: len(found)]
+        kept.append(len(found))
+        log.add(JOB, len(found), events(9))
+        again = EventLog(disk, records.jobs)
+        await again.load()
+        assert await numbers(again) == [*found, 9], "what was torn hides nothing that comes behind it"
+        records.close()
+    assert kept == sorted(kept)
+    assert {*kept} == {0, 1, 2, 3}
+
+
+async def test_records_may_have_more_than_the_file_after_a_power_cut(started: Start, disk: MemoryDisk) -> None:
+    first = await started()
+    first.add(JOB, 0, events(0))
+    disk.sync()
+    first.add(JOB, 1, events(1, 2))
+    await first.flush()
+    disk.crash()
+    second = await started()
+    assert await numbers(second) == [0, 1, 2]
+    second.add(JOB, 3, events(3))
+    second.add(JOB, 4, events(4))
+    assert await numbers(await started()) == [0, 1, 2, 3, 4]
+
+
+async def test_full_disk_takes_nothing_and_says_so(started: Start, disk: MemoryDisk) -> None:
+    log = await started()
+    log.add(JOB, 0, events(0))
+    disk.refusal = errno.ENOSPC, 0
+    with pytest.raises(FailedError, match="the disk does not take them: No space left on device"):
+        log.add(JOB, 1, events(1))
+    disk.refusal = None
+    log.add(JOB, 1, events(2))
+    assert await numbers(log) == [0, 2]
+    assert await numbers(await started()) == [0, 2]
+
+
+def test_records_that_refuse_get_them_later(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        records_disk = RecordsDisk()
+        records = Records("sqlite://", records_disk)
+        await records.open()
+        log = EventLog(MemoryDisk(), records.jobs)
+        records_disk.refuse("disk I/O error")
+        log.add(JOB, 0, events(0))
+        with pytest.raises(FailedError, match="disk I/O error"):
+            await log.flush()
+        running = asyncio.create_task(log.run())
+        log.add(JOB, 1, events(1))
+        await asyncio.sleep(60)
+        assert caplog.messages == ["events of jobs are not in the records yet: records: disk I/O error"]
+        records_disk.mend()
+        await asyncio.sleep(2)
+        assert [one.at_ns for one in await records.jobs.events(JOB)] == [0, 1]
+        running.cancel()
+        records.close()
+
+    run_virtual(main(), seed=1)
+
+
+async def test_who_waits_for_the_records_may_be_cancelled(started: Start, records_disk: RecordsDisk) -> None:
+    log = await started()
+    log.add(JOB, 0, events(0, 1))
+    for turns in range(12):
+        waiting = asyncio.create_task(log.flush())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        log.add(JOB, 2 + turns, events(2 + turns))
+    assert await numbers(log) == [*range(14)]
+
+
+async def test_what_is_added_while_the_records_are_written_gets_there_too(
+    started: Start, records_disk: RecordsDisk, records: Records
+) -> None:
+    log = await started()
+    log.add(JOB, 0, events(0))
+    records_disk.hang()
+    writing = asyncio.create_task(log.flush())
+    await asyncio.sleep(0)
+    log.add(JOB, 1, events(1))
+    records_disk.mend()
+    await writing
+    assert len(await records.jobs.events(JOB)) == 1
+    assert await numbers(log) == [0, 1]
+
+
+async def test_there_is_an_end_to_what_waits_for_the_records(started: Start) -> None:
+    log = await started()
+    one = events(0)
+    log.add(JOB, 0, one * LATER_MOST)
+    with pytest.raises(FailedError, match=f"the records have not taken the last {LATER_MOST}"):
+        log.add(JOB, LATER_MOST, one)
+    await log.flush()
+    log.add(JOB, LATER_MOST, one)
+
+
+async def test_file_is_emptied_once_the_records_have_all_of_it(
+    started: Start, disk: MemoryDisk, records_disk: RecordsDisk
+) -> None:
+    log = await started()
+    count = CUT_BYTES // len(json.encode(events(0))) + 1
+    log.add(JOB, 0, events(*range(count)))
+    records_disk.refuse("disk I/O error")
+    with pytest.raises(FailedError):
+        await log.flush()
+    assert disk.size() >= CUT_BYTES
+    records_disk.mend()
+    await log.flush()
+    assert disk.size() == 0
+    log.add(JOB, count, events(count))
+    assert await numbers(await started()) == [*range(count + 1)]
+
+
+async def test_events_of_deleted_records_are_left_out(started: Start, disk: MemoryDisk, records: Records) -> None:
+    log = await started()
+    log.add("elsewhere", 0, events(0))
+    log.add(JOB, 0, events(1))
+    again = await started()
+    assert await numbers(again) == [1]
+    assert await records.jobs.events("elsewhere") == ()
+
+
+async def test_file_of_another_version_is_refused(started: Start, disk: MemoryDisk) -> None:
+    disk.append(encode_frame(b'{"task":"k3v9a1xx"}'))
+    with pytest.raises(ConfigError, match="written by another version of hwd"):
+        await started()
+
+
+async def test_real_file_is_read_again(tmp_path: Path, records: Records) -> None:
+    first = EventLog(FileDisk(tmp_path / "job-events"), records.jobs)
+    await first.load()
+    first.add(JOB, 0, events(0, 1))
+    with (tmp_path / "job-events").open("ab") as file:
+        file.write(b"\x20\0\0\0half a fra")  # whatever is there beyond the last whole one
+    second = EventLog(FileDisk(tmp_path / "job-events"), records.jobs)
+    await second.load()
+    second.add(JOB, 2, events(2))
+    third = EventLog(FileDisk(tmp_path / "job-events"), records.jobs)
+    await third.load()
+    assert await numbers(third) == [0, 1, 2]
