@@ -5,16 +5,13 @@ The daemon decides whether one may go. What ended is told to it until it has ans
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import Any, Final
 
 import msgspec
-from msgspec.structs import replace
 
 from hwd_agents.process.config import TransfersConfig
 from hwd_agents.process.daemon_asks import DaemonAsks
@@ -30,6 +27,7 @@ from hwd_agents.transfers.lines import (
     Rank,
     Switch,
 )
+from hwd_agents.transfers.rank_operations import RankOperations
 from hwd_agents.transfers.set_switches import SetSwitches
 from hwd_agents.wire import (
     ClaimOperation,
@@ -40,7 +38,6 @@ from hwd_agents.wire import (
     EndOperation,
     EndTransfers,
     JoinJob,
-    Operation,
     OperationGranted,
     StandingTransfer,
     StandingTransfers,
@@ -48,7 +45,6 @@ from hwd_agents.wire import (
     TransfersCut,
     clipped,
 )
-from hwd_agents.wire.transfers import TRANSFERS_MOST
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import DeadlineError, HwdError, RefusedError
 from hwd_drivers.core.ids import Ids
@@ -63,8 +59,6 @@ TOLD_AFTER_S: Final = 5.0
 """So long after its longest time the daemon has ended a transfer by itself, whether or not it was told."""
 OF_A_CLIENT_MOST: Final = 64
 LINES_PER_S: Final = 200.0
-ENDS_AT_ONCE: Final = 64
-"""Ends of operations in one message: each has the counters of all ports twice."""
 ENDS: Final = "transfers"
 SOCKET: Final = "transfer socket"
 _ARROW: Final = "<->"
@@ -114,7 +108,6 @@ class HostTransfers:
         self._boot = boot
         self._ports = ports
         self._clock = clock
-        self._counted = counted
         self._number = 0
         self._standing: dict[str, _Standing] = {}
         self._clients: dict[Client, set[str]] = {}
@@ -124,12 +117,7 @@ class HostTransfers:
         """Why transfers of connected clients are over that these have not ended."""
         self._ending: dict[str, float] = {}
         """What the daemon is to be told, each with the `loop.time()` from which on it knows without that."""
-        self._ended_operations: deque[EndedOperation] = deque(maxlen=TRANSFERS_MOST)
-        """Of which the daemon is to be told. Until it has answered, the rank's next ask tells it too."""
-        self._asked_first: dict[tuple[str, int], tuple[Operation, CountedBytes]] = {}
-        """By job and rank: what it has asked for, and what was counted when it did so first."""
-        self._done_first: dict[tuple[str, int], tuple[Operation, CountedBytes]] = {}
-        """By job and rank: what has ended that an earlier agent let go, and what was counted when it first said so."""
+        self._operations = RankOperations(counted)
         self._changed = asyncio.Event()
         self._socket = None
         if config.socket is not None:
@@ -161,7 +149,7 @@ class HostTransfers:
             for id in [id for id, one in self._standing.items() if one.until_s <= loop.time()]:
                 within_s = self._standing[id].within_s
                 self._end(id, f"its longest time of {within_s:g} s is over. Claim a longer one, or a phase at a time")
-            told = await self._tell() if self._ending or self._ended_operations else True
+            told = await self._tell() if self._ending or self._operations.untold() else True
             ends_s = [one.until_s for one in self._standing.values()]
             if not told:
                 ends_s.append(loop.time() + AGAIN_S)
@@ -219,7 +207,7 @@ class HostTransfers:
             operation=ask.operation,
             process=_process(f"rank {ask.rank} of job {ask.job}", client),
             within_s=ask.within_s,
-            ended=self._last_end(ask.job, ask.rank),
+            ended=self._operations.last_end(ask.job, ask.rank),
         )
         return await self._asked(client, asked, line_id, wait_s=ask.wait_s)
 
@@ -246,7 +234,7 @@ class HostTransfers:
                 granted = await self._asks.ask(asked, within_s=limit_s, again=True)
                 ports, phase = asked.ports, asked.phase
             else:
-                count = partial(self._before, asked)
+                count = partial(self._operations.before, asked.job, asked.rank, asked.operation)
                 granted = await self._asks.ask(asked, within_s=limit_s, again=True, meanwhile=count)
                 ports, phase = granted.ports, str(asked.operation)
                 operation = EndedOperation(
@@ -286,13 +274,6 @@ class HostTransfers:
         self._changed.set()
         return AnswerLine(id=line_id, outcome="go", transfer=id, within_s=granted.within_s)
 
-    def _before(self, asked: ClaimOperation) -> CountedBytes:
-        """What was counted when a rank asked for an operation first."""
-        key = asked.job, asked.rank
-        if (known := self._asked_first.get(key)) is None or known[0] != asked.operation:
-            known = self._asked_first[key] = asked.operation, self._counted()
-        return known[1]
-
     async def _join(self, client: Client, rank: Rank, line_id: str | int | None) -> JoinAnswerLine:
         asked = JoinJob(job=rank.job, rank=rank.rank, key=rank.key, process=client.peer or "a process")
         try:
@@ -304,15 +285,13 @@ class HostTransfers:
         return JoinAnswerLine(id=line_id, outcome="joined", joined=joined)
 
     async def _done(self, done: DoneOperation, line_id: str | int | None) -> AnswerLine:
-        key = done.job, done.rank
-        if (known := self._done_first.get(key)) is None or known[0] != done.operation:
-            known = self._done_first[key] = done.operation, self._counted()
-        asked = EndOperation(job=done.job, rank=done.rank, key=done.key, operation=done.operation, after=known[1])
+        after = self._operations.after(done.job, done.rank, done.operation)
+        asked = EndOperation(job=done.job, rank=done.rank, key=done.key, operation=done.operation, after=after)
         try:
             await self._asks.ask(asked, within_s=ANSWER_WITHIN_S)
-            self._done_first.pop(key, None)
+            self._operations.forget_after(done.job, done.rank)
         except RefusedError as error:
-            self._done_first.pop(key, None)
+            self._operations.forget_after(done.job, done.rank)
             return AnswerLine(id=line_id, outcome="refused", why=clipped(str(error)))
         except HwdError as error:
             return AnswerLine(id=line_id, outcome="failed", why=clipped(str(error)))
@@ -374,19 +353,13 @@ class HostTransfers:
         """End one. `why`: its process did not; it is told at once."""
         one = self._standing.pop(id)
         if one.operation is not None:
-            self._ended_operations.append(replace(one.operation, after=self._counted()))
-            self._asked_first.pop((one.operation.job, one.operation.rank), None)
+            self._operations.end(one.operation)
         if why:
             self._over[id] = why
             one.client.send(msgspec.json.encode(OverLine(over=id, why=why)))
         elif one.client in self._clients:
             self._clients[one.client].discard(id)
         self._end_later(id, one.until_s + TOLD_AFTER_S)
-
-    def _last_end(self, job: str, rank: int) -> EndedOperation | None:
-        """Of the operations of a rank of which the daemon may not know; the ones before were told with its asks."""
-        ended = (one for one in reversed(self._ended_operations) if (one.job, one.rank) == (job, rank))
-        return next(ended, None)
 
     def _end_later(self, id: str, known_s: float) -> None:
         self._ending[id] = known_s
@@ -396,7 +369,7 @@ class HostTransfers:
         """Tell the daemon what has ended; returns whether nothing is left to tell."""
         now_s = asyncio.get_running_loop().time()
         self._ending = {id: known_s for id, known_s in self._ending.items() if known_s > now_s}
-        operations = [*islice(self._ended_operations, ENDS_AT_ONCE)]
+        operations = self._operations.untold()
         if not self._ending and not operations:
             return True
         told, self._ending = self._ending, {}  # one that ends once more meanwhile is told once more
@@ -409,10 +382,8 @@ class HostTransfers:
             log.debug("%s: ends of transfers: %s", self._host, error)
             self._ending = {**told, **self._ending}
             return False
-        for one in operations:
-            with suppress(ValueError):  # where it went to make room
-                self._ended_operations.remove(one)
-        return not self._ending and not self._ended_operations
+        self._operations.forget(operations)
+        return not self._ending and not self._operations.untold()
 
     def _new_id(self) -> str:
         self._number += 1

@@ -1,0 +1,67 @@
+"""RankOperations: what the ranks of a host have asked for and ended, with what its NIC ports had counted then."""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from itertools import islice
+from typing import Final
+
+from msgspec.structs import replace
+
+from hwd_agents.wire import CountedBytes, EndedOperation, Operation
+from hwd_agents.wire.transfers import TRANSFERS_MOST
+
+ENDS_AT_ONCE: Final = 64
+"""Ends in one message: each has the counters of all ports twice."""
+
+_Rank = tuple[str, int]
+"""Job and number."""
+
+
+class RankOperations:
+    """`counted`: reads the counters of the NIC ports."""
+
+    def __init__(self, counted: Callable[[], CountedBytes]) -> None:
+        self._counted = counted
+        self._asked: dict[_Rank, tuple[Operation, CountedBytes]] = {}
+        self._done: dict[_Rank, tuple[Operation, CountedBytes]] = {}
+        self._untold: deque[EndedOperation] = deque(maxlen=TRANSFERS_MOST)
+
+    def before(self, job: str, rank: int, operation: Operation) -> CountedBytes:
+        """What was counted when a rank asked for this first."""
+        return self._first(self._asked, (job, rank), operation)
+
+    def after(self, job: str, rank: int, operation: Operation) -> CountedBytes:
+        """What was counted when a rank first said that this had ended, which an earlier agent let go."""
+        return self._first(self._done, (job, rank), operation)
+
+    def forget_after(self, job: str, rank: int) -> None:
+        """The daemon has answered it."""
+        self._done.pop((job, rank), None)
+
+    def end(self, operation: EndedOperation) -> None:
+        """It has ended now. Until the daemon has answered that, the rank's next ask tells it too."""
+        self._untold.append(replace(operation, after=self._counted()))
+        self._asked.pop((operation.job, operation.rank), None)
+
+    def last_end(self, job: str, rank: int) -> EndedOperation | None:
+        """The last of a rank of which the daemon may not know; the ones before were told with the rank's asks."""
+        ended = (one for one in reversed(self._untold) if (one.job, one.rank) == (job, rank))
+        return next(ended, None)
+
+    def untold(self) -> list[EndedOperation]:
+        """What the daemon is to be told, as much as one message takes."""
+        return [*islice(self._untold, ENDS_AT_ONCE)]
+
+    def forget(self, told: Iterable[EndedOperation]) -> None:
+        """The daemon has answered these."""
+        for one in told:
+            with suppress(ValueError):  # where it went to make room
+                self._untold.remove(one)
+
+    def _first(
+        self, known: dict[_Rank, tuple[Operation, CountedBytes]], rank: _Rank, operation: Operation
+    ) -> CountedBytes:
+        if (first := known.get(rank)) is None or first[0] != operation:
+            first = known[rank] = operation, self._counted()
+        return first[1]
