@@ -464,7 +464,7 @@ class Daemon:
             except HwdError as error:
                 log.error("the last documents could not be written: %s", error)
             try:
-                await asyncio.shield(self._event_log.flush())
+                await asyncio.shield(self._event_log.close())
             except HwdError as error:  # its file has them
                 log.warning("the next start writes the last events of jobs to the records: %s", error)
             self._records.close()

@@ -12,7 +12,7 @@ from hwd.daemon.disk_space import Space
 from hwd_drivers.core.errors import ConfigError, RefusedError
 from hwd_drivers.core.private_files import FILE_MODE, FOLDER_MODE, make_private
 
-FILES: Final = ("lock", "journal*", "job-events", "records.db*", "reserve")
+FILES: Final = ("lock", "journal*", "job-events*", "records.db*", "reserve")
 """The names of the daemon's files: an operator may name a folder that has other files too."""
 
 log = logging.getLogger(__name__)

@@ -2,12 +2,13 @@
 
 log.add("k3v9a1xx", 12, events)                     # at once, without a sync: it survives the death of the daemon
 await log.flush()                                   # the records have it: it survives a power cut of its machine
+await log.recorded()                                # as well, up to 50 ms later, with what others add meanwhile
 events = await log.events("k3v9a1xx")
 """
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -22,8 +23,12 @@ GATHER_S: Final = 0.05
 """How long the first event waits for others before the records get them in one transaction."""
 RETRY_S: Final = 1.0
 """Between attempts while the records cannot be written."""
-CUT_BYTES: Final = 1 << 20
-"""With so much in it, all of which the records have, the file is emptied."""
+CUT_BYTES: Final = 4 << 20
+"""With so much in it the file is written anew, with what the records do not have: a sync of a millisecond or some, once
+in ten thousand events.
+"""
+FRAME_MOST: Final = 1000
+"""Events in one frame."""
 LATER_MOST: Final = 100_000
 """Events that the records do not have yet; there is no room for more."""
 
@@ -59,8 +64,10 @@ class EventLog:
         self._later: dict[str, tuple[int, list[JobEvent]]] = {}
         """By job: what the records do not have yet, and the number of the first of it."""
         self._count = 0
-        self._torn_at: int | None = None
-        """From where on the disk has half a frame, which is cut off before the next one."""
+        self._is_stale = False
+        """The disk has half a frame, or its last sync failed: it is written anew before the next one."""
+        self._waiting: list[asyncio.Future[None]] = []
+        """Who waits for the next transaction."""
         self._came = asyncio.Event()
         self._writing = asyncio.Lock()
 
@@ -71,15 +78,19 @@ class EventLog:
         except OSError as error:
             raise ConfigError(f"events of jobs: the disk cannot be read: {reason_of(error)}") from error
         frames = decode_frames(data)
-        if frames.torn:  # what was not on the disk yet when the power was cut
-            log.warning("events of jobs: the last %d bytes of %d are lost", len(data) - frames.good_bytes, len(data))
-            self._torn_at = frames.good_bytes
+        if frames.torn:  # by a power cut
+            left = len(data) - frames.good_bytes
+            log.warning("events of jobs: %d of %d bytes cannot be read; the records may have them", left, len(data))
+            self._is_stale = True
         known = await self._store.ids() if frames.payloads else frozenset()
         for payload in frames.payloads:
             try:
                 added = msgspec.json.decode(payload, type=_Added)
             except msgspec.MsgspecError as error:
-                raise ConfigError(f"events of jobs: written by another version of hwd: {reason_of(error)}") from error
+                raise ConfigError(
+                    f"events of jobs: written by another version of hwd: {reason_of(error)}. Start and end that one "
+                    "first, or remove the file `job-events` in the data directory, and what jobs did last with it"
+                ) from error
             if added.job in known:  # else the records that they belong to were deleted
                 self._keep(added)
         self._came.set()
@@ -90,35 +101,50 @@ class EventLog:
         if self._count + len(events) > LATER_MOST:
             raise FailedError(f"events of job {job}: the records have not taken the last {LATER_MOST}")
         try:
-            if self._torn_at is not None:
-                self._disk.truncate(self._torn_at)
-                self._torn_at = None
-            self._disk.append(encode_frame(msgspec.json.encode(added)))
+            if self._is_stale:
+                self._write_anew()
+            self._disk.append(_frame(added))
         except OSError as error:
             raise FailedError(f"events of job {job}: the disk does not take them: {reason_of(error)}") from error
         self._keep(added)
         self._came.set()
 
     async def events(self, job: str) -> tuple[JobEvent, ...]:
-        """All of a job, in order. Raises as `flush` does."""
-        await self.flush()
-        return await self._store.events(job)
+        """All of a job, in order."""
+        async with self._writing:
+            recorded = await self._store.events(job)
+            first, later = self._later.get(job, (len(recorded), []))
+            return *recorded, *later[max(0, len(recorded) - first) :]
+
+    async def recorded(self) -> None:
+        """Return when the records have all that was added before, with the next transaction. Raises as `flush` does."""
+        if self._later:
+            waiting = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiting)
+            self._came.set()
+            await waiting
 
     async def flush(self) -> None:
         """Return when the records have all that was added before. Raises HwdError where they do not take it."""
         async with self._writing:
-            for job in [*self._later]:
-                first, events = self._later[job]
-                count = len(events)
-                await self._store.put(job, first, events[:count])
-                del events[:count]
-                self._count -= count
-                if events:
-                    self._later[job] = first + count, events
-                else:
-                    del self._later[job]
-            if not self._later and self._disk.size() >= CUT_BYTES:
-                self._empty()
+            waiting, self._waiting = self._waiting, []
+            try:
+                await self._put()
+            except HwdError as error:
+                _tell(waiting, error)
+                raise
+            except BaseException:  # somebody else writes them
+                self._waiting += waiting
+                raise
+            _tell(waiting, None)
+            if self._disk.size() >= CUT_BYTES:
+                self._shorten()
+
+    async def close(self) -> None:
+        """Flush, and leave nothing in the file for another version of hwd. Raises as `flush` does."""
+        await self.flush()
+        if self._disk.size():
+            self._shorten()
 
     async def run(self) -> None:
         """Write to the records, until cancelled."""
@@ -146,9 +172,45 @@ class EventLog:
         self._later[added.job] = first, events
         self._count += len(added.events)
 
-    def _empty(self) -> None:
+    async def _put(self) -> None:
+        for job in [*self._later]:
+            first, events = self._later[job]
+            count = len(events)
+            await self._store.put(job, first, events[:count])
+            del events[:count]
+            self._count -= count
+            if events:
+                self._later[job] = first + count, events
+            else:
+                del self._later[job]
+
+    def _shorten(self) -> None:
         try:
-            self._disk.replace(b"")
-            self._torn_at = None
+            self._write_anew()
         except OSError as error:
-            log.warning("events of jobs: the file cannot be emptied: %s", reason_of(error))
+            log.warning("events of jobs: the file cannot be written anew: %s", reason_of(error))
+
+    def _write_anew(self) -> None:
+        """With what the records do not have."""
+        self._is_stale = True
+        later = (
+            _Added(job=job, first=first + at, events=events[at : at + FRAME_MOST])
+            for job, (first, events) in self._later.items()
+            for at in range(0, len(events), FRAME_MOST)
+        )
+        self._disk.replace(b"".join(map(_frame, later)))
+        self._is_stale = False
+
+
+def _frame(added: _Added) -> bytes:
+    return encode_frame(msgspec.json.encode(added))
+
+
+def _tell(waiting: Iterable[asyncio.Future[None]], error: HwdError | None) -> None:
+    for one in waiting:
+        if one.done():
+            continue  # cancelled
+        if error is None:
+            one.set_result(None)
+        else:
+            one.set_exception(error)

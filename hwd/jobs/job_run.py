@@ -66,6 +66,8 @@ PACE_S: Final = 0.5
 """Between a switch that failed and the next one."""
 AGAIN_S: Final = 5.0
 """Between two attempts to give back what a job holds."""
+RECORDS_AGAIN_S: Final = 1.0
+"""Between two attempts to record what light or routes wait for."""
 LATE_S: Final = 60.0
 """A job that is still there so long after its longest time has lost its ranks."""
 
@@ -125,6 +127,7 @@ class JobRun:
             record,
             transfers=transfers,
             tell=self._tell_plane,
+            recorded=event_log.recorded,
             fail=lambda why: self._come_to(JobState.FAILED, why),
             took=self._efficiency.take,
             emit=self._emit,
@@ -132,9 +135,12 @@ class JobRun:
         )
         """What its ranks ask about theirs goes there."""
         self._commands: asyncio.Queue[Command | None] = asyncio.Queue()
-        """Routes that the plane has asked for, and what it has asked for behind them, in this order; None: no more."""
+        """What waits for the records or for hosts, and what comes behind it, in this order; None: no more."""
         self._held = 0
         """How many of these are not done."""
+        self._has_set_routes = False
+        self._unrecorded = ""
+        """Why the records do not take what the plane was told, which its light waits for."""
         self._paced_s = 0.0
         """From when on the light may be switched: a plane may try again and again."""
         self._drives: dict[asyncio.Task[None], str] = {}
@@ -264,9 +270,11 @@ class JobRun:
         self._judge_ends()
         if self._outcome is not None:
             return
+        self._has_set_routes = bool(played.routed)
         if played.routed or any(target.routes for target in plane.actor.targets.values()):
             told = [rank for rank in played.sending if played.behind[rank] <= self.record.routed]
             busy = {self.record.ranks[rank].host for rank in told}  # the others wait behind a route that was cut off
+            await self._until_recorded()
             await self._routes.resume(self.record, plane.actor.routes, busy, is_over=self._is_over)
             await self._save(lambda record: replace(record, routed=played.routed))
         self._open(plane)  # only now: ranks that waited behind a route may go by what is recorded
@@ -316,7 +324,8 @@ class JobRun:
         assert self._plane is not None
         with self._or_fail():
             for command in self._plane.tell(*all_told, at_s=self._lasted_s()):
-                if self._held or isinstance(command, SetRoutes):
+                self._has_set_routes |= isinstance(command, SetRoutes)
+                if self._held or isinstance(command, SetRoutes) or self._waits_for_records(command):
                     self._held += 1
                     self._commands.put_nowait(command)
                 else:
@@ -326,11 +335,38 @@ class JobRun:
         """One after the other. What waits for a host that is away does not keep the plane from hearing of that."""
         while (command := await self._commands.get()) is not None and self._outcome is None:
             with self._or_fail():
+                if isinstance(command, SetRoutes) or self._waits_for_records(command):
+                    await self._until_recorded()
                 if isinstance(command, SetRoutes):
                     await self._set_routes(command)
                 else:
                     self._do(command)
             self._held -= 1
+
+    def _waits_for_records(self, command: Command) -> bool:
+        """Routes are set anew after a restart where nobody sends: so who was let go is to be known then, after a power
+        cut too. Light has the ledger of transfers for that.
+        """
+        assert self._plane is not None
+        uses_routes = self._has_set_routes or any(one.routes for one in self._plane.actor.targets.values())
+        return uses_routes and isinstance(command, AnswerRanks)
+
+    async def _until_recorded(self) -> None:
+        """Wait until the records have what the plane was told: else a power cut could take why light or routes were
+        moved. Raises HwdError where they do not take it and the job is ending.
+        """
+        while True:
+            try:
+                await self._log.flush()
+                self._unrecorded = ""
+                return
+            except HwdError as error:
+                self._unrecorded = reason_of(error)
+                if self._outcome is not None:
+                    raise
+            with suppress(TimeoutError):
+                async with asyncio.timeout(RECORDS_AGAIN_S):
+                    await self._is_decided.wait()
 
     async def _with_rates(self) -> JobRecord:
         """The job, with the rates of its ports: a link that is lit now may have a speed that it did not have before."""
@@ -383,7 +419,6 @@ class JobRun:
 
     async def _set_routes(self, command: SetRoutes) -> None:
         self._routes.check(command.routes)
-        await self._log.flush()  # a power cut takes no route that is set
         await self._routes.keep(self.record, command.routes, is_over=self._is_over)
         await self._save(lambda record: replace(record, routed=record.routed + 1))
 
@@ -409,7 +444,7 @@ class JobRun:
         why = ""
         try:
             await asyncio.sleep(self._paced_s - began_s)
-            await self._log.flush()  # a power cut takes no target that the light was brought to
+            await self._until_recorded()
             await self._light.wait_until_known(self.record, target, is_over=self._is_over)
             if is_planned:
                 await self._release_set()
@@ -548,6 +583,8 @@ class JobRun:
         words = ""
         if (moving := self._plane.actor.moving) is not None:
             words += f"; its light is on the way to {moving}"
+        if self._unrecorded:
+            words += f"; what it was told cannot be recorded: {self._unrecorded}"
         return words + (f"; it was not brought to {self._not_ready}" if self._not_ready else "")
 
     # --- inside

@@ -2,13 +2,15 @@
 
 import asyncio
 import errno
+import os
+import stat
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
 from msgspec import json
 
-from hwd.jobs.event_log import CUT_BYTES, LATER_MOST, EventLog
+from hwd.jobs.event_log import CUT_BYTES, GATHER_S, LATER_MOST, EventLog
 from hwd.model.job import JobEvent
 from hwd.model.plane import Tick
 from hwd.records.records import Records
@@ -190,21 +192,108 @@ async def test_there_is_an_end_to_what_waits_for_the_records(started: Start) -> 
     log.add(JOB, LATER_MOST, one)
 
 
-async def test_file_is_emptied_once_the_records_have_all_of_it(
+async def test_file_does_not_grow_while_events_come_all_the_time(
     started: Start, disk: MemoryDisk, records_disk: RecordsDisk
 ) -> None:
+    log = await started()
+    count, largest = 0, 0
+    for _ in range(12):
+        log.add(JOB, count, events(*range(count, count + 5000)))
+        records_disk.hang()
+        writing = asyncio.create_task(log.flush())
+        await asyncio.sleep(0)
+        log.add(JOB, count + 5000, events(count + 5000))  # while the records are written
+        largest = max(largest, disk.size())
+        records_disk.mend()
+        await writing
+        count += 5001
+    assert CUT_BYTES < largest < 1.25 * CUT_BYTES
+    assert await numbers(await started()) == [*range(count)]
+
+
+async def test_file_keeps_what_the_records_refuse(started: Start, disk: MemoryDisk, records_disk: RecordsDisk) -> None:
     log = await started()
     count = CUT_BYTES // len(json.encode(events(0))) + 1
     log.add(JOB, 0, events(*range(count)))
     records_disk.refuse("disk I/O error")
     with pytest.raises(FailedError):
         await log.flush()
-    assert disk.size() >= CUT_BYTES
+    assert disk.size() > CUT_BYTES
     records_disk.mend()
-    await log.flush()
+    assert await numbers(await started()) == [*range(count)]
+
+
+async def test_failed_sync_of_the_file_is_over_with_the_next_event(
+    tmp_path: Path, records: Records, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = EventLog(FileDisk(tmp_path / "job-events"), records.jobs)
+    await log.load()
+    log.add(JOB, 0, events(0))
+
+    def fails(fd: int) -> None:
+        if stat.S_ISDIR(os.fstat(fd).st_mode):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fails)
+        await log.close()
+    assert "the file cannot be written anew: Input/output error" in caplog.text
+    log.add(JOB, 1, events(1))
+    again = EventLog(FileDisk(tmp_path / "job-events"), records.jobs)
+    await again.load()
+    assert await numbers(again) == [0, 1]
+
+
+async def test_clean_end_leaves_nothing_for_another_version(started: Start, disk: MemoryDisk) -> None:
+    log = await started()
+    log.add(JOB, 0, events(0))
+    await log.close()
     assert disk.size() == 0
-    log.add(JOB, count, events(count))
-    assert await numbers(await started()) == [*range(count + 1)]
+
+
+async def test_events_are_read_while_the_records_refuse_others(started: Start, records_disk: RecordsDisk) -> None:
+    log = await started()
+    log.add(JOB, 0, events(0))
+    await log.flush()
+    log.add(JOB, 1, events(1))
+    again = await started()
+    assert await numbers(again) == [0, 1], "also those that stand in both"
+    again.add(JOB, 2, events(2))
+    assert await numbers(again) == [0, 1, 2]
+
+
+def test_who_waits_until_it_is_recorded_waits_for_one_transaction() -> None:
+    async def main() -> None:
+        records_disk = RecordsDisk()
+        records = Records("sqlite://", records_disk)
+        await records.open()
+        log = EventLog(MemoryDisk(), records.jobs)
+        await log.recorded()
+        running = asyncio.create_task(log.run())
+        log.add(JOB, 0, events(0))
+        first = asyncio.create_task(log.recorded())
+        await asyncio.sleep(GATHER_S / 2)
+        log.add(JOB, 1, events(1))
+        second = asyncio.create_task(log.recorded())
+        assert len(await records.jobs.events(JOB)) == 0
+        await first
+        assert second.done()
+        await asyncio.sleep(1)
+        records_disk.hang()
+        log.add(JOB, 2, events(2))
+        await asyncio.sleep(2 * GATHER_S)
+        during = asyncio.create_task(log.recorded())  # the transaction with its event has begun
+        await asyncio.sleep(1)
+        records_disk.mend()
+        await during
+        records_disk.refuse("disk I/O error")
+        log.add(JOB, 3, events(3))
+        with pytest.raises(FailedError, match="disk I/O error"):
+            await log.recorded()
+        running.cancel()
+        records.close()
+
+    run_virtual(main(), seed=1)
 
 
 async def test_events_of_deleted_records_are_left_out(started: Start, disk: MemoryDisk, records: Records) -> None:

@@ -1,22 +1,15 @@
 """Jobs in a small world, in virtual time: their ranks ask, their plane answers, and the light goes where it says."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Iterator
 
 import pytest
 from msgspec import UNSET
 
-from hwd.config import planes
-from hwd.daemon.installed_drivers import load
-from hwd.jobs import job_run
 from hwd.jobs.job_failures import AWAY_S
-from hwd.model.answers import JobStatus
-from hwd.model.bodies import ByBody, JobBody
+from hwd.model.bodies import ByBody
 from hwd.model.documents.jobs import JobSwitched
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
-from hwd.model.fault import parse_fault
 from hwd.model.plane import (
     Action,
     Applied,
@@ -27,180 +20,18 @@ from hwd.model.plane import (
     Job,
     NotReady,
     Plane,
-    PlaneKind,
     Prepare,
     Refuse,
-    Route,
-    StaticRoute,
     Switch,
     Target,
     Tick,
     View,
 )
 from hwd.planes import Gathering
-from hwd.sim.job_rank import JobRank
-from hwd.sim.world import DAEMON, World, agent_node
-from hwd.web.service import Service
-from hwd_drivers.core.documents import Fact
+from hwd.sim.world import DAEMON, agent_node
 from hwd_drivers.core.errors import RefusedError
-from hwd_drivers.twins.virtual_time import run_virtual
 
-F = TypeVar("F", bound=Fact)
-EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
-STATIC = "plane: static topology=ring"
-
-
-class Lab:
-    """What a test does to the world."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-
-    @property
-    def service(self) -> Service:
-        assert self.world.daemon is not None
-        return self.world.daemon.service
-
-    def emitted(self, fact: type[F]) -> list[F]:
-        return [document.fact for document in self.world.documents if isinstance(document.fact, fact)]
-
-    def set_fault(self, data: dict[str, Any]) -> None:
-        """What the rack's control socket does."""
-        self.world.faults.set(parse_fault(data))
-
-    def kill_daemon(self) -> None:
-        """The process alone: the kernel has what it wrote."""
-        self.world.job_events.sync()
-        self.world.kill(DAEMON)
-
-    def cut_power(self) -> None:
-        """Of the daemon's machine: what was not synced is gone."""
-        self.world.job_events.crash()
-        self.world.kill(DAEMON)
-
-    def light(self) -> str:
-        mirror = self.world.rack.switches["ocs1"].mirror
-        return ",".join(str(one.crossconnect) for one in mirror.readings(self.world.clock.monotonic_ns()))
-
-
-async def trains(world: World, host: str, environment: Mapping[str, str], *, steps: int, within_s: float) -> int:
-    """A rank that makes so many collectives with all others; the one of h1 comes late to each."""
-    rank = JobRank(world, host, environment)
-    await rank.join()
-    try:
-        for _ in range(steps):
-            await asyncio.sleep(0.3 if host == "h1" else 0)
-            await rank.collective("world", "all-reduce", seconds=0.2, within_s=within_s)
-    except RefusedError:
-        return 1
-    return 0
-
-
-class Routes:
-    """Before it lets anybody go for the second time it sets a route of h0."""
-
-    def targets(self, job: Job, view: View) -> dict[str, Target]:
-        self.heard: list[Event] = []
-        self._gathering, self._ports = Gathering(job.groups), {str(one): one for one in view.ports}
-        return {"ring": Target(links=view.topology("ring"))}
-
-    def on(self, event: Event) -> Iterator[Action]:
-        self.heard.append(event)
-        if isinstance(event, Intent) and self._gathering.come(event):
-            if event.operation.index == 0:
-                yield Switch(target="ring")
-                return
-            to, port = self._ports["h1.eth0"], self._ports["h0.eth0"]
-            yield Route(routes=(StaticRoute(host="h0", to=to, port=port),))
-            yield Grant(ranks=(0, 1))
-        if isinstance(event, Applied):
-            yield Grant(ranks=(0, 1))
-
-
-class Alternates:
-    """Goes from one target to the other for each operation."""
-
-    def targets(self, job: Job, view: View) -> dict[str, Target]:
-        self._gathering = Gathering(job.groups)
-        return dict.fromkeys("ab", Target(links=view.topology("ring")))
-
-    def on(self, event: Event) -> Iterator[Action]:
-        if isinstance(event, Intent) and self._gathering.come(event):
-            yield Switch(target="ab"[event.operation.index % 2])
-        if isinstance(event, Applied):
-            yield Grant(ranks=(0, 1))
-
-
-Test = Callable[[Lab], Coroutine[Any, Any, None]]
-RunLab = Callable[..., None]
-
-
-@pytest.fixture
-def run_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunLab:
-    """Runs a coroutine function in a settled world whose testbed file allows the job `go`, of a rank a host.
-
-    `entry`: more keys of that job; `plane`: the plane `own`; `steps`: operations of each rank, each of `within_s` at
-    most; `actions`: more of its host_actions.
-    """
-    find = planes.find
-
-    async def main(test: Test, entry: str, steps: int, within_s: float, actions: str) -> None:
-        text = EXAMPLE.read_text().replace("host_actions: [", f"host_actions: [{actions}")
-        text = text.replace("timing: polatis-opus", "timing: ideal").replace("timing: opus-cx6dx", "timing: ideal")
-        text += f"\njobs:\n  go: {{command: [/bin/train], user: lab, hosts: [h0, h1], {entry}}}\n"
-        path = tmp_path / "testbed.yaml"
-        path.write_text(text)
-        testbed = load(path).require()
-
-        async def train(host: str, command: Sequence[str], environment: Mapping[str, str]) -> int:
-            return await trains(world, host, environment, steps=steps, within_s=within_s)
-
-        programs = {"/bin/train": train}
-        records_url = f"sqlite:///{tmp_path / 'records.db'}"
-        world = World(
-            testbed,
-            text,
-            seed=7,
-            records_url=records_url,
-            programs=programs,
-            data_dir=str(tmp_path),
-            light_every_s=0.05,
-        )
-        async with world:
-            await world.settled()
-            await test(Lab(world))
-
-    def run(
-        test: Test,
-        *,
-        entry: str = STATIC,
-        plane: Plane | None = None,
-        steps: int = 3,
-        within_s: float = 60.0,
-        actions: str = "route, ",
-    ) -> None:
-        own = None if plane is None else PlaneKind(make=lambda arguments: plane)
-        for module in (planes, job_run):
-            monkeypatch.setattr(module, "find", lambda name: find(name) if own is None else own)
-        run_virtual(main(test, entry, steps, within_s, actions), seed=7)
-
-    return run
-
-
-async def start(lab: Lab) -> str:
-    """In the daemon's process: what it starts dies with that."""
-    return (await lab.world.nodes.run_in_node(DAEMON, lab.service.start_job(JobBody(name="go"), None))).id
-
-
-async def when(lab: Lab, job: str, is_so: Callable[[JobStatus], object]) -> JobStatus:
-    while True:
-        if is_so(status := await lab.service.job(job)):
-            return status
-        await asyncio.sleep(0.1)
-
-
-async def ended(lab: Lab, job: str) -> JobStatus:
-    return await when(lab, job, lambda status: status.ended)
+from .job_lab import STATIC, Alternates, Lab, Routes, RunLab, ended, start, when
 
 
 def test_job_ends_over_the_light_of_its_plane_and_holds_nothing(run_lab: RunLab) -> None:
@@ -471,51 +302,6 @@ def test_job_holds_what_it_promises_over_a_killed_daemon_and_a_killed_agent(
         assert lab.service.status().leases == []
 
     run_lab(test)
-
-
-@pytest.mark.parametrize("lost_s", [0.05, 0.15, 0.25, 0.45, 0.65, 0.85, 1.05])
-def test_job_that_lost_what_its_plane_was_told_last_with_the_power_ends_and_says_so(
-    run_lab: RunLab, lost_s: float
-) -> None:
-    async def test(lab: Lab) -> None:
-        job = await start(lab)
-        await when(lab, job, lambda status: status.ranks[0].operation.startswith("all-reduce 1 of"))
-        await asyncio.sleep(0.1)
-        lab.world.records_disk.hang()
-        await asyncio.sleep(lost_s)
-        lab.cut_power()
-        lab.world.records_disk.mend()
-        await asyncio.sleep(1)
-        lab.world.start_daemon()
-        await lab.world.settled()
-        status = await ended(lab, job)
-        if lost_s < 0.1:  # nothing has happened
-            assert (status.state, status.why) == ("succeeded", "")
-        else:
-            assert status.state == "failed"
-            assert "the daemon's machine lost its power" in status.why
-        [found] = await lab.service.verify_job(job)
-        assert found.breaches == [], [str(one) for one in found.breaches]
-        assert lab.service.status().leases == []
-        assert lab.service.sets() == []
-
-    run_lab(test, entry=f"{STATIC}, answer_within_s: 10", steps=5)
-
-
-def test_no_light_moves_before_why_is_in_the_records(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        job = await start(lab)
-        await when(lab, job, lambda status: status.ranks[1].state == "sending")
-        [before] = lab.emitted(JobSwitched)
-        lab.world.records_disk.hang()
-        await when(lab, job, lambda status: status.moving == "b")
-        await asyncio.sleep(5)
-        assert lab.emitted(ReconfigurationStarted)[1:] == []
-        lab.world.records_disk.mend()
-        await ended(lab, job)
-        assert [one.target for one in lab.emitted(JobSwitched)] == [before.target, "b", "a"]
-
-    run_lab(test, entry="plane: own, answer_within_s: 20", plane=Alternates())
 
 
 def test_who_aborts_a_job_is_told_how_to_stop_it(run_lab: RunLab) -> None:

@@ -1,0 +1,136 @@
+"""Jobs in a small world, in virtual time: what its tests do to it, and planes that they run."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hwd.model.answers import JobStatus
+from hwd.model.bodies import JobBody
+from hwd.model.fault import parse_fault
+from hwd.model.plane import (
+    Action,
+    Applied,
+    Event,
+    Grant,
+    Intent,
+    Job,
+    Route,
+    StaticRoute,
+    Switch,
+    Target,
+    View,
+)
+from hwd.planes import Gathering
+from hwd.sim.job_rank import JobRank
+from hwd.sim.world import DAEMON, World
+from hwd.web.service import Service
+from hwd_drivers.core.documents import Fact
+from hwd_drivers.core.errors import RefusedError
+
+F = TypeVar("F", bound=Fact)
+EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
+STATIC = "plane: static topology=ring"
+
+
+class Lab:
+    """What a test does to the world."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    @property
+    def service(self) -> Service:
+        assert self.world.daemon is not None
+        return self.world.daemon.service
+
+    def emitted(self, fact: type[F]) -> list[F]:
+        return [document.fact for document in self.world.documents if isinstance(document.fact, fact)]
+
+    def set_fault(self, data: dict[str, Any]) -> None:
+        """What the rack's control socket does."""
+        self.world.faults.set(parse_fault(data))
+
+    def kill_daemon(self) -> None:
+        """The process alone: the kernel has what it wrote."""
+        self.world.job_events.sync()
+        self.world.kill(DAEMON)
+
+    def cut_power(self) -> None:
+        """Of the daemon's machine: what was not synced is gone."""
+        self.world.job_events.crash()
+        self.world.kill(DAEMON)
+
+    def light(self) -> str:
+        mirror = self.world.rack.switches["ocs1"].mirror
+        return ",".join(str(one.crossconnect) for one in mirror.readings(self.world.clock.monotonic_ns()))
+
+
+async def trains(
+    world: World, host: str, environment: Mapping[str, str], *, steps: int, within_s: float, seconds: float
+) -> int:
+    """A rank that makes so many collectives with all others; the one of h1 comes late to each."""
+    rank = JobRank(world, host, environment)
+    await rank.join()
+    try:
+        for _ in range(steps):
+            await asyncio.sleep(0.3 if host == "h1" else 0)
+            await rank.collective("world", "all-reduce", seconds=seconds, within_s=within_s)
+    except RefusedError:
+        return 1
+    return 0
+
+
+class Routes:
+    """Before it lets anybody go for the second time it sets a route of h0."""
+
+    def targets(self, job: Job, view: View) -> dict[str, Target]:
+        self.heard: list[Event] = []
+        self._gathering, self._ports = Gathering(job.groups), {str(one): one for one in view.ports}
+        return {"ring": Target(links=view.topology("ring"))}
+
+    def on(self, event: Event) -> Iterator[Action]:
+        self.heard.append(event)
+        if isinstance(event, Intent) and self._gathering.come(event):
+            if event.operation.index == 0:
+                yield Switch(target="ring")
+                return
+            to, port = self._ports["h1.eth0"], self._ports["h0.eth0"]
+            yield Route(routes=(StaticRoute(host="h0", to=to, port=port),))
+            yield Grant(ranks=(0, 1))
+        if isinstance(event, Applied):
+            yield Grant(ranks=(0, 1))
+
+
+class Alternates:
+    """Goes from one target to the other for each operation."""
+
+    def targets(self, job: Job, view: View) -> dict[str, Target]:
+        self._gathering = Gathering(job.groups)
+        return dict.fromkeys("ab", Target(links=view.topology("ring")))
+
+    def on(self, event: Event) -> Iterator[Action]:
+        if isinstance(event, Intent) and self._gathering.come(event):
+            yield Switch(target="ab"[event.operation.index % 2])
+        if isinstance(event, Applied):
+            yield Grant(ranks=(0, 1))
+
+
+Test = Callable[[Lab], Coroutine[Any, Any, None]]
+RunLab = Callable[..., None]
+
+
+async def start(lab: Lab) -> str:
+    """In the daemon's process: what it starts dies with that."""
+    return (await lab.world.nodes.run_in_node(DAEMON, lab.service.start_job(JobBody(name="go"), None))).id
+
+
+async def when(lab: Lab, job: str, is_so: Callable[[JobStatus], object]) -> JobStatus:
+    while True:
+        if is_so(status := await lab.service.job(job)):
+            return status
+        await asyncio.sleep(0.1)
+
+
+async def ended(lab: Lab, job: str) -> JobStatus:
+    return await when(lab, job, lambda status: status.ended)

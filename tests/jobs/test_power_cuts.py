@@ -1,0 +1,193 @@
+"""Jobs whose daemon's machine loses its power, and records that refuse or take their time."""
+
+import asyncio
+from collections.abc import Collection, Iterator, Mapping
+
+import pytest
+
+from hwd.bus.host_settings.run_settings import HostSettings
+from hwd.model.action import Action as HostAction
+from hwd.model.answers import JobStatus
+from hwd.model.documents.jobs import JobSwitched
+from hwd.model.documents.reconfigurations import ReconfigurationStarted
+from hwd.model.plane import (
+    Action,
+    Applied,
+    Done,
+    Event,
+    Grant,
+    Intent,
+    Job,
+    Route,
+    Switch,
+    Target,
+    View,
+)
+from hwd_drivers.core.documents import Json
+
+from .job_lab import STATIC, Alternates, Lab, Routes, RunLab, ended, start, when
+
+
+@pytest.mark.parametrize("lost_s", [0.05, 0.15, 0.25, 0.45, 0.65, 0.85, 1.05])
+def test_job_that_lost_what_its_plane_was_told_last_with_the_power_ends_and_says_so(
+    run_lab: RunLab, lost_s: float
+) -> None:
+    async def test(lab: Lab) -> None:
+        job = await start(lab)
+        await when(lab, job, lambda status: status.ranks[0].operation.startswith("all-reduce 1 of"))
+        await asyncio.sleep(0.1)
+        lab.world.records_disk.hang()
+        await asyncio.sleep(lost_s)
+        lab.cut_power()
+        lab.world.records_disk.mend()
+        await asyncio.sleep(1)
+        lab.world.start_daemon()
+        await lab.world.settled()
+        status = await ended(lab, job)
+        if lost_s < 0.1:  # nothing has happened
+            assert (status.state, status.why) == ("succeeded", "")
+        else:
+            assert status.state == "failed"
+            assert "the daemon's machine lost its power" in status.why
+        [found] = await lab.service.verify_job(job)
+        assert found.breaches == [], [str(one) for one in found.breaches]
+        assert lab.service.status().leases == []
+        assert lab.service.sets() == []
+
+    run_lab(test, entry=f"{STATIC}, answer_within_s: 10", steps=5)
+
+
+def test_no_light_moves_before_why_is_in_the_records(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        job = await start(lab)
+        await when(lab, job, lambda status: status.ranks[1].state == "sending")
+        lab.world.records_disk.hang()
+        await when(lab, job, lambda status: status.moving == "b")
+        await asyncio.sleep(5)
+        assert len(lab.emitted(ReconfigurationStarted)) == 1
+        lab.world.records_disk.mend()
+        await ended(lab, job)
+        assert [one.target for one in lab.emitted(JobSwitched)] == ["a", "b", "a"]
+
+    run_lab(test, entry="plane: own, answer_within_s: 20", plane=Alternates())
+
+
+def test_light_waits_for_records_that_refuse_and_who_waits_for_it_hears_why(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        job = await start(lab)
+        await when(lab, job, lambda status: status.ranks[1].state == "sending")
+        lab.world.records_disk.refuse("disk I/O error")
+        await when(lab, job, lambda status: status.moving == "b")
+        await asyncio.sleep(12)
+        assert [one.target for one in lab.emitted(JobSwitched)] == ["a"], "it is no failure of the target"
+        lab.world.records_disk.mend()
+        assert "; what it was told cannot be recorded: records: disk I/O error" in (await ended(lab, job)).why
+
+    run_lab(test, entry="plane: own, answer_within_s: 10", plane=Alternates())
+
+
+@pytest.fixture
+def settings_done(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """What agents were asked to set and to put back, by host: those of twins without a kernel have no routes."""
+    done: list[tuple[str, str]] = []
+
+    async def do(self: HostSettings, run: str, action: HostAction, *, lease: str | None = None) -> Mapping[str, Json]:
+        done.append((action.port.host, "set"))
+        return {}
+
+    async def put_back(
+        self: HostSettings, run: str, *, hosts: Collection[str] | None = None, lease: str | None = None
+    ) -> None:
+        done.extend((host, "put back") for host in hosts or ())
+
+    monkeypatch.setattr(HostSettings, "do", do)
+    monkeypatch.setattr(HostSettings, "put_back", put_back)
+    return done
+
+
+class RoutesOnce(Routes):
+    """Sets the route before the second operation alone."""
+
+    def on(self, event: Event) -> Iterator[Action]:
+        for action in super().on(event):
+            if not (isinstance(action, Route) and isinstance(event, Intent) and event.operation.index > 1):
+                yield action
+
+
+def test_routes_are_not_set_before_why_is_in_the_records(run_lab: RunLab, settings_done: list[tuple[str, str]]) -> None:
+    async def test(lab: Lab) -> None:
+        job = await start(lab)
+        await when(lab, job, lambda status: status.ranks[1].state == "sending")
+        lab.world.records_disk.hang()
+        second = await when(lab, job, lambda status: status.ranks[1].operation.startswith("all-reduce 1 of"))
+        assert second.ranks[0].state == "waiting"
+        await asyncio.sleep(3)
+        assert settings_done == []
+        lab.world.records_disk.mend()
+        assert (await ended(lab, job)).state == "succeeded"
+        assert ("h0", "set") in settings_done
+
+    run_lab(test, entry="plane: own, answer_within_s: 20", plane=RoutesOnce(), steps=2)
+
+
+def test_routes_of_a_host_that_sends_are_left_alone_after_a_power_cut(
+    run_lab: RunLab, settings_done: list[tuple[str, str]]
+) -> None:
+    async def test(lab: Lab) -> None:
+        def is_third(status: JobStatus) -> bool:
+            return status.ranks[0].operation.startswith("all-reduce 2 of")
+
+        job = await start(lab)
+        await when(lab, job, is_third)
+        await asyncio.sleep(0.1)  # that rank 0 has come is in the records; rank 1 comes 0.3 s after it
+        lab.world.records_disk.hang()
+        await asyncio.sleep(1)
+        sending = {one.host for one in (await lab.service.job(job)).ranks if one.state == "sending"}
+        settings_done.clear()
+        lab.cut_power()
+        lab.world.records_disk.mend()
+        lab.world.start_daemon()
+        await lab.world.settled()
+        await asyncio.sleep(3)
+        assert not sending & {host for host, what in settings_done if what == "put back"}
+        assert (await ended(lab, job)).state == "succeeded"
+
+    run_lab(test, entry="plane: own, answer_within_s: 10", plane=RoutesOnce(), steps=3, seconds=8.0)
+
+
+class OneAtATime:
+    """Lets one rank go after the other."""
+
+    def targets(self, job: Job, view: View) -> dict[str, Target]:
+        self._sending, self._waiting, self._is_moving, self._is_lit = set[int](), list[int](), False, False
+        return {"ring": Target(links=view.topology("ring"))}
+
+    def on(self, event: Event) -> Iterator[Action]:
+        if isinstance(event, Intent | Done):
+            self._sending.discard(event.rank)
+        if isinstance(event, Intent):
+            self._waiting.append(event.rank)
+            if not self._is_moving:
+                self._is_moving = True
+                yield Switch(target="ring")
+        self._is_lit |= isinstance(event, Applied)
+        if self._is_lit and self._waiting and not self._sending:
+            self._sending.add(self._waiting[0])
+            yield Grant(ranks=(self._waiting.pop(0),))
+
+
+def test_end_of_an_operation_that_was_answered_is_known_after_a_power_cut(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        job = await start(lab)
+        await when(lab, job, lambda status: status.ranks[0].state == "sending")
+        lab.world.records_disk.hang()
+        await when(lab, job, lambda status: status.ranks[0].state != "sending")
+        lab.cut_power()
+        lab.world.records_disk.mend()
+        await asyncio.sleep(0.5)
+        lab.world.start_daemon()
+        await lab.world.settled()
+        status = await ended(lab, job)
+        assert (status.state, status.why) == ("succeeded", "")
+
+    run_lab(test, entry="plane: own, answer_within_s: 10", plane=OneAtATime(), steps=1)
