@@ -11,12 +11,14 @@ from hwd.sim.plan import (
     Confirm,
     CutClient,
     DelayMessages,
+    Departure,
     EndTransfer,
     KickLease,
     Kill,
     PrepareSet,
     ReleaseLease,
     RollBack,
+    RunJob,
     RunPlaybook,
     Step,
     StopBroker,
@@ -67,6 +69,9 @@ GRANTED_AND_NEVER_TOLD = (
     "counted as a request that the records lack (seed {})"
 )
 
+LET_GO_TWICE = (
+    "ranks whose grant was lost with the power, and who were let go once more, had begun too early (seed 2082)"
+)
 FOUND = {
     ABORT_WAITED_FOR_THE_RECORDS: WorldPlan(
         seed=1,
@@ -413,6 +418,30 @@ FOUND = {
         ),
         one_in=10,
         departures=(),
+    ),
+    LET_GO_TWICE: WorldPlan(
+        seed=2082,
+        rack="trunks",
+        steps=(
+            Step(number=0, at_s=0.802, act=Apply(what="ocs1:2A-6B,6A-2B ocs2:2A-6B,6A-2B", confirm_within_s=0.5)),
+            Step(number=8, at_s=1.544, act=RunJob(collectives=5, seconds=0.2)),
+            Step(number=10, at_s=1.772, act=RunJob(collectives=4, seconds=0.02)),
+            Step(number=12, at_s=2.896, act=Kill(node="daemon", callbacks=169, away_s=3.0)),
+            Step(number=9, at_s=3.795, act=Kill(node="agent h0", callbacks=19, away_s=3.0)),
+        ),
+        one_in=10,
+        departures=(
+            Departure(step=4056, turns=3),
+            Departure(step=4064, turns=3),
+            Departure(step=4153, turns=5),
+            Departure(step=4155, turns=3),
+            Departure(step=4157, turns=4),
+            Departure(step=4158, turns=4),
+            Departure(step=4161, turns=4),
+            Departure(step=4170, turns=2),
+            Departure(step=4245, turns=5),
+            Departure(step=4265, turns=4),
+        ),
     ),
 }
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from msgspec import UNSET
 
 from hwd.model.documents.hosts import HostEvent
-from hwd.model.documents.jobs import JobEnded
+from hwd.model.documents.jobs import JobEnded, JobResumed
 from hwd.model.documents.reconfigurations import (
     ReconfigurationCommanded,
     ReconfigurationEnded,
@@ -31,6 +31,7 @@ KINDS = tuple(
         SwitchRead,
         SwitchCommand,
         TransferCut,
+        JobResumed,
         JobEnded,
     )
 )
@@ -79,6 +80,8 @@ class RecordedLight:
     ready: dict[tuple[str, str], int] = field(default_factory=dict)
     cuts: list[tuple[int, TransferCut]] = field(default_factory=list)
     job_ends: dict[str, int] = field(default_factory=dict)
+    resumed: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    """By job: when a daemon that was started anew went on with it."""
     _started: dict[str, ReconfigurationStarted] = field(default_factory=dict)
     _wanted: dict[str, list[WantedSwitch]] = field(default_factory=dict)
 
@@ -102,6 +105,8 @@ class RecordedLight:
                     began_ns = at_ns - round(seconds * 1e9)
                     ends = frozenset(moved)
                     self.moves[switch].append(Move(began_ns=began_ns, ended_ns=at_ns, ends=ends, by=f"command {verb}"))
+                case JobResumed(job=job):
+                    self.resumed[job].append(at_ns)
                 case JobEnded(job=job):
                     self.job_ends[job] = at_ns
                 case TransferCut() as cut:

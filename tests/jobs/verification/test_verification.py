@@ -9,10 +9,11 @@ from msgspec.structs import replace
 
 from hwd.jobs.verification.counted_bytes import STRAY_BYTES, least_received
 from hwd.jobs.verification.recorded_light import RecordedLight
+from hwd.jobs.verification.recorded_operations import operations_of
 from hwd.jobs.verification.verification import verify
 from hwd.model.answers import JobVerification
 from hwd.model.documents.hosts import HostEvent
-from hwd.model.documents.jobs import JobEnded
+from hwd.model.documents.jobs import JobEnded, JobResumed
 from hwd.model.documents.reconfigurations import (
     ReconfigurationCommanded,
     ReconfigurationEnded,
@@ -330,6 +331,19 @@ def test_breach_of_a_rank_is_found(odd: Odd, kind: str, words: str) -> None:
     found = told(odd).judged()
     assert [(one.kind, one.rank, one.operation) for one in found.breaches] == [(kind, 0, str(operation(1)))]
     assert words in found.breaches[0].what
+
+
+def test_rank_that_began_before_it_was_let_go_by_the_next_daemon_is_no_breach() -> None:
+    """A power cut may have taken what the one before had answered."""
+    story = told(Odd(began_ms=-3.0))
+    granted_ms = next(one.granted_ns for one in operations_of(story.events).all if one.operation == operation(1)) / 1e6
+    story.say(granted_ms - 1, JobResumed(job="j7x2a1b9", entry="train", events=2))
+    found = story.judged()
+    assert found.breaches == []
+    assert "whether operations were let go that began before the daemon was started anew" in found.unshown[0]
+    other = told(Odd(began_ms=-3.0))
+    other.say(granted_ms - 4, JobResumed(job="j7x2a1b9", entry="train", events=2))
+    assert [one.kind for one in other.judged().breaches] == ["early"], "it was there before the operation began"
 
 
 def test_bytes_that_went_over_a_packet_switch_are_named() -> None:
