@@ -56,6 +56,13 @@ class Given:
         """
         return whole_number(self.name, self.arguments, argument, default=default, least=least)
 
+    def between(self, one: str, other: str) -> float:
+        """What two hosts send each other. Raises ConfigError where no demand was given."""
+        if not self.demand:
+            raise ConfigError(f"{self.name}: needs demand=h0:h1:5,h0:h2:1, what hosts send each other in any unit")
+        smaller, larger = sorted((one, other))
+        return self.demand.get((smaller, larger), 0.0)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyKind:

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from hwd.model.link import Link
 from hwd.topology.choice import Party, need_hosts, need_ports
 from hwd.topology.kind import Given, TopologyKind
-from hwd_drivers.core.errors import ConfigError
 
 
 def matching(party: Party, given: Given) -> Iterator[Link]:
@@ -19,13 +18,10 @@ def matching(party: Party, given: Given) -> Iterator[Link]:
 
     need_hosts(given.name, party, least=2)
     need_ports(given.name, party, least=1)
-    if not given.demand:
-        raise ConfigError(f"{given.name}: needs demand=h0:h1:5,h0:h2:1, what hosts send each other in any unit")
     hosts = party.hosts
     graph: networkx.Graph[int] = networkx.Graph()
     for one, other in itertools.combinations(range(len(hosts)), 2):
-        smaller, larger = sorted((hosts[one], hosts[other]))
-        graph.add_edge(one, other, weight=-given.demand.get((smaller, larger), 0.0))
+        graph.add_edge(one, other, weight=-given.between(hosts[one], hosts[other]))
     for one, other in sorted(map(sorted, networkx.min_weight_matching(graph))):
         ports = zip(party.ports[hosts[one]], party.ports[hosts[other]], strict=False)
         yield from (Link.of(mine.id, theirs.id) for mine, theirs in ports)

@@ -137,7 +137,8 @@ def test_what_is_generated_can_be_routed_and_uses_no_port_twice(
     rack: Rack, name: str, hosts: int, rails: int, each: int
 ) -> None:
     testbed = rack(hosts, ports=each * max(rails, 1), rails=rails)
-    arguments = {"torus": {"dims": str(hosts)}, "matching": {"demand": "h0:h1:3"}}.get(name, {})
+    demand = {"demand": "h0:h1:3"}
+    arguments = {"torus": {"dims": str(hosts)}, "matching": demand, "mfabric": demand}.get(name, {})
     try:
         topology = made(name, testbed, arguments)
     except ConfigError as error:
@@ -250,6 +251,21 @@ def test_matching_serves_the_most_demand(rack: Rack, demand: dict[tuple[int, int
     assert (len(found), sum(weights.get(pair, 0) for pair in found)) == (3, best)
 
 
+def test_mfabric_gives_links_to_who_would_take_longest(rack: Rack) -> None:
+    """Four hosts of two ports: h0 and h1 send 9 and get one link as all pairs do at first; then nobody has two left."""
+    testbed = rack(4, ports=2, rails=0)
+    found = hosts_of(made("mfabric", testbed, {"demand": "h0:h1:9,h2:h3:8,h0:h2:1,h1:h3:2"}))
+    assert found == [("h0", "h1"), ("h0", "h2"), ("h1", "h3"), ("h2", "h3")]
+    assert hosts_of(made("mfabric", testbed, {"demand": "h0:h1:9,h2:h3:8"})) == [("h0", "h1")] * 2 + [("h2", "h3")] * 2
+
+
+def test_mfabric_as_printed_stops_at_the_first_pair_without_a_port(rack: Rack) -> None:
+    testbed = rack(4, ports=1, rails=0)
+    demand = "h0:h1:9,h0:h2:8,h2:h3:1"
+    assert hosts_of(made("mfabric", testbed, {"demand": demand})) == [("h0", "h1"), ("h2", "h3")]
+    assert hosts_of(made("mfabric", testbed, {"demand": demand, "variant": "stop"})) == [("h0", "h1")]
+
+
 def perfect(hosts: list[str]) -> Iterator[list[tuple[str, str]]]:
     if not hosts:
         yield []
@@ -276,6 +292,8 @@ def perfect(hosts: list[str]) -> Iterator[list[tuple[str, str]]]:
         ("splittable-expander", {"degree": "1"}, "needs a multiple of 4 hosts and an even degree"),
         ("splittable-expander", {"split": "maybe"}, "split=maybe: write yes or no"),
         ("matching", {}, "matching: needs demand=h0:h1:5"),
+        ("mfabric", {}, "mfabric: needs demand=h0:h1:5"),
+        ("mfabric", {"demand": "h0:h1:1", "variant": "go"}, "mfabric: variant=go is none of skip, stop"),
         ("matching", {"demand": "h0:h9:5"}, "demand=h0:h9:5: no host 'h9'"),
         ("matching", {"demand": "h0:h1:nan"}, "write two hosts and how much"),
         ("matching", {"demand": "h0:h1:-1"}, "write two hosts and how much"),

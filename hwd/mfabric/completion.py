@@ -1,0 +1,176 @@
+"""Completion time: how long an all-to-all takes over optical links and an electrical network, the least that any links
+could make of it, and a lower bound.
+
+A pair of servers with links sends all over them; one without sends over the EPS ports of both (mFabric, section 5.3).
+The demand is folded, so a time says how long both directions together would take, one after the other: with
+`Fold.MAX` it is the time of the longer one, which is what a duplex link needs.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from hwd.mfabric.reconfigure_ocs import Links
+from hwd_drivers.core.errors import ConfigError, FailedError
+
+_BITS = 8e-6
+"""Megabits in a byte."""
+
+
+class Capacity(msgspec.Struct, frozen=True, kw_only=True):
+    """`link_mbit_s`: of one optical link. `degrees`: optical NIC ports, `eps_mbit_s`: of all EPS ports, by server."""
+
+    link_mbit_s: float
+    degrees: tuple[int, ...]
+    eps_mbit_s: tuple[float, ...]
+
+
+def completion_s(demand: NDArray[np.float64], links: Links, capacity: Capacity) -> float:
+    """Seconds until the last pair has sent. Raises ConfigError where a pair has neither links nor EPS."""
+    over_eps = [0.0] * len(capacity.degrees)
+    longest_s = 0.0
+    for one, other, size in _pairs(demand):
+        if count := links.get((one, other), 0):
+            longest_s = max(longest_s, size * _BITS / (count * capacity.link_mbit_s))
+            continue
+        for server in (one, other):
+            if not capacity.eps_mbit_s[server]:
+                raise ConfigError(f"servers {one} and {other}: no link, and server {server} has no EPS port")
+            over_eps[server] += size * _BITS
+    times_s = (size / rate for size, rate in zip(over_eps, capacity.eps_mbit_s, strict=True) if size)
+    return max(longest_s, max(times_s, default=0.0))
+
+
+def best_links(demand: NDArray[np.float64], capacity: Capacity) -> tuple[Links, float]:
+    """The links with the least completion time, and that time in seconds: exact, by mixed-integer programming (HiGHS).
+
+    For some tens of servers: it takes longer than any proportion beyond that. Where no server has more demanding peers
+    than ports the time is closed form (`best_circuits_s`) unless EPS is faster still. Raises ConfigError where a pair
+    can have neither a link nor EPS.
+    """
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import lil_array
+
+    pairs = [*_pairs(demand)]
+    servers = len(capacity.degrees)
+    choices = [  # pair, number of its links (0: over EPS)
+        (index, count)
+        for index, (one, other, _) in enumerate(pairs)
+        for count in range(min(capacity.degrees[one], capacity.degrees[other]) + 1)
+        if count or (capacity.eps_mbit_s[one] and capacity.eps_mbit_s[other])
+    ]
+    if not pairs:
+        return {}, 0.0
+    time = len(choices)  # the last variable, in units of the largest demand over one link
+    unit_s = max(size for *_, size in pairs) * _BITS / capacity.link_mbit_s
+    rows = lil_array((2 * len(pairs) + 2 * servers, time + 1))
+    low, high = np.full(rows.shape[0], -np.inf), np.zeros(rows.shape[0])
+    low[: len(pairs)] = high[: len(pairs)] = 1.0  # each pair has one choice
+    ports, eps = 2 * len(pairs), 2 * len(pairs) + servers
+    for column, (index, count) in enumerate(choices):
+        one, other, size = pairs[index]
+        rows[index, column] = 1.0
+        if count:
+            rows[len(pairs) + index, column] = size * _BITS / (count * capacity.link_mbit_s) / unit_s
+        for server in (one, other):
+            rows[ports + server, column] = count
+            if not count:
+                rows[eps + server, column] = size * _BITS / capacity.eps_mbit_s[server] / unit_s
+    for index in range(len(pairs)):
+        rows[len(pairs) + index, time] = -1.0
+    for server, degree in enumerate(capacity.degrees):
+        high[ports + server] = degree
+        rows[eps + server, time] = -1.0
+    cost = np.zeros(time + 1)
+    cost[time] = 1.0
+    found = milp(
+        cost,
+        constraints=LinearConstraint(rows.tocsr(), low, high),
+        integrality=np.append(np.ones(time), 0),
+        bounds=Bounds(0, np.append(np.ones(time), np.inf)),
+        options={"mip_rel_gap": 0.0},
+    )
+    if found.status == 2:  # infeasible
+        raise ConfigError("not every pair of servers can have a link, and some of the others have no EPS port")
+    if found.x is None:
+        raise FailedError(f"best links: {found.message}")
+    links = {
+        (pairs[index][0], pairs[index][1]): count
+        for taken, (index, count) in zip(found.x, choices, strict=False)
+        if count and taken > 0.5
+    }
+    return links, completion_s(demand, links, capacity)
+
+
+def best_circuits_s(demand: NDArray[np.float64], capacity: Capacity) -> float:
+    """The least completion time over links alone, in seconds, in closed form: the least T for which each server has
+    ports enough, sum over its peers of ceil(D / (T rate)). Infinite where a server has more demanding peers than ports.
+    """
+    pairs = [*_pairs(demand)]
+    if not pairs:
+        return 0.0
+    if not any(capacity.degrees):
+        return float("inf")
+    sizes = np.array([size for *_, size in pairs]) * _BITS / capacity.link_mbit_s
+    ends = np.array([[one, other] for one, other, _ in pairs])
+    degrees = np.array(capacity.degrees)
+
+    def fits(time_s: float) -> bool:
+        needed = np.zeros(len(degrees))
+        np.add.at(needed, ends, np.ceil(sizes / time_s * (1 - 1e-12))[:, None])
+        return bool((needed <= degrees).all())
+
+    times_s = np.unique(np.concatenate([sizes / count for count in range(1, int(degrees.max()) + 1)]))
+    first, last = 0, len(times_s)
+    while first < last:
+        middle = (first + last) // 2
+        if fits(times_s[middle]):
+            last = middle
+        else:
+            first = middle + 1
+    return float(times_s[first]) if first < len(times_s) else float("inf")
+
+
+def least_s(demand: NDArray[np.float64], capacity: Capacity) -> float:
+    """A lower bound of the completion time in seconds, by linear programming (HiGHS): links may be divided, and what a
+    pair sends may go over both networks at once. Infinite where a server can send nothing.
+    """
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import lil_array
+
+    pairs = [*_pairs(demand)]
+    if not pairs:
+        return 0.0
+    count, servers = len(pairs), len(capacity.degrees)
+    unit_s = max(size for *_, size in pairs) * _BITS / capacity.link_mbit_s
+    rows = lil_array((2 * servers, count + 1))  # what goes over links, by pair as a share of all; then the time
+    limits = np.zeros(2 * servers)
+    for index, (one, other, size) in enumerate(pairs):
+        need = size * _BITS / unit_s
+        for server in (one, other):
+            rows[server, index] = need
+            rows[servers + server, index] = -need
+            limits[servers + server] -= need
+    for server in range(servers):
+        rows[server, count] = -capacity.degrees[server] * capacity.link_mbit_s
+        rows[servers + server, count] = -capacity.eps_mbit_s[server]
+    cost = np.zeros(count + 1)
+    cost[count] = 1.0
+    found = milp(  # without integers: a linear program
+        cost,
+        constraints=LinearConstraint(rows.tocsr(), np.full(2 * servers, -np.inf), limits),
+        bounds=Bounds(0, np.append(np.ones(count), np.inf)),
+    )
+    if found.status == 2:
+        return float("inf")
+    if found.x is None:
+        raise FailedError(f"lower bound: {found.message}")
+    return float(found.x[count]) * unit_s
+
+
+def _pairs(demand: NDArray[np.float64]) -> Iterator[tuple[int, int, float]]:
+    """Both servers and what they send each other, where that is anything."""
+    for one, other in np.argwhere(demand).tolist():
+        yield one, other, float(demand[one, other])

@@ -1,0 +1,75 @@
+"""ReconfigureOCS: which servers get how many optical links (mFabric, section 5.2, algorithm 1).
+
+The listing contradicts itself in three places, which are mended here:
+
+- Line 4 reads the demand D that line 5 makes: D comes first.
+- Line 14 divides the lower half of D, which is empty once TX and RX are folded: one time stands for both directions.
+- Nothing says which pair is first while several have no link yet, and so no end: the one with the most demand, then
+  the one with the smaller numbers.
+
+As printed it stops at the first bottleneck pair that has no NIC left (`Variant.STOP`), which leaves many ports dark.
+`Variant.SKIP` goes on with the next pair that can still get a link, and is the default: section 7.3 counts 24 circuits
+over 8 servers with 6 NICs each, which is all of them.
+"""
+
+import heapq
+from collections.abc import Sequence
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwd_drivers.core.errors import ConfigError
+
+
+class Variant(StrEnum):
+    SKIP = "skip"
+    STOP = "stop"
+
+
+Links = dict[tuple[int, int], int]
+"""How many links each pair of servers has, the smaller number first; pairs without one are not there."""
+
+
+def reconfigure_ocs(demand: NDArray[np.float64], degrees: Sequence[int], *, variant: Variant = Variant.SKIP) -> Links:
+    """`demand`: N x N, folded, above the diagonal. `degrees`: the optical NICs of each server.
+
+    The pair that would take longest gets the next link, each time. Raises ConfigError where the two do not fit.
+    """
+    servers = demand.shape[0]
+    if len(degrees) != servers:
+        raise ConfigError(f"demand of {servers} servers, and optical NICs of {len(degrees)}")
+    if any(one < 0 for one in degrees):
+        raise ConfigError(f"optical NICs: {min(degrees)} is less than none")
+    free = [*degrees]
+    able = sum(one > 0 for one in free)
+    links: Links = {}
+    rows, columns = np.nonzero(demand)
+    values = demand[rows, columns]
+    order = np.argsort(-values, kind="stable")  # rows and columns ascend already
+    first = zip(rows[order].tolist(), columns[order].tolist(), values[order].tolist(), strict=True)
+    linked: list[tuple[float, int, int, float]] = []
+    for one, other, value in first:  # these have no link, and so no end: any of them comes before all that have one
+        if free[one] and free[other]:
+            links[one, other] = 1
+            linked.append((-value, one, other, value))
+            for server in (one, other):
+                free[server] -= 1
+                able -= not free[server]
+        elif variant is Variant.STOP:
+            return links
+        if able < 2:
+            return links
+    heapq.heapify(linked)  # by time, the longest first, then by numbers
+    while linked:
+        _, one, other, value = linked[0]
+        if free[one] and free[other]:
+            links[one, other] += 1
+            free[one] -= 1
+            free[other] -= 1
+            heapq.heapreplace(linked, (-value / links[one, other], one, other, value))
+        elif variant is Variant.STOP:
+            return links
+        else:
+            heapq.heappop(linked)
+    return links

@@ -1,0 +1,114 @@
+"""How long an all-to-all takes: the algorithm, the optimum and the bound, against trying all links of small cases."""
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from hwd.mfabric.completion import Capacity, best_circuits_s, best_links, completion_s, least_s
+from hwd.mfabric.reconfigure_ocs import Links, Variant, reconfigure_ocs
+from hwd_drivers.core.errors import ConfigError
+
+
+@st.composite
+def cases(
+    draw: st.DrawFn, *, servers_most: int = 4, has_eps: bool | None = None
+) -> tuple[NDArray[np.float64], Capacity]:
+    servers = draw(st.integers(2, servers_most))
+    demand = np.zeros((servers, servers))
+    for one, other in itertools.combinations(range(servers), 2):
+        demand[one, other] = draw(st.sampled_from([0, 0, 1, 2, 3, 5, 8, 13])) * 1e6
+    rates = st.just(100.0) if has_eps else st.just(0.0) if has_eps is False else st.sampled_from([0.0, 50.0, 100.0])
+    capacity = Capacity(
+        link_mbit_s=100.0,
+        degrees=tuple(draw(st.lists(st.integers(0, 3), min_size=servers, max_size=servers))),
+        eps_mbit_s=tuple(draw(st.lists(rates, min_size=servers, max_size=servers))),
+    )
+    return demand, capacity
+
+
+def all_links(degrees: tuple[int, ...]) -> Iterator[Links]:
+    """Every way to use the ports."""
+    pairs = [*itertools.combinations(range(len(degrees)), 2)]
+    for counts in itertools.product(*(range(min(degrees[one], degrees[other]) + 1) for one, other in pairs)):
+        used = [0] * len(degrees)
+        for (one, other), count in zip(pairs, counts, strict=True):
+            used[one] += count
+            used[other] += count
+        if all(some <= most for some, most in zip(used, degrees, strict=True)):
+            yield {pair: count for pair, count in zip(pairs, counts, strict=True) if count}
+
+
+def brute_s(demand: NDArray[np.float64], capacity: Capacity) -> float:
+    """The least time, by trying all links; infinite where none will do."""
+    found = float("inf")
+    for links in all_links(capacity.degrees):
+        try:
+            found = min(found, completion_s(demand, links, capacity))
+        except ConfigError:
+            continue
+    return found
+
+
+@settings(max_examples=60)
+@given(cases())
+def test_best_links_are_as_good_as_any(case: tuple[NDArray[np.float64], Capacity]) -> None:
+    demand, capacity = case
+    expected = brute_s(demand, capacity)
+    if expected == float("inf"):
+        with pytest.raises(ConfigError, match="have no EPS port"):
+            best_links(demand, capacity)
+        return
+    links, time_s = best_links(demand, capacity)
+    assert time_s == pytest.approx(expected, rel=1e-9)
+    assert completion_s(demand, links, capacity) == pytest.approx(time_s)
+    assert least_s(demand, capacity) <= time_s * (1 + 1e-9)
+
+
+@settings(max_examples=60)
+@given(cases(has_eps=False))
+def test_best_circuits_are_as_good_as_any(case: tuple[NDArray[np.float64], Capacity]) -> None:
+    demand, capacity = case
+    assert best_circuits_s(demand, capacity) == pytest.approx(brute_s(demand, capacity), rel=1e-9)
+
+
+@settings(max_examples=60)
+@given(cases(has_eps=True), st.sampled_from(Variant))
+def test_algorithm_is_between_the_bound_and_all_over_eps(
+    case: tuple[NDArray[np.float64], Capacity], variant: Variant
+) -> None:
+    demand, capacity = case
+    links = reconfigure_ocs(demand, capacity.degrees, variant=variant)
+    time_s = completion_s(demand, links, capacity)
+    assert least_s(demand, capacity) <= time_s * (1 + 1e-9)
+    assert time_s <= completion_s(demand, {}, capacity) * (1 + 1e-9)
+
+
+@settings(max_examples=60)
+@given(cases(has_eps=None))
+def test_bound_is_that_of_the_busiest_server_where_all_have_the_same(
+    case: tuple[NDArray[np.float64], Capacity],
+) -> None:
+    demand, capacity = case
+    servers = len(capacity.degrees)
+    same = Capacity(link_mbit_s=100.0, degrees=(2,) * servers, eps_mbit_s=(100.0,) * servers)
+    both = demand + demand.T
+    assert least_s(demand, same) == pytest.approx(both.sum(axis=1).max() * 8e-6 / 300.0, rel=1e-6)
+
+
+def test_pair_without_link_and_eps_is_named() -> None:
+    demand = np.array([[0.0, 1.0], [0.0, 0.0]])
+    capacity = Capacity(link_mbit_s=1.0, degrees=(1, 1), eps_mbit_s=(1.0, 0.0))
+    with pytest.raises(ConfigError, match="servers 0 and 1: no link, and server 1 has no EPS port"):
+        completion_s(demand, {}, capacity)
+
+
+def test_nothing_to_send_takes_no_time() -> None:
+    capacity = Capacity(link_mbit_s=1.0, degrees=(1, 1), eps_mbit_s=(0.0, 0.0))
+    nothing = np.zeros((2, 2))
+    assert best_links(nothing, capacity) == ({}, 0.0)
+    assert best_circuits_s(nothing, capacity) == least_s(nothing, capacity) == completion_s(nothing, {}, capacity) == 0

@@ -1,0 +1,75 @@
+"""The NIC ports of links: each once, and several links between two servers on different NUMA nodes at both ends."""
+
+import itertools
+from collections import Counter
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hwd.mfabric.nic_mapping import OpticalPort, nic_links
+from hwd.mfabric.reconfigure_ocs import Links
+from hwd_drivers.core.errors import ConfigError
+
+Port = OpticalPort[tuple[int, int]]
+
+
+def server(number: int, nodes: list[int | None]) -> list[Port]:
+    return [Port((number, index), node) for index, node in enumerate(nodes)]
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[Links, list[list[Port]]]:
+    """Links that fit the ports of some servers."""
+    servers = draw(st.integers(2, 6))
+    node = st.sampled_from([0, 1, 2, None])
+    ports = [server(number, draw(st.lists(node, min_size=0, max_size=6))) for number in range(servers)]
+    left, links = [len(one) for one in ports], {}
+    for one, other in itertools.combinations(range(servers), 2):
+        if (most := min(left[one], left[other])) and (count := draw(st.integers(0, most))):
+            links[one, other] = count
+            left[one] -= count
+            left[other] -= count
+    return links, ports
+
+
+@given(cases())
+def test_each_port_has_one_link_and_each_pair_its_number(case: tuple[Links, list[list[Port]]]) -> None:
+    links, ports = case
+    found = nic_links(links, ports)
+    ends = [end for pair in found for end in pair]
+    assert len(ends) == len({*ends})
+    assert {*ends} <= {port.id for some in ports for port in some}
+    assert Counter((one[0], other[0]) for one, other in found) == Counter(links)
+
+
+def spread(counts: Mapping[int, int], nodes: list[int | None]) -> int:
+    """By trying all: the fewest links of one peer that share a node with an earlier link of the same peer."""
+    peers = [peer for peer, count in counts.items() for _ in range(count)]
+
+    def shared(order: tuple[int | None, ...]) -> int:
+        return len(peers) - len({*zip(peers, order, strict=True)})
+
+    return min(map(shared, itertools.permutations(nodes, len(peers))), default=0)
+
+
+@given(st.data())
+def test_links_of_a_pair_share_a_numa_node_no_more_often_than_they_must(data: st.DataObject) -> None:
+    nodes: list[int | None] = data.draw(st.lists(st.sampled_from([0, 1, 2]), min_size=1, max_size=6))
+    counts: Counter[int] = Counter(data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=len(nodes))))
+    ports = [server(0, nodes), *(server(number, [0] * 6) for number in range(1, 4))]
+    links = {(0, peer): count for peer, count in counts.items()}
+    found = [(other[0], nodes[one[1]]) for one, other in nic_links(links, ports)]
+    assert len(found) - len({*found}) == spread(counts, nodes)
+
+
+def test_two_links_of_two_servers_go_to_two_nodes_on_both_ends() -> None:
+    """The example of section 5.2."""
+    ports = [server(0, [0, 0, 1]), server(1, [0, 1, 1])]
+    assert nic_links({(0, 1): 2}, ports) == [((0, 0), (1, 1)), ((0, 2), (1, 0))]
+
+
+def test_more_links_than_ports_are_refused() -> None:
+    with pytest.raises(ConfigError, match="server 1: 2 links, and it has 1 optical NIC ports"):
+        nic_links({(0, 1): 2}, [server(0, [0, 1]), server(1, [0])])

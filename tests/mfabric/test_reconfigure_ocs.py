@@ -1,0 +1,118 @@
+"""Algorithm 1 of mFabric, against the listing itself, line by line, and what the paper says of its results."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from hwd.mfabric.reconfigure_ocs import Links, Variant, reconfigure_ocs
+from hwd_drivers.core.errors import ConfigError
+
+
+def listing(demand: NDArray[np.float64], degrees: list[int], variant: Variant) -> Links:
+    """Lines 2 to 14, with the mends that the module names."""
+    servers = len(degrees)
+    pairs = [*itertools.combinations(range(servers), 2)]
+    links, free = dict.fromkeys(pairs, 0), [*degrees]
+    time = {pair: float("inf") if demand[pair] else 0.0 for pair in pairs}
+    while True:
+        open_ = [
+            pair for pair in pairs if demand[pair] and (variant is Variant.STOP or (free[pair[0]] and free[pair[1]]))
+        ]
+        if not open_:
+            break
+        one, other = max(open_, key=lambda pair: (time[pair], demand[pair], -pair[0], -pair[1]))
+        if not (free[one] and free[other]):
+            break
+        links[one, other] += 1
+        free[one] -= 1
+        free[other] -= 1
+        time[one, other] = demand[one, other] / links[one, other]
+    return {pair: count for pair, count in links.items() if count}
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[NDArray[np.float64], list[int]]:
+    servers = draw(st.integers(1, 6))
+    demand = np.zeros((servers, servers))
+    for pair in itertools.combinations(range(servers), 2):
+        demand[pair] = draw(st.sampled_from([0, 0, 1, 2, 3, 4, 6, 12]))
+    return demand, draw(st.lists(st.integers(0, 5), min_size=servers, max_size=servers))
+
+
+@given(cases(), st.sampled_from(Variant))
+def test_links_are_those_of_the_listing(case: tuple[NDArray[np.float64], list[int]], variant: Variant) -> None:
+    demand, degrees = case
+    assert reconfigure_ocs(demand, degrees, variant=variant) == listing(demand, degrees, variant)
+
+
+@given(cases(), st.sampled_from(Variant))
+def test_no_server_has_more_links_than_ports_and_none_goes_where_nothing_is_sent(
+    case: tuple[NDArray[np.float64], list[int]], variant: Variant
+) -> None:
+    demand, degrees = case
+    links = reconfigure_ocs(demand, degrees, variant=variant)
+    for server, degree in enumerate(degrees):
+        assert sum(count for pair, count in links.items() if server in pair) <= degree
+    assert all(one < other and count > 0 and demand[one, other] for (one, other), count in links.items())
+
+
+@given(cases())
+def test_bottleneck_is_served_first(case: tuple[NDArray[np.float64], list[int]]) -> None:
+    """A pair that takes longer than another one, and has ports, has a link more before that one gets its second."""
+    demand, degrees = case
+    links = reconfigure_ocs(demand, degrees)
+    free = [degree - sum(c for pair, c in links.items() if server in pair) for server, degree in enumerate(degrees)]
+    for one, other in itertools.combinations(range(len(degrees)), 2):
+        assert not (demand[one, other] and free[one] and free[other]), "skip leaves no port dark that a pair could use"
+    for (one, other), count in links.items():
+        before_s = float("inf") if count == 1 else demand[one, other] / (count - 1)
+        for pair in itertools.combinations(range(len(degrees)), 2):
+            if not demand[pair] or pair == (one, other) or {*pair} & {one, other}:
+                continue
+            now_s = demand[pair] / links[pair] if pair in links else float("inf")
+            had_ports = free[pair[0]] and free[pair[1]]
+            assert not (had_ports and now_s > before_s)
+
+
+def drawn(servers: int, seed: int) -> NDArray[np.float64]:
+    return np.triu(np.random.default_rng(seed).lognormal(size=(servers, servers)), 1)
+
+
+def dark(servers: int, variant: Variant) -> float:
+    """The share of ports without a link, of 20 drawn demands, with 6 ports a server."""
+    found = [
+        1 - 2 * sum(reconfigure_ocs(drawn(servers, seed), [6] * servers, variant=variant).values()) / (6 * servers)
+        for seed in range(20)
+    ]
+    return sum(found) / len(found)
+
+
+@pytest.mark.parametrize("servers", [8, 16, 32, 64])
+def test_stop_leaves_many_ports_dark_and_skip_almost_none(servers: int) -> None:
+    assert dark(servers, Variant.SKIP) < 0.01
+    assert dark(servers, Variant.STOP) > 0.15
+
+
+def test_eight_servers_of_six_ports_have_24_circuits() -> None:
+    """Section 7.3: 24 optical circuits over 8 participants."""
+    assert sum(reconfigure_ocs(drawn(8, 1), [6] * 8).values()) == 24
+
+
+def test_four_servers_of_three_ports_are_always_a_full_mesh() -> None:
+    """So nothing ever moves on the prototype of section 6."""
+    for seed in range(20):
+        assert reconfigure_ocs(drawn(4, seed), [3] * 4) == dict.fromkeys(itertools.combinations(range(4), 2), 1)
+
+
+def test_links_of_four_servers_of_two_ports_follow_their_demand() -> None:
+    assert len({tuple(reconfigure_ocs(drawn(4, seed), [2] * 4)) for seed in range(20)}) > 2
+
+
+@pytest.mark.parametrize(("degrees", "why"), [([1], "optical NICs of 1"), ([1, -1], "-1 is less than none")])
+def test_ports_that_do_not_fit_are_refused(degrees: list[int], why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        reconfigure_ocs(np.zeros((2, 2)), degrees)
