@@ -175,12 +175,14 @@ class EventLog:
     async def _put(self) -> None:
         for job in [*self._later]:
             first, events = self._later[job]
-            count = len(events)
-            await self._store.put(job, first, events[:count])
-            del events[:count]
-            self._count -= count
+            upto = first + len(events)
+            await self._store.put(job, first, [*events])
+            first, events = self._later[job]  # with what came meanwhile, or that alone
+            done = max(0, upto - first)
+            del events[:done]
+            self._count -= done
             if events:
-                self._later[job] = first + count, events
+                self._later[job] = first + done, events
             else:
                 del self._later[job]
 

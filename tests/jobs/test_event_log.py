@@ -119,6 +119,29 @@ async def test_records_may_have_more_than_the_file_after_a_power_cut(started: St
     assert await numbers(await started()) == [0, 1, 2, 3, 4]
 
 
+async def test_what_comes_while_the_records_get_what_they_have_already_is_not_lost(
+    started: Start, disk: MemoryDisk, records: Records, records_disk: RecordsDisk
+) -> None:
+    """Seed 2397: two events of a job were gone, and its verification ended with a KeyError."""
+    first = await started()
+    first.add(JOB, 0, events(0))
+    disk.sync()
+    first.add(JOB, 1, events(1, 2))
+    await first.flush()
+    disk.crash()
+    second = await started()
+    records_disk.hang()
+    writing = asyncio.create_task(second.flush())
+    await asyncio.sleep(0)
+    second.add(JOB, 3, events(3))
+    second.add(JOB, 4, events(4))
+    records_disk.mend()
+    await writing
+    assert await numbers(second) == [0, 1, 2, 3, 4]
+    await second.flush()
+    assert len(await records.jobs.events(JOB)) == 5
+
+
 async def test_full_disk_takes_nothing_and_says_so(started: Start, disk: MemoryDisk) -> None:
     log = await started()
     log.add(JOB, 0, events(0))
