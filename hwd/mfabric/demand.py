@@ -5,14 +5,11 @@ folded(between)                                                        # each pa
 """
 
 from enum import StrEnum
-from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hwd_drivers.core.errors import ConfigError
-
-SERVERS_MOST: Final = 4096
 
 
 class Fold(StrEnum):
@@ -32,9 +29,8 @@ def checked(demand: ArrayLike, what: str = "demand") -> NDArray[np.float64]:
         raise ConfigError(f"{what}: not a matrix of numbers: {error}") from error
     if found.ndim != 2 or found.shape[0] != found.shape[1]:
         raise ConfigError(f"{what}: has the shape {_shape(found.shape)}, and has to be square: who sends, who receives")
-    wrong = ~(np.isfinite(found) & (found >= 0))
-    if wrong.any():
-        row, column = np.argwhere(wrong)[0]
+    if not (found.min(initial=0.0) >= 0 and found.max(initial=0.0) < np.inf):
+        row, column = np.argwhere(~(np.isfinite(found) & (found >= 0)))[0]
         raise ConfigError(f"{what}: [{row}][{column}] is {found[row, column]:g}; bytes are finite, and at least 0")
     return found
 
@@ -57,8 +53,8 @@ def server_demand(sent: ArrayLike, *, experts_per_gpu: int, gpus_per_server: int
             f"demand of experts: {found.shape[0]} experts do not fill servers of {each} ({gpus_per_server} GPUs with "
             f"{experts_per_gpu} each)"
         )
-    starts = np.arange(servers) * each
-    between = np.add.reduceat(np.add.reduceat(found, starts, axis=1), starts, axis=0)
+    by_sender = found.reshape(servers, each, servers * each).sum(axis=1)
+    between: NDArray[np.float64] = (by_sender.reshape(-1, each) @ np.ones(each)).reshape(servers, servers)
     np.fill_diagonal(between, 0.0)
     return between
 

@@ -38,20 +38,21 @@ def nic_links(links: Links, ports: Sequence[Sequence[OpticalPort[P]]]) -> list[t
 def _dealt(server: int, counts: Mapping[int, int], ports: Sequence[OpticalPort[P]]) -> dict[int, list[P]]:
     """The ports of one server by peer.
 
-    First each peer, the one with the most links first, gets a port of as many nodes as it can, those that have most
-    left; then what is left is dealt as evenly. That is the greedy way to a matrix of zeros and ones with given sums
-    (Ryser 1957), so no other way has fewer links of a peer that share a node.
+    First each peer with several links, the one with the most first, gets a port of as many nodes as it can, those that
+    have most left; then what is left is dealt as evenly, and a peer with one link gets any. That is the greedy way to a
+    matrix of zeros and ones with given sums (Ryser 1957), so no other way has fewer links of a peer that share a node.
     """
     if (wanted := sum(counts.values())) > len(ports):
         raise ConfigError(f"server {server}: {wanted} links, and it has {len(ports)} optical NIC ports")
+    several = sorted((peer for peer in counts if counts[peer] > 1), key=lambda peer: (-counts[peer], peer))
+    found: dict[int, list[P]] = {peer: [] for peer in several}
     left: dict[int | None, list[P]] = {}
     for port in reversed(ports):
         left.setdefault(port.numa, []).append(port.id)
-    found: dict[int, list[P]] = {peer: [] for peer in sorted(counts, key=lambda peer: (-counts[peer], peer))}
-    taken = {peer: dict.fromkeys(left, 0) for peer in found}
+    taken = {peer: dict.fromkeys(left, 0) for peer in several}
     for once in (True, False):
-        for peer, some in found.items():
-            used = taken[peer]
+        for peer in several:
+            used, some = taken[peer], found[peer]
             while len(some) < counts[peer]:
                 open_ = [node for node, ids in left.items() if ids and not (once and used[node])]
                 if not open_:
@@ -59,4 +60,6 @@ def _dealt(server: int, counts: Mapping[int, int], ports: Sequence[OpticalPort[P
                 node = min(open_, key=lambda node: (used[node], -len(left[node])))
                 used[node] += 1
                 some.append(left[node].pop())
+    rest = [port for ids in left.values() for port in reversed(ids)]
+    found |= {peer: [port] for peer, port in zip((peer for peer in counts if counts[peer] == 1), rest, strict=False)}
     return found

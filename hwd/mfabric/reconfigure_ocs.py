@@ -4,8 +4,8 @@ The listing contradicts itself in three places, which are mended here:
 
 - Line 4 reads the demand D that line 5 makes: D comes first.
 - Line 14 divides the lower half of D, which is empty once TX and RX are folded: one time stands for both directions.
-- Nothing says which pair is first while several have no link yet, and so no end: the one with the most demand, then
-  the one with the smaller numbers.
+- Nothing says which pair is first where several take the same time, as all do that have no link yet, and so no end:
+  the one with the most demand, then the one with the smaller numbers.
 
 As printed it stops at the first bottleneck pair that has no NIC left (`Variant.STOP`), which leaves many ports dark.
 `Variant.SKIP` goes on with the next pair that can still get a link, and is the default: section 7.3 counts 24 circuits
@@ -13,7 +13,7 @@ over 8 servers with 6 NICs each, which is all of them.
 """
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
 import numpy as np
@@ -44,15 +44,12 @@ def reconfigure_ocs(demand: NDArray[np.float64], degrees: Sequence[int], *, vari
     free = [*degrees]
     able = sum(one > 0 for one in free)
     links: Links = {}
-    rows, columns = np.nonzero(demand)
-    values = demand[rows, columns]
-    order = np.argsort(-values, kind="stable")  # rows and columns ascend already
-    first = zip(rows[order].tolist(), columns[order].tolist(), values[order].tolist(), strict=True)
-    linked: list[tuple[float, int, int, float]] = []
-    for one, other, value in first:  # these have no link, and so no end: any of them comes before all that have one
+    linked: list[tuple[float, float, int, int]] = []
+    for one, other, size in _by_demand(demand, free, drops_dead=variant is Variant.SKIP):
+        # without a link, and so without an end: each comes before all that have one
         if free[one] and free[other]:
             links[one, other] = 1
-            linked.append((-value, one, other, value))
+            linked.append((-size, -size, one, other))
             for server in (one, other):
                 free[server] -= 1
                 able -= not free[server]
@@ -60,16 +57,38 @@ def reconfigure_ocs(demand: NDArray[np.float64], degrees: Sequence[int], *, vari
             return links
         if able < 2:
             return links
-    heapq.heapify(linked)  # by time, the longest first, then by numbers
+    heapq.heapify(linked)  # by time, the longest first, then by demand, then by numbers
     while linked:
-        _, one, other, value = linked[0]
+        _, negated, one, other = linked[0]
         if free[one] and free[other]:
             links[one, other] += 1
             free[one] -= 1
             free[other] -= 1
-            heapq.heapreplace(linked, (-value / links[one, other], one, other, value))
+            heapq.heapreplace(linked, (negated / links[one, other], negated, one, other))
         elif variant is Variant.STOP:
             return links
         else:
             heapq.heappop(linked)
     return links
+
+
+def _by_demand(
+    demand: NDArray[np.float64], free: Sequence[int], *, drops_dead: bool
+) -> Iterator[tuple[int, int, float]]:
+    """Pairs with their demand, the largest first, then by numbers. `drops_dead`: some of those without a port are left
+    out. In parts: of the first pairs most get a link, and then few of the others can.
+    """
+    rows, columns = np.nonzero(demand)
+    sizes = demand[rows, columns]
+    part = 4 * demand.shape[0]
+    while len(sizes):
+        least = np.partition(sizes, -part)[-part] if len(sizes) > part else 0.0
+        now = sizes >= least  # with all that are as large as the last one
+        order = np.argsort(-sizes[now], kind="stable")  # rows and columns ascend already
+        found = (some[now][order].tolist() for some in (rows, columns, sizes))
+        yield from zip(*found, strict=True)
+        later = ~now
+        if drops_dead:
+            has_port = np.array(free) > 0
+            later &= has_port[rows] & has_port[columns]
+        rows, columns, sizes = rows[later], columns[later], sizes[later]

@@ -49,6 +49,16 @@ def test_links_are_those_of_the_listing(case: tuple[NDArray[np.float64], list[in
     assert reconfigure_ocs(demand, degrees, variant=variant) == listing(demand, degrees, variant)
 
 
+@pytest.mark.parametrize("variant", Variant)
+@pytest.mark.parametrize("largest", [2, 9, 10**6])
+def test_links_of_many_servers_are_those_of_the_listing(largest: int, variant: Variant) -> None:
+    """So many that pairs are looked at in parts, also where many have the same demand."""
+    draws = np.random.default_rng(largest)
+    demand = np.triu(draws.integers(0, largest, size=(40, 40)).astype(float), 1)
+    degrees = draws.integers(0, 7, size=40).tolist()
+    assert reconfigure_ocs(demand, degrees, variant=variant) == listing(demand, degrees, variant)
+
+
 @given(cases(), st.sampled_from(Variant))
 def test_no_server_has_more_links_than_ports_and_none_goes_where_nothing_is_sent(
     case: tuple[NDArray[np.float64], list[int]], variant: Variant

@@ -2,6 +2,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hwd.config import topologies
+from hwd.daemon.installed_drivers import load
 from hwd.fabric.fabric import Fabric
 from hwd.model.link import Link, Topology
 from hwd.model.testbed import Testbed
@@ -257,6 +259,18 @@ def test_mfabric_gives_links_to_who_would_take_longest(rack: Rack) -> None:
     found = hosts_of(made("mfabric", testbed, {"demand": "h0:h1:9,h2:h3:8,h0:h2:1,h1:h3:2"}))
     assert found == [("h0", "h1"), ("h0", "h2"), ("h1", "h3"), ("h2", "h3")]
     assert hosts_of(made("mfabric", testbed, {"demand": "h0:h1:9,h2:h3:8"})) == [("h0", "h1")] * 2 + [("h2", "h3")] * 2
+
+
+def test_mfabric_on_its_own_testbed_is_a_full_mesh_or_uses_both_numa_nodes() -> None:
+    testbed = load(Path(__file__).parents[2] / "examples" / "mfabric-testbed.yaml").require()
+    all_pairs = ",".join(f"h{one}:h{other}:{one + other}" for one, other in itertools.combinations(range(4), 2))
+    mesh = hosts_of(made("mfabric", testbed, {"demand": all_pairs}))
+    assert sorted(mesh) == [(f"h{one}", f"h{other}") for one, other in itertools.combinations(range(4), 2)]
+    two = made("mfabric", testbed, {"demand": "h0:h1:9,h0:h2:1,h1:h3:1"})
+    ports = [port for link in two.links for port in link.ends if {end.host for end in link.ends} == {"h0", "h1"}]
+    assert len(ports) == 4
+    for host in ("h0", "h1"):
+        assert {testbed.port(port).numa for port in ports if port.host == host} == {0, 1}
 
 
 def test_mfabric_as_printed_stops_at_the_first_pair_without_a_port(rack: Rack) -> None:
