@@ -27,9 +27,8 @@ CUT_BYTES: Final = 4 << 20
 """With so much in it the file is written anew, with what the records do not have: a sync of a millisecond or some, once
 in ten thousand events.
 """
-FRAME_MOST: Final = 1000
-"""Events in one frame."""
 LATER_MOST: Final = 100_000
+LATER_BYTES: Final = 64 << 20
 """Events that the records do not have yet; there is no room for more."""
 
 log = logging.getLogger(__name__)
@@ -98,8 +97,8 @@ class EventLog:
     def add(self, job: str, first: int, events: Sequence[JobEvent]) -> None:
         """Add events of a job, numbered from `first` on. Raises FailedError where the disk does not take them."""
         added = _Added(job=job, first=first, events=[*events])
-        if self._count + len(events) > LATER_MOST:
-            raise FailedError(f"events of job {job}: the records have not taken the last {LATER_MOST}")
+        if self._count + len(events) > LATER_MOST or self._disk.size() > CUT_BYTES + LATER_BYTES:
+            raise FailedError(f"events of job {job}: the records have not taken the last {self._count}")
         try:
             if self._is_stale:
                 self._write_anew()
@@ -111,10 +110,10 @@ class EventLog:
 
     async def events(self, job: str) -> tuple[JobEvent, ...]:
         """All of a job, in order."""
-        async with self._writing:
-            recorded = await self._store.events(job)
-            first, later = self._later.get(job, (len(recorded), []))
-            return *recorded, *later[max(0, len(recorded) - first) :]
+        first, events = self._later.get(job, (0, []))
+        later = [*events]  # before the read: what goes to the records meanwhile may be in both
+        recorded = await self._store.events(job)
+        return *recorded, *later[max(0, len(recorded) - first) :]
 
     async def recorded(self) -> None:
         """Return when the records have all that was added before, with the next transaction. Raises as `flush` does."""
@@ -196,9 +195,9 @@ class EventLog:
         """With what the records do not have."""
         self._is_stale = True
         later = (
-            _Added(job=job, first=first + at, events=events[at : at + FRAME_MOST])
+            _Added(job=job, first=number, events=[event])
             for job, (first, events) in self._later.items()
-            for at in range(0, len(events), FRAME_MOST)
+            for number, event in enumerate(events, first)
         )
         self._disk.replace(b"".join(map(_frame, later)))
         self._is_stale = False

@@ -2,17 +2,19 @@
 could make of it, and a lower bound.
 
 A pair of servers with links sends all over them; one without sends over the EPS ports of both (mFabric, section 5.3).
-The demand is folded, so a time says how long both directions together would take, one after the other: with
-`Fold.MAX` it is the time of the longer one, which is what a duplex link needs.
+Demand is in bytes, folded. With `Fold.SUM` times are as if both directions went one after the other, with `Fold.MAX`
+those of duplex links; at EPS ports the pairs of a server are added, so that with MAX duplex ports may need less.
 """
 
+import math
 from collections.abc import Iterator
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from hwd.mfabric.reconfigure_ocs import Links
+from hwd.mfabric.demand import checked_fold
+from hwd.mfabric.reconfigure_ocs import Links, reconfigure_ocs
 from hwd_drivers.core.errors import ConfigError, FailedError
 
 _BITS = 8e-6
@@ -20,15 +22,35 @@ _BITS = 8e-6
 
 
 class Capacity(msgspec.Struct, frozen=True, kw_only=True):
-    """`link_mbit_s`: of one optical link. `degrees`: optical NIC ports, `eps_mbit_s`: of all EPS ports, by server."""
+    """`link_mbit_s`: of one optical link, above 0. `degrees`: optical NIC ports, `eps_mbit_s`: of all EPS ports, by
+    server.
+    """
 
     link_mbit_s: float
     degrees: tuple[int, ...]
     eps_mbit_s: tuple[float, ...]
 
+    def check(self, demand: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The demand, where both fit together. Raises ConfigError."""
+        if not 0 < self.link_mbit_s < math.inf:
+            raise ConfigError(f"link_mbit_s: is {self.link_mbit_s:g}, and has to be above 0")
+        if len(self.eps_mbit_s) != len(self.degrees):
+            raise ConfigError(f"eps_mbit_s of {len(self.eps_mbit_s)} servers, and degrees of {len(self.degrees)}")
+        for name, values in (("degrees", self.degrees), ("eps_mbit_s", self.eps_mbit_s)):
+            for server, value in enumerate(values):
+                if not 0 <= value < math.inf:
+                    raise ConfigError(f"{name}: is {value:g} at server {server}, and has to be at least 0")
+        return checked_fold(demand, len(self.degrees))
+
 
 def completion_s(demand: NDArray[np.float64], links: Links, capacity: Capacity) -> float:
-    """Seconds until the last pair has sent. Raises ConfigError where a pair has neither links nor EPS."""
+    """Seconds until the last pair has sent. Raises ConfigError where a pair has neither links nor EPS, and where a
+    server has more links than ports.
+    """
+    demand = capacity.check(demand)
+    for server, degree in enumerate(capacity.degrees):
+        if (used := sum(count for pair, count in links.items() if server in pair)) > degree:
+            raise ConfigError(f"server {server}: {used} links, and it has {degree} optical NIC ports")
     over_eps = [0.0] * len(capacity.degrees)
     longest_s = 0.0
     for one, other, size in _pairs(demand):
@@ -44,36 +66,37 @@ def completion_s(demand: NDArray[np.float64], links: Links, capacity: Capacity) 
 
 
 def best_links(demand: NDArray[np.float64], capacity: Capacity) -> tuple[Links, float]:
-    """The links with the least completion time, and that time in seconds: exact, by mixed-integer programming (HiGHS).
+    """The links with the least completion time to a millionth, and their time in seconds, by mixed-integer programming
+    (HiGHS).
 
-    For some tens of servers: it takes longer than any proportion beyond that. Where no server has more demanding peers
-    than ports the time is closed form (`best_circuits_s`) unless EPS is faster still. Raises ConfigError where a pair
-    can have neither a link nor EPS.
+    For some tens of servers: it takes longer than any proportion beyond that. Raises ConfigError where a pair can have
+    neither a link nor EPS.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import lil_array
 
+    demand = capacity.check(demand)
     pairs = [*_pairs(demand)]
-    servers = len(capacity.degrees)
-    choices = [  # pair, number of its links (0: over EPS)
-        (index, count)
-        for index, (one, other, _) in enumerate(pairs)
-        for count in range(min(capacity.degrees[one], capacity.degrees[other]) + 1)
-        if count or (capacity.eps_mbit_s[one] and capacity.eps_mbit_s[other])
-    ]
     if not pairs:
         return {}, 0.0
-    time = len(choices)  # the last variable, in units of the largest demand over one link
-    unit_s = max(size for *_, size in pairs) * _BITS / capacity.link_mbit_s
+    unit_s = _reached_s(demand, capacity)  # no choice that takes longer is of use
+    choices = [  # pair, number of its links (0: over EPS), and the seconds that it takes for that
+        (index, count, time_s)
+        for index, (one, other, size) in enumerate(pairs)
+        for count in range(min(capacity.degrees[one], capacity.degrees[other]) + 1)
+        if (time_s := _time_s(size, one, other, count, capacity)) <= unit_s * (1 + 1e-9)
+    ]
+    servers = len(capacity.degrees)
+    time = len(choices)  # the last variable
     rows = lil_array((2 * len(pairs) + 2 * servers, time + 1))
     low, high = np.full(rows.shape[0], -np.inf), np.zeros(rows.shape[0])
     low[: len(pairs)] = high[: len(pairs)] = 1.0  # each pair has one choice
     ports, eps = 2 * len(pairs), 2 * len(pairs) + servers
-    for column, (index, count) in enumerate(choices):
+    for column, (index, count, time_s) in enumerate(choices):
         one, other, size = pairs[index]
         rows[index, column] = 1.0
         if count:
-            rows[len(pairs) + index, column] = size * _BITS / (count * capacity.link_mbit_s) / unit_s
+            rows[len(pairs) + index, column] = time_s / unit_s
         for server in (one, other):
             rows[ports + server, column] = count
             if not count:
@@ -92,13 +115,14 @@ def best_links(demand: NDArray[np.float64], capacity: Capacity) -> tuple[Links, 
         bounds=Bounds(0, np.append(np.ones(time), np.inf)),
         options={"mip_rel_gap": 0.0},
     )
-    if found.status == 2:  # infeasible
-        raise ConfigError("not every pair of servers can have a link, and some of the others have no EPS port")
+    if found.status == 2 and unit_s == _longest_s(demand, capacity):  # infeasible
+        without = [server for server, rate in enumerate(capacity.eps_mbit_s) if not rate]
+        raise ConfigError(f"not every pair can have a link, and servers {without} have no EPS port for the others")
     if found.x is None:
         raise FailedError(f"best links: {found.message}")
     links = {
         (pairs[index][0], pairs[index][1]): count
-        for taken, (index, count) in zip(found.x, choices, strict=False)
+        for taken, (index, count, _) in zip(found.x, choices, strict=False)
         if count and taken > 0.5
     }
     return links, completion_s(demand, links, capacity)
@@ -108,11 +132,12 @@ def best_circuits_s(demand: NDArray[np.float64], capacity: Capacity) -> float:
     """The least completion time over links alone, in seconds, in closed form: the least T for which each server has
     ports enough, sum over its peers of ceil(D / (T rate)). Infinite where a server has more demanding peers than ports.
     """
+    demand = capacity.check(demand)
     pairs = [*_pairs(demand)]
     if not pairs:
         return 0.0
     if not any(capacity.degrees):
-        return float("inf")
+        return math.inf
     sizes = np.array([size for *_, size in pairs]) * _BITS / capacity.link_mbit_s
     ends = np.array([[one, other] for one, other, _ in pairs])
     degrees = np.array(capacity.degrees)
@@ -130,7 +155,7 @@ def best_circuits_s(demand: NDArray[np.float64], capacity: Capacity) -> float:
             last = middle
         else:
             first = middle + 1
-    return float(times_s[first]) if first < len(times_s) else float("inf")
+    return float(times_s[first]) if first < len(times_s) else math.inf
 
 
 def least_s(demand: NDArray[np.float64], capacity: Capacity) -> float:
@@ -140,22 +165,28 @@ def least_s(demand: NDArray[np.float64], capacity: Capacity) -> float:
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import lil_array
 
+    demand = capacity.check(demand)
     pairs = [*_pairs(demand)]
     if not pairs:
         return 0.0
+    sums = (demand + demand.T).sum(axis=1) * _BITS
+    rates = np.array(capacity.degrees) * capacity.link_mbit_s + np.array(capacity.eps_mbit_s)
+    if (sums[rates == 0] > 0).any():
+        return math.inf
+    busy = np.flatnonzero(sums)
+    unit_s = float((sums[busy] / rates[busy]).max())  # the least time, were both networks one
     count, servers = len(pairs), len(capacity.degrees)
-    unit_s = max(size for *_, size in pairs) * _BITS / capacity.link_mbit_s
     rows = lil_array((2 * servers, count + 1))  # what goes over links, by pair as a share of all; then the time
     limits = np.zeros(2 * servers)
     for index, (one, other, size) in enumerate(pairs):
-        need = size * _BITS / unit_s
         for server in (one, other):
-            rows[server, index] = need
-            rows[servers + server, index] = -need
-            limits[servers + server] -= need
-    for server in range(servers):
-        rows[server, count] = -capacity.degrees[server] * capacity.link_mbit_s
-        rows[servers + server, count] = -capacity.eps_mbit_s[server]
+            share = size * _BITS / sums[server]
+            rows[server, index] = share
+            rows[servers + server, index] = -share
+            limits[servers + server] -= share
+    for server in busy.tolist():
+        rows[server, count] = -capacity.degrees[server] * capacity.link_mbit_s * unit_s / sums[server]
+        rows[servers + server, count] = -capacity.eps_mbit_s[server] * unit_s / sums[server]
     cost = np.zeros(count + 1)
     cost[count] = 1.0
     found = milp(  # without integers: a linear program
@@ -164,10 +195,30 @@ def least_s(demand: NDArray[np.float64], capacity: Capacity) -> float:
         bounds=Bounds(0, np.append(np.ones(count), np.inf)),
     )
     if found.status == 2:
-        return float("inf")
+        return math.inf
     if found.x is None:
         raise FailedError(f"lower bound: {found.message}")
-    return float(found.x[count]) * unit_s
+    return max(float(found.x[count]), 1.0) * unit_s
+
+
+def _reached_s(demand: NDArray[np.float64], capacity: Capacity) -> float:
+    """A time that some links reach; where none are known that do, more than any pair could take."""
+    try:
+        return completion_s(demand, reconfigure_ocs(demand, capacity.degrees), capacity)
+    except ConfigError:
+        return _longest_s(demand, capacity)
+
+
+def _longest_s(demand: NDArray[np.float64], capacity: Capacity) -> float:
+    """What all demand would take one after the other, over the slowest rate that there is."""
+    rates = [capacity.link_mbit_s, *(rate for rate in capacity.eps_mbit_s if rate)]
+    return float(demand.sum()) * _BITS / min(rates)
+
+
+def _time_s(size: float, one: int, other: int, count: int, capacity: Capacity) -> float:
+    """How long one pair takes by itself over so many links, over EPS for 0; infinite where it cannot."""
+    rate = count * capacity.link_mbit_s if count else min(capacity.eps_mbit_s[one], capacity.eps_mbit_s[other])
+    return size * _BITS / rate if rate else math.inf
 
 
 def _pairs(demand: NDArray[np.float64]) -> Iterator[tuple[int, int, float]]:

@@ -18,7 +18,7 @@ class Fold(StrEnum):
     SUM = "sum"
     """As mFabric does (section 5.2, step 1)."""
     MAX = "max"
-    """The direction that takes longer: what a duplex link is busy with."""
+    """The direction that takes longer: what duplex links are busy with."""
 
 
 def checked(demand: ArrayLike, what: str = "demand") -> NDArray[np.float64]:
@@ -32,6 +32,17 @@ def checked(demand: ArrayLike, what: str = "demand") -> NDArray[np.float64]:
     if not (found.min(initial=0.0) >= 0 and found.max(initial=0.0) < np.inf):
         row, column = np.argwhere(~(np.isfinite(found) & (found >= 0)))[0]
         raise ConfigError(f"{what}: [{row}][{column}] is {found[row, column]:g}; bytes are finite, and at least 0")
+    return found
+
+
+def checked_fold(demand: ArrayLike, servers: int) -> NDArray[np.float64]:
+    """Demand of pairs of servers, as `folded` makes it. Raises ConfigError where it is not so, or of other servers."""
+    found = checked(demand)
+    if found.shape[0] != servers:
+        raise ConfigError(f"demand of {found.shape[0]} servers, and ports of {servers}")
+    if np.tril(found).any():
+        row, column = np.argwhere(np.tril(found))[0]
+        raise ConfigError(f"demand: [{row}][{column}] is not above the diagonal: fold it first, both directions in one")
     return found
 
 
@@ -61,7 +72,7 @@ def server_demand(sent: ArrayLike, *, experts_per_gpu: int, gpus_per_server: int
 
 def folded(between: NDArray[np.float64], fold: Fold = Fold.SUM) -> NDArray[np.float64]:
     """Each pair of servers once, above the diagonal."""
-    both = between + between.T if fold is Fold.SUM else np.maximum(between, between.T)
+    both = between + between.T if Fold(fold) is Fold.SUM else np.maximum(between, between.T)
     return np.triu(both, 1)
 
 

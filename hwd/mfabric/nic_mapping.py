@@ -30,17 +30,24 @@ def nic_links(links: Links, ports: Sequence[Sequence[OpticalPort[P]]]) -> list[t
     """
     peers: list[dict[int, int]] = [{} for _ in ports]
     for (one, other), count in links.items():
-        peers[one][other] = peers[other][one] = count
+        if not 0 <= one < other < len(ports):
+            raise ConfigError(f"links between servers {one} and {other}: there are ports of {len(ports)}, from 0 on")
+        if count:
+            peers[one][other] = peers[other][one] = count
     dealt = [_dealt(server, counts, ports[server]) for server, counts in enumerate(peers)]
-    return [pair for one, other in sorted(links) for pair in zip(dealt[one][other], dealt[other][one], strict=True)]
+    found: list[tuple[P, P]] = []
+    for one, other in sorted(pair for pair, count in links.items() if count):
+        found += zip(dealt[one][other], dealt[other][one], strict=True)
+    return found
 
 
 def _dealt(server: int, counts: Mapping[int, int], ports: Sequence[OpticalPort[P]]) -> dict[int, list[P]]:
     """The ports of one server by peer.
 
     First each peer with several links, the one with the most first, gets a port of as many nodes as it can, those that
-    have most left; then what is left is dealt as evenly, and a peer with one link gets any. That is the greedy way to a
-    matrix of zeros and ones with given sums (Ryser 1957), so no other way has fewer links of a peer that share a node.
+    have most left; then what is left is dealt in the same way, and a peer with one link gets any. That is the greedy
+    way to a matrix of zeros and ones with given sums (Ryser 1957): in no other way have fewer links, of all peers
+    together, a node that an earlier link of the same peer has.
     """
     if (wanted := sum(counts.values())) > len(ports):
         raise ConfigError(f"server {server}: {wanted} links, and it has {len(ports)} optical NIC ports")

@@ -19,6 +19,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from hwd.mfabric.demand import checked_fold
 from hwd_drivers.core.errors import ConfigError
 
 
@@ -36,9 +37,7 @@ def reconfigure_ocs(demand: NDArray[np.float64], degrees: Sequence[int], *, vari
 
     The pair that would take longest gets the next link, each time. Raises ConfigError where the two do not fit.
     """
-    servers = demand.shape[0]
-    if len(degrees) != servers:
-        raise ConfigError(f"demand of {servers} servers, and optical NICs of {len(degrees)}")
+    demand, variant = checked_fold(demand, len(degrees)), Variant(variant)
     if any(one < 0 for one in degrees):
         raise ConfigError(f"optical NICs: {min(degrees)} is less than none")
     free = [*degrees]

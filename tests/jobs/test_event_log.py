@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 from msgspec import json
+from msgspec.structs import replace
 
+from hwd.jobs import event_log
 from hwd.jobs.event_log import CUT_BYTES, GATHER_S, LATER_MOST, EventLog
 from hwd.model.job import JobEvent
 from hwd.model.plane import Tick
@@ -213,6 +215,32 @@ async def test_there_is_an_end_to_what_waits_for_the_records(started: Start) -> 
         log.add(JOB, LATER_MOST, one)
     await log.flush()
     log.add(JOB, LATER_MOST, one)
+
+
+async def test_there_is_an_end_to_the_bytes_too(
+    started: Start, records_disk: RecordsDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_log, "CUT_BYTES", 1000)
+    monkeypatch.setattr(event_log, "LATER_BYTES", 1000)
+    log = await started()
+    log.add(JOB, 0, events(*range(30)))
+    with pytest.raises(FailedError, match="the records have not taken the last 30"):
+        log.add(JOB, 30, events(30))
+    await log.flush()
+    log.add(JOB, 30, events(30))
+    assert await numbers(log) == [*range(31)]
+
+
+async def test_large_events_are_written_anew(started: Start, disk: MemoryDisk) -> None:
+    """Together they are longer than a frame may be."""
+    log = await started()
+    large = [replace(one, reconfiguration="x" * 20_000) for one in events(*range(900))]
+    for number, one in enumerate(large):
+        log.add(JOB, number, [one])
+    disk.append(b"half a frame")
+    again = await started()
+    again.add(JOB, 900, events(900))
+    assert await numbers(await started()) == [*range(901)]
 
 
 async def test_file_does_not_grow_while_events_come_all_the_time(

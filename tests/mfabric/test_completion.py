@@ -2,11 +2,13 @@
 
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from hwd.mfabric.completion import Capacity, best_circuits_s, best_links, completion_s, least_s
@@ -21,8 +23,11 @@ def cases(
     servers = draw(st.integers(2, servers_most))
     demand = np.zeros((servers, servers))
     for one, other in itertools.combinations(range(servers), 2):
-        demand[one, other] = draw(st.sampled_from([0, 0, 1, 2, 3, 5, 8, 13])) * 1e6
-    rates = st.just(100.0) if has_eps else st.just(0.0) if has_eps is False else st.sampled_from([0.0, 50.0, 100.0])
+        scale = draw(st.sampled_from([1.0, 1.0, 1e-3, 1e3]))
+        demand[one, other] = draw(st.sampled_from([0, 0, 1, 2, 3, 5, 8, 13])) * 1e6 * scale
+    rates = (
+        st.just(100.0) if has_eps else st.just(0.0) if has_eps is False else st.sampled_from([0.0, 50.0, 100.0, 1e5])
+    )
     capacity = Capacity(
         link_mbit_s=100.0,
         degrees=tuple(draw(st.lists(st.integers(0, 3), min_size=servers, max_size=servers))),
@@ -64,9 +69,9 @@ def test_best_links_are_as_good_as_any(case: tuple[NDArray[np.float64], Capacity
             best_links(demand, capacity)
         return
     links, time_s = best_links(demand, capacity)
-    assert time_s == pytest.approx(expected, rel=1e-9)
+    assert time_s == pytest.approx(expected, rel=2e-6)
     assert completion_s(demand, links, capacity) == pytest.approx(time_s)
-    assert least_s(demand, capacity) <= time_s * (1 + 1e-9)
+    assert least_s(demand, capacity) <= time_s * (1 + 1e-6)
 
 
 @settings(max_examples=60)
@@ -84,7 +89,7 @@ def test_algorithm_is_between_the_bound_and_all_over_eps(
     demand, capacity = case
     links = reconfigure_ocs(demand, capacity.degrees, variant=variant)
     time_s = completion_s(demand, links, capacity)
-    assert least_s(demand, capacity) <= time_s * (1 + 1e-9)
+    assert least_s(demand, capacity) <= time_s * (1 + 1e-6)
     assert time_s <= completion_s(demand, {}, capacity) * (1 + 1e-9)
 
 
@@ -105,6 +110,51 @@ def test_pair_without_link_and_eps_is_named() -> None:
     capacity = Capacity(link_mbit_s=1.0, degrees=(1, 1), eps_mbit_s=(1.0, 0.0))
     with pytest.raises(ConfigError, match="servers 0 and 1: no link, and server 1 has no EPS port"):
         completion_s(demand, {}, capacity)
+
+
+def test_bound_is_there_for_a_small_demand_beside_a_large_one() -> None:
+    demand = np.array([[0, 62.0, 0], [0, 0, 131e9], [0, 0, 0]])
+    capacity = Capacity(link_mbit_s=1e6, degrees=(1, 2, 1), eps_mbit_s=(0.0, 0.0, 0.0))
+    greedy_s = completion_s(demand, reconfigure_ocs(demand, capacity.degrees), capacity)
+    assert 0.5 * greedy_s < least_s(demand, capacity) <= greedy_s * (1 + 1e-6)
+    lost = Capacity(link_mbit_s=1e6, degrees=(0, 2, 1), eps_mbit_s=(0.0, 0.0, 0.0))
+    assert least_s(demand, lost) == float("inf")
+
+
+def test_best_links_need_no_links_where_all_go_over_eps() -> None:
+    demand = np.array([[0, 1e6], [0, 0]])
+    capacity = Capacity(link_mbit_s=1.0, degrees=(0, 0), eps_mbit_s=(8.0, 8.0))
+    assert best_links(demand, capacity) == ({}, 1.0)
+    assert least_s(demand, capacity) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"link_mbit_s": 0.0}, "link_mbit_s: is 0, and has to be above 0"),
+        ({"degrees": (1, -1)}, "degrees: is -1 at server 1"),
+        ({"degrees": (1, 1, 1)}, "eps_mbit_s of 2 servers, and degrees of 3"),
+        ({"eps_mbit_s": (1.0, float("nan"))}, "eps_mbit_s: is nan at server 1"),
+        ({"degrees": (1,), "eps_mbit_s": (1.0,)}, "demand of 2 servers, and ports of 1"),
+    ],
+)
+def test_capacity_that_does_not_fit_is_refused(changes: dict[str, Any], why: str) -> None:
+    capacity = replace(Capacity(link_mbit_s=1.0, degrees=(1, 1), eps_mbit_s=(1.0, 1.0)), **changes)
+    demand = np.array([[0.0, 1.0], [0.0, 0.0]])
+    for what in (
+        lambda: completion_s(demand, {}, capacity),
+        lambda: best_links(demand, capacity),
+        lambda: best_circuits_s(demand, capacity),
+        lambda: least_s(demand, capacity),
+    ):
+        with pytest.raises(ConfigError, match=why):
+            what()
+
+
+def test_more_links_than_ports_take_no_time_but_an_error() -> None:
+    capacity = Capacity(link_mbit_s=1.0, degrees=(1, 1), eps_mbit_s=(0.0, 0.0))
+    with pytest.raises(ConfigError, match="server 0: 50 links, and it has 1 optical NIC ports"):
+        completion_s(np.array([[0.0, 1.0], [0.0, 0.0]]), {(0, 1): 50}, capacity)
 
 
 def test_nothing_to_send_takes_no_time() -> None:

@@ -27,6 +27,7 @@ def test_both_directions_become_one_number() -> None:
     between = np.array([[0.0, 1, 2], [3, 0, 4], [7, 5, 0]])
     assert folded(between).tolist() == [[0, 4, 9], [0, 0, 9], [0, 0, 0]]
     assert folded(between, Fold.MAX).tolist() == [[0, 3, 7], [0, 0, 5], [0, 0, 0]]
+    assert folded(between, "sum").tolist() == folded(between).tolist()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,18 @@ def test_two_links_of_two_servers_go_to_two_nodes_on_both_ends() -> None:
     assert nic_links({(0, 1): 2}, ports) == [((0, 0), (1, 1)), ((0, 2), (1, 0))]
 
 
-def test_more_links_than_ports_are_refused() -> None:
-    with pytest.raises(ConfigError, match="server 1: 2 links, and it has 1 optical NIC ports"):
-        nic_links({(0, 1): 2}, [server(0, [0, 1]), server(1, [0])])
+@pytest.mark.parametrize(
+    ("links", "why"),
+    [
+        ({(0, 1): 2}, "server 1: 2 links, and it has 1 optical NIC ports"),
+        ({(0, 2): 1}, "links between servers 0 and 2: there are ports of 2, from 0 on"),
+        ({(1, 0): 1}, "links between servers 1 and 0"),
+    ],
+)
+def test_links_that_do_not_fit_the_ports_are_refused(links: Links, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        nic_links(links, [server(0, [0, 1]), server(1, [0])])
+
+
+def test_pair_with_no_link_has_none() -> None:
+    assert nic_links({(0, 1): 0}, [server(0, [0]), server(1, [0])]) == []
