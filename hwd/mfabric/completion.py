@@ -8,6 +8,7 @@ those of duplex links; at EPS ports the pairs of a server are added, so that wit
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -43,6 +44,17 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
         return checked_fold(demand, len(self.degrees))
 
 
+def _scipy() -> tuple[Any, Any]:
+    """scipy.optimize and scipy.sparse. Raises ConfigError where they are not installed."""
+    try:
+        from scipy import optimize, sparse
+    except ImportError as error:
+        raise ConfigError(
+            "the least completion time needs scipy. Install it with: pip install '.[mfabric]' in the folder of hwd"
+        ) from error
+    return optimize, sparse
+
+
 def completion_s(demand: NDArray[np.float64], links: Links, capacity: Capacity) -> float:
     """Seconds until the last pair has sent. Raises ConfigError where a pair has neither links nor EPS, and where a
     server has more links than ports.
@@ -72,9 +84,7 @@ def best_links(demand: NDArray[np.float64], capacity: Capacity) -> tuple[Links, 
     For some tens of servers: it takes longer than any proportion beyond that. Raises ConfigError where a pair can have
     neither a link nor EPS.
     """
-    from scipy.optimize import Bounds, LinearConstraint, milp
-    from scipy.sparse import lil_array
-
+    optimize, sparse = _scipy()
     demand = capacity.check(demand)
     pairs = [*_pairs(demand)]
     if not pairs:
@@ -88,7 +98,7 @@ def best_links(demand: NDArray[np.float64], capacity: Capacity) -> tuple[Links, 
     ]
     servers = len(capacity.degrees)
     time = len(choices)  # the last variable
-    rows = lil_array((2 * len(pairs) + 2 * servers, time + 1))
+    rows = sparse.lil_array((2 * len(pairs) + 2 * servers, time + 1))
     low, high = np.full(rows.shape[0], -np.inf), np.zeros(rows.shape[0])
     low[: len(pairs)] = high[: len(pairs)] = 1.0  # each pair has one choice
     ports, eps = 2 * len(pairs), 2 * len(pairs) + servers
@@ -108,11 +118,11 @@ def best_links(demand: NDArray[np.float64], capacity: Capacity) -> tuple[Links, 
         rows[eps + server, time] = -1.0
     cost = np.zeros(time + 1)
     cost[time] = 1.0
-    found = milp(
+    found = optimize.milp(
         cost,
-        constraints=LinearConstraint(rows.tocsr(), low, high),
+        constraints=optimize.LinearConstraint(rows.tocsr(), low, high),
         integrality=np.append(np.ones(time), 0),
-        bounds=Bounds(0, np.append(np.ones(time), np.inf)),
+        bounds=optimize.Bounds(0, np.append(np.ones(time), np.inf)),
         options={"mip_rel_gap": 0.0},
     )
     if found.status == 2 and unit_s == _longest_s(demand, capacity):  # infeasible
@@ -162,9 +172,7 @@ def least_s(demand: NDArray[np.float64], capacity: Capacity) -> float:
     """A lower bound of the completion time in seconds, by linear programming (HiGHS): links may be divided, and what a
     pair sends may go over both networks at once. Infinite where a server can send nothing.
     """
-    from scipy.optimize import Bounds, LinearConstraint, milp
-    from scipy.sparse import lil_array
-
+    optimize, sparse = _scipy()
     demand = capacity.check(demand)
     pairs = [*_pairs(demand)]
     if not pairs:
@@ -176,7 +184,7 @@ def least_s(demand: NDArray[np.float64], capacity: Capacity) -> float:
     busy = np.flatnonzero(sums)
     unit_s = float((sums[busy] / rates[busy]).max())  # the least time, were both networks one
     count, servers = len(pairs), len(capacity.degrees)
-    rows = lil_array((2 * servers, count + 1))  # what goes over links, by pair as a share of all; then the time
+    rows = sparse.lil_array((2 * servers, count + 1))  # what goes over links, by pair as a share of all; then the time
     limits = np.zeros(2 * servers)
     for index, (one, other, size) in enumerate(pairs):
         for server in (one, other):
@@ -189,10 +197,10 @@ def least_s(demand: NDArray[np.float64], capacity: Capacity) -> float:
         rows[servers + server, count] = -capacity.eps_mbit_s[server] * unit_s / sums[server]
     cost = np.zeros(count + 1)
     cost[count] = 1.0
-    found = milp(  # without integers: a linear program
+    found = optimize.milp(  # without integers: a linear program
         cost,
-        constraints=LinearConstraint(rows.tocsr(), np.full(2 * servers, -np.inf), limits),
-        bounds=Bounds(0, np.append(np.ones(count), np.inf)),
+        constraints=optimize.LinearConstraint(rows.tocsr(), np.full(2 * servers, -np.inf), limits),
+        bounds=optimize.Bounds(0, np.append(np.ones(count), np.inf)),
     )
     if found.status == 2:
         return math.inf

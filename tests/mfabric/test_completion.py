@@ -1,6 +1,7 @@
 """How long an all-to-all takes: the algorithm, the optimum and the bound, against trying all links of small cases."""
 
 import itertools
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -155,6 +156,14 @@ def test_more_links_than_ports_take_no_time_but_an_error() -> None:
     capacity = Capacity(link_mbit_s=1.0, degrees=(1, 1), eps_mbit_s=(0.0, 0.0))
     with pytest.raises(ConfigError, match="server 0: 50 links, and it has 1 optical NIC ports"):
         completion_s(np.array([[0.0, 1.0], [0.0, 0.0]]), {(0, 1): 50}, capacity)
+
+
+def test_who_has_no_scipy_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    capacity = Capacity(link_mbit_s=1.0, degrees=(1, 1), eps_mbit_s=(1.0, 1.0))
+    for what in (best_links, least_s):
+        with pytest.raises(ConfigError, match=r"pip install '\.\[mfabric\]'"):
+            what(np.array([[0.0, 1.0], [0.0, 0.0]]), capacity)
 
 
 def test_nothing_to_send_takes_no_time() -> None:
