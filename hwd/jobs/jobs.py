@@ -20,7 +20,7 @@ from hwd.jobs.event_log import EventLog
 from hwd.jobs.job_light import Applies, JobLight
 from hwd.jobs.job_ranks import JobRanks
 from hwd.jobs.job_routes import HostSettings, JobRoutes
-from hwd.jobs.job_run import STOP_WITHIN_S, JobRun, JobStore
+from hwd.jobs.job_run import AGAIN_S, STOP_WITHIN_S, JobRun, JobStore
 from hwd.jobs.job_status import status_of
 from hwd.jobs.rack_health import RackHealth
 from hwd.model.answers import JobStatus
@@ -45,7 +45,7 @@ from hwd_agents.wire import (
 )
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Sink
-from hwd_drivers.core.errors import DeadlineError, FailedError, RefusedError, UnknownError
+from hwd_drivers.core.errors import DeadlineError, FailedError, HwdError, RefusedError, UnknownError
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.offload import Offload
 from hwd_drivers.core.reason import reason_of
@@ -252,8 +252,7 @@ class Jobs:
 
     async def run(self) -> None:
         """Go on with the jobs of an earlier process, until cancelled."""
-        await self._remove_old_output()
-        left = [record for record in await self._store.under_way() if record.id not in self._runs]
+        left = await self._left()
         if left and self._processes is None:
             log.error("%s: left as they are: this daemon has no way to reach programs", ", ".join(map(str, left)))
             left = []
@@ -261,6 +260,16 @@ class Jobs:
             self._go(record)
         self._is_loaded = True
         await asyncio.Event().wait()
+
+    async def _left(self) -> list[JobRecord]:
+        """Those of an earlier process, as soon as the records tell them: ranks ask again until then."""
+        while True:
+            try:
+                await self._remove_old_output()
+                return [record for record in await self._store.under_way() if record.id not in self._runs]
+            except HwdError as error:
+                log.warning("the jobs of an earlier daemon cannot be read yet: %s", reason_of(error))
+            await asyncio.sleep(AGAIN_S)
 
     async def close(self) -> None:
         """Let the ranks go on without the daemon, which goes on with the jobs at its next start. Those of runs end, as

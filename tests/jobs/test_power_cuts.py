@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 import pytest
 
 from hwd.bus.host_settings.run_settings import HostSettings
+from hwd.jobs.job_run import AGAIN_S
 from hwd.model.action import Action as HostAction
 from hwd.model.answers import JobStatus
 from hwd.model.documents.jobs import JobSwitched
@@ -153,6 +154,32 @@ def test_routes_of_a_host_that_sends_are_left_alone_after_a_power_cut(
         assert (await ended(lab, job)).state == "succeeded"
 
     run_lab(test, entry="plane: own, answer_within_s: 10", plane=RoutesOnce(), steps=3, seconds=8.0)
+
+
+def test_daemon_whose_records_fail_as_it_starts_goes_on_with_its_jobs_later(run_lab: RunLab) -> None:
+    """Seed 9551: it ended."""
+
+    async def test(lab: Lab) -> None:
+        async def started() -> None:
+            while True:
+                if lab.world.daemon is not None:
+                    return
+                await asyncio.sleep(0.01)
+
+        job = await start(lab)
+        await when(lab, job, lambda status: status.ranks[1].state == "sending")
+        lab.kill_daemon()
+        lab.world.records_disk.delay_s = lambda: 0.2
+        lab.world.start_daemon()
+        await started()
+        lab.world.records_disk.refuse("database or disk is full")
+        await asyncio.sleep(3)
+        lab.world.records_disk.mend()
+        lab.world.records_disk.delay_s = lambda: 0.0
+        await asyncio.sleep(AGAIN_S)
+        assert (await ended(lab, job)).state == "succeeded"
+
+    run_lab(test)
 
 
 class OneAtATime:
