@@ -33,7 +33,7 @@ REFUSALS_TOLD: Final = 100
 """Refusals of one job that are recorded: a stranger may ask in a loop."""
 
 
-class Tell(Protocol):
+class Emit(Protocol):
     """Emits a document of the job."""
 
     def __call__(self, kind: "type[Fact]", **fields: Any) -> None: ...
@@ -75,8 +75,8 @@ class JobOperations:
         recorded: Callable[[], Awaitable[None]],
         fail: Callable[[str], None],
         took: Callable[[int, Operation, OperationSent], None],
-        emit: Tell,
-        announce: Tell,
+        emit: Emit,
+        announce: Emit,
     ) -> None:
         self.refused: dict[int, str] = {}
         """Why each rank was refused last."""

@@ -1,7 +1,8 @@
 """JobRun: one job, from its lease to its end. It alone acts for the job's plane: under lease, ledger and journal.
 
-Its plane is told at once what happens, and what it asks for is done at once, but for what stands behind a route that is
-being set. A daemon that is started anew tells a new plane the same, and goes on where the old one was.
+Its plane is told at once what happens, and what it asks for is done at once, but for what waits for the records or for
+hosts, and what comes behind that. A daemon that is started anew tells a new plane the same, and goes on where the old
+one was.
 """
 
 import asyncio
@@ -348,8 +349,9 @@ class JobRun:
         cut too. Light has the ledger of transfers for that.
         """
         assert self._plane is not None
-        uses_routes = self._has_set_routes or any(one.routes for one in self._plane.actor.targets.values())
-        return uses_routes and isinstance(command, AnswerRanks)
+        return isinstance(command, AnswerRanks) and (
+            self._has_set_routes or any(one.routes for one in self._plane.actor.targets.values())
+        )
 
     async def _until_recorded(self) -> None:
         """Wait until the records have what the plane was told: else a power cut could take why light or routes were

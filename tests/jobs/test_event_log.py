@@ -107,14 +107,19 @@ async def test_power_cut_at_any_byte_takes_the_last_ones_alone(records_disk: Rec
     assert {*kept} == {0, 1, 2, 3}
 
 
-async def test_records_may_have_more_than_the_file_after_a_power_cut(started: Start, disk: MemoryDisk) -> None:
+async def after_a_power_cut(started: Start, disk: MemoryDisk) -> EventLog:
+    """Of the daemon that starts then: the records have three events, the file has one."""
     first = await started()
     first.add(JOB, 0, events(0))
     disk.sync()
     first.add(JOB, 1, events(1, 2))
     await first.flush()
     disk.crash()
-    second = await started()
+    return await started()
+
+
+async def test_records_may_have_more_than_the_file_after_a_power_cut(started: Start, disk: MemoryDisk) -> None:
+    second = await after_a_power_cut(started, disk)
     assert await numbers(second) == [0, 1, 2]
     second.add(JOB, 3, events(3))
     second.add(JOB, 4, events(4))
@@ -125,13 +130,7 @@ async def test_what_comes_while_the_records_get_what_they_have_already_is_not_lo
     started: Start, disk: MemoryDisk, records: Records, records_disk: RecordsDisk
 ) -> None:
     """Seed 2397: two events of a job were gone, and its verification ended with a KeyError."""
-    first = await started()
-    first.add(JOB, 0, events(0))
-    disk.sync()
-    first.add(JOB, 1, events(1, 2))
-    await first.flush()
-    disk.crash()
-    second = await started()
+    second = await after_a_power_cut(started, disk)
     records_disk.hang()
     writing = asyncio.create_task(second.flush())
     await asyncio.sleep(0)
