@@ -2,13 +2,12 @@
 
 log.add("k3v9a1xx", 12, events)                     # at once, without a sync: it survives the death of the daemon
 await log.flush()                                   # the records have it: it survives a power cut of its machine
-await log.recorded()                                # as well, up to 50 ms later, with what others add meanwhile
 events = await log.events("k3v9a1xx")
 """
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -65,8 +64,6 @@ class EventLog:
         self._count = 0
         self._is_stale = False
         """The disk has half a frame, or its last sync failed: it is written anew before the next one."""
-        self._waiting: list[asyncio.Future[None]] = []
-        """Who waits for the next transaction."""
         self._came = asyncio.Event()
         self._writing = asyncio.Lock()
 
@@ -115,27 +112,10 @@ class EventLog:
         recorded = await self._store.events(job)
         return *recorded, *later[max(0, len(recorded) - first) :]
 
-    async def recorded(self) -> None:
-        """Return when the records have all that was added before, with the next transaction. Raises as `flush` does."""
-        if self._later:
-            waiting = asyncio.get_running_loop().create_future()
-            self._waiting.append(waiting)
-            self._came.set()
-            await waiting
-
     async def flush(self) -> None:
         """Return when the records have all that was added before. Raises HwdError where they do not take it."""
         async with self._writing:
-            waiting, self._waiting = self._waiting, []
-            try:
-                await self._put()
-            except HwdError as error:
-                _tell(waiting, error)
-                raise
-            except BaseException:  # somebody else writes them
-                self._waiting += waiting
-                raise
-            _tell(waiting, None)
+            await self._put()
             if self._disk.size() >= CUT_BYTES:
                 self._shorten()
 
@@ -205,13 +185,3 @@ class EventLog:
 
 def _frame(added: _Added) -> bytes:
     return encode_frame(msgspec.json.encode(added))
-
-
-def _tell(waiting: Iterable[asyncio.Future[None]], error: HwdError | None) -> None:
-    for one in waiting:
-        if one.done():
-            continue  # cancelled
-        if error is None:
-            one.set_result(None)
-        else:
-            one.set_exception(error)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, Protocol
@@ -26,7 +26,7 @@ from hwd_agents.wire import (
     OperationGranted,
 )
 from hwd_drivers.core.documents import Fact
-from hwd_drivers.core.errors import DeadlineError, HwdError, RefusedError
+from hwd_drivers.core.errors import DeadlineError, RefusedError
 from hwd_drivers.core.reason import reason_of
 
 REFUSALS_TOLD: Final = 100
@@ -61,9 +61,8 @@ class _Waiting:
 class JobOperations:
     """From `open` to `close` ranks are served; before and after it they are to ask again.
 
-    `tell` tells the plane; `recorded` returns when the records have what it was told, and raises HwdError else. `fail`
-    ends the job. `took` is told how each operation went. `emit` takes what is recorded, `announce` what comes by the
-    hundred and is not. `record`: as the job began.
+    `tell` tells the plane. `fail` ends the job. `took` is told how each operation went. `emit` takes what is recorded,
+    `announce` what comes by the hundred and is not. `record`: as the job began.
     """
 
     def __init__(
@@ -72,7 +71,6 @@ class JobOperations:
         *,
         transfers: Transfers,
         tell: Callable[[Told], None],
-        recorded: Callable[[], Awaitable[None]],
         fail: Callable[[str], None],
         took: Callable[[int, Operation, OperationSent], None],
         emit: Emit,
@@ -84,7 +82,6 @@ class JobOperations:
         self._job = record.job
         self._transfers = transfers
         self._tell = tell
-        self._recorded = recorded
         self._fail = fail
         self._took = took
         self._emit = emit
@@ -174,15 +171,12 @@ class JobOperations:
             return await self._granted(by, asked, began_s)
 
     async def ended(self, by: AskedBy, ended: EndedOperation) -> None:
-        """An operation has ended; returns when the records have that: from then on its agent does not know it any more.
-        Raises DeadlineError where it cannot be now: tell it again.
-        """
+        """An operation has ended. Raises DeadlineError where its plane cannot hear of it yet: tell it again."""
         if self._over is None and self._view is None:
             raise DeadlineError(f"{self._record}: it is not running yet. Tell it again")
         one = self._sending.get(ended.rank)
         if one is not None and one.operation == ended.operation and self._record.ranks[ended.rank].host == by.host:
             self._done(ended.rank, sent_of(by, ended))
-        await self._until_recorded(by)
 
     async def end(self, by: AskedBy, asked: EndOperation) -> None:
         """A rank whose agent was started anew has ended its operation."""
@@ -191,7 +185,6 @@ class JobOperations:
         if (one := self._sending.get(rank)) is not None and one.operation == asked.operation:
             await self._end_transfer(rank)
             self._done(rank, sent_of(by, asked))
-        await self._until_recorded(by)
 
     # --- inside
 
@@ -294,14 +287,3 @@ class JobOperations:
         if sent is not None:
             self._took(rank, one.operation, sent)
         self._tell(Told(event=Done(rank=rank), sent=sent))
-
-    async def _until_recorded(self, by: AskedBy) -> None:
-        """At once where the job is ending."""
-        if self._over is not None:
-            return
-        try:
-            async with asyncio.timeout_at(by.by_s):
-                await self._recorded()
-        except (TimeoutError, HwdError) as error:
-            why = "the records take their time" if isinstance(error, TimeoutError) else reason_of(error)
-            raise DeadlineError(f"{self._record}: the end of an operation is not recorded yet: {why}") from error

@@ -128,7 +128,6 @@ class JobRun:
             record,
             transfers=transfers,
             tell=self._tell_plane,
-            recorded=event_log.recorded,
             fail=lambda why: self._come_to(JobState.FAILED, why),
             took=self._efficiency.take,
             emit=self._emit,

@@ -12,7 +12,7 @@ from msgspec import json
 from msgspec.structs import replace
 
 from hwd.jobs import event_log
-from hwd.jobs.event_log import CUT_BYTES, GATHER_S, LATER_MOST, EventLog
+from hwd.jobs.event_log import CUT_BYTES, LATER_MOST, EventLog
 from hwd.model.job import JobEvent
 from hwd.model.plane import Tick
 from hwd.records.records import Records
@@ -310,40 +310,6 @@ async def test_events_are_read_while_the_records_refuse_others(started: Start, r
     assert await numbers(again) == [0, 1], "also those that stand in both"
     again.add(JOB, 2, events(2))
     assert await numbers(again) == [0, 1, 2]
-
-
-def test_who_waits_until_it_is_recorded_waits_for_one_transaction() -> None:
-    async def main() -> None:
-        records_disk = RecordsDisk()
-        records = Records("sqlite://", records_disk)
-        await records.open()
-        log = EventLog(MemoryDisk(), records.jobs)
-        await log.recorded()
-        running = asyncio.create_task(log.run())
-        log.add(JOB, 0, events(0))
-        first = asyncio.create_task(log.recorded())
-        await asyncio.sleep(GATHER_S / 2)
-        log.add(JOB, 1, events(1))
-        second = asyncio.create_task(log.recorded())
-        assert len(await records.jobs.events(JOB)) == 0
-        await first
-        assert second.done()
-        await asyncio.sleep(1)
-        records_disk.hang()
-        log.add(JOB, 2, events(2))
-        await asyncio.sleep(2 * GATHER_S)
-        during = asyncio.create_task(log.recorded())  # the transaction with its event has begun
-        await asyncio.sleep(1)
-        records_disk.mend()
-        await during
-        records_disk.refuse("disk I/O error")
-        log.add(JOB, 3, events(3))
-        with pytest.raises(FailedError, match="disk I/O error"):
-            await log.recorded()
-        running.cancel()
-        records.close()
-
-    run_virtual(main(), seed=1)
 
 
 async def test_events_of_deleted_records_are_left_out(started: Start, disk: MemoryDisk, records: Records) -> None:

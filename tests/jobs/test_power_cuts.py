@@ -13,16 +13,9 @@ from hwd.model.documents.jobs import JobSwitched
 from hwd.model.documents.reconfigurations import ReconfigurationStarted
 from hwd.model.plane import (
     Action,
-    Applied,
-    Done,
     Event,
-    Grant,
     Intent,
-    Job,
     Route,
-    Switch,
-    Target,
-    View,
 )
 from hwd_drivers.core.documents import Json
 
@@ -180,41 +173,3 @@ def test_daemon_whose_records_fail_as_it_starts_goes_on_with_its_jobs_later(run_
         assert (await ended(lab, job)).state == "succeeded"
 
     run_lab(test)
-
-
-class OneAtATime:
-    """Lets one rank go after the other."""
-
-    def targets(self, job: Job, view: View) -> dict[str, Target]:
-        self._sending, self._waiting, self._is_moving, self._is_lit = set[int](), list[int](), False, False
-        return {"ring": Target(links=view.topology("ring"))}
-
-    def on(self, event: Event) -> Iterator[Action]:
-        if isinstance(event, Intent | Done):
-            self._sending.discard(event.rank)
-        if isinstance(event, Intent):
-            self._waiting.append(event.rank)
-            if not self._is_moving:
-                self._is_moving = True
-                yield Switch(target="ring")
-        self._is_lit |= isinstance(event, Applied)
-        if self._is_lit and self._waiting and not self._sending:
-            self._sending.add(self._waiting[0])
-            yield Grant(ranks=(self._waiting.pop(0),))
-
-
-def test_end_of_an_operation_that_was_answered_is_known_after_a_power_cut(run_lab: RunLab) -> None:
-    async def test(lab: Lab) -> None:
-        job = await start(lab)
-        await when(lab, job, lambda status: status.ranks[0].state == "sending")
-        lab.world.records_disk.hang()
-        await when(lab, job, lambda status: status.ranks[0].state != "sending")
-        lab.cut_power()
-        lab.world.records_disk.mend()
-        await asyncio.sleep(0.5)
-        lab.world.start_daemon()
-        await lab.world.settled()
-        status = await ended(lab, job)
-        assert (status.state, status.why) == ("succeeded", "")
-
-    run_lab(test, entry="plane: own, answer_within_s: 10", plane=OneAtATime(), steps=1)
