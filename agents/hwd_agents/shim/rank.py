@@ -54,6 +54,10 @@ class Rank:
         self._counts: Counter[tuple[str | int, ...]] = Counter()
         self._open = ""
         """The operation whose block has not ended."""
+        self._ended: Operation | None = None
+        """The last one that the agent knows to have ended."""
+        self._untold: Operation | None = None
+        """The same, of an agent that has gone away since: maybe before it had told the daemon."""
         try:
             joined = self._until(lambda: self._transfers.join(job, number, key))
             self.places: tuple[RankPlace, ...] = tuple(joined.ranks)
@@ -123,11 +127,7 @@ class Rank:
             case Go():
                 pass
             case Ask():
-                transfer = self._until(
-                    lambda: self._transfers.ask(
-                        self.job, self.number, self._key, operation, within_s=within_s, wait_s=ASK_S
-                    )
-                )
+                transfer = self._until(lambda: self._ask(operation, within_s))
             case Select() as select:
                 self._select(select)
             case SendOver() as over:
@@ -145,11 +145,25 @@ class Rank:
         if isinstance(after := self._shim.after(operation), Select):
             self._select(after)
 
+    def _ask(self, operation: Operation, within_s: float) -> str:
+        if self._untold is not None:
+            self._done(self._untold)
+            self._untold = None
+        try:
+            return self._transfers.ask(self.job, self.number, self._key, operation, within_s=within_s, wait_s=ASK_S)
+        except LinkError:
+            self._untold, self._ended = self._ended, None
+            raise
+
     def _end(self, transfer: str, operation: Operation) -> None:
         try:
             self._transfers.end(transfer)
+            self._ended = operation
         except (LinkError, RefusedError, DeadlineError):  # the agent went away, and a new one knows nothing of it
-            self._until(lambda: self._transfers.done(self.job, self.number, self._key, operation))
+            self._until(lambda: self._done(operation))
+
+    def _done(self, operation: Operation) -> None:
+        self._transfers.done(self.job, self.number, self._key, operation)
 
     def _select(self, select: Select) -> None:
         if self._selector is None:

@@ -243,6 +243,34 @@ async def test_operation_whose_agent_was_started_anew_meanwhile_is_said_to_be_do
     assert [one["index"] for one in operations(second)] == [1]
 
 
+async def test_end_that_an_agent_took_with_it_is_said_to_the_next_one_before_the_rank_asks(
+    tmp_path: Path, thread: ThreadOffload
+) -> None:
+    """It had answered the rank, and may not have told the daemon."""
+    first, second = (answering(HostWithDaemon(tmp_path / "t.sock", boot=boot)) for boot in ("b1", "b2"))
+    loop = asyncio.get_running_loop()
+    await first.__aenter__()
+
+    async def restart() -> None:
+        await first.__aexit__()
+        await second.__aenter__()
+
+    def work() -> None:
+        with make(first) as rank:
+            with rank.operation("world", "all-gather", within_s=30):
+                pass
+            asyncio.run_coroutine_threadsafe(restart(), loop).result()
+            for _ in range(2):
+                with rank.operation("world", "all-gather", within_s=30):
+                    pass
+
+    await thread(work)
+    await second.__aexit__()
+    assert operations(second, "end-operation") == operations(first)
+    assert second.verbs()[:2] == ["end-operation", "claim-operation"]
+    assert [one["index"] for one in operations(second)] == [1, 2]
+
+
 async def test_operation_whose_light_was_cut_is_no_success(host: HostWithDaemon, thread: ThreadOffload) -> None:
     loop = asyncio.get_running_loop()
 
