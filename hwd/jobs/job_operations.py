@@ -91,6 +91,7 @@ class JobOperations:
         """Why the job is ending, empty for one that is done; None while it is not."""
         self._waiting: dict[int, _Waiting] = {}
         self._sending: dict[int, _Sending] = {}
+        self._all_ended = asyncio.Event()
         self._turns: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._refusals = 0
         self._agreement = Agreement(self._job.groups)
@@ -109,6 +110,7 @@ class JobOperations:
     def close(self, why: str) -> None:
         """The job is ending."""
         self._over = why
+        self._all_ended.set()
 
     def answer(self, ranks: Iterable[int], why: str) -> None:
         """Their plane lets these go, or (`why`) refuses them."""
@@ -117,6 +119,14 @@ class JobOperations:
             if not why:
                 self._sending[rank] = _Sending(operation=waiting.operation)
             waiting.answered.set_result(why)
+
+    async def all_ended(self, *, within_s: float) -> None:
+        """Return when no rank sends any more as far as agents have told, when the job is ending, or after so long."""
+        if self._sending and self._over is None:
+            self._all_ended.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(within_s):
+                    await self._all_ended.wait()
 
     async def finish(self, *, may_send: bool) -> None:
         """All ranks have ended. `may_send`: but for some, which may send until their longest time is over."""
@@ -287,3 +297,5 @@ class JobOperations:
         if sent is not None:
             self._took(rank, one.operation, sent)
         self._tell(Told(event=Done(rank=rank), sent=sent))
+        if not self._sending:
+            self._all_ended.set()

@@ -61,6 +61,8 @@ TICK_S: Final = 0.1
 """So often the plane is told how late it is, and what has failed."""
 STOP_WITHIN_S: Final = 30.0
 """For ranks to end, on hosts that may be away; then the job ends without them, and says so."""
+LAST_ENDS_S: Final = 2.0
+"""For agents to tell the ends of the last operations once all ranks have ended: these are heard of over another way."""
 SWITCH_ENDS_WITHIN_S: Final = 5.0
 """For a switch that is under way when the job comes to its end."""
 PACE_S: Final = 0.5
@@ -267,7 +269,9 @@ class JobRun:
         self._failures = JobFailures(self._job, self._places.view, self._health, played.failed)
         self._emit(JobResumed, events=played.events)
         await self._ranks.attach()
-        self._judge_ends()
+        if self._have_all_ended():
+            self._open(plane)
+        await self._judge_ends()
         if self._outcome is not None:
             return
         self._has_set_routes = bool(played.routed)
@@ -547,10 +551,13 @@ class JobRun:
 
     async def _rank_ended(self, number: int, end: ProgramEnd) -> None:
         await self._until_done(lambda: self._save(lambda record: replace(record, ends={**record.ends, number: end})))
-        self._judge_ends()
+        await self._judge_ends()
 
-    def _judge_ends(self) -> None:
-        """Whether the ends of ranks are the end of the job."""
+    def _have_all_ended(self) -> bool:
+        return len(self.record.ends) == len(self.record.ranks)
+
+    async def _judge_ends(self) -> None:
+        """Whether the ends of ranks are the end of the job. Those of their operations come over another way."""
         record = self.record
         for number, end in record.ends.items():
             if end.status != 0:
@@ -559,7 +566,8 @@ class JobRun:
                 if refused := self.operations.refused.get(number):
                     said += f". It had been refused: {refused}"
                 self._come_to(JobState.FAILED, f"rank {number} on {record.ranks[number].host} {end}{said}")
-        if len(record.ends) == len(record.ranks):
+        if self._have_all_ended():
+            await self.operations.all_ended(within_s=LAST_ENDS_S)
             self._come_to(JobState.SUCCEEDED, "")
 
     def _check_time(self) -> None:

@@ -29,6 +29,8 @@ class JobRank:
         number = int(environment["HWD_RANK"])
         self._job = {"job": environment["HWD_JOB"], "rank": number, "key": environment["HWD_JOB_KEY"]}
         self._connection: Rank | None = None
+        self._ended: tuple[Rank, dict[str, Any]] | None = None
+        """The last operation that an agent knows to have ended, and over which connection it was told."""
         self._counts: Counter[tuple[str, str]] = Counter()
 
     async def join(self) -> dict[str, Any]:
@@ -42,15 +44,24 @@ class JobRank:
         """
         operation = {"group": group, "kind": kind, "index": self._counts[group, kind], "size_bytes": 1000}
         self._counts[group, kind] += 1
-        granted = await self._until(lambda rank: rank.ask(self._job, operation, within_s=within_s, wait_s=WAIT_S), "go")
+        granted = await self._until(lambda rank: self._ask(rank, operation, within_s), "go")
         asked_over = self._connection
         await asyncio.sleep(seconds)
         ended = {} if asked_over is None else await asked_over.end(granted["transfer"])
         if ended.get("outcome") == "over":
             raise FailedError(f"{kind} {operation['index']} of {group}: {ended['why']}")
-        if ended.get("outcome") == "ended":
+        if asked_over is not None and ended.get("outcome") == "ended":
+            self._ended = asked_over, operation
             return
         await self._until(lambda rank: rank.done(self._job, operation), "ended")
+
+    async def _ask(self, rank: Rank, operation: dict[str, Any], within_s: float) -> dict[str, Any]:
+        if self._ended is not None and self._ended[0] is not rank:  # whose agent may not have told the daemon
+            said = await rank.done(self._job, self._ended[1])
+            if said["outcome"] != "ended":
+                return said
+            self._ended = None
+        return await rank.ask(self._job, operation, within_s=within_s, wait_s=WAIT_S)
 
     async def _until(self, ask: Callable[[Rank], Awaitable[dict[str, Any]]], outcome: str) -> dict[str, Any]:
         while True:

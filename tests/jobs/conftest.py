@@ -51,7 +51,7 @@ def run_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunLab:
         )
         async with world:
             await world.settled()
-            await test(Lab(world))
+            await test(Lab(world, records_url))
 
     def run(
         test: Test,

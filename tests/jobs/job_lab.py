@@ -5,6 +5,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from hwd.jobs.verification.recorded_operations import operations_of
 from hwd.model.answers import JobStatus
 from hwd.model.bodies import JobBody
 from hwd.model.fault import parse_fault
@@ -22,7 +23,9 @@ from hwd.model.plane import (
     View,
 )
 from hwd.planes import Gathering
+from hwd.records.records import Records
 from hwd.sim.job_rank import JobRank
+from hwd.sim.records_disk import RecordsDisk
 from hwd.sim.world import DAEMON, World
 from hwd.web.service import Service
 from hwd_drivers.core.documents import Fact
@@ -36,8 +39,9 @@ STATIC = "plane: static topology=ring"
 class Lab:
     """What a test does to the world."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, records_url: str) -> None:
         self.world = world
+        self._records_url = records_url
 
     @property
     def service(self) -> Service:
@@ -60,6 +64,14 @@ class Lab:
         """Of the daemon's machine: what was not synced is gone."""
         self.world.job_events.crash()
         self.world.kill(DAEMON)
+
+    async def unmeasured(self, job: str) -> list[str]:
+        """The operations of an ended job of which no agent told the end."""
+        records = Records(self._records_url, RecordsDisk())
+        await records.open()
+        events = await records.jobs.events(job)
+        records.close()
+        return [str(one) for one in operations_of(events).all if one.sent is None]
 
     def light(self) -> str:
         mirror = self.world.rack.switches["ocs1"].mirror

@@ -304,6 +304,33 @@ def test_job_holds_what_it_promises_over_a_killed_daemon_and_a_killed_agent(
     run_lab(test)
 
 
+def test_end_that_an_agent_tells_later_than_its_program_ends_is_measured(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        job = await start(lab)
+        await when(lab, job, lambda status: status.ranks[0].state == "sending")
+        lab.world.bus_delay_s = 0.8  # programs end over another way
+        assert (await ended(lab, job)).state == "succeeded"
+        assert await lab.unmeasured(job) == []
+
+    run_lab(test, steps=1)
+
+
+def test_end_that_a_killed_agent_took_with_it_is_told_by_its_rank(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        job = await start(lab)
+        await when(lab, job, lambda status: status.ranks[0].operation.startswith("all-reduce 1 of"))
+        await when(lab, job, lambda status: status.ranks[0].state == "sending")
+        lab.world.broker.stop()
+        await asyncio.sleep(0.5)  # the rank has ended it, and its agent cannot tell the daemon
+        lab.world.kill(agent_node("h0"))
+        lab.world.broker.start()
+        lab.world.start_agent("h0")
+        assert (await ended(lab, job)).state == "succeeded"
+        assert await lab.unmeasured(job) == []
+
+    run_lab(test)
+
+
 def test_who_aborts_a_job_is_told_how_to_stop_it(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         job = await start(lab)
