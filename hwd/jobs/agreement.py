@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from hwd.model.plane import CommunicationGroup
-from hwd_agents.wire import Operation
+from hwd_agents.wire import Operation, OperationKind
 from hwd_drivers.core.errors import FailedError
 
 KEPT: Final = 256
@@ -31,8 +31,21 @@ class Agreement:
             if operation.peer not in group.ranks or operation.peer == rank:
                 raise DisagreeError(f"{operation}: rank {operation.peer} is no peer of it there")
             return  # one of the two sends, the other one receives
+        if operation.parts and (why := _wrong_parts(operation, len(group.ranks))):
+            raise DisagreeError(f"{operation}: {why}")
         first = self._first.setdefault((operation.group, operation.index), operation)
         if first.kind is not operation.kind:
             raise DisagreeError(f"it comes with {operation}, and others with {first}")
         while len(self._first) > KEPT * len(self._groups):
             del self._first[next(iter(self._first))]
+
+
+def _wrong_parts(operation: Operation, ranks: int) -> str:
+    """Empty where they are what they have to be."""
+    if operation.kind is not OperationKind.ALL_TO_ALL:
+        return "only an all-to-all has parts"
+    if len(operation.parts) != ranks:
+        return f"it has {len(operation.parts)} parts, and its group {ranks} ranks"
+    if sum(operation.parts) != operation.size_bytes:
+        return f"its parts are {sum(operation.parts)} bytes, and it says {operation.size_bytes}"
+    return ""

@@ -61,8 +61,8 @@ class _Waiting:
 class JobOperations:
     """From `open` to `close` ranks are served; before and after it they are to ask again.
 
-    `tell` tells the plane. `fail` ends the job. `took` is told how each operation went. `emit` takes what is recorded,
-    `announce` what comes by the hundred and is not. `record`: as the job began.
+    `tell` tells the plane; `links`: those that its light is at. `fail` ends the job. `took` is told how each operation
+    went. `emit` takes what is recorded, `announce` what comes by the hundred and is not. `record`: as the job began.
     """
 
     def __init__(
@@ -71,6 +71,7 @@ class JobOperations:
         *,
         transfers: Transfers,
         tell: Callable[[Told], None],
+        links: Callable[[], list[str]],
         fail: Callable[[str], None],
         took: Callable[[int, Operation, OperationSent], None],
         emit: Emit,
@@ -82,6 +83,7 @@ class JobOperations:
         self._job = record.job
         self._transfers = transfers
         self._tell = tell
+        self._links = links
         self._fail = fail
         self._took = took
         self._emit = emit
@@ -220,7 +222,8 @@ class JobOperations:
         self._sending[rank] = _Sending(operation=asked.operation, by=by, transfer=asked.transfer)
         waited_s = asyncio.get_running_loop().time() - began_s
         self._announce(JobGranted, rank=rank, operation=str(asked.operation), stall_s=waited_s)
-        return OperationGranted(within_s=asked.within_s, waited_s=waited_s, ports=ports)
+        links = self._links() if asked.operation.parts else []
+        return OperationGranted(within_s=asked.within_s, waited_s=waited_s, ports=ports, links=links)
 
     async def _answered(self, by: AskedBy, asked: ClaimOperation) -> None:
         """Wait for the plane's answer to a rank."""

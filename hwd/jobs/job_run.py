@@ -131,6 +131,7 @@ class JobRun:
             transfers=transfers,
             tell=self._tell_plane,
             fail=lambda why: self._come_to(JobState.FAILED, why),
+            links=self._lit_links,
             took=self._efficiency.take,
             emit=self._emit,
             announce=self._tell,
@@ -485,6 +486,11 @@ class JobRun:
             self._over_s = asyncio.get_running_loop().time()
             self.operations.close(why)
             self._is_decided.set()
+
+    def _lit_links(self) -> list[str]:
+        assert self._plane is not None
+        actor = self._plane.actor
+        return [] if actor.at is None else [*map(str, actor.targets[actor.at].links)]
 
     def _is_over(self) -> bool:
         return self._outcome is not None

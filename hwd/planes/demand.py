@@ -13,13 +13,15 @@ from hwd_agents.wire import Operation, OperationKind
 
 class AnnouncedDemand:
     """What has to get from host to host whatever the algorithm: of each operation the parts that each rank has for each
-    other one. All parts of a collective operation are taken to be equal. A broadcast, a reduce, a gather and a scatter
-    count nothing, since nobody says which rank is the one, and so does an operation without a size.
+    other one. All parts of a collective operation are taken to be equal, but where an all-to-all says its parts. A
+    broadcast, a reduce, a gather and a scatter count nothing, since nobody says which rank is the one, and so does an
+    operation without a size.
     """
 
     def __init__(self, job: Job, *, every_s: float) -> None:
         self._every_s = every_s
         self._hosts = {rank.number: rank.host for rank in job.ranks}
+        self._groups = job.groups
         self._members = {
             name: (len(group.ranks), Counter(self._hosts[rank] for rank in group.ranks))
             for name, group in job.groups.items()
@@ -46,6 +48,10 @@ class AnnouncedDemand:
         if operation.peer is not None:
             if operation.kind is OperationKind.SEND:
                 self._add(host, self._hosts[operation.peer], size_bytes)
+            return
+        if operation.parts:
+            for rank, size_bytes in zip(self._groups[operation.group].ranks, operation.parts, strict=True):
+                self._add(host, self._hosts[rank], size_bytes)
             return
         ranks, by_host = self._members[operation.group]
         for other, count in by_host.items():

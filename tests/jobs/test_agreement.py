@@ -1,5 +1,7 @@
 """Ranks that ask for what their group cannot make."""
 
+from contextlib import nullcontext
+
 import pytest
 
 from hwd.jobs import agreement
@@ -26,6 +28,23 @@ def operation(kind: str = "all-reduce", *, group: str = "dp", index: int = 0, pe
 def test_rank_without_a_part_in_it_disagrees(rank: int, asked: Operation, why: str) -> None:
     with pytest.raises(DisagreeError, match=why):
         Agreement(GROUPS).check(rank, asked)
+
+
+@pytest.mark.parametrize(
+    ("kind", "size_bytes", "parts", "why"),
+    [
+        ("all-to-all", 10, (4, 6), ""),
+        ("all-to-all", 10, (4, 5, 1), "it has 3 parts, and its group 2 ranks"),
+        ("all-to-all", 11, (4, 6), "its parts are 10 bytes, and it says 11"),
+        ("all-gather", 10, (4, 6), "only an all-to-all has parts"),
+    ],
+)
+def test_parts_are_those_of_an_all_to_all_of_its_group(
+    kind: str, size_bytes: int, parts: tuple[int, ...], why: str
+) -> None:
+    asked = Operation(group="dp", kind=OperationKind(kind), index=0, size_bytes=size_bytes, parts=parts)
+    with pytest.raises(DisagreeError, match=why) if why else nullcontext():
+        Agreement(GROUPS).check(0, asked)
 
 
 def test_all_ranks_of_a_group_come_with_one_kind_to_one_index_and_the_two_of_a_pair_with_both() -> None:

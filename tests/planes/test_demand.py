@@ -55,3 +55,10 @@ def test_each_period_tells_what_came_in_it() -> None:
     assert demand.due(at_s=9.0) is None, "nobody announced anything"
     demand.take(Intent(rank=0, operation=operation), at_s=9.0)
     assert demand.due(at_s=9.0) == told
+
+
+def test_parts_that_an_all_to_all_says_are_counted_as_they_are() -> None:
+    demand = AnnouncedDemand(JOB, every_s=1.0)
+    operation = Operation(group="all", kind=OperationKind.ALL_TO_ALL, index=0, size_bytes=18, parts=(1, 2, 5, 10))
+    demand.take(Intent(rank=1, operation=operation), at_s=0.0)
+    assert demand.due(at_s=1.0) == Demand(bytes_between={("h0", "h1"): 15.0})

@@ -3,7 +3,7 @@
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, Self, TypeVar
@@ -38,7 +38,8 @@ class Rank:
     """Joins its job when it is made. Not for several threads at once.
 
     `number`: its own; `places`: of all ranks, by number; `groups`: their ranks, by name; `longest_s`: the most that an
-    operation may have as `within_s`, None where the daemon does not say it.
+    operation may have as `within_s`, None where the daemon does not say it; `links`: those of the light when the last
+    operation was let go that said its parts, `h0.eth0<->h1.eth0`.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Rank:
         self._transfers = Transfers(path)
         self._selector: Selector | None = None
         self._counts: Counter[tuple[str | int, ...]] = Counter()
+        self.links: tuple[str, ...] = ()
         self._open = ""
         """The operation whose block has not ended."""
         self._ended: Operation | None = None
@@ -107,18 +109,27 @@ class Rank:
         *,
         within_s: float,
         size_bytes: int = 0,
+        parts: Sequence[int] = (),
         peer: int | None = None,
     ) -> Iterator[str | None]:
         """One operation of a group: the block sends and receives, and ends when that has completed.
 
         Yields the NIC port to send over, where the shim names one. `within_s`: the longest time of the block: after it
-        its light may be moved. `peer`: the other rank, of a send or a receive.
+        its light may be moved. `parts`: of an all-to-all whose parts differ, the bytes for each rank of the group, in
+        its order; `size_bytes` is their sum then. `peer`: the other rank, of a send or a receive.
         Raises RefusedError where it may not be sent, and within the block of another one; LinkError and DeadlineError
         where agent or daemon stay away; FailedError after a block that took longer than `within_s`.
         """
         if self._open:
             raise RefusedError(f"rank {self.number} of job {self.job}: {self._open} has not ended: one at a time")
-        first = Operation(group=group, kind=OperationKind(kind), index=0, size_bytes=size_bytes, peer=peer)
+        first = Operation(
+            group=group,
+            kind=OperationKind(kind),
+            index=0,
+            size_bytes=sum(parts) if parts else size_bytes,
+            parts=tuple(parts),
+            peer=peer,
+        )
         operation = replace(first, index=self._counts[first.shared(self.number)])
         self._counts[first.shared(self.number)] += 1
         port: str | None = None
@@ -150,10 +161,15 @@ class Rank:
             self._done(self._untold)
             self._untold = None
         try:
-            return self._transfers.ask(self.job, self.number, self._key, operation, within_s=within_s, wait_s=ASK_S)
+            transfer, links = self._transfers.ask(
+                self.job, self.number, self._key, operation, within_s=within_s, wait_s=ASK_S
+            )
         except LinkError:
             self._untold, self._ended = self._ended, None
             raise
+        if operation.parts:
+            self.links = links
+        return transfer
 
     def _end(self, transfer: str, operation: Operation) -> None:
         try:

@@ -99,7 +99,9 @@ class Transfers:
         agent cannot: nothing may be sent then.
         """
         claim = Claim(links=[*links], within_s=within_s, phase=phase, wait_s=wait_s, process=self._process)
-        return _granted(self._exchange(AnswerLine, Line(claim=claim), within_s=wait_s + GRACE_S))
+        answer = self._exchange(AnswerLine, Line(claim=claim), within_s=wait_s + GRACE_S)
+        _check_granted(answer)
+        return answer.transfer
 
     def end(self, transfer: str) -> None:
         """Say that it has ended. Raises FailedError where it was over before: its light may have been cut meanwhile."""
@@ -154,10 +156,16 @@ class Transfers:
             raise RefusedError(answer.why) if answer.outcome == "refused" else FailedError(answer.why)
         return answer.joined
 
-    def ask(self, job: str, rank: int, key: str, operation: Operation, *, within_s: float, wait_s: float) -> str:
-        """Ask the control plane of a job for an operation; returns the id of its transfer. Raises as `claim` does."""
+    def ask(
+        self, job: str, rank: int, key: str, operation: Operation, *, within_s: float, wait_s: float
+    ) -> tuple[str, tuple[str, ...]]:
+        """Ask the control plane of a job for an operation; returns the id of its transfer, and the links of the light
+        where the operation says its parts. Raises as `claim` does.
+        """
         ask = AskOperation(job=job, rank=rank, key=key, operation=operation, within_s=within_s, wait_s=wait_s)
-        return _granted(self._exchange(AnswerLine, Line(ask=ask), within_s=wait_s + GRACE_S))
+        answer = self._exchange(AnswerLine, Line(ask=ask), within_s=wait_s + GRACE_S)
+        _check_granted(answer)
+        return answer.transfer, (*(answer.links or ()),)
 
     def done(self, job: str, rank: int, key: str, operation: Operation) -> None:
         """Say that an operation has ended whose transfer the agent does not know any more. Raises as `claim` does."""
@@ -226,11 +234,11 @@ class Transfers:
         return self._socket
 
 
-def _granted(answer: AnswerLine) -> str:
-    """The transfer that may go; raises RefusedError and FailedError."""
+def _check_granted(answer: AnswerLine) -> None:
+    """Raises RefusedError and FailedError where the transfer may not go."""
     match answer.outcome:
         case "go":
-            return answer.transfer
+            return
         case "refused":
             raise RefusedError(answer.why)
         case _:

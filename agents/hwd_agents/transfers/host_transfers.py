@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 import msgspec
+from msgspec import UNSET
 
 from hwd_agents.process.config import TransfersConfig
 from hwd_agents.process.daemon_asks import DaemonAsks
@@ -229,6 +230,7 @@ class HostTransfers:
         latest_s = asked_s + limit_s + asked.within_s + TOLD_AFTER_S
         granted: TransferGranted | OperationGranted
         operation: EndedOperation | None = None
+        links: list[str] = []
         try:
             if isinstance(asked, ClaimTransfer):
                 granted = await self._asks.ask(asked, within_s=limit_s, again=True)
@@ -236,7 +238,7 @@ class HostTransfers:
             else:
                 count = partial(self._operations.before, asked.job, asked.rank, asked.operation)
                 granted = await self._asks.ask(asked, within_s=limit_s, again=True, meanwhile=count)
-                ports, phase = granted.ports, str(asked.operation)
+                ports, phase, links = granted.ports, str(asked.operation), granted.links
                 operation = EndedOperation(
                     job=asked.job,
                     rank=asked.rank,
@@ -272,7 +274,7 @@ class HostTransfers:
             until_s=asked_s + granted.waited_s + granted.within_s,  # before the daemon's: that began later
         )
         self._changed.set()
-        return AnswerLine(id=line_id, outcome="go", transfer=id, within_s=granted.within_s)
+        return AnswerLine(id=line_id, outcome="go", transfer=id, within_s=granted.within_s, links=links or UNSET)
 
     async def _join(self, client: Client, rank: Rank, line_id: str | int | None) -> JoinAnswerLine:
         asked = JoinJob(job=rank.job, rank=rank.rank, key=rank.key, process=client.peer or "a process")

@@ -15,7 +15,7 @@ Ranks of jobs ask their control plane before they send; an operation is a transf
 {"id": 4, "outcome": "joined", "joined": {"ranks": [...], "groups": {"world": [0, 1]}}, "why": ""}
 {"ask": {"job": "j7x2a1b9", "rank": 0, "key": "...", "within_s": 5, "wait_s": 60,
          "operation": {"group": "world", "kind": "all-reduce", "index": 7, "size_bytes": 4096}}, "id": 5}
-{"id": 5, "outcome": "go", "transfer": "8f14e45f-2", "within_s": 5.0, "why": ""}
+{"id": 5, "outcome": "go", "transfer": "8f14e45f-2", "within_s": 5.0, "why": ""}     `links` too where it says `parts`
 {"done": {"job": "j7x2a1b9", "rank": 0, "key": "...", "operation": {...}}, "id": 6}     after a restart of the agent
 {"id": 6, "outcome": "ended", "transfer": "", "within_s": null, "why": ""}
 """
@@ -23,9 +23,9 @@ Ranks of jobs ask their control plane before they send; an operation is a transf
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
-from hwd_agents.wire.bounds import PORTS_MOST, At, Name, Number, Seconds, Text
+from hwd_agents.wire.bounds import LINKS_MOST, PORTS_MOST, At, Name, Number, Seconds, Text
 from hwd_agents.wire.jobs import JobJoined, Key, RankNumber
 from hwd_agents.wire.operations import Operation
 from hwd_agents.wire.prepared_sets import ReconfigurationId
@@ -97,7 +97,8 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 class AnswerLine(msgspec.Struct, frozen=True, kw_only=True):
     """`outcome`: `go`: send now, for `within_s` from the claim at the longest; `ended`; `over`: it had ended before,
-    for `why`; `refused`: do not send, for `why`; `failed`: the daemon cannot be asked now, do not send.
+    for `why`; `refused`: do not send, for `why`; `failed`: the daemon cannot be asked now, do not send. `links`: as in
+    `OperationGranted`, where there are any.
     """
 
     id: Text | At | None
@@ -105,6 +106,7 @@ class AnswerLine(msgspec.Struct, frozen=True, kw_only=True):
     transfer: Name = ""
     within_s: float | None = None
     why: Text = ""
+    links: Annotated[list[Text], Meta(max_length=LINKS_MOST)] | UnsetType = UNSET
 
 
 class SwitchAnswerLine(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,6 +19,10 @@ PORTS_MOST: Final = 256
 ENDS_MOST: Final = 4096
 """Fibre ends or crossconnects of one switch."""
 LANES_MOST: Final = 64
+RANKS_MOST: Final = 256
+"""Ranks of one job."""
+LINKS_MOST: Final = 4096
+"""Links of the light of one job."""
 
 Name = Annotated[str, Meta(max_length=NAME_MOST)]
 """The name of a port, an interface, a switch or a run."""

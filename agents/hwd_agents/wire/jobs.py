@@ -6,11 +6,8 @@ import msgspec
 from msgspec import Meta
 
 from .arguments import Arguments
-from .bounds import PORTS_MOST, At, ByName, Name, Number, Seconds, Text
+from .bounds import LINKS_MOST, PORTS_MOST, RANKS_MOST, At, ByName, Name, Number, Seconds, Text
 from .operations import Operation
-
-RANKS_MOST = 256
-"""Ranks of one job."""
 
 RankNumber = Annotated[int, Meta(ge=0, lt=RANKS_MOST)]
 Key = Annotated[str, Meta(min_length=1, max_length=64)]
@@ -50,11 +47,16 @@ class JoinJob(Arguments[JobJoined], frozen=True, kw_only=True):
 
 
 class OperationGranted(msgspec.Struct, frozen=True, kw_only=True):
-    """To `claim-operation`: the rank may send, over `ports` of the host, for `within_s` from the answer on."""
+    """To `claim-operation`: the rank may send, over `ports` of the host, for `within_s` from the answer on.
+
+    `links`: those of the light, `h0.eth0<->h1.eth0`, for an operation that says its parts: who sends by another way
+    between hosts without one has to know. Empty where the light is none of links.
+    """
 
     within_s: Seconds
     waited_s: Seconds
     ports: Annotated[list[Name], Meta(max_length=PORTS_MOST)]
+    links: Annotated[list[Text], Meta(max_length=LINKS_MOST)] = []
 
 
 class PortBytes(msgspec.Struct, frozen=True, kw_only=True):

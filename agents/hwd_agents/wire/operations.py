@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 from typing_extensions import override
 
-from .bounds import Name, Number
+from .bounds import RANKS_MOST, Name, Number
 
 
 class OperationKind(StrEnum):
@@ -42,13 +42,15 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     and its receive are counted by themselves, among those from the one rank to the other.
 
     `size_bytes`: of the whole tensor: all parts of an all-gather or a scatter, all that a rank sends in an all-to-all;
-    0 where it is not said. `peer`: the other rank, of a send or a receive.
+    0 where it is not said. `parts`: of an all-to-all whose parts differ: the bytes that this rank has for each rank of
+    the group, in its order; empty where all are equal. `peer`: the other rank, of a send or a receive.
     """
 
     group: Name
     kind: OperationKind
     index: Number
     size_bytes: Number = 0
+    parts: Annotated[tuple[Number, ...], Meta(max_length=RANKS_MOST)] = ()
     peer: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None
 
     def shared(self, rank: int) -> tuple[str | int, ...]:

@@ -1,7 +1,7 @@
 """Primitives: the operations of a job, each once for all its ranks, and those that counters cannot tell apart."""
 
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -38,10 +38,11 @@ def effective_bytes(kind: OperationKind, size_bytes: int, here: Collection[int])
 
 @dataclass(slots=True, kw_only=True)
 class Primitive:
-    """One operation of all its ranks. `here`: ranks by host."""
+    """One operation of all its ranks. `hosts`: of its ranks, in their order; `here`: how many ranks each host has."""
 
     kind: str
     phase: str
+    hosts: Mapping[int, str]
     here: Mapping[str, int]
     operations: list[RecordedOperation] = field(default_factory=list)
 
@@ -58,6 +59,13 @@ class Primitive:
         operation = self.operations[0].operation
         if operation.peer is not None:
             return sum(one.operation.size_bytes for one in self.operations if one.operation.kind == "receive")
+        if operation.parts:
+            return sum(
+                size_bytes
+                for one in self.operations
+                for host, size_bytes in zip(self.hosts.values(), one.operation.parts, strict=False)
+                if host != self.hosts[one.rank]
+            )
         return effective_bytes(operation.kind, operation.size_bytes, self.here.values())
 
     @property
@@ -68,7 +76,8 @@ class Primitive:
         if any(one.sent is None or one.sent.began_ns is None for one in self.operations):
             return "the begin or the end of operations was not measured"
         operation = self.operations[0].operation
-        if not operation.size_bytes and operation.kind is not OperationKind.BARRIER:
+        has_size = operation.size_bytes or operation.parts or operation.kind is OperationKind.BARRIER
+        if not has_size:
             return "the size of operations was not said: `size_bytes` of `rank.operation`"
         return ""
 
@@ -99,15 +108,15 @@ def primitives_of(record: JobRecord, operations: Iterable[RecordedOperation]) ->
         operation = one.operation
         pair = frozenset() if operation.peer is None else frozenset({one.rank, operation.peer})
         members = pair or record.groups[operation.group]
-        here: defaultdict[str, int] = defaultdict(int)
-        for rank in members:
-            here[record.ranks[rank].host] += 1
+        hosts = {rank: record.ranks[rank].host for rank in members}
+        here = Counter(hosts.values())
         if len(here) < 2:
             continue
         if (key := operation.shared(one.rank)) not in found:
             found[key] = Primitive(
                 kind=PAIR if pair else str(operation.kind),
                 phase=record.dimensions.get(operation.group) or operation.group,
+                hosts=hosts,
                 here=here,
             )
         found[key].operations.append(one)

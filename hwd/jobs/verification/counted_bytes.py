@@ -18,6 +18,14 @@ much.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """Bytes that an operation brings a host at least, over these of its NIC ports: without the host."""
+
+    ports: frozenset[str]
+    least_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """`is_known` False: it cannot be shown from the records, which is no breach."""
 
@@ -51,12 +59,13 @@ def judge(
     operations: Iterable[RecordedOperation],
     *,
     ways: Mapping[RecordedOperation, frozenset[str]],
-    needs: Mapping[RecordedOperation, int],
+    needs: Mapping[RecordedOperation, Sequence[Need]],
     optical: frozenset[str],
     others: Sequence[RecordedOperation],
 ) -> Iterator[Finding]:
     """`operations`: of the ranks of a host that have ended. `ways`: the NIC ports that each may use, without the host;
-    `needs`: what it must receive at least, once for each host. `optical`: of the host. `others`: all of the job.
+    `needs`: what the host must receive, the same for all its ranks in one operation. `optical`: of the host. `others`:
+    all of the job.
     """
     before: BusyTime | None = None
     in_order = sorted(others, key=lambda one: one.began_ns)
@@ -81,7 +90,7 @@ def _judge_busy(
     busy: BusyTime,
     counted: Mapping[str, PortBytes],
     ways: Mapping[RecordedOperation, frozenset[str]],
-    needs: Mapping[RecordedOperation, int],
+    needs: Mapping[RecordedOperation, Sequence[Need]],
     optical: frozenset[str],
 ) -> Iterator[Finding]:
     way = frozenset[str]().union(*(ways[one] for one in busy.operations))
@@ -89,20 +98,27 @@ def _judge_busy(
         what = f"the bytes of {', '.join(f'{host}.{port}' for port in sorted(missing))} were not counted"
         yield Finding(what=what, operation=busy.last, is_known=False)
         return
-    need = sum({one.operation.shared(one.rank): needs[one] for one in busy.operations}.values())
-    got = sum(counted[port].rx for port in way)
-    if got < need:
-        elsewhere = {port: one.rx for port, one in counted.items() if port not in way and one.rx > 0}
-        words = ", ".join(f"{host}.{port} {rx}" for port, rx in sorted(elsewhere.items())) or "none"
-        names = ", ".join(f"{host}.{port}" for port in sorted(way)) or "no port"
-        what = (
-            f"{host} received {got} bytes over {names}, and the operation brings {need} at least; over others: {words}"
-        )
-        yield Finding(what=what, operation=busy.last)
+    all_needs = [one for some in {_shared(one): needs[one] for one in busy.operations}.values() for one in some]
+    for ports in dict.fromkeys(one.ports for one in all_needs):
+        need = sum(one.least_bytes for one in all_needs if one.ports <= ports)
+        got = sum(counted[port].rx for port in ports)
+        if got < need:
+            elsewhere = {port: one.rx for port, one in counted.items() if port not in ports and one.rx > 0}
+            words = ", ".join(f"{host}.{port} {rx}" for port, rx in sorted(elsewhere.items())) or "none"
+            names = ", ".join(f"{host}.{port}" for port in sorted(ports)) or "no port"
+            what = (
+                f"{host} received {got} bytes over {names}, and the operation brings {need} at least; "
+                f"over others: {words}"
+            )
+            yield Finding(what=what, operation=busy.last)
     for port in sorted((optical & counted.keys()) - way):
         if (stray := counted[port].rx + counted[port].tx) > STRAY_BYTES:
             what = f"{stray} bytes went over {host}.{port}, which is on no light of its target"
             yield Finding(what=what, operation=busy.last)
+
+
+def _shared(one: RecordedOperation) -> tuple[str | int, ...]:
+    return one.operation.shared(one.rank)
 
 
 def _judge_between(
@@ -120,9 +136,13 @@ def _judge_between(
     from_ns, upto_ns = before.first.began_ns, after.first.began_ns
     first = bisect_left(others, from_ns, key=lambda one: one.began_ns)
     last = bisect_right(others, upto_ns, key=lambda one: one.began_ns)
-    near = {one.operation.shared(one.rank): one.operation.size_bytes for one in others[first:last]}
-    if not all(near.values()):
-        return  # how much they bring was not said
+    near: dict[tuple[str | int, ...], int] = {}
+    for one in others[first:last]:
+        size_bytes = one.operation.size_bytes
+        if not size_bytes and not one.operation.parts:
+            return  # how much they bring was not said
+        # ranks whose parts differ may each send another amount, all of it to one host
+        near[_shared(one)] = near.get(_shared(one), 0) + size_bytes if one.operation.parts else size_bytes
     most = STRAY_BYTES + VOLUMES * sum(near.values())
     for port in sorted(optical & counted.keys()):
         if (stray := counted[port].rx + counted[port].tx) > most:

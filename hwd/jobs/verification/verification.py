@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from hwd.jobs.verification.counted_bytes import judge, least_received
+from hwd.jobs.verification.counted_bytes import Need, judge, least_received
 from hwd.jobs.verification.recorded_light import Paths, RecordedLight
 from hwd.jobs.verification.recorded_operations import RecordedOperation, operations_of
 from hwd.model.answers import JobBreach, JobVerification
@@ -37,6 +37,10 @@ class _Verifier:
         self._light = light
         self._operations = operations_of(events)
         self._end_ns = light.job_ends.get(record.id, max((event.at_ns for event in events), default=0))
+        self._together: defaultdict[tuple[str | int, ...], list[RecordedOperation]] = defaultdict(list)
+        """What ranks make together."""
+        for one in self._operations.all:
+            self._together[one.operation.shared(one.rank)].append(one)
         self._paths: dict[str, Paths] = {}
         self._breaches: list[JobBreach] = []
         self._unshown: dict[str, list[RecordedOperation]] = {}
@@ -80,7 +84,8 @@ class _Verifier:
                 self._lacks("whether operations were let go that began before the daemon was started anew", one)
             elif early_ns > one.error_ns:
                 self._breach(EARLY, one, f"it began {early_ns / 1e6:.3f} ms before its plane let it go")
-        if not self._is_over_light(one):
+        needs_light = self._is_over_light(one)
+        if not needs_light and not (one.operation.parts and self._lit(one)):
             return
         paths = self._paths_of(one.reconfiguration)
         if not self._has_way(one):
@@ -88,8 +93,8 @@ class _Verifier:
             return
         if not self._light.is_confirmed(one.reconfiguration):
             self._lacks(f"the end of reconfiguration {one.reconfiguration} is not in the records", one)
-        ports = self._way(one)
-        if not ports:
+        ports = self._lit(one)
+        if not ports and needs_light:
             self._breach(DARK, one, f"no light of target {one.target} is at {self._host(one)}")
         for port in sorted(ports):
             for breach in self._judge_port(one, port, paths[port]):
@@ -140,8 +145,8 @@ class _Verifier:
             found = judge(
                 host,
                 operations,
-                ways={one: frozenset(_port(port) for port in self._way(one)) for one in operations},
-                needs={one: self._need(one) for one in operations},
+                ways={one: _names(self._way(one)) for one in operations},
+                needs={one: self._needs(one, _names(self._way(one))) for one in operations},
                 optical=frozenset(_port(port) for port in self._record.fibres if port.startswith(f"{host}.")),
                 others=self._operations.all,
             )
@@ -180,18 +185,40 @@ class _Verifier:
     def _hosts(self, one: RecordedOperation) -> set[str]:
         return {self._record.ranks[rank].host for rank in self._ranks(one)}
 
-    def _need(self, one: RecordedOperation) -> int:
-        ranks, host = self._ranks(one), self._host(one)
-        here = sum(self._record.ranks[rank].host == host for rank in ranks)
-        return least_received(one.operation.kind, one.operation.size_bytes, len(ranks), here)
+    def _needs(self, one: RecordedOperation, way: frozenset[str]) -> list[Need]:
+        """What the host must receive of an operation. `way`: its ports."""
+        ranks, host, operation = self._ranks(one), self._host(one), one.operation
+        hosts = [self._record.ranks[rank].host for rank in ranks]
+        if not operation.parts:
+            least_bytes = least_received(operation.kind, operation.size_bytes, len(ranks), hosts.count(host))
+            return [Need(ports=way, least_bytes=least_bytes)]
+        from_host: defaultdict[str, int] = defaultdict(int)
+        for sent in self._together[operation.shared(one.rank)]:
+            parts = zip(hosts, sent.operation.parts, strict=False)
+            from_host[self._host(sent)] += sum(size_bytes for to, size_bytes in parts if to == host)
+        links = self._light.links(one.reconfiguration)
+        own = {_port(near): far.partition(".")[0] for near, far in links.items() if near.startswith(f"{host}.")}
+        without_light = way - {*own} or way  # where hosts have no other way, others on the light pass it on
+        return [
+            Need(
+                ports=frozenset(port for port in way if own.get(port) == other) or without_light,
+                least_bytes=least_bytes,
+            )
+            for other, least_bytes in from_host.items()
+            if other != host and least_bytes
+        ]
 
     def _is_over_light(self, one: RecordedOperation) -> bool:
-        """Whether its hosts have no other way, or are joined by the light of the target."""
+        """Whether its hosts have no other way, or are joined by the light of the target. One that says its parts goes
+        over both: by light between hosts that it joins straight.
+        """
         hosts = self._hosts(one)
         if len(hosts) < 2:
             return False
         if not all(any(rank.electrical for rank in self._record.ranks if rank.host == host) for host in hosts):
             return True
+        if one.operation.parts:
+            return False
         links = {Link.parse(f"{near}<->{far}") for near, far in self._light.links(one.reconfiguration).items()}
         return are_joined(sorted(hosts), links) if links else bool(self._lit(one))
 
@@ -209,9 +236,16 @@ class _Verifier:
         return frozenset(self._record.ranks[one.rank].optical) & self._paths_of(one.reconfiguration).keys()
 
     def _way(self, one: RecordedOperation) -> frozenset[str]:
-        """The NIC ports that its bytes may take."""
-        lit = self._lit(one)
-        return lit if self._is_over_light(one) else lit | frozenset(self._record.ranks[one.rank].electrical)
+        """The NIC ports that its bytes may take: of its rank. One that says its parts is sent by all ranks of a host
+        for each other.
+        """
+        if one.operation.parts:
+            ranks = [rank for rank in self._ranks(one) if self._record.ranks[rank].host == self._host(one)]
+        else:
+            ranks = [one.rank]
+        own = [self._record.ranks[rank] for rank in ranks]
+        lit = frozenset(port for rank in own for port in rank.optical) & self._paths_of(one.reconfiguration).keys()
+        return lit if self._is_over_light(one) else lit | {port for rank in own for port in rank.electrical}
 
     def _paths_of(self, reconfiguration: str) -> Paths:
         if reconfiguration not in self._paths:
@@ -237,3 +271,8 @@ def _listed(what: str, operations: Sequence[RecordedOperation]) -> str:
 
 def _port(name: str) -> str:
     return name.partition(".")[2]
+
+
+def _names(ports: Iterable[str]) -> frozenset[str]:
+    """Without their hosts."""
+    return frozenset(map(_port, ports))

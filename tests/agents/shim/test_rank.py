@@ -155,9 +155,28 @@ async def test_operation_is_asked_for_before_its_block_and_ended_after_it(
     await thread(work)
     assert inside == ["join-job", "claim-operation", "ended"]
     claim = host.asked[1].arguments
-    assert claim["operation"] == {"group": "world", "kind": "send", "index": 0, "size_bytes": 4096, "peer": 0}
+    said = {"group": "world", "kind": "send", "index": 0, "size_bytes": 4096, "parts": [], "peer": 0}
+    assert claim["operation"] == said
     assert (claim["within_s"], claim["key"], claim["rank"]) == (5.0, "secret", 1)
     assert await host.report() == []
+
+
+async def test_rank_that_says_its_parts_knows_the_light_that_it_was_let_go_over(
+    host: HostWithDaemon, thread: ThreadOffload
+) -> None:
+    links: list[tuple[str, ...]] = []
+
+    def work() -> None:
+        with make(host) as rank:
+            with rank.operation("world", "all-to-all", parts=[300, 0, 100], within_s=5):
+                links.append(rank.links)
+            with rank.operation("world", "all-to-all", size_bytes=400, within_s=5):
+                links.append(rank.links)
+
+    host.reactions["claim-operation"] = lambda ask: {**GRANTED, "links": ["h0.eth0<->h1.eth0"]}
+    await thread(work)
+    assert links == [("h0.eth0<->h1.eth0",)] * 2
+    assert [(one["size_bytes"], one["parts"]) for one in operations(host)] == [(400, [300, 0, 100]), (400, [])]
 
 
 async def test_operations_are_counted_in_each_group(host: HostWithDaemon, thread: ThreadOffload) -> None:

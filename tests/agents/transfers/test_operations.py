@@ -17,7 +17,14 @@ from hwd_drivers.twins.virtual_time import run_virtual
 
 from ..played_daemon import GRANTED, JOB, JOINED, HostWithDaemon, Process
 
-OPERATION: dict[str, Any] = {"group": "world", "kind": "all-reduce", "index": 7, "size_bytes": 4_000_000, "peer": None}
+OPERATION: dict[str, Any] = {
+    "group": "world",
+    "kind": "all-reduce",
+    "index": 7,
+    "size_bytes": 4_000_000,
+    "parts": [],
+    "peer": None,
+}
 ASK: dict[str, Any] = {"ask": {**JOB, "operation": OPERATION, "within_s": 5.0, "wait_s": 1.0}, "id": 5}
 CLAIM: dict[str, Any] = {"claim": {"links": ["eth0"], "within_s": 5.0, "wait_s": 1.0}, "id": 5}
 JOIN: dict[str, Any] = {"join": JOB, "id": 4}

@@ -154,7 +154,7 @@ ANSWERS: Final[Mapping[str, Mapping[str, Any]]] = {
         "groups": {"world": [0]},
         "longest_s": 600.0,
     },
-    "claim-operation": {"within_s": 5.0, "waited_s": 0.5, "ports": ["eth0"]},
+    "claim-operation": {"within_s": 5.0, "waited_s": 0.5, "ports": ["eth0"], "links": ["h0.eth0<->h1.eth0"]},
     "end-operation": {},
 }
 ARGUMENTS: Final[tuple[Arguments[Any], ...]] = (
