@@ -71,6 +71,8 @@ def _kind(hint: Any) -> str:
         return ", ".join(map(code, get_args(hint)))
     if get_origin(hint) in (Union, types.UnionType):
         return " or ".join(_kind(one) for one in get_args(hint) if one is not msgspec.UnsetType)
+    if get_origin(hint) is tuple and get_args(hint)[1:] == (...,):
+        return f"list of {_kind(get_args(hint)[0])}"
     if get_origin(hint) is tuple:
         return f"[{', '.join(map(_kind, get_args(hint)))}]"
     if get_origin(hint) is list:
