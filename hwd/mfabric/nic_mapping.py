@@ -5,7 +5,8 @@ server does not meet at one of them. Any port of a region reaches any other one 
 its own ports to its links, whatever the others do.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Generic, TypeVar
 
 import msgspec
@@ -23,50 +24,98 @@ class OpticalPort(msgspec.Struct, Generic[P], frozen=True):
     numa: int | None = None
 
 
-def nic_links(links: Links, ports: Sequence[Sequence[OpticalPort[P]]]) -> list[tuple[P, P]]:
+def nic_links(
+    links: Links, ports: Sequence[Sequence[OpticalPort[P]]], *, lit: Sequence[tuple[P, P]] = ()
+) -> list[tuple[P, P]]:
     """The two ports of each link, of the server with the smaller number first.
 
-    `ports`: by server. Each port has one link at most. Raises ConfigError where a server has more links than ports.
+    `ports`: by server. Each port has one link at most. `lit`: the links that there are. Those of pairs that go on to
+    have them stay, which then need not be activated again, where no more links share a node with another one of their
+    pair for it. Raises ConfigError where a server has more links than ports.
     """
-    peers: list[dict[int, int]] = [{} for _ in ports]
-    for (one, other), count in links.items():
+    for one, other in links:
         if not 0 <= one < other < len(ports):
             raise ConfigError(f"links between servers {one} and {other}: there are ports of {len(ports)}, from 0 on")
+    found, shared = _dealt(links, ports, ())
+    if lit:
+        kept, shared_then = _dealt(links, ports, lit)
+        if shared_then <= shared:
+            return kept
+    return found
+
+
+def _dealt(
+    links: Links, ports: Sequence[Sequence[OpticalPort[P]]], lit: Iterable[tuple[P, P]]
+) -> tuple[list[tuple[P, P]], int]:
+    """And how many links, at all servers together, share a node with an earlier one of their pair."""
+    dealers = [_Dealer(server, some) for server, some in enumerate(ports)]
+    for (one, other), count in links.items():
         if count:
-            peers[one][other] = peers[other][one] = count
-    dealt = [_dealt(server, counts, ports[server]) for server, counts in enumerate(peers)]
-    found: list[tuple[P, P]] = []
-    for one, other in sorted(pair for pair, count in links.items() if count):
-        found += zip(dealt[one][other], dealt[other][one], strict=True)
-    return found
+            dealers[one].wanted[other] = dealers[other].wanted[one] = count
+    at = {port.id: server for server, some in enumerate(ports) for port in some}
+    for link in lit:
+        if all(end in at for end in link):
+            near, far = sorted(link, key=lambda end: at[end])
+            here, there = dealers[at[near]], dealers[at[far]]
+            if here.may_keep(near, there.server) and there.may_keep(far, here.server):
+                here.give(near, there.server)
+                there.give(far, here.server)
+    for dealer in dealers:
+        dealer.deal()
+    found = [
+        link
+        for one, other in sorted(pair for pair, count in links.items() if count)
+        for link in zip(dealers[one].dealt[other], dealers[other].dealt[one], strict=True)
+    ]
+    return found, sum(dealer.shared for dealer in dealers)
 
 
-def _dealt(server: int, counts: Mapping[int, int], ports: Sequence[OpticalPort[P]]) -> dict[int, list[P]]:
-    """The ports of one server by peer.
+class _Dealer(Generic[P]):
+    """The ports of one server, by node, and what its peers got of them. `wanted`: links by peer."""
 
-    First each peer with several links, the one with the most first, gets a port of as many nodes as it can, those that
-    have most left; then what is left is dealt in the same way, and a peer with one link gets any. That is the greedy
-    way to a matrix of zeros and ones with given sums (Ryser 1957): in no other way have fewer links, of all peers
-    together, a node that an earlier link of the same peer has.
-    """
-    if (wanted := sum(counts.values())) > len(ports):
-        raise ConfigError(f"server {server}: {wanted} links, and it has {len(ports)} optical NIC ports")
-    several = sorted((peer for peer in counts if counts[peer] > 1), key=lambda peer: (-counts[peer], peer))
-    found: dict[int, list[P]] = {peer: [] for peer in several}
-    left: dict[int | None, list[P]] = {}
-    for port in reversed(ports):
-        left.setdefault(port.numa, []).append(port.id)
-    taken = {peer: dict.fromkeys(left, 0) for peer in several}
-    for once in (True, False):
-        for peer in several:
-            used, some = taken[peer], found[peer]
-            while len(some) < counts[peer]:
-                open_ = [node for node, ids in left.items() if ids and not (once and used[node])]
-                if not open_:
-                    break
-                node = min(open_, key=lambda node: (used[node], -len(left[node])))
-                used[node] += 1
-                some.append(left[node].pop())
-    rest = [port for ids in left.values() for port in reversed(ids)]
-    found |= {peer: [port] for peer, port in zip((peer for peer in counts if counts[peer] == 1), rest, strict=False)}
-    return found
+    def __init__(self, server: int, ports: Sequence[OpticalPort[P]]) -> None:
+        self.server = server
+        self.wanted: dict[int, int] = {}
+        self.dealt: defaultdict[int, list[P]] = defaultdict(list)
+        self._nodes = {port.id: port.numa for port in ports}
+        self._left: dict[int | None, list[P]] = {}
+        for port in ports:
+            self._left.setdefault(port.numa, []).append(port.id)
+        self._used: defaultdict[int, Counter[int | None]] = defaultdict(Counter)
+        """By peer: how many of its links each node has."""
+
+    def may_keep(self, port: P, peer: int) -> bool:
+        """Whether a port that has a link to a peer may stay there."""
+        has_room = len(self.dealt[peer]) < self.wanted.get(peer, 0)
+        return has_room and (len(self._left) == 1 or not self._used[peer][self._nodes[port]])
+
+    @property
+    def shared(self) -> int:
+        return sum(count - 1 for used in self._used.values() for count in used.values() if count)
+
+    def give(self, port: P, peer: int) -> None:
+        node = self._nodes[port]
+        self._left[node].remove(port)
+        self._used[peer][node] += 1
+        self.dealt[peer].append(port)
+
+    def deal(self) -> None:
+        """First each peer with several links, the one with the most first, gets a port of as many nodes as it can,
+        those that have most left; then what is left is dealt in the same way, and a peer with one link gets any. That
+        is the greedy way to a matrix of zeros and ones with given sums (Ryser 1957): in no other way have fewer links,
+        of all peers together, a node that an earlier link of the same peer has. What was kept comes before.
+        """
+        if (wanted := sum(self.wanted.values())) > len(self._nodes):
+            raise ConfigError(f"server {self.server}: {wanted} links, and it has {len(self._nodes)} optical NIC ports")
+        peers = sorted(self.wanted, key=lambda peer: (-self.wanted[peer], peer))
+        for once in (True, False):
+            for peer in peers:
+                if self.wanted[peer] == 1 and once:
+                    continue
+                while len(self.dealt[peer]) < self.wanted[peer]:
+                    used = self._used[peer]
+                    nodes = [node for node, ids in self._left.items() if ids and not (once and used[node])]
+                    if not nodes:
+                        break
+                    node = min(nodes, key=lambda node: (used[node], -len(self._left[node])))
+                    self.give(self._left[node][0], peer)

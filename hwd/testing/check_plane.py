@@ -15,6 +15,8 @@ from functools import cache, partial
 from types import MappingProxyType
 from typing import Final
 
+from msgspec.structs import replace
+
 from hwd.daemon.installed_drivers import load_text
 from hwd.jobs.view import view_of
 from hwd.model.plane import (
@@ -292,15 +294,25 @@ class _World:
                 elif group.dimension == dimension:
                     operation = Operation(group=group.name, kind=kind, index=counts[group.name], size_bytes=1 << 20)
                     counts[group.name] += 1
+                    says_parts = kind is OperationKind.ALL_TO_ALL and self._draws.random() < 0.7
                     for rank in group.ranks:
-                        ranks[rank].operations.append(operation)
+                        ranks[rank].operations.append(self._with_parts(operation) if says_parts else operation)
         if self._draws.random() < 0.1:
             ranks[self._draws.choice([*ranks])].is_late_for_ever = True
         return ranks
 
+    def _with_parts(self, operation: Operation) -> Operation:
+        """Of drawn sizes, some of them nothing."""
+        parts = tuple(
+            self._draws.choice((0, self._draws.randrange(1 << 20))) for _ in self._job.groups[operation.group].ranks
+        )
+        return replace(operation, parts=parts, size_bytes=sum(parts))
+
 
 def _drawn_job(draws: random.Random) -> tuple[Testbed, Job]:
-    """One or two GPUs a host, each with NIC ports of its own on a rail; groups of two dimensions."""
+    """One or two GPUs a host, each with NIC ports of its own on a rail; groups of two dimensions. Half of the racks
+    have a packet switch too.
+    """
     hosts, gpus, ports = draws.choice((2, 4, 4, 6, 8)), draws.choice((1, 2)), draws.choice((2, 2, 3))
     ranks = tuple(
         Rank(number=host * gpus + gpu, host=f"h{host}", gpu=gpu) for host in range(hosts) for gpu in range(gpus)
@@ -312,14 +324,17 @@ def _drawn_job(draws: random.Random) -> tuple[Testbed, Job]:
     everybody = tuple(rank.number for rank in ranks)
     if draws.random() < 0.5:
         groups["all"] = CommunicationGroup(name="all", ranks=everybody, dimension="all")
-    return _rack(hosts, gpus, ports), Job(id="drawn", ranks=ranks, groups=MappingProxyType(groups))
+    has_packets = draws.random() < 0.5
+    return _rack(hosts, gpus, ports, has_packets), Job(id="drawn", ranks=ranks, groups=MappingProxyType(groups))
 
 
 @cache
-def _rack(hosts: int, gpus: int, ports: int) -> Testbed:
-    """All NIC ports on one switch."""
+def _rack(hosts: int, gpus: int, ports: int, has_packets: bool) -> Testbed:
+    """All NIC ports on one switch, and one of each host on a packet switch where there is one."""
     lines = ["testbed: drawn", "switches:", "  ocs1: {driver: polatis-tl1, model: polatis-6000, size: 64x64, "]
     lines[-1] += "twin: {timing: ideal, seed: 1}}"
+    if has_packets:
+        lines += ["packet_switches:", f"  eps1: {{ports: {hosts}}}"]
     lines.append("hosts:")
     fibres = []
     for host in range(hosts):
@@ -328,6 +343,9 @@ def _rack(hosts: int, gpus: int, ports: int) -> Testbed:
             gpu = port // ports
             lines.append(f"      eth{port}: {{rail: {gpu}, gpus: [{gpu}], module: 100g-lr4}}")
             fibres.append(f"  - h{host}.eth{port} <-> ocs1.{host * gpus * ports + port + 1}")
+        if has_packets:
+            lines.append(f"      eth{gpus * ports}: {{module: 100g-lr4}}")
+            fibres.append(f"  - h{host}.eth{gpus * ports} <-> eps1.{host + 1}")
     return load_text("\n".join([*lines, "fibres:", *fibres, ""]), file="drawn.yaml").require()
 
 

@@ -64,6 +64,48 @@ def test_links_of_a_pair_share_a_numa_node_no_more_often_than_they_must(data: st
     assert len(found) - len({*found}) == spread(counts, nodes)
 
 
+def shared_by(links: list[tuple[tuple[int, int], tuple[int, int]]], ports: list[list[Port]]) -> int:
+    """How many links share a node with an earlier one of the same pair, at both ends."""
+    nodes = {port.id: port.numa for some in ports for port in some}
+    ends = [(one[0], other[0], end[0], nodes[end]) for one, other in links for end in (one, other)]
+    return len(ends) - len({*ends})
+
+
+@given(cases(), st.data())
+def test_links_that_there_are_stay_where_no_node_is_shared_for_it(
+    case: tuple[Links, list[list[Port]]], data: st.DataObject
+) -> None:
+    links, ports = case
+    fresh = nic_links(links, ports)
+    assert {*nic_links(links, ports, lit=fresh)} == {*fresh}, "nothing is to be moved"
+    lit = [(far, near) if data.draw(st.booleans()) else (near, far) for near, far in fresh]
+    left = data.draw(st.lists(st.sampled_from(lit), unique=True)) if lit else []
+    others = dict(data.draw(st.lists(st.sampled_from([*links.items()]), unique=True))) if links else {}
+    found = nic_links(others, ports, lit=left)
+    ends = [end for pair in found for end in pair]
+    assert len(ends) == len({*ends})
+    assert Counter((one[0], other[0]) for one, other in found) == Counter(others)
+    assert shared_by(found, ports) == shared_by(nic_links(others, ports), ports)
+
+
+def test_link_of_a_pair_that_goes_on_stays_at_its_ports() -> None:
+    ports = [server(number, [None] * 3) for number in range(3)]
+    lit = [((0, 2), (1, 1)), ((0, 0), (2, 2))]
+    assert nic_links({(0, 1): 2, (1, 2): 1}, ports, lit=lit) == [
+        ((0, 2), (1, 1)),
+        ((0, 0), (1, 0)),
+        ((1, 2), (2, 0)),
+    ]
+
+
+def test_link_that_would_make_another_pair_share_a_node_does_not_stay() -> None:
+    ports = [server(0, [0, 0, 1]), server(1, [0, 1]), server(2, [0])]
+    lit = [((0, 2), (2, 0))]
+    found = nic_links({(0, 1): 2, (0, 2): 1}, ports, lit=lit)
+    assert shared_by(found, ports) == 0
+    assert {*lit}.isdisjoint(found)
+
+
 def test_two_links_of_two_servers_go_to_two_nodes_on_both_ends() -> None:
     """The example of section 5.2."""
     ports = [server(0, [0, 0, 1]), server(1, [0, 1, 1])]

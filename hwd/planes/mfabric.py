@@ -1,0 +1,359 @@
+"""The control plane of mFabric (MixNet): light for expert all-to-alls, by what their ranks have for one another.
+
+A layer of experts makes four all-to-alls in an iteration, two forward and two backward, with one demand (section 5.1):
+its first one says it. From then on the light is brought to that demand while experts compute, and the backward ones
+find it again. What the first one goes over is the `First` of the plane.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwd.mfabric.demand import Fold, folded
+from hwd.mfabric.nic_mapping import OpticalPort, nic_links
+from hwd.mfabric.reconfigure_ocs import Variant, reconfigure_ocs
+from hwd.model.link import Link
+from hwd.model.nic_port import NicPortId
+from hwd.model.plane import (
+    MOST_PREPARED,
+    Action,
+    Applied,
+    Done,
+    Event,
+    Failure,
+    Grant,
+    Intent,
+    Job,
+    NotReady,
+    PlaneKind,
+    Prepare,
+    Recovery,
+    Refuse,
+    Switch,
+    Target,
+    View,
+)
+from hwd.planes.gathering import Gathering
+from hwd.planes.joined import are_joined
+from hwd_agents.wire import Operation, OperationKind
+from hwd_drivers.core.errors import ConfigError
+
+KNOWN_TARGETS: Final = MOST_PREPARED - 2
+"""The latest targets, which exist for sure: the oldest one goes that the light is not at, nor on the way to."""
+
+E = TypeVar("E", bound=StrEnum)
+Matrix = NDArray[np.float64]
+"""Bytes that ranks have for one another, by who sends and who receives, in the order of their group."""
+
+
+class First(StrEnum):
+    """What the first all-to-all of a layer goes over (section 5.1 and appendix B)."""
+
+    BLOCK = "block"
+    """Light for its own demand: it waits for that."""
+    REUSE = "reuse"
+    """The light of before."""
+    RANDOM = "random"
+    """Light for a drawn demand."""
+
+
+@dataclass(slots=True)
+class _Experts:
+    """The ranks of one group that makes all-to-alls. `hosts`: each once; `host_of`: the place there of each rank."""
+
+    hosts: tuple[str, ...]
+    host_of: NDArray[np.intp]
+    ports: Mapping[str, tuple[NicPortId, ...]]
+    made: int = 0
+    """All-to-alls that were let go."""
+    demand: dict[int, Matrix] = field(default_factory=dict)
+    """By layer, the latest."""
+    wanted: tuple[Link, ...] | None = None
+    """Where its light has to be before its next one goes; None where that is open."""
+    given_up: int = -1
+    """The one that goes over what there is: its light was not ready."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Held:
+    """An operation whose ranks have all come. `demand` None: it is no all-to-all of several hosts."""
+
+    group: str
+    operation: Operation
+    ranks: tuple[int, ...]
+    demand: Matrix | None = None
+
+
+class MFabric:
+    """`layers`: those with experts; each makes two all-to-alls forward and two backward, the last layer's first."""
+
+    def __init__(self, *, layers: int, first: First, variant: Variant, fold: Fold, seed: int) -> None:
+        self._layers = layers
+        self._first = first
+        self._variant = variant
+        self._fold = fold
+        self._seed = seed
+        self._drawn = 0
+        self._number = 0
+        self._lit: frozenset[Link] | None = None
+        """None: the light is none that this plane brought about."""
+        self._moving: frozenset[Link] | None = None
+        self._known: dict[frozenset[Link], str] = {}
+        """Targets by their links, the latest last."""
+        self._sending: dict[int, str] = {}
+        """Ranks that were let go, and in which group."""
+        self._held: list[_Held] = []
+        self._failed: set[NicPortId | str] = set()
+
+    def targets(self, job: Job, view: View) -> Mapping[str, Target]:
+        self._job, self._view = job, view
+        without = [host for host in job.hosts if not self._has_eps(host)]
+        if without and len(job.hosts) > 1:
+            raise ConfigError(
+                f"mfabric: {', '.join(without)}: no NIC port on a packet switch, over which all goes between hosts "
+                "that no light joins straight. Give each host one"
+            )
+        self._gathering = Gathering(job.groups)
+        self._hosts = {rank.number: rank.host for rank in job.ranks}
+        self._own = {rank.number: view.ports_of(rank) for rank in job.ranks}
+        self._parts: dict[int, tuple[int, ...]] = {}
+        self._experts: dict[str, _Experts] = {}
+        return {}
+
+    def on(self, event: Event) -> Iterator[Action]:
+        match event:
+            case Intent(rank=rank, operation=operation):
+                self._sending.pop(rank, None)
+                self._parts[rank] = operation.parts
+                if ranks := self._gathering.come(event):
+                    self._held.append(self._arrived(operation, ranks))
+            case Done(rank=rank):
+                group = self._sending.pop(rank, None)
+                if group in self._experts and group not in self._sending.values():
+                    self._after(self._experts[group])
+            case Applied():
+                self._lit, self._moving = self._moving, None
+            case NotReady():
+                self._lit = self._moving = None
+                self._give_up()
+            case Failure(ports=ports, hosts=hosts):
+                self._failed.update(ports, hosts)
+            case Recovery(ports=ports, hosts=hosts):
+                self._failed.difference_update(ports, hosts)
+            case _:
+                return
+        yield from self._go_on()
+
+    # --- operations
+
+    def _arrived(self, operation: Operation, ranks: tuple[int, ...]) -> _Held:
+        group = operation.group
+        held = _Held(group=group, operation=operation, ranks=ranks)
+        if operation.kind is not OperationKind.ALL_TO_ALL or len({self._hosts[rank] for rank in ranks}) < 2:
+            return held
+        if group not in self._experts:
+            self._experts[group] = self._made(ranks)
+        equal = operation.size_bytes / len(ranks)
+        parts = [self._parts[rank] or (equal,) * len(ranks) for rank in ranks]
+        return _Held(group=group, operation=operation, ranks=ranks, demand=np.array(parts, dtype=np.float64))
+
+    def _made(self, ranks: Sequence[int]) -> _Experts:
+        hosts = tuple(dict.fromkeys(self._hosts[rank] for rank in ranks))
+        own = frozenset[NicPortId]().union(*(self._own[rank] for rank in ranks))
+        return _Experts(
+            hosts=hosts,
+            host_of=np.array([hosts.index(self._hosts[rank]) for rank in ranks]),
+            ports={
+                host: tuple(sorted((port for port in own if port.host == host), key=NicPortId.sort_key))
+                for host in hosts
+            },
+        )
+
+    def _place(self, made: int) -> tuple[int, int]:
+        """The layer of an all-to-all, and which of its four it is, from 0."""
+        at = made % (4 * self._layers)
+        if at < 2 * self._layers:
+            return at // 2, at % 2
+        back = at - 2 * self._layers
+        return self._layers - 1 - back // 2, 2 + back % 2
+
+    def _after(self, experts: _Experts) -> None:
+        """All ranks have ended an all-to-all: where the light has to be for the next one."""
+        layer, number = self._place(experts.made)
+        if number:
+            experts.wanted = self._links(experts, experts.demand[layer]) if layer in experts.demand else None
+        elif self._first is First.RANDOM:
+            draws = np.random.default_rng((self._seed, self._drawn))
+            self._drawn += 1
+            size = len(experts.host_of)
+            experts.wanted = self._links(experts, draws.random((size, size)))
+
+    # --- light
+
+    def _links(self, experts: _Experts, demand: Matrix) -> tuple[Link, ...]:
+        """The links for a demand of ranks, over the ports that have not failed (section 5.2)."""
+        hosts = experts.hosts
+        between = np.zeros((len(hosts), len(hosts)))
+        np.add.at(between, (experts.host_of[:, None], experts.host_of[None, :]), demand)
+        if not between.any():
+            between += 1.0  # nothing to choose by
+        ports = [
+            [OpticalPort(port, self._view.ports[port].numa) for port in experts.ports[host] if self._works(port)]
+            for host in hosts
+        ]
+        counts = reconfigure_ocs(folded(between, self._fold), [len(some) for some in ports], variant=self._variant)
+        lit = [link.ends for link in self._lit or ()]
+        return tuple(Link.of(near, far) for near, far in nic_links(counts, ports, lit=sorted(lit, key=str)))
+
+    def _works(self, port: NicPortId) -> bool:
+        return self._failed.isdisjoint((port, port.host))
+
+    def _with(self, experts: _Experts, links: Sequence[Link]) -> frozenset[Link]:
+        """These links, and those of others as they are."""
+        own = {port for ports in experts.ports.values() for port in ports}
+        return frozenset(link for link in self._lit or () if own.isdisjoint(link.ends)) | frozenset(links)
+
+    def _touched(self, light: frozenset[Link]) -> frozenset[NicPortId]:
+        """The ports whose links are others then: all, where it is not known what they are now."""
+        if self._lit is None:
+            return frozenset(self._view.ports)
+        return frozenset(end for link in light ^ self._lit for end in link.ends)
+
+    def _ports(self, ranks: Sequence[int]) -> frozenset[NicPortId]:
+        return frozenset[NicPortId]().union(*(self._own[rank] for rank in ranks))
+
+    # --- what is to be done
+
+    def _go_on(self) -> Iterator[Action]:
+        for held in self._held:
+            self._settle(held)
+        awaited = frozenset[NicPortId]()  # what an operation that came earlier waits for
+        for held in [*self._held]:
+            ports = self._ports(held.ranks)
+            light = self._wanted_light(held)
+            if light is not None and light != self._lit:
+                awaited |= self._touched(light)
+            elif self._moving is not None and ports & self._touched(self._moving):
+                awaited |= ports
+            elif not ports & awaited:
+                self._held.remove(held)
+                yield self._answer(held)
+        if self._moving is None:
+            yield from self._switch()
+
+    def _wanted_light(self, held: _Held) -> frozenset[Link] | None:
+        """Where the light has to be before it may go; None where that is open."""
+        if held.demand is None:
+            return None
+        experts = self._experts[held.group]
+        return None if experts.wanted is None else self._with(experts, experts.wanted)
+
+    def _settle(self, held: _Held) -> None:
+        """What an all-to-all that has come wants, where that is open, or a port of it has failed since."""
+        if held.demand is None:
+            return
+        experts = self._experts[held.group]
+        layer, number = self._place(experts.made)
+        if number == 0:
+            experts.demand[layer] = held.demand
+        if experts.given_up == experts.made:
+            return
+        is_first = number == 0 and self._first is First.BLOCK and experts.wanted is None
+        light = self._lit or () if experts.wanted is None else experts.wanted
+        if is_first or self._is_dark(experts, light) or self._problem(held, light):
+            experts.wanted = self._links(experts, held.demand)
+
+    def _switch(self) -> Iterator[Action]:
+        """To the light that a group wants: whose ranks wait first, then those that compute. One after the other."""
+        busy = self._ports([*self._sending])
+        for group in dict.fromkeys((*(held.group for held in self._held), *self._experts)):
+            experts = self._experts.get(group)
+            if experts is None or experts.wanted is None:
+                continue
+            light = self._with(experts, experts.wanted)
+            if light == self._lit or busy & self._touched(light):
+                continue
+            if light not in self._known:
+                self._number += 1
+                self._known[light] = f"light{self._number}"
+                yield Prepare(id=self._known[light], target=Target(links=tuple(sorted(light, key=str))))
+                while len(self._known) > KNOWN_TARGETS:
+                    del self._known[next(iter(self._known))]
+            self._moving = light
+            yield Switch(target=self._known[light])
+            return
+
+    def _answer(self, held: _Held) -> Action:
+        """Let an operation go whose light does not move any more."""
+        why = self._problem(held, self._lit or ())
+        if held.demand is not None:
+            experts = self._experts[held.group]
+            experts.wanted = None
+            experts.made += not why
+        if why:
+            return Refuse(ranks=held.ranks, why=f"{held.operation}: {why}")
+        self._sending |= dict.fromkeys(held.ranks, held.group)
+        return Grant(ranks=held.ranks)
+
+    def _give_up(self) -> None:
+        """The light is not where it was wanted: what waits goes over packet switches, or not at all."""
+        for experts in self._experts.values():
+            experts.wanted = None
+            experts.given_up = experts.made
+
+    # --- ways
+
+    def _has_eps(self, host: str) -> bool:
+        return any(port.host == host and self._works(port) for port in self._view.electrical)
+
+    def _is_dark(self, experts: _Experts, links: Iterable[Link]) -> bool:
+        """Whether a link of the group has a port that has failed."""
+        own = {port for ports in experts.ports.values() for port in ports}
+        return any(not own.isdisjoint(link.ends) and not all(map(self._works, link.ends)) for link in links)
+
+    def _problem(self, held: _Held, light: Iterable[Link]) -> str:
+        """Hosts that neither light nor packet switches join, as they have to be; empty where there are none."""
+        hosts = [*dict.fromkeys(self._hosts[rank] for rank in held.ranks)]
+        without = [host for host in hosts if not self._has_eps(host)]
+        links = [link for link in light if all(map(self._works, link.ends))]
+        if without and not are_joined(hosts, links):
+            return f"its light does not join {', '.join(hosts)}, and {without[0]} has no NIC port on a packet switch"
+        if held.demand is None or not without:
+            return ""
+        joined = {frozenset(end.host for end in link.ends) for link in links}
+        for near, far in np.argwhere(held.demand).tolist():
+            pair = [self._hosts[held.ranks[rank]] for rank in (near, far)]
+            lacking = [host for host in pair if host in without]
+            if pair[0] != pair[1] and frozenset(pair) not in joined and lacking:
+                return f"{pair[0]} and {pair[1]} have no link, and {lacking[0]} has no NIC port on a packet switch"
+        return ""
+
+
+def _made(arguments: Mapping[str, str]) -> MFabric:
+    text = arguments.get("layers", "")
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise ConfigError(f"mfabric: layers={text}: is the number of layers with experts, at least 1: layers=4")
+    seed = arguments.get("seed", "0")
+    if not seed.isascii() or not seed.isdigit():
+        raise ConfigError(f"mfabric: seed={seed} is no whole number from 0 on")
+    return MFabric(
+        layers=int(text),
+        first=_one_of(First, arguments, "first", First.REUSE),
+        variant=_one_of(Variant, arguments, "variant", Variant.SKIP),
+        fold=_one_of(Fold, arguments, "fold", Fold.SUM),
+        seed=int(seed),
+    )
+
+
+def _one_of(kind: type[E], arguments: Mapping[str, str], name: str, default: E) -> E:
+    text = arguments.get(name, default)
+    if text not in [*kind]:
+        raise ConfigError(f"mfabric: {name}={text} is none of {', '.join(kind)}")
+    return kind(text)
+
+
+MFABRIC = PlaneKind(make=_made, arguments=("layers", "first", "variant", "fold", "seed"))

@@ -1,0 +1,270 @@
+"""The plane of mFabric: where the light is at each all-to-all of layers with experts, and when it moves."""
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+
+import numpy as np
+import pytest
+
+from hwd.daemon.installed_drivers import load_text
+from hwd.jobs.view import view_of
+from hwd.mfabric.demand import folded
+from hwd.mfabric.reconfigure_ocs import reconfigure_ocs
+from hwd.model.nic_port import NicPortId
+from hwd.model.plane import Applied, CommunicationGroup, Done, Event, Failure, Intent, Job, NotReady, Rank, Recovery
+from hwd.model.testbed import Testbed
+from hwd.planes.actor import AnswerRanks, Command, DriveTo, PlaneActor
+from hwd.planes.mfabric import MFABRIC
+from hwd.testing.check_plane import check_plane
+from hwd_agents.wire import Operation, OperationKind
+from hwd_drivers.core.errors import ConfigError
+
+Pairs = dict[tuple[str, str], int]
+RING, CROSSED = (
+    [[0, 9, 1, 9], [9, 0, 9, 1], [1, 9, 0, 9], [9, 1, 9, 0]],
+    [[0, 9, 9, 1], [9, 0, 1, 9], [9, 1, 0, 9], [1, 9, 9, 0]],
+)
+"""Demands of four hosts with two NIC ports each: 0-1-2-3-0, and 0-1-3-2-0."""
+
+
+@cache
+def rack(hosts: int, ports: int, *, electrical: bool = True) -> Testbed:
+    lines = ["testbed: drawn", "switches:", "  ocs1: {driver: polatis-tl1, model: polatis-6000, size: 64x64, "]
+    lines[-1] += "twin: {timing: ideal, seed: 1}}"
+    lines += ["packet_switches:", f"  eps1: {{ports: {hosts}}}", "hosts:"]
+    fibres = []
+    for host in range(hosts):
+        lines += [f"  h{host}:", "    nics:"]
+        for port in range(ports):
+            lines.append(f"      eth{port}: {{module: 100g-lr4}}")
+            fibres.append(f"  - h{host}.eth{port} <-> ocs1.{host * ports + port + 1}")
+        if electrical:
+            lines.append(f"      eth{ports}: {{module: 100g-lr4}}")
+            fibres.append(f"  - h{host}.eth{ports} <-> eps1.{host + 1}")
+    return load_text("\n".join([*lines, "fibres:", *fibres, ""]), file="drawn.yaml").require()
+
+
+class Played:
+    """A job of one rank a host, whose light is where its plane wants it as soon as `light` is called."""
+
+    def __init__(
+        self, text: str, *, hosts: int = 4, ports: int = 2, electrical: bool = True, groups: Iterable[range] = ()
+    ) -> None:
+        words = text.split()[1:]
+        testbed = rack(hosts, ports, electrical=electrical)
+        members = [*groups] or [range(hosts)]
+        self.job = Job(
+            id="k3v9a1xx",
+            ranks=tuple(Rank(number=number, host=f"h{number}", gpu=None) for number in range(hosts)),
+            groups={f"ep{n}": CommunicationGroup(name=f"ep{n}", ranks=(*some,)) for n, some in enumerate(members)},
+        )
+        arguments = dict(word.split("=") for word in words)
+        self.actor = PlaneActor(MFABRIC.make(arguments), self.job, view_of(testbed, self.job))
+        self.moves = 0
+        self.granted: list[int] = []
+        self.refused = ""
+        self._index = dict.fromkeys(self.job.groups, 0)
+
+    def tell(self, event: Event) -> None:
+        for command in self.actor.take(event):
+            self._take(command)
+
+    def _take(self, command: Command) -> None:
+        match command:
+            case DriveTo():
+                self.moves += 1
+            case AnswerRanks(ranks=ranks, why=""):
+                self.granted += ranks
+            case AnswerRanks(why=why):
+                self.refused = why
+
+    def ask(self, demand: list[list[int]], group: str = "ep0") -> None:
+        """All its ranks, one after the other."""
+        self.granted.clear()
+        index = self._index[group]
+        self._index[group] += 1
+        for rank, parts in zip(self.job.groups[group].ranks, demand, strict=True):
+            kind = OperationKind.ALL_TO_ALL
+            operation = Operation(group=group, kind=kind, index=index, size_bytes=sum(parts), parts=tuple(parts))
+            self.tell(Intent(rank=rank, operation=operation))
+
+    def end(self, group: str = "ep0") -> None:
+        for rank in self.job.groups[group].ranks:
+            self.tell(Done(rank=rank))
+
+    def light(self) -> None:
+        """What is on its way arrives."""
+        if self.actor.moving is not None:
+            self.tell(Applied(target=self.actor.moving))
+
+    def is_moving(self) -> bool:
+        return self.actor.moving is not None
+
+    @property
+    def lit(self) -> Pairs:
+        found: Pairs = {}
+        for link in self.actor.targets[self.actor.at].links if self.actor.at is not None else ():
+            one, other = sorted(end.host for end in link.ends)
+            found[one, other] = found.get((one, other), 0) + 1
+        return found
+
+
+def wanted(demand: list[list[int]], ports: int = 2) -> Pairs:
+    links = reconfigure_ocs(folded(np.array(demand, dtype=float)), [ports] * len(demand))
+    return {(f"h{one}", f"h{other}"): count for (one, other), count in links.items()}
+
+
+def iteration(played: Played, layers: list[list[list[int]]]) -> Iterator[tuple[int, int]]:
+    """Each all-to-all of one, after it was let go: its layer, and which of its four it is."""
+    forward = [(layer, number) for layer in range(len(layers)) for number in (0, 1)]
+    backward = [(layer, number) for layer in reversed(range(len(layers))) for number in (2, 3)]
+    for layer, number in forward + backward:
+        played.ask(layers[layer])
+        played.light()
+        assert sorted(played.granted) == [0, 1, 2, 3]
+        yield layer, number
+        played.end()
+        played.light()
+
+
+def test_demands_of_these_tests_want_other_light() -> None:
+    assert wanted(RING) == {("h0", "h1"): 1, ("h0", "h3"): 1, ("h1", "h2"): 1, ("h2", "h3"): 1}
+    assert wanted(CROSSED) == {("h0", "h1"): 1, ("h0", "h2"): 1, ("h1", "h3"): 1, ("h2", "h3"): 1}
+
+
+def test_all_but_the_first_one_of_a_layer_go_over_light_for_their_demand() -> None:
+    played = Played("mfabric layers=2")
+    layers = [RING, CROSSED]
+    before: Pairs = {}
+    for _ in range(2):
+        for layer, number in iteration(played, layers):
+            assert played.lit == (wanted(layers[layer]) if number else before)
+            before = played.lit
+    assert played.moves == 2 + 1 + 1 + 1, "a move forward and one backward a layer, where the light was another one"
+
+
+def test_light_moves_while_experts_compute_and_the_next_one_waits_for_it() -> None:
+    played = Played("mfabric layers=1")
+    played.ask(RING)
+    assert (played.granted, played.moves) == ([0, 1, 2, 3], 0)
+    for rank in (0, 1, 2):
+        played.tell(Done(rank=rank))
+    assert not played.is_moving(), "a rank still sends"
+    played.tell(Done(rank=3))
+    assert played.is_moving()
+    played.ask(RING)
+    assert played.granted == []
+    played.light()
+    assert sorted(played.granted) == [0, 1, 2, 3]
+    assert played.lit == wanted(RING)
+
+
+def test_first_one_that_blocks_goes_over_light_for_its_own_demand() -> None:
+    played = Played("mfabric layers=2 first=block")
+    for layer, _ in iteration(played, [RING, CROSSED]):
+        assert played.lit == wanted([RING, CROSSED][layer])
+    assert played.moves == 3
+
+
+def test_first_one_over_drawn_light_has_it_before_it_asks() -> None:
+    played = Played("mfabric layers=1 first=random seed=5")
+    again = Played("mfabric layers=1 first=random seed=5")
+    for one in (played, again):
+        for _ in iteration(one, [RING]):
+            pass
+        assert sum(one.lit.values()) >= 3, "one host may have two ports that nobody has left a port for"
+    assert played.lit == again.lit
+    moves = played.moves
+    played.ask(RING)
+    assert (played.granted, played.moves) == ([0, 1, 2, 3], moves)
+
+
+def test_full_mesh_never_moves() -> None:
+    played = Played("mfabric layers=2", ports=3)
+    for _ in iteration(played, [RING, CROSSED]):
+        pass
+    assert played.moves == 1
+    assert played.lit == wanted(RING, 3) == wanted(CROSSED, 3)
+
+
+def test_groups_of_other_hosts_keep_their_light_and_go_on() -> None:
+    played = Played("mfabric layers=1", hosts=8, groups=(range(4), range(4, 8)))
+    played.ask(RING, "ep0")
+    played.end("ep0")
+    played.light()
+    played.ask(RING, "ep0")
+    played.ask(CROSSED, "ep1")
+    played.end("ep1")
+    assert played.is_moving(), "the first one still sends, and its light stays"
+    played.light()
+    assert sorted(played.actor.sending) == [0, 1, 2, 3]
+    other = {(f"h{int(one[1]) + 4}", f"h{int(two[1]) + 4}"): count for (one, two), count in wanted(CROSSED).items()}
+    assert played.lit == wanted(RING) | other
+
+
+def test_light_that_was_not_ready_sends_the_next_one_over_packet_switches() -> None:
+    played = Played("mfabric layers=1 first=block")
+    played.ask(RING)
+    assert played.granted == []
+    moving = played.actor.moving
+    assert moving is not None
+    played.tell(NotReady(target=moving, why="ocs1: a mirror is stuck"))
+    assert (sorted(played.granted), played.lit) == ([0, 1, 2, 3], {})
+    played.end()
+    assert played.is_moving(), "the one after it tries again"
+
+
+def test_port_that_failed_gets_no_link_until_it_is_back() -> None:
+    played = Played("mfabric layers=1 first=block")
+    port = NicPortId(host="h0", port="eth0")
+    played.ask(RING)
+    played.light()
+    played.end()
+    played.tell(Failure(why="it lost its carrier", ports=(port,)))
+    played.ask(RING)
+    assert played.granted == [], "a link of it is dark"
+    played.light()
+    assert sorted(played.granted) == [0, 1, 2, 3]
+    assert all(port not in link.ends for link in played.actor.targets[played.actor.at or ""].links)
+    played.end()
+    played.light()
+    played.tell(Recovery(ports=(port,)))
+    played.ask(RING)
+    played.light()
+    played.end()
+    played.light()
+    assert played.lit == wanted(RING)
+
+
+def test_all_to_all_whose_packet_switch_failed_is_refused_with_the_pair() -> None:
+    played = Played("mfabric layers=1")
+    played.tell(Failure(why="it lost its carrier", ports=(NicPortId(host="h2", port="eth2"),)))
+    played.ask(RING)
+    played.light()
+    assert "h0 and h2 have no link, and h2 has no NIC port on a packet switch" in played.refused
+    assert played.granted == []
+
+
+@pytest.mark.parametrize("first", ["reuse", "block", "random"])
+def test_it_keeps_the_rules_of_planes(first: str) -> None:
+    assert check_plane(lambda: MFABRIC.make({"layers": "2", "first": first}), jobs=60) > 20
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("mfabric", "layers=: is the number of layers with experts"),
+        ("mfabric layers=0", "layers=0: is the number of layers"),
+        ("mfabric layers=1 first=now", "first=now is none of block, reuse, random"),
+        ("mfabric layers=1 variant=go", "variant=go is none of skip, stop"),
+        ("mfabric layers=1 seed=-1", "seed=-1 is no whole number"),
+    ],
+)
+def test_wrong_arguments_are_refused(text: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        Played(text)
+
+
+def test_hosts_without_a_packet_switch_are_refused_before_anything_moves() -> None:
+    with pytest.raises(ConfigError, match="h0, h1, h2, h3: no NIC port on a packet switch"):
+        Played("mfabric layers=1", electrical=False)
