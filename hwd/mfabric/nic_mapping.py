@@ -5,8 +5,8 @@ server does not meet at one of them. Any port of a region reaches any other one 
 its own ports to its links, whatever the others do.
 """
 
-from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
+from functools import cached_property
 from typing import Generic, TypeVar
 
 import msgspec
@@ -58,8 +58,8 @@ def _dealt(
             near, far = sorted(link, key=lambda end: at[end])
             here, there = dealers[at[near]], dealers[at[far]]
             if here.may_keep(near, there.server) and there.may_keep(far, here.server):
-                here.give(near, there.server)
-                there.give(far, here.server)
+                here.keep(near, there.server)
+                there.keep(far, here.server)
     for dealer in dealers:
         dealer.deal()
     found = [
@@ -76,28 +76,26 @@ class _Dealer(Generic[P]):
     def __init__(self, server: int, ports: Sequence[OpticalPort[P]]) -> None:
         self.server = server
         self.wanted: dict[int, int] = {}
-        self.dealt: defaultdict[int, list[P]] = defaultdict(list)
-        self._nodes = {port.id: port.numa for port in ports}
+        self.dealt: dict[int, list[P]] = {}
+        self._ports = ports
         self._left: dict[int | None, list[P]] = {}
-        for port in ports:
+        for port in reversed(ports):
             self._left.setdefault(port.numa, []).append(port.id)
-        self._used: defaultdict[int, Counter[int | None]] = defaultdict(Counter)
-        """By peer: how many of its links each node has."""
+        self._used: dict[int, dict[int | None, int]] = {}
+        """By peer of several links: how many of them each node has."""
+
+    @cached_property
+    def _nodes(self) -> dict[P, int | None]:
+        return {port.id: port.numa for port in self._ports}
 
     def may_keep(self, port: P, peer: int) -> bool:
         """Whether a port that has a link to a peer may stay there."""
-        has_room = len(self.dealt[peer]) < self.wanted.get(peer, 0)
-        return has_room and (len(self._left) == 1 or not self._used[peer][self._nodes[port]])
+        has_room = len(self.dealt.get(peer, ())) < self.wanted.get(peer, 0)
+        return has_room and (len(self._left) == 1 or not self._used.get(peer, {}).get(self._nodes[port]))
 
-    @property
-    def shared(self) -> int:
-        return sum(count - 1 for used in self._used.values() for count in used.values() if count)
-
-    def give(self, port: P, peer: int) -> None:
-        node = self._nodes[port]
-        self._left[node].remove(port)
-        self._used[peer][node] += 1
-        self.dealt[peer].append(port)
+    def keep(self, port: P, peer: int) -> None:
+        self._left[self._nodes[port]].remove(port)
+        self._give(port, peer, self._nodes[port])
 
     def deal(self) -> None:
         """First each peer with several links, the one with the most first, gets a port of as many nodes as it can,
@@ -105,17 +103,31 @@ class _Dealer(Generic[P]):
         is the greedy way to a matrix of zeros and ones with given sums (Ryser 1957): in no other way have fewer links,
         of all peers together, a node that an earlier link of the same peer has. What was kept comes before.
         """
-        if (wanted := sum(self.wanted.values())) > len(self._nodes):
-            raise ConfigError(f"server {self.server}: {wanted} links, and it has {len(self._nodes)} optical NIC ports")
-        peers = sorted(self.wanted, key=lambda peer: (-self.wanted[peer], peer))
+        wanted = self.wanted
+        if (links := sum(wanted.values())) > len(self._ports):
+            raise ConfigError(f"server {self.server}: {links} links, and it has {len(self._ports)} optical NIC ports")
+        several = sorted((peer for peer in wanted if wanted[peer] > 1), key=lambda peer: (-wanted[peer], peer))
         for once in (True, False):
-            for peer in peers:
-                if self.wanted[peer] == 1 and once:
-                    continue
-                while len(self.dealt[peer]) < self.wanted[peer]:
-                    used = self._used[peer]
-                    nodes = [node for node, ids in self._left.items() if ids and not (once and used[node])]
+            for peer in several:
+                used = self._used.get(peer, {})
+                while len(self.dealt.get(peer, ())) < wanted[peer]:
+                    nodes = [node for node, ids in self._left.items() if ids and not (once and used.get(node))]
                     if not nodes:
                         break
-                    node = min(nodes, key=lambda node: (used[node], -len(self._left[node])))
-                    self.give(self._left[node][0], peer)
+                    node = min(nodes, key=lambda node: (used.get(node, 0), -len(self._left[node])))
+                    self._give(self._left[node].pop(), peer, node)
+                    used = self._used[peer]
+        rest = (port for ids in self._left.values() for port in reversed(ids))
+        for peer in sorted(wanted):
+            if peer not in self.dealt:
+                self.dealt[peer] = [next(rest)]
+
+    @property
+    def shared(self) -> int:
+        """Links that share a node with an earlier one of the same peer."""
+        return sum(count - 1 for used in self._used.values() for count in used.values())
+
+    def _give(self, port: P, peer: int, node: int | None) -> None:
+        used = self._used.setdefault(peer, {})
+        used[node] = used.get(node, 0) + 1
+        self.dealt.setdefault(peer, []).append(port)
