@@ -1,0 +1,321 @@
+"""Exchange: the moves of mFabric's collectives, made between the processes of ranks over TCP.
+
+with Exchange(rank.number, rank.places) as exchange:
+    table = routing_table(exchange.servers, exchange.circuits(rank.links))
+    moves = all_to_all_moves(table, elements)
+    came = exchange.all_to_all(moves, {2: payload}, element_bytes=256)     # by the rank that it is from
+
+A move over a circuit goes from the address of the one NIC port to that of the other; one over EPS between addresses on
+packet switches; one inside a host over its loopback. All ranks call the same collectives in the same order.
+"""
+
+import logging
+import socket
+import struct
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+from hwd_agents.mfabric import Circuit, Medium, Move, NicPort, Phase, Servers, Slice, Step, VectorMove
+from hwd_agents.wire import RankPlace
+from hwd_drivers.core.clock import SystemClock
+from hwd_drivers.core.errors import ConfigError, DeadlineError, HwdError, LinkError, ProtocolError
+from hwd_drivers.core.reason import reason_of
+
+PORT: Final = 29_600
+"""Rank n listens on this one and n more; two jobs on one host need two."""
+AGAIN_S: Final = 0.02
+"""Between two attempts to reach a rank."""
+CONNECT_S: Final = 0.5
+"""For one attempt: TCP itself asks again after a second."""
+TAKE_S: Final = 60.0
+"""Without a byte, before a connection is given up."""
+MOST_BYTES: Final = 1 << 32
+"""Of one move."""
+_HEADER: Final = struct.Struct("!QIIQ")
+"""The number of the step, who sends, which of the moves between the two it is, and how many bytes follow."""
+_TOGETHER: Final = ((Phase.GATHER,), (Phase.INTER_HOST, Phase.INTRA_HOST), (Phase.SCATTER,))
+"""Phases that begin at once."""
+
+M = TypeVar("M", bound=Move | VectorMove)
+_Key = tuple[int, int, int]
+"""Step, sender, and which of the moves between the two."""
+
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """From which address to which one; `source` empty: any."""
+
+    source: str
+    destination: str
+
+
+class Exchange:
+    """Listens from when it is made. Not for several threads at once.
+
+    `places`: of all ranks, by number. Hosts are servers, in the order of their first ranks; an optical NIC port belongs
+    to the first rank that may send over it; of `n` NIC ports on packet switches the first `n` ranks of the host are the
+    gateways, each by one. `servers`: all that. Raises ConfigError where there is no such rank, LinkError where it
+    cannot listen.
+    """
+
+    def __init__(self, number: int, places: Sequence[RankPlace], *, port: int = PORT) -> None:
+        if not 0 <= number < len(places):
+            raise ConfigError(f"rank {number}: there are {len(places)} ranks")
+        self._number = number
+        self._places = places
+        self._port = port
+        hosts = [*dict.fromkeys(place.host for place in places)]
+        ranks = [tuple(n for n, place in enumerate(places) if place.host == host) for host in hosts]
+        self.servers = Servers(ranks=tuple(ranks), eps=tuple(some[: len(places[some[0]].electrical)] for some in ranks))
+        self._owner = {
+            f"{place.host}.{name}": NicPort(hosts.index(place.host), n, name)
+            for n, place in reversed([*enumerate(places)])
+            for name in place.optical
+        }
+        self._steps = 0
+        self._came: dict[_Key, bytes] = {}
+        self._changed = threading.Condition()
+        try:
+            self._listener = socket.create_server(("", port + number), backlog=len(places) * 4)
+        except OSError as error:
+            raise LinkError(f"rank {number}: cannot listen at port {port + number}: {reason_of(error)}") from error
+        self._thread = threading.Thread(target=self._listen, name="hwd-exchange", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        with suppress(OSError):  # it is closed already
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join()
+
+    def circuits(self, links: Iterable[str]) -> list[tuple[NicPort, NicPort]]:
+        """The links of a light, `h0.eth0<->h1.eth0`; those of NIC ports that no rank has are left out."""
+        ends = [link.split("<->") for link in links]
+        return [(self._owner[a], self._owner[b]) for a, b in ends if a in self._owner and b in self._owner]
+
+    def all_to_all(
+        self,
+        moves: Mapping[Phase, Sequence[Move]],
+        sent: Mapping[int, bytes | memoryview],
+        *,
+        element_bytes: int,
+        within_s: float = 30.0,
+    ) -> dict[int, bytearray]:
+        """Make this rank's part of the moves; returns what came, by the rank that it is from.
+
+        `sent`: what this rank has for each, its own part too. Raises DeadlineError, which names who did not send;
+        LinkError where a receiver cannot be reached, with both addresses; ConfigError for moves that need more than
+        was given.
+        """
+        own = self._number
+        by_s = _now_s() + within_s
+        parts: dict[Slice, bytes] = {}
+        came: dict[int, bytearray] = {}
+        if own in sent:
+            came[own] = bytearray(sent[own])
+        sizes = [one for some in moves.values() for move in some for one in move.slices if one.destination == own]
+        for one in sizes:
+            size = (one.offset + one.length) * element_bytes
+            if len(came.setdefault(one.source, bytearray())) < size:
+                came[one.source].extend(bytes(size - len(came[one.source])))
+
+        def payload(move: Move) -> list[bytes | memoryview]:
+            return [self._slice(one, sent, parts, element_bytes) for one in move.slices]
+
+        def take(move: Move, data: bytes) -> None:
+            at = 0
+            for one in move.slices:
+                piece = data[at : at + one.length * element_bytes]
+                at += len(piece)
+                if one.destination == own:
+                    first = one.offset * element_bytes
+                    came[one.source][first : first + len(piece)] = piece
+                else:
+                    parts[one] = piece
+
+        for phases in _TOGETHER:
+            together = [move for phase in phases for move in moves.get(phase, ())]
+            self._step(together, element_bytes, payload, take, by_s)
+        return came
+
+    def all_reduce(
+        self,
+        steps: Sequence[Step],
+        vector: memoryview,
+        *,
+        element_bytes: int,
+        add: Callable[[memoryview, bytes], None],
+        within_s: float = 30.0,
+    ) -> None:
+        """Make this rank's part of the steps; `vector` has the sum of all then. `add` adds elements to some of it.
+        Raises as `all_to_all` does.
+        """
+        by_s = _now_s() + within_s
+
+        def part(move: VectorMove) -> memoryview:
+            return vector[move.offset * element_bytes : (move.offset + move.length) * element_bytes]
+
+        def take(move: VectorMove, data: bytes) -> None:
+            if move.adds:
+                add(part(move), data)
+            else:
+                part(move)[:] = data
+
+        for step in steps:
+            self._step(step.moves, element_bytes, lambda move: [part(move)], take, by_s)
+
+    # --- one step
+
+    def _step(
+        self,
+        moves: Sequence[M],
+        element_bytes: int,
+        payload: Callable[[M], list[bytes | memoryview]],
+        take: Callable[[M, bytes], None],
+        by_s: float,
+    ) -> None:
+        """All moves of it at once; what came is taken in their order, whatever the order in which it came."""
+        self._steps += 1
+        seen = Counter[tuple[int, int]]()
+        sending: list[threading.Thread] = []
+        expected: list[tuple[_Key, M]] = []
+        errors: list[HwdError] = []
+
+        def send(move: M, data: Sequence[bytes | memoryview]) -> None:
+            try:
+                self._send(self._ends(move), move.receiver, data, by_s)
+            except HwdError as error:
+                errors.append(error)
+
+        for one in moves:
+            pair, size = (one.sender, one.receiver), one.length * element_bytes
+            which, seen[pair] = seen[pair], seen[pair] + 1
+            if one.sender == self._number:
+                data = [_HEADER.pack(self._steps, self._number, which, size), *payload(one)]
+                sending.append(threading.Thread(target=partial(send, one, data), name="hwd-exchange-send"))
+            elif one.receiver == self._number:
+                expected.append(((self._steps, one.sender, which), one))
+        for thread in sending:
+            thread.start()
+        try:
+            for key, one in expected:
+                came = self._received(key, str(one), by_s)
+                if len(came) != one.length * element_bytes:
+                    raise ProtocolError(f"rank {self._number}: {len(came)} bytes came of {one}")
+                take(one, came)
+        finally:
+            for thread in sending:
+                thread.join()
+        if errors:
+            raise errors[0]
+
+    def _slice(
+        self, one: Slice, sent: Mapping[int, bytes | memoryview], parts: Mapping[Slice, bytes], element_bytes: int
+    ) -> bytes | memoryview:
+        if one.source != self._number:
+            return parts[one]
+        whole = memoryview(sent.get(one.destination, b"")).cast("B")
+        piece = whole[one.offset * element_bytes : (one.offset + one.length) * element_bytes]
+        if len(piece) != one.length * element_bytes:
+            raise ConfigError(
+                f"rank {self._number}: has {len(whole)} bytes for rank {one.destination}, and elements from "
+                f"{one.offset} on, {one.length} of {element_bytes} bytes, are to be sent"
+            )
+        return piece
+
+    def _ends(self, move: Move | VectorMove) -> _Ends:
+        """Raises ConfigError where a rank has no address there."""
+        here, there = self._places[move.sender], self._places[move.receiver]
+        try:
+            match move.over:
+                case Circuit(here=near, there=far):
+                    return _Ends(here.optical[near.name], there.optical[far.name])
+                case Medium.INSIDE:
+                    return _Ends("", "127.0.0.1")
+            return _Ends(self._gateway(move.sender), self._gateway(move.receiver))
+        except (KeyError, IndexError) as error:
+            raise ConfigError(f"{move}: no address to send between: give the NIC ports an `ip`") from error
+
+    def _gateway(self, rank: int) -> str:
+        """The address by which a rank stands for its host on packet switches."""
+        server = self.servers.server_of[rank]
+        return [*self._places[rank].electrical.values()][self.servers.eps[server].index(rank)]
+
+    def _send(self, ends: _Ends, to: int, data: Sequence[bytes | memoryview], by_s: float) -> None:
+        """Raises LinkError where the receiver cannot be reached in time: light that has just come may lose a first
+        packet, and a rank may be late.
+        """
+        last = "there was no time left"
+        while (left_s := by_s - _now_s()) > 0:
+            try:
+                source = (ends.source, 0) if ends.source else None
+                address = ends.destination, self._port + to
+                with socket.create_connection(address, timeout=min(left_s, CONNECT_S), source_address=source) as peer:
+                    peer.settimeout(left_s)
+                    for piece in data:
+                        peer.sendall(piece)
+                    return
+            except OSError as error:
+                last = reason_of(error)
+                threading.Event().wait(AGAIN_S)
+        raise LinkError(
+            f"rank {self._number}: cannot send to rank {to} from {ends.source or 'its host'} to {ends.destination}:"
+            f"{self._port + to}: {last}"
+        )
+
+    def _received(self, key: _Key, what: str, by_s: float) -> bytes:
+        with self._changed:
+            if not self._changed.wait_for(lambda: key in self._came, timeout=max(0.0, by_s - _now_s())):
+                raise DeadlineError(f"rank {self._number}: nothing came of {what} in time")
+            return self._came.pop(key)
+
+    # --- what comes
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                peer, _ = self._listener.accept()
+            except OSError:  # it was closed
+                return
+            threading.Thread(target=self._take, args=(peer,), name="hwd-exchange-take", daemon=True).start()
+
+    def _take(self, peer: socket.socket) -> None:
+        """One connection: one move. What is cut off comes again, over another one."""
+        try:
+            with peer, peer.makefile("rb") as stream:
+                peer.settimeout(TAKE_S)
+                header = stream.read(_HEADER.size)
+                if len(header) < _HEADER.size:
+                    return
+                step, sender, which, size = _HEADER.unpack(header)
+                data = stream.read(size) if size <= MOST_BYTES else b""
+        except OSError as error:
+            log.info("rank %d: what came was cut off: %s", self._number, reason_of(error))
+            return
+        if len(data) < size:
+            log.info("rank %d: %d of %d bytes came from rank %d", self._number, len(data), size, sender)
+            return
+        with self._changed:
+            self._came[step, sender, which] = data
+            self._changed.notify_all()
+
+
+def _now_s() -> float:
+    return SystemClock().monotonic_ns() / 1e9
