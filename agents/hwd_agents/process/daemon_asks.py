@@ -42,17 +42,9 @@ class DaemonAsks:
         self._asked = 0
         self._pending: dict[str, asyncio.Future[Answer]] = {}
 
-    async def ask(
-        self,
-        arguments: Arguments[A],
-        *,
-        within_s: float,
-        again: bool = False,
-        meanwhile: Callable[[], object] = lambda: None,
-    ) -> A:
+    async def ask(self, arguments: Arguments[A], *, within_s: float, again: bool = False) -> A:
         """Ask, and return the daemon's answer. `again`: send it until it is answered, so that a daemon which is started
-        anew answers it: for what may be done twice. `meanwhile` is called once the broker has it, where no answer has
-        come before.
+        anew answers it: for what may be done twice.
 
         Raises RefusedError where the daemon refuses; LinkError where the broker is away or goes away meanwhile,
         DeadlineError where no answer came or the daemon got it too late, FailedError where it could not: then the
@@ -75,7 +67,7 @@ class DaemonAsks:
             arguments=msgspec.to_builtins(arguments),
         )
         answered = self._pending[id] = asyncio.get_running_loop().create_future()
-        self._spawn(self._send(answered, encode(ask), meanwhile, again=again), f"ask-{verb}")
+        self._spawn(self._send(answered, encode(ask), again=again), f"ask-{verb}")
         try:
             async with asyncio.timeout(within_s + GRACE_S):
                 answer = await answered
@@ -110,14 +102,10 @@ class DaemonAsks:
         for waiting in self._pending.values():
             _fail(waiting, f"{self._host}: the broker went away before the daemon answered: {cause}. Try again")
 
-    async def _send(
-        self, answered: asyncio.Future[Answer], payload: bytes, meanwhile: Callable[[], object], *, again: bool
-    ) -> None:
+    async def _send(self, answered: asyncio.Future[Answer], payload: bytes, *, again: bool) -> None:
         """The daemon does what it has got once, however often it gets it."""
         try:
             await self._publish(payload)
-            if not answered.done():
-                meanwhile()
             while again and not answered.done():
                 await asyncio.wait((answered,), timeout=AGAIN_S)
                 if not answered.done():

@@ -8,6 +8,7 @@ with Rank.from_environment() as rank:
 It needs this package alone, with no part of the daemon.
 """
 
+from .exchange import Exchange as Exchange
 from .rank import KEY_VARIABLE as KEY_VARIABLE
 from .rank import RANK_VARIABLE as RANK_VARIABLE
 from .rank import Rank as Rank

@@ -8,7 +8,6 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -236,14 +235,14 @@ class HostTransfers:
                 granted = await self._asks.ask(asked, within_s=limit_s, again=True)
                 ports, phase = asked.ports, asked.phase
             else:
-                count = partial(self._operations.before, asked.job, asked.rank, asked.operation)
-                granted = await self._asks.ask(asked, within_s=limit_s, again=True, meanwhile=count)
+                before = self._operations.before(asked.job, asked.rank, asked.operation)
+                granted = await self._asks.ask(asked, within_s=limit_s, again=True)
                 ports, phase, links = granted.ports, str(asked.operation), granted.links
                 operation = EndedOperation(
                     job=asked.job,
                     rank=asked.rank,
                     operation=asked.operation,
-                    before=count(),
+                    before=before,
                     began_ns=self._clock.monotonic_ns(),
                 )
             if (

@@ -11,6 +11,7 @@ import pytest
 
 from hwd_agents.transfers.host_transfers import AGAIN_S, ANSWER_WITHIN_S, TOLD_AFTER_S
 from hwd_agents.transfers.lines import Line
+from hwd_agents.wire import Ask
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.twins.virtual_time import run_virtual
@@ -127,6 +128,25 @@ def test_end_of_an_operation_says_what_its_host_had_counted_before_and_after_it(
         again = await host.ask("claim-operation")
         assert again.arguments["ended"] == one  # the daemon has not answered yet that it knows
         host.done(ask)
+
+    run(tmp_path, play)
+
+
+def test_host_counts_before_the_daemon_can_let_others_send_to_it(tmp_path: Path) -> None:
+    """The ask of the last rank lets the others go, and what they send comes at once."""
+
+    async def play(host: HostWithDaemon, process: Process) -> None:
+        asked_ns: list[int] = []
+
+        def let_go(ask: Ask) -> dict[str, Any]:
+            asked_ns.append(SystemClock().monotonic_ns())
+            return {"within_s": 5.0, "waited_s": 0.0, "ports": ["eth0"]}
+
+        host.reactions["claim-operation"] = let_go
+        line = await process.answer(ASK)
+        process.say({"end": line["transfer"], "id": 6})
+        ask = await host.ask("end-transfers")
+        assert ask.arguments["operations"][0]["before"]["at_ns"] < asked_ns[0]
 
     run(tmp_path, play)
 

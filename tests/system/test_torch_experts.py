@@ -1,0 +1,83 @@
+"""A transformer with experts in the ranks of a job: its all-to-alls over light that follows what they have to send."""
+
+import getpass
+import importlib.util
+import re
+import sys
+from typing import Any
+
+import pytest
+
+from .conftest import Lab
+from .job_rack import EXAMPLES, assert_holds_nothing, ended, lines, start
+
+pytestmark = [
+    pytest.mark.kernel,
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(
+        importlib.util.find_spec("torch") is None, reason="needs PyTorch: `make test-torch` installs it"
+    ),
+]
+
+TRAIN = EXAMPLES / "moe-training" / "moe_training.py"
+STEPS = 3
+LAYERS = 2
+
+
+def rack() -> str:
+    """Four hosts of two GPUs, each with one NIC port on the optical switch, and one port a host on packets."""
+    lines = [
+        "testbed: lab",
+        "switches:",
+        "  ocs1: {driver: polatis-tl1, model: polatis-6000, size: 16x16, twin: {timing: ideal, seed: 7}}",
+        "packet_switches: {eps1: {ports: 8}}",
+        "hosts:",
+    ]
+    for host in range(4):
+        nics = [f"eth{n}: {{numa: {n}, gpus: [{n}], ip: 10.1.{n}.{host + 1}/32, module: 100g-lr4}}" for n in range(2)]
+        nics.append(f"eth2: {{ip: 10.5.0.{host + 1}/32, module: 100g-lr4}}")
+        gpus = "gpus: {0: {numa: 0}, 1: {numa: 1}}"
+        twin = f"twin: {{kernel: true, timing: ideal, seed: {host}}}"
+        lines.append(f"  h{host}: {{{twin}, {gpus}, nics: {{{', '.join(nics)}}}}}")
+    lines.append("fibres:")
+    for host in range(4):
+        lines += [f"  - h{host}.eth{n} <-> ocs1.{2 * host + n + 1}" for n in range(2)]
+        lines.append(f"  - h{host}.eth2 <-> eps1.{host + 1}")
+    entry = f"command: [{sys.executable}, {TRAIN}], user: {getpass.getuser()}, hosts: [h0, h1, h2, h3]"
+    entry += f", ranks_per_host: 2, arguments: true, plane: mfabric layers={LAYERS}"
+    return "\n".join(lines) + f"\njobs:\n  moe: {{{entry}}}\n  moe-block: {{{entry} first=block}}\n"
+
+
+async def trained(lab: Lab, *words: str) -> tuple[str, list[str]]:
+    """The job, and the losses of its steps, which all ranks have alike."""
+    name, *arguments = words
+    job = await start(lab, name, "--", "--layers", str(LAYERS), "--steps", str(STEPS), *arguments)
+    found = await ended(lab, job)
+    assert (found["state"], found["why"]) == ("succeeded", "")
+    said = [await lines(lab, job, rank) for rank in range(8)]
+    losses = [[one for one in text if re.fullmatch(r"step \d+: loss \S+", one)] for text in said]
+    assert len(losses[0]) == STEPS
+    assert all(one == losses[0] for one in losses)
+    return job, losses[0]
+
+
+async def test_experts_learn_over_light_that_follows_their_demand_as_over_packets(lab: Lab) -> None:
+    await lab.up(text=rack())
+    _, plain = await trained(lab, "moe", "--plain")
+    targets = dict[str, set[Any]]()
+    for name in ("moe", "moe-block"):
+        job, losses = await trained(lab, name)
+        assert losses == plain, "bit by bit"
+        verified = await lab.hwd("job", "verify", job)
+        assert verified.status == 0, verified
+        assert f"{8 * 4 * LAYERS * STEPS} operations" in verified.out
+        switched = [one for one in await lab.documents("job.switched") if one["job"] == job]
+        targets[name] = {one["target"] for one in switched if not one["why"]}
+    assert all(len(some) >= 3 for some in targets.values()), targets
+    job, losses = await trained(lab, "moe", "--without-row", "0")
+    assert losses == plain
+    said = await lab.hwd("job", "verify", job)
+    assert said.status == 1, "bytes of a row that is not there go over packets"
+    assert "bytes: " in said.out
+    assert_holds_nothing(await lab.until("it is over", lambda now: not now["jobs"]))
