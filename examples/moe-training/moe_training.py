@@ -11,7 +11,6 @@ over. With `--plain` gloo sends them over packet switches. The losses are the sa
 import argparse
 import os
 
-
 import torch
 import torch.distributed as dist
 from torch import nn
