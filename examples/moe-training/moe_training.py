@@ -38,7 +38,7 @@ class Ways:
         self._rank, self._plain, self._without = rank, plain, without
         self._exchange = Exchange(rank.number, rank.places)
         self._links, self._table = None, None
-        self.sent_s = self.waited_s = 0.0
+        self.iteration, self.sent_s, self.waited_s = 0, 0.0, 0.0
         os.environ["GLOO_SOCKET_IFNAME"] = next(iter(rank.places[rank.number].electrical))
         dist.init_process_group("gloo")
 
@@ -53,7 +53,7 @@ class Ways:
         dist.all_gather(every, own)
         return torch.stack(every)
 
-    def all_to_all(self, rows, counts):
+    def all_to_all(self, rows, counts, layer):
         """`rows`: of this rank, for rank 0 first. `counts`: rows by sender and receiver. Returns those for this one."""
         began_s = now_s()
         sizes, expected = counts[self.number].tolist(), counts[:, self.number].tolist()
@@ -61,11 +61,11 @@ class Ways:
             came = rows.new_empty(sum(expected), *rows.shape[1:])
             dist.all_to_all_single(came, rows.contiguous(), expected, sizes)
         else:
-            came = self._over_light(rows.contiguous(), counts, sizes, expected)
+            came = self._over_light(rows.contiguous(), counts, sizes, expected, layer)
         self.sent_s += now_s() - began_s
         return came
 
-    def _over_light(self, rows, counts, sizes, expected):
+    def _over_light(self, rows, counts, sizes, expected, layer):
         element_bytes = rows[:1].numel() * rows.element_size() or rows.shape[1] * rows.element_size()
         whole, at, sent = memoryview(rows.numpy()).cast("B") if rows.numel() else memoryview(b""), 0, {}
         for other, size in enumerate(sizes):
@@ -74,7 +74,8 @@ class Ways:
         elements = {(one, other): n for one, row in enumerate(counts.tolist()) for other, n in enumerate(row)}
         parts = [size * element_bytes for size in sizes]
         asked_s = now_s()
-        with self._rank.operation("world", "all-to-all", parts=parts, within_s=WITHIN_S):
+        place = {"iteration": self.iteration, "layer": layer}
+        with self._rank.operation("world", "all-to-all", parts=parts, within_s=WITHIN_S, **place):
             self.waited_s += now_s() - asked_s
             moves = all_to_all_moves(self._routed(), elements)
             came = self._exchange.all_to_all(moves, sent, element_bytes=element_bytes, within_s=WITHIN_S)
@@ -108,21 +109,22 @@ class AllToAll(torch.autograd.Function):
     """Rows to other ranks; backward their gradients come back the same way."""
 
     @staticmethod
-    def forward(context, rows, counts, ways):
-        context.counts, context.ways = counts, ways
-        return ways.all_to_all(rows.detach(), counts)
+    def forward(context, rows, counts, ways, layer):
+        context.counts, context.ways, context.layer = counts, ways, layer
+        return ways.all_to_all(rows.detach(), counts, layer)
 
     @staticmethod
     def backward(context, gradient):
-        return context.ways.all_to_all(gradient, context.counts.T.contiguous()), None, None
+        back = context.ways.all_to_all(gradient, context.counts.T.contiguous(), context.layer)
+        return back, None, None, None
 
 
 class Experts(nn.Module):
     """A layer of experts, `each` of them at each rank. A token goes to the one that its gate likes best."""
 
-    def __init__(self, ways, each, seed):
+    def __init__(self, ways, each, layer):
         super().__init__()
-        self._ways, self._each = ways, each
+        self._ways, self._each, self._layer, seed = ways, each, layer, 10 + layer
         torch.manual_seed(seed)
         self.gate = nn.Linear(WIDTH, each * ways.ranks, bias=False)
         nn.init.normal_(self.gate.weight, std=0.5)
@@ -139,13 +141,13 @@ class Experts(nn.Module):
         by_expert = self._ways.counts(torch.bincount(expert, minlength=self._each * self._ways.ranks))
         by_rank = by_expert.view(self._ways.ranks, self._ways.ranks, self._each)
         counts = by_rank.sum(dim=2)
-        came = AllToAll.apply(tokens[order], counts, self._ways)
+        came = AllToAll.apply(tokens[order], counts, self._ways, self._layer)
         mine = by_rank[:, self._ways.number]  # by sender and expert
         of = torch.arange(self._each).repeat(self._ways.ranks).repeat_interleave(mine.flatten())
         done = torch.zeros_like(came)
         for number, expert_ in enumerate(self.own):
             done = done.index_put((torch.where(of == number)[0],), expert_(came[of == number]))
-        back = AllToAll.apply(done, counts.T.contiguous(), self._ways)
+        back = AllToAll.apply(done, counts.T.contiguous(), self._ways, self._layer)
         found = torch.zeros_like(tokens).index_put((order,), back)
         return tokens + most.unsqueeze(-1) * found
 
@@ -157,7 +159,7 @@ class Model(nn.Module):
         self.words = nn.Embedding(VOCABULARY, WIDTH)
         self.attention = nn.ModuleList(nn.MultiheadAttention(WIDTH, 4, batch_first=True) for _ in range(layers))
         self.out = nn.Linear(WIDTH, VOCABULARY)
-        self.experts = nn.ModuleList(Experts(ways, each, seed=10 + layer) for layer in range(layers))
+        self.experts = nn.ModuleList(Experts(ways, each, layer) for layer in range(layers))
 
     def forward(self, text):
         x = self.words(text)
@@ -176,7 +178,7 @@ def train(ways, options):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     draws = torch.Generator().manual_seed(100 + ways.number)
     for step in range(options.steps):
-        began_s, ways.sent_s, ways.waited_s = now_s(), 0.0, 0.0
+        began_s, ways.iteration, ways.sent_s, ways.waited_s = now_s(), step, 0.0, 0.0
         optimizer.zero_grad()
         total = torch.zeros(1)
         for _ in range(options.micro_batches):

@@ -15,7 +15,7 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack, cast
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import msgspec
 
@@ -37,9 +37,11 @@ from hwd.model.answers import (
     HeldLease,
     HistoryEntry,
     HostStatus,
+    JobDemand,
     JobEfficiency,
     JobOutput,
     JobStatus,
+    JobTraining,
     JobVerification,
     PreparedSetStatus,
     ProgramStatus,
@@ -179,6 +181,16 @@ class AsyncClient:
     async def job_efficiency(self, id: str) -> list[JobEfficiency]:
         """How much of the capacity of its network became data that its ranks go on with: of a job, or all of a run."""
         return await self._connection.get(f"jobs/{quote(id, safe='')}/efficiency", list[JobEfficiency])
+
+    async def job_training(self, id: str) -> list[JobTraining]:
+        """The iterations of a job, or of all jobs of a run, and the moves of its light. Raises UnknownError."""
+        return await self._connection.get(f"jobs/{quote(id, safe='')}/training", list[JobTraining])
+
+    async def job_demand(self, id: str, *, iteration: int | None = None, layer: int | None = None) -> list[JobDemand]:
+        """What hosts had for each other in the all-to-alls of a job, or of all jobs of a run. Raises UnknownError."""
+        chosen = {"iteration": iteration, "layer": layer}
+        query = urlencode({key: value for key, value in chosen.items() if value is not None})
+        return await self._connection.get(f"jobs/{quote(id, safe='')}/demand?{query}", list[JobDemand])
 
     async def stop_job(self, id: str, *, by: str | None = None) -> JobStatus:
         """Let a job end. Raises UnknownError where it has ended."""

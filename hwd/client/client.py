@@ -88,6 +88,8 @@ class Client:
     job_output = waiting(AsyncClient.job_output)
     verify_job = waiting(AsyncClient.verify_job)
     job_efficiency = waiting(AsyncClient.job_efficiency)
+    job_training = waiting(AsyncClient.job_training)
+    job_demand = waiting(AsyncClient.job_demand)
 
     plan = waiting(AsyncClient.plan)
     apply = waiting(AsyncClient.apply)

@@ -35,6 +35,7 @@ from hwd.jobs.event_log import EventLog
 from hwd.jobs.jobs import Jobs
 from hwd.jobs.programs import Programs
 from hwd.jobs.rack_health import RackHealth
+from hwd.jobs.training.training_reader import TrainingReader
 from hwd.jobs.verification.job_verifier import JobVerifier
 from hwd.model.documents.daemon import DaemonStarted, DaemonStopped, JournalDamaged
 from hwd.model.testbed import Testbed
@@ -299,6 +300,7 @@ class Daemon:
             offload=machine.offload,
         )
         job_efficiency = EfficiencyReader(records.jobs, events=self._event_log.events, offload=machine.offload)
+        job_training = TrainingReader(records.jobs, events=self._event_log.events, offload=machine.offload)
         gateway.asks.serve(EndTransfers, jobs.end_transfers)
         gateway.asks.serve(JoinJob, jobs.join)
         gateway.asks.serve(ClaimOperation, jobs.claim)
@@ -383,6 +385,7 @@ class Daemon:
             jobs=jobs,
             job_verifier=job_verifier,
             job_efficiency=job_efficiency,
+            job_training=job_training,
             delegations=delegations,
             records=records,
             log=reconfiguration_log,

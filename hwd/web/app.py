@@ -30,9 +30,11 @@ from hwd.model.answers import (
     HeldLease,
     HistoryEntry,
     HostStatus,
+    JobDemand,
     JobEfficiency,
     JobOutput,
     JobStatus,
+    JobTraining,
     JobVerification,
     Liveness,
     PreparedSetStatus,
@@ -391,6 +393,20 @@ def _jobs(service: Service) -> APIRouter:
     async def efficiency(id: str) -> Response:
         """How much of the capacity of its network became data that its ranks go on with, of a job or all of a run."""
         return encoded(await service.job_efficiency(id))
+
+    @router.get("/jobs/{id}/training", openapi_extra=described(answer=list[JobTraining]))
+    async def training(id: str) -> Response:
+        """The iterations of a job, or of all jobs of a run, the moves of its light, and what waited for them."""
+        return encoded(await service.job_training(id))
+
+    @router.get("/jobs/{id}/demand", openapi_extra=described(answer=list[JobDemand]))
+    async def demand(
+        id: str,
+        iteration: Annotated[int | None, Query(ge=0, description="only those of this one")] = None,
+        layer: Annotated[int | None, Query(ge=0, description="only those of this one")] = None,
+    ) -> Response:
+        """What the hosts of a job, or of all jobs of a run, had for each other in its all-to-alls."""
+        return encoded(await service.job_demand(id, iteration=iteration, layer=layer))
 
     @router.post("/jobs/{id}/stop", openapi_extra=described(bodies.ByBody, answer=JobStatus))
     async def stop(id: str, request: Request, body: Annotated[bodies.ByBody, body_of(bodies.ByBody)]) -> Response:

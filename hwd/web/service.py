@@ -15,6 +15,7 @@ from hwd.config.yaml.file_problem import nearest
 from hwd.jobs.efficiency.efficiency_reader import EfficiencyReader
 from hwd.jobs.jobs import Jobs
 from hwd.jobs.programs import ProgramRun, Programs
+from hwd.jobs.training.training_reader import TrainingReader
 from hwd.jobs.verification.job_verifier import JobVerifier
 from hwd.model.answers import (
     AbortedRun,
@@ -24,9 +25,11 @@ from hwd.model.answers import (
     HeldSettings,
     HistoryEntry,
     HostStatus,
+    JobDemand,
     JobEfficiency,
     JobOutput,
     JobStatus,
+    JobTraining,
     JobVerification,
     PreparedSetStatus,
     ProgramStatus,
@@ -105,6 +108,7 @@ class Service:
         jobs: Jobs,
         job_verifier: JobVerifier,
         job_efficiency: EfficiencyReader,
+        job_training: TrainingReader,
         delegations: Delegations,
         records: Records,
         log: ReconfigurationLog,
@@ -125,6 +129,7 @@ class Service:
         self._jobs = jobs
         self._job_verifier = job_verifier
         self._job_efficiency = job_efficiency
+        self._job_training = job_training
         self._delegations = delegations
         self._records = records
         self._log = log
@@ -391,6 +396,14 @@ class Service:
     async def job_efficiency(self, id: str) -> list[JobEfficiency]:
         """The efficiency of a job, or of the jobs of a run."""
         return await self._job_efficiency.efficiency(id)
+
+    async def job_training(self, id: str) -> list[JobTraining]:
+        """The iterations of a job, or of the jobs of a run, and the moves of its light."""
+        return await self._job_training.training(id)
+
+    async def job_demand(self, id: str, *, iteration: int | None, layer: int | None) -> list[JobDemand]:
+        """What the hosts of a job, or of the jobs of a run, had for each other in its all-to-alls."""
+        return await self._job_training.demand(id, iteration=iteration, layer=layer)
 
     async def start_job(self, body: JobBody, caller: Caller | None) -> JobStatus:
         """Start a job that the testbed file allows."""

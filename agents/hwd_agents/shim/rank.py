@@ -111,12 +111,15 @@ class Rank:
         size_bytes: int = 0,
         parts: Sequence[int] = (),
         peer: int | None = None,
+        iteration: int | None = None,
+        layer: int | None = None,
     ) -> Iterator[str | None]:
         """One operation of a group: the block sends and receives, and ends when that has completed.
 
         Yields the NIC port to send over, where the shim names one. `within_s`: the longest time of the block: after it
         its light may be moved. `parts`: of an all-to-all whose parts differ, the bytes for each rank of the group, in
-        its order; `size_bytes` is their sum then. `peer`: the other rank, of a send or a receive.
+        its order; `size_bytes` is their sum then. `peer`: the other rank, of a send or a receive. `iteration`, `layer`:
+        of its training, from 0 on, for `hwd job training` and for planes.
         Raises RefusedError where it may not be sent, and within the block of another one; LinkError and DeadlineError
         where agent or daemon stay away; FailedError after a block that took longer than `within_s`.
         """
@@ -129,6 +132,8 @@ class Rank:
             size_bytes=sum(parts) if parts else size_bytes,
             parts=tuple(parts),
             peer=peer,
+            iteration=iteration,
+            layer=layer,
         )
         operation = replace(first, index=self._counts[first.shared(self.number)])
         self._counts[first.shared(self.number)] += 1

@@ -43,7 +43,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
 
     `size_bytes`: of the whole tensor: all parts of an all-gather or a scatter, all that a rank sends in an all-to-all;
     0 where it is not said. `parts`: of an all-to-all whose parts differ: the bytes that this rank has for each rank of
-    the group, in its order; empty where all are equal. `peer`: the other rank, of a send or a receive.
+    the group, in its order; empty where all are equal. `peer`: the other rank, of a send or a receive. `iteration`,
+    `layer`: of its training, from 0 on, where the program says it.
     """
 
     group: Name
@@ -52,6 +53,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: Number = 0
     parts: Annotated[tuple[Number, ...], Meta(max_length=RANKS_MOST)] = ()
     peer: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None
+    iteration: Number | None = None
+    layer: Number | None = None
 
     def shared(self, rank: int) -> tuple[str | int, ...]:
         """Equal for the ranks that make this operation together, and for nobody else: `rank` is one of them."""

@@ -177,6 +177,75 @@ def verify(
         raise typer.Exit(1)
 
 
+@_job.command(epilog="Example: hwd job training k3v9a1xx")
+def training(
+    id: Annotated[str, typer.Argument(metavar="RUN", help="The id of a job, or of a run that ran some.")],
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """How long the iterations of a job took, as its program says them, when its light moved, and how long operations
+    waited for that; so far where it runs.
+    """
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with busy(output, "reading the records"), Client.find(url) as hwd:
+        found = hwd.job_training(id)
+    output.data(found)
+    for one in found if not json else ():
+        output.say(str(one))
+        output.table(
+            ("iteration", "seconds", "operations", "waited for the plane [s]"),
+            [(row.iteration, _seconds(row.seconds), row.operations, f"{row.held_s:.4f}") for row in one.iterations],
+        )
+        rows = [
+            (
+                move.target,
+                f"{move.at_s:.3f}",
+                _seconds(move.seconds),
+                "-" if move.links is None else move.links,
+                f"{move.held_s:.4f}",
+                move.why or move.held or "hidden",
+            )
+            for move in one.moves
+        ]
+        output.table(("light", "at [s]", "seconds", "new links", "waited for [s]", "by"), rows)
+
+
+@_job.command(epilog="Example: hwd job demand k3v9a1xx --iteration 2")
+def demand(
+    id: Annotated[str, typer.Argument(metavar="RUN", help="The id of a job, or of a run that ran some.")],
+    iteration: Annotated[int | None, typer.Option("--iteration", metavar="N", min=0, help="Only of this one.")] = None,
+    layer: Annotated[int | None, typer.Option("--layer", metavar="N", min=0, help="Only of this one.")] = None,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """What the hosts of a job had for each other in its all-to-alls, in bytes: a row for each two of them."""
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with busy(output, "reading the records"), Client.find(url) as hwd:
+        found = hwd.job_demand(id, iteration=iteration, layer=layer)
+    output.data(found)
+    for one in found if not json else ():
+        rows = [
+            (
+                "-" if matrix.iteration is None else matrix.iteration,
+                "-" if matrix.layer is None else matrix.layer,
+                f"{matrix.index} of {matrix.group}",
+                one.hosts[sender],
+                one.hosts[receiver],
+                size_bytes,
+            )
+            for matrix in one.matrices
+            for sender, row in enumerate(matrix.size_bytes)
+            for receiver, size_bytes in enumerate(row)
+            if size_bytes
+        ]
+        output.say(f"job {one.job} ({one.entry}): {plural(len(one.matrices), 'all-to-all')}")
+        output.table(("iteration", "layer", "all-to-all", "from", "to", "bytes"), rows)
+
+
 @_job.command(epilog="Example: hwd job efficiency k3v9a1xx")
 def efficiency(
     id: Annotated[str, typer.Argument(metavar="RUN", help="The id of a job, or of a run that ran some.")],
@@ -239,3 +308,7 @@ def _check(status: JobStatus) -> None:
     if status.state != "succeeded":
         more = f"`hwd job logs {status.id} --rank N` has what a rank wrote"
         raise FailedError(f"job {status.id}: {status.state}: {status.why}. {more}")
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"

@@ -10,11 +10,16 @@ from hwd.model.answers.history import HistoryEntry
 from hwd.model.answers.hosts import ClockStepReport, HostClock, HostSpool, HostStatus
 from hwd.model.answers.jobs import (
     JobBreach,
+    JobDemand,
+    JobDemandMatrix,
     JobEfficiency,
     JobEfficiencyRow,
+    JobIteration,
+    JobMove,
     JobOutput,
     JobRankStatus,
     JobStatus,
+    JobTraining,
     JobVerification,
 )
 from hwd.model.answers.leases import HeldLease, HeldSettings, SwitchLease
@@ -49,11 +54,16 @@ __all__ = [
     "HostSpool",
     "HostStatus",
     "JobBreach",
+    "JobDemand",
+    "JobDemandMatrix",
     "JobEfficiency",
     "JobEfficiencyRow",
+    "JobIteration",
+    "JobMove",
     "JobOutput",
     "JobRankStatus",
     "JobStatus",
+    "JobTraining",
     "JobVerification",
     "LeftOpen",
     "LinkStatus",

@@ -157,3 +157,70 @@ class JobEfficiency(Answer, frozen=True, kw_only=True):
         whole = self.whole
         counts = f"{whole.operations} of {self.operations} operations between hosts"
         return f"job {self.job} ({self.entry}), {self.state}: {counts}, in {whole.seconds:.3f} s"
+
+
+class JobIteration(Answer, frozen=True, kw_only=True):
+    """An iteration of a job's training, as its program says it. `seconds`: to the begin of the next one, of the last
+    one to its last end; null while that is open. `held_s`: how long its operations waited for their plane in all, once
+    all their ranks had come.
+    """
+
+    iteration: int
+    seconds: float | None
+    operations: int
+    held_s: float
+
+
+class JobMove(Answer, frozen=True, kw_only=True):
+    """A move of a job's light, `at_s` after the first thing that its plane was told. `links`: new ones; null where its
+    plane had declared the target beforehand. `held_s`: how long operations waited for it whose ranks had all come; the
+    rest of `seconds` is hidden behind what ranks did. `held`: the one that waited longest. `why`: it was not ready.
+    """
+
+    target: str
+    reconfiguration: str
+    at_s: float
+    seconds: float | None
+    links: int | None
+    held_s: float
+    held: str
+    why: str
+
+
+class JobTraining(Answer, frozen=True, kw_only=True):
+    """The iterations of a job, and the moves of its light, so far where it has not ended."""
+
+    job: str
+    entry: str
+    plane: str
+    state: str
+    iterations: list[JobIteration]
+    moves: list[JobMove]
+
+    @override
+    def __str__(self) -> str:
+        seconds = sorted(one.seconds for one in self.iterations if one.seconds is not None)
+        middle = f", of {seconds[len(seconds) // 2]:.4g} s (median)" if seconds else ""
+        links = sum(one.links or 0 for one in self.moves)
+        moved = f"{plural(len(self.moves), 'move')} of its light, {plural(links, 'new link')}"
+        iterations = plural(len(self.iterations), "iteration")
+        return f"job {self.job} ({self.entry}), {self.state}: {iterations}{middle}; {moved}"
+
+
+class JobDemandMatrix(Answer, frozen=True, kw_only=True):
+    """What hosts had for each other in an all-to-all: `size_bytes[sender][receiver]`."""
+
+    group: str
+    index: int
+    iteration: int | None
+    layer: int | None
+    size_bytes: list[list[int]]
+
+
+class JobDemand(Answer, frozen=True, kw_only=True):
+    """The demand of a job's all-to-alls, in the order in which they came. `hosts`: of the rows and columns."""
+
+    job: str
+    entry: str
+    hosts: list[str]
+    matrices: list[JobDemandMatrix]

@@ -1,0 +1,179 @@
+"""training: the iterations of a job, the moves of its light, and what waited for them; and what its ranks had for each
+other. From the records, no I/O.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hwd.jobs.verification.recorded_operations import operations_of
+from hwd.model.answers import JobDemand, JobDemandMatrix, JobIteration, JobMove, JobTraining
+from hwd.model.job import JobEvent, JobRecord
+from hwd.model.plane import Applied, Intent, NotReady
+from hwd_agents.wire import Operation, OperationKind
+
+Key = tuple[str | int, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Together:
+    """One operation of all its ranks, in ns of the daemon's clock. `asked_ns`: when the last one had come."""
+
+    operation: Operation
+    asked_ns: int
+    granted_ns: int | None = None
+    began_ns: int | None = None
+    over_ns: int | None = None
+    sent: dict[int, Operation] = field(default_factory=dict)
+
+    @property
+    def held_s(self) -> float:
+        """How long it waited for its plane, once all its ranks had come."""
+        return 0.0 if self.granted_ns is None else max(0, self.granted_ns - self.asked_ns) / 1e9
+
+
+@dataclass(slots=True, kw_only=True)
+class _Move:
+    target: str
+    began_ns: int
+    links: int | None
+    over_ns: int | None = None
+    reconfiguration: str = ""
+    why: str = ""
+    held_by: list[_Together] = field(default_factory=list)
+
+
+def training(record: JobRecord, events: Sequence[JobEvent]) -> JobTraining:
+    """Operations that say no iteration count in none; each move counts."""
+    together = _together(events)
+    by_iteration: defaultdict[int, list[_Together]] = defaultdict(list)
+    for one in together.values():
+        if one.operation.iteration is not None and one.began_ns is not None:
+            by_iteration[one.operation.iteration].append(one)
+    begins = {number: min(one.began_ns or 0 for one in some) for number, some in by_iteration.items()}
+    iterations = []
+    for number, some in sorted(by_iteration.items()):
+        ends = [one.over_ns for one in some if one.over_ns is not None]
+        end_ns = begins.get(number + 1, max(ends, default=None) if len(ends) == len(some) else None)
+        iterations.append(
+            JobIteration(
+                iteration=number,
+                seconds=None if end_ns is None else (end_ns - begins[number]) / 1e9,
+                operations=len(some),
+                held_s=sum(one.held_s for one in some),
+            )
+        )
+    return JobTraining(
+        job=record.id,
+        entry=record.entry,
+        plane=record.plane_text,
+        state=record.state,
+        iterations=iterations,
+        moves=[_moved(move, events[0].at_ns) for move in _moves(events, together)] if events else [],
+    )
+
+
+def demand(
+    record: JobRecord, events: Sequence[JobEvent], *, iteration: int | None = None, layer: int | None = None
+) -> JobDemand:
+    """Of each all-to-all between hosts what they had for each other, as its ranks said it: all parts are equal where
+    they did not.
+    """
+    hosts = [*dict.fromkeys(rank.host for rank in record.ranks)]
+    place = {host: n for n, host in enumerate(hosts)}
+    matrices = []
+    for one in _together(events).values():
+        operation = one.operation
+        if operation.kind is not OperationKind.ALL_TO_ALL or operation.peer is not None:
+            continue
+        if iteration not in (None, operation.iteration) or layer not in (None, operation.layer):
+            continue
+        ranks = record.groups[operation.group]
+        size_bytes = [[0] * len(hosts) for _ in hosts]
+        for rank, said in one.sent.items():
+            parts = said.parts or (said.size_bytes // len(ranks),) * len(ranks)
+            for other, part in zip(ranks, parts, strict=False):
+                here, there = record.ranks[rank].host, record.ranks[other].host
+                if here != there:
+                    size_bytes[place[here]][place[there]] += part
+        matrices.append(
+            JobDemandMatrix(
+                group=operation.group,
+                index=operation.index,
+                iteration=operation.iteration,
+                layer=operation.layer,
+                size_bytes=size_bytes,
+            )
+        )
+    return JobDemand(job=record.id, entry=record.entry, hosts=hosts, matrices=matrices)
+
+
+def _together(events: Iterable[JobEvent]) -> dict[Key, _Together]:
+    """In the order in which the first rank came to each."""
+    events = [*events]
+    found: dict[Key, _Together] = {}
+    for event in events:
+        if isinstance(told := event.told, Intent):
+            key = told.operation.shared(told.rank)
+            one = found.setdefault(key, _Together(operation=told.operation, asked_ns=event.at_ns))
+            one.asked_ns = max(one.asked_ns, event.at_ns)
+            one.sent[told.rank] = told.operation
+    for begun in operations_of(events).all:
+        one = found[begun.operation.shared(begun.rank)]
+        one.granted_ns = max(one.granted_ns or 0, begun.granted_ns)
+        one.began_ns = begun.began_ns if one.began_ns is None else min(one.began_ns, begun.began_ns)
+        if begun.over_ns is not None:
+            one.over_ns = max(one.over_ns or 0, begun.over_ns)
+    return found
+
+
+def _moves(events: Iterable[JobEvent], together: Mapping[Key, _Together]) -> list[_Move]:
+    """Each with the operations that all ranks had come to while it was under way, and that went after it."""
+    links: dict[str, frozenset[str]] = {}
+    lit = frozenset[str]()
+    found: list[_Move] = []
+    under_way: _Move | None = None
+    for event in events:
+        told = event.told
+        if isinstance(told, Applied | NotReady) and under_way is not None:
+            under_way.over_ns = event.at_ns
+            under_way.reconfiguration = event.reconfiguration
+            under_way.why = told.why if isinstance(told, NotReady) else ""
+            lit = links.get(told.target, frozenset()) if isinstance(told, Applied) else frozenset()
+            under_way = None
+        for action in event.actions:
+            ((name, fields),) = action.items()
+            if name == "prepare":
+                links[fields["id"]] = frozenset(map(_link, fields["target"]["links"]))
+            elif name == "switch":
+                target = fields["target"]
+                new = len(links[target] - lit) if target in links else None
+                under_way = _Move(target=target, began_ns=event.at_ns, links=new)
+                found.append(under_way)
+    for one in together.values():
+        if one.granted_ns is None:
+            continue
+        for move in found:
+            if move.over_ns is not None and one.asked_ns < move.over_ns <= one.granted_ns:
+                move.held_by.append(one)
+    return found
+
+
+def _moved(move: _Move, first_ns: int) -> JobMove:
+    held = [(move.over_ns or 0) - max(one.asked_ns, move.began_ns) for one in move.held_by]
+    last = max(move.held_by, key=lambda one: (move.over_ns or 0) - one.asked_ns, default=None)
+    return JobMove(
+        target=move.target,
+        reconfiguration=move.reconfiguration,
+        at_s=(move.began_ns - first_ns) / 1e9,
+        seconds=None if move.over_ns is None else (move.over_ns - move.began_ns) / 1e9,
+        links=move.links,
+        held_s=max(held, default=0) / 1e9,
+        held="" if last is None else str(last.operation),
+        why=move.why,
+    )
+
+
+def _link(link: Mapping[str, Any]) -> str:
+    return "<->".join(f"{link[end]['host']}.{link[end]['port']}" for end in ("a", "b"))
