@@ -13,7 +13,9 @@ from typing import Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from hwd.mfabric.copilot import Copilot
 from hwd.mfabric.demand import Fold, folded
+from hwd.mfabric.loads import Sources, expert_demand
 from hwd.mfabric.nic_mapping import OpticalPort, nic_links
 from hwd.mfabric.reconfigure_ocs import Variant, reconfigure_ocs
 from hwd.model.link import Link
@@ -59,6 +61,8 @@ class First(StrEnum):
     """The light of before."""
     RANDOM = "random"
     """Light for a drawn demand."""
+    PREDICT = "predict"
+    """Light for the demand that Copilot predicts from the layer before; of the first layer the light of before."""
 
 
 @dataclass(slots=True)
@@ -72,6 +76,8 @@ class _Experts:
     """All-to-alls that were let go."""
     demand: dict[int, Matrix] = field(default_factory=dict)
     """By layer, the latest."""
+    copilots: dict[int, Copilot] = field(default_factory=dict)
+    """By layer, of the loads of ranks: the experts of one rank count as one."""
     wanted: tuple[Link, ...] | None = None
     """Where its light has to be before its next one goes; None where that is open."""
     given_up: int = -1
@@ -191,6 +197,13 @@ class MFabric:
             self._drawn += 1
             size = len(experts.host_of)
             experts.wanted = self._links(experts, draws.random((size, size)))
+        elif self._first is First.PREDICT and layer in experts.copilots and experts.demand[layer - 1].any():
+            before = experts.demand[layer - 1]
+            loads = experts.copilots[layer].predict(before.sum(axis=0))
+            last = experts.demand[layer]
+            sources = Sources.LAST if last.any() else Sources.UNIFORM
+            demand = expert_demand(loads, before.sum(), sources=sources, last=last)
+            experts.wanted = self._links(experts, demand)
 
     # --- light
 
@@ -293,11 +306,23 @@ class MFabric:
         if held.demand is not None:
             experts = self._experts[held.group]
             experts.wanted = None
-            experts.made += not why
+            if not why:
+                self._learn(experts)
+                experts.made += 1
         if why:
             return Refuse(ranks=held.ranks, why=f"{held.operation}: {why}")
         self._sending |= dict.fromkeys(held.ranks, held.group)
         return Grant(ranks=held.ranks)
+
+    def _learn(self, experts: _Experts) -> None:
+        """From the first all-to-all of a layer, which goes now."""
+        layer, number = self._place(experts.made)
+        if self._first is not First.PREDICT or number or not layer:
+            return
+        before, demand = experts.demand[layer - 1], experts.demand[layer]
+        if before.any() and demand.any():
+            copilot = experts.copilots.setdefault(layer, Copilot(len(experts.host_of)))
+            copilot.observe(before.sum(axis=0), demand.sum(axis=0))
 
     def _give_up(self) -> None:
         """The light is not where it was wanted: what waits goes over packet switches, or not at all."""

@@ -245,7 +245,26 @@ def test_all_to_all_whose_packet_switch_failed_is_refused_with_the_pair() -> Non
     assert played.granted == []
 
 
-@pytest.mark.parametrize("first", ["reuse", "block", "random"])
+def spread(*loads: int) -> list[list[int]]:
+    """All ranks have the same for each expert."""
+    return [[100 * load for load in loads] for _ in loads]
+
+
+def test_first_one_goes_over_light_that_is_predicted_from_the_layer_before() -> None:
+    """As soon as it was seen what follows what, the light is there before the first all-to-all asks."""
+    played = Played("mfabric layers=2 first=predict")
+    one, other = [spread(1, 1, 8, 1), spread(8, 4, 2, 1)], [spread(1, 8, 1, 1), spread(1, 2, 4, 8)]
+    assert wanted(one[1]) != wanted(other[1])
+    lit: list[Pairs] = []
+    for layers in (one, other, one, other, other, one):
+        for layer, number in iteration(played, layers):
+            if (layer, number) == (1, 0):
+                lit.append(played.lit)
+    assert lit[0] == wanted(one[0]), "nothing is known yet: the light of before"
+    assert lit[2:] == [wanted(one[1]), wanted(other[1]), wanted(other[1]), wanted(one[1])]
+
+
+@pytest.mark.parametrize("first", ["reuse", "block", "random", "predict"])
 def test_it_keeps_the_rules_of_planes(first: str) -> None:
     assert check_plane(lambda: MFABRIC.make({"layers": "2", "first": first}), jobs=60) > 20
 
@@ -255,7 +274,7 @@ def test_it_keeps_the_rules_of_planes(first: str) -> None:
     [
         ("mfabric", "layers=: is the number of layers with experts"),
         ("mfabric layers=0", "layers=0: is the number of layers"),
-        ("mfabric layers=1 first=now", "first=now is none of block, reuse, random"),
+        ("mfabric layers=1 first=now", "first=now is none of block, reuse, random, predict"),
         ("mfabric layers=1 variant=go", "variant=go is none of skip, stop"),
         ("mfabric layers=1 seed=-1", "seed=-1 is no whole number"),
     ],
