@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from hwd.model.answers import DemandSummary
 from hwd_drivers.core.errors import ConfigError
 
 FILE_BYTES_MAX: Final = 32 * 1024 * 1024
@@ -25,8 +26,8 @@ MATRICES_MAX: Final = 4096
 """Layers times micro-batches of one demand."""
 AMOUNT_MAX: Final = float(1 << 63)
 """Bytes from one host or expert to another; more is a wrong unit, and sums stay finite."""
-STORED_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Of the matrices of one demand in the records."""
+STORED_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Of the matrices of one demand in the records, which one transaction writes: 128 matrices of 128 hosts."""
 ALL_BYTES_MAX: Final = 256 * 1024 * 1024
 """Of those of all demands."""
 DEMANDS_MAX: Final = 256
@@ -36,11 +37,15 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemandKey:
-    """One matrix of a stored demand."""
+    """One matrix of a stored demand. Raises ConfigError for a number that none has."""
 
     name: str
     layer: int = 0
     microbatch: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= min(self.layer, self.microbatch) <= max(self.layer, self.microbatch) <= NUMBER_MAX:
+            raise ConfigError(f"{self}: layers and micro-batches are numbered from 0 to {NUMBER_MAX}")
 
     def __str__(self) -> str:
         return f"demand {self.name}, layer {self.layer}, micro-batch {self.microbatch}"
@@ -63,8 +68,20 @@ class NewDemand:
     total_bytes: float
 
     @property
-    def stored_bytes(self) -> int:
-        return sum(map(len, self.matrices.values()))
+    def summary(self) -> DemandSummary:
+        """What is listed of it."""
+        return DemandSummary(
+            name=self.name,
+            by=self.by,
+            added_wall_ns=self.added_wall_ns,
+            hosts=[*self.hosts],
+            experts=self.experts,
+            layers=sorted({layer for layer, _ in self.matrices}),
+            microbatches=sorted({microbatch for _, microbatch in self.matrices}),
+            matrices=len(self.matrices),
+            total_bytes=self.total_bytes,
+            stored_bytes=sum(map(len, self.matrices.values())),
+        )
 
 
 def check_name(name: str) -> None:
