@@ -188,3 +188,21 @@ async def test_text_that_names_no_stored_demand_says_what_to_do(desk: Any, clien
     with pytest.raises(ConfigError) as raised:
         await desk.call(client.plan, what=what)
     assert why in str(raised.value)
+
+
+async def test_playbook_reads_stored_demands(desk: Any, client: Client) -> None:
+    crossed, straight = np.zeros((2, 4, 4))
+    crossed[0, 2] = crossed[1, 3] = straight[0, 1] = straight[2, 3] = 5
+    data = npz(layer0=straight, layer1=crossed)
+    playbook = (
+        "playbook: layers\nshows: x\nsteps:\n  - sweep: {layer: [0, 1]}\n    steps:\n"
+        "      - apply: {topology: matching, demand: moe, layer: '{{ layer }}'}\n"
+    )
+    with pytest.raises(ConfigError, match=r"p\.yaml:6: .*demand 'moe': not stored"):
+        await desk.call(client.start_run, text=playbook, file="p.yaml")
+    await desk.call(client.add_demand, "moe", data, hosts=["h0", "h1", "h2", "h3"])
+    run = await desk.call(client.start_run, text=playbook, file="p.yaml")
+    await desk.daemon.service.wait_run(run.id)
+    assert (await desk.call(client.run_state, run.id)).state == "succeeded"
+    (switch,) = await desk.call(client.switches)
+    assert {*switch.crossconnects} >= {"1A-3B", "3A-1B", "2A-4B", "4A-2B"}
