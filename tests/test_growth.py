@@ -22,6 +22,7 @@ from hwd.config.testbed import ends, wanted_state
 from hwd.config.testbed import topology_file as topology
 from hwd.config.yaml import tree
 from hwd.daemon import installed_drivers as installed
+from hwd.mfabric import demand_csv, demand_file, demand_npz
 from hwd.model import kinds, link, nic_port, ssh, testbed
 from hwd.reconfigure.journal import file as journal_file
 from hwd_agents.clock import datagram as clock_wire
@@ -305,6 +306,9 @@ READERS: Mapping[str, Reader] = {
     "crossconnects that are asked for": _text(
         wanted_state, read=lambda text: wanted_state.parse_what(f"ocs1:{text}", _rack())
     ),
+    "demand in CSV": _whole(demand_csv, demand_file, read=demand_csv.read_csv),
+    "pairs of demand": _whole(demand_csv, read=lambda data: demand_csv.read_csv(b"from,to,bytes\n" + data)),
+    "demand in NPZ": _whole(demand_npz, read=lambda data: [*demand_npz.read_npz(b"PK\x03\x04" + data)]),
     "documents": _whole(kinds, read=lambda data: kinds.read_fact("reconfiguration.started", data)),
     "messages of agents": _whole(agent_messages, read=agent_messages.decode),
     "command lines of SONiC": _text(sonic_cli, read=sonic_cli.words_of),

@@ -122,6 +122,8 @@ def _calls(document: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:
             content = call.get("requestBody", {}).get("content", {}).get("application/json", {})
             if content:
                 takes.insert(0, kind_of(content["schema"]))
+            elif files := call.get("requestBody", {}).get("content", {}):
+                takes.insert(0, f"a file as {', '.join(map(code, files))}")
             answer: dict[str, Any] = next((one for status, one in call["responses"].items() if status[0] == "2"), {})
             shown = answer.get("content", {}).get("application/json", {}).get("schema")
             gives = kind_of(shown) if shown else ""

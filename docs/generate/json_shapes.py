@@ -10,6 +10,8 @@ from docs.generate.pages import code, table
 from hwd.model.answers import (
     AbortedRun,
     AcceptedRun,
+    DemandMatrix,
+    DemandSummary,
     HeldEnds,
     HeldLease,
     HistoryEntry,
@@ -157,6 +159,9 @@ SHAPES: Final[Mapping[str, tuple[Shape, ...]]] = {
     "job demand": (of(JobDemand, listed=True, note=f"`matrices` a list of {of(JobDemandMatrix)}"),),
     "job efficiency": (of(JobEfficiency, listed=True, note=f"`rows` a list of {of(JobEfficiencyRow)}"),),
     "job verify": (of(JobVerification, listed=True, note=f"`breaches` a list of {of(JobBreach)}"),),
+    **{f"demand {name}": (of(DemandSummary),) for name in ("add", "remove")},
+    "demand list": (of(DemandSummary, listed=True),),
+    "demand show": (of(DemandMatrix, note="`bytes` a list of rows, one for each of `hosts`, which send"),),
     "lease list": (of(HeldLease, listed=True),),
     "driver list": (
         of(["driver", "package", "models", "default_port", "evidence"], listed=True),

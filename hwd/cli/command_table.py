@@ -23,6 +23,7 @@ MODULES = {
     "agents": ("agent",),
     "hosts": ("host",),
     "jobs": ("job",),
+    "demands": ("demand",),
     "brokers": ("broker",),
     "service": ("install-service", "reload"),
     "sim": ("sim",),

@@ -37,6 +37,7 @@ def topologies(incomplete: str) -> list[str]:
 
 runs = _offered(lambda hwd: (run.id for run in hwd.runs()))
 leases = _offered(lambda hwd: (lease.id for lease in (*hwd.leases(), *hwd.lease_requests())))
+demands = _offered(lambda hwd: (one.name for one in hwd.demands()))
 sets = _offered(lambda hwd: (one.id for one in hwd.sets()))
 targets = _offered(lambda hwd: (target.id for one in hwd.sets() for target in one.targets))
 reconfigurations = _offered(lambda hwd: (one.id for one in hwd.status().reconfigurations))

@@ -30,6 +30,8 @@ from hwd.model import bodies
 from hwd.model.answers import (
     AbortedRun,
     AcceptedRun,
+    DemandMatrix,
+    DemandSummary,
     DocumentJson,
     DocumentList,
     FaultConfirmation,
@@ -50,6 +52,7 @@ from hwd.model.answers import (
     Status,
     SwitchStatus,
 )
+from hwd.model.demand import FILE_BYTES_MAX
 from hwd.model.documents.daemon import JournalGivenUp
 from hwd.model.documents.plans import PlanSummary
 from hwd.model.program import ProgramNews, Signal
@@ -57,7 +60,7 @@ from hwd.model.recorded_run import Run, RunSummary
 from hwd.model.run import RunStatus
 from hwd.model.trial import TrialRun
 from hwd_drivers.core.documents import Document, Json
-from hwd_drivers.core.errors import HwdError
+from hwd_drivers.core.errors import ConfigError, HwdError
 
 if TYPE_CHECKING:
     from hwd.client.timelines import MeasuredTimeline, RunResult, Timelines
@@ -69,6 +72,8 @@ T = TypeVar("T")
 DRIVE_S = 60.0
 """Added to the time that an apply may wait for readiness."""
 
+UPLOAD_S = 120.0
+"""For a file to come to the daemon, and to be read there after the files before it."""
 TIME_LEFT = re.compile(r"[\d.]+ s\b")
 """What changes of the reason for a wait while nothing happens."""
 OLDEST = "-.0"
@@ -642,6 +647,52 @@ class AsyncClient:
         it was not revoked.
         """
         return await self._connection.post(f"leases/{_part(switch)}/grant", HeldLease, bodies.ByBody(by=by))
+
+    # --- stored demands
+
+    async def add_demand(
+        self,
+        name: str,
+        data: bytes,
+        *,
+        hosts: Sequence[str] = (),
+        experts_per_gpu: int | None = None,
+        gpus_per_server: int | None = None,
+        replace: bool = False,
+        by: str | None = None,
+    ) -> DemandSummary:
+        """Store the demand of a CSV or NPZ file, as `demand=NAME` of a topology reads it.
+
+        hwd.add_demand("moe", Path("gates.npz").read_bytes(), hosts=["h0", "h1"], experts_per_gpu=1, gpus_per_server=8)
+
+        `hosts`: the servers of its rows, in their order; none where a CSV file names hosts. `experts_per_gpu`,
+        `gpus_per_server`: both where its rows are experts. Raises ConfigError with the place of what is wrong in it,
+        RefusedError where there is one of that name, unless `replace`, or no room.
+        """
+        if len(data) > FILE_BYTES_MAX:  # a server that refuses a body may close the connection under it
+            raise ConfigError(f"demand {name}: the file has {len(data)} bytes, over the {FILE_BYTES_MAX} of one demand")
+        asked = {
+            "hosts": ",".join(hosts) or None,
+            "experts_per_gpu": experts_per_gpu,
+            "gpus_per_server": gpus_per_server,
+            "replace": "true" if replace else None,
+            "by": by,
+        }
+        query = {"name": name, **{key: str(value) for key, value in asked.items() if value is not None}}
+        return await self._connection.upload("demands", DemandSummary, data, query=query, within_s=UPLOAD_S)
+
+    async def demands(self) -> list[DemandSummary]:
+        """Stored demands, in the order of their names."""
+        return await self._connection.get("demands", list[DemandSummary])
+
+    async def demand(self, name: str, *, layer: int = 0, microbatch: int = 0) -> DemandMatrix:
+        """One matrix of a stored demand. Raises UnknownError."""
+        query = {"layer": str(layer), "microbatch": str(microbatch)}
+        return await self._connection.get(f"demands/{_part(name)}", DemandMatrix, query=query)
+
+    async def remove_demand(self, name: str) -> DemandSummary:
+        """Remove a stored demand; returns what it was. Raises UnknownError."""
+        return await self._connection.delete(f"demands/{_part(name)}", DemandSummary)
 
     # --- overrides and faults
 

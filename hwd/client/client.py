@@ -129,6 +129,11 @@ class Client:
     kick_lease = waiting(AsyncClient.kick_lease)
     grant_lease = waiting(AsyncClient.grant_lease)
 
+    add_demand = waiting(AsyncClient.add_demand)
+    demands = waiting(AsyncClient.demands)
+    demand = waiting(AsyncClient.demand)
+    remove_demand = waiting(AsyncClient.remove_demand)
+
     block = waiting(AsyncClient.block)
     unblock = waiting(AsyncClient.unblock)
     fault = waiting(AsyncClient.fault)

@@ -25,6 +25,7 @@ ANSWER_S = 30.0
 CONNECT_S = 5.0
 API = "/api/v1/"
 JSON = {"Content-Type": "application/json"}
+BYTES = {"Content-Type": "application/octet-stream"}
 
 
 class Connection:
@@ -69,6 +70,14 @@ class Connection:
         """Send a POST request, whose answer must come `within_s`. Raises as `get` does."""
         sent = {} if body is None else {"content": msgspec.json.encode(body), "headers": JSON}
         return await self._ask("POST", API + path, answer, within_s, **sent)
+
+    async def upload(self, path: str, answer: type[T], data: bytes, *, query: Mapping[str, str], within_s: float) -> T:
+        """Send a POST request whose body is a file. Raises as `get` does."""
+        return await self._ask("POST", API + path, answer, within_s, params=query, content=data, headers=BYTES)
+
+    async def delete(self, path: str, answer: type[T]) -> T:
+        """Send a DELETE request. Raises as `get` does."""
+        return await self._ask("DELETE", API + path, answer, ANSWER_S)
 
     async def lines(self, path: str, body: Body) -> AsyncGenerator[bytes, None]:
         """Send a POST request whose answer comes line by line, until it is closed; empty lines are signs of life.

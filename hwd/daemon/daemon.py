@@ -72,6 +72,7 @@ from hwd.timeline.alignment import Alignment
 from hwd.web.applies import Applies
 from hwd.web.changeboard import Changeboard
 from hwd.web.daemonboard import Daemonboard
+from hwd.web.demands import Demands
 from hwd.web.hub import Hub
 from hwd.web.linkboard import Linkboard
 from hwd.web.rack_status import RackStatus
@@ -259,11 +260,13 @@ class Daemon:
         )
         reconfiguration_log = ReconfigurationLog(records, self._recorder.flush)
         earlier = EarlierStates(testbed, reconfiguration_log)
+        demands = Demands(testbed, records.demands, clock=clock, offload=machine.offload)
         applies = Applies(
             testbed=testbed,
             reconfigurer=reconfigurer,
             restores=restores,
             earlier=earlier,
+            demands=demands,
             ids=ids,
             offload=machine.offload,
         )
@@ -360,7 +363,7 @@ class Daemon:
             parts=(
                 *(ledger, history, move_counts, desired, switchboard, linkboard, changeboard, self.metrics),
                 *(delegations, selections, settings, baselines, background_planner, restores, drift, earlier),
-                *(applies, faults, programs, jobs, rack, runs, transfers, retention, reconfigurer.sets, self),
+                *(applies, demands, faults, programs, jobs, rack, runs, transfers, retention, reconfigurer.sets, self),
             ),
             switches=driven,
             ledger=ledger,
@@ -386,6 +389,7 @@ class Daemon:
             job_verifier=job_verifier,
             job_efficiency=job_efficiency,
             job_training=job_training,
+            demands=demands,
             delegations=delegations,
             records=records,
             log=reconfiguration_log,

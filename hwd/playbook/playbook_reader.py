@@ -1,20 +1,34 @@
 """The reader of playbook texts, outside of the event loop."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
 
 from hwd.config.playbook.playbook import Playbook, load_playbook_text
+from hwd.config.playbook.stored_demands import StoredDemands
 from hwd.fabric.fabric import Fabric
+from hwd.model.answers import DemandMatrix
+from hwd.model.demand import DemandKey
 from hwd.model.testbed import Testbed
+from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.offload import Offload
 
 
 class PlaybookReader:
-    """Reads one playbook at a time in a thread: a long one takes seconds, and several must not take all threads."""
+    """Reads one playbook at a time in a thread: a long one takes seconds, and several must not take all threads.
 
-    def __init__(self, testbed: Testbed, offload: Offload) -> None:
+    `find_demand` looks a stored demand up. It raises ConfigError where there is none.
+    """
+
+    def __init__(
+        self,
+        testbed: Testbed,
+        offload: Offload,
+        find_demand: Callable[[DemandKey], Coroutine[Any, Any, DemandMatrix]],
+    ) -> None:
         self._testbed = testbed
         self._offload = offload
+        self._find_demand = find_demand
         self._reading = asyncio.Lock()
 
     def use_testbed(self, fabric: Fabric) -> None:
@@ -22,13 +36,24 @@ class PlaybookReader:
         self._testbed = fabric.testbed
 
     async def read(self, text: str, *, file: str, parameters: Mapping[str, str]) -> Playbook:
-        """Raises ConfigError with every problem."""
+        """Raises ConfigError with every problem; those of the stored demands that it names come after the others."""
+        demands = StoredDemands()
 
         def load(testbed: Testbed) -> Playbook:
-            return load_playbook_text(text, file=file, overrides=parameters, testbed=testbed)
+            return load_playbook_text(text, file=file, overrides=parameters, testbed=testbed, demands=demands)
 
         async with self._reading:
             while True:
                 playbook = await self._offload(load, testbed := self._testbed)
-                if testbed is self._testbed:  # else it was reloaded meanwhile
+                if demands.missing:
+                    await self._look_up(demands)
+                elif testbed is self._testbed:  # else it was reloaded meanwhile
                     return playbook
+
+    async def _look_up(self, demands: StoredDemands) -> None:
+        for key in demands.missing:
+            try:
+                demands.known[key] = await self._find_demand(key)
+            except ConfigError as error:
+                demands.known[key] = str(error)
+        demands.missing.clear()

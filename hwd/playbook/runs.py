@@ -74,7 +74,7 @@ class Runs:
         offload: Offload,
     ) -> None:
         self._template = template
-        self._reader = PlaybookReader(template.testbed, offload)
+        self._reader = PlaybookReader(template.testbed, offload, records.demands.matrix)
         self._access = access
         self._ledger = ledger = access.leases.ledger
         self._is_settled = is_settled

@@ -15,6 +15,7 @@ from hwd.model.recorded_run import Run, RunOutcome, RunSummary
 from hwd.model.trial import TrialRun
 from hwd.records.alignments import AlignmentTable
 from hwd.records.delegation_table import DelegationTable
+from hwd.records.demand_table import DemandTable
 from hwd.records.desired_table import DesiredTable, put_wanted
 from hwd.records.entry import Entry, entry
 from hwd.records.fact_reader import FactReader
@@ -93,6 +94,7 @@ class Records:
         self.jobs = JobTable(self._access)
         self.leases = LeaseTable(self._access)
         self.moves = MoveTable(self._access)
+        self.demands = DemandTable(self._access)
         self.desired = DesiredTable(self._access)
         self.twin_faults = TwinFaultTable(self._access)
         self.delegations = DelegationTable(self._access)

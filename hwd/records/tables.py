@@ -2,7 +2,7 @@
 
 import sqlalchemy as sa
 
-VERSION = 9
+VERSION = 10
 """Incremented with every change of a table. A file of a newer version is refused, an older one is upgraded
 by `UPGRADES`.
 """
@@ -21,6 +21,7 @@ UPGRADES: dict[int, tuple[tuple[str, str], ...]] = {
     6: (),
     7: (("runs", "trial TEXT"), ("queue", "trial TEXT")),
     8: (),
+    9: (),
 }
 """Tables, and the columns that they get, from version n to n + 1. New tables need none: missing tables are created,
 with all their columns.
@@ -194,3 +195,21 @@ job_events = sa.Table(
     sa.Column("data", sa.Text, nullable=False),
 )
 """What the plane of each job was told and answered, in order."""
+
+demands = sa.Table(
+    "demands",
+    metadata,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("stored_bytes", sa.BigInteger, nullable=False),
+    sa.Column("data", sa.Text, nullable=False),
+)
+
+demand_matrices = sa.Table(
+    "demand_matrices",
+    metadata,
+    sa.Column("demand", sa.Text, primary_key=True),
+    sa.Column("layer", sa.BigInteger, primary_key=True),
+    sa.Column("microbatch", sa.BigInteger, primary_key=True),
+    sa.Column("data", sa.LargeBinary, nullable=False),
+)
+"""`data`: as `NewDemand.matrices` has it."""

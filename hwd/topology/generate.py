@@ -1,24 +1,33 @@
 """Topologies by name and arguments, as the command line and playbooks give them: `ring hosts=h0,h1 rail=0`."""
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from hwd.model.answers import DemandMatrix
 from hwd.model.link import Link, Topology
 from hwd.model.testbed import Testbed
 from hwd.topology.choice import Party, parties, topology_of
+from hwd.topology.demand import demand_of
 from hwd.topology.kind import Draws, Given, TopologyKind, whole_number
 from hwd_drivers.core.errors import ConfigError, HwdError
 
 
 def generate(
-    name: str, kind: TopologyKind, testbed: Testbed, arguments: Mapping[str, str], *, draws: Callable[[int], Draws]
+    name: str,
+    kind: TopologyKind,
+    testbed: Testbed,
+    arguments: Mapping[str, str],
+    *,
+    draws: Callable[[int], Draws],
+    stored: DemandMatrix | None = None,
 ) -> Topology:
-    """Raises ConfigError for an unknown argument, and where the testbed cannot have it. `draws`: those of a seed."""
+    """Raises ConfigError for an unknown argument, and where the testbed cannot have it. `draws`: those of a seed.
+    `stored`: the demand of `demand_key`, which the caller looks up.
+    """
     for argument in arguments:
         if argument not in kind.takes:
             raise ConfigError(f"topology {name}: no argument {argument!r}; it takes {', '.join(kind.takes)}")
-    demand = _demand(name, testbed, arguments["demand"]) if "demand" in arguments else {}
+    demand = demand_of(name, testbed, arguments, stored) if "demand" in kind.arguments else {}
     seed = whole_number(name, arguments, "seed", default=0, least=0)
     given = Given(name=name, arguments=arguments, demand=demand, draws=draws(seed))
     return topology_of(
@@ -39,26 +48,3 @@ def _links(kind: TopologyKind, party: Party, given: Given) -> list[Link]:
         if not isinstance(link, Link) or not own.issuperset(link.ends):
             raise ConfigError(f"topology {given.name}: a bug in it: {link} is no link of NIC ports {party.place}")
     return links
-
-
-def _demand(name: str, testbed: Testbed, text: str) -> dict[tuple[str, str], float]:
-    """Of `h0:h1:5,h1:h0:2`: both ways of two hosts are added."""
-    found: dict[tuple[str, str], float] = {}
-    for item in filter(None, text.split(",")):
-        one, _, rest = item.partition(":")
-        other, _, amount = rest.partition(":")
-        for host in (one, other):
-            if host not in testbed.hosts:
-                raise ConfigError(
-                    f"{name}: demand={item}: no host {host!r}; write h0:h1:5. Testbed {testbed.name} has "
-                    f"{', '.join(testbed.hosts)}"
-                )
-        try:
-            value = float(amount)
-        except ValueError:
-            value = math.nan
-        if one == other or not 0 <= value < math.inf:
-            raise ConfigError(f"{name}: demand={item}: write two hosts and how much, not below 0: h0:h1:5")
-        smaller, larger = sorted((one, other))
-        found[smaller, larger] = found.get((smaller, larger), 0.0) + value
-    return found

@@ -19,6 +19,8 @@ from hwd_drivers.core.errors import ConfigError
 
 T = TypeVar("T")
 
+DIGITS_MAX: Final = 18
+"""Of a whole number."""
 GROUP: Final = "hwd.topologies"
 """The entry points that declare topologies."""
 
@@ -59,7 +61,10 @@ class Given:
     def between(self, one: str, other: str) -> float:
         """What two hosts send each other. Raises ConfigError where no demand was given."""
         if not self.demand:
-            raise ConfigError(f"{self.name}: needs demand=h0:h1:5,h0:h2:1, what hosts send each other in any unit")
+            raise ConfigError(
+                f"{self.name}: needs demand=h0:h1:5,h0:h2:1, what hosts send each other in any unit, or "
+                "the name of a stored one (`hwd demand list`)"
+            )
         smaller, larger = sorted((one, other))
         return self.demand.get((smaller, larger), 0.0)
 
@@ -69,7 +74,7 @@ class TopologyKind:
     """One kind of topology. `links` is called for each party; no NIC port may be in two of its links.
 
     `arguments`: those that it takes beside `hosts`, `rail` and `groups`; `seed` where it draws, `demand` where it reads
-    that. `by_group`: whether it takes `groups`;
+    that, which brings `layer` and `microbatch` of stored ones. `by_group`: whether it takes `groups`;
     else all hosts are one party on each rail.
     """
 
@@ -80,7 +85,8 @@ class TopologyKind:
     @property
     def takes(self) -> tuple[str, ...]:
         """All arguments."""
-        return ("hosts", "rail", *(("groups",) if self.by_group else ()), *self.arguments)
+        stored = ("layer", "microbatch") if "demand" in self.arguments else ()
+        return ("hosts", "rail", *(("groups",) if self.by_group else ()), *self.arguments, *stored)
 
 
 def whole_number(name: str, arguments: Mapping[str, str], argument: str, *, default: int | None, least: int) -> int:
@@ -90,6 +96,6 @@ def whole_number(name: str, arguments: Mapping[str, str], argument: str, *, defa
         if default is None:
             raise ConfigError(f"{name}: needs {argument}=NUMBER")
         return default
-    if not text.isascii() or not text.isdigit() or int(text) < least:
+    if not text.isascii() or not text.isdigit() or len(text) > DIGITS_MAX or int(text) < least:
         raise ConfigError(f"{name}: {argument}={text} is no whole number from {least} on")
     return int(text)

@@ -8,7 +8,7 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request
@@ -46,6 +46,7 @@ from hwd.model.answers import (
     Status,
     SwitchStatus,
 )
+from hwd.model.demand import FILE_BYTES_MAX
 from hwd.model.documents.daemon import JournalGivenUp
 from hwd.model.documents.plans import PlanSummary
 from hwd.model.limit import Reached
@@ -54,6 +55,8 @@ from hwd.model.run import RunStatus
 from hwd.telemetry import Exposition
 from hwd.web.bodies import Api, body_of, content_of, decode, described, encoded, object_body
 from hwd.web.bounds import Bounds
+from hwd.web.demand_calls import PATH as DEMANDS
+from hwd.web.demand_calls import demands_router
 from hwd.web.door import Door, caller_of
 from hwd.web.problem import MEDIA_TYPE, on_bug, on_http_exception, on_hwd_error, on_invalid_request
 from hwd.web.service import Service
@@ -66,6 +69,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 """What any call may answer with, for the OpenAPI document."""
 
+API: Final = "/api/v1"
 Data = dict[str, Any]
 """One JSON object with any fields: the body of a fault."""
 RUNS_MAX = 500
@@ -97,7 +101,7 @@ def make_app(
     app = Api(
         title="hwd",
         version=version,
-        openapi_url="/api/v1/openapi.json",
+        openapi_url=f"{API}/openapi.json",
         docs_url=None,
         redoc_url=None,
         description="Runs a rack of hosts and optical circuit switches. Errors are problem documents (RFC 9457).",
@@ -106,7 +110,7 @@ def make_app(
     app.add_exception_handler(RequestValidationError, on_invalid_request)
     app.add_exception_handler(HTTPException, on_http_exception)
     app.add_exception_handler(Exception, on_bug)
-    app.add_middleware(Bounds, reached=reached)
+    app.add_middleware(Bounds, reached=reached, files={f"{API}{DEMANDS}": FILE_BYTES_MAX})
     app.add_middleware(Door, tokens=tokens, names=names, session=session, local=local)  # the first that a request meets
     for router in (
         _looks(service),
@@ -119,9 +123,10 @@ def make_app(
         _faults(service),
         _programs(service),
         _jobs(service),
+        demands_router(service),
         _events(events),
     ):
-        app.include_router(router, prefix="/api/v1", responses=PROBLEMS)
+        app.include_router(router, prefix=API, responses=PROBLEMS)
     app.include_router(_probes(service))
     app.include_router(metrics_router(metrics))
     return app

@@ -22,6 +22,7 @@ from hwd.reconfigure.desired.restores import Restores
 from hwd.reconfigure.plans.planner import Planned
 from hwd.reconfigure.prepared.preparation import SetTerms
 from hwd.reconfigure.reconfigurer import Reconfigurer
+from hwd.web.demands import Demands
 from hwd.web.refused_switches import RefusedSwitches
 from hwd_drivers.core.errors import ConfigError, FailedError, RefusedError
 from hwd_drivers.core.ids import Ids
@@ -46,6 +47,7 @@ class Applies:
         reconfigurer: Reconfigurer,
         restores: Restores,
         earlier: EarlierStates,
+        demands: Demands,
         ids: Ids,
         offload: Offload,
     ) -> None:
@@ -54,6 +56,7 @@ class Applies:
         self._reconfigurer = reconfigurer
         self._restores = restores
         self._earlier = earlier
+        self._demands = demands
         self._ids = ids
         self._planned: dict[str, Planned] = {}
         self._under_way: dict[str, asyncio.Task[ReconfigurationStatus]] = {}
@@ -250,7 +253,8 @@ class Applies:
             return await self._earlier.before(body)
         if body.file is not None:
             return Request(wanted=await self._topology(body.file), body=body)
-        return Request(wanted=parse_what(body.what, self._testbed), body=body)
+        demand = await self._demands.of_text(body.what)
+        return Request(wanted=parse_what(body.what, self._testbed, demand=demand), body=body)
 
     async def _topology(self, file: File) -> WantedState:
         """The links of a topology file, read in a thread since a long one takes seconds. Raises ConfigError."""

@@ -12,6 +12,8 @@ from typing_extensions import override
 from hwd.model.answers import (
     AbortedRun,
     AcceptedRun,
+    DemandMatrix,
+    DemandSummary,
     DocumentList,
     FaultConfirmation,
     HeldEnds,
@@ -86,6 +88,8 @@ BODIES: Final = (
 ANSWERS: Final = (
     AbortedRun,
     AcceptedRun,
+    DemandMatrix,
+    DemandSummary,
     DocumentList,
     FaultConfirmation,
     HeldEnds,

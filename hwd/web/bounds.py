@@ -1,7 +1,9 @@
 """Bounds of a request: length of URL, header and body, and depth of its JSON. Requests beyond them are refused."""
 
 import re
+from collections.abc import Mapping
 from itertools import accumulate
+from types import MappingProxyType
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -24,11 +26,15 @@ _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 
 
 class Bounds:
-    """ASGI middleware. Takes in a whole body, within `BODY_BYTES_MAX`, before anything is made of it."""
+    """ASGI middleware. Takes in a whole body, within `BODY_BYTES_MAX`, before anything is made of it.
 
-    def __init__(self, app: ASGIApp, *, reached: Reached) -> None:
+    `files`: paths that take a file and no JSON, each with the bytes of the longest one.
+    """
+
+    def __init__(self, app: ASGIApp, *, reached: Reached, files: Mapping[str, int] = MappingProxyType({})) -> None:
         self._app = app
         self._reached = reached
+        self._files = files
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -56,11 +62,12 @@ class Bounds:
                 send,
             )
             return
-        if (stated := _stated(scope)) > BODY_BYTES_MAX:
+        most = self._files.get(scope["path"], BODY_BYTES_MAX)
+        if (stated := _stated(scope)) > most:
             await self._refuse(
                 Limit.HTTP_BODY,
                 413,
-                f"the body has {stated} bytes, over the {BODY_BYTES_MAX} that it may have",
+                f"the body has {stated} bytes, over the {most} that it may have",
                 scope,
                 receive,
                 send,
@@ -74,17 +81,18 @@ class Bounds:
                 return
             body += message.get("body", b"")
             more = message.get("more_body", False)
-            if len(body) > BODY_BYTES_MAX:
+            if len(body) > most:
                 await self._refuse(
                     Limit.HTTP_BODY,
                     413,
-                    f"the body has over the {BODY_BYTES_MAX} bytes that it may have",
+                    f"the body has over the {most} bytes that it may have",
                     scope,
                     receive,
                     send,
                 )
                 return
-        if (depth := depth_of(bytes(body))) > DEPTH_MAX:
+        whole = bytes(body)
+        if scope["path"] not in self._files and (depth := depth_of(whole)) > DEPTH_MAX:
             await self._refuse(
                 Limit.HTTP_DEPTH,
                 422,
@@ -94,7 +102,7 @@ class Bounds:
                 send,
             )
             return
-        await self._app(scope, _once(bytes(body), receive), send)
+        await self._app(scope, _once(whole, receive), send)
 
     async def _refuse(self, limit: Limit, status: int, detail: str, scope: Scope, receive: Receive, send: Send) -> None:
         client = scope.get("client")

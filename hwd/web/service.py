@@ -19,6 +19,8 @@ from hwd.jobs.training.training_reader import TrainingReader
 from hwd.jobs.verification.job_verifier import JobVerifier
 from hwd.model.answers import (
     AbortedRun,
+    DemandMatrix,
+    DemandSummary,
     FaultConfirmation,
     HeldEnds,
     HeldLease,
@@ -50,6 +52,7 @@ from hwd.model.bodies import (
     ReloadBody,
     SignalBody,
 )
+from hwd.model.demand import DemandKey
 from hwd.model.documents.daemon import JournalGivenUp
 from hwd.model.documents.plans import PlanSummary
 from hwd.model.fault import parse_fault
@@ -75,6 +78,7 @@ from hwd.records.reconfiguration_log import ReconfigurationLog
 from hwd.records.recorder import RecordingSink
 from hwd.records.records import Records
 from hwd.web.applies import Applies, under_way
+from hwd.web.demands import AddDemand, Demands
 from hwd.web.rack_status import RackStatus, delegated
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Json
@@ -109,6 +113,7 @@ class Service:
         job_verifier: JobVerifier,
         job_efficiency: EfficiencyReader,
         job_training: TrainingReader,
+        demands: Demands,
         delegations: Delegations,
         records: Records,
         log: ReconfigurationLog,
@@ -130,6 +135,7 @@ class Service:
         self._job_verifier = job_verifier
         self._job_efficiency = job_efficiency
         self._job_training = job_training
+        self._demands = demands
         self._delegations = delegations
         self._records = records
         self._log = log
@@ -417,6 +423,26 @@ class Service:
         """What a rank has written."""
         data = await self._jobs.output(id, rank, first)
         return JobOutput(data=data, first=first, next=first + len(data))
+
+    # --- stored demands: see `Demands`
+
+    async def add_demand(self, terms: AddDemand, data: bytes, caller: Caller | None) -> DemandSummary:
+        """Store the demand of a file."""
+        return await self._demands.add(terms, data, caller)
+
+    async def demands(self) -> list[DemandSummary]:
+        """In the order of their names."""
+        return [*await self._demands.all()]
+
+    async def demand(self, key: DemandKey) -> DemandMatrix:
+        """One matrix."""
+        return await self._demands.matrix(key)
+
+    async def remove_demand(self, name: str) -> DemandSummary:
+        """Returns what it was."""
+        return await self._demands.remove(name)
+
+    # --- overrides and reload
 
     async def override(
         self, switch: str, ends: Sequence[str], to: str, *, lease: str | None = None, epoch: int | None = None, by: str

@@ -36,6 +36,7 @@ ARGUMENTS: Mapping[str, Any] = {
     "prepared_set": "k3v9",
     "signal": "INT",
     "name": "train",
+    "data": b"h0,h1\n0,1\n1,0\n",
 }
 """For what has no default."""
 

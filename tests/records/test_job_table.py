@@ -139,7 +139,7 @@ async def test_records_of_before_there_were_jobs_are_read_on(url: str, tmp_path:
     again.close()
     with closing(sqlite3.connect(tmp_path / "records.db")) as new:
         ((version,),) = new.execute("SELECT value FROM hwd_about WHERE key = 'schema'").fetchall()
-    assert version == "9"
+    assert version == "10"
 
 
 async def test_jobs_of_a_run_are_found_by_it_oldest_first(url: str) -> None:

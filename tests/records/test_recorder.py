@@ -131,7 +131,7 @@ def test_what_waited_is_written_once_there_is_room_again(
     tmp_path: Path, flood: list[Document], caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
-        records = Records(f"sqlite:///{tmp_path}/records.db", InlineOffload(), max_bytes=510_000)
+        records = Records(f"sqlite:///{tmp_path}/records.db", InlineOffload(), max_bytes=526_384)
         await records.open()
         await records.add_documents(flood[:3000], run="old")
         sink = RecordingSink(records)

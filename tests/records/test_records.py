@@ -222,11 +222,13 @@ async def test_records_of_a_newer_hwd_are_refused(url: str, tmp_path: Path) -> N
     await first.open()
     first.close()
     connection = sqlite3.connect(tmp_path / "records.db")
-    connection.execute("UPDATE hwd_about SET value = '10' WHERE key = 'schema'")
+    connection.execute("UPDATE hwd_about SET value = '11' WHERE key = 'schema'")
     connection.commit()
     connection.close()
     second = Records(url, InlineOffload())
-    with pytest.raises(ConfigError, match=r"newer hwd \(schema 10, this one knows 9\)\. Use that hwd, or another file"):
+    with pytest.raises(
+        ConfigError, match=r"newer hwd \(schema 11, this one knows 10\)\. Use that hwd, or another file"
+    ):
         await second.open()
     second.close()
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hwd.config import topologies
 from hwd.daemon.installed_drivers import load
 from hwd.fabric.fabric import Fabric
+from hwd.model.answers import DemandMatrix
 from hwd.model.link import Link, Topology
 from hwd.model.testbed import Testbed
 from hwd.topology import Given, Party, TopologyKind, generate
@@ -366,3 +367,41 @@ def twice(party: Party, given: Given) -> Iterator[Link]:
 def test_bug_of_a_stranger_is_named_as_his(rack: Rack, links: Callable[[Party, Given], Any], said: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(said)):
         of_a_stranger(rack, links)
+
+
+def stored(hosts: list[str], rows: list[list[float]]) -> DemandMatrix:
+    return DemandMatrix(name="moe", layer=3, microbatch=0, hosts=hosts, bytes=rows)
+
+
+def test_stored_demand_counts_both_ways_and_hosts_that_it_lacks_send_nothing(rack: Rack) -> None:
+    demand = stored(["h3", "h1", "h2"], [[0, 4, 5], [4, 0, 0], [1, 0, 0]])
+    arguments = {"demand": "moe", "layer": "3"}
+    testbed = rack(4, ports=1, rails=0)
+    topology = generate("matching", topologies.find("matching"), testbed, arguments, draws=Draws, stored=demand)
+    assert hosts_of(topology) == [("h0", "h2"), ("h1", "h3")]
+    assert topology.name == "matching demand=moe layer=3"
+    assert demand.between == {("h1", "h3"): 8, ("h2", "h3"): 6, ("h1", "h2"): 0}
+
+
+def test_layer_of_a_topology_without_demand_is_its_own(rack: Rack) -> None:
+    def chain(party: Party, given: Given) -> Iterator[Link]:
+        assert given.number("layer") == 3
+        yield party.link("h0", 0, "h1", 0)
+
+    kind = TopologyKind(links=chain, arguments=("layer",))
+    found = generate("chain", kind, rack(2, ports=1, rails=0), {"layer": "3"}, draws=Draws)
+    assert found.name == "chain layer=3"
+
+
+def test_stored_demand_that_nobody_looked_up_or_of_other_hosts_is_refused(rack: Rack) -> None:
+    with pytest.raises(
+        ConfigError, match="mfabric: demand=moe: stored demands are for plans, prepared sets and playbooks"
+    ):
+        made("mfabric", rack(4), {"demand": "moe"})
+    kind = topologies.find("mfabric")
+    with pytest.raises(
+        ConfigError, match=r"moe has demand of host h7, which testbed rack does not have\. `hwd demand add"
+    ):
+        generate(
+            "mfabric", kind, rack(4), {"demand": "moe"}, draws=Draws, stored=stored(["h0", "h7"], [[0, 1], [1, 0]])
+        )

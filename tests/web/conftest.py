@@ -83,8 +83,13 @@ def tokens() -> frozenset[str]:
 
 
 @pytest.fixture
-async def desk(tmp_path: Path, tokens: frozenset[str]) -> AsyncIterator[Desk]:
-    (tmp_path / "desk.yaml").write_text(TESTBED)
+def testbed_text() -> str:
+    return TESTBED
+
+
+@pytest.fixture
+async def desk(tmp_path: Path, tokens: frozenset[str], testbed_text: str) -> AsyncIterator[Desk]:
+    (tmp_path / "desk.yaml").write_text(testbed_text)
     testbed = load(tmp_path / "desk.yaml").require()
     clock, dialer, draws = SystemClock(), MemoryDialer(MemoryNet()), Draws(1)
     switch = testbed.switches["ocs1"]
@@ -101,7 +106,7 @@ async def desk(tmp_path: Path, tokens: frozenset[str]) -> AsyncIterator[Desk]:
     address = await twin.start()
     daemon = Daemon(
         testbed=testbed,
-        testbed_text=TESTBED,
+        testbed_text=testbed_text,
         machine=Machine(clock=clock, ids=RandomIds(), draws=draws, offload=InlineOffload()),
         storage=Storage(records=Records("sqlite://", InlineOffload()), journal=MemoryDisk(), job_events=MemoryDisk()),
         rack=RackAccess(

@@ -14,6 +14,7 @@ from hwd.client.async_client import RUNS_PAGE, AsyncClient
 from hwd.model.documents.leases import LeaseQueued, LeaseReleased, LeaseWithdrawn
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
 from hwd.web.app import PIECE, RUNS_MAX, array
+from hwd.web.demand_calls import MEDIA_TYPES
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import ConfigError, DeviceError, FailedError, LinkError, RefusedError
@@ -482,7 +483,11 @@ async def test_the_api_describes_itself(desk: Any) -> None:
     assert {"text", "file", "parameters", "due_wall_ns", "trial"} == body.keys()
     schemas = document["components"]["schemas"]
     for one in [call for path in document["paths"].values() for call in path.values() if "requestBody" in call]:
-        taken = one["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+        content = one["requestBody"]["content"]
+        if "application/json" not in content:
+            assert (one["tags"], {*content}) == (["demands"], {*MEDIA_TYPES}), "files, of which nothing else is said"
+            continue
+        taken = content["application/json"]["schema"]["$ref"].rpartition("/")[2]
         assert schemas[taken]["description"]
 
 

@@ -24,8 +24,9 @@ from hwd.config.playbook.steps import (
     NoteStep,
     WaitStep,
 )
+from hwd.config.playbook.stored_demands import StoredDemands
 from hwd.config.testbed.topology_file import read_topology
-from hwd.config.testbed.wanted_state import ARROW, is_file, parse_what
+from hwd.config.testbed.wanted_state import ARROW, is_file, parse_what, stored_demand
 from hwd.config.yaml.file_problem import Where, nearest
 from hwd.config.yaml.tree import Node, Reading
 from hwd.config.yaml.validate import validate
@@ -74,11 +75,15 @@ class _Meaning:
 
 @dataclass(slots=True)
 class LeafReader:
-    """Reads one step at a time. `readings` are those of the topology files that steps name, with their problems."""
+    """Reads one step at a time. `readings` are those of the topology files that steps name, with their problems.
+
+    `demands`: None where no daemon knows them; what a step means that reads one is not known then.
+    """
 
     files: PlaybookFiles
     testbed: Testbed | None
     effort: Effort
+    demands: StoredDemands | None = None
     readings: dict[str, Reading] = field(default_factory=dict)
     ports: frozenset[str] = frozenset()
     """All ports of the testbed."""
@@ -174,7 +179,12 @@ class LeafReader:
             return None
         if what not in self._meant:
             try:
-                wanted = parse_what(what, self.testbed)
+                key, demand = stored_demand(what), None
+                if key is not None:
+                    demand = None if self.demands is None else self.demands.find(key)
+                    if demand is None:
+                        return None
+                wanted = parse_what(what, self.testbed, demand=demand)
                 self._meant[what] = _Meaning.of(wanted, self._fabric)
             except ConfigError as error:
                 self._meant[what] = str(error)

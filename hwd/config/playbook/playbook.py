@@ -38,6 +38,7 @@ from hwd.config.playbook.steps import (
     total_steps,
 )
 from hwd.config.playbook.steps_reader import StepsReader, read_top
+from hwd.config.playbook.stored_demands import StoredDemands
 from hwd.config.yaml.file_problem import Problem, refuse
 from hwd.config.yaml.tree import Reading, parse_tree, read_tree
 from hwd.model.testbed import Testbed
@@ -131,13 +132,18 @@ def load_playbook(
 
 
 def load_playbook_text(
-    text: str, *, file: str, overrides: Mapping[str, Value] | None = None, testbed: Testbed | None = None
+    text: str,
+    *,
+    file: str,
+    overrides: Mapping[str, Value] | None = None,
+    testbed: Testbed | None = None,
+    demands: StoredDemands | None = None,
 ) -> Playbook:
     """Read a playbook from its text; `file` is its name in messages. Files that it names must be in it, as
-    `bundle_playbook` arranges. Raises ConfigError.
+    `bundle_playbook` arranges. Raises ConfigError. Where `demands` are missing after it, their steps have no links.
     """
     reading = parse_tree(text.encode("utf-8", "surrogatepass"), file=file)
-    return _load(reading, overrides or {}, testbed, folder=None).require()
+    return _load(reading, overrides or {}, testbed, folder=None, demands=demands).require()
 
 
 def bundle_playbook(path: str | Path, overrides: Mapping[str, Value] | None = None) -> str:
@@ -156,7 +162,12 @@ def bundle_playbook(path: str | Path, overrides: Mapping[str, Value] | None = No
 
 
 def _load(
-    reading: Reading, overrides: Mapping[str, Value], testbed: Testbed | None, *, folder: Path | None
+    reading: Reading,
+    overrides: Mapping[str, Value],
+    testbed: Testbed | None,
+    *,
+    folder: Path | None,
+    demands: StoredDemands | None = None,
 ) -> LoadedPlaybook:
     if reading.root is None or is_other_kind(reading, "playbook"):
         return LoadedPlaybook(None, reading.in_order(), None)
@@ -169,7 +180,7 @@ def _load(
         reading.add((), str(error))
         return LoadedPlaybook(None, reading.in_order(), None)
     files = PlaybookFiles(shown=reading.file, sent=top.files if top else {}, folder=folder)
-    reader = StepsReader(files, testbed, effort)
+    reader = StepsReader(files, testbed, effort, demands)
     name = Path(reading.file).name
     part = Part(reading=reading, name=name, scope=parameters, within=(name,))
     steps = reader.read(root.child("steps"), part)

@@ -15,6 +15,7 @@ from hwd.config.playbook.playbook_files import PlaybookFiles
 from hwd.config.playbook.playbook_schema import BRANCHES_MAX, IncludeEntry, PlaybookFile, RepeatEntry, StepItem
 from hwd.config.playbook.step_claims import claimed
 from hwd.config.playbook.steps import Branch, LeaseStep, ParallelStep, RepeatStep, Step, SweepRound, SweepStep
+from hwd.config.playbook.stored_demands import StoredDemands
 from hwd.config.playbook.sweep import combinations, swept
 from hwd.config.testbed.testbed_schema import NAME
 from hwd.config.yaml.file_problem import Problem, Where, nearest
@@ -38,10 +39,12 @@ _BESIDE = {"repeat": ("steps",), "sweep": ("steps",)}
 class StepsReader:
     """One for a playbook."""
 
-    def __init__(self, files: PlaybookFiles, testbed: Testbed | None, effort: Effort) -> None:
+    def __init__(
+        self, files: PlaybookFiles, testbed: Testbed | None, effort: Effort, demands: StoredDemands | None
+    ) -> None:
         self.files = files
         self._effort = effort
-        self._leaves = LeafReader(files, testbed, effort)
+        self._leaves = LeafReader(files, testbed, effort, demands)
         self._known: dict[tuple[object, ...], tuple[Step, ...]] = {}
         self._uses: dict[int, tuple[str, ...]] = {}
         self._parsed: dict[str, Reading] = {}

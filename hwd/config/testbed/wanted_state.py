@@ -18,10 +18,13 @@ from collections.abc import Iterator
 from hwd.config import topologies
 from hwd.config.testbed.ends import ports_in
 from hwd.config.yaml.file_problem import nearest
+from hwd.model.answers import DemandMatrix
+from hwd.model.demand import DemandKey
 from hwd.model.link import Link, SwitchCrossconnect, SwitchEnd
 from hwd.model.nic_port import NicPortId
 from hwd.model.request import WantedState
 from hwd.model.testbed import Testbed
+from hwd.topology.demand import demand_key
 from hwd.topology.generate import generate
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.ids import Draws
@@ -34,9 +37,9 @@ ARROW = "<->"
 _PAIRS = re.compile(r"[A-Za-z][A-Za-z0-9_-]*:")
 
 
-def parse_what(text: str, testbed: Testbed) -> WantedState:
+def parse_what(text: str, testbed: Testbed, *, demand: DemandMatrix | None = None) -> WantedState:
     """Raises ConfigError where it means nothing on this testbed. Opens no file, whatever the text: the daemon passes
-    text from HTTP.
+    text from HTTP. `demand`: the one of `stored_demand`.
     """
     if len(text) > TEXT_LENGTH_MAX:
         raise ConfigError(f"{text[:40]}...: {len(text)} characters are over the {TEXT_LENGTH_MAX} of one request")
@@ -69,8 +72,20 @@ def parse_what(text: str, testbed: Testbed) -> WantedState:
         if key in arguments:
             raise ConfigError(f"{text}: argument {key} is repeated")
         arguments[key] = value
-    topology = generate(name, topologies.find(name), testbed, arguments, draws=Draws)
+    topology = generate(name, topologies.find(name), testbed, arguments, draws=Draws, stored=demand)
     return WantedState(name=topology.name, links=topology.links)
+
+
+def stored_demand(text: str) -> DemandKey | None:
+    """The stored demand that this text names, to be looked up before `parse_what`: `mfabric demand=moe layer=3`.
+
+    None where it names none. Raises ConfigError where it names none that can be.
+    """
+    name, *words = text[:TEXT_LENGTH_MAX].split() or ("",)
+    if name not in topologies.names():
+        return None
+    arguments = {key: value for key, _, value in (word.partition("=") for word in words)}
+    return demand_key(name, arguments) if "demand" in topologies.find(name).takes else None
 
 
 def is_file(text: str) -> bool:

@@ -3,6 +3,7 @@
 from hwd.model.answers.alerts import Alert, DiskSpace
 from hwd.model.answers.answer import Answer
 from hwd.model.answers.changes import SwitchChange
+from hwd.model.answers.demands import DemandMatrix, DemandSummary
 from hwd.model.answers.desired import SwitchDesired, UnlitLink
 from hwd.model.answers.documents import DocumentJson, DocumentList
 from hwd.model.answers.faults import FaultConfirmation
@@ -41,6 +42,8 @@ __all__ = [
     "BusStatus",
     "ClockStepReport",
     "CompositeStatus",
+    "DemandMatrix",
+    "DemandSummary",
     "DiskSpace",
     "DocumentJson",
     "DocumentList",

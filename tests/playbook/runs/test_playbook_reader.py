@@ -3,9 +3,16 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
+from hwd.config.playbook.playbook import ApplyStep, SweepStep, load_playbook_text
 from hwd.daemon.installed_drivers import load
+from hwd.model.answers import DemandMatrix
+from hwd.model.demand import DemandKey
+from hwd.model.testbed import Testbed
 from hwd.playbook.playbook_reader import PlaybookReader
-from hwd_drivers.core.offload import ThreadOffload
+from hwd_drivers.core.errors import ConfigError, UnknownError
+from hwd_drivers.core.offload import InlineOffload, ThreadOffload
 
 from ..runs.conftest import TESTBED
 
@@ -18,10 +25,30 @@ steps:
 """
 
 
+DEMAND = """\
+playbook: two-layers
+shows: nothing
+steps:
+  - sweep: {layer: [0, 1, 0]}
+    steps:
+      - apply: {topology: matching, demand: moe, layer: "{{ layer }}"}
+"""
+
+
+async def no_demand(key: DemandKey) -> DemandMatrix:
+    raise UnknownError(f"{key}: not stored")
+
+
+@pytest.fixture
+def testbed(tmp_path: Path) -> Testbed:
+    (tmp_path / "two.yaml").write_text(TESTBED)
+    return load(tmp_path / "two.yaml").require()
+
+
 async def test_loop_turns_while_a_playbook_is_read(tmp_path: Path) -> None:
     (tmp_path / "two.yaml").write_text(TESTBED)
     offload = ThreadOffload(1)
-    reader = PlaybookReader(load(tmp_path / "two.yaml").require(), offload)
+    reader = PlaybookReader(load(tmp_path / "two.yaml").require(), offload, no_demand)
     reading = asyncio.create_task(reader.read(LONG, file="long.yaml", parameters={}))
     turns = 0
     while not reading.done():
@@ -30,3 +57,40 @@ async def test_loop_turns_while_a_playbook_is_read(tmp_path: Path) -> None:
     assert reading.result().total_steps == 100
     assert turns > 5
     offload.close()
+
+
+async def test_stored_demands_are_looked_up_once_each(testbed: Testbed) -> None:
+    asked: list[DemandKey] = []
+
+    async def find(key: DemandKey) -> DemandMatrix:
+        asked.append(key)
+        return DemandMatrix(name="moe", layer=key.layer, microbatch=0, hosts=["h0", "h1"], bytes=[[0, 5], [5, 0]])
+
+    playbook = await PlaybookReader(testbed, InlineOffload(), find).read(DEMAND, file="p.yaml", parameters={})
+    assert asked == [DemandKey(name="moe", layer=0), DemandKey(name="moe", layer=1)]
+    (sweep,) = playbook.steps
+    assert isinstance(sweep, SweepStep)
+    wanted = [step.request.wanted for one in sweep.rounds for step in one.steps if isinstance(step, ApplyStep)]
+    assert [one.name for one in wanted] == [f"matching demand=moe layer={layer}" for layer in (0, 1, 0)]
+    assert all(one.links for one in wanted)
+    assert playbook.ports >= {"h0.eth0", "h1.eth0"}
+
+
+async def test_playbook_names_the_place_of_a_demand_that_is_not_stored(testbed: Testbed) -> None:
+    reader = PlaybookReader(testbed, InlineOffload(), no_demand)
+    with pytest.raises(ConfigError) as raised:
+        await reader.read(DEMAND, file="p.yaml", parameters={})
+    assert "p.yaml:6: " in str(raised.value)
+    assert "demand moe, layer 0, micro-batch 0: not stored (with layer=0)" in str(raised.value)
+
+
+async def test_playbook_reads_no_more_demands_than_there_is_room_for(testbed: Testbed) -> None:
+    many = DEMAND.replace("[0, 1, 0]", "{from: 0, to: 300}")
+    with pytest.raises(ConfigError, match="a playbook reads at most 256 layers and micro-batches of stored demands"):
+        await PlaybookReader(testbed, InlineOffload(), no_demand).read(many, file="p.yaml", parameters={})
+
+
+def test_check_without_a_daemon_takes_a_stored_demand_as_it_is(testbed: Testbed) -> None:
+    assert load_playbook_text(DEMAND, file="p.yaml", testbed=testbed).name == "two-layers"
+    with pytest.raises(ConfigError, match="'a/b': is no name of a demand"):
+        load_playbook_text(DEMAND.replace("moe", "a/b"), file="p.yaml", testbed=testbed)

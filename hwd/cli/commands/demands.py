@@ -1,0 +1,170 @@
+"""`hwd demand`: what hosts send each other, stored in the daemon for topologies that read it."""
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from hwd.cli import completion as completing
+from hwd.cli.commands.leases import me
+from hwd.cli.options import Json, Url
+from hwd.cli.output import Output, size
+from hwd.cli.write_target import busy
+from hwd.model.answers import DemandMatrix, DemandSummary
+from hwd.model.demand import FILE_BYTES_MAX
+from hwd.model.local_time import local_time
+from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.reason import reason_of
+
+HOSTS_SHOWN: Final = 12
+"""The largest matrix that is printed whole; of others the largest entries are."""
+ENTRIES_SHOWN: Final = 20
+
+_demand = typer.Typer(
+    help="Demand: what hosts send each other, by layer and micro-batch, for topologies that read it.",
+    epilog="Example: hwd demand add moe gates.npz --hosts h0,h1,h2,h3 --experts-per-gpu 1 --gpus-per-server 8",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+_Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", help="Of a stored demand, as `hwd demand list` shows it.", autocompletion=completing.demands
+    ),
+]
+
+
+def add_to(program: typer.Typer) -> None:
+    program.add_typer(_demand, name="demand")
+
+
+@_demand.command(
+    epilog="Example: hwd demand add moe gates.npz --hosts h0,h1,h2,h3 --experts-per-gpu 1 --gpus-per-server 8"
+)
+def add(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What topologies call it: `demand=NAME`.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV or NPZ, of hosts or of experts, in bytes.")],
+    hosts: Annotated[
+        str | None,
+        typer.Option(
+            "--hosts", metavar="H0,H1,...", help="The servers of its rows, in order; not where it names hosts."
+        ),
+    ] = None,
+    experts_per_gpu: Annotated[
+        int | None, typer.Option("--experts-per-gpu", metavar="N", min=1, help="Where its rows are experts.")
+    ] = None,
+    gpus_per_server: Annotated[
+        int | None, typer.Option("--gpus-per-server", metavar="N", min=1, help="Where its rows are experts.")
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Also where there is one of that name.")] = False,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Store the demand of a file, all of it or nothing: `hwd plan mfabric demand=NAME layer=3` reads it then."""
+    from hwd.client import Client
+
+    output = Output(json=json)
+    data = _content(file)
+    with busy(output, "reading the demand"), Client.find(url) as hwd:
+        added = hwd.add_demand(
+            name,
+            data,
+            hosts=[host.strip() for host in hosts.split(",")] if hosts else (),
+            experts_per_gpu=experts_per_gpu,
+            gpus_per_server=gpus_per_server,
+            replace=replace,
+            by=me(),
+        )
+    output.say(f"{added} added")
+    output.data(added)
+
+
+@_demand.command("list", epilog="Example: hwd demand list")
+def list_(url: Url = None, json: Json = False) -> None:
+    """Stored demands: hosts, layers, bytes in all, and who added them when."""
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        found = hwd.demands()
+    if not found:
+        output.say("no stored demand. `hwd demand add NAME FILE` adds one")
+    else:
+        output.table(
+            ("demand", "hosts", "experts", "layers", "micro-batches", "bytes", "stored", "added", "by"),
+            [_row(one) for one in found],
+        )
+    output.data(found)
+
+
+@_demand.command(epilog="Example: hwd demand show moe --layer 3")
+def show(
+    name: _Name,
+    layer: Annotated[int, typer.Option("--layer", metavar="L", min=0, help="Which layer.")] = 0,
+    microbatch: Annotated[int, typer.Option("--microbatch", metavar="M", min=0, help="Which micro-batch.")] = 0,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """One matrix, in bytes: who sends in rows, who receives in columns; of many hosts its largest entries."""
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        found = hwd.demand(name, layer=layer, microbatch=microbatch)
+    output.say(str(found))
+    _show(output, found)
+    output.data(found)
+
+
+@_demand.command(epilog="Example: hwd demand remove moe")
+def remove(name: _Name, url: Url = None, json: Json = False) -> None:
+    """Remove a stored demand. Plans that were made of it, and light, stay as they are."""
+    from hwd.client import Client
+
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        removed = hwd.remove_demand(name)
+    output.say(f"{removed} removed")
+    output.data(removed)
+
+
+def _content(file: Path) -> bytes:
+    """Raises ConfigError where it cannot be read, or is longer than a demand may be."""
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(FILE_BYTES_MAX + 1)
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read: {reason_of(error)}") from error
+    if len(data) > FILE_BYTES_MAX:
+        raise ConfigError(f"{file}: is over the {FILE_BYTES_MAX} bytes of one demand; add it in parts, or as NPZ")
+    return data
+
+
+def _row(one: DemandSummary) -> tuple[object, ...]:
+    return (
+        one.name,
+        len(one.hosts),
+        one.experts,
+        len(one.layers),
+        len(one.microbatches),
+        f"{one.total_bytes:.6g}",
+        size(one.stored_bytes),
+        local_time(one.added_wall_ns, now_wall_ns=None),
+        one.by,
+    )
+
+
+def _show(output: Output, found: DemandMatrix) -> None:
+    if len(found.hosts) <= HOSTS_SHOWN:
+        rows = [
+            (host, *(f"{amount:.6g}" for amount in row)) for host, row in zip(found.hosts, found.bytes, strict=True)
+        ]
+        output.table(("from", *found.hosts), rows)
+        return
+    entries = [
+        (amount, one, other)
+        for one, row in zip(found.hosts, found.bytes, strict=True)
+        for other, amount in zip(found.hosts, row, strict=True)
+    ]
+    largest = sorted(entries, key=lambda entry: -entry[0])[:ENTRIES_SHOWN]
+    output.table(("from", "to", "bytes"), [(one, other, f"{amount:.6g}") for amount, one, other in largest])

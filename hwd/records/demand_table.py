@@ -1,0 +1,128 @@
+"""The stored demands in the records: they stay until somebody removes them, within bounds of number and size."""
+
+import struct
+
+import msgspec
+import sqlalchemy as sa
+
+from hwd.model.answers import DemandMatrix, DemandSummary
+from hwd.model.demand import ALL_BYTES_MAX, DEMANDS_MAX, DemandKey, NewDemand
+from hwd.records.store_access import Access
+from hwd.records.tables import demand_matrices, demands
+from hwd_drivers.core.errors import RefusedError, UnknownError
+
+
+class DemandTable:
+    """Each by its name, its matrices by layer and micro-batch."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._store = access.store
+
+    async def all(self) -> tuple[DemandSummary, ...]:
+        """In the order of their names."""
+        return await self._access.read(self._all)
+
+    async def matrix(self, key: DemandKey) -> DemandMatrix:
+        """Raises UnknownError."""
+        return await self._access.read(self._matrix, key)
+
+    async def add(self, demand: NewDemand, *, replace: bool = False) -> DemandSummary:
+        """Insert a demand with all its matrices. Raises RefusedError where there is one of its name, unless `replace`,
+        and where it would be more than is kept.
+        """
+        return await self._access.write(self._add, demand, replace)
+
+    async def remove(self, name: str) -> DemandSummary:
+        """Raises UnknownError."""
+        return await self._access.write(self._remove, name)
+
+    # --- blocking, in the offload
+
+    def _all(self) -> tuple[DemandSummary, ...]:
+        with self._store.transaction("read demands") as connection:
+            found = connection.scalars(sa.select(demands.c.data).order_by(demands.c.name))
+            return tuple(msgspec.json.decode(text, type=DemandSummary) for text in found)
+
+    def _matrix(self, key: DemandKey) -> DemandMatrix:
+        with self._store.transaction("read a demand") as connection:
+            summary = _summary(connection, key.name)
+            one = connection.scalar(
+                sa.select(demand_matrices.c.data).where(
+                    demand_matrices.c.demand == key.name,
+                    demand_matrices.c.layer == key.layer,
+                    demand_matrices.c.microbatch == key.microbatch,
+                )
+            )
+        if one is None:
+            raise UnknownError(
+                f"{key}: not stored; it has layers {_numbers(summary.layers)} and micro-batches "
+                f"{_numbers(summary.microbatches)}"
+            )
+        size = len(summary.hosts)
+        cells = struct.unpack(f"<{size * size}d", one)
+        return DemandMatrix(
+            name=key.name,
+            layer=key.layer,
+            microbatch=key.microbatch,
+            hosts=summary.hosts,
+            bytes=[[*cells[start : start + size]] for start in range(0, size * size, size)],
+        )
+
+    def _add(self, demand: NewDemand, replace: bool) -> DemandSummary:
+        summary = demand.summary
+        matrices = [
+            {"demand": demand.name, "layer": layer, "microbatch": microbatch, "data": data}
+            for (layer, microbatch), data in demand.matrices.items()
+        ]
+        row = {
+            "name": demand.name,
+            "stored_bytes": summary.stored_bytes,
+            "data": msgspec.json.encode(summary).decode(),
+        }
+        with self._store.transaction(f"add demand {demand.name}") as connection:
+            taken = connection.scalar(sa.select(sa.func.count()).where(demands.c.name == demand.name))
+            if taken and not replace:
+                raise RefusedError(
+                    f"demand {demand.name}: there is one of that name. Choose another, or use --replace (replace=true)"
+                )
+            _delete(connection, demand.name)
+            count, size = connection.execute(
+                sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(demands.c.stored_bytes), 0)).select_from(
+                    demands
+                )
+            ).one()
+            if count >= DEMANDS_MAX or size + summary.stored_bytes > ALL_BYTES_MAX:
+                raise RefusedError(
+                    f"demand {demand.name}: {count} others have {size / 1e6:.1f} MB, and this one has "
+                    f"{summary.stored_bytes / 1e6:.1f} MB; {DEMANDS_MAX} are kept, with "
+                    f"{ALL_BYTES_MAX / 1e6:.1f} MB in all. `hwd demand remove` makes room"
+                )
+            connection.execute(sa.insert(demands), [row])
+            connection.execute(sa.insert(demand_matrices), matrices)
+        return summary
+
+    def _remove(self, name: str) -> DemandSummary:
+        with self._store.transaction(f"remove demand {name}") as connection:
+            summary = _summary(connection, name)
+            _delete(connection, name)
+        return summary
+
+
+def _summary(connection: sa.Connection, name: str) -> DemandSummary:
+    text = connection.scalar(sa.select(demands.c.data).where(demands.c.name == name))
+    if text is None:
+        raise UnknownError(f"demand {name!r}: not stored. `hwd demand list` says which are, `hwd demand add` adds one")
+    return msgspec.json.decode(text, type=DemandSummary)
+
+
+def _delete(connection: sa.Connection, name: str) -> None:
+    connection.execute(sa.delete(demand_matrices).where(demand_matrices.c.demand == name))
+    connection.execute(sa.delete(demands).where(demands.c.name == name))
+
+
+def _numbers(numbers: list[int]) -> str:
+    """`0 to 31`, or the first ones where some are missing."""
+    if numbers == [*range(numbers[0], numbers[-1] + 1)]:
+        return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
+    return ", ".join(map(str, numbers[:10])) + (" ..." if len(numbers) > 10 else "")

@@ -1,0 +1,87 @@
+"""Stored demands: files that callers send become matrices in the records, which topologies read by name."""
+
+import asyncio
+from dataclasses import dataclass
+
+from hwd.config.testbed.wanted_state import stored_demand
+from hwd.fabric.fabric import Fabric
+from hwd.mfabric.demand_file import DemandTerms, read_demand
+from hwd.model.answers import DemandMatrix, DemandSummary
+from hwd.model.demand import DemandKey, NewDemand, check_name
+from hwd.model.request import Caller
+from hwd.model.testbed import Testbed
+from hwd.records.demand_table import DemandTable
+from hwd_drivers.core.clock import Clock
+from hwd_drivers.core.offload import Offload
+
+NOBODY = "a caller of the HTTP API"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddDemand:
+    """What a caller says beside a file. `replace`: also where there is one of this name. The others: `DemandTerms`."""
+
+    name: str
+    hosts: tuple[str, ...] = ()
+    experts_per_gpu: int | None = None
+    gpus_per_server: int | None = None
+    replace: bool = False
+    by: str | None = None
+
+
+class Demands:
+    """Reads one file at a time, in a thread: a long one takes seconds, and several must not take all threads."""
+
+    def __init__(self, testbed: Testbed, table: DemandTable, *, clock: Clock, offload: Offload) -> None:
+        self._testbed = testbed
+        self._table = table
+        self._clock = clock
+        self._offload = offload
+        self._reading = asyncio.Lock()
+
+    def use_testbed(self, fabric: Fabric) -> None:
+        """Go on with the testbed of this fabric."""
+        self._testbed = fabric.testbed
+
+    async def add(self, asked: AddDemand, data: bytes, caller: Caller | None) -> DemandSummary:
+        """Store the demand of a file. Raises ConfigError with the place of what is wrong in it, RefusedError where its
+        name is taken or there is no room; nothing is stored then.
+        """
+        check_name(asked.name)
+        terms = DemandTerms(
+            hosts=asked.hosts, experts_per_gpu=asked.experts_per_gpu, gpus_per_server=asked.gpus_per_server
+        )
+        by = str(Caller.of(caller, asked.by) or NOBODY)
+        known = tuple(self._testbed.hosts)
+
+        def read() -> NewDemand:
+            found = read_demand(data, terms, known=known)
+            return NewDemand(
+                name=asked.name,
+                by=by,
+                added_wall_ns=self._clock.wall_ns(),
+                hosts=found.hosts,
+                experts=found.experts,
+                matrices={key: matrix.astype("<f8").tobytes() for key, matrix in found.matrices.items()},
+                total_bytes=float(sum(matrix.sum() for matrix in found.matrices.values())),
+            )
+
+        async with self._reading:
+            return await self._table.add(await self._offload(read), replace=asked.replace)
+
+    async def all(self) -> tuple[DemandSummary, ...]:
+        """In the order of their names."""
+        return await self._table.all()
+
+    async def matrix(self, key: DemandKey) -> DemandMatrix:
+        """Raises UnknownError."""
+        return await self._table.matrix(key)
+
+    async def remove(self, name: str) -> DemandSummary:
+        """Returns what it was. Raises UnknownError."""
+        return await self._table.remove(name)
+
+    async def of_text(self, what: str) -> DemandMatrix | None:
+        """The demand that a topology of this text reads by name; None where it reads none. Raises ConfigError."""
+        key = stored_demand(what)
+        return None if key is None else await self._table.matrix(key)

@@ -1,0 +1,361 @@
+"""Files of demand: CSV and NPZ become matrices of hosts, or are refused with the place."""
+
+import io
+import struct
+import zipfile
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays_of
+
+from hwd.mfabric import demand_csv, demand_npz
+from hwd.mfabric.demand import server_demand
+from hwd.mfabric.demand_file import DemandTerms, FileDemand, read_demand
+from hwd.model.demand import AMOUNT_MAX, CSV_BYTES_MAX, EXPERTS_MAX, MATRICES_MAX, UNPACKED_BYTES_MAX
+from hwd_drivers.core.errors import ConfigError
+
+KNOWN = tuple(f"h{number}" for number in range(8))
+THREE = DemandTerms(hosts=("h0", "h1", "h2"))
+AMOUNTS = st.floats(0, AMOUNT_MAX, allow_subnormal=False)
+
+
+DTYPES: st.SearchStrategy[np.dtype[Any]] = st.sampled_from([np.dtype(kind) for kind in ("u1", "<i8", "<f2", ">f4")])
+
+
+def read(data: bytes | str, *hosts: str, experts_per_gpu: int | None = None, gpus: int | None = None) -> FileDemand:
+    terms = DemandTerms(hosts=hosts, experts_per_gpu=experts_per_gpu, gpus_per_server=gpus)
+    return read_demand(data.encode() if isinstance(data, str) else data, terms, known=KNOWN)
+
+
+def npz(**arrays: Any) -> bytes:
+    file = io.BytesIO()
+    np.savez_compressed(file, **arrays)
+    return file.getvalue()
+
+
+def square(size: int) -> st.SearchStrategy[Any]:
+    return arrays_of.arrays(np.float64, (size, size), elements=AMOUNTS)
+
+
+def without_own(matrix: Any) -> list[list[float]]:
+    copy = np.array(matrix, dtype=float)
+    np.fill_diagonal(copy, 0)
+    return copy.tolist()  # type: ignore[no-any-return]
+
+
+def test_table_has_a_row_for_each_sender_and_what_stays_in_a_host_is_left_out() -> None:
+    found = read("h0,h2,h1\n9,1,2\n3,9,4\r\n\n5.5,6e3,9\n")
+    assert (found.hosts, found.experts, [*found.matrices]) == (("h0", "h2", "h1"), None, [(0, 0)])
+    assert found.matrices[0, 0].tolist() == [[0, 1, 2], [3, 0, 4], [5.5, 6000, 0]]
+
+
+@pytest.mark.parametrize("corner", ["", "from", "From "])
+def test_rows_that_begin_with_their_sender_come_in_any_order(corner: str) -> None:
+    found = read(f"\ufeff{corner},h0,h1\nh1,7,0\n h0 ,0,5\n")
+    assert found.matrices[0, 0].tolist() == [[0, 5], [7, 0]]
+
+
+def test_list_has_a_row_for_each_pair_and_the_others_are_nothing() -> None:
+    found = read("layer,microbatch,from,to,bytes\n3,1,h1,h0,8\n3,1,h0,h2,2\n0,0,h2,h1,1\n")
+    assert found.hosts == ("h1", "h0", "h2")
+    assert {key: one.tolist() for key, one in found.matrices.items()} == {
+        (3, 1): [[0, 8, 0], [0, 0, 2], [0, 0, 0]],
+        (0, 0): [[0, 0, 0], [0, 0, 0], [1, 0, 0]],
+    }
+    assert [*read("bytes,to,from\n4,h1,h0\n").matrices] == [(0, 0)], "layer and micro-batch 0"
+
+
+def test_named_hosts_give_the_order_and_hosts_of_the_file_stay_who_they_are() -> None:
+    assert read("h1,h0\n0,5\n7,0\n", "h0", "h1", "h2").matrices[0, 0].tolist() == [[0, 7, 0], [5, 0, 0], [0, 0, 0]]
+
+
+def test_names_that_are_no_hosts_are_the_named_hosts_in_order() -> None:
+    found = read("gpu-a,gpu-b\n0,5\n7,0\n", "h4", "h2")
+    assert (found.hosts, found.matrices[0, 0].tolist()) == (("h4", "h2"), [[0, 5], [7, 0]])
+    assert read("1,0\n0,5\n7,0\n", "h4", "h2").matrices[0, 0].tolist() == [[0, 7], [5, 0]], "numbers are numbers"
+
+
+def test_experts_become_the_named_hosts() -> None:
+    sent = np.arange(64.0).reshape(8, 8)
+    of_gates = server_demand(sent, experts_per_gpu=2, gpus_per_server=2)
+    header = ",".join(f"e{number}" for number in range(8))
+    table = "\n".join([header, *(",".join(map(str, row)) for row in sent)])
+    pairs = "from,to,bytes\n" + "".join(f"{i},{j},{sent[i, j]}\n" for i in range(8) for j in range(8) if sent[i, j])
+    for data in (table, pairs, npz(layer0=sent), npz(demand=sent[np.newaxis, np.newaxis])):
+        found = read(data, "h3", "h1", experts_per_gpu=2, gpus=2)
+        assert (found.hosts, found.experts) == (("h3", "h1"), 8)
+        assert found.matrices[0, 0].tolist() == of_gates.tolist()
+
+
+@given(st.data(), st.integers(2, 5), st.dictionaries(st.tuples(st.integers(0, 9), st.integers(0, 9)), st.none()))
+def test_what_is_written_is_read(data: st.DataObject, size: int, keys: dict[tuple[int, int], None]) -> None:
+    matrices = {key: data.draw(square(size)) for key in keys}
+    assume(matrices)
+    wanted = {key: without_own(one) for key, one in matrices.items()}
+    for save in (np.savez, np.savez_compressed):
+        file = io.BytesIO()
+        save(file, **{f"layer{a}_microbatch{b}" if b else f"layer{a}": one for (a, b), one in matrices.items()})
+        found = read(file.getvalue(), *KNOWN[:size])
+        assert {key: one.tolist() for key, one in found.matrices.items()} == wanted
+    lines = [
+        f"{layer},{microbatch},{KNOWN[i]},{KNOWN[j]},{one[i, j]!r}"
+        for (layer, microbatch), one in matrices.items()
+        for i in range(size)
+        for j in range(size)
+    ]
+    text = "\n".join(["layer,microbatch,from,to,bytes", *lines]).replace("np.float64(", "").replace(")", "")
+    assert {key: one.tolist() for key, one in read(text).matrices.items()} == wanted
+
+
+@given(arrays_of.arrays(DTYPES, (2, 2), elements=st.just(3)))
+def test_numbers_of_every_width_and_order_are_read(array: Any) -> None:
+    assert read(npz(layer0=array), "h0", "h1").matrices[0, 0].tolist() == [[0, 3], [3, 0]]
+    assert read(npz(layer0=np.asfortranarray(array)), "h0", "h1").matrices[0, 0].tolist() == [[0, 3], [3, 0]]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "the header has 0 names"),
+        ("h0;h1\n0;1\n", "header has 1 names, and may have 2 to"),
+        ("h0,h0\n0,1\n1,0\n", "line 1: h0 is twice in the header"),
+        ("h0,\n0,1\n1,0\n", "line 1, column 2: '' is no name"),
+        ("h0,h9\n0,1\n1,0\n", "no host 'h9'; the testbed has h0"),
+        ("h0,h1\n0,-1\n1,0\n", "line 2, column 2: '-1' is no number of bytes from 0"),
+        (",h0,h1\nh0,0,nan\nh1,0,0\n", "line 2, column 3: 'nan' is no number"),
+        ("h0,h1\n0,1\n1_0,0\n", "line 3, column 1: '1_0' is no number"),
+        ("h0,h1\n0,1e30\n1,0\n", "'1e30' is no number of bytes from 0 to 9.22"),
+        ("h0,h1\n0,1.2.3\n1,0\n", "'1.2.3' is no number"),
+        ("h0,h1\n0,1,2\n1,0\n", "line 2: has 3 columns, and the header has 2"),
+        ("h0,h1\n0,1\n", "ends after 1 senders of 2; the row of h1 is missing"),
+        ("h0,h1\n0,1\n1,0\n0,0\n", "line 4: one sender more than the 2"),
+        (",h0,h1\nh0,0,1\nh0,1,0\n", "line 3: h0 is a sender in line 2 already"),
+        (",h0,h1\nh0,0,1\nh2,1,0\n", "line 3, column 1: 'h2' is not in the header"),
+        ("from,to,bytes,unit\n", "the columns are layer, microbatch, from, to and bytes; 'unit' is none"),
+        ("from,to,bytes,to\n", "one is named twice"),
+        ("from,to,bytes\n", "a header and no rows"),
+        ("from,to,bytes\nh0,h1\n", "line 2: has 2 columns"),
+        ("from,to,bytes\nh0,h1,1\n\nh0,h1,2\n", "line 4: h0 to h1 of layer 0, micro-batch 0 is in line 2 already"),
+        ("layer,from,to,bytes\n-1,h0,h1,1\n", "line 2: layer '-1' is no whole number from 0 to 1023"),
+        ("microbatch,from,to,bytes\n1024,h0,h1,1\n", "microbatch '1024' is no whole number"),
+        ("from,to,bytes\nh0,h1,x\n", "line 2, column 3: 'x' is no number of bytes"),
+        ("from,to,bytes\nh0,h0,1\n", "1 host is named; a demand has 2"),
+        ('h0,"h1\n0,1\n1,0\n', "line 3: unexpected end of data"),
+        ("h0,h1\n0,{}\n".format("1" * 200_000), "field larger than field limit"),
+        (",".join(f"x{number}" for number in range(EXPERTS_MAX + 1)), "the header has 4097 names"),
+    ],
+)
+def test_csv_that_is_wrong_is_refused_with_its_place(text: str, why: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        read(text)
+    assert why in str(raised.value)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+def test_csv_of_another_encoding_is_refused(encoding: str) -> None:
+    with pytest.raises(ConfigError, match="is no UTF-8; save the file as UTF-8"):
+        read("h0,h1\n0,1\n1,0\n".encode(encoding))
+    with pytest.raises(ConfigError, match="byte 3 is no UTF-8"):
+        read(b"h0,\xfc\n")
+
+
+EYE = np.eye(2)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "why"),
+    [
+        ({"layer0": [[0, -1], [0, 0]]}, r"NPZ, layer0: [0][1] is -1; bytes are finite, and at least 0"),
+        ({"layer3_microbatch1": [[0, 0], [np.nan, 0]]}, "NPZ, layer3_microbatch1: [1][0] is nan"),
+        ({"layer0": [[0, 1e19], [0, 0]]}, "[0][1] is 1e+19, over 9.22337e+18 bytes"),
+        ({"demand": np.full((2, 3, 2, 2), np.inf)}, "NPZ, demand, layer 0, micro-batch 0: [0][0] is inf"),
+        ({"layer0": np.zeros((2, 3))}, "NPZ, layer0: has the shape 2 x 3, and has to be square"),
+        ({"layer0": np.zeros((3, 3))}, "layer 0, micro-batch 0: is 3 x 3, and 2 hosts are named"),
+        ({"layer0": EYE, "layer1": np.eye(3)}, "layer 1, micro-batch 0: is 3 x 3"),
+        ({"layer0": EYE, "layer0_microbatch0": EYE}, "layer 0, micro-batch 0: is there twice"),
+        ({"layer0": EYE, "demand": EYE}, "has 2 arrays; a demand has arrays layer0, layer1, ..., or demand alone"),
+        ({}, "has 0 arrays"),
+        ({"demand": EYE}, "has 2 dimensions, and needs 4"),
+        ({"demand": np.zeros((0, 1, 2, 2))}, "the file: has no matrix"),
+        ({"demand": np.zeros((2000, 1, 2, 2))}, "has 2000 layers and 1 micro-batches; at most 1024 each"),
+        ({"demand": np.zeros((100, 100, 1, 1))}, "at most 1024 each, and 4096 matrices"),
+        ({"layer1024": EYE}, "layers and micro-batches are numbered from 0 to 1023"),
+        ({"layer01": EYE}, "'layer01.npy' is no array of a demand"),
+        ({"arr_0": EYE}, "'arr_0.npy' is no array of a demand; they are layer0"),
+        ({"layer0": EYE.astype(complex)}, "is of type complex128; bytes are whole numbers or floats"),
+        ({"layer0": EYE.astype(bool)}, "is of type bool"),
+        ({"layer0": EYE.astype(str)}, "is of type <U32"),
+        ({"layer0": np.array([[{}]], dtype=object)}, "is of type object"),
+        ({"layer0": np.longdouble(EYE)}, "floats of at most 64 bits"),
+        ({f"layer{a}_microbatch{b}": 0 for a in range(65) for b in range(64)}, "over the 4096 arrays"),
+    ],
+)
+def test_npz_that_is_wrong_is_refused_with_its_place(arrays: dict[str, Any], why: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        read(npz(**arrays), "h0", "h1")
+    assert why in str(raised.value)
+
+
+def test_bomb_is_refused_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    size = 4200
+    assert size * size * 8 > UNPACKED_BYTES_MAX
+    data = npz(layer0=np.zeros((size, size)))
+    assert len(data) < 1 << 20
+
+    def unpack(*_: object) -> None:
+        raise AssertionError("unpacked")
+
+    monkeypatch.setattr(zipfile.ZipFile, "open", unpack)
+    with pytest.raises(ConfigError, match=r"unpacks to \d+ bytes, over the \d+ of one demand"):
+        read(data, "h0", "h1")
+
+
+def test_bomb_that_lies_about_its_size_ends_at_the_size_that_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    true = npz(layer0=np.zeros((1000, 1000)))
+    data = bytearray(true)
+    at = data.index(demand_npz.ENTRY)
+    data[at + 24 : at + 28] = struct.pack("<I", 200)
+    asked: list[int] = []
+    decompressobj = zlib.decompressobj
+
+    class Watched:
+        def __init__(self, wbits: int) -> None:
+            self._real = decompressobj(wbits)
+
+        def decompress(self, data: bytes, most: int = 0) -> bytes:
+            asked.append(most)
+            return self._real.decompress(data, most)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._real, name)
+
+    monkeypatch.setattr(zlib, "decompressobj", Watched)
+    with pytest.raises(ConfigError, match=r"NPZ: cannot be read: .*; is the file whole"):
+        read(bytes(data), "h0", "h1")
+    assert asked
+    assert max(asked) <= 4096, "the least that zipfile unpacks at once"
+
+
+def test_directory_of_more_entries_than_a_demand_has_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zipfile, "ZipFile", None)
+    with pytest.raises(ConfigError, match=f"over the {MATRICES_MAX} arrays"):
+        read(b"PK\x03\x04" + demand_npz.ENTRY * (MATRICES_MAX + 2), "h0", "h1")
+
+
+def test_header_that_says_more_than_there_is_makes_no_room_for_it() -> None:
+    data = io.BytesIO()
+    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000, 1000000000), }".ljust(117) + b"\n"
+    with zipfile.ZipFile(data, "w") as archive:
+        archive.writestr("layer0.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(32))
+    with pytest.raises(ConfigError, match="layer0: has 32 bytes, and its header says"):
+        read(data.getvalue(), "h0", "h1")
+
+
+@given(st.integers(0, 1000))
+def test_npz_that_is_cut_is_refused(end: int) -> None:
+    data = npz(layer0=np.arange(4).reshape(2, 2))
+    with pytest.raises(ConfigError):
+        read(data[: min(end, len(data) - 1)], "h0", "h1")
+
+
+@pytest.mark.parametrize(
+    ("terms", "why"),
+    [
+        ({"hosts": ("h0", "h0")}, "hosts: one is named twice"),
+        ({"hosts": ("h0",), "experts_per_gpu": 1}, "demand of experts needs both"),
+        ({"hosts": ("h0",), "gpus_per_server": 1}, "demand of experts needs both"),
+        ({"hosts": ("h0",), "experts_per_gpu": 0, "gpus_per_server": 1}, "are at least 1"),
+        ({"hosts": ("h0",), "experts_per_gpu": 10**9, "gpus_per_server": 10**9}, "at most 4096 in all"),
+        ({"experts_per_gpu": 1, "gpus_per_server": 1}, "needs the hosts of its servers"),
+    ],
+)
+def test_terms_that_contradict_each_other_are_refused(terms: dict[str, Any], why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        DemandTerms(**terms)
+
+
+@pytest.mark.parametrize(
+    ("data", "terms", "why"),
+    [
+        (npz(layer0=EYE), DemandTerms(), "NPZ names no hosts"),
+        (npz(layer0=EYE), DemandTerms(hosts=("h0", "h9")), "no host 'h9'"),
+        (npz(layer0=EYE), DemandTerms(hosts=("h0",)), "1 host is named; a demand has 2 to 512"),
+        (b"a,b\n0,1\n1,0\n", THREE, "CSV: has 2 hosts, and 3 hosts are named"),
+        (
+            b"a,b\n0,1\n1,0\n",
+            DemandTerms(hosts=("h0", "h1"), experts_per_gpu=1, gpus_per_server=2),
+            "2 hosts of 2 GPUs with 1 expert each have 4 experts",
+        ),
+        (b"h4,h0\n0,1\n1,0\n", THREE, "h4 is not among the named hosts"),
+        (b"h0,x\n0,1\n1,0\n", THREE, "no host 'x'"),
+        (b"from,to,bytes\na,b,1\n", THREE, "'a': write hosts as numbers from 0 on, or hosts by name"),
+        (b"from,to,bytes\n0,3,1\n", THREE, "3 is no number of hosts from 0 on: 3 hosts are named"),
+        (b"from,to,bytes\n0,01,1\n", THREE, "write hosts as numbers"),
+        (b"1,2,3\n0,0,0\n0,0,0\n0,0,0\n", THREE, "3 is no number of hosts from 0 on"),
+    ],
+)
+def test_file_that_does_not_fit_what_is_said_of_it_is_refused(data: bytes, terms: DemandTerms, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        read_demand(data, terms, known=KNOWN)
+
+
+WHOLE = npz(layer0=EYE, layer1_microbatch2=EYE)
+TEXTS = st.text(st.sampled_from("h01,\n\"'\0 e.-;"), max_size=60).map(str.encode)
+PIECES = st.sampled_from(
+    [b"", b"h0,h1\n", b"from,to,bytes\n", b"layer,microbatch,from,to,bytes\n", b"PK\x03\x04", WHOLE]
+)
+
+
+@settings(max_examples=400)
+@given(PIECES, st.binary(max_size=200) | TEXTS)
+@example(b"PK\x05\x06", bytes(18))
+def test_any_bytes_are_read_or_are_bad_input(before: bytes, data: bytes) -> None:
+    for terms in (DemandTerms(), THREE, DemandTerms(hosts=("h0", "h1"), experts_per_gpu=1, gpus_per_server=1)):
+        try:
+            read_demand(before + data, terms, known=KNOWN)
+        except ConfigError:
+            pass
+
+
+@settings(max_examples=400)
+@given(st.lists(st.tuples(st.integers(0, len(WHOLE) - 1), st.integers(0, 255)), min_size=1, max_size=8))
+def test_npz_with_wrong_bytes_is_read_or_is_bad_input(changes: list[tuple[int, int]]) -> None:
+    data = bytearray(WHOLE)
+    for at, byte in changes:
+        data[at] = byte
+    try:
+        read(bytes(data), "h0", "h1")
+    except ConfigError:
+        pass
+
+
+@settings(max_examples=400)
+@given(st.text(st.sampled_from("{}()[]'\",: descrfotanpu<>|8=01TrueFalse\n"), max_size=80) | st.text(max_size=80))
+@example("(" * 3000)
+@example("{'descr': '<f8', 'fortran_order': False, 'shape': (-2, -2), }")
+@example("{'descr': '<f8', 'fortran_order': False, 'shape': (2L, 2L), }")
+@example("{'descr': [('a', '<f8')], 'fortran_order': 0, 'shape': (2, 2), }")
+@example("{'descr': '<f8', 'fortran_order': False, 'shape': (True, True), }")
+def test_any_header_of_an_array_is_read_or_is_bad_input(header: str) -> None:
+    file, text = io.BytesIO(), header.encode("latin-1", "replace") + b"\n"
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("layer0.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + bytes(32))
+    try:
+        read(file.getvalue(), "h0", "h1")
+    except ConfigError:
+        pass
+
+
+def test_csv_over_its_limit_is_told_to_come_as_npz() -> None:
+    with pytest.raises(ConfigError, match="over the 8388608 of a CSV file; send NPZ"):
+        demand_csv.read_csv(b" " * (CSV_BYTES_MAX + 1))
+
+
+def test_list_of_many_matrices_of_many_names_is_refused_before_there_is_room_for_them() -> None:
+    lines = ["layer,from,to,bytes", *(f"{layer},{name},0,1" for layer in range(20) for name in range(1000))]
+    with pytest.raises(ConfigError, match="20 matrices of 1000 x 1000 are over the 16777216 numbers of one file"):
+        read("\n".join(lines), "h0", "h1", experts_per_gpu=1, gpus=500)
