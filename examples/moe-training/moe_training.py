@@ -33,10 +33,10 @@ class Ways:
     """How ranks get something to each other. `rank`: of the job; `without`: the circuits of the
     routing table to do without, by number."""
 
-    def __init__(self, rank, *, plain, without):
+    def __init__(self, rank, *, plain, without, eps_ports):
         self.number, self.ranks = rank.number, len(rank.places)
         self._rank, self._plain, self._without = rank, plain, without
-        self._exchange = Exchange(rank.number, rank.places)
+        self._exchange = Exchange(rank.number, rank.places, eps_ports=eps_ports)
         self._links, self._table = None, None
         self.iteration, self.sent_s, self.waited_s = 0, 0.0, 0.0
         os.environ["GLOO_SOCKET_IFNAME"] = next(iter(rank.places[rank.number].electrical))
@@ -212,10 +212,11 @@ def main():
     parser.add_argument("--batch", type=int, default=8, help="sequences of a micro-batch, at each rank")
     parser.add_argument("--plain", action="store_true", help="all-to-alls by gloo, over packet switches")
     parser.add_argument("--without-row", type=int, action="append", default=[], help="a circuit of the routing table")
+    parser.add_argument("--eps-ports", type=int, help="NIC ports of a host on packet switches to use; all by default")
     options = parser.parse_args()
     torch.set_num_threads(1)
     with Rank.from_environment() as rank:
-        ways = Ways(rank, plain=options.plain, without=options.without_row)
+        ways = Ways(rank, plain=options.plain, without=options.without_row, eps_ports=options.eps_ports)
         train(ways, options)
         ways.close()
 

@@ -23,7 +23,9 @@ from hwd.jobs.job_routes import HostSettings, JobRoutes
 from hwd.jobs.job_run import AGAIN_S, STOP_WITHIN_S, JobRun, JobStore
 from hwd.jobs.job_status import status_of
 from hwd.jobs.rack_health import RackHealth
+from hwd.jobs.training.training import training
 from hwd.model.answers import JobStatus
+from hwd.model.documents.runs import RunJob
 from hwd.model.job import JobRank, JobRecord, JobState
 from hwd.model.program import Processes, ProgramEnd
 from hwd.model.request import Caller
@@ -45,6 +47,7 @@ from hwd_agents.wire import (
 )
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Sink
+from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import DeadlineError, FailedError, HwdError, RefusedError, UnknownError
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.offload import Offload
@@ -117,6 +120,7 @@ class Jobs:
         self._ids = ids
         self._offload = offload
         self._sink = sink
+        self._emit = Emitter(clock, sink)
         self._announce = announce
         self._runs: dict[str, JobRun] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -163,7 +167,27 @@ class Jobs:
         status = await self.get(job)
         if status.state != JobState.SUCCEEDED:
             raise FailedError(f"job {job}: {status.state}: {status.why}")
+        await self._tell_run(run, job, arguments)
         return job
+
+    async def _tell_run(self, run: str, job: str, arguments: Sequence[str]) -> None:
+        if (record := await self._store.get(job)) is None:
+            return  # it was deleted
+        found = await self._offload(training, record, await self._log.events(job))
+        self._emit(
+            RunJob(
+                run=run,
+                job=job,
+                entry=record.entry,
+                arguments=[*arguments],
+                plane=record.plane_text,
+                seconds=[one.seconds for one in found.iterations if one.seconds is not None],
+                moves=len(found.moves),
+                links=sum(one.links or 0 for one in found.moves),
+                moving_s=sum(one.seconds or 0.0 for one in found.moves),
+                held_s=sum(one.held_s for one in found.moves),
+            )
+        )
 
     async def start(self, name: str, words: Sequence[str], caller: Caller | None, *, run: str = "") -> JobStatus:
         """Start a job of the testbed file; returns as soon as it is durable. Raises RefusedError for what is not

@@ -129,6 +129,7 @@ FACTS: Final[Mapping[str, tuple[type[Fact], ...]]] = {
         runs.RunResumed,
         RunStatus,
         runs.RunNote,
+        runs.RunJob,
         runs.RunHost,
         runs.RunFault,
         runs.RunAssert,

@@ -95,10 +95,15 @@ class _Held:
 
 
 class MFabric:
-    """`layers`: those with experts; each makes two all-to-alls forward and two backward, the last layer's first."""
+    """`layers`: those with experts; each makes two all-to-alls forward and two backward, the last layer's first.
+    `degree`: the optical NIC ports of a host that it uses, its first ones; with 0 all goes over packet switches.
+    """
 
-    def __init__(self, *, layers: int, first: First, variant: Variant, fold: Fold, seed: int) -> None:
+    def __init__(
+        self, *, layers: int, first: First, variant: Variant, fold: Fold, seed: int, degree: int | None
+    ) -> None:
         self._layers = layers
+        self._degree = degree
         self._first = first
         self._variant = variant
         self._fold = fold
@@ -174,7 +179,7 @@ class MFabric:
             hosts=hosts,
             host_of=np.array([hosts.index(self._hosts[rank]) for rank in ranks]),
             ports={
-                host: tuple(sorted((port for port in own if port.host == host), key=NicPortId.sort_key))
+                host: tuple(sorted((port for port in own if port.host == host), key=NicPortId.sort_key)[: self._degree])
                 for host in hosts
             },
         )
@@ -189,6 +194,8 @@ class MFabric:
 
     def _after(self, experts: _Experts) -> None:
         """All ranks have ended an all-to-all: where the light has to be for the next one."""
+        if self._degree == 0:
+            return
         layer, number = self._place(experts.made)
         if number:
             experts.wanted = self._links(experts, experts.demand[layer]) if layer in experts.demand else None
@@ -273,7 +280,7 @@ class MFabric:
         layer, number = self._place(experts.made)
         if number == 0:
             experts.demand[layer] = held.demand
-        if experts.given_up == experts.made:
+        if experts.given_up == experts.made or self._degree == 0:
             return
         is_first = number == 0 and self._first is First.BLOCK and experts.wanted is None
         light = self._lit or () if experts.wanted is None else experts.wanted
@@ -365,12 +372,16 @@ def _made(arguments: Mapping[str, str]) -> MFabric:
     seed = arguments.get("seed", "0")
     if not seed.isascii() or not seed.isdigit():
         raise ConfigError(f"mfabric: seed={seed} is no whole number from 0 on")
+    degree = arguments.get("degree", "")
+    if degree and not (degree.isascii() and degree.isdigit()):
+        raise ConfigError(f"mfabric: degree={degree} is no whole number from 0 on")
     return MFabric(
         layers=int(text),
         first=_one_of(First, arguments, "first", First.REUSE),
         variant=_one_of(Variant, arguments, "variant", Variant.SKIP),
         fold=_one_of(Fold, arguments, "fold", Fold.SUM),
         seed=int(seed),
+        degree=int(degree) if degree else None,
     )
 
 
@@ -381,4 +392,4 @@ def _one_of(kind: type[E], arguments: Mapping[str, str], name: str, default: E) 
     return kind(text)
 
 
-MFABRIC = PlaneKind(make=_made, arguments=("layers", "first", "variant", "fold", "seed"))
+MFABRIC = PlaneKind(make=_made, arguments=("layers", "first", "variant", "fold", "seed", "degree"))

@@ -14,7 +14,7 @@ from hwd.model.documents.reconfigurations import (
     ReconfigurationStarted,
     ReconfigurationState,
 )
-from hwd.model.documents.runs import RunStep
+from hwd.model.documents.runs import RunJob, RunStep
 from hwd.model.documents.switches import SwitchOverrun
 from hwd.model.hang import Hang
 from hwd.model.instant import Instant, Knowledge
@@ -39,6 +39,7 @@ _FACTS = (
     HostLost,
     ClockStepped,
     RunStep,
+    RunJob,
 )
 _BROKEN_OFF_FACTS = (HostEvent,)
 """They are only needed for a reconfiguration without a timeline, and are most of the documents of a run."""
@@ -72,8 +73,9 @@ class RunReport:
     """One run with its timelines in the order of their ends. `lab`: the timings of its twins.
 
     `commands`: the commands of each switch in each reconfiguration. `events_lost`: events that agents could not hold or
-    see. `steps_failed`: texts of steps that failed. `guard`: the windows between read and write, and what other clients
-    lost in them. `clock_steps`: texts, one for each step of a host's clock during the run.
+    see. `steps_failed`: texts of steps that failed. `jobs`: those that succeeded. `guard`: the windows between read and
+    write, and what other clients lost in them. `clock_steps`: texts, one for each step of a host's clock during the
+    run.
     """
 
     run: Run
@@ -85,6 +87,7 @@ class RunReport:
     commands: tuple[Commanded, ...] = ()
     guard: WriteWindows = field(default_factory=WriteWindows)
     clock_steps: tuple[str, ...] = ()
+    jobs: tuple[RunJob, ...] = ()
 
     @property
     def predictions(self) -> tuple[PlanPrediction, ...]:
@@ -143,6 +146,7 @@ class _Gathering:
         self._steps_failed: list[str] = []
         self._guard = WriteWindows()
         self._clock_steps: list[str] = []
+        self._jobs: list[RunJob] = []
 
     def take(self, document: Document) -> None:
         fact = document.fact
@@ -161,6 +165,8 @@ class _Gathering:
                 )
             case RunStep(state="failed", step=number, what=what):
                 self._steps_failed.append(f"step {number}: {what}")
+            case RunJob():
+                self._jobs.append(fact)
         if (one := self._reassembly.take(document)) is not None:
             self._add(one)
 
@@ -177,6 +183,7 @@ class _Gathering:
             commands=tuple(self._commands),
             guard=self._guard,
             clock_steps=tuple(self._clock_steps),
+            jobs=tuple(self._jobs),
         )
 
     def _add(self, one: RecordedReconfiguration) -> None:

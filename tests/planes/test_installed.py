@@ -29,7 +29,7 @@ def test_plane_of_a_wheel_is_found_by_its_name_and_passes(tmp_path: Path) -> Non
         check=True,
         timeout=60,
     )
-    assert said.stdout == "('rotor', 'static') 20\n"
+    assert said.stdout == "('mfabric', 'rotor', 'static') 20\n"
 
 
 def test_plane_is_made_with_its_arguments() -> None:

@@ -187,6 +187,21 @@ def test_full_mesh_never_moves() -> None:
     assert played.lit == wanted(RING, 3) == wanted(CROSSED, 3)
 
 
+def test_degree_is_how_many_ports_of_a_host_get_light() -> None:
+    played = Played("mfabric layers=2 degree=2", ports=3)
+    for _ in iteration(played, [RING, CROSSED]):
+        pass
+    assert played.lit == wanted(RING)
+    assert {end.port for link in played.actor.targets[played.actor.at or ""].links for end in link.ends} == {
+        "eth0",
+        "eth1",
+    }
+    dark = Played("mfabric layers=2 degree=0")
+    for _ in iteration(dark, [RING, CROSSED]):
+        pass
+    assert (dark.moves, dark.lit) == (0, {})
+
+
 def test_groups_of_other_hosts_keep_their_light_and_go_on() -> None:
     played = Played("mfabric layers=1", hosts=8, groups=(range(4), range(4, 8)))
     played.ask(RING, "ep0")
@@ -276,6 +291,7 @@ def test_it_keeps_the_rules_of_planes(first: str) -> None:
         ("mfabric layers=0", "layers=0: is the number of layers"),
         ("mfabric layers=1 first=now", "first=now is none of block, reuse, random, predict"),
         ("mfabric layers=1 variant=go", "variant=go is none of skip, stop"),
+        ("mfabric layers=1 degree=x", "degree=x is no whole number"),
         ("mfabric layers=1 seed=-1", "seed=-1 is no whole number"),
     ],
 )

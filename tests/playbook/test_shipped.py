@@ -28,6 +28,7 @@ MADE_FOR = {
     "rapid-repeats": "two-hosts",
     "soak": "two-hosts",
     "time-slots": "opus-testbed",
+    "mfabric-training": "mfabric-training",
 }
 
 Shown = list[Document]

@@ -75,9 +75,41 @@ async def test_experts_learn_over_light_that_follows_their_demand_as_over_packet
         switched = [one for one in await lab.documents("job.switched") if one["job"] == job]
         targets[name] = {one["target"] for one in switched if not one["why"]}
     assert all(len(some) >= 3 for some in targets.values()), targets
+    said = await lab.hwd("job", "training", job, "--json")
+    (found,) = said.json
+    assert [one["iteration"] for one in found["iterations"]] == [*range(STEPS)]
+    assert all(one["operations"] == 4 * LAYERS and one["seconds"] > 0 for one in found["iterations"])
+    assert all(one["seconds"] > 0 and one["links"] is not None for one in found["moves"])
+    said = await lab.hwd("job", "demand", job, "--iteration", "1", "--layer", "0", "--json")
+    (found,) = said.json
+    dispatch, combine, *_ = [one["size_bytes"] for one in found["matrices"]]
+    assert len(found["matrices"]) == 4
+    assert combine == [[*row] for row in zip(*dispatch, strict=True)], "what went to experts comes back"
+    assert all(sum(row) > 0 for row in dispatch)
     job, losses = await trained(lab, "moe", "--without-row", "0")
     assert losses == plain
     said = await lab.hwd("job", "verify", job)
     assert said.status == 1, "bytes of a row that is not there go over packets"
     assert "bytes: " in said.out
     assert_holds_nothing(await lab.until("it is over", lambda now: not now["jobs"]))
+
+
+async def test_playbook_of_figure_13_reports_iterations_over_light_and_over_packets(lab: Lab) -> None:
+    text = (EXAMPLES / "mfabric-training.yaml").read_text()
+    text = text.replace("/srv/venv/bin/python", sys.executable).replace("/srv/moe_training.py", str(TRAIN))
+    await lab.up(text=text.replace("user: lab", f"user: {getpass.getuser()}"))
+    said = await lab.hwd("run", "mfabric-training", "-D", "steps=3", "-D", "batch=2", within_s=240)
+    assert said.status == 0, said
+    run = re.search(r"run (\w{4,})", said.out)
+    assert run is not None, said
+    shown = await lab.hwd("show", run[1])
+    assert re.search(r"^circuits --layers 2 .*mfabric layers=2 degree=2 +2 .* [1-9]\d* +[1-9]\d* ", shown.out, re.M), (
+        shown
+    )
+    assert re.search(r"^mesh .* 1 +6 ", shown.out, re.M), shown
+    assert re.search(r"^all-eps .* 0 +0 ", shown.out, re.M), shown
+    page = lab.folder / "report.html"
+    assert (await lab.hwd("report", run[1], "-o", str(page))).status == 0
+    assert "<h2>Jobs</h2>" in page.read_text()
+    verified = await lab.hwd("job", "verify", run[1])
+    assert verified.status == 0, verified

@@ -63,11 +63,13 @@ class Exchange:
 
     `places`: of all ranks, by number. Hosts are servers, in the order of their first ranks; an optical NIC port belongs
     to the first rank that may send over it; of `n` NIC ports on packet switches the first `n` ranks of the host are the
-    gateways, each by one. `servers`: all that. Raises ConfigError where there is no such rank, LinkError where it
-    cannot listen.
+    gateways, each by one; `eps_ports`: by so many of them at most. `servers`: all that. Raises ConfigError where there
+    is no such rank, LinkError where it cannot listen.
     """
 
-    def __init__(self, number: int, places: Sequence[RankPlace], *, port: int = PORT) -> None:
+    def __init__(
+        self, number: int, places: Sequence[RankPlace], *, port: int = PORT, eps_ports: int | None = None
+    ) -> None:
         if not 0 <= number < len(places):
             raise ConfigError(f"rank {number}: there are {len(places)} ranks")
         self._number = number
@@ -75,7 +77,9 @@ class Exchange:
         self._port = port
         hosts = [*dict.fromkeys(place.host for place in places)]
         ranks = [tuple(n for n, place in enumerate(places) if place.host == host) for host in hosts]
-        self.servers = Servers(ranks=tuple(ranks), eps=tuple(some[: len(places[some[0]].electrical)] for some in ranks))
+        self.servers = Servers(
+            ranks=tuple(ranks), eps=tuple(some[: len([*places[some[0]].electrical][:eps_ports])] for some in ranks)
+        )
         self._owner = {
             f"{place.host}.{name}": NicPort(hosts.index(place.host), n, name)
             for n, place in reversed([*enumerate(places)])

@@ -71,6 +71,7 @@ def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> 
     output = Output(json=json)
     with busy(output, LOADING):
         from hwd.report.grouping import compared_with, notes, split_by
+        from hwd.report.jobs import job_rows, job_text
         from hwd.report.predictions import prediction_rows, prediction_text
         from hwd.report.rc_recovery import recovery_rows, recovery_text
         from hwd.report.stages import pairs_rows, stage_table
@@ -109,6 +110,9 @@ def show(run: RunId, url: Url = None, data: Data = None, json: Json = False) -> 
     if recoveries := recovery_rows(loaded.timelines):
         output.say()
         output.block(recovery_text(recoveries).rstrip())
+    if jobs := job_rows(loaded.jobs):
+        output.say()
+        output.block(job_text(jobs).rstrip())
     if predictions := prediction_rows(loaded.predictions):
         output.say()
         output.block(prediction_text(predictions).rstrip())

@@ -60,6 +60,24 @@ class RunNote(RunFact, frozen=True, kw_only=True):
     text: str
 
 
+class RunJob(RunFact, frozen=True, kw_only=True):
+    """A job of the run has succeeded. `entry`, `arguments`, `plane`: what it was. `seconds`: of its iterations, where
+    its program says them. `moves` of its light, with so many new `links`, took `moving_s` in all, of which its
+    operations waited `held_s`, whose ranks had all come.
+    """
+
+    KIND: ClassVar = "run.job"
+    job: str
+    entry: str
+    arguments: list[str]
+    plane: str
+    seconds: list[float]
+    moves: int
+    links: int
+    moving_s: float
+    held_s: float
+
+
 class RunHost(RunFact, frozen=True, kw_only=True):
     """A NIC port was set. `action`: mtu, autoneg, ... with `value`; or put-back, with `setting`."""
 

@@ -11,7 +11,7 @@ import jinja2
 from markupsafe import Markup
 
 from hwd.report import comparison as compared
-from hwd.report import predictions, quantity, rc_recovery, stages
+from hwd.report import jobs, predictions, quantity, rc_recovery, stages
 from hwd.report.comparison import Comparison
 from hwd.report.figures.comparison import comparison_figure
 from hwd.report.figures.figure import SCREEN_WIDTHS, Figure, config, named
@@ -59,6 +59,7 @@ def html(
         origins={row.origin for row in rows},
         recoveries=[(report.run.id, rc_recovery.recovery_rows(report.timelines)) for report in reports],
         scored=[(report.run.id, predictions.prediction_rows(report.predictions)) for report in reports],
+        job_rows=[(report.run.id, jobs.job_rows(report.jobs)) for report in reports],
         pairs=pairs,
         papers={
             row.pairs: [stages.paper_words(one, fitted) for one in papers if one.pairs == row.pairs] for row in pairs
@@ -98,8 +99,8 @@ def _templates() -> jinja2.Environment:
     )
     made.filters |= {"cut": cut, "date": date, "specifications": specifications}
     made.globals |= {
-        "compared": compared, "predictions": predictions, "quantity": quantity, "rc_recovery": rc_recovery,
-        "stages": stages,
+        "compared": compared, "jobs": jobs, "predictions": predictions, "quantity": quantity,
+        "rc_recovery": rc_recovery, "stages": stages,
     }  # fmt: skip
     return made
 

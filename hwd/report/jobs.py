@@ -1,0 +1,80 @@
+"""The jobs of a run: how long their iterations took, and how much of their light's moves was hidden behind them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hwd.model.documents.runs import RunJob
+from hwd.report.quantity import MISSING, duration
+from hwd.timeline.resampling import median_interval
+
+RESAMPLES = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRow:
+    """Jobs of one entry with the same arguments. `seconds`: of their iterations but the first one of each, which also
+    connects the ranks; `interval`: of their median, 95 %, by a bootstrap over iterations; None below six of them.
+    `hidden`: the share of the moves' time that no operation waited for; None where nothing moved.
+    """
+
+    name: str
+    plane: str
+    jobs: int
+    n: int
+    median_s: float | None
+    interval: tuple[float, float] | None
+    moves: int
+    links: int
+    hidden: float | None
+
+
+def job_rows(jobs: Iterable[RunJob]) -> tuple[JobRow, ...]:
+    """In the order in which the first of each began."""
+    found: dict[tuple[str, str], list[RunJob]] = {}
+    for one in jobs:
+        found.setdefault((" ".join([one.entry, *one.arguments]), one.plane), []).append(one)
+    return tuple(_row(name, plane, some) for (name, plane), some in found.items())
+
+
+def job_figures(row: JobRow) -> dict[str, str]:
+    """By heading."""
+    low, high = row.interval or (None, None)
+    return {
+        "job": row.name,
+        "plane": row.plane,
+        "iterations": str(row.n),
+        "median": duration(row.median_s),
+        "95 % interval": MISSING if low is None else f"{duration(low)} to {duration(high)}",
+        "moves": str(row.moves),
+        "new links": str(row.links),
+        "hidden": MISSING if row.hidden is None else f"{row.hidden:.0%}",
+    }
+
+
+def job_text(rows: Sequence[JobRow]) -> str:
+    """Lines without colour."""
+    cells = [job_figures(row) for row in rows]
+    widths = {heading: max(len(heading), *(len(line[heading]) for line in cells)) for heading in cells[0]}
+    lines = [widths.keys(), ["-" * width for width in widths.values()], *(line.values() for line in cells)]
+    return "iterations of jobs\n" + "".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths.values(), strict=True)).rstrip() + "\n"
+        for line in lines
+    )
+
+
+def _row(name: str, plane: str, jobs: Sequence[RunJob]) -> JobRow:
+    seconds = np.array([value for one in jobs for value in one.seconds[1:]])
+    moving_s = sum(one.moving_s for one in jobs)
+    return JobRow(
+        name=name,
+        plane=plane,
+        jobs=len(jobs),
+        n=len(seconds),
+        median_s=float(np.median(seconds)) if len(seconds) else None,
+        interval=median_interval(seconds, range(len(seconds)), np.random.default_rng(0), RESAMPLES),
+        moves=sum(one.moves for one in jobs),
+        links=sum(one.links for one in jobs),
+        hidden=1 - min(1.0, sum(one.held_s for one in jobs) / moving_s) if moving_s else None,
+    )
