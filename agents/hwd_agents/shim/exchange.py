@@ -9,6 +9,7 @@ A move over a circuit goes from the address of the one NIC port to that of the o
 packet switches; one inside a host over its loopback. All ranks call the same collectives in the same order.
 """
 
+import fcntl
 import logging
 import socket
 import struct
@@ -39,6 +40,9 @@ MOST_BYTES: Final = 1 << 32
 """Of one move."""
 _HEADER: Final = struct.Struct("!QIIQ")
 """The number of the step, who sends, which of the moves between the two it is, and how many bytes follow."""
+_SIOCGIFADDR: Final = 0x8915
+_NAME_MOST: Final = 15
+"""Of netdevice(7): the address of an interface, and the length of its name."""
 _TOGETHER: Final = ((Phase.GATHER,), (Phase.INTER_HOST, Phase.INTRA_HOST), (Phase.SCATTER,))
 """Phases that begin at once."""
 
@@ -52,8 +56,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """From which address to which one; `source` empty: any."""
+    """From which NIC port with which address to which address; `source` empty: from any."""
 
+    port: str
     source: str
     destination: str
 
@@ -250,17 +255,17 @@ class Exchange:
         try:
             match move.over:
                 case Circuit(here=near, there=far):
-                    return _Ends(here.optical[near.name], there.optical[far.name])
+                    return _Ends(near.name, here.optical[near.name], there.optical[far.name])
                 case Medium.INSIDE:
-                    return _Ends("", "127.0.0.1")
-            return _Ends(self._gateway(move.sender), self._gateway(move.receiver))
+                    return _Ends("", "", "127.0.0.1")
+            return _Ends(*self._gateway(move.sender), self._gateway(move.receiver)[1])
         except (KeyError, IndexError) as error:
             raise ConfigError(f"{move}: no address to send between: give the NIC ports an `ip`") from error
 
-    def _gateway(self, rank: int) -> str:
-        """The address by which a rank stands for its host on packet switches."""
+    def _gateway(self, rank: int) -> tuple[str, str]:
+        """The NIC port by which a rank stands for its host on packet switches, and its address."""
         server = self.servers.server_of[rank]
-        return [*self._places[rank].electrical.values()][self.servers.eps[server].index(rank)]
+        return [*self._places[rank].electrical.items()][self.servers.eps[server].index(rank)]
 
     def _send(self, ends: _Ends, to: int, data: Sequence[bytes | memoryview], by_s: float) -> None:
         """Raises LinkError where the receiver cannot be reached in time: light that has just come may lose a first
@@ -269,9 +274,11 @@ class Exchange:
         last = "there was no time left"
         while (left_s := by_s - _now_s()) > 0:
             try:
-                source = (ends.source, 0) if ends.source else None
-                address = ends.destination, self._port + to
-                with socket.create_connection(address, timeout=min(left_s, CONNECT_S), source_address=source) as peer:
+                with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as peer:
+                    if ends.source:
+                        _leave_by(peer, ends.port, ends.source)
+                    peer.settimeout(min(left_s, CONNECT_S))
+                    peer.connect((ends.destination, self._port + to))
                     peer.settimeout(left_s)
                     for piece in data:
                         peer.sendall(piece)
@@ -319,6 +326,20 @@ class Exchange:
         with self._changed:
             self._came[step, sender, which] = data
             self._changed.notify_all()
+
+
+def _leave_by(peer: socket.socket, port: str, address: str) -> None:
+    """Send out of the interface of this name, where it has the address: a route may lead out of another NIC port that
+    reaches the same hosts. Raises OSError.
+    """
+    peer.bind((address, 0))
+    asked = struct.pack("256s", port.encode()[:_NAME_MOST])
+    try:
+        own = socket.inet_ntoa(fcntl.ioctl(peer.fileno(), _SIOCGIFADDR, asked)[20:24])
+    except OSError:  # the host has no interface of this name
+        return
+    if own == address:
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, port.encode() + b"\0")
 
 
 def _now_s() -> float:

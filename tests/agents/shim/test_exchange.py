@@ -115,14 +115,13 @@ def test_each_move_goes_from_the_address_of_its_port_to_that_of_the_other(
     exchanges: Callable[[Sequence[RankPlace]], list[Exchange]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ways = set[tuple[str, str]]()
-    connect = socket.create_connection
 
-    def connected(address: tuple[str, int], **options: Any) -> socket.socket:
-        peer = connect(address, **options)
-        ways.add((peer.getsockname()[0], address[0]))
-        return peer
+    class Seen(socket.socket):
+        def connect(self, address: Any) -> None:
+            super().connect(address)
+            ways.add((self.getsockname()[0], address[0]))
 
-    monkeypatch.setattr(socket, "create_connection", connected)
+    monkeypatch.setattr(socket, "socket", Seen)
     ranks = exchanges(places())
     exchanged(ranks, routing_table(ranks[0].servers, ranks[0].circuits(LINKS)))
     light = {
