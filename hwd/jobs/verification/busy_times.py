@@ -39,17 +39,26 @@ class BusyTime:
 
 
 def busy_times(operations: Iterable[RecordedOperation]) -> Iterator[BusyTime]:
-    """In the order of their begins. One that has not ended is under way for ever."""
+    """In the order of their begins. One that has not ended is under way for ever. What ranks make together is under way
+    from the first one's begin to the last one's end: a rank that sends for another one may end before that begins.
+    """
+    by_shared: dict[tuple[str | int, ...], list[RecordedOperation]] = {}
+    for one in operations:
+        by_shared.setdefault(one.operation.shared(one.rank), []).append(one)
     together: list[RecordedOperation] = []
     over_ns = 0
-    for one in sorted(operations, key=lambda one: one.began_ns):
-        if together and one.began_ns > over_ns:
+    for same in sorted(by_shared.values(), key=_begin):
+        if together and _begin(same) > over_ns:
             yield BusyTime(operations=tuple(together))
-            together = []
-        together.append(one)
-        over_ns = max(over_ns if len(together) > 1 else 0, NEVER_NS if one.over_ns is None else one.over_ns)
+            together, over_ns = [], 0
+        together += same
+        over_ns = max(over_ns, *(NEVER_NS if one.over_ns is None else one.over_ns for one in same))
     if together:
         yield BusyTime(operations=tuple(together))
+
+
+def _begin(same: Iterable[RecordedOperation]) -> int:
+    return min(one.began_ns for one in same)
 
 
 def latest(one: Mapping[str, PortBytes], other: Mapping[str, PortBytes]) -> dict[str, PortBytes]:

@@ -49,6 +49,35 @@ def story(**received: dict[str, int]) -> Story:
     return told
 
 
+def test_rank_that_ends_before_another_of_its_host_begins_has_brought_what_both_need() -> None:
+    """It takes what comes, and passes it on."""
+    parts = {0: (0, 0, 0), 1: (0, 0, 0), 2: (40_000, 50_000, 0)}
+    ranks = [JobRank(host=host, electrical=[f"{host}.eth2"]) for host in ("h0", "h0", "h1")]
+    told = Story(
+        record=job_record(ranks=ranks, groups={"world": [0, 1, 2]}, fibres={}),
+        bytes={"h0": {"eth2": (0, 0)}, "h1": {"eth2": (0, 0)}},
+    )
+    before = {host: told.reading(host) for host in told.bytes}
+    for rank, sizes in parts.items():
+        operation = Operation(group="world", kind=OperationKind.ALL_TO_ALL, index=0, size_bytes=sum(sizes), parts=sizes)
+        told.tell(200, Intent(rank=rank, operation=operation), *([Grant(ranks=(0, 1, 2))] if rank == 2 else []))
+    told.count("h0", "eth2", 95_000, 0)
+    told.count("h1", "eth2", 0, 95_000)
+    for rank, (began_ms, ended_ms) in {0: (201, 230), 1: (240, 250), 2: (201, 235)}.items():
+        host = ranks[rank].host
+        sent = OperationSent(
+            began_ns=began_ms * MS,
+            ended_ns=ended_ms * MS,
+            error_ns=2000,
+            before=before[host],
+            after=told.reading(host),
+        )
+        told.tell(251, Done(rank=rank), sent=sent)
+    told.say(500, JobEnded(job="j7x2a1b9", entry="train", outcome="succeeded", why="", seconds=1.0))
+    found = told.judged()
+    assert (found.breaches, found.unshown) == ([], [])
+
+
 def test_parts_that_went_their_ways_hold() -> None:
     found = story(eth0=OVER_LIGHT, eth2=OVER_PACKETS).judged()
     assert (found.breaches, found.unshown) == ([], [])
