@@ -53,12 +53,15 @@ class RecordedOperation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedOperations:
-    """`clock_broke`: the daemon's clock began anew between two events, so that their times cannot be compared."""
+    """`clock_broke`: the daemon's clock began anew between two events, so that their times cannot be compared. `gaps`:
+    ranks were let go of whose asking nothing is recorded.
+    """
 
     all: tuple[RecordedOperation, ...]
     reconfigurations: tuple[str, ...]
     """Those that brought the light to a target."""
     clock_broke: bool
+    gaps: bool = False
 
 
 def operations_of(events: Iterable[JobEvent]) -> RecordedOperations:
@@ -68,7 +71,7 @@ def operations_of(events: Iterable[JobEvent]) -> RecordedOperations:
     found: list[RecordedOperation] = []
     applied: list[str] = []
     target = reconfiguration = ""
-    last_ns, clock_broke = -1, False
+    last_ns, clock_broke, gaps = -1, False, False
     for one in events:
         clock_broke |= one.at_ns < last_ns
         last_ns = one.at_ns
@@ -87,13 +90,16 @@ def operations_of(events: Iterable[JobEvent]) -> RecordedOperations:
             if name not in ("grant", "refuse"):
                 continue
             for rank in fields["ranks"]:
-                operation = waiting.pop(rank)
-                if name == "grant":
+                asked = waiting.pop(rank, None)
+                gaps |= asked is None
+                if name == "grant" and asked is not None:
                     sending[rank] = RecordedOperation(
                         rank=rank,
-                        operation=operation,
+                        operation=asked,
                         granted_ns=one.at_ns,
                         target=target,
                         reconfiguration=reconfiguration,
                     )
-    return RecordedOperations(all=(*found, *sending.values()), reconfigurations=tuple(applied), clock_broke=clock_broke)
+    return RecordedOperations(
+        all=(*found, *sending.values()), reconfigurations=tuple(applied), clock_broke=clock_broke, gaps=gaps
+    )

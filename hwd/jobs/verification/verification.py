@@ -49,6 +49,8 @@ class _Verifier:
     def result(self, gaps: Iterable[str]) -> JobVerification:
         operations = self._operations.all
         self._unshown |= {gap: [] for gap in gaps}
+        if self._operations.gaps:
+            self._lacks("ranks were let go of whose asking nothing is recorded: the records lack events of the job")
         if not operations:
             self._lacks("no operation was recorded: its shim asks nobody, or no rank was let go")
         elif self._operations.clock_broke:

@@ -213,6 +213,16 @@ def test_job_that_kept_its_promises_holds() -> None:
     assert (found.operations, found.measured, found.reconfigurations) == (6, 6, 1)
 
 
+def test_records_that_lack_an_event_do_not_show_it() -> None:
+    story = told()
+    del story.events[next(n for n, one in enumerate(story.events) if isinstance(one.told, Intent))]
+    found = story.judged()
+    assert found.unshown == [
+        "ranks were let go of whose asking nothing is recorded: the records lack events of the job"
+    ]
+    assert (found.holds, found.operations) == (False, 5)
+
+
 def removed(story: Story) -> None:
     read(story, 280, [], ours=False)
 
