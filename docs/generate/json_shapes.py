@@ -10,11 +10,13 @@ from docs.generate.pages import code, table
 from hwd.model.answers import (
     AbortedRun,
     AcceptedRun,
+    DemandLinks,
     DemandMatrix,
     DemandSummary,
     HeldEnds,
     HeldLease,
     HistoryEntry,
+    HostLinks,
     JobBreach,
     JobDemand,
     JobDemandMatrix,
@@ -161,6 +163,7 @@ SHAPES: Final[Mapping[str, tuple[Shape, ...]]] = {
     "job verify": (of(JobVerification, listed=True, note=f"`breaches` a list of {of(JobBreach)}"),),
     **{f"demand {name}": (of(DemandSummary),) for name in ("add", "remove")},
     "demand list": (of(DemandSummary, listed=True),),
+    "demand links": (of(DemandLinks, note=f"`links` a list of {of(HostLinks)}"),),
     "demand show": (of(DemandMatrix, note="`bytes` a list of rows, one for each of `hosts`, which send"),),
     "lease list": (of(HeldLease, listed=True),),
     "driver list": (

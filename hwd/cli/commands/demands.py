@@ -116,6 +116,51 @@ def show(
     output.data(found)
 
 
+@_demand.command(epilog="Example: hwd demand links moe --layer 3 --degree 6 --eps-ports 2")
+def links(
+    name: _Name,
+    layer: Annotated[int, typer.Option("--layer", metavar="L", min=0, help="Which layer.")] = 0,
+    microbatch: Annotated[int, typer.Option("--microbatch", metavar="M", min=0, help="Which micro-batch.")] = 0,
+    degree: Annotated[int, typer.Option("--degree", metavar="N", min=0, help="Optical NIC ports of each host.")] = 3,
+    eps_ports: Annotated[
+        int, typer.Option("--eps-ports", metavar="N", min=0, help="Its NIC ports on packet switches.")
+    ] = 1,
+    rate_mbit_s: Annotated[
+        float, typer.Option("--rate", metavar="MBIT/S", min=1e-3, help="Of each NIC port, in Mbit/s.")
+    ] = 100_000.0,
+    variant: Annotated[str, typer.Option("--variant", metavar="skip|stop", help="Of ReconfigureOCS.")] = "skip",
+    fold: Annotated[str, typer.Option("--fold", metavar="sum|max", help="How both directions become one.")] = "sum",
+    json: Json = False,
+    url: Url = None,
+) -> None:
+    """The links that mFabric gives to a demand, how long an all-to-all takes over them, the least that any links could
+    do (up to 16 hosts), and a bound below all. Nothing moves.
+    """
+    import numpy as np
+
+    from hwd.client import Client
+    from hwd.mfabric.completion import Capacity
+    from hwd.mfabric.demand import Fold
+    from hwd.mfabric.link_choice import link_choice
+    from hwd.mfabric.reconfigure_ocs import Variant
+
+    for text, kind, option in ((variant, Variant, "--variant"), (fold, Fold, "--fold")):
+        if text not in [*kind]:
+            raise ConfigError(f"{option} {text}: is none of {', '.join(kind)}")
+    output = Output(json=json)
+    with Client.find(url) as hwd:
+        found = hwd.demand(name, layer=layer, microbatch=microbatch)
+    count = len(found.hosts)
+    capacity = Capacity(
+        link_mbit_s=rate_mbit_s, degrees=(degree,) * count, eps_mbit_s=(eps_ports * rate_mbit_s,) * count
+    )
+    with busy(output, "looking for the best links"):
+        chosen = link_choice(found.hosts, np.array(found.bytes), capacity, variant=Variant(variant), fold=Fold(fold))
+    output.say(f"{found}: {chosen}")
+    output.table(("host", "host", "links"), [(one.one, one.other, one.count) for one in chosen.links])
+    output.data(chosen)
+
+
 @_demand.command(epilog="Example: hwd demand remove moe")
 def remove(name: _Name, url: Url = None, json: Json = False) -> None:
     """Remove a stored demand. Plans that were made of it, and light, stay as they are."""

@@ -3,7 +3,7 @@
 from hwd.model.answers.alerts import Alert, DiskSpace
 from hwd.model.answers.answer import Answer
 from hwd.model.answers.changes import SwitchChange
-from hwd.model.answers.demands import DemandMatrix, DemandSummary
+from hwd.model.answers.demands import DemandLinks, DemandMatrix, DemandSummary, HostLinks
 from hwd.model.answers.desired import SwitchDesired, UnlitLink
 from hwd.model.answers.documents import DocumentJson, DocumentList
 from hwd.model.answers.faults import FaultConfirmation
@@ -42,6 +42,7 @@ __all__ = [
     "BusStatus",
     "ClockStepReport",
     "CompositeStatus",
+    "DemandLinks",
     "DemandMatrix",
     "DemandSummary",
     "DiskSpace",
@@ -54,6 +55,7 @@ __all__ = [
     "HeldSettings",
     "HistoryEntry",
     "HostClock",
+    "HostLinks",
     "HostSpool",
     "HostStatus",
     "JobBreach",

@@ -64,3 +64,35 @@ class DemandMatrix(Answer, frozen=True, kw_only=True):
             f"demand {self.name}, layer {self.layer}, micro-batch {self.microbatch}: {len(self.hosts)} hosts, "
             f"{self.total_bytes:.6g} bytes"
         )
+
+
+class HostLinks(Answer, frozen=True, kw_only=True):
+    """How many links two hosts have."""
+
+    one: str
+    other: str
+    count: int
+
+
+class DemandLinks(Answer, frozen=True, kw_only=True):
+    """The links that mFabric's ReconfigureOCS gives to a demand, and how long an all-to-all of it takes over them and
+    the packet switches: `completion_s`.
+
+    `best_s`: the least that any links could do, null where there are too many hosts to find it; `circuits_s`: over
+    links alone, null where a host has more peers than ports; `bound_s`: nothing is below it.
+    """
+
+    links: list[HostLinks]
+    completion_s: float
+    best_s: float | None
+    circuits_s: float | None
+    bound_s: float
+
+    @override
+    def __str__(self) -> str:
+        best = "" if self.best_s is None else f"; the best links take {self.best_s * 1e3:.4g} ms"
+        count = sum(one.count for one in self.links)
+        return (
+            f"{plural(count, 'link')}: an all-to-all takes {self.completion_s * 1e3:.4g} ms{best}; "
+            f"nothing takes less than {self.bound_s * 1e3:.4g} ms"
+        )

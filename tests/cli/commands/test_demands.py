@@ -74,6 +74,22 @@ def test_demand_of_experts_goes_in_is_listed_shown_and_removed(call: Call, tmp_p
     status, _, err = call("show", "moe", "--microbatch", "3")
     assert (status, "micro-batch 3: not stored; it has layers 0 to 1 and micro-batches 0" in err) == (2, True)
 
+    status, out, _ = call("links", "moe", "--layer", "1", "--degree", "1", "--rate", "1000")
+    assert status == 0
+    assert out.splitlines() == [
+        "demand moe, layer 1, micro-batch 0: 2 hosts, 2.5e+06 bytes: 1 link: an all-to-all takes 20 ms; "
+        "the best links take 20 ms; nothing takes less than 10 ms",
+        "host  host  links",
+        "h0    h1    1",
+    ]
+    found = json.loads(call("links", "moe", "--layer", "1", "--json")[1])
+    assert (found["links"], found["best_s"]) == (
+        [{"one": "h0", "other": "h1", "count": 3}],
+        pytest.approx(0.0025 / 37.5),
+    )
+    status, _, err = call("links", "moe", "--variant", "jump")
+    assert (status, "--variant jump: is none of skip, stop" in err) == (2, True)
+
     status, out, _ = call("remove", "moe", "--json")
     assert (status, json.loads(out)) == (0, added)
     assert call("remove", "moe")[0] == 2
