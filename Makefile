@@ -107,7 +107,7 @@ TORCH := torch==2.13.0+cpu
 test-torch: $(STAMP) system-tests
 	@$(BIN)/python -c 'import torch' 2>/dev/null || { echo "setup: $(TORCH)"; $(PIP) --quiet '$(TORCH)' || \
 		echo "setup: $(TORCH) cannot be had from where pip looks: see its index of CPU wheels, and PIP_EXTRA_INDEX_URL"; }
-	$(BIN)/pytest tests/system/test_torch.py tests/test_private_names.py -k 'torch or shares' $(PYTEST_ARGS)
+	$(BIN)/pytest tests/system/test_torch.py tests/system/test_torch_experts.py tests/test_private_names.py -k 'torch or shares' $(PYTEST_ARGS)
 
 .PHONY: demo
 demo: $(RUNTIME)
