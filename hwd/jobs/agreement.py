@@ -36,6 +36,8 @@ class Agreement:
         first = self._first.setdefault((operation.group, operation.index), operation)
         if first.kind is not operation.kind:
             raise DisagreeError(f"it comes with {operation}, and others with {first}")
+        if bool(first.parts) is not bool(operation.parts):
+            raise DisagreeError(f"{operation}: some of its ranks say their parts, and others do not")
         while len(self._first) > KEPT * len(self._groups):
             del self._first[next(iter(self._first))]
 

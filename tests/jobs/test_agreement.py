@@ -47,6 +47,14 @@ def test_parts_are_those_of_an_all_to_all_of_its_group(
         Agreement(GROUPS).check(0, asked)
 
 
+def test_all_ranks_say_their_parts_or_none_does() -> None:
+    agreement = Agreement(GROUPS)
+    kind = OperationKind.ALL_TO_ALL
+    agreement.check(0, Operation(group="dp", kind=kind, index=0, size_bytes=10, parts=(4, 6)))
+    with pytest.raises(DisagreeError, match="some of its ranks say their parts, and others do not"):
+        agreement.check(1, Operation(group="dp", kind=kind, index=0, size_bytes=10))
+
+
 def test_all_ranks_of_a_group_come_with_one_kind_to_one_index_and_the_two_of_a_pair_with_both() -> None:
     agreement = Agreement(GROUPS)
     agreement.check(0, operation())

@@ -209,10 +209,7 @@ class JobGroup(dist.ProcessGroup):
 
     def alltoall(self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = None) -> JobWork:
         opts = opts or dist.AllToAllOptions()
-        parts = [_size([one]) for one in inputs]
-        return self._go(
-            OperationKind.ALL_TO_ALL, inputs, outputs, lambda to: [to.alltoall(outputs, inputs, opts)], parts=parts
-        )
+        return self._go(OperationKind.ALL_TO_ALL, inputs, outputs, lambda to: [to.alltoall(outputs, inputs, opts)])
 
     def all_to_all_single(
         self,
@@ -228,7 +225,6 @@ class JobGroup(dist.ProcessGroup):
             [input],
             [output],
             lambda to: [to.alltoall_base(output, input, output_sizes, input_sizes, opts)],
-            parts=[_size([one]) for one in input.split(input_sizes)] if input_sizes else (),
         )
 
     def gather(self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor], opts: Any) -> JobWork:
@@ -281,12 +277,9 @@ class JobGroup(dist.ProcessGroup):
         reduces: Any = None,
         *,
         size_bytes: int | None = None,
-        parts: Sequence[int] = (),
         peer: int | None = None,
     ) -> JobWork:
-        """`tensors`: those of the whole operation. `reduces`: its options, where they name a ReduceOp. `parts`: in
-        bytes, where they differ.
-        """
+        """`tensors`: those of the whole operation. `reduces`: its options, where they name a ReduceOp."""
         device = tensors[0].device
         averaged: Sequence[torch.Tensor] = ()
         if device.type == "cpu" and reduces is not None and reduces.reduceOp == ReduceOp.AVG:
@@ -294,8 +287,7 @@ class JobGroup(dist.ProcessGroup):
             averaged = result
         work = JobWork(self._worker, [*result])
         size = _size(tensors) if size_bytes is None else size_bytes
-        parts = parts if len(set(parts)) > 1 else ()
-        self._submit(work, kind, self._sending(averaged, device, start), size, parts=parts, peer=peer)
+        self._submit(work, kind, self._sending(averaged, device, start), size, peer=peer)
         return work
 
     def _sending(
@@ -340,7 +332,6 @@ class JobGroup(dist.ProcessGroup):
         size_bytes: int,
         *,
         group: str | None = None,
-        parts: Sequence[int] = (),
         peer: int | None = None,
     ) -> None:
         work.submitted = Submitted(
@@ -350,7 +341,6 @@ class JobGroup(dist.ProcessGroup):
             within_s=min(self._group.timeout.total_seconds(), self._rank.longest_s or ASKS_S),
             send=send,
             told=work.tell,
-            parts=parts,
             peer=peer,
             port=self._choice.port,
         )

@@ -8,7 +8,7 @@ that shift around a ring, or exchange, do not wait for each other for ever.
 import logging
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -34,7 +34,6 @@ class Submitted:
     within_s: float
     send: Callable[[], None]
     told: Callable[[BaseException | None], None]
-    parts: Sequence[int] = ()
     peer: int | None = None
     port: str = ""
     """The NIC port that it goes over; a shim may name no other one."""
@@ -156,7 +155,7 @@ class Worker:
             one.complete(None)
             return
         with self._rank.operation(
-            one.group, one.kind, within_s=one.within_s, size_bytes=one.size_bytes, parts=one.parts, peer=one.peer
+            one.group, one.kind, within_s=one.within_s, size_bytes=one.size_bytes, peer=one.peer
         ) as port:
             if port is not None and port != one.port:
                 raise RefusedError(

@@ -17,6 +17,10 @@ much.
 """
 
 
+Key = tuple[str | int, ...]
+"""`Operation.shared`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
     """Bytes that an operation brings a host at least, over these of its NIC ports: without the host."""
@@ -59,13 +63,13 @@ def judge(
     operations: Iterable[RecordedOperation],
     *,
     ways: Mapping[RecordedOperation, frozenset[str]],
-    needs: Mapping[RecordedOperation, Sequence[Need]],
+    needs: Mapping[Key, Sequence[Need]],
     optical: frozenset[str],
     others: Sequence[RecordedOperation],
 ) -> Iterator[Finding]:
     """`operations`: of the ranks of a host that have ended. `ways`: the NIC ports that each may use, without the host;
-    `needs`: what the host must receive, the same for all its ranks in one operation. `optical`: of the host. `others`:
-    all of the job.
+    `needs`: what the host must receive, by `Operation.shared`: once for all its ranks. `optical`: of the host.
+    `others`: all of the job.
     """
     before: BusyTime | None = None
     in_order = sorted(others, key=lambda one: one.began_ns)
@@ -90,7 +94,7 @@ def _judge_busy(
     busy: BusyTime,
     counted: Mapping[str, PortBytes],
     ways: Mapping[RecordedOperation, frozenset[str]],
-    needs: Mapping[RecordedOperation, Sequence[Need]],
+    needs: Mapping[Key, Sequence[Need]],
     optical: frozenset[str],
 ) -> Iterator[Finding]:
     way = frozenset[str]().union(*(ways[one] for one in busy.operations))
@@ -98,7 +102,7 @@ def _judge_busy(
         what = f"the bytes of {', '.join(f'{host}.{port}' for port in sorted(missing))} were not counted"
         yield Finding(what=what, operation=busy.last, is_known=False)
         return
-    all_needs = [one for some in {_shared(one): needs[one] for one in busy.operations}.values() for one in some]
+    all_needs = [one for shared in dict.fromkeys(map(_shared, busy.operations)) for one in needs[shared]]
     for ports in dict.fromkeys(one.ports for one in all_needs):
         need = sum(one.least_bytes for one in all_needs if one.ports <= ports)
         got = sum(counted[port].rx for port in ports)
@@ -117,7 +121,7 @@ def _judge_busy(
             yield Finding(what=what, operation=busy.last)
 
 
-def _shared(one: RecordedOperation) -> tuple[str | int, ...]:
+def _shared(one: RecordedOperation) -> Key:
     return one.operation.shared(one.rank)
 
 
@@ -136,7 +140,7 @@ def _judge_between(
     from_ns, upto_ns = before.first.began_ns, after.first.began_ns
     first = bisect_left(others, from_ns, key=lambda one: one.began_ns)
     last = bisect_right(others, upto_ns, key=lambda one: one.began_ns)
-    near: dict[tuple[str | int, ...], int] = {}
+    near: dict[Key, int] = {}
     for one in others[first:last]:
         size_bytes = one.operation.size_bytes
         if not size_bytes and not one.operation.parts:

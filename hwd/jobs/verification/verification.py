@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from hwd.jobs.verification.counted_bytes import Need, judge, least_received
+from hwd.jobs.verification.counted_bytes import Key, Need, judge, least_received
 from hwd.jobs.verification.recorded_light import Paths, RecordedLight
 from hwd.jobs.verification.recorded_operations import RecordedOperation, operations_of
 from hwd.model.answers import JobBreach, JobVerification
@@ -37,7 +37,7 @@ class _Verifier:
         self._light = light
         self._operations = operations_of(events)
         self._end_ns = light.job_ends.get(record.id, max((event.at_ns for event in events), default=0))
-        self._together: defaultdict[tuple[str | int, ...], list[RecordedOperation]] = defaultdict(list)
+        self._together: defaultdict[Key, list[RecordedOperation]] = defaultdict(list)
         """What ranks make together."""
         for one in self._operations.all:
             self._together[one.operation.shared(one.rank)].append(one)
@@ -144,11 +144,18 @@ class _Verifier:
             if one.over_ns is not None and len(self._hosts(one)) > 1 and self._has_way(one):
                 by_host[self._host(one)].append(one)
         for host, operations in by_host.items():
+            ways = {one: _names(self._way(one)) for one in operations}
+            shared: defaultdict[Key, list[RecordedOperation]] = defaultdict(list)
+            for one in operations:
+                shared[one.operation.shared(one.rank)].append(one)
             found = judge(
                 host,
                 operations,
-                ways={one: _names(self._way(one)) for one in operations},
-                needs={one: self._needs(one, _names(self._way(one))) for one in operations},
+                ways=ways,
+                needs={
+                    key: self._needs(some[0], frozenset[str]().union(*(ways[one] for one in some)))
+                    for key, some in shared.items()
+                },
                 optical=frozenset(_port(port) for port in self._record.fibres if port.startswith(f"{host}.")),
                 others=self._operations.all,
             )
@@ -188,7 +195,7 @@ class _Verifier:
         return {self._record.ranks[rank].host for rank in self._ranks(one)}
 
     def _needs(self, one: RecordedOperation, way: frozenset[str]) -> list[Need]:
-        """What the host must receive of an operation. `way`: its ports."""
+        """What the host must receive of an operation of its ranks. `way`: their ports."""
         ranks, host, operation = self._ranks(one), self._host(one), one.operation
         hosts = [self._record.ranks[rank].host for rank in ranks]
         if not operation.parts:

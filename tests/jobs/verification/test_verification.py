@@ -223,6 +223,45 @@ def test_records_that_lack_an_event_do_not_show_it() -> None:
     assert (found.holds, found.operations) == (False, 5)
 
 
+def test_ranks_of_a_host_bring_what_it_needs_over_the_ports_of_all_of_them() -> None:
+    """Each has a NIC port of its own, and half of the sum comes over each."""
+    ranks = [JobRank(host=f"h{n // 2}", optical=[f"h{n // 2}.eth{n % 2}"]) for n in range(4)]
+    story = Story(record=record(ranks=ranks, groups={"world": [0, 1, 2, 3]}))
+    light(story, 100)
+    light(story, 160, id="r2", link="h0.eth1<->h1.eth1", lit=BARE)
+    both = ["h0.eth0<->h1.eth0", "h0.eth1<->h1.eth1"]
+    links = [
+        StartedLink(link=link, kept=False, crossconnects=[f"ocs1:{one}" for one in lit])
+        for link, lit in zip(both, (LIT, BARE), strict=True)
+    ]
+    story.documents = [
+        Document(at_ns=one.at_ns, wall_ns=0, fact=replace(one.fact, links=links))
+        if isinstance(one.fact, ReconfigurationStarted) and one.fact.reconfiguration == "r2"
+        else one
+        for one in story.documents
+    ]
+    for end in ("h0.eth0", "h1.eth0"):
+        seen_ready(story, end, 180, id="r2")
+    read(story, 215, [*LIT, *BARE])
+    story.tell(210, Applied(target="static"), reconfiguration="r2")
+    before = {host: story.reading(host) for host in ("h0", "h1")}
+    for rank in (1, 2, 3):
+        story.tell(300, Intent(rank=rank, operation=operation(0)))
+    story.tell(300, Intent(rank=0, operation=operation(0)), Grant(ranks=(0, 1, 2, 3)))
+    for host in ("h0", "h1"):
+        for port in ("eth0", "eth1"):
+            story.count(host, port, 520_000, 520_000)
+    for rank in range(4):
+        host = f"h{rank // 2}"
+        sent = OperationSent(
+            began_ns=301 * MS, ended_ns=350 * MS, error_ns=2000, before=before[host], after=story.reading(host)
+        )
+        story.tell(351, Done(rank=rank), sent=sent)
+    story.say(500, JobEnded(job="j7x2a1b9", entry="train", outcome="succeeded", why="", seconds=1.0))
+    found = story.judged()
+    assert [one for one in found.breaches if one.kind == "bytes"] == []
+
+
 def removed(story: Story) -> None:
     read(story, 280, [], ours=False)
 
