@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch import nn
 
 from hwd_agents.mfabric import Circuit, all_reduce_steps, all_to_all_moves, routing_table
-from hwd_agents.shim import Exchange, Rank
+from hwd_agents.shim import Rank
 from hwd_drivers.core.clock import SystemClock
 
 VOCABULARY = 64
@@ -36,7 +36,7 @@ class Ways:
     def __init__(self, rank, *, plain, without, eps_ports):
         self.number, self.ranks = rank.number, len(rank.places)
         self._rank, self._plain, self._without = rank, plain, without
-        self._exchange = Exchange(rank.number, rank.places, eps_ports=eps_ports)
+        self._exchange = rank.exchange(eps_ports=eps_ports)
         self._links, self._table = None, None
         self.iteration, self.sent_s, self.waited_s = 0, 0.0, 0.0
         os.environ["GLOO_SOCKET_IFNAME"] = next(iter(rank.places[rank.number].electrical))

@@ -14,6 +14,8 @@ from hwd.jobs.operation_sent import sent_of
 from hwd.jobs.played_plane import Told
 from hwd.model.documents.jobs import JobGranted, JobRankRefused
 from hwd.model.job import JobRecord, OperationSent
+from hwd.model.link import Link
+from hwd.model.nic_port import NicPortId
 from hwd.model.plane import Done, Intent, View
 from hwd.reconfigure.transfers import Transfers
 from hwd_agents.wire import (
@@ -41,9 +43,12 @@ class Emit(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sending:
-    """What a rank was let go for. `by` and `transfer` None: it did not get the answer yet."""
+    """What a rank was let go for, over these `links` of its group where it says its parts. `by` and `transfer` None:
+    it did not get the answer yet.
+    """
 
     operation: Operation
+    links: tuple[str, ...] = ()
     by: AskedBy | None = None
     transfer: str | None = None
 
@@ -71,7 +76,7 @@ class JobOperations:
         *,
         transfers: Transfers,
         tell: Callable[[Told], None],
-        links: Callable[[], list[str]],
+        links: Callable[[], Iterable[Link]],
         fail: Callable[[str], None],
         took: Callable[[int, Operation, OperationSent], None],
         emit: Emit,
@@ -83,7 +88,7 @@ class JobOperations:
         self._job = record.job
         self._transfers = transfers
         self._tell = tell
-        self._links = links
+        self._lit_links = links
         self._fail = fail
         self._took = took
         self._emit = emit
@@ -100,9 +105,21 @@ class JobOperations:
 
     # --- what the job says
 
-    def stand(self, *, sending: Mapping[int, Operation], waiting: Mapping[int, Operation]) -> None:
-        """What its ranks do, as it was recorded by an earlier process of the daemon."""
-        self._sending = {rank: _Sending(operation=operation) for rank, operation in sending.items()}
+    def stand(
+        self,
+        view: View,
+        *,
+        sending: Mapping[int, Operation],
+        over: Mapping[int, Iterable[Link]],
+        waiting: Mapping[int, Operation],
+    ) -> None:
+        """What its ranks do, as it was recorded by an earlier process of the daemon. `over`: the light over which each
+        one sends.
+        """
+        self._sending = {
+            rank: _Sending(operation=operation, links=self._links(view, operation, over.get(rank, ())))
+            for rank, operation in sending.items()
+        }
         for rank, operation in waiting.items():
             self._wait(rank, operation)
 
@@ -119,7 +136,9 @@ class JobOperations:
         for rank in ranks:
             waiting = self._waiting.pop(rank)
             if not why:
-                self._sending[rank] = _Sending(operation=waiting.operation)
+                operation = waiting.operation
+                links = self._links(self._view, operation, self._lit_links()) if self._view is not None else ()
+                self._sending[rank] = _Sending(operation=operation, links=links)
             waiting.answered.set_result(why)
 
     async def all_ended(self, *, within_s: float) -> None:
@@ -219,11 +238,11 @@ class JobOperations:
                 await self._transfers.claim(by, claim)
         except RefusedError as error:  # its plane has let it go; what is in the way of that passes
             raise DeadlineError(f"{self._record}: {reason_of(error)}. Ask again") from error
-        self._sending[rank] = _Sending(operation=asked.operation, by=by, transfer=asked.transfer)
+        links = self._sending[rank].links
+        self._sending[rank] = _Sending(operation=asked.operation, links=links, by=by, transfer=asked.transfer)
         waited_s = asyncio.get_running_loop().time() - began_s
         self._announce(JobGranted, rank=rank, operation=str(asked.operation), stall_s=waited_s)
-        links = self._links() if asked.operation.parts else []
-        return OperationGranted(within_s=asked.within_s, waited_s=waited_s, ports=ports, links=links)
+        return OperationGranted(within_s=asked.within_s, waited_s=waited_s, ports=ports, links=[*links])
 
     async def _answered(self, by: AskedBy, asked: ClaimOperation) -> None:
         """Wait for the plane's answer to a rank."""
@@ -291,8 +310,16 @@ class JobOperations:
     async def _end_transfer(self, rank: int) -> None:
         """End the transfer of a rank in the ledger, where it has one."""
         if (one := self._sending.get(rank)) is not None and one.by is not None and one.transfer is not None:
-            self._sending[rank] = _Sending(operation=one.operation)
+            self._sending[rank] = _Sending(operation=one.operation, links=one.links)
             await self._transfers.end(one.by, EndTransfers(transfers=[one.transfer]))
+
+    def _links(self, view: View, operation: Operation, lit: Iterable[Link]) -> tuple[str, ...]:
+        """Those between NIC ports of the ranks of its group, for one that says its parts: all of them send by these."""
+        if not operation.parts:
+            return ()
+        ranks = [self._job.ranks[rank] for rank in self._job.groups[operation.group].ranks]
+        own = frozenset[NicPortId]().union(*map(view.ports_of, ranks))
+        return tuple(str(link) for link in lit if own.issuperset(link.ends))
 
     def _done(self, rank: int, sent: OperationSent | None) -> None:
         if (one := self._sending.pop(rank, None)) is None:

@@ -39,6 +39,7 @@ from hwd.model.documents.jobs import (
     JobSwitched,
 )
 from hwd.model.job import JobRecord, JobState
+from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import Applied, Event, Failure, NotReady, Recovery, Target
 from hwd.model.program import ProgramEnd
@@ -266,7 +267,7 @@ class JobRun:
         """Tell the plane all that was told before, and go on from there."""
         played = await plane.play_again()
         self._has_outgrown_set = played.has_prepared
-        self.operations.stand(sending=played.sending, waiting=plane.actor.waiting)
+        self.operations.stand(self._places.view, sending=played.sending, over=played.over, waiting=plane.actor.waiting)
         self._failures = JobFailures(self._job, self._places.view, self._health, played.failed)
         self._emit(JobResumed, events=played.events)
         await self._ranks.attach()
@@ -487,10 +488,9 @@ class JobRun:
             self.operations.close(why)
             self._is_decided.set()
 
-    def _lit_links(self) -> list[str]:
+    def _lit_links(self) -> tuple[Link, ...]:
         assert self._plane is not None
-        actor = self._plane.actor
-        return [] if actor.at is None else [*map(str, actor.targets[actor.at].links)]
+        return self._plane.actor.lit_links
 
     def _is_over(self) -> bool:
         return self._outcome is not None

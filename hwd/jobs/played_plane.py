@@ -11,6 +11,7 @@ from typing import Final
 
 from hwd.jobs.event_log import EventLog
 from hwd.model.job import JobEvent, OperationSent, told
+from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import Done, Event, Failure, Intent, Recovery, Tick
 from hwd.planes.actor import AnswerRanks, Breach, Command, PlaneActor, PlaneError, PrepareTarget, SetRoutes
@@ -33,12 +34,13 @@ class Told:
 
 @dataclass(slots=True, kw_only=True)
 class Played:
-    """Where a plane is that was told all again: what each rank was let go for, whether it prepared targets, how often
-    it set routes without a switch, what it was told to have failed, and of how many events. `behind`: how often it had
-    set routes before it let a rank go.
+    """Where a plane is that was told all again: what each rank was let go for, `over` which links of its light, whether
+    it prepared targets, how often it set routes without a switch, what it was told to have failed, and of how many
+    events. `behind`: how often it had set routes before it let a rank go.
     """
 
     sending: dict[int, Operation] = field(default_factory=dict)
+    over: dict[int, tuple[Link, ...]] = field(default_factory=dict)
     has_prepared: bool = False
     routed: int = 0
     behind: dict[int, int] = field(default_factory=dict)
@@ -84,6 +86,7 @@ class PlayedPlane:
         if isinstance(event, Intent | Done):
             played.sending.pop(event.rank, None)
             played.behind.pop(event.rank, None)
+            played.over.pop(event.rank, None)
         if isinstance(event, Failure):
             played.failed.update(event.ports, event.hosts)
         if isinstance(event, Recovery):
@@ -98,6 +101,7 @@ class PlayedPlane:
             if isinstance(command, AnswerRanks) and not command.why:
                 played.sending |= {rank: asking[rank] for rank in command.ranks}
                 played.behind |= dict.fromkeys(command.ranks, played.routed)
+                played.over |= dict.fromkeys(command.ranks, actor.lit_links)
 
     def tell(self, *all_told: Told, at_s: float) -> list[Command]:
         """Tell it these, then the time, then the demand where it is due; returns what is to be done.

@@ -162,6 +162,11 @@ class PlaneActor:
         self.actions = tuple(self._asked(event))
         return tuple(command for action in self.actions for command in self._command(action))
 
+    @property
+    def lit_links(self) -> tuple[Link, ...]:
+        """Those of the target that the light is at; none where it is at none, or that is one of crossconnects."""
+        return () if self.at is None else self.targets[self.at].links
+
     def touched_by(self, target: str) -> frozenset[NicPortId]:
         """The NIC ports whose links are others at a target than now; all of the job where that is not known."""
         wanted, present = self.targets[target], None if self.at is None else self.targets[self.at]

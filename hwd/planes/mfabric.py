@@ -42,12 +42,14 @@ from hwd.model.plane import (
 from hwd.planes.gathering import Gathering
 from hwd.planes.joined import are_joined
 from hwd_agents.wire import Operation, OperationKind
-from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.errors import ConfigError, FailedError
 
 KNOWN_TARGETS: Final = MOST_PREPARED - 2
 """The latest targets, which exist for sure: the oldest one goes that the light is not at, nor on the way to."""
 
 E = TypeVar("E", bound=StrEnum)
+PREDICTED_RANKS_MOST: Final = 64
+"""A fit of so many takes tens of milliseconds, in which nobody else is answered."""
 Matrix = NDArray[np.float64]
 """Bytes that ranks have for one another, by who sends and who receives, in the order of their group."""
 
@@ -122,6 +124,11 @@ class MFabric:
 
     def targets(self, job: Job, view: View) -> Mapping[str, Target]:
         self._job, self._view = job, view
+        if self._first is First.PREDICT and len(job.ranks) > PREDICTED_RANKS_MOST:
+            raise ConfigError(
+                f"mfabric: first=predict: {len(job.ranks)} ranks, over the {PREDICTED_RANKS_MOST} whose loads can be "
+                "predicted while others wait. Choose another `first`"
+            )
         without = [host for host in job.hosts if not self._has_eps(host)]
         if without and len(job.hosts) > 1:
             raise ConfigError(
@@ -206,7 +213,10 @@ class MFabric:
             experts.wanted = self._links(experts, draws.random((size, size)))
         elif self._first is First.PREDICT and layer in experts.copilots and experts.demand[layer - 1].any():
             before = experts.demand[layer - 1]
-            loads = experts.copilots[layer].predict(before.sum(axis=0))
+            try:
+                loads = experts.copilots[layer].predict(before.sum(axis=0))
+            except FailedError:  # no fit is close enough: the light of before
+                return
             last = experts.demand[layer]
             sources = Sources.LAST if last.any() else Sources.UNIFORM
             demand = expert_demand(loads, before.sum(), sources=sources, last=last)
@@ -290,12 +300,15 @@ class MFabric:
     def _switch(self) -> Iterator[Action]:
         """To the light that a group wants: whose ranks wait first, then those that compute. One after the other."""
         busy = self._ports([*self._sending])
-        for group in dict.fromkeys((*(held.group for held in self._held), *self._experts)):
+        waiting = dict.fromkeys(held.group for held in self._held)
+        for group in dict.fromkeys((*waiting, *self._experts)):
             experts = self._experts.get(group)
             if experts is None or experts.wanted is None:
                 continue
             light = self._with(experts, experts.wanted)
             if light == self._lit or busy & self._touched(light):
+                continue
+            if group not in waiting and self._touched(light) & self._kept(experts):
                 continue
             if light not in self._known:
                 self._number += 1
@@ -306,6 +319,18 @@ class MFabric:
             self._moving = light
             yield Switch(target=self._known[light])
             return
+
+    def _kept(self, experts: _Experts) -> frozenset[NicPortId]:
+        """The ports of other groups whose light is where they want it: none of these is moved before its ranks ask, or
+        two groups that share ports would take them from each other again and again.
+        """
+        return frozenset(
+            port
+            for other in self._experts.values()
+            if other is not experts and other.wanted is not None and self._with(other, other.wanted) == self._lit
+            for ports in other.ports.values()
+            for port in ports
+        )
 
     def _answer(self, held: _Held) -> Action:
         """Let an operation go whose light does not move any more."""

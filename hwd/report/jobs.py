@@ -26,7 +26,7 @@ class JobRow:
     median_s: float | None
     interval: tuple[float, float] | None
     moves: int
-    links: int
+    links: int | None
     hidden: float | None
 
 
@@ -48,7 +48,7 @@ def job_figures(row: JobRow) -> dict[str, str]:
         "median": duration(row.median_s),
         "95 % interval": MISSING if low is None else f"{duration(low)} to {duration(high)}",
         "moves": str(row.moves),
-        "new links": str(row.links),
+        "new links": MISSING if row.links is None else str(row.links),
         "hidden": MISSING if row.hidden is None else f"{row.hidden:.0%}",
     }
 
@@ -67,6 +67,7 @@ def job_text(rows: Sequence[JobRow]) -> str:
 def _row(name: str, plane: str, jobs: Sequence[RunJob]) -> JobRow:
     seconds = np.array([value for one in jobs for value in one.seconds[1:]])
     moving_s = sum(one.moving_s for one in jobs)
+    links = [one.links for one in jobs]
     return JobRow(
         name=name,
         plane=plane,
@@ -75,6 +76,6 @@ def _row(name: str, plane: str, jobs: Sequence[RunJob]) -> JobRow:
         median_s=float(np.median(seconds)) if len(seconds) else None,
         interval=median_interval(seconds, range(len(seconds)), np.random.default_rng(0), RESAMPLES),
         moves=sum(one.moves for one in jobs),
-        links=sum(one.links for one in jobs),
+        links=None if None in links else sum(one or 0 for one in links),
         hidden=1 - min(1.0, sum(one.held_s for one in jobs) / moving_s) if moving_s else None,
     )

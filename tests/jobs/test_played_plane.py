@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from hwd.jobs.event_log import EventLog
 from hwd.jobs.played_plane import Played, PlayedPlane, Told
+from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import (
     Action,
@@ -88,7 +89,9 @@ class Routes:
 async def test_it_is_known_who_was_let_go_behind_a_route(event_log: EventLog) -> None:
     played(Routes(), event_log).tell(*intents(), at_s=1.0)
     again = await played(Routes(), event_log).play_again()
-    assert again == Played(sending={0: operation(), 1: operation()}, behind={0: 0, 1: 1}, routed=1, events=2)
+    assert again == Played(
+        sending={0: operation(), 1: operation()}, over={0: (), 1: ()}, behind={0: 0, 1: 1}, routed=1, events=2
+    )
 
 
 async def test_second_plane_is_where_the_first_one_was(event_log: EventLog) -> None:
@@ -99,7 +102,7 @@ async def test_second_plane_is_where_the_first_one_was(event_log: EventLog) -> N
     first.tell(Told(event=Done(rank=0)), at_s=3.0)
     first.tell(*intents(1)[:1], at_s=4.0)
     second = played(Static("ring"), event_log)
-    assert await second.play_again() == Played(sending={1: operation()}, behind={1: 0}, events=5)
+    assert await second.play_again() == Played(sending={1: operation()}, over={1: ()}, behind={1: 0}, events=5)
     assert (second.actor.at, second.actor.waiting, second.actor.sending) == ("static", {0: operation(1)}, {1})
     assert second.at_s == 3.0, "the tick after the last event led to nothing, and is not recorded"
     second.tell(*intents(1)[1:], at_s=1.0)
@@ -108,6 +111,22 @@ async def test_second_plane_is_where_the_first_one_was(event_log: EventLog) -> N
     assert [one.ticked_s for one in events] == [0.5, None, 1.0, 2.0, 3.0, None]
     assert events[2].reconfiguration == "a1b2c3d4"
     assert second.at_s == 3.0, "its time does not go back"
+
+
+async def test_it_is_known_over_which_links_a_rank_was_let_go(event_log: EventLog) -> None:
+    ends = [NicPortId(host=f"h{n}", port="eth0") for n in range(2)]
+    link = Link.of(*ends)
+    view = View(ports=dict.fromkeys(ends, PortView()), topology=lambda text: (link,))
+    job = Job(id=JOB.id, ranks=(Rank(number=0, host="h0"), Rank(number=1, host="h1")), groups=JOB.groups)
+
+    def plane() -> PlayedPlane:
+        return PlayedPlane(PlaneActor(Static("ring"), job, view), job.id, log=event_log, clock=SystemClock())
+
+    first = plane()
+    first.tell(*intents(), at_s=1.0)
+    first.tell(Told(event=Applied(target="static"), reconfiguration="a1b2c3d4"), at_s=2.0)
+    first.tell(Told(event=Done(rank=0)), at_s=3.0)
+    assert (await plane().play_again()).over == {1: (link,)}
 
 
 class Counting:

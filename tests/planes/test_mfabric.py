@@ -217,6 +217,23 @@ def test_groups_of_other_hosts_keep_their_light_and_go_on() -> None:
     assert played.lit == wanted(RING) | other
 
 
+def test_groups_that_share_ports_do_not_take_them_from_each_other_while_they_compute() -> None:
+    played = Played("mfabric layers=1", hosts=4, groups=(range(4), range(4)))
+    for group, demand in (("ep0", RING), ("ep1", CROSSED)):
+        played.ask(demand, group)
+        played.light()
+        played.end(group)
+    moves = played.moves
+    for _ in range(5):
+        played.light()
+    assert played.moves <= moves + 1
+    assert not played.is_moving()
+    played.ask(RING, "ep0")
+    played.light()
+    assert sorted(played.granted) == [0, 1, 2, 3]
+    assert played.lit == wanted(RING)
+
+
 def test_light_that_was_not_ready_sends_the_next_one_over_packet_switches() -> None:
     played = Played("mfabric layers=1 first=block")
     played.ask(RING)
@@ -298,6 +315,14 @@ def test_it_keeps_the_rules_of_planes(first: str) -> None:
 def test_wrong_arguments_are_refused(text: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         Played(text)
+
+
+def test_more_ranks_than_can_be_predicted_in_time_are_refused() -> None:
+    ranks = tuple(Rank(number=number, host="h0", gpu=None) for number in range(65))
+    job = Job(id="k3v9a1xx", ranks=ranks, groups={})
+    plane = MFABRIC.make({"layers": "1", "first": "predict"})
+    with pytest.raises(ConfigError, match="first=predict: 65 ranks, over the 64"):
+        plane.targets(job, view_of(rack(4, 2), job))
 
 
 def test_hosts_without_a_packet_switch_are_refused_before_anything_moves() -> None:

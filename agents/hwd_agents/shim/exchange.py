@@ -1,15 +1,16 @@
 """Exchange: the moves of mFabric's collectives, made between the processes of ranks over TCP.
 
-with Exchange(rank.number, rank.places) as exchange:
+with rank.exchange() as exchange:
     table = routing_table(exchange.servers, exchange.circuits(rank.links))
     moves = all_to_all_moves(table, elements)
     came = exchange.all_to_all(moves, {2: payload}, element_bytes=256)     # by the rank that it is from
 
 A move over a circuit goes from the address of the one NIC port to that of the other; one over EPS between addresses on
-packet switches; one inside a host over its loopback. All ranks call the same collectives in the same order.
+packet switches; one inside a host over its loopback. All ranks of the job call the same collectives in the same order.
 """
 
 import fcntl
+import hashlib
 import logging
 import socket
 import struct
@@ -25,7 +26,7 @@ from typing import Final, Self, TypeVar
 from hwd_agents.mfabric import Circuit, Medium, Move, NicPort, Phase, Servers, Slice, Step, VectorMove
 from hwd_agents.wire import RankPlace
 from hwd_drivers.core.clock import SystemClock
-from hwd_drivers.core.errors import ConfigError, DeadlineError, HwdError, LinkError, ProtocolError
+from hwd_drivers.core.errors import ConfigError, DeadlineError, LinkError, ProtocolError
 from hwd_drivers.core.reason import reason_of
 
 PORT: Final = 29_600
@@ -38,8 +39,10 @@ TAKE_S: Final = 60.0
 """Without a byte, before a connection is given up."""
 MOST_BYTES: Final = 1 << 32
 """Of one move."""
-_HEADER: Final = struct.Struct("!QIIQ")
-"""The number of the step, who sends, which of the moves between the two it is, and how many bytes follow."""
+_HEADER: Final = struct.Struct("!32sQIIIQ")
+"""Of which job, of which collective and step, who sends, which of the moves between the two, how many bytes follow."""
+_TAKEN: Final = b"+"
+"""Comes back when all of a move was read."""
 _SIOCGIFADDR: Final = 0x8915
 _NAME_MOST: Final = 15
 """Of netdevice(7): the address of an interface, and the length of its name."""
@@ -47,8 +50,8 @@ _TOGETHER: Final = ((Phase.GATHER,), (Phase.INTER_HOST, Phase.INTRA_HOST), (Phas
 """Phases that begin at once."""
 
 M = TypeVar("M", bound=Move | VectorMove)
-_Key = tuple[int, int, int]
-"""Step, sender, and which of the moves between the two."""
+_Key = tuple[int, int, int, int]
+"""Collective, step of it, sender, and which of the moves between the two."""
 
 
 log = logging.getLogger(__name__)
@@ -68,12 +71,19 @@ class Exchange:
 
     `places`: of all ranks, by number. Hosts are servers, in the order of their first ranks; an optical NIC port belongs
     to the first rank that may send over it; of `n` NIC ports on packet switches the first `n` ranks of the host are the
-    gateways, each by one; `eps_ports`: by so many of them at most. `servers`: all that. Raises ConfigError where there
-    is no such rank, LinkError where it cannot listen.
+    gateways, each by one; `eps_ports`: by so many of them at most. `servers`: all that. `job`: a secret of its ranks;
+    what comes without it is not taken. Raises ConfigError where there is no such rank, LinkError where it cannot
+    listen.
     """
 
     def __init__(
-        self, number: int, places: Sequence[RankPlace], *, port: int = PORT, eps_ports: int | None = None
+        self,
+        number: int,
+        places: Sequence[RankPlace],
+        *,
+        job: bytes = b"",
+        port: int = PORT,
+        eps_ports: int | None = None,
     ) -> None:
         if not 0 <= number < len(places):
             raise ConfigError(f"rank {number}: there are {len(places)} ranks")
@@ -90,7 +100,9 @@ class Exchange:
             for n, place in reversed([*enumerate(places)])
             for name in place.optical
         }
-        self._steps = 0
+        self._job = hashlib.sha256(job).digest()
+        self._collective = self._steps = 0
+        self._is_closed = False
         self._came: dict[_Key, bytes] = {}
         self._changed = threading.Condition()
         try:
@@ -109,6 +121,7 @@ class Exchange:
         self.close()
 
     def close(self) -> None:
+        self._is_closed = True
         with suppress(OSError):  # it is closed already
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -134,7 +147,7 @@ class Exchange:
         was given.
         """
         own = self._number
-        by_s = _now_s() + within_s
+        by_s = self._begun(within_s)
         parts: dict[Slice, bytes] = {}
         came: dict[int, bytearray] = {}
         if own in sent:
@@ -176,7 +189,7 @@ class Exchange:
         """Make this rank's part of the steps; `vector` has the sum of all then. `add` adds elements to some of it.
         Raises as `all_to_all` does.
         """
-        by_s = _now_s() + within_s
+        by_s = self._begun(within_s)
 
         def part(move: VectorMove) -> memoryview:
             return vector[move.offset * element_bytes : (move.offset + move.length) * element_bytes]
@@ -192,6 +205,14 @@ class Exchange:
 
     # --- one step
 
+    def _begun(self, within_s: float) -> float:
+        """A collective begins; returns until when it may take. What came for earlier ones, which failed, is dropped."""
+        with self._changed:
+            self._collective += 1
+            self._steps = 0
+            self._came = {key: data for key, data in self._came.items() if key[0] >= self._collective}
+        return _now_s() + within_s
+
     def _step(
         self,
         moves: Sequence[M],
@@ -205,30 +226,41 @@ class Exchange:
         seen = Counter[tuple[int, int]]()
         sending: list[threading.Thread] = []
         expected: list[tuple[_Key, M]] = []
-        errors: list[HwdError] = []
+        errors: list[Exception] = []
 
-        def send(move: M, data: Sequence[bytes | memoryview]) -> None:
+        def send(move: M, ends: _Ends, data: Sequence[bytes | memoryview]) -> None:
             try:
-                self._send(self._ends(move), move.receiver, data, by_s)
-            except HwdError as error:
+                self._send(ends, move.receiver, data, by_s)
+            except Exception as error:  # noqa: BLE001 - raised where the collective was called
                 errors.append(error)
+                with self._changed:
+                    self._changed.notify_all()
 
         for one in moves:
             pair, size = (one.sender, one.receiver), one.length * element_bytes
             which, seen[pair] = seen[pair], seen[pair] + 1
+            if size > MOST_BYTES:
+                raise ConfigError(f"{one}: {size} bytes in one move, over the {MOST_BYTES} that there may be")
             if one.sender == self._number:
-                data = [_HEADER.pack(self._steps, self._number, which, size), *payload(one)]
-                sending.append(threading.Thread(target=partial(send, one, data), name="hwd-exchange-send"))
+                header = _HEADER.pack(self._job, self._collective, self._steps, self._number, which, size)
+                work = partial(send, one, self._ends(one), [header, *payload(one)])
+                sending.append(threading.Thread(target=work, name="hwd-exchange-send"))
             elif one.receiver == self._number:
-                expected.append(((self._steps, one.sender, which), one))
+                expected.append(((self._collective, self._steps, one.sender, which), one))
         for thread in sending:
             thread.start()
         try:
             for key, one in expected:
-                came = self._received(key, str(one), by_s)
+                came = self._received(key, str(one), by_s, errors)
                 if len(came) != one.length * element_bytes:
                     raise ProtocolError(f"rank {self._number}: {len(came)} bytes came of {one}")
                 take(one, came)
+        except DeadlineError:
+            for thread in sending:
+                thread.join()
+            if errors:  # a way that is dark both ways
+                raise errors[0] from None
+            raise
         finally:
             for thread in sending:
                 thread.join()
@@ -268,8 +300,8 @@ class Exchange:
         return [*self._places[rank].electrical.items()][self.servers.eps[server].index(rank)]
 
     def _send(self, ends: _Ends, to: int, data: Sequence[bytes | memoryview], by_s: float) -> None:
-        """Raises LinkError where the receiver cannot be reached in time: light that has just come may lose a first
-        packet, and a rank may be late.
+        """Returns when the receiver has all of it. Raises LinkError where it cannot be reached in time: light that has
+        just come may lose a first packet, and a rank may be late.
         """
         last = "there was no time left"
         while (left_s := by_s - _now_s()) > 0:
@@ -279,53 +311,67 @@ class Exchange:
                         _leave_by(peer, ends.port, ends.source)
                     peer.settimeout(min(left_s, CONNECT_S))
                     peer.connect((ends.destination, self._port + to))
-                    peer.settimeout(left_s)
                     for piece in data:
+                        peer.settimeout(max(by_s - _now_s(), AGAIN_S))
                         peer.sendall(piece)
-                    return
+                    peer.settimeout(max(by_s - _now_s(), AGAIN_S))
+                    if peer.recv(1) == _TAKEN:
+                        return
+                    last = "it hung up before it had all of it"
             except OSError as error:
                 last = reason_of(error)
-                threading.Event().wait(AGAIN_S)
+            threading.Event().wait(AGAIN_S)
         raise LinkError(
             f"rank {self._number}: cannot send to rank {to} from {ends.source or 'its host'} to {ends.destination}:"
             f"{self._port + to}: {last}"
         )
 
-    def _received(self, key: _Key, what: str, by_s: float) -> bytes:
+    def _received(self, key: _Key, what: str, by_s: float, errors: Sequence[Exception]) -> bytes:
+        """Raises the first of `errors` as soon as there is one: what could not be sent is why nothing comes."""
         with self._changed:
-            if not self._changed.wait_for(lambda: key in self._came, timeout=max(0.0, by_s - _now_s())):
-                raise DeadlineError(f"rank {self._number}: nothing came of {what} in time")
-            return self._came.pop(key)
+            self._changed.wait_for(lambda: key in self._came or errors, timeout=max(0.0, by_s - _now_s()))
+            if key in self._came:
+                return self._came.pop(key)
+        if errors:
+            raise errors[0]
+        raise DeadlineError(f"rank {self._number}: nothing came of {what} in time")
 
     # --- what comes
 
     def _listen(self) -> None:
-        while True:
+        while not self._is_closed:
             try:
                 peer, _ = self._listener.accept()
-            except OSError:  # it was closed
-                return
+            except OSError as error:  # of a connection that came, as where its light went
+                if not self._is_closed:
+                    log.warning("rank %d: a connection was lost: %s", self._number, reason_of(error))
+                    threading.Event().wait(AGAIN_S)
+                continue
             threading.Thread(target=self._take, args=(peer,), name="hwd-exchange-take", daemon=True).start()
 
     def _take(self, peer: socket.socket) -> None:
-        """One connection: one move. What is cut off comes again, over another one."""
+        """One connection: one move. One that is cut off is sent again, over another connection."""
         try:
             with peer, peer.makefile("rb") as stream:
                 peer.settimeout(TAKE_S)
                 header = stream.read(_HEADER.size)
                 if len(header) < _HEADER.size:
                     return
-                step, sender, which, size = _HEADER.unpack(header)
-                data = stream.read(size) if size <= MOST_BYTES else b""
+                job, collective, step, sender, which, size = _HEADER.unpack(header)
+                if job != self._job or sender >= len(self._places) or size > MOST_BYTES:
+                    log.warning("rank %d: something came that is no move of its job", self._number)
+                    return
+                data = stream.read(size)
+                if len(data) < size:
+                    log.info("rank %d: %d of %d bytes came from rank %d", self._number, len(data), size, sender)
+                    return
+                with self._changed:
+                    if collective >= self._collective:  # else it has failed here
+                        self._came[collective, step, sender, which] = data
+                        self._changed.notify_all()
+                peer.sendall(_TAKEN)
         except OSError as error:
             log.info("rank %d: what came was cut off: %s", self._number, reason_of(error))
-            return
-        if len(data) < size:
-            log.info("rank %d: %d of %d bytes came from rank %d", self._number, len(data), size, sender)
-            return
-        with self._changed:
-            self._came[step, sender, which] = data
-            self._changed.notify_all()
 
 
 def _leave_by(peer: socket.socket, port: str, address: str) -> None:

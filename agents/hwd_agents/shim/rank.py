@@ -10,6 +10,7 @@ from typing import Final, Self, TypeVar
 
 from msgspec.structs import replace
 
+from hwd_agents.shim.exchange import PORT, Exchange
 from hwd_agents.shim.shims import Ask, Go, Select, SendOver, Shim, find
 from hwd_agents.switches.select_client import Selector
 from hwd_agents.transfers.client import SOCKET_VARIABLE, Transfers
@@ -95,6 +96,13 @@ class Rank:
     ) -> None:
         self.close()
 
+    def exchange(self, *, port: int = PORT, eps_ports: int | None = None) -> Exchange:
+        """What sends mFabric's collectives of all ranks of the job; it listens at once. `port`: rank n listens on this
+        one and n more; `eps_ports`: NIC ports of a host on packet switches to use at most.
+        """
+        job = f"{self.job} {self._key}".encode()
+        return Exchange(self.number, self.places, job=job, port=port, eps_ports=eps_ports)
+
     def close(self) -> None:
         """Disconnect. What it was let go for has ended then."""
         self._transfers.close()
@@ -119,7 +127,7 @@ class Rank:
         Yields the NIC port to send over, where the shim names one. `within_s`: the longest time of the block: after it
         its light may be moved. `parts`: of an all-to-all whose parts differ, the bytes for each rank of the group, in
         its order; `size_bytes` is their sum then. `peer`: the other rank, of a send or a receive. `iteration`, `layer`:
-        of its training, from 0 on, for `hwd job training` and for planes.
+        of its training, from 0 on, for `hwd job training` and `hwd job demand`.
         Raises RefusedError where it may not be sent, and within the block of another one; LinkError and DeadlineError
         where agent or daemon stay away; FailedError after a block that took longer than `within_s`.
         """

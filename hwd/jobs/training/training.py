@@ -11,6 +11,7 @@ from hwd.jobs.verification.recorded_operations import operations_of
 from hwd.model.answers import JobDemand, JobDemandMatrix, JobIteration, JobMove, JobTraining
 from hwd.model.job import JobEvent, JobRecord
 from hwd.model.plane import Applied, Intent, NotReady
+from hwd.planes.actor import FALLBACK
 from hwd_agents.wire import Operation, OperationKind
 
 Key = tuple[str | int, ...]
@@ -131,24 +132,25 @@ def _together(events: Iterable[JobEvent]) -> dict[Key, _Together]:
 def _moves(events: Iterable[JobEvent], together: Mapping[Key, _Together]) -> list[_Move]:
     """Each with the operations that all ranks had come to while it was under way, and that went after it."""
     links: dict[str, frozenset[str]] = {}
-    lit = frozenset[str]()
+    lit: frozenset[str] | None = frozenset()
     found: list[_Move] = []
     under_way: _Move | None = None
     for event in events:
         told = event.told
-        if isinstance(told, Applied | NotReady) and under_way is not None:
-            under_way.over_ns = event.at_ns
-            under_way.reconfiguration = event.reconfiguration
-            under_way.why = told.why if isinstance(told, NotReady) else ""
-            lit = links.get(told.target, frozenset()) if isinstance(told, Applied) else frozenset()
-            under_way = None
+        if isinstance(told, Applied | NotReady):
+            lit = links.get(told.target) if isinstance(told, Applied) else frozenset()
+            if under_way is not None:
+                under_way.over_ns = event.at_ns
+                under_way.reconfiguration = event.reconfiguration
+                under_way.why = told.why if isinstance(told, NotReady) else ""
+                under_way = None
         for action in event.actions:
             ((name, fields),) = action.items()
             if name == "prepare":
                 links[fields["id"]] = frozenset(map(_link, fields["target"]["links"]))
-            elif name == "switch":
-                target = fields["target"]
-                new = len(links[target] - lit) if target in links else None
+            elif name in ("switch", "fallback"):
+                target = fields.get("target", FALLBACK)
+                new = None if lit is None or target not in links else len(links[target] - lit)
                 under_way = _Move(target=target, began_ns=event.at_ns, links=new)
                 found.append(under_way)
     for one in together.values():

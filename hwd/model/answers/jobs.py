@@ -1,5 +1,7 @@
 """Jobs, in the answers of the API."""
 
+from statistics import median
+
 from typing_extensions import override
 
 from hwd.model.answers.answer import Answer
@@ -197,12 +199,19 @@ class JobTraining(Answer, frozen=True, kw_only=True):
     iterations: list[JobIteration]
     moves: list[JobMove]
 
+    @property
+    def links(self) -> int | None:
+        """New ones of all moves; None where one move does not say it."""
+        found = [one.links for one in self.moves]
+        return None if None in found else sum(one or 0 for one in found)
+
     @override
     def __str__(self) -> str:
-        seconds = sorted(one.seconds for one in self.iterations if one.seconds is not None)
-        middle = f", of {seconds[len(seconds) // 2]:.4g} s (median)" if seconds else ""
-        links = sum(one.links or 0 for one in self.moves)
-        moved = f"{plural(len(self.moves), 'move')} of its light, {plural(links, 'new link')}"
+        seconds = [one.seconds for one in self.iterations if one.seconds is not None]
+        middle = f", of {median(seconds):.4g} s (median)" if seconds else ""
+        moved = f"{plural(len(self.moves), 'move')} of its light"
+        if self.links is not None:
+            moved += f", {plural(self.links, 'new link')}"
         iterations = plural(len(self.iterations), "iteration")
         return f"job {self.job} ({self.entry}), {self.state}: {iterations}{middle}; {moved}"
 

@@ -62,8 +62,8 @@ class RunNote(RunFact, frozen=True, kw_only=True):
 
 class RunJob(RunFact, frozen=True, kw_only=True):
     """A job of the run has succeeded. `entry`, `arguments`, `plane`: what it was. `seconds`: of its iterations, where
-    its program says them. `moves` of its light, with so many new `links`, took `moving_s` in all, of which its
-    operations waited `held_s`, whose ranks had all come.
+    its program says them. `moves` of its light, with so many new `links` (null where that is not recorded), took
+    `moving_s` in all, of which its operations waited `held_s`, whose ranks had all come.
     """
 
     KIND: ClassVar = "run.job"
@@ -73,7 +73,7 @@ class RunJob(RunFact, frozen=True, kw_only=True):
     plane: str
     seconds: list[float]
     moves: int
-    links: int
+    links: int | None
     moving_s: float
     held_s: float
 

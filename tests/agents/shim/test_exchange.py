@@ -157,24 +157,93 @@ def test_all_reduce_adds_in_the_same_order_at_all(
     assert all(bytes(one) == bytes(other) for one, other in itertools.pairwise(vectors))
 
 
-def test_collectives_follow_each_other_however_late_a_rank_is(
+def exchange_of_two(ranks: list[Exchange], number: int, turn: int, *, within_s: float = 20) -> bytes:
+    """Ranks 0 and 2 send each other the number of the turn."""
+    moves = all_to_all_moves(routing_table(ranks[0].servers, []), {(0, 2): 1, (2, 0): 1})
+    sent = {2 - number: turn.to_bytes(8)}
+    return bytes(ranks[number].all_to_all(moves, sent, element_bytes=8, within_s=within_s)[2 - number])
+
+
+def test_collectives_follow_each_other(exchanges: Callable[[Sequence[RankPlace]], list[Exchange]]) -> None:
+    ranks = exchanges(places())
+
+    def work(number: int) -> list[bytes]:
+        return [exchange_of_two(ranks, number, turn) for turn in range(3)]
+
+    assert all_at_once(lambda number: work(2 * number), 2) == [[turn.to_bytes(8) for turn in range(3)]] * 2
+
+
+def test_collective_that_failed_leaves_nothing_for_the_next_one(
     exchanges: Callable[[Sequence[RankPlace]], list[Exchange]],
 ) -> None:
     ranks = exchanges(places())
-    moves = all_to_all_moves(routing_table(ranks[0].servers, []), {(0, 2): 1, (2, 0): 1})
-    others_done = threading.Event()
+    with pytest.raises(DeadlineError):  # the other one is late
+        exchange_of_two(ranks, 0, 0, within_s=0.1)
 
-    def work(number: int) -> list[bytes]:
-        found = []
-        for turn in range(3):
-            sent = {2 - number: turn.to_bytes(8)}
-            found.append(bytes(ranks[number].all_to_all(moves, sent, element_bytes=8, within_s=20)[2 - number]))
-            if number == 0 and turn == 0:
-                others_done.wait(0.2)
-        return found
+    def first() -> bytes:
+        return exchange_of_two(ranks, 0, 1)
 
-    found = all_at_once(lambda number: work(2 * number), 2)
-    assert found == [[turn.to_bytes(8) for turn in range(3)]] * 2
+    def second() -> list[bytes]:
+        before = exchange_of_two(ranks, 2, 0)  # what was sent for it is there
+        return [before, exchange_of_two(ranks, 2, 1)]
+
+    one, other = all_at_once(lambda number: second() if number else first(), 2)
+    assert (one, other) == ((1).to_bytes(8), [(0).to_bytes(8), (1).to_bytes(8)])
+
+
+def test_what_cannot_be_sent_is_why_nothing_comes(
+    exchanges: Callable[[Sequence[RankPlace]], list[Exchange]],
+) -> None:
+    ranks = exchanges(places())
+    ranks[2].close()
+    with pytest.raises(LinkError, match=r"rank 0: cannot send to rank 2 from 127\.5\.0\.1 to 127\.5\.0\.2"):
+        exchange_of_two(ranks, 0, 0, within_s=0.3)
+
+
+def test_connection_that_is_lost_as_it_comes_does_not_end_the_listening(monkeypatch: pytest.MonkeyPatch) -> None:
+    refusals = [OSError(113, "No route to host")]
+    accept = socket.socket.accept
+
+    def accepted(listener: socket.socket) -> Any:
+        if refusals:
+            raise refusals.pop()
+        return accept(listener)
+
+    monkeypatch.setattr(socket.socket, "accept", accepted)
+    port = free_port(6)
+    with ExitStack() as stack:
+        ranks = [stack.enter_context(Exchange(n, places(), port=port)) for n in range(6)]
+        exchanged(ranks, routing_table(ranks[0].servers, []))
+    assert refusals == []
+
+
+def test_move_that_is_cut_off_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuts = [OSError(104, "Connection reset by peer")] * 2
+    makefile = socket.socket.makefile
+
+    def made(peer: socket.socket, *arguments: Any) -> Any:
+        if cuts:
+            raise cuts.pop()
+        return makefile(peer, *arguments)
+
+    monkeypatch.setattr(socket.socket, "makefile", made)
+    port = free_port(6)
+    with ExitStack() as stack:
+        ranks = [stack.enter_context(Exchange(n, places(), port=port)) for n in range(6)]
+        exchanged(ranks, routing_table(ranks[0].servers, []))
+    assert cuts == []
+
+
+def test_moves_of_another_job_are_not_taken() -> None:
+    port = free_port(6)
+    with ExitStack() as stack:
+        ranks = [stack.enter_context(Exchange(n, places(), job=b"mine", port=port)) for n in range(3)]
+        moves = all_to_all_moves(routing_table(ranks[0].servers, []), {(0, 2): 1})
+        with socket.create_connection(("127.0.0.1", port + 2)) as peer:
+            peer.sendall(bytes(32) + (1).to_bytes(8) + (2).to_bytes(4) + bytes(8) + (8).to_bytes(8) + bytes(8))
+            assert peer.recv(1) == b""
+        with pytest.raises(DeadlineError):
+            ranks[2].all_to_all(moves, {}, element_bytes=8, within_s=0.2)
 
 
 def test_rank_that_does_not_send_is_named(exchanges: Callable[[Sequence[RankPlace]], list[Exchange]]) -> None:

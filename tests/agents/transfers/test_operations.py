@@ -25,6 +25,8 @@ OPERATION: dict[str, Any] = {
     "size_bytes": 4_000_000,
     "parts": [],
     "peer": None,
+    "iteration": None,
+    "layer": None,
 }
 ASK: dict[str, Any] = {"ask": {**JOB, "operation": OPERATION, "within_s": 5.0, "wait_s": 1.0}, "id": 5}
 CLAIM: dict[str, Any] = {"claim": {"links": ["eth0"], "within_s": 5.0, "wait_s": 1.0}, "id": 5}

@@ -6,7 +6,20 @@ from hwd.jobs.training.training import demand, training
 from hwd.model.job import JobEvent, JobRank, OperationSent
 from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
-from hwd.model.plane import Action, Applied, Done, Event, Grant, Intent, NotReady, Prepare, Switch, Target
+from hwd.model.plane import (
+    Action,
+    Applied,
+    Done,
+    Event,
+    Fallback,
+    Grant,
+    Intent,
+    NotReady,
+    Prepare,
+    Switch,
+    Target,
+    Tick,
+)
 from hwd_agents.wire import Operation, OperationKind
 
 from ..job_record import job_record
@@ -79,7 +92,7 @@ def test_iterations_last_from_one_begin_to_the_next() -> None:
     assert [(one.iteration, one.seconds, one.operations) for one in found.iterations] == [(0, 0.1, 2), (1, 0.069, 2)]
     assert [round(one.held_s, 6) for one in found.iterations] == [0.01, 0.0]
     assert str(found) == (
-        "job j7x2a1b9 (train), starting: 2 iterations, of 0.1 s (median); 3 moves of its light, 4 new links"
+        "job j7x2a1b9 (train), starting: 2 iterations, of 0.0845 s (median); 3 moves of its light, 4 new links"
     )
 
 
@@ -98,6 +111,18 @@ def test_targets_that_were_declared_have_no_count_of_links() -> None:
     story.tell(120, Applied(target="ring"), GO, reconfiguration="r1")
     (move,) = training(RECORD, story.events).moves
     assert (move.links, round(move.held_s, 6)) == (None, 0.02)
+
+
+def test_fallback_is_a_move_after_which_links_are_not_counted() -> None:
+    story = told()
+    story.tell(300, Applied(target="light1"), reconfiguration="r3")
+    story.ask(310, 2, 0, Fallback(why="h0 is away"))
+    story.tell(330, Applied(target="fallback"), GO, reconfiguration="r4")
+    story.tell(340, Tick(at_s=1.0), Switch(target="light1"))
+    *_, fallback, back = training(RECORD, story.events).moves
+    assert (fallback.target, fallback.links, round(fallback.held_s, 6)) == ("fallback", None, 0.02)
+    assert (back.target, back.links) == ("light1", None)
+    assert "new link" not in str(training(RECORD, story.events))
 
 
 def test_operations_without_an_iteration_count_in_none_and_open_ones_are_open() -> None:
