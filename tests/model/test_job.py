@@ -138,7 +138,10 @@ def test_operation_of_an_intent_can_be_read_from_its_event() -> None:
         "kind": "send",
         "index": 3,
         "size_bytes": 4096,
+        "parts": [],
         "peer": 1,
+        "iteration": None,
+        "layer": None,
     }
 
 

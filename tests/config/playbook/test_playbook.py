@@ -40,9 +40,11 @@ def said(loaded: LoadedPlaybook) -> list[str]:
 
 
 def test_shipped_playbooks_are_sound_on_the_opus_testbed(opus: Testbed) -> None:
-    loaded = [load_playbook(path, testbed=opus) for path in sorted(PLAYBOOKS.glob("*.yaml"))]
+    """But for the one whose jobs are in a testbed file of its own."""
+    paths = [path for path in sorted(PLAYBOOKS.glob("*.yaml")) if path.stem != "mfabric-training"]
+    loaded = [load_playbook(path, testbed=opus) for path in paths]
     assert [one.problems for one in loaded] == [()] * 8
-    assert [one.require().name for one in loaded] == [path.stem for path in sorted(PLAYBOOKS.glob("*.yaml"))]
+    assert [one.require().name for one in loaded] == [path.stem for path in paths]
 
 
 def test_timeline_playbook_alternates_two_topologies(opus: Testbed) -> None:

@@ -380,7 +380,7 @@ def test_examples_are_sound(path: Path) -> None:
     loaded = load_testbed(path, registry.installed().specs)
     assert loaded.problems == ()
     testbed = loaded.require()
-    ports = {"two-hosts": 4, "soft-roce": 4, "mixed-rack": 8, "own-switches": 2}
+    ports = {"two-hosts": 4, "soft-roce": 4, "mixed-rack": 8, "own-switches": 2, "mfabric-training": 28}
     assert len(list(testbed.ports())) == ports.get(path.stem, 16)
     assert all(port.ip for port in testbed.ports())
 
