@@ -138,7 +138,7 @@ class MFabric:
         self._gathering = Gathering(job.groups)
         self._hosts = {rank.number: rank.host for rank in job.ranks}
         self._own = {rank.number: view.ports_of(rank) for rank in job.ranks}
-        self._parts: dict[int, tuple[int, ...]] = {}
+        self._asked: dict[int, Operation] = {}
         self._experts: dict[str, _Experts] = {}
         return {}
 
@@ -146,7 +146,7 @@ class MFabric:
         match event:
             case Intent(rank=rank, operation=operation):
                 self._sending.pop(rank, None)
-                self._parts[rank] = operation.parts
+                self._asked[rank] = operation
                 if ranks := self._gathering.come(event):
                     self._held.append(self._arrived(operation, ranks))
             case Done(rank=rank):
@@ -175,8 +175,8 @@ class MFabric:
             return held
         if group not in self._experts:
             self._experts[group] = self._made(ranks)
-        equal = operation.size_bytes / len(ranks)
-        parts = [self._parts[rank] or (equal,) * len(ranks) for rank in ranks]
+        asked = [self._asked[rank] for rank in ranks]
+        parts = [one.parts or (one.size_bytes / len(ranks),) * len(ranks) for one in asked]
         return _Held(group=group, operation=operation, ranks=ranks, demand=np.array(parts, dtype=np.float64))
 
     def _made(self, ranks: Sequence[int]) -> _Experts:
