@@ -183,11 +183,11 @@ def test_first_one_over_drawn_light_has_it_before_it_asks() -> None:
 def test_ranks_that_say_no_parts_count_with_their_own_sizes_whoever_comes_last(order: range) -> None:
     played = Played("mfabric layers=1 first=block")
     for rank in order:
-        size_bytes = (8000, 4000, 2000, 0)[rank]
+        size_bytes = (0, 400, 4000, 8000)[rank]
         kind = OperationKind.ALL_TO_ALL
         played.tell(Intent(rank=rank, operation=Operation(group="ep0", kind=kind, index=0, size_bytes=size_bytes)))
     played.light()
-    assert played.lit == wanted([[2000] * 4, [1000] * 4, [500] * 4, [0] * 4])
+    assert played.lit == wanted([[0] * 4, [100] * 4, [1000] * 4, [2000] * 4])
 
 
 def test_full_mesh_never_moves() -> None:
