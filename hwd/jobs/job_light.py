@@ -47,7 +47,8 @@ class Applies(Protocol):
 
 class JobLight:
     """The targets of a plane that can be listed are prepared once, as a set; a switch to one of those reads and plans
-    nothing. Where a plane has none or more than a set may have, or prepares further ones, each switch is planned.
+    nothing. Where a plane has none, more than a set may have or those of regions, or prepares further ones, each switch
+    is planned.
     """
 
     def __init__(
@@ -84,9 +85,11 @@ class JobLight:
         return claim.id
 
     async def prepare(self, record: JobRecord, targets: Mapping[str, Target]) -> str:
-        """Prepare the targets of a job as a set; returns its id, empty where there is none."""
+        """Prepare the targets of a job as a set; returns its id, empty where there is none. Regions have none, as a set
+        is at one target.
+        """
         wanted = {id: what for id, target in targets.items() if (what := what_of(target))}
-        if not 0 < len(wanted) <= TARGETS_MOST:
+        if not 0 < len(wanted) <= TARGETS_MOST or any(target.ports for target in targets.values()):
             return ""
         body = PrepareBody(
             targets={id: TargetBody(what=what) for id, what in wanted.items()},

@@ -75,6 +75,9 @@ RECORDS_AGAIN_S: Final = 1.0
 LATE_S: Final = 60.0
 """A job that is still there so long after its longest time has lost its ranks."""
 
+Ports = tuple[NicPortId, ...]
+"""Those that a target is about; empty: all of the job."""
+
 log = logging.getLogger(__name__)
 
 
@@ -117,8 +120,8 @@ class JobRun:
         self._transfers = transfers
         self._health = health
         self._failures: JobFailures | None = None
-        self._lit: tuple[Target | None, frozenset[NicPortId]] = None, frozenset()
-        """The ports that have light at a target, and which target that is."""
+        self._crossed: tuple[Target | None, frozenset[NicPortId]] = None, frozenset()
+        """The target of crossconnects that the light is at, and the ports that have light there."""
         self._clock = clock
         self._ids = ids
         self._sink = Emitter(clock, sink)
@@ -145,14 +148,14 @@ class JobRun:
         self._has_set_routes = False
         self._unrecorded = ""
         """Why the records do not take what the plane was told, which its light waits for."""
-        self._paced_s = 0.0
-        """From when on the light may be switched: a plane may try again and again."""
+        self._paced_s: dict[Ports, float] = {}
+        """From when on the light of a region may be switched: a plane may try again and again."""
         self._drives: dict[asyncio.Task[None], str] = {}
         """Ways to a target, each with the id of its reconfiguration."""
         self._has_outgrown_set = False
         """Whether there is a target that its prepared set does not have: that can have no further one."""
-        self._not_ready = ""
-        """The last target, and why the light was not brought to it; empty where it was."""
+        self._not_ready: dict[Ports, str] = {}
+        """By region, the last target, and why the light was not brought to it; without those where it was."""
         self._outcome: tuple[JobState, str] | None = None
         self._is_decided = asyncio.Event()
         self._over_s = 0.0
@@ -169,9 +172,9 @@ class JobRun:
             record = replace(record, state=JobState.STOPPING, why=self._outcome[1])
         return status_of(
             record,
-            at="" if actor is None or actor.at is None else actor.at,
-            moving="" if actor is None or actor.moving is None else actor.moving,
-            not_ready=self._not_ready,
+            at="" if actor is None else ", ".join(actor.at),
+            moving="" if actor is None else ", ".join(actor.moving),
+            not_ready="; ".join(self._not_ready.values()),
             failed=[] if self._failures is None else self._failures.told,
             states=self.operations.states,
         )
@@ -284,8 +287,8 @@ class JobRun:
             await self._routes.resume(self.record, plane.actor.routes, busy, is_over=self._is_over)
             await self._save(lambda record: replace(record, routed=played.routed))
         self._open(plane)  # only now: ranks that waited behind a route may go by what is recorded
-        if plane.actor.moving is not None:  # where it was done already, nothing moves now
-            self._drive(plane.actor.moving)
+        for target in plane.actor.moving:  # where it was done already, nothing moves now
+            self._drive(target)
 
     @contextmanager
     def _or_fail(self) -> Iterator[None]:
@@ -399,11 +402,7 @@ class JobRun:
         assert self._plane is not None
         assert self._failures is not None
         actor, now_s = self._plane.actor, asyncio.get_running_loop().time()
-        if actor.moving is not None or actor.at is None:
-            self._lit = None, frozenset()
-        elif (target := actor.targets[actor.at]) is not self._lit[0]:  # a fallback may become another one
-            self._lit = target, frozenset(end for link in self._light.links_of(target) for end in link.ends)
-        found = self._failures.look(self._lit[1], now_s)
+        found = self._failures.look(self._lit_ports(actor), now_s)
         for one in found:
             why = one.why if isinstance(one, Failure) else ""
             ports, hosts = [*map(str, one.ports)], [*one.hosts]
@@ -411,6 +410,18 @@ class JobRun:
             log.log(level, "%s: %s: %s%s", self.record, ", ".join((*ports, *hosts)), word, why and f": {why}")
             self._emit(JobFailure, ports=ports, hosts=hosts, why=why, is_over=isinstance(one, Recovery))
         return [Told(event=one) for one in found]
+
+    def _lit_ports(self, actor: PlaneActor) -> frozenset[NicPortId]:
+        """Those that have light by the plane's targets, none of them on its way."""
+        lit = {end for link in actor.lit_links for end in link.ends}
+        for id, ports in actor.at.items():
+            if not (target := actor.targets[id]).crossconnects:
+                continue
+            if target is not self._crossed[0]:
+                ends = frozenset(end for link in self._light.links_of(target) for end in link.ends)
+                self._crossed = target, ends
+            lit |= self._crossed[1] & ports
+        return frozenset(lit).difference(*actor.moving.values())
 
     def _do(self, command: Command) -> None:
         match command:
@@ -430,7 +441,7 @@ class JobRun:
         await self._save(lambda record: replace(record, routed=record.routed + 1))
 
     async def _release_set(self) -> None:
-        """From now on each switch is planned. None of them is under way: there is one at a time."""
+        """From now on each switch is planned. None of the set is under way: one of them is about all of the job."""
         if not (before := self.record).prepared_set:
             return
         await self._light.release_set(before)
@@ -450,24 +461,27 @@ class JobRun:
         event: Event = Applied(target=id)
         why = ""
         try:
-            await asyncio.sleep(self._paced_s - began_s)
+            await asyncio.sleep(self._paced_s.get(target.ports, 0.0) - began_s)
             await self._until_recorded()
             await self._light.wait_until_known(self.record, target, is_over=self._is_over)
             if is_planned:
                 await self._release_set()
             await self._light.go(self.record, id, target, reconfiguration=reconfiguration)
-            if self._outcome is None:
+            if self._outcome is None and not target.ports:
                 await self._routes.set(self.record, target.routes)
         except Exception as error:
             if not isinstance(error, HwdError):
                 log.exception("%s: on the way to %s: a defect of hwd", self.record, id)
             why = reason_of(error) if isinstance(error, HwdError) else f"a defect of hwd: {error!r}"
-            self._paced_s = asyncio.get_running_loop().time() + PACE_S
+            self._paced_s[target.ports] = asyncio.get_running_loop().time() + PACE_S
             event = NotReady(target=id, why=why)
         if why and self._outcome is not None:
             log.info("%s: on the way to %s at its end: %s", self.record, id, why)
             return
-        self._not_ready = f"{id}: {why}" if why else ""
+        others = self._not_ready.items() if target.ports else ()
+        self._not_ready = {ports: words for ports, words in others if not {*ports} & {*target.ports}}
+        if why:
+            self._not_ready[target.ports] = f"{id}: {why}"
         seconds = asyncio.get_running_loop().time() - began_s
         self._emit(
             JobSwitched,
@@ -596,11 +610,11 @@ class JobRun:
         """What of its light may hold up its plane."""
         assert self._plane is not None
         words = ""
-        if (moving := self._plane.actor.moving) is not None:
-            words += f"; its light is on the way to {moving}"
+        if moving := self._plane.actor.moving:
+            words += f"; its light is on the way to {', '.join(moving)}"
         if self._unrecorded:
             words += f"; what it was told cannot be recorded: {self._unrecorded}"
-        return words + (f"; it was not brought to {self._not_ready}" if self._not_ready else "")
+        return words + "".join(f"; it was not brought to {one}" for one in self._not_ready.values())
 
     # --- inside
 

@@ -13,7 +13,7 @@ from hwd.jobs.event_log import EventLog
 from hwd.model.job import JobEvent, OperationSent, told
 from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
-from hwd.model.plane import Done, Event, Failure, Intent, Recovery, Tick
+from hwd.model.plane import Applied, Done, Event, Failure, Intent, NotReady, Recovery, Tick
 from hwd.planes.actor import AnswerRanks, Breach, Command, PlaneActor, PlaneError, PrepareTarget, SetRoutes
 from hwd.planes.demand import AnnouncedDemand
 from hwd_agents.wire import Operation
@@ -138,6 +138,7 @@ class PlayedPlane:
                 wall_ns=self._clock.wall_ns(),
                 ticked_s=self._ticked_s,
                 reconfiguration=one.reconfiguration,
+                ports=actor.targets[event.target].ports if isinstance(event, Applied | NotReady) else (),
                 sent=one.sent,
             )
         )

@@ -1,12 +1,13 @@
 """Jobs on the rack: the durable record of one, and what happened in it, in order. Values only."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, cast
 
 from msgspec import Struct, convert, json
 from typing_extensions import override
 
+from hwd.model.nic_port import NicPortId
 from hwd.model.plane import (
     Action,
     Applied,
@@ -144,7 +145,8 @@ class JobEvent(Struct, frozen=True, kw_only=True):
 
     `at_ns`: of the daemon's monotonic clock, in the process of that time. `wall_ns`: of its clock of the day.
     `ticked_s`: the last tick before it, which led to no action. `event`: `{"intent": {...}}`. `reconfiguration`: which
-    one reached the target, or did not. `sent`: of an operation that has ended, as its agent measured it.
+    one reached the target, or did not; `ports`: those that the target is about, empty where these are all of the job.
+    `sent`: of an operation that has ended, as its agent measured it.
     """
 
     at_ns: int
@@ -153,6 +155,7 @@ class JobEvent(Struct, frozen=True, kw_only=True):
     actions: list[dict[str, Any]]
     ticked_s: float | None = None
     reconfiguration: str = ""
+    ports: list[str] = []
     sent: OperationSent | None = None
 
     @classmethod
@@ -165,6 +168,7 @@ class JobEvent(Struct, frozen=True, kw_only=True):
         wall_ns: int,
         ticked_s: float | None,
         reconfiguration: str = "",
+        ports: Iterable[NicPortId] = (),
         sent: OperationSent | None = None,
     ) -> "JobEvent":
         return cls(
@@ -174,6 +178,7 @@ class JobEvent(Struct, frozen=True, kw_only=True):
             actions=told(actions),
             ticked_s=ticked_s,
             reconfiguration=reconfiguration,
+            ports=[*map(str, ports)],
             sent=sent,
         )
 

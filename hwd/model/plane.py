@@ -90,11 +90,16 @@ class StaticRoute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """One wanted state of the job's part of the rack: links, or crossconnects, and routes over them."""
+    """One wanted state of the job's part of the rack: links, or crossconnects, and routes over them.
+
+    `ports`: that of a region, these NIC ports of the job: the light of all others stays. Its links are among them, and
+    it has neither crossconnects nor routes. Empty: it is about all of the job.
+    """
 
     links: tuple[Link, ...] = ()
     crossconnects: tuple[SwitchCrossconnect, ...] = ()
     routes: tuple[StaticRoute, ...] = ()
+    ports: tuple[NicPortId, ...] = ()
 
 
 # --- what a plane is told
@@ -153,7 +158,9 @@ class Applied:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotReady:
-    """The target was not reached: the light is none of a target, or that of another one, until the next Applied."""
+    """The target was not reached: the light of its ports is none of a target, or that of another one, until the next
+    Applied of these.
+    """
 
     target: str
     why: str
@@ -174,7 +181,9 @@ Event = Intent | Done | Demand | Failure | Recovery | Applied | NotReady | Tick
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepare:
-    """A further target, where `targets` could not list it. At most `MOST_PREPARED` exist; the oldest one goes."""
+    """A further target, where `targets` could not list it. At most `MOST_PREPARED` of the same ports exist; the oldest
+    one goes that the light is neither at nor on the way to.
+    """
 
     id: str
     target: Target
@@ -182,7 +191,7 @@ class Prepare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Switch:
-    """Bring the light to a target. One at a time."""
+    """Bring the light to a target. One at a time, but those of regions that share no NIC port, which move at once."""
 
     target: str
 
@@ -219,7 +228,7 @@ class Fallback:
 Action = Prepare | Switch | Grant | Refuse | Route | Fallback
 
 MOST_PREPARED: Final = 16
-"""Targets that a plane prepares beside those of `targets`."""
+"""Targets of the same ports that a plane prepares beside those of `targets`."""
 
 
 class Plane(Protocol):

@@ -7,5 +7,6 @@ from hwd.planes.actor import Breach, PlaneActor, PlaneError
 from hwd.planes.demand import AnnouncedDemand
 from hwd.planes.gathering import Gathering
 from hwd.planes.joined import are_joined
+from hwd.planes.regional_light import RegionalLight
 
-__all__ = ["AnnouncedDemand", "Breach", "Gathering", "PlaneActor", "PlaneError", "are_joined"]
+__all__ = ["AnnouncedDemand", "Breach", "Gathering", "PlaneActor", "PlaneError", "RegionalLight", "are_joined"]

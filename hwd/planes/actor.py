@@ -69,7 +69,7 @@ class Breach(StrEnum):
     NOT_WAITING = "answer to nobody"
     """It answers a rank that does not wait."""
     MOVING = "switch while moving"
-    """It switches before the last one was applied, or was not ready."""
+    """It switches ports that are on the way to another target already: that was neither applied nor not ready yet."""
     NOT_ALLOWED = "fallback that is not allowed"
     """The policy of the job has none."""
     NO_ACTION = "no action"
@@ -129,9 +129,10 @@ class PlaneActor:
     """One plane with one job. `fallback`: the target of a Fallback; None where the policy has none.
 
     `targets`: those that exist now. `waiting`: what each rank that waits is about to do. `sending`: ranks that were let
-    go and have not ended. `at`: the target that the light is at, None where it is at none. `moving`: the target that
-    it is on the way to. `routes`: those that are set, or may be. Every method raises PlaneError, after which the actor
-    is of no use any more.
+    go and have not ended. `at`: the targets that the light is at, the latest last, each with the ports whose light is
+    as it wants it. `moving`: those that it is on the way to, each with the ports that it is about and those at the
+    other ends of links that it takes away. `routes`: those that are set, or may be. Every method raises PlaneError,
+    after which the actor is of no use any more.
     """
 
     def __init__(self, plane: Plane, job: Job, view: View, *, fallback: Target | None = None) -> None:
@@ -142,8 +143,8 @@ class PlaneActor:
         self._prepared: list[str] = []
         self.waiting: dict[int, Operation] = {}
         self.sending: set[int] = set()
-        self.at: str | None = None
-        self.moving: str | None = None
+        self.at: dict[str, frozenset[NicPortId]] = {}
+        self.moving: dict[str, frozenset[NicPortId]] = {}
         self.routes: tuple[StaticRoute, ...] = ()
         self.actions: tuple[Action, ...] = ()
         """Those of the last event."""
@@ -164,15 +165,26 @@ class PlaneActor:
 
     @property
     def lit_links(self) -> tuple[Link, ...]:
-        """Those of the target that the light is at; none where it is at none, or that is one of crossconnects."""
-        return () if self.at is None else self.targets[self.at].links
+        """Those of the targets that the light is at; none of one of crossconnects."""
+        return tuple(link for id, ports in self.at.items() for link in self.targets[id].links if ports >= {*link.ends})
 
     def touched_by(self, target: str) -> frozenset[NicPortId]:
-        """The NIC ports whose links are others at a target than now; all of the job where that is not known."""
-        wanted, present = self.targets[target], None if self.at is None else self.targets[self.at]
-        if present is None or {*present.crossconnects} != {*wanted.crossconnects}:
-            return frozenset(self._view.ports)  # which of them is not known here
-        return _ends({*wanted.links} ^ {*present.links})
+        """The NIC ports whose links are others at a target than now; all that it is about where that is not known."""
+        wanted, own = self.targets[target], self._ports_of(target)
+        present = [id for id, ports in self.at.items() if not ports.isdisjoint(own) or ports == own]
+        known = {port for id in present for port in self.at[id]}
+        if not present or not known >= own or any(self._are_other(wanted, self.targets[id]) for id in present):
+            return own
+        now = {link for link in self.lit_links if not own.isdisjoint(link.ends)}
+        return _ends({*wanted.links} ^ now)
+
+    def _are_other(self, one: Target, other: Target) -> bool:
+        """Whether their crossconnects differ: of which NIC ports these are is not known here."""
+        return {*one.crossconnects} != {*other.crossconnects}
+
+    def _ports_of(self, target: str) -> frozenset[NicPortId]:
+        """Those that it is about."""
+        return frozenset(self.targets[target].ports or self._view.ports)
 
     # --- events
 
@@ -192,14 +204,24 @@ class PlaneActor:
             case Recovery(ports=ports, hosts=hosts):
                 self._failed.difference_update(ports, hosts)
             case Applied(target=target) | NotReady(target=target):
-                if target != self.moving:
-                    raise BugError(f"plane of job {self._job.id}: {target} ends, and {self.moving} is on its way")
-                self.moving = None
-                self.at = target if isinstance(event, Applied) else None
-                wanted = self.targets[target].routes
-                self.routes = wanted if isinstance(event, Applied) else (*self.routes, *wanted)
+                self._arrive(target, is_there=isinstance(event, Applied))
             case _:
                 return
+
+    def _arrive(self, target: str, *, is_there: bool) -> None:
+        """The light of its ports is at this target from now on; or (not `is_there`) nobody knows where."""
+        if target not in self.moving:
+            words = ", ".join(self.moving) or "none"
+            raise BugError(f"plane of job {self._job.id}: {target} ends, and {words} is on its way")
+        moved = self.moving.pop(target)
+        left = {id: ports - moved for id, ports in self.at.items()}
+        self.at = {id: ports for id, ports in left.items() if ports}
+        if is_there:
+            self.at.pop(target, None)
+            self.at[target] = moved
+        if not self.targets[target].ports:
+            wanted = self.targets[target].routes
+            self.routes = wanted if is_there else (*self.routes, *wanted)
 
     def _known(self, rank: int) -> None:
         if rank not in self._ranks:
@@ -238,8 +260,8 @@ class PlaneActor:
                 yield AnswerRanks(ranks=ranks, why=why or "its control plane gave no reason")
             case Route(routes=routes):
                 self._check_routes("a route", routes)
-                if self.moving is not None:
-                    raise PlaneError(Breach.MOVING, f"it sets routes on the way to {self.moving}")
+                if self.moving:
+                    raise PlaneError(Breach.MOVING, f"it sets routes on the way to {', '.join(self.moving)}")
                 self._check_senders("a route", frozenset(), self._rerouted(routes))
                 self.routes = routes
                 yield SetRoutes(routes=routes)
@@ -251,10 +273,13 @@ class PlaneActor:
             raise PlaneError(Breach.OVERLAP, f"it prepares {action.id} a second time")
         self._check_target(action.id, action.target)
         gone = None
-        if len(self._prepared) == MOST_PREPARED:
-            gone = next(id for id in self._prepared if id not in (self.at, self.moving))
+        alike = [id for id in self._prepared if {*self.targets[id].ports} == {*action.target.ports}]
+        if len(alike) == MOST_PREPARED:
+            gone = next(id for id in alike if id not in self.at and id not in self.moving)
             self._prepared.remove(gone)
             del self.targets[gone]
+        elif len(self.targets) >= MOST_TARGETS:
+            raise PlaneError(Breach.NO_ACTION, f"it prepares {action.id}, over the {MOST_TARGETS} that there may be")
         self.targets[action.id] = action.target
         self._prepared.append(action.id)
         return PrepareTarget(id=action.id, target=action.target, gone=gone)
@@ -262,11 +287,18 @@ class PlaneActor:
     def _switch(self, target: str) -> DriveTo:
         if target not in self.targets:
             raise PlaneError(Breach.UNDECLARED, f"{target}; there are {', '.join(self.targets) or 'none'}")
-        if self.moving is not None:
-            raise PlaneError(Breach.MOVING, f"to {target}, on the way to {self.moving}")
-        self._check_senders(target, self.touched_by(target), self._rerouted(self.targets[target].routes))
-        self.moving = target
+        touched = self.touched_by(target)
+        about = self._ports_of(target) | touched
+        for other, ports in self.moving.items():
+            if not self.targets[target].ports or not about.isdisjoint(ports):
+                raise PlaneError(Breach.MOVING, f"to {target}, on the way to {other}")
+        self._check_senders(target, touched, self._routed_by(target))
+        self.moving[target] = about
         return DriveTo(target=target)
+
+    def _routed_by(self, target: str) -> set[str]:
+        """Hosts whose routes are others at a target. That of a region has none, and leaves them as they are."""
+        return set() if self.targets[target].ports else self._rerouted(self.targets[target].routes)
 
     def _fall_back(self, why: str) -> Iterator[Command]:
         """To the fallback without the links that have failed, where what is left joins all hosts; else to all of it."""
@@ -279,8 +311,7 @@ class PlaneActor:
         )
         target = replace(self._fallback, links=left) if are_joined(self._job.hosts, left) else self._fallback
         if target != self.targets[FALLBACK]:
-            if self.at == FALLBACK:
-                self.at = None  # the light is at the one of before
+            self.at.pop(FALLBACK, None)  # the light is at the one of before
             self.targets[FALLBACK] = target
             yield PrepareTarget(id=FALLBACK, target=target)
         yield replace(self._switch(FALLBACK), why=why)
@@ -303,24 +334,25 @@ class PlaneActor:
 
     def _check_grant(self, rank: int) -> None:
         own = self._view.ports_of(self._ranks[rank])
-        if self.moving is not None and (moved := self.touched_by(self.moving) & own):
-            raise PlaneError(
-                Breach.EARLY_GRANT, f"rank {rank}: {_words(moved)} move to {self.moving}, which is not applied yet"
-            )
-        if self.moving is not None and self._ranks[rank].host in self._rerouted(self.targets[self.moving].routes):
-            raise PlaneError(
-                Breach.EARLY_GRANT, f"rank {rank}: routes of its host change to {self.moving}, which is not applied yet"
-            )
+        for moving in self.moving:
+            if moved := self.touched_by(moving) & own:
+                raise PlaneError(
+                    Breach.EARLY_GRANT, f"rank {rank}: {_words(moved)} move to {moving}, which is not applied yet"
+                )
+            if self._ranks[rank].host in self._routed_by(moving):
+                raise PlaneError(
+                    Breach.EARLY_GRANT, f"rank {rank}: routes of its host change to {moving}, which is not applied yet"
+                )
         hosts = self._hosts_of(rank)
         if len(hosts) < 2 or all(any(port.host == host for port in self._view.electrical) for host in hosts):
             return  # no light is needed
-        if self.at is None:
+        if not self.at:
             raise PlaneError(Breach.EARLY_GRANT, f"rank {rank}: the light is at no target of the plane")
-        target = self.targets[self.at]
-        if not target.crossconnects and not are_joined(hosts, target.links):
-            raise PlaneError(
-                Breach.EARLY_GRANT, f"rank {rank}: the light of {self.at} does not join {', '.join(hosts)}"
-            )
+        if any(self.targets[id].crossconnects for id in self.at) or are_joined(hosts, self.lit_links):
+            return
+        raise PlaneError(
+            Breach.EARLY_GRANT, f"rank {rank}: the light of {', '.join(self.at)} does not join {', '.join(hosts)}"
+        )
 
     def _hosts_of(self, rank: int) -> tuple[str, ...]:
         """Those between which the operation that a rank waits for sends."""
@@ -361,7 +393,13 @@ class PlaneActor:
                     raise PlaneError(Breach.FOREIGN, f"{end} in {link} of target {id}")
                 if end in taken:
                     raise PlaneError(Breach.OVERLAP, f"{end} in two links of target {id}")
+                if target.ports and end not in target.ports:
+                    raise PlaneError(Breach.OVERLAP, f"{end} in {link} is not among the ports of target {id}")
                 taken.add(end)
+        if strange := {*target.ports} - self._view.ports.keys():
+            raise PlaneError(Breach.FOREIGN, f"{_words(strange)} among the ports of target {id}")
+        if target.ports and (target.crossconnects or target.routes):
+            raise PlaneError(Breach.NO_ACTION, f"target {id} is one of a region, and has more than links")
         for one in target.crossconnects:
             for side in one.crossconnect.ends:
                 if f"{one.switch}.{side.port}" not in self._view.ends:
@@ -403,6 +441,7 @@ def _is_target(target: Any) -> bool:
         and _all(target.links, Link)
         and _all(target.crossconnects, SwitchCrossconnect)
         and _all(target.routes, StaticRoute)
+        and _all(target.ports, NicPortId)
     )
 
 

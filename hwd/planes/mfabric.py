@@ -21,7 +21,6 @@ from hwd.mfabric.reconfigure_ocs import Variant, reconfigure_ocs
 from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import (
-    MOST_PREPARED,
     Action,
     Applied,
     Done,
@@ -32,20 +31,16 @@ from hwd.model.plane import (
     Job,
     NotReady,
     PlaneKind,
-    Prepare,
     Recovery,
     Refuse,
-    Switch,
     Target,
     View,
 )
 from hwd.planes.gathering import Gathering
 from hwd.planes.joined import are_joined
+from hwd.planes.regional_light import Region, RegionalLight
 from hwd_agents.wire import Operation, OperationKind
 from hwd_drivers.core.errors import ConfigError, FailedError
-
-KNOWN_TARGETS: Final = MOST_PREPARED - 2
-"""The latest targets, which exist for sure: the oldest one goes that the light is not at, nor on the way to."""
 
 E = TypeVar("E", bound=StrEnum)
 PREDICTED_RANKS_MOST: Final = 64
@@ -69,11 +64,14 @@ class First(StrEnum):
 
 @dataclass(slots=True)
 class _Experts:
-    """The ranks of one group that makes all-to-alls. `hosts`: each once; `host_of`: the place there of each rank."""
+    """The ranks of one group that makes all-to-alls. `hosts`: each once; `host_of`: the place there of each rank.
+    `region`: all of `ports`.
+    """
 
     hosts: tuple[str, ...]
     host_of: NDArray[np.intp]
     ports: Mapping[str, tuple[NicPortId, ...]]
+    region: Region
     made: int = 0
     """All-to-alls that were let go."""
     demand: dict[int, Matrix] = field(default_factory=dict)
@@ -111,12 +109,7 @@ class MFabric:
         self._fold = fold
         self._seed = seed
         self._drawn = 0
-        self._number = 0
-        self._lit: frozenset[Link] | None = None
-        """None: the light is none that this plane brought about."""
-        self._moving: frozenset[Link] | None = None
-        self._known: dict[frozenset[Link], str] = {}
-        """Targets by their links, the latest last."""
+        self._light = RegionalLight()
         self._sending: dict[int, str] = {}
         """Ranks that were let go, and in which group."""
         self._held: list[_Held] = []
@@ -153,11 +146,10 @@ class MFabric:
                 group = self._sending.pop(rank, None)
                 if group in self._experts and group not in self._sending.values():
                     self._after(self._experts[group])
-            case Applied():
-                self._lit, self._moving = self._moving, None
-            case NotReady():
-                self._lit = self._moving = None
-                self._give_up()
+            case Applied(target=target):
+                self._light.applied(target)
+            case NotReady(target=target):
+                self._give_up(self._light.not_ready(target))
             case Failure(ports=ports, hosts=hosts):
                 self._failed.update(ports, hosts)
             case Recovery(ports=ports, hosts=hosts):
@@ -182,13 +174,15 @@ class MFabric:
     def _made(self, ranks: Sequence[int]) -> _Experts:
         hosts = tuple(dict.fromkeys(self._hosts[rank] for rank in ranks))
         own = frozenset[NicPortId]().union(*(self._own[rank] for rank in ranks))
+        ports = {
+            host: tuple(sorted((port for port in own if port.host == host), key=NicPortId.sort_key)[: self._degree])
+            for host in hosts
+        }
         return _Experts(
             hosts=hosts,
             host_of=np.array([hosts.index(self._hosts[rank]) for rank in ranks]),
-            ports={
-                host: tuple(sorted((port for port in own if port.host == host), key=NicPortId.sort_key)[: self._degree])
-                for host in hosts
-            },
+            ports=ports,
+            region=frozenset(port for some in ports.values() for port in some),
         )
 
     def _place(self, made: int) -> tuple[int, int]:
@@ -236,22 +230,11 @@ class MFabric:
             for host in hosts
         ]
         counts = reconfigure_ocs(folded(between, self._fold), [len(some) for some in ports], variant=self._variant)
-        lit = [link.ends for link in self._lit or ()]
+        lit = [link.ends for link in self._light.at(experts.region)]
         return tuple(Link.of(near, far) for near, far in nic_links(counts, ports, lit=sorted(lit, key=str)))
 
     def _works(self, port: NicPortId) -> bool:
         return self._failed.isdisjoint((port, port.host))
-
-    def _with(self, experts: _Experts, links: Sequence[Link]) -> frozenset[Link]:
-        """These links, and those of others as they are."""
-        own = {port for ports in experts.ports.values() for port in ports}
-        return frozenset(link for link in self._lit or () if own.isdisjoint(link.ends)) | frozenset(links)
-
-    def _touched(self, light: frozenset[Link]) -> frozenset[NicPortId]:
-        """The ports whose links are others then: all, where it is not known what they are now."""
-        if self._lit is None:
-            return frozenset(self._view.ports)
-        return frozenset(end for link in light ^ self._lit for end in link.ends)
 
     def _ports(self, ranks: Sequence[int]) -> frozenset[NicPortId]:
         return frozenset[NicPortId]().union(*(self._own[rank] for rank in ranks))
@@ -264,23 +247,16 @@ class MFabric:
         awaited = frozenset[NicPortId]()  # what an operation that came earlier waits for
         for held in [*self._held]:
             ports = self._ports(held.ranks)
-            light = self._wanted_light(held)
-            if light is not None and light != self._lit:
-                awaited |= self._touched(light)
-            elif self._moving is not None and ports & self._touched(self._moving):
+            experts = None if held.demand is None else self._experts[held.group]
+            wanted = None if experts is None else experts.wanted
+            if experts is not None and wanted is not None and not self._light.is_at(experts.region, wanted):
+                awaited |= self._light.touched(experts.region, wanted)
+            elif ports & self._light.moving:
                 awaited |= ports
             elif not ports & awaited:
                 self._held.remove(held)
                 yield self._answer(held)
-        if self._moving is None:
-            yield from self._switch()
-
-    def _wanted_light(self, held: _Held) -> frozenset[Link] | None:
-        """Where the light has to be before it may go; None where that is open."""
-        if held.demand is None:
-            return None
-        experts = self._experts[held.group]
-        return None if experts.wanted is None else self._with(experts, experts.wanted)
+        yield from self._switch()
 
     def _settle(self, held: _Held) -> None:
         """What an all-to-all that has come wants, where that is open, or a port of it has failed since."""
@@ -293,48 +269,39 @@ class MFabric:
         if experts.given_up == experts.made or self._degree == 0:
             return
         is_first = number == 0 and self._first is First.BLOCK and experts.wanted is None
-        light = self._lit or () if experts.wanted is None else experts.wanted
+        light = self._light.at(experts.region) if experts.wanted is None else experts.wanted
         if is_first or self._is_dark(experts, light) or self._problem(held, light):
             experts.wanted = self._links(experts, held.demand)
 
     def _switch(self) -> Iterator[Action]:
-        """To the light that a group wants: whose ranks wait first, then those that compute. One after the other."""
+        """To the light that groups want: first those whose ranks wait, then those that compute. Each is a region of its
+        own, and moves while others do; groups that share ports move one after the other.
+        """
         busy = self._ports([*self._sending])
         waiting = dict.fromkeys(held.group for held in self._held)
         for group in dict.fromkeys((*waiting, *self._experts)):
             experts = self._experts.get(group)
-            if experts is None or experts.wanted is None:
+            if experts is None or (wanted := experts.wanted) is None or self._light.is_at(experts.region, wanted):
                 continue
-            light = self._with(experts, experts.wanted)
-            if light == self._lit or busy & self._touched(light):
+            touched = self._light.touched(experts.region, wanted)
+            if busy & touched or not self._light.is_free(experts.region, wanted):
                 continue
-            if group not in waiting and self._touched(light) & self._kept(experts):
-                continue
-            if light not in self._known:
-                self._number += 1
-                self._known[light] = f"light{self._number}"
-                yield Prepare(id=self._known[light], target=Target(links=tuple(sorted(light, key=str))))
-                while len(self._known) > KNOWN_TARGETS:
-                    del self._known[next(iter(self._known))]
-            self._moving = light
-            yield Switch(target=self._known[light])
-            return
+            if group in waiting or not touched & self._kept(experts):
+                yield from self._light.go(experts.region, wanted)
 
     def _kept(self, experts: _Experts) -> frozenset[NicPortId]:
         """The ports of other groups whose light is where they want it: none of these is moved before its ranks ask, or
         two groups that share ports would take them from each other again and again.
         """
-        return frozenset(
-            port
-            for other in self._experts.values()
-            if other is not experts and other.wanted is not None and self._with(other, other.wanted) == self._lit
-            for ports in other.ports.values()
-            for port in ports
-        )
+        kept = frozenset[NicPortId]()
+        for other in self._experts.values():
+            if other is not experts and other.wanted is not None and self._light.is_at(other.region, other.wanted):
+                kept |= other.region
+        return kept
 
     def _answer(self, held: _Held) -> Action:
         """Let an operation go whose light does not move any more."""
-        why = self._problem(held, self._lit or ())
+        why = self._problem(held, self._light.links)
         if held.demand is not None:
             experts = self._experts[held.group]
             experts.wanted = None
@@ -356,11 +323,12 @@ class MFabric:
             copilot = experts.copilots.setdefault(layer, Copilot(len(experts.host_of)))
             copilot.observe(before.sum(axis=0), demand.sum(axis=0))
 
-    def _give_up(self) -> None:
-        """The light is not where it was wanted: what waits goes over packet switches, or not at all."""
+    def _give_up(self, ports: frozenset[NicPortId]) -> None:
+        """The light of these is not where it was wanted: what waits goes over packet switches, or not at all."""
         for experts in self._experts.values():
-            experts.wanted = None
-            experts.given_up = experts.made
+            if ports & experts.region:
+                experts.wanted = None
+                experts.given_up = experts.made
 
     # --- ways
 
@@ -369,8 +337,7 @@ class MFabric:
 
     def _is_dark(self, experts: _Experts, links: Iterable[Link]) -> bool:
         """Whether a link of the group has a port that has failed."""
-        own = {port for ports in experts.ports.values() for port in ports}
-        return any(not own.isdisjoint(link.ends) and not all(map(self._works, link.ends)) for link in links)
+        return any(not experts.region.isdisjoint(link.ends) and not all(map(self._works, link.ends)) for link in links)
 
     def _problem(self, held: _Held, light: Iterable[Link]) -> str:
         """Hosts that neither light nor packet switches join, as they have to be; empty where there are none."""

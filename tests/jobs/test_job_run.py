@@ -163,6 +163,66 @@ def test_set_serves_until_the_switch_to_a_target_that_it_does_not_have(run_lab: 
     run_lab(test, entry="plane: own", plane=plane, steps=2)
 
 
+class Regions:
+    """One link, one region. All go when they ask for the first time, and ranks when all have arrived."""
+
+    def targets(self, job: Job, view: View) -> dict[str, Target]:
+        self._gathering, self._there, self._ready = Gathering(job.groups), set[str](), tuple[int, ...]()
+        self.heard: list[Event] = []
+        self._regions = {
+            f"region{n}": Target(links=(link,), ports=link.ends) for n, link in enumerate(view.topology("ring"))
+        }
+        return self._regions
+
+    def on(self, event: Event) -> Iterator[Action]:
+        match event:
+            case Intent():
+                self._ready = self._gathering.come(event)
+                if self._ready and event.operation.index == 0:
+                    yield from (Switch(target=id) for id in self._regions)
+            case Applied(target=target):
+                self.heard.append(event)
+                self._there.add(target)
+            case NotReady(target=target):
+                self.heard.append(event)
+                yield Switch(target=target)
+        if self._ready and self._there == {*self._regions}:
+            yield Grant(ranks=self._ready)
+            self._ready = ()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_region_whose_links_do_not_come_holds_up_no_other(run_lab: RunLab, killed: bool) -> None:
+    plane = Regions()
+
+    async def test(lab: Lab) -> None:
+        lab.set_fault({"port": "h1.eth0", "fault": "unplug"})
+        job = await start(lab)
+        status = await when(lab, job, lambda status: status.at)
+        (there,), (stuck,) = [status.at], [status.moving]
+        assert {there, stuck} == {"region0", "region1"}
+        both = lab.emitted(ReconfigurationStarted)
+        assert len({port for one in both for link in one.links for port in link.link.split("<->")}) == 4
+        assert len(lab.emitted(JobSwitched)) == 1
+        status = await when(lab, job, lambda status: status.not_ready)
+        assert status.not_ready.startswith(f"{stuck}: ")
+        assert (status.at, "h1.eth0" in status.not_ready) == (there, True)
+        if killed:
+            lab.kill_daemon()
+        lab.set_fault({"port": "h1.eth0", "fault": "clear"})
+        if killed:
+            lab.world.start_daemon()
+            await lab.world.settled()
+        assert (await ended(lab, job)).state == "succeeded"
+        assert lab.service.sets() == []
+        assert [one.target for one in lab.emitted(JobSwitched) if one.target == there] == [there], "it moved once"
+        [found] = await lab.service.verify_job(job)
+        assert (found.breaches, found.operations) == ([], 6)
+        assert not [one for one in found.unshown if "is not in the records" in one], "the light of both regions is"
+
+    run_lab(test, entry="plane: own, ready_within_s: 3", plane=plane)
+
+
 def test_set_is_not_released_before_it_is_known_where_a_killed_daemon_has_left_it(run_lab: RunLab) -> None:
     plane = Adds(is_moving=True)
 

@@ -103,7 +103,7 @@ async def test_second_plane_is_where_the_first_one_was(event_log: EventLog) -> N
     first.tell(*intents(1)[:1], at_s=4.0)
     second = played(Static("ring"), event_log)
     assert await second.play_again() == Played(sending={1: operation()}, over={1: ()}, behind={1: 0}, events=5)
-    assert (second.actor.at, second.actor.waiting, second.actor.sending) == ("static", {0: operation(1)}, {1})
+    assert ([*second.actor.at], second.actor.waiting, second.actor.sending) == (["static"], {0: operation(1)}, {1})
     assert second.at_s == 3.0, "the tick after the last event led to nothing, and is not recorded"
     second.tell(*intents(1)[1:], at_s=1.0)
     events = await event_log.events(JOB.id)

@@ -101,9 +101,9 @@ def lit(take: Take, target: str = "near") -> None:
 
 def test_ranks_are_answered_and_the_light_is_driven(actor: PlaneActor, take: Take) -> None:
     assert take(ask(0), Switch(target="near")) == (DriveTo(target="near"),)
-    assert (actor.moving, actor.at) == ("near", None)
+    assert ([*actor.moving], [*actor.at]) == (["near"], [])
     assert take(Applied(target="near"), Grant(ranks=(0,))) == (AnswerRanks(ranks=(0,)),)
-    assert (actor.moving, actor.at, actor.sending, actor.waiting) == (None, "near", {0}, {})
+    assert ([*actor.moving], [*actor.at], actor.sending, actor.waiting) == ([], ["near"], {0}, {})
     take(Done(rank=0))
     assert actor.sending == set()
     assert take(ask(1), Refuse(ranks=(1,), why="")) == (
@@ -166,7 +166,7 @@ def test_routes_that_are_set_count_until_the_next_target(plane: Scripted) -> Non
     lit(take)
     assert take(Tick(at_s=1), Route(routes=(route,))) == (SetRoutes(routes=(route,)),)
     take(ask(1), Grant(ranks=(1,)), Switch(target="same"))
-    assert actor.moving == "same", "the routes of h1 stay as they are"
+    assert [*actor.moving] == ["same"], "the routes of h1 stay as they are"
     with pytest.raises(PlaneError, match="switch while moving: it sets routes on the way to same"):
         take(Tick(at_s=2), Route(routes=()))
 
@@ -242,7 +242,7 @@ def test_fallback_is_a_target_where_the_policy_has_one(actor: PlaneActor, take: 
     lit(take)
     assert take(Tick(at_s=1), Fallback(why="no light for 5 s")) == (DriveTo(target=FALLBACK, why="no light for 5 s"),)
     take(Applied(target=FALLBACK))
-    assert actor.at == FALLBACK
+    assert [*actor.at] == [FALLBACK]
     assert take(Tick(at_s=9), Switch(target="far")) == (DriveTo(target="far"),), "and back"
     without = PlaneActor(plane, JOB, VIEW)
     plane.answers = [Prepare(id=FALLBACK, target=Target(links=(FAR,)))]
@@ -303,12 +303,125 @@ def test_oldest_prepared_target_goes_unless_the_light_is_there(actor: PlaneActor
         take(Tick(at_s=3), Prepare(id="near", target=Target()))
 
 
+@pytest.fixture
+def regions() -> Scripted:
+    """Two of one link each, `left` and `right`; `across` is a link between them, `whole` is about all of the job."""
+    across, left, right = Link.of(H0[1], H1[1]), Link.of(H0[0], H1[0]), Link.of(H1[1], H2[0])
+    return Scripted(
+        {
+            "left": Target(links=(left,), ports=left.ends),
+            "right": Target(links=(right,), ports=right.ends),
+            "dark": Target(ports=right.ends),
+            "across": Target(links=(across,), ports=across.ends),
+            "whole": Target(links=(left, Link.of(H0[1], H2[0]))),
+        }
+    )
+
+
+@pytest.fixture
+def take_regions(regions: Scripted) -> tuple[PlaneActor, Take]:
+    actor = PlaneActor(regions, JOB, VIEW)
+
+    def take(event: Event, *answers: Action) -> tuple[object, ...]:
+        regions.answers = [*answers]
+        return actor.take(event)
+
+    return actor, take
+
+
+def test_regions_move_at_once_and_arrive_one_by_one(take_regions: tuple[PlaneActor, Take]) -> None:
+    actor, take = take_regions
+    both = Switch(target="left"), Switch(target="right")
+    assert take(Tick(at_s=0), *both) == (DriveTo(target="left"), DriveTo(target="right"))
+    take(NotReady(target="right", why="a mirror is stuck"))
+    assert ([*actor.at], [*actor.moving]) == ([], ["left"])
+    take(Applied(target="left"), Switch(target="right"))
+    assert ([*actor.at], [*actor.moving]) == (["left"], ["right"])
+    pair = Operation(group="all", kind=OperationKind.SEND, index=0, peer=1)
+    take(Intent(rank=0, operation=pair), Grant(ranks=(0,)))
+    take(Applied(target="right"))
+    assert actor.lit_links == (Link.of(H0[0], H1[0]), Link.of(H1[1], H2[0]))
+    assert actor.touched_by("left") == actor.touched_by("right") == frozenset()
+    take(Tick(at_s=1), Switch(target="dark"))
+    with pytest.raises(PlaneError, match=r"grant before applied: rank 2: h2\.eth0 move to dark"):
+        take(Intent(rank=2, operation=replace(pair, peer=1)), Grant(ranks=(2,)))
+
+
+def test_region_takes_links_away_that_reach_out_of_it(take_regions: tuple[PlaneActor, Take]) -> None:
+    actor, take = take_regions
+    take(Tick(at_s=0), Switch(target="whole"))
+    take(Applied(target="whole"))
+    assert actor.touched_by("across") == {H0[1], H1[1], H2[0]}, "h2.eth0 loses its link"
+    take(Tick(at_s=1), Switch(target="across"))
+    with pytest.raises(PlaneError, match="switch while moving: to right, on the way to across"):
+        take(Tick(at_s=2), Switch(target="right"))
+
+
+def test_lit_links_are_those_whose_ends_stayed(take_regions: tuple[PlaneActor, Take]) -> None:
+    actor, take = take_regions
+    for target in ("whole", "across"):
+        take(Tick(at_s=0), Switch(target=target))
+        take(Applied(target=target))
+    assert [*actor.lit_links] == [Link.of(H0[0], H1[0]), Link.of(H0[1], H1[1])]
+    assert [*actor.at] == ["whole", "across"]
+    take(Tick(at_s=1), Switch(target="across"))
+    take(NotReady(target="across", why="a mirror is stuck"))
+    assert [*actor.lit_links] == [Link.of(H0[0], H1[0])]
+    take(Tick(at_s=2), Switch(target="whole"))
+    take(Applied(target="whole"))
+    assert [*actor.at] == ["whole"]
+
+
+@pytest.mark.parametrize(("first", "second"), [("left", "whole"), ("whole", "left"), ("right", "dark")])
+def test_targets_that_share_ports_move_one_after_the_other(
+    take_regions: tuple[PlaneActor, Take], first: str, second: str
+) -> None:
+    _, take = take_regions
+    with pytest.raises(PlaneError, match=f"switch while moving: to {second}, on the way to {first}"):
+        take(Tick(at_s=0), Switch(target=first), Switch(target=second))
+
+
+@pytest.mark.parametrize(
+    ("target", "why"),
+    [
+        (Target(links=(NEAR,), ports=H0), r"overlapping ports: h1\.eth0 in h0\.eth0<->h1\.eth0 is not among the ports"),
+        (Target(ports=(NicPortId(host="h9", port="eth0"),)), r"foreign port: h9\.eth0 among the ports of target odd"),
+        (
+            Target(ports=H0, crossconnects=(SwitchCrossconnect.parse("ocs1:1A-2B"),)),
+            "no action: target odd is one of a region, and has more than links",
+        ),
+        (
+            Target(ports=H0, routes=(StaticRoute(host="h1", to=H0[0], port=H1[0]),)),
+            "no action: target odd is one of a region, and has more than links",
+        ),
+    ],
+)
+def test_region_has_links_of_its_own_ports_alone(target: Target, why: str) -> None:
+    with pytest.raises(PlaneError, match=why):
+        PlaneActor(Scripted({"odd": target}), JOB, VIEW)
+
+
+def test_prepared_targets_go_by_region(take_regions: tuple[PlaneActor, Take]) -> None:
+    actor, take = take_regions
+    many = [
+        Prepare(id=f"{side}{n}", target=Target(ports=ports))
+        for n in range(20)
+        for side, ports in (("l", H0), ("r", H1))
+    ]
+    take(Tick(at_s=0), *many[:4], Switch(target="l0"))
+    take(Tick(at_s=1), *many[4:])
+    left = [id for id in actor.targets if id[1:].isdigit()]
+    assert left == sorted(left, key=lambda id: int(id[1:]))
+    assert [id for id in left if id[0] == "l"] == ["l0", *(f"l{n}" for n in range(5, 20))]
+    assert [id for id in left if id[0] == "r"] == [f"r{n}" for n in range(4, 20)]
+
+
 def test_faults_of_whoever_tells_the_events_are_bugs(take: Take) -> None:
     take(ask(0))
     for event, why in (
         (ask(0), "rank 0 asks while it waits"),
         (ask(7), "there is no rank 7"),
-        (Applied(target="near"), "near ends, and None is on its way"),
+        (Applied(target="near"), "near ends, and none is on its way"),
     ):
         with pytest.raises(BugError, match=why):
             take(event)

@@ -94,16 +94,16 @@ class Played:
 
     def light(self) -> None:
         """What is on its way arrives."""
-        if self.actor.moving is not None:
-            self.tell(Applied(target=self.actor.moving))
+        for target in [*self.actor.moving]:
+            self.tell(Applied(target=target))
 
     def is_moving(self) -> bool:
-        return self.actor.moving is not None
+        return bool(self.actor.moving)
 
     @property
     def lit(self) -> Pairs:
         found: Pairs = {}
-        for link in self.actor.targets[self.actor.at].links if self.actor.at is not None else ():
+        for link in self.actor.lit_links:
             one, other = sorted(end.host for end in link.ends)
             found[one, other] = found.get((one, other), 0) + 1
         return found
@@ -203,10 +203,7 @@ def test_degree_is_how_many_ports_of_a_host_get_light() -> None:
     for _ in iteration(played, [RING, CROSSED]):
         pass
     assert played.lit == wanted(RING)
-    assert {end.port for link in played.actor.targets[played.actor.at or ""].links for end in link.ends} == {
-        "eth0",
-        "eth1",
-    }
+    assert {end.port for link in played.actor.lit_links for end in link.ends} == {"eth0", "eth1"}
     dark = Played("mfabric layers=2 degree=0")
     for _ in iteration(dark, [RING, CROSSED]):
         pass
@@ -226,6 +223,27 @@ def test_groups_of_other_hosts_keep_their_light_and_go_on() -> None:
     assert sorted(played.actor.sending) == [0, 1, 2, 3]
     other = {(f"h{int(one[1]) + 4}", f"h{int(two[1]) + 4}"): count for (one, two), count in wanted(CROSSED).items()}
     assert played.lit == wanted(RING) | other
+
+
+def test_regions_move_at_once_and_hold_up_nobody_else() -> None:
+    played = Played("mfabric layers=1 first=block", hosts=8, groups=(range(4), range(4, 8)))
+    for group in ("ep0", "ep1"):
+        played.ask(RING, group)
+    stuck, other = played.actor.moving
+    assert played.granted == []
+    played.tell(Applied(target=other))
+    for _ in range(4):
+        assert sorted(played.granted) == [4, 5, 6, 7], "the first region is still on its way"
+        played.end("ep1")
+        played.ask(CROSSED, "ep1")
+    (again,) = {*played.actor.moving} - {stuck}
+    played.granted.clear()
+    played.tell(NotReady(target=stuck, why="ocs1: a mirror is stuck"))
+    assert sorted(played.granted) == [0, 1, 2, 3], "over packet switches"
+    assert [*played.actor.moving] == [again], "the other region still goes where it was going"
+    played.tell(Applied(target=again))
+    assert sorted(played.granted) == [0, 1, 2, 3, 4, 5, 6, 7]
+    assert played.lit == {(f"h{int(a[1]) + 4}", f"h{int(b[1]) + 4}"): n for (a, b), n in wanted(CROSSED).items()}
 
 
 def test_groups_that_share_ports_do_not_take_them_from_each_other_while_they_compute() -> None:
@@ -249,8 +267,7 @@ def test_light_that_was_not_ready_sends_the_next_one_over_packet_switches() -> N
     played = Played("mfabric layers=1 first=block")
     played.ask(RING)
     assert played.granted == []
-    moving = played.actor.moving
-    assert moving is not None
+    (moving,) = played.actor.moving
     played.tell(NotReady(target=moving, why="ocs1: a mirror is stuck"))
     assert (sorted(played.granted), played.lit) == ([0, 1, 2, 3], {})
     played.end()
@@ -268,7 +285,7 @@ def test_port_that_failed_gets_no_link_until_it_is_back() -> None:
     assert played.granted == [], "a link of it is dark"
     played.light()
     assert sorted(played.granted) == [0, 1, 2, 3]
-    assert all(port not in link.ends for link in played.actor.targets[played.actor.at or ""].links)
+    assert all(port not in link.ends for link in played.actor.lit_links)
     played.end()
     played.light()
     played.tell(Recovery(ports=(port,)))

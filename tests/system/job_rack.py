@@ -193,14 +193,22 @@ BY_DEMAND = PlaneKind(make=lambda arguments: ByDemand(), demand_s=0.3)
 """A plane with a second link for hosts that announce a mebibyte for each other in 0.3 s."""
 
 
-def rack_of(hosts: int, jobs: str, *, electrical: bool = False, rate_mbit_s: int | None = None) -> str:
-    """Each host has two NIC ports on one switch, and a third one on a packet switch where that is wanted."""
+def rack_of(
+    hosts: int, jobs: str, *, electrical: bool = False, rate_mbit_s: int | None = None, switches: int = 1
+) -> str:
+    """Each host has two NIC ports on one of the switches, which have the same number of hosts, and a third one on a
+    packet switch where that is wanted.
+    """
     rate = "" if rate_mbit_s is None else f"rate_mbit_s: {rate_mbit_s}, "
     size = 16
     lines = [
         "testbed: lab",
         "switches:",
-        f"  ocs1: {{driver: polatis-tl1, model: polatis-6000, size: {size}x{size}, twin: {{timing: ideal, seed: 7}}}}",
+        *(
+            f"  ocs{n + 1}: {{driver: polatis-tl1, model: polatis-6000, size: {size}x{size}, "
+            f"twin: {{timing: ideal, seed: {n + 7}}}}}"
+            for n in range(switches)
+        ),
         *(["packet_switches: {eps1: {ports: 8}}"] if electrical else []),
         "hosts:",
     ]
@@ -211,7 +219,12 @@ def rack_of(hosts: int, jobs: str, *, electrical: bool = False, rate_mbit_s: int
         twin = f"twin: {{kernel: true, timing: ideal, seed: {host}}}"
         lines.append(f"  h{host}: {{{twin}, nics: {{{', '.join(nics)}}}}}")
     lines.append("fibres:")
-    lines += [f"  - h{host}.eth{n} <-> ocs1.{2 * host + n + 1}" for host in range(hosts) for n in range(2)]
+    each = hosts // switches
+    lines += [
+        f"  - h{host}.eth{n} <-> ocs{host // each + 1}.{2 * (host % each) + n + 1}"
+        for host in range(hosts)
+        for n in range(2)
+    ]
     if electrical:
         lines += [f"  - h{host}.eth2 <-> eps1.{host + 1}" for host in range(hosts)]
     return "\n".join(lines) + f"\njobs:\n{jobs}"

@@ -57,6 +57,75 @@ with Rank.from_environment() as rank:
 """
 """Two ranks send each other their tensors, over light or over the packet switch; or wait for a file."""
 
+EXPERTS = """
+import os, socket, sys, threading
+from pathlib import Path
+from hwd_agents.shim import Rank
+
+GROUP, SIZE, STEPS = "ep" + str(int(os.environ["HWD_RANK"]) // 2), 100_000, 40
+with Rank.from_environment() as rank:
+    here = rank.groups[GROUP].index(rank.number)
+    other = rank.groups[GROUP][1 - here]
+    parts = [SIZE, SIZE]
+    parts[here] = 0
+    while GROUP == "ep0" and not Path(__file__).with_name("go").exists():
+        threading.Event().wait(0.05)
+    for step in range(STEPS):
+        with rank.operation(GROUP, "all-to-all", size_bytes=SIZE, parts=parts, within_s=60):
+            ports = [dict(end.split(".") for end in link.split("<->")) for link in rank.links]
+            host = {n: rank.places[n].host for n in rank.groups[GROUP]}
+            link = next(one for one in ports if set(one) == set(host.values()))
+            own, peer = (rank.places[n].optical[link[host[n]]] for n in (rank.number, other))
+            with socket.create_server((own, 29_500)) as listener:
+                def send():
+                    while True:
+                        try:
+                            to = socket.create_connection((peer, 29_500), 1, source_address=(own, 0))
+                            break
+                        except OSError:
+                            threading.Event().wait(0.01)
+                    with to:
+                        to.sendall(bytes(SIZE))
+                sender = threading.Thread(target=send)
+                sender.start()
+                with listener.accept()[0] as one:
+                    got = 0
+                    while got < SIZE:
+                        got += len(one.recv(65536))
+                sender.join()
+        print("step", step, flush=True)
+"""
+"""Two ranks of each group send each other the same over light; those of ep0 wait for a file before."""
+
+
+async def test_region_goes_on_while_the_light_of_another_one_does_not_come(lab: Lab) -> None:
+    rank = lab.folder / "rank.py"
+    rank.write_text(EXPERTS)
+    entry = (
+        f"command: [{sys.executable}, {rank}], user: {getpass.getuser()}, hosts: [h0, h1, h2, h3], "
+        "groups: {ep0: [0, 1], ep1: [2, 3]}, plane: mfabric layers=1 first=block, ready_within_s: 100"
+    )
+    await lab.up(text=rack_of(4, f"  experts: {{{entry}}}\n", electrical=True, switches=2))
+    assert (await lab.hwd("fault", "h3.eth1", "unplug")).status == 0
+    job = await start(lab, "experts")
+    stuck = await lab.until("a region moves", lambda now: now["jobs"] and now["jobs"][0]["moving"])
+    (lab.folder / "go").touch()
+    await at_step(lab, job, 39)
+    now = await lab.get(f"/api/v1/jobs/{job}")
+    assert (now["moving"], now["at"]) == (stuck["jobs"][0]["moving"], "light2")
+    assert await lines(lab, job, 2) == []
+    assert (await lab.hwd("fault", "h3.eth1", "clear")).status == 0
+    found = await ended(lab, job)
+    assert (found["state"], found["why"]) == ("succeeded", "")
+    verified = await lab.hwd("job", "verify", job)
+    assert verified.status == 0, verified
+    assert "160 operations" in verified.out
+    light: dict[str, str] = {}
+    for one in await lab.documents("reconfiguration.started"):
+        light |= {switch["switch"]: one["reconfiguration"] for switch in one["moves"]}
+    assert len(light) == 2
+    assert len({*light.values()}) == 2, "each region moved at its own switch"
+
 
 async def test_ranks_reduce_over_a_plane_of_a_stranger_while_agent_and_daemon_are_killed(lab: Lab, planes: str) -> None:
     lab.environment["PYTHONPATH"] = planes

@@ -51,8 +51,6 @@ class LiveEfficiency:
                 rank=rank,
                 operation=operation,
                 granted_ns=now_ns if sent.began_ns is None else sent.began_ns,
-                target="",
-                reconfiguration="",
                 ended_ns=now_ns,
                 sent=sent,
             )

@@ -3,7 +3,7 @@ other. From the records, no I/O.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -134,25 +134,26 @@ def _moves(events: Iterable[JobEvent], together: Mapping[Key, _Together]) -> lis
     links: dict[str, frozenset[str]] = {}
     lit: frozenset[str] | None = frozenset()
     found: list[_Move] = []
-    under_way: _Move | None = None
+    under_way: dict[str, _Move] = {}
     for event in events:
         told = event.told
         if isinstance(told, Applied | NotReady):
-            lit = links.get(told.target) if isinstance(told, Applied) else frozenset()
-            if under_way is not None:
-                under_way.over_ns = event.at_ns
-                under_way.reconfiguration = event.reconfiguration
-                under_way.why = told.why if isinstance(told, NotReady) else ""
-                under_way = None
+            new = links.get(told.target) if isinstance(told, Applied) else frozenset()
+            kept = _elsewhere(lit, event.ports)
+            lit = None if new is None or kept is None else kept | new
+            if (move := under_way.pop(told.target, None)) is not None:
+                move.over_ns = event.at_ns
+                move.reconfiguration = event.reconfiguration
+                move.why = told.why if isinstance(told, NotReady) else ""
         for action in event.actions:
             ((name, fields),) = action.items()
             if name == "prepare":
                 links[fields["id"]] = frozenset(map(_link, fields["target"]["links"]))
             elif name in ("switch", "fallback"):
                 target = fields.get("target", FALLBACK)
-                new = None if lit is None or target not in links else len(links[target] - lit)
-                under_way = _Move(target=target, began_ns=event.at_ns, links=new)
-                found.append(under_way)
+                count = None if lit is None or target not in links else len(links[target] - lit)
+                under_way[target] = _Move(target=target, began_ns=event.at_ns, links=count)
+                found.append(under_way[target])
     for one in together.values():
         if one.granted_ns is None:
             continue
@@ -160,6 +161,13 @@ def _moves(events: Iterable[JobEvent], together: Mapping[Key, _Together]) -> lis
             if move.over_ns is not None and one.asked_ns < move.over_ns <= one.granted_ns:
                 move.held_by.append(one)
     return found
+
+
+def _elsewhere(lit: frozenset[str] | None, ports: Collection[str]) -> frozenset[str] | None:
+    """The links that stay when these ports, or all of the job (empty), go to another target; None: nobody knows."""
+    if not ports:
+        return frozenset()
+    return None if lit is None else frozenset(link for link in lit if not {*link.split("<->")} & {*ports})
 
 
 def _moved(move: _Move, first_ns: int) -> JobMove:

@@ -2,11 +2,12 @@
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from msgspec import UNSET
 
+from hwd.jobs.verification.recorded_operations import TargetLight
 from hwd.model.documents.hosts import HostEvent
 from hwd.model.documents.jobs import JobEnded, JobResumed
 from hwd.model.documents.reconfigurations import (
@@ -66,6 +67,17 @@ class Carrier:
     earliest_ns: int
     latest_ns: int
     up: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LitPorts:
+    """The light of a job at one time, by NIC port: the crossconnects that it passes, the port at the other end of its
+    link, where that is known, and the reconfiguration that brought it there.
+    """
+
+    paths: Paths
+    links: Mapping[str, str]
+    by: Mapping[str, str]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -149,7 +161,24 @@ class RecordedLight:
         """Whether its switches were read back, and it ended so."""
         return reconfiguration in self._wanted
 
-    def links(self, reconfiguration: str) -> dict[str, str]:
+    def lit(self, light: Sequence[TargetLight], fibres: Mapping[str, Iterable[str]]) -> LitPorts:
+        """What is lit where the light is at these targets. A link is none any more where one of its ports went on."""
+
+        def last(port: str) -> TargetLight | None:
+            return next((one for one in reversed(light) if not one.ports or port in one.ports), None)
+
+        paths: dict[str, frozenset[str]] = {}
+        links: dict[str, str] = {}
+        by: dict[str, str] = {}
+        for one in light:
+            wanted = self._links(one.reconfiguration)
+            for port, path in self._paths(one.reconfiguration, fibres).items():
+                if last(port) is one and last(wanted.get(port, port)) is one:
+                    paths[port], by[port] = path, one.reconfiguration
+            links |= {port: far for port, far in wanted.items() if last(port) is last(far) is one}
+        return LitPorts(paths=paths, links=links, by=by)
+
+    def _links(self, reconfiguration: str) -> dict[str, str]:
         """The links that it wanted: by NIC port the port at the other end."""
         started = self._started.get(reconfiguration)
         found: dict[str, str] = {}
@@ -158,7 +187,7 @@ class RecordedLight:
             found |= {near: far, far: near}
         return found
 
-    def paths(self, reconfiguration: str, fibres: Mapping[str, Iterable[str]]) -> Paths:
+    def _paths(self, reconfiguration: str, fibres: Mapping[str, Iterable[str]]) -> Paths:
         """Of the links that it wanted; of one of crossconnects alone, those at the ports of switches that the fibres of
         a NIC port lead to.
         """

@@ -9,19 +9,29 @@ from hwd_agents.wire import Operation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TargetLight:
+    """What brought the light of some NIC ports to a target; both empty where it is at none. `ports` empty: all of the
+    job.
+    """
+
+    target: str = ""
+    reconfiguration: str = ""
+    ports: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedOperation:
     """One operation of one rank, in times of the daemon's clock.
 
-    `target`, `reconfiguration`: where the light was when its plane let it go, and what had brought it there; empty
-    where it was at none. `ended_ns` None: it had not ended when the job did. `sent`: what its agent measured; None
-    where that did not see its end.
+    `light`: where the light was when its plane let it go: a later one counts for its ports, before the ones before it.
+    `ended_ns` None: it had not ended when the job did. `sent`: what its agent measured; None where that did not see its
+    end.
     """
 
     rank: int
     operation: Operation
     granted_ns: int
-    target: str
-    reconfiguration: str
+    light: tuple[TargetLight, ...] = ()
     ended_ns: int | None = None
     sent: OperationSent | None = field(default=None, hash=False)
 
@@ -70,7 +80,7 @@ def operations_of(events: Iterable[JobEvent]) -> RecordedOperations:
     sending: dict[int, RecordedOperation] = {}
     found: list[RecordedOperation] = []
     applied: list[str] = []
-    target = reconfiguration = ""
+    light: tuple[TargetLight, ...] = ()
     last_ns, clock_broke, gaps = -1, False, False
     for one in events:
         clock_broke |= one.at_ns < last_ns
@@ -81,10 +91,12 @@ def operations_of(events: Iterable[JobEvent]) -> RecordedOperations:
             case Done(rank=rank) if (begun := sending.pop(rank, None)) is not None:
                 found.append(replace(begun, ended_ns=one.at_ns, sent=one.sent))
             case Applied(target=target):
-                reconfiguration = one.reconfiguration
-                applied.append(reconfiguration)
+                applied.append(one.reconfiguration)
+                new = TargetLight(target=target, reconfiguration=one.reconfiguration, ports=frozenset(one.ports))
+                light = (*_without(light, new.ports), new)
             case NotReady():
-                target = reconfiguration = ""
+                new = TargetLight(ports=frozenset(one.ports))
+                light = (*_without(light, new.ports), new)
         for action in one.actions:
             ((name, fields),) = action.items()
             if name not in ("grant", "refuse"):
@@ -97,9 +109,13 @@ def operations_of(events: Iterable[JobEvent]) -> RecordedOperations:
                         rank=rank,
                         operation=asked,
                         granted_ns=one.at_ns,
-                        target=target,
-                        reconfiguration=reconfiguration,
+                        light=light,
                     )
     return RecordedOperations(
         all=(*found, *sending.values()), reconfigurations=tuple(applied), clock_broke=clock_broke, gaps=gaps
     )
+
+
+def _without(light: Iterable[TargetLight], ports: frozenset[str]) -> tuple[TargetLight, ...]:
+    """Those of which something is left when these ports, or all (empty), go to another target."""
+    return tuple(one for one in light if ports and not (one.ports and one.ports <= ports))

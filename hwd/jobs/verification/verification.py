@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from hwd.jobs.verification.counted_bytes import Key, Need, judge, least_received
-from hwd.jobs.verification.recorded_light import Paths, RecordedLight
-from hwd.jobs.verification.recorded_operations import RecordedOperation, operations_of
+from hwd.jobs.verification.recorded_light import LitPorts, RecordedLight
+from hwd.jobs.verification.recorded_operations import RecordedOperation, TargetLight, operations_of
 from hwd.model.answers import JobBreach, JobVerification
 from hwd.model.job import JobEvent, JobRecord
 from hwd.model.link import Link
@@ -41,7 +41,7 @@ class _Verifier:
         """What ranks make together."""
         for one in self._operations.all:
             self._together[one.operation.shared(one.rank)].append(one)
-        self._paths: dict[str, Paths] = {}
+        self._lit_ports: dict[tuple[TargetLight, ...], LitPorts] = {}
         self._breaches: list[JobBreach] = []
         self._unshown: dict[str, list[RecordedOperation]] = {}
         """What the records do not show, and of which operations."""
@@ -87,29 +87,30 @@ class _Verifier:
             elif early_ns > one.error_ns:
                 self._breach(EARLY, one, f"it began {early_ns / 1e6:.3f} ms before its plane let it go")
         needs_light = self._is_over_light(one)
-        if not needs_light and not (one.operation.parts and self._lit(one)):
+        ports, lit = self._lit(one), self._lit_by(one)
+        if not needs_light and not (one.operation.parts and ports):
             return
-        paths = self._paths_of(one.reconfiguration)
         if not self._has_way(one):
             self._lacks("the light that operations were let go over is not in the records", one)
             return
-        if not self._light.is_confirmed(one.reconfiguration):
-            self._lacks(f"the end of reconfiguration {one.reconfiguration} is not in the records", one)
-        ports = self._lit(one)
+        for id in sorted({lit.by[port] for port in ports} or {*lit.by.values()}):
+            if not self._light.is_confirmed(id):
+                self._lacks(f"the end of reconfiguration {id} is not in the records", one)
         if not ports and needs_light:
-            self._breach(DARK, one, f"no light of target {one.target} is at {self._host(one)}")
+            targets = ", ".join(part.target for part in one.light if part.target)
+            self._breach(DARK, one, f"no light of target {targets} is at {self._host(one)}")
         for port in sorted(ports):
-            for breach in self._judge_port(one, port, paths[port]):
+            for breach in self._judge_port(one, port, lit):
                 if one.is_measured or breach.at_ns <= one.began_ns + one.error_ns:
                     self._breaches.append(breach)
                 else:
                     self._lacks(f"whether operations were over, whose end was not measured, when {breach.what}", one)
 
-    def _judge_port(self, one: RecordedOperation, port: str, path: frozenset[str]) -> Iterator[JobBreach]:
+    def _judge_port(self, one: RecordedOperation, port: str, lit: LitPorts) -> Iterator[JobBreach]:
         """One NIC port during one operation: lit, at rest, with a carrier, and seen ready before."""
         light = self._light
         from_ns, upto_ns = one.began_ns + one.error_ns, self._over_ns(one) - one.error_ns
-        for crossconnect in sorted(path):
+        for crossconnect in sorted(lit.paths[port]):
             switch, text = crossconnect.split(":", 1)
             ends = {*text.split("-")}
             since_ns = light.last_moved_ns(switch, ends, from_ns)
@@ -126,12 +127,10 @@ class _Verifier:
         for change in changes:
             if from_ns < change.earliest_ns and change.latest_ns < upto_ns and not change.up:
                 yield self._made(DARK, one, f"{port} lost its carrier", change.latest_ns)
-        for end in filter(None, (port, light.links(one.reconfiguration).get(port))):
-            ready_ns = light.ready.get((end, one.reconfiguration))
+        for end in filter(None, (port, lit.links.get(port))):
+            ready_ns = light.ready.get((end, lit.by[port]))
             if ready_ns is None:
-                self._lacks(
-                    f"when {end} was ready after reconfiguration {one.reconfiguration} is not in the records", one
-                )
+                self._lacks(f"when {end} was ready after reconfiguration {lit.by[port]} is not in the records", one)
             elif ready_ns > one.granted_ns:
                 what = f"its plane let it go {(ready_ns - one.granted_ns) / 1e6:.3f} ms before {end} was seen ready"
                 yield self._made(UNREADY, one, what, one.granted_ns)
@@ -205,7 +204,7 @@ class _Verifier:
         for sent in self._together[operation.shared(one.rank)]:
             parts = zip(hosts, sent.operation.parts, strict=False)
             from_host[self._host(sent)] += sum(size_bytes for to, size_bytes in parts if to == host)
-        links = self._light.links(one.reconfiguration)
+        links = self._lit_by(one).links
         own = {_port(near): far.partition(".")[0] for near, far in links.items() if near.startswith(f"{host}.")}
         without_light = way - {*own} or way  # where hosts have no other way, others on the light pass it on
         return [
@@ -228,7 +227,7 @@ class _Verifier:
             return True
         if one.operation.parts:
             return False
-        links = {Link.parse(f"{near}<->{far}") for near, far in self._light.links(one.reconfiguration).items()}
+        links = {Link.parse(f"{near}<->{far}") for near, far in self._lit_by(one).links.items()}
         return are_joined(sorted(hosts), links) if links else bool(self._lit(one))
 
     def _is_resumed(self, from_ns: int, upto_ns: int) -> bool:
@@ -239,10 +238,10 @@ class _Verifier:
 
     def _has_way(self, one: RecordedOperation) -> bool:
         """Whether the records have the light that it was let go over, where it needs some."""
-        return not self._is_over_light(one) or bool(self._paths_of(one.reconfiguration))
+        return not self._is_over_light(one) or bool(self._lit_by(one).paths)
 
     def _lit(self, one: RecordedOperation) -> frozenset[str]:
-        return frozenset(self._record.ranks[one.rank].optical) & self._paths_of(one.reconfiguration).keys()
+        return frozenset(self._record.ranks[one.rank].optical) & self._lit_by(one).paths.keys()
 
     def _way(self, one: RecordedOperation) -> frozenset[str]:
         """The NIC ports that its bytes may take: of its rank. One that says its parts is sent by all ranks of a host
@@ -253,13 +252,13 @@ class _Verifier:
         else:
             ranks = [one.rank]
         own = [self._record.ranks[rank] for rank in ranks]
-        lit = frozenset(port for rank in own for port in rank.optical) & self._paths_of(one.reconfiguration).keys()
+        lit = frozenset(port for rank in own for port in rank.optical) & self._lit_by(one).paths.keys()
         return lit if self._is_over_light(one) else lit | {port for rank in own for port in rank.electrical}
 
-    def _paths_of(self, reconfiguration: str) -> Paths:
-        if reconfiguration not in self._paths:
-            self._paths[reconfiguration] = self._light.paths(reconfiguration, self._record.fibres)
-        return self._paths[reconfiguration]
+    def _lit_by(self, one: RecordedOperation) -> LitPorts:
+        if one.light not in self._lit_ports:
+            self._lit_ports[one.light] = self._light.lit(one.light, self._record.fibres)
+        return self._lit_ports[one.light]
 
     def _lacks(self, what: str, *operations: RecordedOperation) -> None:
         self._unshown.setdefault(what, []).extend(operations)

@@ -28,10 +28,11 @@ class JobOutput(Answer, frozen=True, kw_only=True):
 
 class JobStatus(Answer, frozen=True, kw_only=True):
     """A job. `at`: the target that its light is at, empty where it is at none; `moving`: where it is on the way to.
+    Where its plane moves regions, all of them, with commas.
 
-    `not_ready`: the last target and why its light was not brought to it; empty where it was, and at first after a
-    restart of the daemon. `failed`: the hosts and NIC ports of its part of the rack that its plane was told to have
-    failed, and not to have recovered.
+    `not_ready`: the last target of each region and why its light was not brought to it; empty where it was, and at
+    first after a restart of the daemon. `failed`: the hosts and NIC ports of its part of the rack that its plane was
+    told to have failed, and not to have recovered.
     `why`: why it did not succeed. `lease` and `prepared_set` are empty where it holds none.
     """
 

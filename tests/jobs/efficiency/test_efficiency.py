@@ -132,8 +132,6 @@ class Ring:
                 rank=rank,
                 operation=operation,
                 granted_ns=began_ns,
-                target="ring",
-                reconfiguration="r1",
                 ended_ns=began_ns + takes_ms * MS + MS,
                 sent=OperationSent(
                     began_ns=began_ns,
@@ -427,7 +425,7 @@ def sent(**changes: Any) -> Callable[[RecordedOperation], RecordedOperation]:
     def change(one: RecordedOperation) -> RecordedOperation:
         assert one.sent is not None
         return RecordedOperation(
-            **{name: getattr(one, name) for name in ("rank", "operation", "granted_ns", "target", "reconfiguration")},
+            **{name: getattr(one, name) for name in ("rank", "operation", "granted_ns")},
             ended_ns=one.ended_ns,
             sent=replace(one.sent, **changes),
         )
@@ -437,7 +435,7 @@ def sent(**changes: Any) -> Callable[[RecordedOperation], RecordedOperation]:
 
 def of(**changes: Any) -> Callable[[RecordedOperation], RecordedOperation]:
     def change(one: RecordedOperation) -> RecordedOperation:
-        fields = ("rank", "operation", "granted_ns", "target", "reconfiguration", "ended_ns", "sent")
+        fields = ("rank", "operation", "granted_ns", "ended_ns", "sent")
         return RecordedOperation(**({name: getattr(one, name) for name in fields} | changes))
 
     return change

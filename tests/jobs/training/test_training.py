@@ -113,6 +113,28 @@ def test_targets_that_were_declared_have_no_count_of_links() -> None:
     assert (move.links, round(move.held_s, 6)) == (None, 0.02)
 
 
+def test_moves_of_regions_are_told_apart() -> None:
+    story = Story()
+    left, right = links("h0.eth0-h1.eth0"), links("h0.eth1-h1.eth1", "h2.eth0-h2.eth1")
+    for at_ms, id, made in ((0, "left", left), (10, "right", right)):
+        prepare = Prepare(id=id, target=Target(links=made, ports=tuple(end for link in made for end in link.ends)))
+        story.tell(at_ms, Tick(at_s=0.0), prepare, Switch(target=id))
+    ports = {"left": ["h0.eth0", "h1.eth0"], "right": ["h0.eth1", "h1.eth1", "h2.eth0", "h2.eth1"]}
+    story.tell(30, Applied(target="right"), reconfiguration="r2", ports=ports["right"])
+    story.tell(40, NotReady(target="left", why="stuck"), reconfiguration="r1", ports=ports["left"])
+    for at_ms, id in ((50, "left"), (50, "right")):
+        story.tell(at_ms, Tick(at_s=1.0), Switch(target=id))
+    story.tell(60, Applied(target="left"), reconfiguration="r3", ports=ports["left"])
+    found = training(RECORD, story.events).moves
+    assert [(one.target, one.reconfiguration, one.why, one.links) for one in found] == [
+        ("left", "r1", "stuck", 1),
+        ("right", "r2", "", 2),
+        ("left", "r3", "", 1),
+        ("right", "", "", 0),
+    ]
+    assert [None if one.seconds is None else round(one.seconds, 6) for one in found] == [0.04, 0.02, 0.01, None]
+
+
 def test_fallback_is_a_move_after_which_links_are_not_counted() -> None:
     story = told()
     story.tell(300, Applied(target="light1"), reconfiguration="r3")

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from hwd.jobs.verification.counted_bytes import STRAY_BYTES, least_received
 from hwd.jobs.verification.recorded_light import RecordedLight
-from hwd.jobs.verification.recorded_operations import operations_of
+from hwd.jobs.verification.recorded_operations import TargetLight, operations_of
 from hwd.jobs.verification.verification import verify
 from hwd.model.answers import JobVerification
 from hwd.model.documents.hosts import HostEvent
@@ -24,6 +24,7 @@ from hwd.model.documents.reconfigurations import (
 )
 from hwd.model.documents.transfers import TransferCut
 from hwd.model.job import JobEvent, JobRank, JobRecord, JobState, OperationSent
+from hwd.model.nic_port import NicPortId
 from hwd.model.plane import Action, Applied, Done, Event, Grant, Intent, NotReady, Switch
 from hwd_agents.wire import Operation, OperationKind, PortBytes
 from hwd_drivers.core.documents import Document, Fact
@@ -211,6 +212,55 @@ def test_job_that_kept_its_promises_holds() -> None:
     assert (found.breaches, found.unshown) == ([], [])
     assert found.holds
     assert (found.operations, found.measured, found.reconfigurations) == (6, 6, 1)
+
+
+def in_regions(*more: tuple[float, Event, dict[str, Any]], odd: Odd | None = None) -> Story:
+    """As `told`, with light at both ports of each host, each link brought about as a region of its own."""
+    story = told(odd)
+    light(story, 110, id="r2", link="h0.eth1<->h1.eth1", lit=BARE)
+    read(story, 145, [*LIT, *BARE])
+    regions = [
+        JobEvent.of(event, (), at_ns=round(at_ms * MS), wall_ns=0, ticked_s=None, **fields)
+        for at_ms, event, fields in (
+            (150, Applied(target="left"), {"reconfiguration": "r1", "ports": EVERY[0]}),
+            (165, Applied(target="right"), {"reconfiguration": "r2", "ports": EVERY[1]}),
+            *more,
+        )
+    ]
+    story.events[:1] = regions
+    return story
+
+
+EVERY = [[NicPortId(host=f"h{n}", port=f"eth{port}") for n in range(2)] for port in range(2)]
+
+
+def test_light_of_regions_is_judged_by_what_brought_each_about() -> None:
+    assert in_regions().judged().holds
+    assert next(iter(operations_of(in_regions().events).all)).light == (
+        TargetLight(target="left", reconfiguration="r1", ports=frozenset({"h0.eth0", "h1.eth0"})),
+        TargetLight(target="right", reconfiguration="r2", ports=frozenset({"h0.eth1", "h1.eth1"})),
+    )
+    cut = in_regions()
+    read(cut, 220, LIT, ours=False)
+    found = cut.judged()
+    assert {(one.kind, one.what) for one in found.breaches} == {
+        ("dark", f"ocs1:{one} of {port} was not there") for one in BARE for port in ("h0.eth1", "h1.eth1")
+    }
+
+
+def test_region_that_was_not_ready_has_no_light_and_the_other_one_has() -> None:
+    gone = 170, NotReady(target="right", why="a mirror is stuck"), {"reconfiguration": "r3", "ports": EVERY[1]}
+    assert in_regions(gone).judged().holds
+    found = in_regions(gone, odd=Odd(stray=SIZE)).judged()
+    assert [(one.kind, one.rank) for one in found.breaches] == [("bytes", 0)]
+    assert "went over h0.eth1, which is on no light of its target" in found.breaches[0].what
+
+
+def test_link_of_a_target_is_none_once_one_of_its_ports_went_on_with_a_region() -> None:
+    went = 170, Applied(target="dark"), {"reconfiguration": "r3", "ports": EVERY[1][1:]}
+    found = in_regions(went, odd=Odd(stray=SIZE)).judged()
+    assert [(one.kind, one.rank) for one in found.breaches] == [("bytes", 0)]
+    assert "went over h0.eth1, which is on no light of its target" in found.breaches[0].what
 
 
 def test_records_that_lack_an_event_do_not_show_it() -> None:
