@@ -72,8 +72,12 @@ class _Experts:
     host_of: NDArray[np.intp]
     ports: Mapping[str, tuple[NicPortId, ...]]
     region: Region
+    number: int
+    """Which of the groups of the job."""
     made: int = 0
     """All-to-alls that were let go."""
+    drawn: int = 0
+    """How often light was drawn for it."""
     demand: dict[int, Matrix] = field(default_factory=dict)
     """By layer, the latest."""
     copilots: dict[int, Copilot] = field(default_factory=dict)
@@ -108,7 +112,6 @@ class MFabric:
         self._variant = variant
         self._fold = fold
         self._seed = seed
-        self._drawn = 0
         self._light = RegionalLight()
         self._sending: dict[int, str] = {}
         """Ranks that were let go, and in which group."""
@@ -166,12 +169,12 @@ class MFabric:
         if operation.kind is not OperationKind.ALL_TO_ALL or len({self._hosts[rank] for rank in ranks}) < 2:
             return held
         if group not in self._experts:
-            self._experts[group] = self._made(ranks)
+            self._experts[group] = self._made(group, ranks)
         asked = [self._asked[rank] for rank in ranks]
         parts = [one.parts or (one.size_bytes / len(ranks),) * len(ranks) for one in asked]
         return _Held(group=group, operation=operation, ranks=ranks, demand=np.array(parts, dtype=np.float64))
 
-    def _made(self, ranks: Sequence[int]) -> _Experts:
+    def _made(self, group: str, ranks: Sequence[int]) -> _Experts:
         hosts = tuple(dict.fromkeys(self._hosts[rank] for rank in ranks))
         own = frozenset[NicPortId]().union(*(self._own[rank] for rank in ranks))
         ports = {
@@ -183,6 +186,7 @@ class MFabric:
             host_of=np.array([hosts.index(self._hosts[rank]) for rank in ranks]),
             ports=ports,
             region=frozenset(port for some in ports.values() for port in some),
+            number=[*self._job.groups].index(group),
         )
 
     def _place(self, made: int) -> tuple[int, int]:
@@ -201,8 +205,8 @@ class MFabric:
         if number:
             experts.wanted = self._links(experts, experts.demand[layer]) if layer in experts.demand else None
         elif self._first is First.RANDOM:
-            draws = np.random.default_rng((self._seed, self._drawn))
-            self._drawn += 1
+            draws = np.random.default_rng((self._seed, experts.number, experts.drawn))
+            experts.drawn += 1
             size = len(experts.host_of)
             experts.wanted = self._links(experts, draws.random((size, size)))
         elif self._first is First.PREDICT and layer in experts.copilots and experts.demand[layer - 1].any():

@@ -1,10 +1,13 @@
 """The plane of mFabric: where the light is at each all-to-all of layers with experts, and when it moves."""
 
+import random
 from collections.abc import Iterable, Iterator
 from functools import cache
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hwd.daemon.installed_drivers import load_text
 from hwd.jobs.view import view_of
@@ -63,7 +66,7 @@ class Played:
         self.moves = 0
         self.granted: list[int] = []
         self.refused = ""
-        self._index = dict.fromkeys(self.job.groups, 0)
+        self.index = dict.fromkeys(self.job.groups, 0)
 
     def tell(self, event: Event) -> None:
         for command in self.actor.take(event):
@@ -81,8 +84,11 @@ class Played:
     def ask(self, demand: list[list[int]], group: str = "ep0") -> None:
         """All its ranks, one after the other."""
         self.granted.clear()
-        index = self._index[group]
-        self._index[group] += 1
+        index = self.index[group]
+        self.index[group] += 1
+        self.all_to_all(demand, group, index)
+
+    def all_to_all(self, demand: list[list[int]], group: str, index: int) -> None:
         for rank, parts in zip(self.job.groups[group].ranks, demand, strict=True):
             kind = OperationKind.ALL_TO_ALL
             operation = Operation(group=group, kind=kind, index=index, size_bytes=sum(parts), parts=tuple(parts))
@@ -244,6 +250,82 @@ def test_regions_move_at_once_and_hold_up_nobody_else() -> None:
     played.tell(Applied(target=again))
     assert sorted(played.granted) == [0, 1, 2, 3, 4, 5, 6, 7]
     assert played.lit == {(f"h{int(a[1]) + 4}", f"h{int(b[1]) + 4}"): n for (a, b), n in wanted(CROSSED).items()}
+
+
+class Alone:
+    """What was done with one group, and what its plane made of each of it: whom it let go, and its light."""
+
+    def __init__(self, played: Played, group: str) -> None:
+        self.played, self.group = played, group
+        self.ranks = played.job.groups[group].ranks
+        self.hosts = {f"h{rank}" for rank in self.ranks}
+        self.is_sending = False
+        self.seen: list[tuple[list[int], list[str], list[str]]] = []
+
+    @property
+    def moving(self) -> str | None:
+        targets = self.played.actor.targets
+        return next(
+            (id for id in self.played.actor.moving if {port.host for port in targets[id].ports} <= self.hosts), None
+        )
+
+    def do(self, what: str, demand: list[list[int]], port: NicPortId) -> None:
+        played, moving = self.played, self.moving
+        granted = len(played.granted)
+        match what:
+            case "ask":
+                index = played.index[self.group]
+                played.index[self.group] += 1
+                played.all_to_all(demand, self.group, index)
+            case "end":
+                played.end(self.group)
+            case "arrive" if moving is not None:
+                played.tell(Applied(target=moving))
+            case "fail" if moving is not None:
+                played.tell(NotReady(target=moving, why="ocs1: a mirror is stuck"))
+            case "lose":
+                played.tell(Failure(why="it lost its carrier", ports=(port,)))
+            case "recover":
+                played.tell(Recovery(ports=(port,)))
+        own = [rank for rank in played.granted[granted:] if rank in self.ranks]
+        assert own == played.granted[granted:], "nobody else is let go by that"
+        lit = [str(link) for link in played.actor.lit_links if {end.host for end in link.ends} <= self.hosts]
+        target = "" if self.moving is None else played.actor.targets[self.moving].links
+        self.seen.append((own, sorted(lit), sorted(map(str, target))))
+
+
+@given(st.integers(0, 1 << 32), st.sampled_from(["reuse", "block", "random", "predict"]))
+@settings(max_examples=60)
+def test_region_does_what_it_does_alone(seed: int, first: str) -> None:
+    """Whatever happens in another one, at the same switch."""
+    draws = random.Random(seed)
+    groups = range(4), range(4, 8)
+    text = f"mfabric layers=2 first={first}"
+    both = Played(text, hosts=8, groups=groups)
+    regions = [Alone(both, f"ep{n}") for n in range(2)]
+    done: list[list[tuple[str, list[list[int]], NicPortId]]] = [[], []]
+    asked, ended, let_go = [0, 0], [0, 0], [0, 0]
+    for _ in range(80):
+        n = draws.randrange(2)
+        region = regions[n]
+        able = ["lose", "recover", *(["arrive"] * 4 + ["fail"] if region.moving is not None else [])]
+        if asked[n] == ended[n]:
+            able += ["ask"] * 8
+        if let_go[n] > ended[n]:
+            able += ["end"] * 8
+        what = draws.choice(able)
+        demand = [[draws.choice((0, draws.randrange(1 << 20))) for _ in range(4)] for _ in range(4)]
+        port = NicPortId(host=f"h{draws.choice(region.ranks)}", port=f"eth{draws.randrange(2)}")
+        done[n].append((what, demand, port))
+        region.do(what, demand, port)
+        asked[n] += what == "ask"
+        ended[n] += what == "end"
+        let_go[n] += len(region.seen[-1][0]) // 4
+    for n, region in enumerate(regions):
+        alone = Alone(Played(text, hosts=8, groups=groups), region.group)
+        for what, demand, port in done[n]:
+            alone.do(what, demand, port)
+        assert alone.seen == region.seen
 
 
 def test_groups_that_share_ports_do_not_take_them_from_each_other_while_they_compute() -> None:
