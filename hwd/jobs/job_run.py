@@ -11,7 +11,6 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final, Protocol
 
-from msgspec import UNSET
 from msgspec.structs import replace
 
 from hwd.bus.asks import AskedBy
@@ -21,6 +20,7 @@ from hwd.jobs.efficiency.port_rates import PortRates
 from hwd.jobs.event_log import EventLog
 from hwd.jobs.job_failures import JobFailures
 from hwd.jobs.job_light import JobLight, check_names
+from hwd.jobs.job_moves import JobMoves
 from hwd.jobs.job_operations import JobOperations
 from hwd.jobs.job_places import JobPlaces
 from hwd.jobs.job_ranks import JobRanks
@@ -36,12 +36,11 @@ from hwd.model.documents.jobs import (
     JobMeasured,
     JobResumed,
     JobStarted,
-    JobSwitched,
 )
 from hwd.model.job import JobRecord, JobState
 from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
-from hwd.model.plane import Applied, Event, Failure, NotReady, Recovery, Target
+from hwd.model.plane import Failure, Recovery, Target
 from hwd.model.program import ProgramEnd
 from hwd.model.testbed import Testbed
 from hwd.planes import AnnouncedDemand
@@ -53,7 +52,7 @@ from hwd_agents.wire import (
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Fact, Sink
 from hwd_drivers.core.emitter import Emitter
-from hwd_drivers.core.errors import FailedError, HwdError, RefusedError
+from hwd_drivers.core.errors import FailedError, HwdError
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.offload import Offload
 from hwd_drivers.core.reason import reason_of
@@ -64,19 +63,12 @@ STOP_WITHIN_S: Final = 30.0
 """For ranks to end, on hosts that may be away; then the job ends without them, and says so."""
 LAST_ENDS_S: Final = 2.0
 """For agents to tell the ends of the last operations once all ranks have ended: these are heard of over another way."""
-SWITCH_ENDS_WITHIN_S: Final = 5.0
-"""For a switch that is under way when the job comes to its end."""
-PACE_S: Final = 0.5
-"""Between a switch that failed and the next one."""
 AGAIN_S: Final = 5.0
 """Between two attempts to give back what a job holds."""
 RECORDS_AGAIN_S: Final = 1.0
 """Between two attempts to record what light or routes wait for."""
 LATE_S: Final = 60.0
 """A job that is still there so long after its longest time has lost its ranks."""
-
-Ports = tuple[NicPortId, ...]
-"""Those that a target is about; empty: all of the job."""
 
 log = logging.getLogger(__name__)
 
@@ -123,7 +115,6 @@ class JobRun:
         self._crossed: tuple[Target | None, frozenset[NicPortId]] = None, frozenset()
         """The target of crossconnects that the light is at, and the ports that have light there."""
         self._clock = clock
-        self._ids = ids
         self._sink = Emitter(clock, sink)
         self._announce = Emitter(clock, announce)
         self._job = record.job
@@ -148,14 +139,17 @@ class JobRun:
         self._has_set_routes = False
         self._unrecorded = ""
         """Why the records do not take what the plane was told, which its light waits for."""
-        self._paced_s: dict[Ports, float] = {}
-        """From when on the light of a region may be switched: a plane may try again and again."""
-        self._drives: dict[asyncio.Task[None], str] = {}
-        """Ways to a target, each with the id of its reconfiguration."""
-        self._has_outgrown_set = False
-        """Whether there is a target that its prepared set does not have: that can have no further one."""
-        self._not_ready: dict[Ports, str] = {}
-        """By region, the last target, and why the light was not brought to it; without those where it was."""
+        self._moves = JobMoves(
+            record=lambda: self.record,
+            save=self._save,
+            light=light,
+            routes=routes,
+            ids=ids,
+            until_recorded=self._until_recorded,
+            is_over=self._is_over,
+            tell=self._tell_plane,
+            emit=self._emit,
+        )
         self._outcome: tuple[JobState, str] | None = None
         self._is_decided = asyncio.Event()
         self._over_s = 0.0
@@ -174,7 +168,7 @@ class JobRun:
             record,
             at="" if actor is None else ", ".join(actor.at),
             moving="" if actor is None else ", ".join(actor.moving),
-            not_ready="; ".join(self._not_ready.values()),
+            not_ready="; ".join(self._moves.not_ready),
             failed=[] if self._failures is None else self._failures.told,
             states=self.operations.states,
         )
@@ -213,8 +207,7 @@ class JobRun:
             await asyncio.shield(self._ranks.leave())
             raise
         finally:
-            for task in self._drives:
-                task.cancel()
+            self._moves.cancel()
 
     async def _begin(self) -> None:
         record = self.record
@@ -269,7 +262,7 @@ class JobRun:
     async def _resume(self, plane: PlayedPlane) -> None:
         """Tell the plane all that was told before, and go on from there."""
         played = await plane.play_again()
-        self._has_outgrown_set = played.has_prepared
+        self._moves.has_outgrown_set = played.has_prepared
         self.operations.stand(self._places.view, sending=played.sending, over=played.over, waiting=plane.actor.waiting)
         self._failures = JobFailures(self._job, self._places.view, self._health, played.failed)
         self._emit(JobResumed, events=played.events)
@@ -288,7 +281,7 @@ class JobRun:
             await self._save(lambda record: replace(record, routed=played.routed))
         self._open(plane)  # only now: ranks that waited behind a route may go by what is recorded
         for target in plane.actor.moving:  # where it was done already, nothing moves now
-            self._drive(target)
+            self._moves.begin(target, plane.actor.targets[target])
 
     @contextmanager
     def _or_fail(self) -> Iterator[None]:
@@ -430,68 +423,16 @@ class JobRun:
             case DriveTo(target=target, why=why):
                 if why:
                     log.warning("%s: plane %s goes to its fallback: %s", self.record, self.record.plane, why)
-                self._drive(target, why)
+                assert self._plane is not None
+                self._moves.begin(target, self._plane.actor.targets[target], why)
             case PrepareTarget(target=target):
                 self._routes.check(target.routes)
-                self._has_outgrown_set = True
+                self._moves.has_outgrown_set = True
 
     async def _set_routes(self, command: SetRoutes) -> None:
         self._routes.check(command.routes)
         await self._routes.keep(self.record, command.routes, is_over=self._is_over)
         await self._save(lambda record: replace(record, routed=record.routed + 1))
-
-    async def _release_set(self) -> None:
-        """From now on each switch is planned. None of the set is under way: one of them is about all of the job."""
-        if not (before := self.record).prepared_set:
-            return
-        await self._light.release_set(before)
-        await self._save(lambda record: replace(record, prepared_set=""))
-
-    def _drive(self, target: str, fallback: str = "") -> None:
-        assert self._plane is not None
-        reconfiguration = self._ids.token(length=8)
-        is_planned = self._has_outgrown_set  # what is prepared from now on does not concern it
-        work = self._driven(target, self._plane.actor.targets[target], reconfiguration, fallback, is_planned=is_planned)
-        task = asyncio.create_task(work, name=f"hwd:jobs/{self.record.id}/light")
-        self._drives[task] = reconfiguration
-        task.add_done_callback(self._drives.pop)
-
-    async def _driven(self, id: str, target: Target, reconfiguration: str, fallback: str, *, is_planned: bool) -> None:
-        began_s = asyncio.get_running_loop().time()
-        event: Event = Applied(target=id)
-        why = ""
-        try:
-            await asyncio.sleep(self._paced_s.get(target.ports, 0.0) - began_s)
-            await self._until_recorded()
-            await self._light.wait_until_known(self.record, target, is_over=self._is_over)
-            if is_planned:
-                await self._release_set()
-            await self._light.go(self.record, id, target, reconfiguration=reconfiguration)
-            if self._outcome is None and not target.ports:
-                await self._routes.set(self.record, target.routes)
-        except Exception as error:
-            if not isinstance(error, HwdError):
-                log.exception("%s: on the way to %s: a defect of hwd", self.record, id)
-            why = reason_of(error) if isinstance(error, HwdError) else f"a defect of hwd: {error!r}"
-            self._paced_s[target.ports] = asyncio.get_running_loop().time() + PACE_S
-            event = NotReady(target=id, why=why)
-        if why and self._outcome is not None:
-            log.info("%s: on the way to %s at its end: %s", self.record, id, why)
-            return
-        others = self._not_ready.items() if target.ports else ()
-        self._not_ready = {ports: words for ports, words in others if not {*ports} & {*target.ports}}
-        if why:
-            self._not_ready[target.ports] = f"{id}: {why}"
-        seconds = asyncio.get_running_loop().time() - began_s
-        self._emit(
-            JobSwitched,
-            target=id,
-            reconfiguration=reconfiguration,
-            why=why,
-            seconds=seconds,
-            fallback=fallback or UNSET,
-        )
-        self._tell_plane(Told(event=event, reconfiguration=reconfiguration))
 
     # --- the end
 
@@ -520,7 +461,7 @@ class JobRun:
         if left := await self._ranks.stop(within_s=STOP_WITHIN_S):
             why = "; ".join(filter(None, (why, f"may still run, until its longest time is over: {left}")))
         await self.operations.finish(may_send=bool(left))
-        await self._end_drives()
+        await self._moves.end(self._over_s)
         try:
             await self._routes.end(self.record)
         except HwdError as error:  # whoever comes next waits for that: its ports stay claimed until it is so
@@ -537,26 +478,6 @@ class JobRun:
         level = logging.WARNING if state is JobState.FAILED else logging.INFO
         log.log(level, "%s: %s%s", self.record, state, why and f": {why}")
         self._emit(JobEnded, outcome=state, why=why, seconds=self._lasted_s())
-
-    async def _end_drives(self) -> None:
-        """A switch under way gets some time; then it is rolled back to where the light was, as an abort does. One that
-        waits for what is not known yet does not begin any more.
-        """
-        if self._drives:
-            left_s = self._over_s + SWITCH_ENDS_WITHIN_S - asyncio.get_running_loop().time()
-            await asyncio.wait(self._drives, timeout=max(0.0, left_s))
-        for reconfiguration in [*self._drives.values()]:
-            try:
-                await self._light.roll_back(reconfiguration)
-            except RefusedError as error:  # nothing is to go back: it is confirmed, or moved nothing
-                log.debug("%s: %s", self.record, reason_of(error))
-            except HwdError as error:
-                log.warning("%s: %s", self.record, reason_of(error))
-        if self._drives:
-            await asyncio.wait(self._drives, timeout=SWITCH_ENDS_WITHIN_S)
-        for drive, reconfiguration in self._drives.items():
-            log.warning("%s: %s has come to no end, and its job goes on without it", self.record, reconfiguration)
-            drive.cancel()
 
     async def _until_done(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         while True:
@@ -614,7 +535,7 @@ class JobRun:
             words += f"; its light is on the way to {', '.join(moving)}"
         if self._unrecorded:
             words += f"; what it was told cannot be recorded: {self._unrecorded}"
-        return words + "".join(f"; it was not brought to {one}" for one in self._not_ready.values())
+        return words + "".join(f"; it was not brought to {one}" for one in self._moves.not_ready)
 
     # --- inside
 

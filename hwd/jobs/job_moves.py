@@ -1,0 +1,153 @@
+"""JobMoves: the light of one job on its way from target to target. Regions do not wait for each other."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from hwd.jobs.job_light import JobLight
+from hwd.jobs.job_operations import Emit
+from hwd.jobs.job_routes import JobRoutes
+from hwd.jobs.played_plane import Told
+from hwd.model.documents.jobs import JobSwitched
+from hwd.model.job import JobRecord
+from hwd.model.nic_port import NicPortId
+from hwd.model.plane import Applied, Event, NotReady, Target
+from hwd_drivers.core.errors import HwdError, RefusedError
+from hwd_drivers.core.ids import Ids
+from hwd_drivers.core.reason import reason_of
+
+ENDS_WITHIN_S: Final = 5.0
+"""For a move that is under way when the job comes to its end."""
+PACE_S: Final = 0.5
+"""Between a move that failed and the next one."""
+
+Ports = tuple[NicPortId, ...]
+"""Those that a target is about; empty: all of the job."""
+
+log = logging.getLogger(__name__)
+
+
+class JobMoves:
+    """`record()`: the job as it is now; `save` changes it. `until_recorded` returns when the records have what the
+    plane was told: else a power cut could take why its light was moved. `tell` tells the plane how each move ended.
+    """
+
+    def __init__(
+        self,
+        *,
+        record: Callable[[], JobRecord],
+        save: Callable[[Callable[[JobRecord], JobRecord]], Coroutine[Any, Any, None]],
+        light: JobLight,
+        routes: JobRoutes,
+        ids: Ids,
+        until_recorded: Callable[[], Coroutine[Any, Any, None]],
+        is_over: Callable[[], bool],
+        tell: Callable[[Told], None],
+        emit: Emit,
+    ) -> None:
+        self.has_outgrown_set = False
+        """Whether there is a target that its prepared set does not have: that can have no further one."""
+        self._record = record
+        self._save = save
+        self._light = light
+        self._routes = routes
+        self._ids = ids
+        self._until_recorded = until_recorded
+        self._is_over = is_over
+        self._tell = tell
+        self._emit = emit
+        self._under_way: dict[asyncio.Task[None], str] = {}
+        """Each with the id of its reconfiguration."""
+        self._paced_s: dict[Ports, float] = {}
+        """From when on the light of a region may move: a plane may try again and again."""
+        self._not_ready: dict[Ports, str] = {}
+        """By region, the last target, and why the light was not brought to it; without those where it was."""
+
+    @property
+    def not_ready(self) -> tuple[str, ...]:
+        """The last target of each region that was not reached, and why."""
+        return (*self._not_ready.values(),)
+
+    def begin(self, id: str, target: Target, fallback: str = "") -> None:
+        """Bring the light to a target. `fallback`: why it is the one of a fallback."""
+        reconfiguration = self._ids.token(length=8)
+        is_planned = self.has_outgrown_set  # what is prepared from now on does not concern it
+        work = self._move(id, target, reconfiguration, fallback, is_planned=is_planned)
+        task = asyncio.create_task(work, name=f"hwd:jobs/{self._record().id}/light")
+        self._under_way[task] = reconfiguration
+        task.add_done_callback(self._under_way.pop)
+
+    def cancel(self) -> None:
+        """The daemon ends, and the job goes on."""
+        for task in self._under_way:
+            task.cancel()
+
+    async def end(self, over_s: float) -> None:
+        """The job has come to its end, at `over_s` of the loop's clock. A move under way gets some time; then it is
+        rolled back to where the light was, as an abort does. One that waits for what is not known yet does not begin
+        any more.
+        """
+        if self._under_way:
+            left_s = over_s + ENDS_WITHIN_S - asyncio.get_running_loop().time()
+            await asyncio.wait(self._under_way, timeout=max(0.0, left_s))
+        await asyncio.gather(*map(self._roll_back, self._under_way.values()))
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=ENDS_WITHIN_S)
+        for task, reconfiguration in self._under_way.items():
+            log.warning("%s: %s has come to no end, and its job goes on without it", self._record(), reconfiguration)
+            task.cancel()
+
+    async def _roll_back(self, reconfiguration: str) -> None:
+        try:
+            await self._light.roll_back(reconfiguration)
+        except RefusedError as error:  # nothing is to go back: it is confirmed, or moved nothing
+            log.debug("%s: %s", self._record(), reason_of(error))
+        except HwdError as error:
+            log.warning("%s: %s", self._record(), reason_of(error))
+
+    async def _move(self, id: str, target: Target, reconfiguration: str, fallback: str, *, is_planned: bool) -> None:
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        event: Event = Applied(target=id)
+        why = ""
+        try:
+            await asyncio.sleep(self._paced_s.pop(target.ports, 0.0) - began_s)
+            await self._until_recorded()
+            await self._light.wait_until_known(self._record(), target, is_over=self._is_over)
+            if is_planned:
+                await self._release_set()
+            await self._light.go(self._record(), id, target, reconfiguration=reconfiguration)
+            if not self._is_over() and not target.ports:
+                await self._routes.set(self._record(), target.routes)
+        except Exception as error:
+            if not isinstance(error, HwdError):
+                log.exception("%s: on the way to %s: a defect of hwd", self._record(), id)
+            why = reason_of(error) if isinstance(error, HwdError) else f"a defect of hwd: {error!r}"
+            self._paced_s[target.ports] = loop.time() + PACE_S
+            event = NotReady(target=id, why=why)
+        if why and self._is_over():
+            log.info("%s: on the way to %s at its end: %s", self._record(), id, why)
+            return
+        others = self._not_ready.items() if target.ports else ()
+        self._not_ready = {ports: words for ports, words in others if not {*ports} & {*target.ports}}
+        if why:
+            self._not_ready[target.ports] = f"{id}: {why}"
+        self._emit(
+            JobSwitched,
+            target=id,
+            reconfiguration=reconfiguration,
+            why=why,
+            seconds=loop.time() - began_s,
+            fallback=fallback or UNSET,
+        )
+        self._tell(Told(event=event, reconfiguration=reconfiguration))
+
+    async def _release_set(self) -> None:
+        """From now on each move is planned. None of the set is under way: one of them is about all of the job."""
+        if (before := self._record()).prepared_set:
+            await self._light.release_set(before)
+            await self._save(lambda record: replace(record, prepared_set=""))
