@@ -42,6 +42,7 @@ help:
 	@echo "make test-torch  the backend of PyTorch, which it installs first"
 	@echo "make check     format, lint, types, import contracts"
 	@echo "make bench     each path against its floor"
+	@echo "make figures   sweeps behind figures of papers that need no rack"
 	@echo "make sim       simulated worlds of SEEDS=10000 seeds, with all that can go wrong, against the rules"
 	@echo "make crashes   KILLS=500 crashes of the real daemon, at the boundaries of its journal and at random"
 	@echo "make docs      what the reference pages repeat of the code, anew"
@@ -116,6 +117,11 @@ demo: $(RUNTIME)
 .PHONY: bench
 bench: $(STAMP)
 	@$(BIN)/python -m bench
+
+# Sweeps behind figures of papers that need no rack.
+.PHONY: figures
+figures: $(STAMP)
+	@$(BIN)/python -m bench.figures
 
 # Simulated worlds, one a seed: FIRST is the first seed.
 SEEDS ?= 10000
