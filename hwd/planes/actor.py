@@ -333,11 +333,14 @@ class PlaneActor:
             raise PlaneError(Breach.NOT_WAITING, ", ".join(f"rank {rank}" for rank in strange))
 
     def _check_grant(self, rank: int) -> None:
-        own = self._view.ports_of(self._ranks[rank])
+        own, moved = self._view.ports_of(self._ranks[rank]), frozenset[NicPortId]()
         for moving in self.moving:
-            if moved := self.touched_by(moving) & own:
+            touched = self.touched_by(moving)
+            moved |= touched
+            if touched & own:
                 raise PlaneError(
-                    Breach.EARLY_GRANT, f"rank {rank}: {_words(moved)} move to {moving}, which is not applied yet"
+                    Breach.EARLY_GRANT,
+                    f"rank {rank}: {_words(touched & own)} move to {moving}, which is not applied yet",
                 )
             if self._ranks[rank].host in self._routed_by(moving):
                 raise PlaneError(
@@ -348,7 +351,8 @@ class PlaneActor:
             return  # no light is needed
         if not self.at:
             raise PlaneError(Breach.EARLY_GRANT, f"rank {rank}: the light is at no target of the plane")
-        if any(self.targets[id].crossconnects for id in self.at) or are_joined(hosts, self.lit_links):
+        lit = [link for link in self.lit_links if moved.isdisjoint(link.ends)]
+        if any(self.targets[id].crossconnects for id in self.at) or are_joined(hosts, lit):
             return
         raise PlaneError(
             Breach.EARLY_GRANT, f"rank {rank}: the light of {', '.join(self.at)} does not join {', '.join(hosts)}"

@@ -347,6 +347,16 @@ def test_regions_move_at_once_and_arrive_one_by_one(take_regions: tuple[PlaneAct
         take(Intent(rank=2, operation=replace(pair, peer=1)), Grant(ranks=(2,)))
 
 
+def test_light_that_moves_joins_nobody(take_regions: tuple[PlaneActor, Take]) -> None:
+    """The ports of rank 0 stay, and those of the others of its group do not."""
+    _, take = take_regions
+    take(Tick(at_s=0), Switch(target="left"), Switch(target="right"))
+    take(Applied(target="left"))
+    take(Applied(target="right"), Switch(target="dark"))
+    with pytest.raises(PlaneError, match="grant before applied: rank 0: the light of left, right does not join"):
+        take(ask(0), Grant(ranks=(0,)))
+
+
 def test_region_takes_links_away_that_reach_out_of_it(take_regions: tuple[PlaneActor, Take]) -> None:
     actor, take = take_regions
     take(Tick(at_s=0), Switch(target="whole"))
