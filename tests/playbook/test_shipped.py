@@ -24,6 +24,7 @@ MADE_FOR = {
     "reconfiguration-timeline": "opus-testbed",
     "turnaround-by-pairs": "mfabric-testbed",
     "nic-activation": "mfabric-testbed",
+    "mfabric-timeline": "mfabric-testbed",
     "opus-timeline": "opus-testbed",
     "rapid-repeats": "two-hosts",
     "soak": "two-hosts",
@@ -68,6 +69,15 @@ def stage_s(documents: Shown, name: str, whats: str = "") -> list[float]:
     ]
 
 
+def commands_s(documents: Shown) -> list[float]:
+    """Seconds of each command of a switch, from its first byte to the answer."""
+    return [
+        (one.acknowledged_ns - one.commanded_ns) / 1e9
+        for one in of_type(documents, ReconfigurationCommanded)
+        if one.acknowledged_ns is not None and one.commanded_ns is not None
+    ]
+
+
 def test_every_shipped_playbook_has_a_testbed_and_is_sound_on_it() -> None:
     assert {path.stem for path in (TREE / "playbooks").glob("*.yaml")} == MADE_FOR.keys()
     for name, testbed in MADE_FOR.items():
@@ -85,11 +95,7 @@ def test_turnaround_by_pairs_moves_as_many_as_it_says_on_ports_without_light(sho
     moved = [len(started.moves[0].add) for started in of_type(documents, ReconfigurationStarted)]
     assert moved == [1] * 6 + [4] * 6 + [16] * 6
     assert all(not started.links for started in of_type(documents, ReconfigurationStarted))
-    control_s = [
-        (one.acknowledged_ns - one.commanded_ns) / 1e9
-        for one in of_type(documents, ReconfigurationCommanded)
-        if one.acknowledged_ns is not None and one.commanded_ns is not None
-    ]
+    control_s = commands_s(documents)
     assert len(control_s) == 18
     assert 0.02 < statistics.median(control_s) < 0.08  # mFabric, figure 10: 41 to 47 ms
     assert [note.text.partition(":")[0] for note in of_type(documents, RunNote)] == [
@@ -110,6 +116,26 @@ def test_nic_activation_takes_what_the_twins_were_made_from(show: Show) -> None:
         "run.ready": 24,
         "run.links": 24,
     }
+
+
+def test_mfabric_timeline_moves_2_4_and_6_links_between_its_own_topologies(show: Show) -> None:
+    documents = show("mfabric-timeline", repeats="2")
+    first, *rounds = of_type(documents, Timeline)
+    assert [len(one.moved) for one in (first, *rounds)] == [6, *[2, 4, 6] * 2]
+    assert all(len(one.links) == 6 for one in rounds), "all twelve ports stay in use"
+    demands = ["h0:h1:9,h2:h3:9,h0:h2:1,h1:h3:1", "h0:h2:9,h1:h3:9", "h0:h1:9,h2:h3:9"]
+    assert [one.what for one in rounds] == [f"mfabric demand={demand}" for demand in demands] * 2
+    made = [len(started.moves[0].add) for started in of_type(documents, ReconfigurationStarted)]
+    assert made == [12, *[4, 8, 12] * 2], "a link is a crossconnect each way"
+    control_s = commands_s(documents)
+    assert len(control_s) == 7
+    assert 0.02 < statistics.median(control_s) < 0.08  # mFabric, figure 10: 42 to 47 ms
+    activation_s = stage_s(documents, "activation")
+    assert len(activation_s) == 6 + 2 * (2 + 4 + 6)
+    assert 5.2 < statistics.mean(activation_s) < 6.3  # mFabric, figure 12: 5.67 s
+    (note,) = of_type(documents, RunNote)
+    assert note.text.startswith("7 reconfigurations: control 4")
+    assert " ms on average; 30 activations: 5." in note.text
 
 
 @pytest.mark.slow
