@@ -24,6 +24,7 @@
 | stuck-phy {on} | port | its PHY stays down, whatever light there is |
 | agent-killed | host | its agent gets SIGKILL now; its supervisor starts another |
 | clock-step {seconds} | host | its clock is set forward (backward, below 0) by so much, now |
+| nic-timing {timing} | host | its NICs take the times of another timing, from the next time that a link comes up |
 | clear | any, or none for all | all faults of the subject end |
 """
 
@@ -46,6 +47,8 @@ LOSS_MOST_DB: Final = 60.0
 PAIRS_MOST: Final = 100_000
 
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=SECONDS_MOST)]
+NicTimingName = Literal["opus-cx6dx-autoneg", "opus-cx6dx", "mfabric-cx6", "ideal"]
+"""Those of `hwd.twin.nic_timing`."""
 FlapSeconds = Annotated[float, msgspec.Meta(gt=0, le=60)]
 
 
@@ -192,6 +195,10 @@ class ClockStep(HostFault, frozen=True, kw_only=True, tag="clock-step"):
     seconds: Annotated[float, msgspec.Meta(ge=-SECONDS_MOST, le=SECONDS_MOST)]
 
 
+class OtherNicTiming(HostFault, frozen=True, kw_only=True, tag="nic-timing"):
+    timing: NicTimingName
+
+
 class Clear(_Fault, frozen=True, kw_only=True, omit_defaults=True, tag="clear"):
     """Ends the faults of one subject, or all faults where none is named."""
 
@@ -212,7 +219,7 @@ AnySwitchFault = (
     Deny | Reset | Refuse | Slow | Silent | Half | Garble | Wrong | Partial | Stick | Fail | Drift | Panel | Reboot
 )
 AnyPortFault = SlowFirmware | Unplug | Cut | Weak | Flap | StuckPhy
-AnyHostFault = AgentKilled | ClockStep
+AnyHostFault = AgentKilled | ClockStep | OtherNicTiming
 Fault = AnySwitchFault | AnyPortFault | AnyHostFault | Clear
 
 FAULTS: Final[Mapping[str, type[Any]]] = {str(kind.__struct_config__.tag): kind for kind in get_args(Fault)}

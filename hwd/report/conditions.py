@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Self
 
 from hwd.config.yaml.tree import parse_tree
@@ -26,13 +27,16 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTimings:
-    """Timings in a testbed file: of the switches' twins, and of NICs by host."""
+    """Timings in a testbed file: of the switches' twins, and of NICs by host. `set_to`: those that the run had given to
+    NICs when a reconfiguration began, by its id and by host.
+    """
 
     others: frozenset[str] = frozenset()
     nics: Mapping[str, str] = field(default_factory=dict)
+    set_to: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, run: Run) -> Self:
+    def of(cls, run: Run, *, set_to: Mapping[str, Mapping[str, str]] = MappingProxyType({})) -> Self:
         """Read it from the recorded text of the testbed, wherever it has a `timing`; parts that cannot be
         read are ignored.
         """
@@ -43,20 +47,21 @@ class RunTimings:
             for host, entry in (hosts.items() if isinstance(hosts, dict) else ())
             if (names := sorted(_timings(entry)))
         }
-        return cls(others=frozenset(_timings(parsed)), nics=nics)
+        return cls(others=frozenset(_timings(parsed)), nics=nics, set_to=set_to)
 
     @property
     def named(self) -> frozenset[str]:
         """All timings, by their names in the testbed file."""
-        return self.others | frozenset(self.nics.values())
+        return self.others.union(self.nics.values(), *(nics.values() for nics in self.set_to.values()))
 
     def conditions(self, timeline: Timeline) -> Conditions:
         """The conditions of the links that it moved, by the settings that were in force."""
         moved = [Link.parse(link.link) for link in timeline.moved]
         found = Conditions(timings=self.others)
+        nics = {**self.nics, **self.set_to.get(timeline.reconfiguration, {})}
         for end in {end for link in moved for end in link.ends}:
             set_to = timeline.settings.get(str(end), {}).get("autoneg")
-            timing = NIC_TIMINGS.get(self.nics.get(end.host, ""))
+            timing = NIC_TIMINGS.get(nics.get(end.host, ""))
             if timing is not None and isinstance(set_to, bool) and set_to is not timing.autoneg and timing.other:
                 timing = NIC_TIMINGS[timing.other]
             if timing is None:

@@ -14,8 +14,9 @@ from hwd.model.documents.reconfigurations import (
     ReconfigurationStarted,
     ReconfigurationState,
 )
-from hwd.model.documents.runs import RunJob, RunStep
+from hwd.model.documents.runs import RunFault, RunJob, RunStep
 from hwd.model.documents.switches import SwitchOverrun
+from hwd.model.fault import Clear, OtherNicTiming
 from hwd.model.hang import Hang
 from hwd.model.instant import Instant, Knowledge
 from hwd.model.prediction import PlanPrediction
@@ -40,6 +41,7 @@ _FACTS = (
     ClockStepped,
     RunStep,
     RunJob,
+    RunFault,
 )
 _BROKEN_OFF_FACTS = (HostEvent,)
 """They are only needed for a reconfiguration without a timeline, and are most of the documents of a run."""
@@ -147,6 +149,10 @@ class _Gathering:
         self._guard = WriteWindows()
         self._clock_steps: list[str] = []
         self._jobs: list[RunJob] = []
+        self._nics: dict[str, str] = {}
+        """The timings that NICs were given and have now, by host."""
+        self._nics_of: dict[str, dict[str, str]] = {}
+        """When a reconfiguration began."""
 
     def take(self, document: Document) -> None:
         fact = document.fact
@@ -167,6 +173,14 @@ class _Gathering:
                 self._steps_failed.append(f"step {number}: {what}")
             case RunJob():
                 self._jobs.append(fact)
+            case RunFault(fault=OtherNicTiming(host=host, timing=timing)):
+                self._nics[host] = timing
+            case RunFault(fault=Clear(host=str(host))):
+                self._nics.pop(host, None)
+            case RunFault(fault=Clear(switch=None, port=None)):
+                self._nics.clear()
+            case ReconfigurationStarted(reconfiguration=id) if self._nics:
+                self._nics_of[id] = {**self._nics}
         if (one := self._reassembly.take(document)) is not None:
             self._add(one)
 
@@ -177,7 +191,7 @@ class _Gathering:
             run=self._run,
             timelines=tuple(self._timelines),
             endings=tuple(self._endings),
-            lab=RunTimings.of(self._run),
+            lab=RunTimings.of(self._run, set_to=self._nics_of),
             events_lost=self._events_lost,
             steps_failed=tuple(self._steps_failed),
             commands=tuple(self._commands),

@@ -67,6 +67,7 @@ ONE_OF_EACH: list[dict[str, Any]] = [
     {"port": "h0.eth0", "fault": "stuck-phy", "on": True},
     {"host": "h0", "fault": "agent-killed"},
     {"host": "h0", "fault": "clock-step", "seconds": -30.0},
+    {"host": "h0", "fault": "nic-timing", "timing": "mfabric-cx6"},
     {"fault": "clear"},
     {"switch": "ocs1", "fault": "clear"},
     {"port": "h0.eth0", "fault": "clear"},
@@ -113,6 +114,10 @@ def test_fault_is_one_line_of_text() -> None:
         (
             {"port": "h0.eth0", "fault": "cut", "strand": "middle"},
             r"h0\.eth0 cut: strand: must be 'tx', 'rx' or 'both'",
+        ),
+        (
+            {"host": "h0", "fault": "nic-timing", "timing": "cx7"},
+            r"h0 nic-timing: timing: must be 'opus-cx6dx-autoneg', 'opus-cx6dx', 'mfabric-cx6' or 'ideal'\.",
         ),
         ({"port": "h0.eth0", "fault": "flap", "times": 0}, r"times: must be greater than or equal to 1\."),
         ({"switch": "ocs1", "fault": "stick", "ends": []}, r"name at least one end"),

@@ -16,6 +16,7 @@ from hwd.model.documents.reconfigurations import (
 from hwd.model.documents.runs import RunEnded, RunOverdue, RunStarted, RunStep
 from hwd.model.fault import Fault
 from hwd.model.timeline import Timeline
+from hwd.report.run_report import of_documents
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.core.errors import ConfigError, FailedError, RefusedError
 from hwd_drivers.twins.server import Denial
@@ -443,6 +444,22 @@ def test_abort_during_a_way_back_waits_for_it(run_lab: RunLab, cause: str) -> No
         assert lab.light() == ends(STRAIGHT)
         assert left_nothing(lab)
         assert (await lab.do(LEASE, apply(CROSSED))).outcome == "succeeded"
+
+    run_lab(test)
+
+
+def test_report_has_the_timings_that_a_run_gave_its_nics(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        steps = [LEASE, "host: {ports: all, set: {autoneg: on}}"]
+        steps += [f"fault: {{host: {host}, fault: nic-timing, timing: mfabric-cx6}}" for host in ("h0", "h1")]
+        steps += [apply(STRAIGHT), wait(), "fault: {host: h0, fault: clear}", "fault: {host: h1, fault: clear}"]
+        steps += ["wait: {for_s: 10}", apply(CROSSED), wait()]
+        run = await lab.do(*steps)
+        assert (run.outcome, run.why) == ("succeeded", "")
+        report = of_documents(run, lab.world.documents)
+        drawn = [sorted(report.lab.conditions(one).timings - {"polatis-opus"}) for one in report.timelines]
+        assert drawn == [["mfabric-cx6"], ["opus-cx6dx-autoneg"]]
+        assert report.lab.named == {"polatis-opus", "opus-cx6dx", "mfabric-cx6"}
 
     run_lab(test)
 

@@ -3,9 +3,11 @@
 import random
 import statistics
 from collections.abc import Callable
+from typing import get_args
 
 import pytest
 
+from hwd.model.fault import NicTimingName
 from hwd.twin.nic_timing import NIC_TIMINGS, RAPID_S, NicTiming, nic_timing
 from hwd_drivers.core.errors import ConfigError
 
@@ -20,6 +22,10 @@ def firmware(name: str, *, dwell_s: float = LONG_S) -> list[float]:
 
 def p99(values: list[float]) -> float:
     return statistics.quantiles(values, n=100)[98]
+
+
+def test_fault_nic_timing_takes_the_timings_that_there_are() -> None:
+    assert get_args(NicTimingName) == tuple(NIC_TIMINGS)
 
 
 def test_mfabric_activation_has_the_mean_and_the_p99_of_figure_12() -> None:

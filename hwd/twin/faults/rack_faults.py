@@ -16,6 +16,7 @@ from hwd.model.fault import (
     Cut,
     Fault,
     Flap,
+    OtherNicTiming,
     PortFault,
     Reboot,
     SlowFirmware,
@@ -29,6 +30,7 @@ from hwd.model.nic_port import NicPortId
 from hwd.twin.faults.active_faults import ActiveFaults
 from hwd.twin.faults.switch_faults import is_over, set_switch_fault
 from hwd.twin.nic import Nic
+from hwd.twin.nic_timing import nic_timing
 from hwd.twin.rack import TwinRack
 from hwd_drivers.core.errors import RefusedError
 
@@ -72,6 +74,9 @@ class RackFaults:
                 twin = self._rack.hosts[host]
                 twin.step_clock(twin.clock_step_s + seconds)
                 self._standing.add(ClockStep(host=host, seconds=twin.clock_step_s), on=twin.clock_step_s != 0)
+            case OtherNicTiming():
+                self._set_timing(fault)
+                self._standing.add(fault)
         log.info("fault: %s", fault)
 
     def present(self) -> tuple[Fault, ...]:
@@ -127,8 +132,34 @@ class RackFaults:
                 self._set_port(Weak(port=port, loss_db=0))
             case ClockStep(host=host):
                 self._rack.hosts[host].step_clock(0.0)
+            case OtherNicTiming(host=host):
+                self._restore_timing(host)
             case SwitchFault(switch=switch):
                 self._rack.switches[switch].faults.clear()
+
+    def _set_timing(self, fault: OtherNicTiming) -> None:
+        """Of all NICs of the host, or of none: they may negotiate differently."""
+        timing, nics = nic_timing(fault.timing), self._nics_of(fault.host)
+        if unlike := [str(nic.id) for nic in nics if nic.autoneg is not timing.autoneg]:
+            does, do = ("does not negotiate", "do") if timing.autoneg else ("negotiates", "do not")
+            raise RefusedError(
+                f"fault: {fault}: {unlike[0]} {does}, and {timing.name} has the times of NICs that {do}"
+                f"{f'. Use {timing.other}' if timing.other else ''}"
+            )
+        for nic in nics:
+            nic.timing = timing
+
+    def _restore_timing(self, host: str) -> None:
+        """That of the testbed, with the present negotiation where there is a figure for it."""
+        twin = self._rack.testbed.hosts[host].twin
+        assert twin is not None
+        timing = nic_timing(twin.timing)
+        for nic in self._nics_of(host):
+            nic.timing = timing if nic.autoneg is timing.autoneg else nic_timing(timing.other or timing.name)
+            nic.autoneg = nic.timing.autoneg
+
+    def _nics_of(self, host: str) -> list[Nic]:
+        return [nic for id, nic in self._rack.nics.items() if id.host == host]
 
     def _refuse_machine(self, host: str, fault: Fault, why: str) -> None:
         twin = self._rack.testbed.hosts[host].twin

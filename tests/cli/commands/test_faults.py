@@ -94,6 +94,7 @@ def test_what_cannot_be_is_refused_with_the_reason(hwd, rack: str) -> None:  # t
         ("ocs1 panel remove=1A-2B add=", {"fault": "panel", "switch": "ocs1", "remove": ["1A-2B"], "add": []}),
         ("ocs1 drift ends=3A loss_db=2", {"fault": "drift", "switch": "ocs1", "ends": ["3A"], "loss_db": 2}),
         ("h0.eth0 cut strand=tx", {"fault": "cut", "port": "h0.eth0", "strand": "tx"}),
+        ("h0 nic-timing timing=mfabric-cx6", {"fault": "nic-timing", "host": "h0", "timing": "mfabric-cx6"}),
         ("h0.eth0 flap times=3 down_s=0.1", {"fault": "flap", "port": "h0.eth0", "times": 3, "down_s": 0.1}),
         (json.dumps({"fault": "reset", "switch": "ocs1"}), {"fault": "reset", "switch": "ocs1"}),
     ],

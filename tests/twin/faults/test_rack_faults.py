@@ -19,6 +19,7 @@ from hwd_agents.sources.modules.sff8636 import parse_memory
 from hwd_agents.sources.setting_source import Setting
 from hwd_agents.sources.twin.twin_sources import TwinSources
 from hwd_drivers.core.clock import Clock, ShiftedClock
+from hwd_drivers.core.documents import Json
 from hwd_drivers.core.errors import ConfigError, DeviceError, LinkError, RefusedError
 from hwd_drivers.core.ids import SeededIds
 from hwd_drivers.core.values import Exchange, PortSide
@@ -482,6 +483,55 @@ def test_nic_without_a_figure_for_it_does_not_change_its_negotiation(play: Play)
         }
 
     play(body, nic="mfabric-cx6")
+
+
+def test_nics_take_the_times_of_another_timing_until_it_is_cleared(play: Play) -> None:
+    async def body(scene: Scene) -> None:
+        async def up_s(port: str) -> float:
+            await scene.change(*LINK)
+            lit_s = scene.at_s(port, What.LIGHT)[-1]
+            await asyncio.sleep(20)
+            await scene.change(remove=LINK)
+            await asyncio.sleep(10)
+            return scene.at_s(port, What.CARRIER)[-1] - lit_s
+
+        assert await up_s(NEAR) < 0.1
+        scene.fault(host="h0", fault="nic-timing", timing="mfabric-cx6")
+        assert scene.said() == ["h0 nic-timing timing=mfabric-cx6"]
+        assert 4.7 < await up_s(NEAR) < 6.7
+        assert 4.7 < await up_s(NEAR) < 6.7, "each time"
+        assert await up_s(FAR) < 0.1, "of another host"
+        scene.fault(host="h0", fault="nic-timing", timing="opus-cx6dx-autoneg")
+        assert scene.said() == ["h0 nic-timing timing=opus-cx6dx-autoneg"]
+        scene.fault(host="h0", fault="clear")
+        assert scene.said() == []
+        assert await up_s(NEAR) < 0.1
+
+    play(body)
+
+
+def test_times_of_other_negotiation_are_refused_and_a_cleared_nic_goes_on_with_its_own(play: Play) -> None:
+    state: dict[str, Json] = {"speed": None, "duplex": None, "ours": "0", "bits": 0}
+
+    async def body(scene: Scene) -> None:
+        with pytest.raises(RefusedError, match=r"h0\.eth0 negotiates, and opus-cx6dx .* NICs that do not"):
+            scene.fault(host="h0", fault="nic-timing", timing="opus-cx6dx")
+        assert scene.said() == []
+        scene.rack.hosts["h0"].change_setting("eth0", Setting.AUTONEG, False, {**state, "autoneg": False})
+        with pytest.raises(RefusedError, match=r"h0\.eth0 does not negotiate, .* that do$"):
+            scene.fault(host="h0", fault="nic-timing", timing="mfabric-cx6")
+        nics = [scene.rack.nics[NicPortId.parse(port)] for port in (NEAR, "h0.eth1")]
+        assert [nic.timing.name for nic in nics] == ["opus-cx6dx", "opus-cx6dx-autoneg"]
+        scene.rack.hosts["h0"].change_setting("eth0", Setting.AUTONEG, True, {**state, "autoneg": True})
+        scene.fault(host="h0", fault="nic-timing", timing="mfabric-cx6")
+        scene.fault(fault="clear")
+        assert [nic.timing.name for nic in nics] == ["opus-cx6dx-autoneg"] * 2
+        scene.rack.hosts["h0"].change_setting("eth0", Setting.AUTONEG, False, {**state, "autoneg": False})
+        assert nics[0].timing.name == "opus-cx6dx"
+        scene.fault(host="h0", fault="clear")
+        assert nics[0].timing.name == "opus-cx6dx", "what was not changed stays"
+
+    play(body, nic="opus-cx6dx-autoneg")
 
 
 def test_process_twin_holds_what_its_model_has_and_refuses_the_rest_by_name(play: Play) -> None:
