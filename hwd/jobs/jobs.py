@@ -7,7 +7,7 @@ await jobs.stop(status.id)
 import asyncio
 import logging
 import shutil
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -46,7 +46,7 @@ from hwd_agents.wire import (
     TransfersEnded,
 )
 from hwd_drivers.core.clock import Clock
-from hwd_drivers.core.documents import Sink
+from hwd_drivers.core.documents import Json, Sink
 from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.errors import DeadlineError, FailedError, HwdError, RefusedError, UnknownError
 from hwd_drivers.core.ids import Ids
@@ -152,7 +152,7 @@ class Jobs:
             raise UnknownError(f"job {id}: there is none of this id. `hwd job list` names those that there are")
         return status_of(record)
 
-    async def carry(self, name: str, arguments: Sequence[str], *, run: str) -> str:
+    async def carry(self, name: str, arguments: Sequence[str], *, run: str, sweep: Mapping[str, Json]) -> str:
         """Run a job for a run, to its end: see `hwd.playbook.effects.RunJobs`."""
         by = holder_of(run)
         job = (await self.start(name, arguments, Caller(name=by, is_verified=True), run=run)).id
@@ -168,12 +168,12 @@ class Jobs:
         if status.state != JobState.SUCCEEDED:
             raise FailedError(f"job {job}: {status.state}: {status.why}")
         try:
-            await self._tell_run(run, job, arguments)
+            await self._tell_run(run, job, arguments, sweep)
         except HwdError as error:  # it has succeeded all the same
             log.warning("job %s: its iterations are not in the report of run %s: %s", job, run, reason_of(error))
         return job
 
-    async def _tell_run(self, run: str, job: str, arguments: Sequence[str]) -> None:
+    async def _tell_run(self, run: str, job: str, arguments: Sequence[str], sweep: Mapping[str, Json]) -> None:
         if (record := await self._store.get(job)) is None:
             return  # it was deleted
         found = await self._offload(training, record, await self._log.events(job))
@@ -184,6 +184,7 @@ class Jobs:
                 entry=record.entry,
                 arguments=[*arguments],
                 plane=record.plane_text,
+                sweep=dict(sweep),
                 seconds=[one.seconds for one in found.iterations if one.seconds is not None],
                 moves=len(found.moves),
                 links=found.links,

@@ -42,8 +42,9 @@ class HostActions(Protocol):
 class RunJobs(Protocol):
     """Jobs of the testbed file, each under a lease of its own."""
 
-    async def carry(self, name: str, arguments: Sequence[str], *, run: str) -> str:
-        """Run one to its end; returns its id. Cancelled, it stops the job and waits for its end.
+    async def carry(self, name: str, arguments: Sequence[str], *, run: str, sweep: Mapping[str, Json]) -> str:
+        """Run one to its end; returns its id. Cancelled, it stops the job and waits for its end. `sweep`: values in
+        force, for the record.
 
         Raises RefusedError where it may not be started, FailedError where it did not succeed.
         """

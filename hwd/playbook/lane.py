@@ -159,7 +159,8 @@ class Lane:
                 await self._harm(step)
             case JobStep():
                 await self._confirm()
-                await self._shared.effects.jobs.carry(step.name, step.arguments, run=self._shared.run)
+                jobs = self._shared.effects.jobs
+                await jobs.carry(step.name, step.arguments, run=self._shared.run, sweep=self._swept)
             case AssertStep():
                 await self._confirm()
                 self._assert(step)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hwd.model.documents.runs import RunJob
+from hwd.report.grouping import swept
 from hwd.report.quantity import MISSING, duration
 from hwd.timeline.resampling import median_interval
 
@@ -14,8 +15,9 @@ RESAMPLES = 2000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRow:
-    """Jobs of one entry with the same arguments. `seconds`: of their iterations but the first one of each, which also
-    connects the ranks; `interval`: of their median, 95 %, by a bootstrap over iterations; None below six of them.
+    """Jobs of one entry with the same arguments and sweep values, which are in its name. `seconds`: of their iterations
+    but the first one of each, which also connects the ranks; `interval`: of their median, 95 %, by a bootstrap over
+    iterations; None below six of them.
     `hidden`: the share of the moves' time that no operation waited for; None where nothing moved.
     """
 
@@ -34,7 +36,8 @@ def job_rows(jobs: Iterable[RunJob]) -> tuple[JobRow, ...]:
     """In the order in which the first of each began."""
     found: dict[tuple[str, str], list[RunJob]] = {}
     for one in jobs:
-        found.setdefault((" ".join([one.entry, *one.arguments]), one.plane), []).append(one)
+        name = " · ".join(filter(None, (" ".join([one.entry, *one.arguments]), swept(one.sweep))))
+        found.setdefault((name, one.plane), []).append(one)
     return tuple(_row(name, plane, some) for (name, plane), some in found.items())
 
 

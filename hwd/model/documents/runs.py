@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from hwd.model.fault import Fault
@@ -61,9 +62,10 @@ class RunNote(RunFact, frozen=True, kw_only=True):
 
 
 class RunJob(RunFact, frozen=True, kw_only=True):
-    """A job of the run has succeeded. `entry`, `arguments`, `plane`: what it was. `seconds`: of its iterations, where
-    its program says them. `moves` of its light, with so many new `links` (null where that is not recorded), took
-    `moving_s` in all, of which its operations waited `held_s`, whose ranks had all come.
+    """A job of the run has succeeded. `entry`, `arguments`, `plane`: what it was; `sweep`: {variable: value}.
+    `seconds`: of its iterations, where its program says them. `moves` of its light, with so many new `links` (null
+    where that is not recorded), took `moving_s` in all, of which its operations waited `held_s`, whose ranks had all
+    come.
     """
 
     KIND: ClassVar = "run.job"
@@ -71,6 +73,7 @@ class RunJob(RunFact, frozen=True, kw_only=True):
     entry: str
     arguments: list[str]
     plane: str
+    sweep: dict[str, Any] = msgspec.field(default_factory=dict)
     seconds: list[float]
     moves: int
     links: int | None
