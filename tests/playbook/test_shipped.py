@@ -30,6 +30,7 @@ MADE_FOR = {
     "soak": "two-hosts",
     "time-slots": "opus-testbed",
     "mfabric-training": "mfabric-training",
+    "mfabric-activation": "mfabric-training",
 }
 
 Shown = list[Document]

@@ -21,6 +21,7 @@ pytestmark = [
     ),
 ]
 
+PLAYBOOKS = EXAMPLES.parent / "playbooks"
 TRAIN = EXAMPLES / "moe-training" / "moe_training.py"
 STEPS = 3
 LAYERS = 2
@@ -118,3 +119,27 @@ async def test_playbook_of_figure_13_reports_iterations_over_light_and_over_pack
     assert "<h2>Jobs</h2>" in page.read_text()
     verified = await lab.hwd("job", "verify", run["id"])
     assert verified.status == 0, verified
+
+
+async def test_playbook_of_nic_activation_reports_what_it_adds_to_an_iteration(lab: Lab) -> None:
+    """With the one job of this rack, whose two optical ports a host make its light move within iterations."""
+    await lab.up(text=rack())
+    text = (PLAYBOOKS / "mfabric-activation.yaml").read_text().replace("name: circuits", "name: moe")
+    lab.playbook.write_text("".join(line for line in text.splitlines(True) if not re.search("name: (mesh|all-)", line)))
+    command = await lab.hwd_process("activation", "run", str(lab.playbook), "-D", "steps=2", "-D", "batch=2")
+    async with asyncio.timeout(250):
+        assert await command.process.wait() == 0, command.log.read_text()
+    ideal, slow = await lab.documents("run.job")
+    assert [one["sweep"] for one in (ideal, slow)] == [{"nics": "ideal"}, {"nics": "mfabric-cx6"}]
+    assert ideal["moves"] == slow["moves"] >= 3, "the demand is the same"
+    assert ideal["moving_s"] / ideal["moves"] < 2
+    assert 5 < slow["moving_s"] / slow["moves"] < 9, "mFabric, figure 12: 5.67 s, of the last NIC of several"
+    assert min(slow["seconds"]) > 5 > max(ideal["seconds"])
+    assert slow["held_s"] > 0.8 * slow["moving_s"], "experts of this size hide little of it"
+    (run,) = await lab.get("/api/v1/runs")
+    shown = await lab.hwd("show", run["id"])
+    for nics in ("ideal", "mfabric-cx6"):
+        assert re.search(rf"^moe --layers 2 --steps 2 --batch 2 · nics={nics} ", shown.out, re.MULTILINE), shown
+    verified = await lab.hwd("job", "verify", run["id"])
+    assert verified.status == 0, verified
+    assert (await lab.hwd("fault")).out == "", "the run has cleared what it set"
