@@ -132,8 +132,12 @@ async def test_playbook_of_nic_activation_reports_what_it_adds_to_an_iteration(l
     ideal, slow = await lab.documents("run.job")
     assert [one["sweep"] for one in (ideal, slow)] == [{"nics": "ideal"}, {"nics": "mfabric-cx6"}]
     assert ideal["moves"] == slow["moves"] >= 3, "the demand is the same"
-    assert ideal["moving_s"] / ideal["moves"] < 2
-    assert 5 < slow["moving_s"] / slow["moves"] < 9, "mFabric, figure 12: 5.67 s, of the last NIC of several"
+    moves = [(await lab.hwd("job", "training", one["job"], "--json")).json[0]["moves"] for one in (ideal, slow)]
+    # The light of the job before may stand where the first move goes; moves that only part links need no NIC.
+    at_once, late = [[one["seconds"] for one in some[1:] if one["links"]] for some in moves]
+    assert len(at_once) == len(late) >= 2
+    assert max(at_once) < 3
+    assert 5 < min(late) <= max(late) < 9, "mFabric, figure 12: 5.67 s, of the last NIC of several"
     assert min(slow["seconds"]) > 5 > max(ideal["seconds"])
     assert slow["held_s"] > 0.8 * slow["moving_s"], "experts of this size hide little of it"
     (run,) = await lab.get("/api/v1/runs")
