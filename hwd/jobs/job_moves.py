@@ -16,6 +16,7 @@ from hwd.model.documents.jobs import JobSwitched
 from hwd.model.job import JobRecord
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import Applied, Event, NotReady, Target
+from hwd.ports.ledger import ClaimedError
 from hwd_drivers.core.errors import HwdError, RefusedError
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.reason import reason_of
@@ -23,10 +24,7 @@ from hwd_drivers.core.reason import reason_of
 ENDS_WITHIN_S: Final = 5.0
 """For a move that is under way when the job comes to its end."""
 PACE_S: Final = 0.5
-"""Between a move that failed and the next one."""
-
-Ports = tuple[NicPortId, ...]
-"""Those that a target is about; empty: all of the job."""
+"""Between a move that failed and the next one of these ports."""
 
 log = logging.getLogger(__name__)
 
@@ -62,21 +60,21 @@ class JobMoves:
         self._emit = emit
         self._under_way: dict[asyncio.Task[None], str] = {}
         """Each with the id of its reconfiguration."""
-        self._paced_s: dict[Ports, float] = {}
-        """From when on the light of a region may move: a plane may try again and again."""
-        self._not_ready: dict[Ports, str] = {}
-        """By region, the last target, and why the light was not brought to it; without those where it was."""
+        self._paced_s: dict[NicPortId | None, float] = {}
+        """From when on the light of a port may move: a plane may try again and again. None: of a job without any."""
+        self._not_ready: dict[str, tuple[frozenset[NicPortId], str]] = {}
+        """By target: those of its ports that no later move was about, and why its light was not there."""
 
     @property
     def not_ready(self) -> tuple[str, ...]:
         """The last target of each region that was not reached, and why."""
-        return (*self._not_ready.values(),)
+        return tuple(f"{id}: {why}" for id, (_, why) in self._not_ready.items())
 
-    def begin(self, id: str, target: Target, fallback: str = "") -> None:
-        """Bring the light to a target. `fallback`: why it is the one of a fallback."""
+    def begin(self, id: str, target: Target, about: frozenset[NicPortId], fallback: str = "") -> None:
+        """Bring the light to a target. `about`: the ports that may move. `fallback`: why it is that of a fallback."""
         reconfiguration = self._ids.token(length=8)
         is_planned = self.has_outgrown_set  # what is prepared from now on does not concern it
-        work = self._move(id, target, reconfiguration, fallback, is_planned=is_planned)
+        work = self._move(id, target, about, reconfiguration, fallback, is_planned=is_planned)
         task = asyncio.create_task(work, name=f"hwd:jobs/{self._record().id}/light")
         self._under_way[task] = reconfiguration
         task.add_done_callback(self._under_way.pop)
@@ -109,33 +107,42 @@ class JobMoves:
         except HwdError as error:
             log.warning("%s: %s", self._record(), reason_of(error))
 
-    async def _move(self, id: str, target: Target, reconfiguration: str, fallback: str, *, is_planned: bool) -> None:
+    async def _move(
+        self,
+        id: str,
+        target: Target,
+        about: frozenset[NicPortId],
+        reconfiguration: str,
+        fallback: str,
+        *,
+        is_planned: bool,
+    ) -> None:
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         event: Event = Applied(target=id)
         why = ""
         try:
-            await asyncio.sleep(self._paced_s.pop(target.ports, 0.0) - began_s)
+            await asyncio.sleep(max(self._paced_s.pop(port, 0.0) for port in about or [None]) - began_s)
             await self._until_recorded()
             await self._light.wait_until_known(self._record(), target, is_over=self._is_over)
             if is_planned:
                 await self._release_set()
-            await self._light.go(self._record(), id, target, reconfiguration=reconfiguration)
+            await self._go(id, target, reconfiguration)
             if not self._is_over() and not target.ports:
                 await self._routes.set(self._record(), target.routes)
         except Exception as error:
             if not isinstance(error, HwdError):
                 log.exception("%s: on the way to %s: a defect of hwd", self._record(), id)
             why = reason_of(error) if isinstance(error, HwdError) else f"a defect of hwd: {error!r}"
-            self._paced_s[target.ports] = loop.time() + PACE_S
+            self._paced_s |= dict.fromkeys(about or [None], loop.time() + PACE_S)
             event = NotReady(target=id, why=why)
         if why and self._is_over():
             log.info("%s: on the way to %s at its end: %s", self._record(), id, why)
             return
-        others = self._not_ready.items() if target.ports else ()
-        self._not_ready = {ports: words for ports, words in others if not {*ports} & {*target.ports}}
+        left = {one: (ports - about, words) for one, (ports, words) in self._not_ready.items()}
+        self._not_ready = {one: (ports, words) for one, (ports, words) in left.items() if ports and one != id}
         if why:
-            self._not_ready[target.ports] = f"{id}: {why}"
+            self._not_ready[id] = about, why
         self._emit(
             JobSwitched,
             target=id,
@@ -145,6 +152,17 @@ class JobMoves:
             fallback=fallback or UNSET,
         )
         self._tell(Told(event=event, reconfiguration=reconfiguration))
+
+    async def _go(self, id: str, target: Target, reconfiguration: str) -> None:
+        """Waits while another move of the job is in the way: light of before it may go from one region to another."""
+        while True:
+            try:
+                return await self._light.go(self._record(), id, target, reconfiguration=reconfiguration)
+            except ClaimedError as error:
+                others = [task for task, id in self._under_way.items() if id == error.claim.id]
+                if self._is_over() or not others:
+                    raise
+            await asyncio.wait(others)
 
     async def _release_set(self) -> None:
         """From now on each move is planned. None of the set is under way: one of them is about all of the job."""

@@ -280,8 +280,8 @@ class JobRun:
             await self._routes.resume(self.record, plane.actor.routes, busy, is_over=self._is_over)
             await self._save(lambda record: replace(record, routed=played.routed))
         self._open(plane)  # only now: ranks that waited behind a route may go by what is recorded
-        for target in plane.actor.moving:  # where it was done already, nothing moves now
-            self._moves.begin(target, plane.actor.targets[target])
+        for target, about in plane.actor.moving.items():  # where it was done already, nothing moves now
+            self._moves.begin(target, plane.actor.targets[target], about)
 
     @contextmanager
     def _or_fail(self) -> Iterator[None]:
@@ -424,7 +424,8 @@ class JobRun:
                 if why:
                     log.warning("%s: plane %s goes to its fallback: %s", self.record, self.record.plane, why)
                 assert self._plane is not None
-                self._moves.begin(target, self._plane.actor.targets[target], why)
+                actor = self._plane.actor
+                self._moves.begin(target, actor.targets[target], actor.moving[target], why)
             case PrepareTarget(target=target):
                 self._routes.check(target.routes)
                 self._moves.has_outgrown_set = True

@@ -124,7 +124,8 @@ class PlayedPlane:
 
     def _take(self, one: Told, rows: list[JobEvent]) -> tuple[Command, ...]:
         event, actor = one.event, self.actor
-        commands = actor.take(event)
+        ports = actor.targets[event.target].ports if isinstance(event, Applied | NotReady) else ()
+        commands = actor.take(event)  # after which that target may have gone
         if self._demand is not None:
             self._demand.take(event, at_s=self.at_s)
         if isinstance(event, Tick) and not actor.actions:
@@ -138,7 +139,7 @@ class PlayedPlane:
                 wall_ns=self._clock.wall_ns(),
                 ticked_s=self._ticked_s,
                 reconfiguration=one.reconfiguration,
-                ports=actor.targets[event.target].ports if isinstance(event, Applied | NotReady) else (),
+                ports=ports,
                 sent=one.sent,
             )
         )

@@ -92,8 +92,8 @@ class StaticRoute:
 class Target:
     """One wanted state of the job's part of the rack: links, or crossconnects, and routes over them.
 
-    `ports`: that of a region, these NIC ports of the job: the light of all others stays. Its links are among them, and
-    it has neither crossconnects nor routes. Empty: it is about all of the job.
+    `ports`: that of a region, these NIC ports of the job, each once: the light of all others stays. Its links are among
+    them, and it has no routes; a plane with regions has no crossconnects. Empty: it is about all of the job.
     """
 
     links: tuple[Link, ...] = ()
@@ -181,8 +181,8 @@ Event = Intent | Done | Demand | Failure | Recovery | Applied | NotReady | Tick
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepare:
-    """A further target, where `targets` could not list it. At most `MOST_PREPARED` of the same ports exist; the oldest
-    one goes that the light is neither at nor on the way to.
+    """A further target, where `targets` could not list it. At most `MOST_PREPARED` of the same ports exist, in whatever
+    order; the oldest one goes that the light is neither at nor on the way to. Of all ports together there are 4096.
     """
 
     id: str

@@ -129,8 +129,8 @@ class PlaneActor:
     """One plane with one job. `fallback`: the target of a Fallback; None where the policy has none.
 
     `targets`: those that exist now. `waiting`: what each rank that waits is about to do. `sending`: ranks that were let
-    go and have not ended. `at`: the targets that the light is at, the latest last, each with the ports whose light is
-    as it wants it. `moving`: those that it is on the way to, each with the ports that it is about and those at the
+    go and have not ended. `at`: the targets that the light is at, the latest last, each with those of its ports that no
+    later one has taken. `moving`: those that it is on the way to, each with the ports that it is about and those at the
     other ends of links that it takes away. `routes`: those that are set, or may be. Every method raises PlaneError,
     after which the actor is of no use any more.
     """
@@ -140,14 +140,18 @@ class PlaneActor:
         self._job = job
         self._view = view
         self._ranks = {rank.number: rank for rank in job.ranks}
-        self._prepared: list[str] = []
+        self._prepared: dict[frozenset[NicPortId], list[str]] = {}
+        """By the ports that they are about, the oldest first."""
         self.waiting: dict[int, Operation] = {}
         self.sending: set[int] = set()
         self.at: dict[str, frozenset[NicPortId]] = {}
         self.moving: dict[str, frozenset[NicPortId]] = {}
+        self._dark: frozenset[NicPortId] = frozenset()
+        """Ports of no target in `at`, whose link another region has taken away."""
         self.routes: tuple[StaticRoute, ...] = ()
         self.actions: tuple[Action, ...] = ()
         """Those of the last event."""
+        self._has_regions = self._has_crossconnects = False
         self._fallback = fallback
         self._failed: set[NicPortId | str] = set()
         """NIC ports and hosts of which a Failure told, and no Recovery."""
@@ -171,16 +175,10 @@ class PlaneActor:
     def touched_by(self, target: str) -> frozenset[NicPortId]:
         """The NIC ports whose links are others at a target than now; all that it is about where that is not known."""
         wanted, own = self.targets[target], self._ports_of(target)
-        present = [id for id, ports in self.at.items() if not ports.isdisjoint(own) or ports == own]
-        known = {port for id in present for port in self.at[id]}
-        if not present or not known >= own or any(self._are_other(wanted, self.targets[id]) for id in present):
-            return own
-        now = {link for link in self.lit_links if not own.isdisjoint(link.ends)}
-        return _ends({*wanted.links} ^ now)
-
-    def _are_other(self, one: Target, other: Target) -> bool:
-        """Whether their crossconnects differ: of which NIC ports these are is not known here."""
-        return {*one.crossconnects} != {*other.crossconnects}
+        if any({*self.targets[id].crossconnects} != {*wanted.crossconnects} for id in self.at):
+            return frozenset(self._view.ports)  # which of them is not known here
+        changed = _ends({*wanted.links} ^ {link for link in self.lit_links if not own.isdisjoint(link.ends)})
+        return changed if self._dark.union(*self.at.values()) >= own else own | changed
 
     def _ports_of(self, target: str) -> frozenset[NicPortId]:
         """Those that it is about."""
@@ -213,12 +211,13 @@ class PlaneActor:
         if target not in self.moving:
             words = ", ".join(self.moving) or "none"
             raise BugError(f"plane of job {self._job.id}: {target} ends, and {words} is on its way")
-        moved = self.moving.pop(target)
+        moved, own = self.moving.pop(target), self._ports_of(target)
         left = {id: ports - moved for id, ports in self.at.items()}
         self.at = {id: ports for id, ports in left.items() if ports}
+        self._dark -= moved
         if is_there:
-            self.at.pop(target, None)
-            self.at[target] = moved
+            self.at[target] = own
+            self._dark |= moved - own
         if not self.targets[target].ports:
             wanted = self.targets[target].routes
             self.routes = wanted if is_there else (*self.routes, *wanted)
@@ -273,16 +272,28 @@ class PlaneActor:
             raise PlaneError(Breach.OVERLAP, f"it prepares {action.id} a second time")
         self._check_target(action.id, action.target)
         gone = None
-        alike = [id for id in self._prepared if {*self.targets[id].ports} == {*action.target.ports}]
-        if len(alike) == MOST_PREPARED:
-            gone = next(id for id in alike if id not in self.at and id not in self.moving)
-            self._prepared.remove(gone)
-            del self.targets[gone]
-        elif len(self.targets) >= MOST_TARGETS:
-            raise PlaneError(Breach.NO_ACTION, f"it prepares {action.id}, over the {MOST_TARGETS} that there may be")
+        about = frozenset(action.target.ports)
+        if len(self._prepared.get(about, ())) == MOST_PREPARED:
+            gone = self._drop([about])
+        elif len(self.targets) >= MOST_TARGETS + MOST_PREPARED:
+            gone = self._drop([*self._prepared])
         self.targets[action.id] = action.target
-        self._prepared.append(action.id)
+        self._prepared.setdefault(about, []).append(action.id)
         return PrepareTarget(id=action.id, target=action.target, gone=gone)
+
+    def _drop(self, about: Iterable[frozenset[NicPortId]]) -> str:
+        """The oldest target of the first of these ports where the light is neither at one nor on the way to it. Of the
+        same ports there are two of these at most.
+        """
+        for ports in about:
+            for id in self._prepared[ports]:
+                if id not in self.at and id not in self.moving:
+                    self._prepared[ports].remove(id)
+                    if not self._prepared[ports]:
+                        del self._prepared[ports]
+                    del self.targets[id]
+                    return id
+        raise PlaneError(Breach.NO_ACTION, f"it prepares a target over the {MOST_TARGETS} that there may be")
 
     def _switch(self, target: str) -> DriveTo:
         if target not in self.targets:
@@ -404,6 +415,12 @@ class PlaneActor:
             raise PlaneError(Breach.FOREIGN, f"{_words(strange)} among the ports of target {id}")
         if target.ports and (target.crossconnects or target.routes):
             raise PlaneError(Breach.NO_ACTION, f"target {id} is one of a region, and has more than links")
+        if len({*target.ports}) < len(target.ports):
+            raise PlaneError(Breach.OVERLAP, f"a port twice among the ports of target {id}")
+        self._has_regions |= bool(target.ports)
+        self._has_crossconnects |= bool(target.crossconnects)
+        if self._has_regions and self._has_crossconnects:  # which ports a crossconnect lights is not known here
+            raise PlaneError(Breach.NO_ACTION, f"target {id}: a plane has regions or crossconnects, not both")
         for one in target.crossconnects:
             for side in one.crossconnect.ends:
                 if f"{one.switch}.{side.port}" not in self._view.ends:

@@ -169,12 +169,12 @@ class MFabric:
         if operation.kind is not OperationKind.ALL_TO_ALL or len({self._hosts[rank] for rank in ranks}) < 2:
             return held
         if group not in self._experts:
-            self._experts[group] = self._made(group, ranks)
+            self._experts[group] = self._experts_of(group, ranks)
         asked = [self._asked[rank] for rank in ranks]
         parts = [one.parts or (one.size_bytes / len(ranks),) * len(ranks) for one in asked]
         return _Held(group=group, operation=operation, ranks=ranks, demand=np.array(parts, dtype=np.float64))
 
-    def _made(self, group: str, ranks: Sequence[int]) -> _Experts:
+    def _experts_of(self, group: str, ranks: Sequence[int]) -> _Experts:
         hosts = tuple(dict.fromkeys(self._hosts[rank] for rank in ranks))
         own = frozenset[NicPortId]().union(*(self._own[rank] for rank in ranks))
         ports = {
@@ -278,10 +278,12 @@ class MFabric:
             experts.wanted = self._links(experts, held.demand)
 
     def _switch(self) -> Iterator[Action]:
-        """To the light that groups want: first those whose ranks wait, then those that compute. Each is a region of its
-        own, and moves while others do; groups that share ports move one after the other.
+        """To the light that groups want: first those whose ranks wait, then those that compute, where nobody waits for
+        their ports. Each is a region of its own, and moves while others do; groups that share ports move one after the
+        other.
         """
         busy = self._ports([*self._sending])
+        awaited = self._ports([rank for held in self._held for rank in held.ranks])
         waiting = dict.fromkeys(held.group for held in self._held)
         for group in dict.fromkeys((*waiting, *self._experts)):
             experts = self._experts.get(group)
@@ -290,7 +292,7 @@ class MFabric:
             touched = self._light.touched(experts.region, wanted)
             if busy & touched or not self._light.is_free(experts.region, wanted):
                 continue
-            if group in waiting or not touched & self._kept(experts):
+            if group in waiting or not touched & (self._kept(experts) | awaited):
                 yield from self._light.go(experts.region, wanted)
 
     def _kept(self, experts: _Experts) -> frozenset[NicPortId]:

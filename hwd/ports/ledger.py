@@ -65,6 +65,14 @@ class Refusal:
         return self.text
 
 
+class ClaimedError(RefusedError):
+    """Somebody else has a claim on these ports."""
+
+    def __init__(self, text: str, claim: Claim) -> None:
+        super().__init__(text)
+        self.claim = claim
+
+
 class Ledger:
     """Owns all claims. Neither time nor storage is its business: `now_wall_ns` is given, and others store leases.
 
@@ -144,8 +152,10 @@ class Ledger:
         return next(self.refusals(asker, ports, action, now_wall_ns=now_wall_ns), None)
 
     def check(self, asker: Asker, ports: Iterable[str], action: PortAction, *, now_wall_ns: int) -> None:
-        """As `may`; raises RefusedError with the text of the refusal."""
-        refusal = next(self.refusals(asker, ports, action, now_wall_ns=now_wall_ns), None)
+        """As `may`; raises RefusedError with the text of the refusal, ClaimedError where a claim is in the way."""
+        refusal = self.may(asker, ports, action, now_wall_ns=now_wall_ns)
+        if refusal is not None and refusal.claim is not None:
+            raise ClaimedError(refusal.text, refusal.claim)
         if refusal is not None:
             raise RefusedError(refusal.text)
 

@@ -310,8 +310,8 @@ class _World:
 
 
 def _drawn_job(draws: random.Random) -> tuple[Testbed, Job]:
-    """One or two GPUs a host, each with NIC ports of its own on a rail; groups of two dimensions. Half of the racks
-    have a packet switch too.
+    """One or two GPUs a host, each with NIC ports of its own on a rail; groups of two dimensions, at times others that
+    overlap. Half of the racks have a packet switch too.
     """
     hosts, gpus, ports = draws.choice((2, 4, 4, 6, 8)), draws.choice((1, 2)), draws.choice((2, 2, 3))
     ranks = tuple(
@@ -324,6 +324,10 @@ def _drawn_job(draws: random.Random) -> tuple[Testbed, Job]:
     everybody = tuple(rank.number for rank in ranks)
     if draws.random() < 0.5:
         groups["all"] = CommunicationGroup(name="all", ranks=everybody, dimension="all")
+    if draws.random() < 0.3:  # groups that have some of their ranks in common
+        for number in range(draws.randint(2, 4)):
+            members = tuple(sorted(draws.sample(everybody, draws.randint(2, len(everybody)))))
+            groups[f"some{number}"] = CommunicationGroup(name=f"some{number}", ranks=members, dimension=f"some{number}")
     has_packets = draws.random() < 0.5
     return _rack(hosts, gpus, ports, has_packets), Job(id="drawn", ranks=ranks, groups=MappingProxyType(groups))
 

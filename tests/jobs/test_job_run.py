@@ -2,15 +2,18 @@
 
 import asyncio
 from collections.abc import Iterator
+from itertools import permutations
 
 import pytest
 from msgspec import UNSET
 
 from hwd.jobs.job_failures import AWAY_S
-from hwd.model.bodies import ByBody
+from hwd.jobs.job_moves import PACE_S
+from hwd.model.bodies import ByBody, ReconfigurationBody
 from hwd.model.documents.jobs import JobSwitched
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
 from hwd.model.plane import (
+    MOST_PREPARED,
     Action,
     Applied,
     Event,
@@ -221,6 +224,82 @@ def test_region_whose_links_do_not_come_holds_up_no_other(run_lab: RunLab, kille
         assert not [one for one in found.unshown if "is not in the records" in one], "the light of both regions is"
 
     run_lab(test, entry="plane: own, ready_within_s: 3", plane=plane)
+
+
+def test_regions_whose_ports_light_of_before_joins_wait_for_each_other(run_lab: RunLab) -> None:
+    """Nobody knows of it before the switch is read, so both are let go."""
+    plane = Regions()
+
+    async def test(lab: Lab) -> None:
+        straight = "h0.eth0<->h1.eth0, h0.eth1<->h1.eth1"
+        await lab.service.apply(ReconfigurationBody(what=straight, by="ada"))
+        status = await ended(lab, await start(lab))
+        assert (status.state, status.why) == ("succeeded", "")
+        assert {one.target for one in plane.heard if isinstance(one, Applied)} == {"region0", "region1"}
+        assert len(plane.heard) == 2
+        assert [one.why for one in lab.emitted(JobSwitched)] == ["", ""]
+
+    run_lab(test, entry="plane: own, ready_within_s: 3", plane=plane)
+
+
+class TriesAgain:
+    """Goes to a target that nobody reaches, each time with its ports in another order."""
+
+    def targets(self, job: Job, view: View) -> dict[str, Target]:
+        self._links, self._orders, self.tries = view.topology("ring"), permutations(view.ports), 0
+        return {}
+
+    def on(self, event: Event) -> Iterator[Action]:
+        if (isinstance(event, Intent) and event.rank == 0) or isinstance(event, NotReady):
+            self.tries += 1
+            yield Prepare(id=f"t{self.tries}", target=Target(links=self._links, ports=next(self._orders)))
+            yield Switch(target=f"t{self.tries}")
+
+
+def test_plane_that_tries_again_and_again_is_paced_by_port(run_lab: RunLab) -> None:
+    plane = TriesAgain()
+
+    async def test(lab: Lab) -> None:
+        lab.set_fault({"switch": "ocs1", "fault": "stick", "ends": ["1A", "2A", "3A", "4A"]})
+        job = await start(lab)
+        await when(lab, job, lambda status: status.moving)
+        await asyncio.sleep(10)
+        assert 10 < plane.tries <= 10 / PACE_S + 2
+        status = await lab.service.job(job)
+        assert status.not_ready.startswith(f"t{plane.tries - 1}: "), "of one region the last one is said"
+        assert ";" not in status.not_ready.split(": ")[0]
+        lab.service.stop_job(job, ByBody(by="ada"), None)
+        assert (await ended(lab, job)).state == "stopped"
+
+    run_lab(test, entry="plane: own, ready_within_s: 3, answer_within_s: 60", plane=plane)
+
+
+class Sixteen:
+    """Comes back to the oldest of its targets, and prepares one more when that is not there."""
+
+    def targets(self, job: Job, view: View) -> dict[str, Target]:
+        self._links, self._has_failed = view.topology("ring"), False
+        return {}
+
+    def on(self, event: Event) -> Iterator[Action]:
+        if isinstance(event, Intent) and event.rank == 0:
+            for n in range(MOST_PREPARED):
+                yield Prepare(id=f"t{n}", target=Target(links=self._links))
+            yield Switch(target="t0")
+        if isinstance(event, NotReady) and not self._has_failed:
+            self._has_failed = True
+            yield Prepare(id="further", target=Target(links=self._links))
+            yield Refuse(ranks=(0,), why="enough")
+
+
+def test_target_that_was_not_reached_may_go_at_once(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        lab.set_fault({"port": "h1.eth0", "fault": "unplug"})
+        job = await start(lab)
+        status = await ended(lab, job)
+        assert "It had been refused: enough" in status.why
+
+    run_lab(test, entry="plane: own, ready_within_s: 3", plane=Sixteen())
 
 
 def test_set_is_not_released_before_it_is_known_where_a_killed_daemon_has_left_it(run_lab: RunLab) -> None:

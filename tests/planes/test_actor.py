@@ -411,6 +411,24 @@ def test_region_has_links_of_its_own_ports_alone(target: Target, why: str) -> No
         PlaneActor(Scripted({"odd": target}), JOB, VIEW)
 
 
+def test_plane_has_regions_or_crossconnects(take_regions: tuple[PlaneActor, Take]) -> None:
+    _, take = take_regions
+    crossconnects = Target(crossconnects=(SwitchCrossconnect.parse("ocs1:1A-2B"),))
+    with pytest.raises(PlaneError, match="no action: target odd: a plane has regions or crossconnects, not both"):
+        take(Tick(at_s=0), Prepare(id="odd", target=crossconnects))
+
+
+def test_targets_of_ever_new_regions_go_too(monkeypatch: pytest.MonkeyPatch, plane: Scripted) -> None:
+    monkeypatch.setattr("hwd.planes.actor.MOST_TARGETS", 4)
+    actor = PlaneActor(plane, JOB, VIEW)
+    many = [PORTS[first:last] for first in range(6) for last in range(first + 1, 7)]
+    assert len(many) == 21
+    plane.answers = [Prepare(id=f"p{n}", target=Target(ports=(*ports,))) for n, ports in enumerate(many)]
+    *_, last = actor.take(Tick(at_s=0))
+    assert (last.gone, len(actor.targets)) == ("p2", 20)  # type: ignore[union-attr]
+    assert {"near", "far", "p20"} <= actor.targets.keys()
+
+
 def test_prepared_targets_go_by_region(take_regions: tuple[PlaneActor, Take]) -> None:
     actor, take = take_regions
     many = [

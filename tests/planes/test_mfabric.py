@@ -51,7 +51,13 @@ class Played:
     """A job of one rank a host, whose light is where its plane wants it as soon as `light` is called."""
 
     def __init__(
-        self, text: str, *, hosts: int = 4, ports: int = 2, electrical: bool = True, groups: Iterable[range] = ()
+        self,
+        text: str,
+        *,
+        hosts: int = 4,
+        ports: int = 2,
+        electrical: bool = True,
+        groups: Iterable[Iterable[int]] = (),
     ) -> None:
         words = text.split()[1:]
         testbed = rack(hosts, ports, electrical=electrical)
@@ -326,6 +332,23 @@ def test_region_does_what_it_does_alone(seed: int, first: str) -> None:
         for what, demand, port in done[n]:
             alone.do(what, demand, port)
         assert alone.seen == region.seen
+
+
+def test_light_of_who_waits_goes_before_that_of_who_computes() -> None:
+    """A group waits for the end of a move at one of its ports; no other group begins one at the others meanwhile."""
+    groups = ((0, 1, 2), (0, 3), (1, 4), (2, 5))
+    played = Played("mfabric layers=1", hosts=6, ports=1, groups=groups)
+    even = [[0, 9], [9, 0]]
+    for group in ("ep1", "ep2", "ep3"):
+        played.ask(even, group)
+    played.end("ep1")
+    (first,) = played.actor.moving
+    played.ask([[0, 9, 9], [9, 0, 9], [9, 9, 0]], "ep0")
+    played.end("ep2")
+    played.end("ep3")
+    assert [*played.actor.moving] == [first]
+    played.tell(Applied(target=first))
+    assert sorted(played.granted) == [0, 1, 2]
 
 
 def test_groups_that_share_ports_do_not_take_them_from_each_other_while_they_compute() -> None:

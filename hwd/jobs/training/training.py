@@ -41,6 +41,8 @@ class _Move:
     links: int | None
     over_ns: int | None = None
     reconfiguration: str = ""
+    ports: frozenset[str] = frozenset()
+    """Those of its region; empty: all of the job."""
     why: str = ""
     held_by: list[_Together] = field(default_factory=list)
 
@@ -71,7 +73,7 @@ def training(record: JobRecord, events: Sequence[JobEvent]) -> JobTraining:
         plane=record.plane_text,
         state=record.state,
         iterations=iterations,
-        moves=[_moved(move, events[0].at_ns) for move in _moves(events, together)] if events else [],
+        moves=[_moved(move, events[0].at_ns) for move in _moves(record, events, together)] if events else [],
     )
 
 
@@ -129,8 +131,10 @@ def _together(events: Iterable[JobEvent]) -> dict[Key, _Together]:
     return found
 
 
-def _moves(events: Iterable[JobEvent], together: Mapping[Key, _Together]) -> list[_Move]:
-    """Each with the operations that all ranks had come to while it was under way, and that went after it."""
+def _moves(record: JobRecord, events: Iterable[JobEvent], together: Mapping[Key, _Together]) -> list[_Move]:
+    """Each with the operations that all ranks had come to while it was under way, and that went after it, of ranks that
+    can send over ports of its region.
+    """
     links: dict[str, frozenset[str]] = {}
     lit: frozenset[str] | None = frozenset()
     found: list[_Move] = []
@@ -144,6 +148,7 @@ def _moves(events: Iterable[JobEvent], together: Mapping[Key, _Together]) -> lis
             if (move := under_way.pop(told.target, None)) is not None:
                 move.over_ns = event.at_ns
                 move.reconfiguration = event.reconfiguration
+                move.ports = frozenset(event.ports)
                 move.why = told.why if isinstance(told, NotReady) else ""
         for action in event.actions:
             ((name, fields),) = action.items()
@@ -157,8 +162,11 @@ def _moves(events: Iterable[JobEvent], together: Mapping[Key, _Together]) -> lis
     for one in together.values():
         if one.granted_ns is None:
             continue
+        own = frozenset(port for rank in one.sent for port in record.ranks[rank].optical)
         for move in found:
-            if move.over_ns is not None and one.asked_ns < move.over_ns <= one.granted_ns:
+            if move.over_ns is None or not one.asked_ns < move.over_ns <= one.granted_ns:
+                continue
+            if not move.ports or move.ports & own:
                 move.held_by.append(one)
     return found
 

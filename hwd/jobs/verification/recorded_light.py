@@ -164,8 +164,15 @@ class RecordedLight:
     def lit(self, light: Sequence[TargetLight], fibres: Mapping[str, Iterable[str]]) -> LitPorts:
         """What is lit where the light is at these targets. A link is none any more where one of its ports went on."""
 
-        def last(port: str) -> TargetLight | None:
-            return next((one for one in reversed(light) if not one.ports or port in one.ports), None)
+        of_all, of_region = TargetLight(), dict[str, TargetLight]()
+        for one in light:
+            if one.ports:
+                of_region |= dict.fromkeys(one.ports, one)
+            else:
+                of_all = one  # nothing is left of those before it
+
+        def last(port: str) -> TargetLight:
+            return of_region.get(port, of_all)
 
         paths: dict[str, frozenset[str]] = {}
         links: dict[str, str] = {}

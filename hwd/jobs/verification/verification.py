@@ -16,6 +16,9 @@ from hwd.planes.joined import are_joined
 SHOWN: Final = 200
 """Breaches, and what cannot be shown, that are listed of each; the counts are of all."""
 
+STATES: Final = 256
+"""States of the light that are kept at hand: operations come nearly in their order."""
+
 EARLY: Final = "early"
 DARK: Final = "dark"
 MOVING: Final = "moving"
@@ -257,6 +260,8 @@ class _Verifier:
 
     def _lit_by(self, one: RecordedOperation) -> LitPorts:
         if one.light not in self._lit_ports:
+            if len(self._lit_ports) == STATES:
+                del self._lit_ports[next(iter(self._lit_ports))]
             self._lit_ports[one.light] = self._light.lit(one.light, self._record.fibres)
         return self._lit_ports[one.light]
 

@@ -176,8 +176,9 @@ class JobIteration(Answer, frozen=True, kw_only=True):
 
 class JobMove(Answer, frozen=True, kw_only=True):
     """A move of a job's light, `at_s` after the first thing that its plane was told. `links`: new ones; null where its
-    plane had declared the target beforehand. `held_s`: how long operations waited for it whose ranks had all come; the
-    rest of `seconds` is hidden behind what ranks did. `held`: the one that waited longest. `why`: it was not ready.
+    plane had declared the target, or one before it, beforehand. `held_s`: how long operations waited for it whose
+    ranks had all come; the rest of `seconds` is hidden behind what ranks did. `held`: the one that waited longest.
+    `why`: it was not ready.
     """
 
     target: str

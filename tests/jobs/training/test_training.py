@@ -135,6 +135,21 @@ def test_moves_of_regions_are_told_apart() -> None:
     assert [None if one.seconds is None else round(one.seconds, 6) for one in found] == [0.04, 0.02, 0.01, None]
 
 
+def test_operation_is_held_by_moves_of_its_own_region_alone() -> None:
+    """That of another one ends while it waits."""
+    record = job_record(
+        ranks=[JobRank(host=host, optical=[f"{host}.eth0"]) for host in ("h0", "h0", "h1")],
+        groups={"world": [0, 1, 2]},
+    )
+    story = Story()
+    story.ask(100, 0, 0, Switch(target="own"), Switch(target="other"))
+    story.tell(150, Applied(target="other"), reconfiguration="r2", ports=["h2.eth0", "h3.eth0"])
+    story.tell(160, Applied(target="own"), GO, reconfiguration="r1", ports=["h0.eth0", "h1.eth0"])
+    own, other = training(record, story.events).moves
+    assert (round(own.held_s, 6), own.held[:10]) == (0.06, "all-to-all")
+    assert (other.held_s, other.held) == (0.0, "")
+
+
 def test_fallback_is_a_move_after_which_links_are_not_counted() -> None:
     story = told()
     story.tell(300, Applied(target="light1"), reconfiguration="r3")

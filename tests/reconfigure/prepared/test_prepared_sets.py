@@ -178,7 +178,7 @@ def test_two_switches_at_once_are_one(run_lab: RunLab) -> None:
         both = await asyncio.gather(
             switch(lab, prepared, "straight"), switch(lab, prepared, "crossed"), return_exceptions=True
         )
-        assert sorted(type(one).__name__ for one in both) == ["ReconfigurationStatus", "RefusedError"]
+        assert sorted(type(one).__name__ for one in both) == ["ClaimedError", "ReconfigurationStatus"]
 
     run_lab(test)
 
