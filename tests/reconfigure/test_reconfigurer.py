@@ -15,16 +15,22 @@ from hwd.model.documents.reconfigurations import (
 )
 from hwd.model.instant import Knowledge
 from hwd.model.timeline import Timeline
+from hwd.ports.claim import Claim
+from hwd.ports.ledger import ClaimedError
+from hwd.ports.rules import Reason
 from hwd.reconfigure.apply.switches import same_fault
+from hwd.reconfigure.transfers import InFlightError
 from hwd_drivers.core.errors import (
     ConfigError,
     DeadlineError,
     DeviceError,
     FailedError,
+    HwdError,
     LinkError,
     LoginError,
     NotReadyError,
     RefusedError,
+    StalePlanError,
 )
 from hwd_drivers.core.values import PortSide
 from hwd_drivers.devices.facts import SwitchCommand, SwitchRead
@@ -333,6 +339,23 @@ def test_an_apply_that_is_rolled_back_while_it_reads_the_switch_sends_nothing(ru
         assert lab.emitted(ReconfigurationStarted) == []
 
     run_lab(test)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (ClaimedError("taken", Claim(id="r1", reason=Reason.LEASE, owner="ada", ports=frozenset())), ClaimedError),
+        (InFlightError("sending", frozenset({"h0.eth0"})), RefusedError),
+        (StalePlanError("other"), StalePlanError),
+        (RefusedError("no"), RefusedError),
+        (LinkError("away"), LinkError),
+        (HwdError("odd"), FailedError),
+    ],
+)
+def test_an_error_stays_of_its_kind_with_other_words(error: HwdError, kind: type[HwdError]) -> None:
+    """Whatever else it carries."""
+    same = same_fault(error, "target a: no")
+    assert (type(same), str(same)) == (kind, "target a: no")
 
 
 def test_an_error_of_a_login_stays_one_with_more_words() -> None:

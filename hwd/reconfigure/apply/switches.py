@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from hwd.model.instant import Origin
 from hwd.model.state import Observed
+from hwd.ports.ledger import ClaimedError
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import (
     DeadlineError,
@@ -17,6 +18,7 @@ from hwd_drivers.core.errors import (
     NotReadyError,
     ProtocolError,
     RefusedError,
+    StalePlanError,
 )
 from hwd_drivers.core.values import CrossconnectReading, PortOverride, PortSide
 from hwd_drivers.switching import drive
@@ -174,10 +176,15 @@ def raise_joined(errors: Sequence[HwdError]) -> None:
 
 
 def same_fault(error: HwdError, message: str) -> HwdError:
+    """One of the same kind, with other words."""
     match error:
         case DeviceError():
             return type(error)(message, device=error.device, command=error.command, code=error.code, text=error.text)
-        case LinkError() | RefusedError() | NotReadyError() | ProtocolError():
+        case ClaimedError():
+            return ClaimedError(message, error.claim)
+        case StalePlanError() | LinkError() | NotReadyError() | ProtocolError():
             return type(error)(message)
+        case RefusedError():
+            return RefusedError(message)
         case _:
             return FailedError(message)
