@@ -7,7 +7,7 @@ import pytest
 
 from hwd.testing.crashes.campaign import campaign
 from hwd.testing.crashes.dying_daemon import Boundary
-from hwd.testing.crashes.plan import draw_lives
+from hwd.testing.crashes.plan import PATCHES, Ask, Life, draw_lives
 
 needs_mosquitto = pytest.mark.skipif(
     shutil.which("mosquitto", path="/usr/local/sbin:/usr/sbin:/usr/local/bin:/usr/bin") is None,
@@ -39,6 +39,25 @@ def test_crashes_of_the_daemon_break_no_rule() -> None:
             assert sum(one.died_at.values()) == KILLS
             where = {how.removesuffix(", in its start") for how in one.died_at}
             assert where == {*map(str, Boundary), "at random"}
+
+    asyncio.run(main())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@needs_mosquitto
+def test_daemon_that_dies_once_it_is_at_rest_breaks_no_rule() -> None:
+    """It rolls back what nobody has confirmed, and is killed before that is in its records: its next life writes it."""
+
+    async def main() -> None:
+        async with campaign() as one:
+            for number in range(24):
+                ask = Ask(id=f"c{number:05d}ax", what=f"ocs1:{PATCHES[number % 2]}", confirm_within_s=0.3)
+                after_s = 0.35 if number % 2 == 0 else 0.15 + 0.006 * number
+                await one.live(Life(number=number, boundary=None, after_s=after_s, asks=(ask,)))
+                assert [str(broken) for broken in one.broken] == []
+            await one.finish()
+            assert [str(broken) for broken in one.broken] == []
 
     asyncio.run(main())
 

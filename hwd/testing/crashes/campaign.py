@@ -313,11 +313,15 @@ class Campaign:
                     self._breach("intent-durable", f"{switch} has changed {one}, and no begin of the journal has it")
 
     async def _check_rest(self, status: Status) -> Light:
-        """Once a daemon has come to rest: switches, journal, records and answers agree."""
+        """Once a daemon has come to rest: switches, journal, records and answers agree. Raises LinkError where it has
+        died meanwhile.
+        """
         journal = read_journal(self._around.data / "journal")
         self._take_ends(journal)
         awaiting = {one.id for one in status.reconfigurations}
         records = await self._records(lambda story: story.ended.keys() >= journal.ended.keys() - awaiting)
+        if self._daemon is None or self._daemon.returncode is not None:
+            raise LinkError("it died before it wrote its records: those of its next life have to have all of it")
         for id, outcome in self._ended.items():
             said = records.ended.get(id, [])
             if said != [outcome]:
