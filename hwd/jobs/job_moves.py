@@ -8,7 +8,7 @@ from typing import Any, Final
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from hwd.jobs.job_light import JobLight
+from hwd.jobs.job_light import SETTLED_WITHIN_S, JobLight
 from hwd.jobs.job_operations import Emit
 from hwd.jobs.job_routes import JobRoutes
 from hwd.jobs.played_plane import Told
@@ -17,12 +17,15 @@ from hwd.model.job import JobRecord
 from hwd.model.nic_port import NicPortId
 from hwd.model.plane import Applied, Event, NotReady, Target
 from hwd.ports.ledger import ClaimedError
+from hwd.ports.rules import Reason
 from hwd_drivers.core.errors import HwdError, RefusedError
 from hwd_drivers.core.ids import Ids
 from hwd_drivers.core.reason import reason_of
 
 ENDS_WITHIN_S: Final = 5.0
 """For a move that is under way when the job comes to its end."""
+LEFT_S: Final = 0.5
+"""Between two looks at whether what a killed daemon has left is undone."""
 PACE_S: Final = 0.5
 """Between a move that failed and the next one of these ports."""
 
@@ -154,15 +157,19 @@ class JobMoves:
         self._tell(Told(event=event, reconfiguration=reconfiguration))
 
     async def _go(self, id: str, target: Target, reconfiguration: str) -> None:
-        """Waits while another move of the job is in the way: light of before it may go from one region to another."""
+        """Waits while another move of the job is in the way: light of before it may go from one region to another. And
+        while one is that a killed daemon has left: it may hold a whole switch until it is undone.
+        """
+        by_s = asyncio.get_running_loop().time() + SETTLED_WITHIN_S
         while True:
             try:
                 return await self._light.go(self._record(), id, target, reconfiguration=reconfiguration)
             except ClaimedError as error:
                 others = [task for task, id in self._under_way.items() if id == error.claim.id]
-                if self._is_over() or not others:
+                is_left = error.claim.reason is Reason.CUT_OFF and asyncio.get_running_loop().time() < by_s
+                if self._is_over() or not (others or is_left):
                     raise
-            await asyncio.wait(others)
+            await (asyncio.wait(others) if others else asyncio.sleep(LEFT_S))
 
     async def _release_set(self) -> None:
         """From now on each move is planned. None of the set is under way: one of them is about all of the job."""

@@ -226,6 +226,33 @@ def test_region_whose_links_do_not_come_holds_up_no_other(run_lab: RunLab, kille
     run_lab(test, entry="plane: own, ready_within_s: 3", plane=plane)
 
 
+@pytest.mark.parametrize("after_s", [0.05, 0.5, 2.0])
+@pytest.mark.parametrize("is_power", [False, True])
+def test_regions_wait_for_what_a_killed_daemon_has_left_of_their_moves(
+    run_lab: RunLab, is_power: bool, after_s: float
+) -> None:
+    plane = Regions()
+
+    async def test(lab: Lab) -> None:
+        for port in ("h1.eth0", "h1.eth1"):
+            lab.set_fault({"port": port, "fault": "unplug"})
+        job = await start(lab)
+        await when(lab, job, lambda status: status.moving)
+        await asyncio.sleep(after_s)
+        (lab.cut_power if is_power else lab.kill_daemon)()
+        for port in ("h1.eth0", "h1.eth1"):
+            lab.set_fault({"port": port, "fault": "clear"})
+        lab.world.start_daemon()
+        await lab.world.settled()
+        assert (await ended(lab, job)).state == "succeeded"
+        assert {one.target for one in plane.heard if isinstance(one, Applied)} == {"region0", "region1"}
+        assert not [one.why for one in plane.heard if isinstance(one, NotReady)]
+        [found] = await lab.service.verify_job(job)
+        assert found.breaches == []
+
+    run_lab(test, entry="plane: own, ready_within_s: 120", plane=plane)
+
+
 def test_regions_whose_ports_light_of_before_joins_wait_for_each_other(run_lab: RunLab) -> None:
     """Nobody knows of it before the switch is read, so both are let go."""
     plane = Regions()
