@@ -135,12 +135,17 @@ def logging_is_as_it_was() -> Iterator[None]:
 
     The command sets levels that a later test would see, and a stream that is closed by then.
     """
-    levels = {name: logging.getLogger(name).level for name in (None, *logging.root.manager.loggerDict)}
+    levels = _levels()
     yield
     for handler in [each for each in logging.root.handlers if type(each) is logging.StreamHandler]:
         logging.root.removeHandler(handler)
-    for name in (None, *logging.root.manager.loggerDict):
-        logging.getLogger(name).setLevel(levels.get(name, logging.NOTSET))
+    for name, level in _levels().items():
+        if level != (before := levels.get(name, logging.NOTSET)):  # to set one takes the time of all loggers
+            logging.getLogger(name).setLevel(before)
+
+
+def _levels() -> dict[str | None, int]:
+    return {name: logging.getLogger(name).level for name in (None, *logging.root.manager.loggerDict)}
 
 
 @pytest.fixture

@@ -110,6 +110,7 @@ with Rank.from_environment() as rank:
 """
 
 
+@pytest.mark.slow
 async def test_routes_of_a_plane_are_set_before_ranks_go_outlive_the_daemon_and_are_gone_in_the_end(lab: Lab) -> None:
     install_plane(lab.folder / "planes", "routing", ROUTING)
     lab.environment["PYTHONPATH"] = str(lab.folder / "planes")

@@ -39,6 +39,7 @@ async def pair(lab: Lab, planes: str) -> Lab:
     return lab
 
 
+@pytest.mark.slow
 async def test_job_that_cannot_go_on_fails_with_the_reason_and_the_name_and_leaves_nothing(pair: Lab) -> None:
     for name, parts in {
         "absent": ["rank 1 on h1 did not come within 1.5 s"],
@@ -118,6 +119,7 @@ async def test_daemon_that_is_asked_to_end_leaves_ranks_and_lease_and_the_next_o
     assert stopped.json["state"] == "stopped"
 
 
+@pytest.mark.slow
 async def test_step_of_a_playbook_runs_a_job_to_its_end_and_the_end_of_a_run_ends_it(pair: Lab) -> None:
     pair.playbook.write_text("playbook: jobs\nsteps:\n  - job: {name: dies}\n  - note: never\n")
     said = await pair.hwd("run", str(pair.playbook), "--json")
@@ -139,6 +141,7 @@ async def test_step_of_a_playbook_runs_a_job_to_its_end_and_the_end_of_a_run_end
     assert "gose: no job of the testbed file; did you mean goes" in said.err
 
 
+@pytest.mark.slow
 async def test_job_whose_host_has_left_the_testbed_file_fails_and_the_daemon_and_other_jobs_go_on(pair: Lab) -> None:
     job = await start(pair, "goes")
     await at_step(pair, job, 3)

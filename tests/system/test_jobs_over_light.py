@@ -127,6 +127,7 @@ async def test_region_goes_on_while_the_light_of_another_one_does_not_come(lab: 
     assert len({*light.values()}) == 2, "each region moved at its own switch"
 
 
+@pytest.mark.slow
 async def test_ranks_reduce_over_a_plane_of_a_stranger_while_agent_and_daemon_are_killed(lab: Lab, planes: str) -> None:
     lab.environment["PYTHONPATH"] = planes
     train = f"{{command: {RING}, user: {getpass.getuser()}, hosts: [h0, h1, h2, h3], arguments: true"
@@ -172,6 +173,7 @@ async def test_rendezvous_goes_over_the_packet_switch_and_says_where_its_fibre_i
     assert any(all(part in said.err for part in one) for one in parts), said.err  # whichever of them ends first
 
 
+@pytest.mark.slow
 async def test_verification_finds_light_that_was_taken_and_bytes_that_went_another_way(lab: Lab) -> None:
     rank = lab.folder / "rank.py"
     rank.write_text(OTHER_WAY)

@@ -49,6 +49,7 @@ async def test_apply_keeps_off_a_rank_that_sends_and_goes_when_that_has_ended(la
     await keeps_off(lab)
 
 
+@pytest.mark.slow
 async def test_it_is_so_over_mosquitto(lab: Lab, mosquitto: Mosquitto) -> None:
     await lab.up(mqtt=mosquitto.url)
     await keeps_off(lab)

@@ -1,10 +1,13 @@
 """Registry: drivers by the names of their entry points. A package declares a driver in one line under `hwd.drivers`."""
 
 import difflib
+import functools
 import importlib
 import importlib.metadata
 import logging
+import os
 import pkgutil
+import sys
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -185,7 +188,23 @@ def distribution_of(name: str) -> str:
 
 
 def _entry_points() -> dict[str, EntryPoint]:
+    return _entry_points_of(tuple((folder, _changed_ns(folder)) for folder in sys.path))
+
+
+@functools.lru_cache(maxsize=1)
+def _entry_points_of(path: tuple[tuple[str, int | None], ...]) -> dict[str, EntryPoint]:
+    """Of the folders of `sys.path` as they were last changed, which installing does: each session asks for its driver.
+
+    To read them takes some 5 ms, in which the event loop does nothing else.
+    """
     return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def _changed_ns(folder: str) -> int | None:
+    try:
+        return os.stat(folder or os.curdir).st_mtime_ns
+    except OSError:  # `sys.path` may name what is not there
+        return None
 
 
 def _load(name: str, point: EntryPoint) -> DriverSpec:
