@@ -63,6 +63,7 @@ async def test_a_restart_of_daemon_or_rack_locks_nobody_out_and_loses_no_event(l
         assert seqs == list(range(1, len(seqs) + 1))
 
 
+@pytest.mark.slow
 async def test_a_mosquitto_with_the_files_of_the_command_lets_in_daemon_and_agents_by_their_own_users_and_nobody_else(
     lab: Lab, mosquitto: Mosquitto
 ) -> None:

@@ -12,6 +12,7 @@ from .conftest import CROSSED, STRAIGHT, Lab, Mosquitto, Said
 pytestmark = pytest.mark.timeout(180)
 
 
+@pytest.mark.slow
 async def test_broker_killed_while_links_come_up_loses_nothing(lab: Lab, mosquitto: Mosquitto) -> None:
     await lab.up(mqtt=mosquitto.url, nic="opus-cx6dx")
     run = lab.go("apply", f"ocs1:{','.join(sorted(STRAIGHT))}", "--json")

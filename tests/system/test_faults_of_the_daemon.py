@@ -46,6 +46,7 @@ async def test_daemon_killed_in_an_apply_rolls_back_at_its_next_start(lab: Lab) 
     await lab.nothing_lost()
 
 
+@pytest.mark.slow
 async def test_terminated_daemon_leaves_a_named_safe_state(lab: Lab) -> None:
     daemon = await lab.up(nic="opus-cx6dx")
     run = lab.run()

@@ -83,6 +83,7 @@ async def test_job_is_stopped_and_another_one_on_its_ports_is_refused(pair: Lab)
     assert [rank["state"] for rank in stopped.json["ranks"]] == ["ended with status 7"] * 2
 
 
+@pytest.mark.slow
 async def test_what_is_not_allowed_is_refused_and_nothing_is_started(pair: Lab) -> None:
     strange = await pair.hwd("job", "run", "gose")
     assert strange.status == 2

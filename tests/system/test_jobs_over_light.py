@@ -156,6 +156,7 @@ async def test_ranks_reduce_over_a_plane_of_a_stranger_while_agent_and_daemon_ar
     assert running(job) == []
 
 
+@pytest.mark.slow
 async def test_rendezvous_goes_over_the_packet_switch_and_says_where_its_fibre_is_cut(lab: Lab) -> None:
     rank = lab.folder / "rank.py"
     rank.write_text(MEETING)

@@ -44,6 +44,7 @@ def pairs(crossconnects: frozenset[str]) -> str:
     return f"ocs1:{','.join(sorted(crossconnects))}"
 
 
+@pytest.mark.slow
 async def test_apply_keeps_off_a_rank_that_sends_and_goes_when_that_has_ended(lab: Lab) -> None:
     await lab.up()
     await keeps_off(lab)

@@ -36,6 +36,7 @@ def decided(pairs: Iterator[Pair], *, margin: float | None = None) -> tuple[int 
     return None, judge(seen, margin=margin)
 
 
+@pytest.mark.slow
 def test_like_against_like_is_decided_in_at_most_10_of_200_trials() -> None:
     wrong = [seed for seed in range(200) if decided(trial(seed))[0] is not None]
     assert len(wrong) <= 200 * ALPHA

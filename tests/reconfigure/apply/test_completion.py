@@ -460,7 +460,9 @@ def test_confirm_that_the_journal_refused_is_taken_at_the_end_of_the_daemon(run_
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
-@pytest.mark.parametrize("calls", range(8))
+@pytest.mark.parametrize(
+    "calls", [*range(0, 8, 2), *(pytest.param(calls, marks=pytest.mark.slow) for calls in range(1, 8, 2))]
+)
 def test_what_is_answered_holds_after_a_crash_whichever_write_of_the_journal_fails(
     run_lab: RunLab, calls: int, number: int
 ) -> None:

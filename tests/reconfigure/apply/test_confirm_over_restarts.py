@@ -387,7 +387,9 @@ def test_daemon_that_dies_between_the_journal_and_all_that_follows_goes_on_waiti
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
-@pytest.mark.parametrize("calls", range(8))
+@pytest.mark.parametrize(
+    "calls", [*range(0, 8, 2), *(pytest.param(calls, marks=pytest.mark.slow) for calls in range(1, 8, 2))]
+)
 def test_what_is_answered_holds_after_a_crash_whichever_write_of_the_journal_fails(
     run_lab: RunLab, calls: int, number: int
 ) -> None:
@@ -438,7 +440,9 @@ def test_disk_that_got_full_since_the_begin_takes_the_wait_the_roll_back_and_the
     run_lab(test)
 
 
-@pytest.mark.parametrize("part", range(12))
+@pytest.mark.parametrize(
+    "part", [*range(0, 12, 3), *(pytest.param(part, marks=pytest.mark.slow) for part in range(12) if part % 3)]
+)
 def test_daemon_killed_anywhere_in_the_apply_waits_or_is_back_and_is_back_after_the_deadline(
     run_lab: RunLab, part: int
 ) -> None:
