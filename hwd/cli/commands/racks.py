@@ -1,5 +1,8 @@
 """`hwd demo`, `check`, `schema`, `serve`, `twin`: files, daemon, twins."""
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -30,6 +33,17 @@ def add_to(program: typer.Typer) -> None:
     program.command(epilog="Example: hwd schema playbook > playbook.schema.json")(schema)
     program.command(epilog="Example: hwd serve examples/opus-testbed.yaml --http 127.0.0.1:8642")(serve)
     program.add_typer(_twin, name="twin")
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """For imports: all that they make stays, and to look through it again and again takes a fifth of a start."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def demo(
@@ -128,9 +142,10 @@ def serve(
     verbose: Verbose = False,
 ) -> None:
     """Run the daemon of a testbed, until Ctrl-C. Its twins, where it has any, are started as a process of their own."""
-    from hwd.daemon.process_main import log_to_stderr, run_until_stopped
-    from hwd.daemon.serve import ServeOptions
-    from hwd.daemon.serve import serve as serve_testbed
+    with _uncollected():
+        from hwd.daemon.process_main import log_to_stderr, run_until_stopped
+        from hwd.daemon.serve import ServeOptions
+        from hwd.daemon.serve import serve as serve_testbed
 
     log_to_stderr(verbose=verbose)
     options = ServeOptions(testbed=testbed, data=data, http=http, mqtt=mqtt, twin=not no_twin)
@@ -148,12 +163,13 @@ def up(
     verbose: Verbose = False,
 ) -> None:
     """Run the twin rack of a testbed: its simulated switches and hosts, and the light between them. Until Ctrl-C."""
-    from hwd.config.run_files.places import run_dir
-    from hwd.config.scenario import load_scenario
-    from hwd.daemon.installed_drivers import load
-    from hwd.daemon.process_main import log_to_stderr, run_until_stopped
-    from hwd.model.fault_check import check_fault
-    from hwd.twin.serve import serve_rack
+    with _uncollected():
+        from hwd.config.run_files.places import run_dir
+        from hwd.config.scenario import load_scenario
+        from hwd.daemon.installed_drivers import load
+        from hwd.daemon.process_main import log_to_stderr, run_until_stopped
+        from hwd.model.fault_check import check_fault
+        from hwd.twin.serve import serve_rack
 
     log_to_stderr(verbose=verbose)
     loaded = load(testbed).require()
