@@ -152,7 +152,7 @@ ROWS: Final[Mapping[Reason, Row]] = {
     ),
     Reason.RECONFIGURATION: Row(
         says="reconfiguration {id} is under way on it",
-        remedy="`hwd confirm {id}` or `hwd rollback {id}` ends it",
+        remedy="`hwd rollback {id}` ends it, or `hwd confirm {id}` where it awaits that",
         bars={
             PortAction.LEASE: _ALL,
             PortAction.RELY: Rule(passes=Pass.ITSELF, whole=True),

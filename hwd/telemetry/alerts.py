@@ -397,10 +397,10 @@ class _Dark:
 
 
 def _restarted(lost: int) -> str:
-    """What a restart took, and what brings it back; `hwd status` has the names."""
+    """What a restart took. What of it is still missing changes after that: `hwd status` has it."""
     if not lost:
         return "has restarted and lost nothing"
-    return f"has restarted and lost {plural(lost, 'crossconnect')}; `hwd restore` brings back what is desired"
+    return f"has restarted and lost {plural(lost, 'crossconnect')}; `hwd status` shows which are still missing"
 
 
 def _alert(key: Key, one: _Condition) -> Alert:

@@ -321,7 +321,9 @@ class Applies:
 
 
 def under_way(one: Reconfiguration) -> ReconfigurationStatus:
-    confirm_in_s = None if one.confirm_by_s is None else one.confirm_by_s - asyncio.get_running_loop().time()
+    confirm_in_s = None
+    if one.confirm_by_s is not None and one.outcome is None:
+        confirm_in_s = one.confirm_by_s - asyncio.get_running_loop().time()
     return ReconfigurationStatus(
         reconfiguration=one.id,
         run=one.run,

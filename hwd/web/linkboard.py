@@ -122,11 +122,15 @@ class Linkboard:
         return links
 
     def unlit(self, desired: Mapping[str, tuple[Crossconnect, ...]]) -> list[UnlitLink]:
-        """Links that the desired crossconnects would make beside all that is not in their way, and that are not lit."""
+        """Links that the desired crossconnects would make beside all that is not in their way, and that are not lit.
+
+        What a switch carries that is down, or not read yet, is unknown: of it nothing is said to be missing.
+        """
         there = {
             switch.switch: frozenset(map(Crossconnect.parse, switch.crossconnects))
+            if switch.up
+            else frozenset(desired.get(switch.switch, ()))
             for switch in self._switches()
-            if switch.up is not None
         }
         if all(there.get(name, frozenset()).issuperset(wanted) for name, wanted in desired.items()):
             return []

@@ -29,6 +29,7 @@ from hwd.model.answers import (
     HostStatus,
     LeftOpen,
     LinkStatus,
+    PreparedSetStatus,
     ReconfigurationStatus,
     SwitchDesired,
     SwitchStatus,
@@ -115,6 +116,12 @@ def test_the_status_has_an_overrun_with_the_lost_crossconnects() -> None:
     assert overrun_lines(switch(UP)) == []
 
 
+HELD = PreparedSetStatus(
+    prepared_set="s1", lease="l1", holder="ada", rule="finish", at=None, why="", switching=None, targets=[], ports=[],
+    expires_in_s=None,
+)  # fmt: skip
+
+
 @pytest.mark.parametrize(("sign", "how"), [("uptime", "has restarted"), ("at-rest", "seems to have restarted")])
 def test_a_restart_stands_in_the_status_until_what_it_took_is_there_again(sign: str, how: str) -> None:
     restart: dict[str, Any] = {
@@ -131,6 +138,10 @@ def test_a_restart_stands_in_the_status_until_what_it_took_is_there_again(sign: 
     )
     assert re.fullmatch(said, line), line
     assert restart_line(switch({**UP, "restart": {**restart, "missing": []}})) == ""
+    held = replace(HELD, ports=["ocs1.3", "ocs1.4", "h0.eth0"])
+    also = "; `hwd switch s1 TARGET` what set s1 has there"
+    assert restart_line(switch({**UP, "restart": restart}), [held]) == f"{line}{also}"
+    assert restart_line(switch({**UP, "restart": restart}), [replace(held, ports=["ocs10.3"])]) == line
     assert restart_line(switch({**UP, "restart": None})) == ""
     assert "hwd restore" not in restart_line(switch({**UP, "restart": restart, "owner": "h0"})), "its host sets it"
 

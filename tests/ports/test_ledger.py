@@ -54,7 +54,8 @@ TEXTS = {
     ),
     Reason.RECONFIGURATION: (
         claim(Reason.RECONFIGURATION),
-        "h0.eth0: reconfiguration x1 is under way on it. `hwd confirm x1` or `hwd rollback x1` ends it",
+        "h0.eth0: reconfiguration x1 is under way on it. "
+        "`hwd rollback x1` ends it, or `hwd confirm x1` where it awaits that",
     ),
     Reason.CUT_OFF: (
         claim(Reason.CUT_OFF, what="one pair", why="ocs1: no answer"),

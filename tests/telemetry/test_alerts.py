@@ -288,7 +288,7 @@ EVENTS: dict[str, tuple[Fact, str, str]] = {
     "SwitchRestarted": (
         SwitchRestarted(switch="ocs1", sign="at-rest", lost=["1A-2B"], uptime_s=None, unheard_s=2.0),
         "ocs1",
-        "has restarted and lost 1 crossconnect; `hwd restore` brings back what is desired",
+        "has restarted and lost 1 crossconnect; `hwd status` shows which are still missing",
     ),
     "SwitchChangedBehindOurBack": (READ, "ocs1", "somebody else changed +1A-2B -3A-4B"),
     "SwitchOverrun": (

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
         HostStatus,
         LeftOpen,
         LinkStatus,
+        PreparedSetStatus,
         ReconfigurationStatus,
+        Status,
         SwitchDesired,
         SwitchStatus,
         UnlitLink,
@@ -71,7 +73,7 @@ def status(url: Url = None, json: Json = False) -> None:
             output.say(*parts)
     output.say()
     desired = {one.switch: one for one in now.desired}
-    awaits = not now.sets and all(one.state == AWAITING_CONFIRM for one in now.reconfigurations)
+    awaits = all_await_confirm(now)
     rows = [
         (*switch_row(switch), desired_words(desired.get(switch.switch), awaits=awaits), since(switch.since_wall_ns, at))
         for switch in now.switches
@@ -87,7 +89,7 @@ def status(url: Url = None, json: Json = False) -> None:
     for switch in now.switches:
         for parts in overrun_lines(switch):
             output.say(*parts)
-        if restart := restart_line(switch):
+        if restart := restart_line(switch, now.sets):
             output.say(restart)
     if now.composites:
         output.say()
@@ -298,6 +300,12 @@ def switch_row(switch: "SwitchStatus") -> tuple[object, ...]:
     return switch.switch, "up", what, counted
 
 
+def all_await_confirm(now: "Status") -> bool:
+    """Whether there is something that changes ports, and all of it awaits its confirm."""
+    others = now.sets or now.open
+    return not others and {one.state for one in now.reconfigurations} == {AWAITING_CONFIRM}
+
+
 def desired_words(desired: "SwitchDesired | None", *, awaits: bool = False) -> str:
     """`8, as desired`, `8, 1 missing, 1 stale`: how many crossconnects are desired of a switch, and what differs.
 
@@ -426,13 +434,19 @@ def overrun_lines(switch: "SwitchStatus") -> list[tuple[str | Styled, ...]]:
     ]
 
 
-def restart_line(switch: "SwitchStatus") -> str:
-    """The restart of a switch, until its lost crossconnects have been made again or replaced; else empty."""
+def restart_line(switch: "SwitchStatus", sets: "Sequence[PreparedSetStatus]" = ()) -> str:
+    """The restart of a switch, until its lost crossconnects have been made again or replaced; else empty.
+
+    `sets`: all prepared ones, which say what is desired of their ports.
+    """
     restart = switch.restart
     if restart is None or not (gone := restart.missing):
         return ""
     how = "has restarted" if restart.sign == "uptime" else "seems to have restarted"
     back = "" if switch.owner else "; `hwd restore` brings back what is desired of it"
+    for one in sets:
+        if any(port.startswith(f"{switch.switch}.") for port in one.ports):
+            back += f"; `hwd switch {one.id} TARGET` what set {one.id} has there"
     return (
         f"{switch.switch} {how} at {_time_of_day(restart.wall_ns)}, "
         f"no contact for {seconds(restart.unheard_s)} before. "

@@ -117,10 +117,12 @@ class HostCounts:
         forwarded = end.datagrams.forwarded - start.datagrams.forwarded
         if received < 0 or forwarded < 0:
             return f"the counters of {host} began anew"
+        # what came just before the first of two readings may be passed on after it
+        passed_on = min(forwarded, received)
         return _Arrived(
             bytes=sum(counted[port].rx for port in self.ports),
             electrical_bytes=sum(counted[port].rx for port in self.electrical),
-            share=min(1.0, forwarded / received) if forwarded else 0.0,
+            share=passed_on / received if received else 0.0,
         )
 
 

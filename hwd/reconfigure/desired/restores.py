@@ -47,7 +47,7 @@ class Restores:
             ),
             *(
                 f"reconfiguration {id} is under way, and its ports are left out: "
-                f"`hwd confirm {id}` or `hwd rollback {id}` ends it"
+                f"`hwd rollback {id}` ends it, or `hwd confirm {id}` where it awaits that"
                 for id in self._desired.on_their_way(Reason.RECONFIGURATION, ports)
             ),
         )

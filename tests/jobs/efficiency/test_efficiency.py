@@ -403,6 +403,16 @@ def test_what_is_passed_on_late_is_not_of_the_next_operation_which_others_have_b
     assert row(ring.found, "kind", "all-to-all").forwarded_bytes == 3 * 10_000 + 3 * 20_000 + 20_000
 
 
+@pytest.mark.parametrize("size", [0, 10_000])
+def test_datagram_that_came_before_a_reading_and_is_passed_on_after_it_is_no_error(size: int) -> None:
+    ring = Ring(record=record([0, 1], {"world": [0, 1]}), hosts=2)
+    ring.operate(OperationKind.ALL_REDUCE, 10_000, BOTH_WAYS)
+    ring.datagrams["h0"][1] += 1
+    ring.counters["h0.eth1"][0] += size
+    ring.operate(OperationKind.ALL_REDUCE, 10_000, BOTH_WAYS)
+    assert row(ring.found, "phase", "world").received_bytes == 2 * 20_000
+
+
 def test_rank_that_sends_for_ever_leaves_out_what_others_of_its_host_do_later() -> None:
     ring = Ring(record=record([0, 0, 1, 1], {"a": [0, 2], "b": [1, 3]}), hosts=2)
     ring.operate(OperationKind.ALL_REDUCE, 10_000, BOTH_WAYS, group="a")

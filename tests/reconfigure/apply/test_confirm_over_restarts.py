@@ -101,6 +101,7 @@ def test_daemon_that_is_back_before_the_deadline_is_confirmed_and_that_is_durabl
 
         confirmed = await lab.service.confirm(None)
         assert (confirmed.outcome, lab.reconfigurer.under_way) == ("confirmed", ())
+        assert confirmed.confirm_in_s is None, "it awaits none any more"
         assert ends(lab, now.id) == [("confirmed", "")]
         (ended,) = [end for end in lab.emitted(ReconfigurationEnded) if end.reconfiguration == now.id]
         assert 20.0 < ended.seconds < 60.0, "from its apply on"
@@ -343,7 +344,7 @@ def test_its_ports_stay_its_own_after_the_restart(run_lab: RunLab) -> None:
             refusals.append(said)
             await restart(lab)
         assert refusals[0] == refusals[1]
-        assert f"reconfiguration {id} is under way on it. `hwd confirm {id}` or `hwd rollback {id}`" in refusals[1][0]
+        assert f"reconfiguration {id} is under way on it. `hwd rollback {id}` ends it" in refusals[1][0]
         await lab.service.take_lease(holder="ada", ports=["ocs1.7"], for_s=60)
 
     run_lab(test)

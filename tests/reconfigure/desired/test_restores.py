@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from hwd.cli.commands.status import all_await_confirm
 from hwd.model.answers import ReconfigurationStatus
 from hwd.model.documents.plans import PlanSummary
 from hwd.sim.world import DAEMON
@@ -62,7 +63,7 @@ def test_restore_names_the_reconfiguration_whose_ports_it_leaves_out(run_lab: Ru
         await apply(lab, STRAIGHT)
         await panel(lab, remove=["1A-3B"])
         under_way = await apply(lab, "ocs1:1A-4B", confirm_within_s=60.0)
-        said = f"reconfiguration {under_way.id} is under way, and its ports are left out: `hwd confirm {under_way.id}`"
+        said = f"reconfiguration {under_way.id} is under way, and its ports are left out: `hwd rollback {under_way.id}`"
         assert any(said in warning for warning in (await plan(lab)).warnings)
         with pytest.raises(RefusedError, match=f"nothing to do, .*; {said}"):
             await restore(lab)
@@ -96,6 +97,34 @@ def test_power_cut_of_the_switch_is_restored_by_one_request_and_links_are_ready_
         assert light(lab) == set_of(STRAIGHT)
         assert (await plan(lab)).empty
         assert lab.service.status().unlit == []
+
+    run_lab(test)
+
+
+@pytest.mark.parametrize("awaits", [False, True])
+def test_what_a_switch_carries_that_is_not_read_yet_is_unknown_and_not_missing(run_lab: RunLab, awaits: bool) -> None:
+    async def test(lab: Lab) -> None:
+        await apply(lab, STRAIGHT, ready_within_s=15)
+        left: list[str] = []
+        if awaits:
+            left.append((await apply(lab, CROSSED, ready_within_s=15, confirm_within_s=20)).id)
+            assert all_await_confirm(lab.service.status())
+        lab.set_fault({"switch": "ocs1", "fault": "refuse", "on": True})
+        lab.set_fault({"switch": "ocs1", "fault": "reset"})
+        lab.world.kill(DAEMON)
+        await asyncio.sleep(30)
+        lab.world.start_daemon()
+        await asyncio.sleep(10)
+        now = lab.service.status()
+        (desired,) = now.desired
+        assert desired.unknown is not None
+        assert (now.unlit, desired.missing) == ([], None)
+        assert [one.reconfiguration for one in now.open] == left
+        assert not all_await_confirm(now), "its time was over while the daemon was away"
+        lab.set_fault({"switch": "ocs1", "fault": "refuse", "on": False})
+        await lab.until(SwitchUp)
+        await asyncio.sleep(10)
+        assert (lab.service.status().unlit, light(lab)) == ([], set_of(STRAIGHT))
 
     run_lab(test)
 

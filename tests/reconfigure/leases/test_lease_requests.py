@@ -291,7 +291,8 @@ def test_reservation_that_cannot_begin_says_who_has_its_ports_and_is_told_anew_f
             await one.live(9)
             assert (one.requests.delay(eva), facts(one, LeaseDelayed)) == (None, [])
             await one.live(2)
-            why = "ocs1.1: reconfiguration x1 is under way on it. `hwd confirm x1` or `hwd rollback x1` ends it"
+            ends = "`hwd rollback x1` ends it, or `hwd confirm x1` where it awaits that"
+            why = f"ocs1.1: reconfiguration x1 is under way on it. {ends}"
             assert one.requests.delay(eva) == (why,)
             await one.live(60)
             (told,) = facts(one, LeaseDelayed)
