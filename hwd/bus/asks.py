@@ -5,6 +5,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal, TypeVar
 
 import msgspec
@@ -43,7 +44,7 @@ class AskedBy:
 
 Handler = Callable[[AskedBy, Any], Awaitable[msgspec.Struct]]
 """Does what is asked before `by_s`. Raises RefusedError for a refusal, DeadlineError where its turn came too late."""
-Spawn = Callable[[Coroutine[Any, Any, None], str], None]
+Spawn = Callable[[Callable[[], Coroutine[Any, Any, None]], str], None]
 
 
 class Asks:
@@ -78,7 +79,7 @@ class Asks:
         """Do an ask, or answer as before where it was delivered before."""
         key = ask.boot, ask.id
         if (before := self._answers[host.name].get(key)) is not None:
-            self._spawn(self._answer(host.name, before), f"{host.name}/answer")
+            self._spawn(partial(self._answer, host.name, before), f"{host.name}/answer")
             return
         if key in self._pending[host.name]:
             return
@@ -86,10 +87,11 @@ class Asks:
             why = (
                 f"host {host.name} asks more than the daemon takes of one host. Nothing was done. Ask again in a second"
             )
-            self._spawn(self._answer(host.name, self._made(host, ask, "expired", why)), f"{host.name}/answer")
+            refusal = self._made(host, ask, "expired", why)
+            self._spawn(partial(self._answer, host.name, refusal), f"{host.name}/answer")
             return
         self._pending[host.name].add(key)
-        self._spawn(self._do(host, ask), f"{host.name}/ask-{ask.verb}")
+        self._spawn(partial(self._do, host, ask), f"{host.name}/ask-{ask.verb}")
 
     async def _do(self, host: HostAgent, ask: Ask) -> None:
         answer = self._made(host, ask, "failed", "the daemon came to no end with it; see its log")

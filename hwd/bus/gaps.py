@@ -6,7 +6,9 @@ Events that do not come after several requests are lost, and those behind them a
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 
+from hwd.bus.begin_work import begin_work
 from hwd.bus.containment import Contain
 from hwd.bus.host_agent import HostAgent
 from hwd_agents.wire import Reply, Resend, Resent
@@ -54,7 +56,7 @@ class Gaps:
         """
         if host.up and not self.filling(host, boot):
             self._filling.add((host.name, boot))
-            tasks.create_task(self._fill(host, boot), name=f"hwd:{host.name}/resend")
+            begin_work(tasks, partial(self._fill, host, boot), name=f"hwd:{host.name}/resend")
 
     async def _fill(self, host: HostAgent, boot: str) -> None:
         with self._contain(host.name, "its resends"):

@@ -13,6 +13,7 @@ import msgspec
 
 from hwd.bus.allowance import BIRTH_MOST_BYTES, Allowance
 from hwd.bus.asks import Asks
+from hwd.bus.begin_work import begin_work
 from hwd.bus.clocks.clock_udp import ClockUdp
 from hwd.bus.clocks.timekeeper import Timekeeper
 from hwd.bus.containment import Containment
@@ -296,8 +297,7 @@ class Gateway:
             with self.containment.of(host.name, "its clock"):
                 await self._timekeepers[host.name].ask_alive()
 
-        if self._tasks is not None:
-            self._tasks.create_task(ask(), name=f"hwd:{host.name}/alive")
+        begin_work(self._tasks, ask, name=f"hwd:{host.name}/alive")
 
     def _promote_rival(self, host: HostAgent) -> None:
         """Make the rival of a host its current boot where that one has ended or does not answer."""
@@ -392,17 +392,16 @@ class Gateway:
         except LinkError as error:  # its asker gives up at its expiry
             log.debug("%s: the answer to %s: %s", host, answer.id, error)
 
-    def _spawn(self, work: Coroutine[Any, Any, None], what: str) -> None:
-        """Run it in a task of its host, whose name begins `what`."""
-        if self._tasks is None:
-            work.close()
-            return
+    def _spawn(self, work: Callable[[], Coroutine[Any, Any, None]], what: str) -> None:
+        """Do it in a task of its host, whose name begins `what`. What asks while this closes gets no answer, as of a
+        daemon that has died, and asks the next one.
+        """
 
         async def contained() -> None:
             with self.containment.of(what.partition("/")[0], "its asks"):
-                await work
+                await work()
 
-        self._tasks.create_task(contained(), name=f"hwd:{what}")
+        begin_work(self._tasks, contained, name=f"hwd:{what}")
 
     async def _send(self, host: str, leaf: str, message: Message) -> bool:
         """Send at QoS 0; False where the bus is down. What matters is sent again when it is up."""

@@ -6,7 +6,9 @@ The state in its birth may be old, and events since then may have been acknowled
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 
+from hwd.bus.begin_work import begin_work
 from hwd.bus.containment import Contain
 from hwd.bus.host_agent import HostAgent
 from hwd_agents.wire import Refresh, Refreshed, Reply
@@ -36,7 +38,7 @@ class Refresher:
         """Send a request where the agent is up, its ports are stale, and no request is under way."""
         if host.up and host.stale and host.name not in self._asking:
             self._asking.add(host.name)
-            tasks.create_task(self._refresh(host), name=f"hwd:{host.name}/refresh")
+            begin_work(tasks, partial(self._refresh, host), name=f"hwd:{host.name}/refresh")
 
     async def _refresh(self, host: HostAgent) -> None:
         with self._contain(host.name, "its refresh"):

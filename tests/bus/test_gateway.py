@@ -221,8 +221,8 @@ class World:
         self._came = asyncio.Event()
         self._run: asyncio.Task[None] | None = None
 
-    def new_gateway(self, **more: Any) -> Gateway:
-        bus = MemoryBus(self.broker, "daemon", self.clock)
+    def new_gateway(self, *, client: type[MemoryBus] = MemoryBus, **more: Any) -> Gateway:
+        bus = client(self.broker, "daemon", self.clock)
         return Gateway(
             bus=bus, testbed=LAB, hosts=("h0", "h1"), clock=self.clock, ids=SeededIds(1), sink=self.take, **more
         )
