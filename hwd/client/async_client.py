@@ -198,7 +198,7 @@ class AsyncClient:
         return await self._connection.get(f"jobs/{quote(id, safe='')}/demand?{query}", list[JobDemand])
 
     async def stop_job(self, id: str, *, by: str | None = None) -> JobStatus:
-        """Let a job end. Raises UnknownError where it has ended."""
+        """Let a job end. Raises RefusedError where none of this id is under way: it may have just ended."""
         return await self._connection.post(
             f"jobs/{quote(id, safe='')}/stop", JobStatus, bodies.ByBody() if by is None else bodies.ByBody(by=by)
         )

@@ -227,9 +227,10 @@ class Jobs:
         return self._go(record, is_new=True).status()
 
     def stop(self, id: str, caller: Caller | None) -> JobStatus:
-        """Let a job end; it ends within seconds, and then holds nothing. Raises UnknownError where none of it runs."""
-        if (run := self._runs.get(id)) is None:
-            raise UnknownError(f"job {id}: none of this id is under way")
+        """Let a job end; it ends within seconds, and then holds nothing. Raises RefusedError where none of this id is
+        under way: it may have just ended. Raises DeadlineError where that is not known yet.
+        """
+        run = self._of(id)
         run.stop(f"stopped by {'a caller of the HTTP API' if caller is None else caller}")
         return run.status()
 

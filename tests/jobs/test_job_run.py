@@ -507,6 +507,16 @@ def test_who_aborts_a_job_is_told_how_to_stop_it(run_lab: RunLab) -> None:
     run_lab(test)
 
 
+def test_to_stop_a_job_that_has_ended_is_refused(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        job = await start(lab)
+        await ended(lab, job)
+        with pytest.raises(RefusedError, match=f"^job {job}: none of this id is under way$"):
+            lab.service.stop_job(job, ByBody(by="ada"), None)
+
+    run_lab(test)
+
+
 def test_job_whose_lease_is_taken_from_it_fails_and_says_so(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         job = await start(lab)
