@@ -1,6 +1,7 @@
 """`hwd lease`: leases of ports."""
 
 import getpass
+import math
 import socket
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -87,8 +88,7 @@ def take(
     count = plural(len(lease.ports), "port")
     if lease.kind == "reserved":
         output.say(f"lease {lease.id} on {count} reserved {span(lease)}")
-        bound = seconds(lease.heard_within_s or 0.0)
-        output.say(f"it begins by itself; claim it within {bound} then, with `hwd lease heartbeat {lease.id}`")
+        output.say(claim_line(lease))
     else:
         output.say(f"lease {lease.id} on {count} for {seconds(lease.left_s)}")
     output.data(lease)
@@ -225,6 +225,12 @@ def waits_line(lease: "HeldLease") -> str:
 def span(lease: "HeldLease") -> str:
     """When a reserved lease begins, and for how long."""
     return f"from {started_at(lease.at_wall_ns or 0)} for {seconds(lease.for_s or 0.0)}"
+
+
+def claim_line(lease: "HeldLease") -> str:
+    """How to keep a reserved lease once it has begun: within its bound, or before its end where that is sooner."""
+    bound_s = min(lease.heard_within_s or 0.0, lease.for_s or math.inf)
+    return f"it begins by itself; claim it within {seconds(bound_s)} then, with `hwd lease heartbeat {lease.id}`"
 
 
 def _say_ended_sets(output: Output, lease: "HeldLease") -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hwd.cli.commands.leases import _say_ended_sets, delay_line, show_leases
+from hwd.cli.commands.leases import _say_ended_sets, claim_line, delay_line, show_leases
 from hwd.cli.output import Output
 from hwd.cli.recorded_runs import started_at
 from hwd.model.answers import HeldLease
@@ -33,6 +33,12 @@ def test_a_reservation_that_cannot_begin_says_why_below_the_list(capsys: pytest.
         "ocs1.1: held by prepared set s1 of ada"
     )
     assert last == f"  {delay_line(late)}"
+
+
+@pytest.mark.parametrize(("for_s", "bound"), [(900.0, "5 min"), (30.0, "30 s")])
+def test_a_reservation_is_to_be_claimed_within_its_bound_and_before_its_end(for_s: float, bound: str) -> None:
+    said = claim_line(reserved(for_s=for_s, heard_within_s=300.0))
+    assert said == f"it begins by itself; claim it within {bound} then, with `hwd lease heartbeat r2`"
 
 
 def test_who_waits_in_the_queue_is_listed_with_why(capsys: pytest.CaptureFixture[str]) -> None:
