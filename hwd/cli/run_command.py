@@ -36,8 +36,9 @@ def run(arguments: Sequence[str]) -> int:
     except typer.Abort:
         output.note("Aborted.")
         return 1
-    except BugError:
-        raise
+    except BugError as error:
+        output.data({"error": data_of(error)})
+        raise  # its traceback says where
     except HwdError as error:
         (output.remark if isinstance(error, ConfigError) else output.note)(text_of(error))
         output.data({"error": data_of(error)})

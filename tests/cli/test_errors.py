@@ -1,13 +1,23 @@
 """Exit statuses and words of what goes wrong before a daemon is asked."""
 
+import json
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hwd.cli.run_command import text_of
-from hwd_drivers.core.errors import ConfigError, HwdError, LinkError, NotReadyError, NotRolledBackError, RefusedError
+from hwd.cli.run_command import run, text_of
+from hwd.client import Client
+from hwd_drivers.core.errors import (
+    BugError,
+    ConfigError,
+    HwdError,
+    LinkError,
+    NotReadyError,
+    NotRolledBackError,
+    RefusedError,
+)
 
 
 def test_the_version_is_said(hwd: Any) -> None:
@@ -37,6 +47,22 @@ def test_an_error_is_json_where_json_was_asked_for(hwd: Any) -> None:
     assert said.status == 4
     assert said.json["error"]["exit_status"] == 4
     assert said.json["error"]["title"] == "unreachable"
+
+
+def test_a_defect_of_hwd_is_json_too_and_keeps_its_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def find(url: str | None) -> Client:
+        raise BugError("run a: is not under way")
+
+    monkeypatch.setattr(Client, "find", find)
+    with pytest.raises(BugError):  # Python writes the traceback, and ends with exit status 1
+        run(("status", "--json"))
+    error = {"title": "bug", "detail": "run a: is not under way", "exit_status": 1}
+    assert json.loads(capsys.readouterr().out) == {"error": error}
+    with pytest.raises(BugError):
+        run(("status",))
+    assert capsys.readouterr().out == ""
 
 
 def test_every_problem_of_a_file_is_said_with_its_line(hwd: Any, tmp_path: Path) -> None:
