@@ -50,13 +50,13 @@ class DrivenSwitches:
 
     async def run(self) -> None:
         """Supervise all of them, until cancelled."""
-        try:
-            async with asyncio.TaskGroup() as self._group:
+        async with asyncio.TaskGroup() as self._group:
+            try:
                 for name in self._drivers:
                     self._start(name)
                 await asyncio.Event().wait()
-        finally:
-            self._group = None
+            finally:  # while sessions end none begins: a reload may still come
+                self._group = None
 
     def use_testbed(self, fabric: Fabric) -> None:
         """Go on with the testbed of this fabric: end the sessions with switches that are gone or changed, and begin
@@ -87,7 +87,7 @@ class DrivenSwitches:
 
     def _start(self, name: str) -> None:
         if self._group is None:
-            return  # `run` starts all
+            return  # `run` starts all, or ends all
 
         async def supervise(supervisor: Supervisor, former: list[asyncio.Task[None]]) -> None:
             if former:  # many switches take one session at a time
