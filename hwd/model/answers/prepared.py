@@ -64,4 +64,4 @@ class EndedSet(Answer, frozen=True, kw_only=True):
     @override
     def __str__(self) -> str:
         holder = f" of {self.holder}" if self.holder else ""
-        return f"set {self.prepared_set}{holder} is over: {self.why}; its switches stay at {self.at}"
+        return f"set {self.prepared_set}{holder} is over: {self.why}; its last target was {self.at}"

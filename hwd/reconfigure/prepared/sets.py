@@ -415,7 +415,7 @@ class PreparedSets:
         prepared = live.prepared
         self._emit(SetReleased(prepared_set=live.id, at=at, why=why, lease=prepared.lease, holder=prepared.holder))
         if why != RELEASED:
-            log.info("prepared set %s of %s: is over: %s; its switches stay at %s", live.id, prepared.holder, why, at)
+            log.info("prepared set %s of %s: is over: %s; its last target was %s", live.id, prepared.holder, why, at)
 
     # --- over time
 

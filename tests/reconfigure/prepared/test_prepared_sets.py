@@ -149,7 +149,7 @@ def test_ports_of_a_set_are_of_nobody_else_until_it_is_released(run_lab: RunLab)
         assert released.id == prepared.id
         assert (await apply(lab, STRAIGHT, lease=held)).outcome == "confirmed"
         assert lab.service.sets() == []
-        with pytest.raises(RefusedError, match=r"of ada is over: released; its switches stay at before\. Prepare"):
+        with pytest.raises(RefusedError, match=r"of ada is over: released; its last target was before\. Prepare"):
             await switch(lab, prepared, "crossed")
 
     run_lab(test)
@@ -218,13 +218,26 @@ def test_a_set_ends_with_its_lease_or_at_its_time(run_lab: RunLab, way: str) -> 
         }[way]
         assert (released.at, released.why, released.lease, released.holder) == ("straight", why, held, "ada")
         (shown,) = lab.service.status().ended_sets
-        text = f"set {prepared.id} of ada is over: {why}; its switches stay at straight"
+        text = f"set {prepared.id} of ada is over: {why}; its last target was straight"
         assert str(shown) == text
         with pytest.raises(RefusedError, match=f"^{re.escape(text)}. Prepare it again"):
             await switch(lab, prepared, "crossed")
         await restart(lab)
         assert lab.service.status().ended_sets == [shown]
         assert light(lab) == wanted(STRAIGHT)
+
+    run_lab(test)
+
+
+def test_a_set_whose_switch_lost_its_crossconnects_does_not_say_at_its_end_where_they_are(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        prepared = await prepare(lab, for_s=30.0)
+        await switch(lab, prepared, "straight")
+        lab.set_fault({"switch": "ocs1", "fault": "reboot", "seconds": 2.0})
+        await asyncio.sleep(31.0)
+        assert (lab.service.sets(), light(lab)) == ([], {""})
+        (shown,) = lab.service.status().ended_sets
+        assert str(shown) == f"set {prepared.id} of ada is over: it has expired; its last target was straight"
 
     run_lab(test)
 
