@@ -14,7 +14,7 @@ AWAY_S: Final = 10.0
 to 5 s before they connect again.
 """
 
-LOST: Final = "it lost its carrier, and its light stands"
+LOST: Final = "it has no carrier, though the target of its plane lights it"
 
 Part = NicPortId | str
 """A NIC port, or a host."""

@@ -206,7 +206,7 @@ class _World:
         if self._draws.random() < 0.3:
             failure, recovery = Failure(why="its agent is away", hosts=(port.host,)), Recovery(hosts=(port.host,))
         else:
-            failure = Failure(why="it lost its carrier, and its light stands", ports=(port,))
+            failure = Failure(why="it has no carrier, though the target of its plane lights it", ports=(port,))
             recovery = Recovery(ports=(port,))
         self._tell(failure)
         if self._draws.random() < 0.7:

@@ -10,7 +10,7 @@ from msgspec import UNSET
 from hwd.jobs.job_failures import AWAY_S
 from hwd.jobs.job_moves import PACE_S
 from hwd.model.bodies import ByBody, ReconfigurationBody
-from hwd.model.documents.jobs import JobSwitched
+from hwd.model.documents.jobs import JobFailure, JobSwitched
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
 from hwd.model.plane import (
     MOST_PREPARED,
@@ -422,6 +422,20 @@ def test_what_is_not_ready_and_what_has_failed_is_said(run_lab: RunLab) -> None:
         assert (await lab.service.job(job)).failed == ["h1"]
 
     run_lab(test, entry="plane: own, ready_within_s: 2, answer_within_s: 60", plane=Waits())
+
+
+def test_port_without_a_carrier_is_not_said_to_have_its_light(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        job = await start(lab)
+        await when(lab, job, lambda status: status.at)
+        lab.set_fault({"switch": "ocs1", "fault": "reboot", "seconds": 8.0})
+        await when(lab, job, lambda status: status.failed)
+        assert lab.light() == ""
+        assert {one.why for one in lab.emitted(JobFailure)} == {
+            "it has no carrier, though the target of its plane lights it"
+        }
+
+    run_lab(test, steps=100)
 
 
 def test_plane_hears_of_a_failure_while_its_route_waits_for_a_host_that_is_away(run_lab: RunLab) -> None:

@@ -185,7 +185,7 @@ async def test_plane_hears_of_a_cut_fibre_leaves_it_and_goes_back_when_it_is_men
     lost = {port for one in told for port in one["ports"]}
     assert lost, "one end at least: the plane leaves the link as soon as it hears of the first one"
     assert lost <= {"h0.eth0", "h1.eth0"}, "an end that is lit has no link either where the other one is dark"
-    assert {one["why"] for one in told} == {"it lost its carrier, and its light stands"}
+    assert {one["why"] for one in told} == {"it has no carrier, though the target of its plane lights it"}
     assert await daemon.end(signal.SIGKILL) == -signal.SIGKILL
     await lab.serve()
     assert (await lab.hwd("fault", "h0.eth0", "clear")).status == 0
