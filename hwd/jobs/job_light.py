@@ -141,6 +141,17 @@ class JobLight:
             return reason_of(error)
         return ""
 
+    def seen_at(self, record: JobRecord, id: str, target: Target) -> str:
+        """Where the light is that was brought to a target: what its set says, by the last reports of its switches,
+        empty where they have left it or that is not known; the target itself where no set holds it.
+        """
+        if not what_of(target):
+            return id
+        try:
+            return self._sets.get(record.prepared_set).at or ""
+        except RefusedError:
+            return id
+
     def links_of(self, target: Target) -> tuple[Link, ...]:
         """The links that a target makes, also one of crossconnects."""
         state: dict[str, set[Crossconnect]] = {}

@@ -164,9 +164,10 @@ class JobRun:
         actor, record = self._plane.actor if self._plane else None, self.record
         if self._outcome is not None and not record.state.ended:
             record = replace(record, state=JobState.STOPPING, why=self._outcome[1])
+        at = [] if actor is None else [self._light.seen_at(record, id, actor.targets[id]) for id in actor.at]
         return status_of(
             record,
-            at="" if actor is None else ", ".join(actor.at),
+            at=", ".join(filter(None, at)),
             moving="" if actor is None else ", ".join(actor.moving),
             not_ready="; ".join(self._moves.not_ready),
             failed=[] if self._failures is None else self._failures.told,

@@ -424,6 +424,22 @@ def test_what_is_not_ready_and_what_has_failed_is_said(run_lab: RunLab) -> None:
     run_lab(test, entry="plane: own, ready_within_s: 2, answer_within_s: 60", plane=Waits())
 
 
+def test_light_that_a_restart_of_its_switch_took_is_not_said_to_be_there(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        job = await start(lab)
+        there = await when(lab, job, lambda status: status.at)
+        assert there.at == "static"
+        lab.set_fault({"switch": "ocs1", "fault": "reboot", "seconds": 8.0})
+        left = await when(lab, job, lambda status: not status.at)
+        (held,) = lab.service.sets()
+        assert (left.state, held.id, held.at, lab.light()) == ("running", there.prepared_set, None, "")
+        await when(lab, job, lambda status: all(rank.state != "sending" for rank in status.ranks))
+        await lab.world.nodes.run_in_node(DAEMON, lab.service.switch(held.id, "static"))
+        assert (await lab.service.job(job)).at == "static"
+
+    run_lab(test, steps=100)
+
+
 def test_port_without_a_carrier_is_not_said_to_have_its_light(run_lab: RunLab) -> None:
     async def test(lab: Lab) -> None:
         job = await start(lab)

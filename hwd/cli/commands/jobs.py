@@ -300,7 +300,7 @@ def _line(status: JobStatus) -> str:
 
 
 def _light(status: JobStatus) -> str:
-    return f"light on the way to {status.moving}" if status.moving else f"light at {status.at or 'no target'}"
+    return f"light on the way to {status.moving}" if status.moving else f"light at {status.at or 'no known target'}"
 
 
 def _check(status: JobStatus) -> None:

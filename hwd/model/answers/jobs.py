@@ -27,8 +27,8 @@ class JobOutput(Answer, frozen=True, kw_only=True):
 
 
 class JobStatus(Answer, frozen=True, kw_only=True):
-    """A job. `at`: the target that its light is at, empty where it is at none; `moving`: where it is on the way to.
-    Where its plane moves regions, all of them, with commas.
+    """A job. `at`: the target that its light is at, empty where it is at none, or where its prepared set has left it or
+    does not know; `moving`: where it is on the way to. Where its plane moves regions, all of them, with commas.
 
     `not_ready`: the last target of each region and why its light was not brought to it; empty where it was, and at
     first after a restart of the daemon. `failed`: the hosts and NIC ports of its part of the rack that its plane was
