@@ -152,7 +152,13 @@ class Daemon:
         self._driven = driven = DrivenSwitches(testbed, self._rack.open_switch, machine=machine, sink=sink)
         switches = Switches(driven.drivers, clock, driven.origins)
         switchboard = Switchboard(testbed.switches, switches.cause)
-        linkboard = Linkboard(fabric, switchboard.reports, switchboard.made_wall_ns, clock.wall_ns)
+        linkboard = Linkboard(
+            fabric,
+            switchboard.reports,
+            switchboard.made_wall_ns,
+            clock.wall_ns,
+            powers_asked_wall_ns=driven.powers_asked_wall_ns,
+        )
         changeboard, daemonboard, alerts = Changeboard(testbed.switches), Daemonboard(), Alerts(clock)
         await changeboard.load(records)
 

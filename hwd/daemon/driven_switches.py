@@ -48,6 +48,11 @@ class DrivenSwitches:
         """Whether each switch was read, or a first attempt to connect to it failed."""
         return all(one.cause != NOT_CONNECTED_YET for one in self._drivers.values())
 
+    def powers_asked_wall_ns(self, switch: str) -> int | None:
+        """When a switch was asked for the powers that it answered last; None where that is not known."""
+        driver = self._drivers.get(switch)
+        return None if driver is None else driver.powers_asked_wall_ns
+
     async def run(self) -> None:
         """Supervise all of them, until cancelled."""
         async with asyncio.TaskGroup() as self._group:

@@ -6,6 +6,7 @@ by the remote fault while the other one is dark. An end with carrier has passed 
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 from hwd.fabric.lost_light import Judge, LightAt, LostLight, lost_light, weak_light
@@ -56,7 +57,10 @@ class Transfers:
 
 
 class Diagnosis:
-    """Of one link. `hang` is the first stage that it does not get past, None where none is known."""
+    """Of one link. `hang` is the first stage that it does not get past, None where none is known.
+
+    `ages_s`: by switch, of powers that were read before the link lost its light: they say nothing of now.
+    """
 
     def __init__(
         self,
@@ -65,6 +69,7 @@ class Diagnosis:
         *,
         testbed: Testbed,
         switches: Mapping[str, SwitchStatus],
+        ages_s: Mapping[str, float] = MappingProxyType({}),
         transfers: Transfers | None = None,
     ) -> None:
         self._routed = routed
@@ -72,6 +77,7 @@ class Diagnosis:
         self._ends = {end: ends.get(end, EndState()) for end in self._link.ends}
         self._testbed = testbed
         self._switches = switches
+        self._ages_s = ages_s
         self._transfers = transfers
 
     @property
@@ -172,7 +178,9 @@ class Diagnosis:
         source, target = self._ends[self._link.other(end)].light, self._ends[end].light
         for circuit in self._routed.circuits:
             if NicPortId(host=circuit.target.owner, port=circuit.target.port) == end:
-                found = judge(circuit, source, target, testbed=self._testbed, switches=self._switches)
+                found = judge(
+                    circuit, source, target, testbed=self._testbed, switches=self._switches, ages_s=self._ages_s
+                )
                 if found is not None:
                     return found
         return None

@@ -62,20 +62,28 @@ class Judge(Protocol):
         *,
         testbed: Testbed,
         switches: Mapping[str, SwitchStatus],
+        ages_s: Mapping[str, float],
     ) -> LostLight | None: ...
 
 
 def lost_light(
-    circuit: Circuit, source: LightAt, target: LightAt, *, testbed: Testbed, switches: Mapping[str, SwitchStatus]
+    circuit: Circuit,
+    source: LightAt,
+    target: LightAt,
+    *,
+    testbed: Testbed,
+    switches: Mapping[str, SwitchStatus],
+    ages_s: Mapping[str, float],
 ) -> LostLight | None:
     """None where light arrives, or where nothing is known that is dark.
 
-    The monitor at side A of a switch shows the light that enters, any other one the light that leaves.
+    The monitor at side A of a switch shows the light that enters, any other one the light that leaves. `ages_s`: of the
+    powers of switches that were read before the light was lost, which are no evidence.
     """
     if target.lit:
         return None
     module = _receiver(circuit, testbed)
-    points = [*_points(circuit, source, target, testbed, switches, lanes=module.lanes)]
+    points = [*_points(circuit, source, target, testbed, switches, ages_s)]
     powers = tuple(point.power for point in points if point.power is not None)
     for number, point in enumerate(points):
         if point.stop:
@@ -94,14 +102,20 @@ def lost_light(
 
 
 def weak_light(
-    circuit: Circuit, source: LightAt, target: LightAt, *, testbed: Testbed, switches: Mapping[str, SwitchStatus]
+    circuit: Circuit,
+    source: LightAt,
+    target: LightAt,
+    *,
+    testbed: Testbed,
+    switches: Mapping[str, SwitchStatus],
+    ages_s: Mapping[str, float],
 ) -> LostLight | None:
     """Light that arrives and is below what the receiver needs: loss of signal is cleared far below the sensitivity.
 
     A switch is asked for its powers more often than a module tells its own: both are compared with the need.
     """
     module = _receiver(circuit, testbed)
-    *points, last = _points(circuit, source, target, testbed, switches, lanes=module.lanes)
+    *points, last = _points(circuit, source, target, testbed, switches, ages_s)
     lit = [point for point in points if point.total_dbm is not None]
     powers = tuple(point.power for point in lit if point.power is not None)
     need = f"the receiver needs {module.rx_min_dbm:g} dBm"
@@ -135,8 +149,7 @@ def _points(
     target: LightAt,
     testbed: Testbed,
     switches: Mapping[str, SwitchStatus],
-    *,
-    lanes: int,
+    ages_s: Mapping[str, float],
 ) -> Iterator[_Point]:
     for place in light_way(circuit, testbed):
         if place.end == circuit.source:
@@ -144,7 +157,7 @@ def _points(
         elif place.end == circuit.target:
             yield _module_point(place, target.received_dbm, dark=target.lit is False)
         else:
-            yield _switch_point(place, switches.get(place.end.owner))
+            yield _switch_point(place, switches.get(place.end.owner), ages_s.get(place.end.owner))
 
 
 def _module_point(place: Place, powers_dbm: Sequence[float | None] | None, *, dark: bool) -> _Point:
@@ -165,7 +178,8 @@ def _module_point(place: Place, powers_dbm: Sequence[float | None] | None, *, da
     )
 
 
-def _switch_point(place: Place, switch: SwitchStatus | None) -> _Point:
+def _switch_point(place: Place, switch: SwitchStatus | None, age_s: float | None) -> _Point:
+    """`age_s`: of its powers, where they were read before the light was lost."""
     at = str(place.end)
     if switch is None or not switch.up:
         return _Point(place=place, at=at)
@@ -185,6 +199,8 @@ def _switch_point(place: Place, switch: SwitchStatus | None) -> _Point:
     if not monitored or name not in switch.power_dbm:
         return _Point(place=place, at=at, stop=stop)
     power_dbm = switch.power_dbm[name]
+    if age_s is not None:
+        return _Point(place=place, at=at, power=Power(at=at, dbm=(power_dbm,), age_s=age_s), stop=stop)
     return _Point(
         place=place,
         at=at,

@@ -10,15 +10,19 @@ class Power(msgspec.Struct, frozen=True, kw_only=True):
     """The power at one place of the way of light, in dBm, None where it is dark: `ocs1.3B dark`.
 
     At the end of a switch it is that of the whole fibre; at a module (`h1.eth0.rx`) there is one for each lane, and
-    four equal lanes are 6 dB over one of them.
+    four equal lanes are 6 dB over one of them. `age_s`: of a reading from before the light was lost, which says nothing
+    of now; None of one from after that.
     """
 
     at: str
     dbm: tuple[float | None, ...]
     by_lane: bool = False
+    age_s: float | None = None
 
     @override
     def __str__(self) -> str:
+        if self.age_s is not None:
+            return f"{self.at} not read since, for {self.age_s:.1f} s"
         lit = [power for power in self.dbm if power is not None]
         if not lit:
             return f"{self.at} dark"

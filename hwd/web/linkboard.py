@@ -15,13 +15,13 @@ from hwd.model.hang import Hang
 from hwd.model.link import RoutedLink
 from hwd.model.nic_port import NicPortId
 from hwd.web.port_states import PortStates
-from hwd_agents.wire.events import CarrierData, InterfaceData, RdmaData
+from hwd_agents.wire.events import CarrierData, InterfaceData, LightData, RdmaData
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.values import Crossconnect, CrossconnectReading, natural_key
 from hwd_drivers.devices.facts import CrossconnectReport
 
 MONITORED_NS = 6 * 10**9
-"""Switches are asked for their powers every 5 s: what is reported earlier may be older than a link."""
+"""A host asks its own switches for their powers every 5 s and reports changes: what is not reported is not older."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,8 @@ class Linkboard:
     the same boot of the agent reported it before and the kernel has counted no change of it since.
 
     `made_wall_ns(switch, crossconnect)`: when a present crossconnect was made, None where nobody saw that.
-    `now_wall_ns`: the time of the daemon's clock.
+    `powers_asked_wall_ns(switch)`: when a switch was asked for the powers that it answered last, None where the daemon
+    does not drive it. `now_wall_ns`: the time of the daemon's clock.
     """
 
     TAKES: ClassVar = (HostBirth, HostUp, HostDown, HostEvent)
@@ -52,16 +53,21 @@ class Linkboard:
         switches: Callable[[], list[SwitchStatus]],
         made_wall_ns: Callable[[str, str], int | None] = lambda switch, crossconnect: None,
         now_wall_ns: Callable[[], int] | None = None,
+        *,
+        powers_asked_wall_ns: Callable[[str], int | None] = lambda switch: None,
     ) -> None:
         self._fabric = fabric
         self._switches = switches
         self._made_wall_ns = made_wall_ns
         self._now_wall_ns = now_wall_ns
+        self._powers_asked_wall_ns = powers_asked_wall_ns
         self._ports: dict[str, dict[str, HostPort]] = {}
         self._carriers: dict[str, dict[str, _Carrier]] = {}
         self._hosts_since_wall_ns: dict[str, int] = {}
         self._lost_wall_ns: dict[str, dict[str, int]] = {}
         """By host and port: when a known carrier became unknown, as its agent was lost."""
+        self._dark_wall_ns: dict[str, dict[str, int]] = {}
+        """By host and port: when its module lost the light."""
         self._states = PortStates()
 
     def use_testbed(self, fabric: Fabric) -> None:
@@ -89,9 +95,11 @@ class Linkboard:
                 ports = self._ports.get(host, {})
                 if name in ports:
                     ports[name] = _after(ports[name], data)
+                    at_wall_ns = document.wall_ns - (document.at_ns - event.best_ns)
                     if isinstance(data, CarrierData | InterfaceData):
-                        at_wall_ns = document.wall_ns - (document.at_ns - event.best_ns)
                         self._changed(event, data, ports[name].carrier, at_wall_ns)
+                    elif isinstance(data, LightData) and event.type == "dark":
+                        self._dark_wall_ns.setdefault(host, {})[name] = at_wall_ns
 
     def since_wall_ns(self, host: str) -> int | None:
         """When its agent connected, or disconnected; None where that was not seen."""
@@ -160,28 +168,48 @@ class Linkboard:
             )
         return found
 
-    def hang(
-        self, routed: RoutedLink, *, transfers: Transfers | None = None, with_monitors: bool = True
-    ) -> Hang | None:
+    def hang(self, routed: RoutedLink, *, transfers: Transfers | None = None) -> Hang | None:
         """Where a link hangs now, None where it is up or nothing of it is known.
 
-        `with_monitors`: switches are asked for their powers in turns of some seconds; False leaves out what may be
-        older than the link, as those of a link that was just made may be in any case.
+        Switches are asked for their powers in turns of some seconds. Those from before the link was made are of another
+        one, and are left out; those from before it lost its light are shown with their age.
         """
         switches = {one.switch: one for one in self._switches()}
-        if not with_monitors or self._is_new(routed):
-            switches = {name: replace(one, power_dbm={}) for name, one in switches.items()}
+        asked_wall_ns = {one.switch: self._asked(one.switch) for one in routed.crossconnects}
+        made_wall_ns, lost_wall_ns = max(self._made(routed), default=0), self._lost(routed)
+        for name in [name for name, asked in asked_wall_ns.items() if asked is not None and asked < made_wall_ns]:
+            switches[name] = replace(switches[name], power_dbm={})
+        now_ns = 0 if self._now_wall_ns is None else self._now_wall_ns()
+        ages_s = {
+            name: (now_ns - asked) / 1e9
+            for name, asked in asked_wall_ns.items()
+            if asked is not None and lost_wall_ns is not None and asked < lost_wall_ns
+        }
         ends = {
             end: self._states.end(end.host, end.port, self._ports.get(end.host, {}).get(end.port))
             for end in routed.link.ends
         }
         testbed = self._fabric.testbed
-        return Diagnosis(routed, ends, testbed=testbed, switches=switches, transfers=transfers).hang
+        return Diagnosis(routed, ends, testbed=testbed, switches=switches, ages_s=ages_s, transfers=transfers).hang
 
-    def _is_new(self, routed: RoutedLink) -> bool:
-        """Whether it was made so lately that its switches may not have been asked for their powers since."""
-        lit_ns = max(self._made(routed), default=None)
-        return lit_ns is not None and self._now_wall_ns is not None and self._now_wall_ns() - lit_ns < MONITORED_NS
+    def _asked(self, switch: str) -> int | None:
+        """When a switch was asked for the powers that it has now; None where there is no clock to say it by."""
+        if (asked := self._powers_asked_wall_ns(switch)) is not None or self._now_wall_ns is None:
+            return asked
+        return self._now_wall_ns() - MONITORED_NS
+
+    def _lost(self, routed: RoutedLink) -> int | None:
+        """When the last of what is down now of its ends went: light at a module, or a carrier; None where that was not
+        seen.
+        """
+        times: list[int] = []
+        for end in routed.link.ends:
+            carrier = self._carriers.get(end.host, {}).get(end.port)
+            if carrier is None or carrier.carrier is not False:
+                continue
+            dark = self._dark_wall_ns.get(end.host, {}).get(end.port)
+            times += [one for one in (carrier.since_wall_ns, dark) if one is not None]
+        return max(times, default=None)
 
     def _made(self, routed: RoutedLink) -> list[int]:
         """When its crossconnects were made, of those whose making was seen."""

@@ -44,9 +44,14 @@ class Boards:
     def __init__(self) -> None:
         self.switches = Switchboard(TESTBED.switches)
         self.links = Linkboard(
-            Fabric(TESTBED), self.switches.reports, self.switches.made_wall_ns, lambda: WALL_NS + self.now_ns
+            Fabric(TESTBED),
+            self.switches.reports,
+            self.switches.made_wall_ns,
+            lambda: WALL_NS + self.now_ns,
+            powers_asked_wall_ns=lambda switch: self.asked_wall_ns,
         )
         self.now_ns = 0
+        self.asked_wall_ns: int | None = None
 
     def tell(self, fact: Fact) -> None:
         document = Document(at_ns=self.now_ns, wall_ns=WALL_NS + self.now_ns, fact=fact)
@@ -351,6 +356,43 @@ def test_power_that_may_be_older_than_the_link_does_not_say_that_its_light_is_lo
     assert not any("ocs1" in (words or "") for words in hangs(dark))
     dark.now_ns = 10 + MONITORED_NS
     assert "light is lost inside ocs1" in (hangs(dark)[0] or ""), "it was asked again, and nothing has changed"
+
+
+SECOND = 10**9
+
+
+def cut(boards: Boards, *, at_s: float) -> None:
+    """The fibre from h1.eth0 to the switch is cut: h0.eth0 loses its light, and then its carrier."""
+    at_ns = boards.now_ns = round(at_s * SECOND)
+    boards.event(LightData(lanes=[None] * 4), kind="dark", host="h0", at_ns=at_ns)
+    boards.event(CarrierData(carrier=False, carrier_changes=6), host="h0", at_ns=at_ns + 1)
+
+
+def test_power_read_before_the_light_was_lost_is_no_evidence_and_has_its_age(dark: Boards) -> None:
+    make(dark, 10)
+    come_up(dark, h0_ns=20, h1_ns=21, seen_ns=22)
+    powers: dict[str, float | None] = {"1A": 1.0, "1B": 1.0, "3A": 1.0, "3B": 1.0}
+    dark.now_ns, dark.asked_wall_ns = 5 * SECOND, WALL_NS + 5 * SECOND
+    dark.tell(SwitchPower(switch="ocs1", power_dbm=powers))
+    cut(dark, at_s=7)
+    dark.now_ns = 8 * SECOND
+    words = hangs(dark)[0] or ""
+    assert "ocs1.1B not read since, for 3.0 s" in words
+    assert "between ocs1" not in words, "that it had light before the cut says nothing of now"
+    dark.now_ns, dark.asked_wall_ns = 10 * SECOND, WALL_NS + 10 * SECOND
+    dark.tell(SwitchPower(switch="ocs1", power_dbm={**powers, "3A": None, "1B": None}))
+    words = hangs(dark)[0] or ""
+    assert "not read since" not in words
+    assert "no light at ocs1.3A" in words, "the fibre that was cut ends there"
+
+
+def test_power_that_was_read_again_and_has_not_changed_is_evidence(dark: Boards) -> None:
+    make(dark, 10)
+    come_up(dark, h0_ns=20, h1_ns=21, seen_ns=22)
+    dark.tell(SwitchPower(switch="ocs1", power_dbm={"1A": 1.0, "1B": 1.0, "3A": 1.0, "3B": 1.0}))
+    cut(dark, at_s=7)
+    dark.now_ns, dark.asked_wall_ns = 9 * SECOND, WALL_NS + 8 * SECOND
+    assert "light is lost between ocs1.1B and h0.eth0.rx" in (hangs(dark)[0] or "")
 
 
 def test_a_link_has_the_time_when_the_last_of_its_crossconnects_was_made(dark: Boards) -> None:

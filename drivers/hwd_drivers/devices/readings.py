@@ -23,10 +23,14 @@ Asked = list[tuple[Sequence[Crossconnect], Sequence[Crossconnect]]]
 
 
 class Readings:
-    """Emits `switch.read` and `switch.power`. `last`: the last reading, None before the first."""
+    """Emits `switch.read` and `switch.power`. `last`: the last reading, None before the first.
+
+    `powers_asked_wall_ns`: when the switch was asked for the powers that it answered last; None before the first.
+    """
 
     def __init__(self, name: str, *, clock: Clock, sink: Sink) -> None:
         self.last: tuple[CrossconnectReading, ...] | None = None
+        self.powers_asked_wall_ns: int | None = None
         self._name = name
         self._clock = clock
         self._sink = sink
@@ -71,8 +75,9 @@ class Readings:
                 self._report, readings, last, asked, excused, connected, at_ns, wall_ns
             )
 
-    def note_power(self, readings: Sequence[PowerReading]) -> None:
+    def note_power(self, readings: Sequence[PowerReading], *, asked_wall_ns: int) -> None:
         """Report power readings that differ from the last reported ones."""
+        self.powers_asked_wall_ns = asked_wall_ns
         power_dbm = {str(reading.end): reading.power_dbm for reading in readings}
         if power_dbm.keys() != self._power_dbm.keys() or any(
             _moved(self._power_dbm[end], power) for end, power in power_dbm.items()

@@ -126,6 +126,11 @@ class Supervisor:
         return self._readings.last
 
     @property
+    def powers_asked_wall_ns(self) -> int | None:
+        """When it was asked for the powers that it answered last; None before the first answer."""
+        return self._readings.powers_asked_wall_ns
+
+    @property
     def blocked(self) -> frozenset[PortSide]:
         """Ends that an override made dark at the last reading."""
         return self._overrides.blocked
@@ -273,7 +278,9 @@ class Supervisor:
             self._overrides.note(found, by="somebody else")
 
     async def _read_power(self, powers: PowerReadings, ends: Sequence[PortSide]) -> None:
-        self._readings.note_power(await powers.read_power(ends, deadline_s=self._deadline_s()))
+        asked_wall_ns = self._clock.wall_ns()
+        readings = await powers.read_power(ends, deadline_s=self._deadline_s())
+        self._readings.note_power(readings, asked_wall_ns=asked_wall_ns)
 
     @contextmanager
     def _changing_by(self, verb: str, sent: Sequence[str] = ()) -> Iterator[None]:

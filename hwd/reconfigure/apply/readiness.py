@@ -32,8 +32,6 @@ AGENTS_AWAY_S = 5.0
 INTERFACE_AWAY_S = 5.0
 """An interface that its driver makes anew, as after a reset of its firmware, is back by then."""
 LOOK_S = 0.25
-MONITORS_S = 6.0
-"""Switches are asked for their powers every 5 s: earlier, a reading may be older than the link."""
 
 DARKENED = {CrossconnectState.FAILED: "as failed", CrossconnectState.BLOCKED: "as held dark"}
 """States in which a crossconnect carries no light, as text."""
@@ -45,8 +43,8 @@ NAMED = 8
 class Hangs(Protocol):
     """What is known of the present state of links."""
 
-    def hang(self, routed: RoutedLink, *, transfers: Transfers | None, with_monitors: bool) -> Hang | None:
-        """Where a link hangs now. `with_monitors`: with the powers that switches were last asked for."""
+    def hang(self, routed: RoutedLink, *, transfers: Transfers | None) -> Hang | None:
+        """Where a link hangs now."""
         ...
 
 
@@ -77,7 +75,7 @@ class Readiness:
         if is_ready:
             return None
         given_up_after_s = loop.time() - since_s if is_given_up else None
-        reconfiguration.hangs = self._found(reconfiguration, waited_s=loop.time() - since_s)
+        reconfiguration.hangs = self._found(reconfiguration)
         return self._why_not_ready(reconfiguration, within_s=within_s, given_up_after_s=given_up_after_s)
 
     def _why_not_ready(
@@ -98,12 +96,11 @@ class Readiness:
             why += f". Meanwhile: {'; '.join(between)}"
         return why
 
-    def _found(self, reconfiguration: Reconfiguration, *, waited_s: float) -> tuple[Hang, ...]:
+    def _found(self, reconfiguration: Reconfiguration) -> tuple[Hang, ...]:
         """Where the links hang that are not ready, as far as that is known."""
         transfers = Transfers(ready=reconfiguration.ready, wrong_peers=_wrong_peers(reconfiguration))
         late = [one.routed for one in reconfiguration.plan.links if one.routed.link in reconfiguration.not_ready]
-        with_monitors = waited_s >= MONITORS_S
-        hangs = (self._hangs.hang(one, transfers=transfers, with_monitors=with_monitors) for one in late)
+        hangs = (self._hangs.hang(one, transfers=transfers) for one in late)
         return tuple(hang for hang in hangs if hang is not None)
 
     def _link_text(self, link: Link, hang: Hang | None) -> str:
