@@ -9,10 +9,14 @@ from hwd.model.local_time import local_time
 from hwd.model.plural import plural
 
 if TYPE_CHECKING:
-    from hwd.model.answers import Alert, DiskSpace, SwitchStatus
+    from hwd.model.answers import Alert, DiskSpace, StorageStatus, SwitchStatus
 
 SHOWN_ALERTS = 12
 """The worst ones; all of them are in the JSON."""
+SUMMARY = 240
+"""Characters of one alert: three lines of a terminal with 100 columns."""
+REPEATED = 40
+"""A reason that is shorter is said again."""
 SHOWN_SWITCHES = 6
 """Names in one line."""
 
@@ -23,17 +27,45 @@ def since(wall_ns: int | None, now_wall_ns: int | None) -> str:
 
 
 def alert_lines(alerts: "Sequence[Alert]", now_wall_ns: int | None) -> list[tuple[str | Styled, ...]]:
-    """`alert SwitchDown (critical) ocs1: has no session: refused; since 12:03:05`."""
-    lines: list[tuple[str | Styled, ...]] = [
-        (
-            f"alert {one.name} (",
-            coloured(one.severity),
-            f") {one.subject}: {one.summary}; since {since(one.since_wall_ns, now_wall_ns)}",
+    """`alert SwitchDown (critical) ocs1: has no session: refused; since 12:03:05`.
+
+    A long text is cut, and one that an alert above has too is replaced by the name of its subject.
+    """
+    lines: list[tuple[str | Styled, ...]] = []
+    reasons: dict[str, str] = {}
+    for one in alerts[:SHOWN_ALERTS]:
+        summary = one.summary
+        for reason, subject in reasons.items():
+            summary = summary.replace(reason, f"see {subject}")
+        reason = one.summary.partition(": ")[2]
+        if len(reason) >= REPEATED:
+            reasons.setdefault(reason, one.subject)
+        if len(summary) > SUMMARY:
+            summary = f"{summary[:SUMMARY].rsplit(' ', 1)[0]} ... (whole: hwd status --json)"
+        lines.append(
+            (f"alert {one.name} (", coloured(one.severity), f") {one.subject}: {summary}; {_when(one, now_wall_ns)}")
         )
-        for one in alerts[:SHOWN_ALERTS]
-    ]
     if (more := len(alerts) - SHOWN_ALERTS) > 0:
         lines.append((f"and {plural(more, 'alert')} more: hwd status --json",))
+    return lines
+
+
+def _when(alert: "Alert", now_wall_ns: int | None) -> str:
+    """`since 12:03:05` of what lasts, `at 12:03:05` of an event, `12:03:05 to 12:05:00` of several."""
+    first = since(alert.since_wall_ns, now_wall_ns)
+    if alert.last_wall_ns is None:
+        return f"since {first}"
+    last = since(alert.last_wall_ns, now_wall_ns)
+    return f"at {first}" if last == first else f"{first} to {last}"
+
+
+def storage_lines(journal: "StorageStatus", records: "StorageStatus") -> list[tuple[str | Styled, ...]]:
+    """What of journal and records cannot be written now."""
+    lines: list[tuple[str | Styled, ...]] = []
+    if not journal.writable:
+        lines.append((coloured("failed"), f": {journal.why}"))
+    if not records.writable:
+        lines.append(("records ", coloured("failed"), f": {records.why}"))
     return lines
 
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 
+from msgspec import UNSET
+
 from hwd.bus.gateway import Gateway
 from hwd.bus.host_events import EventStore
 from hwd.bus.host_settings.run_settings import HostSettings
@@ -37,7 +39,13 @@ from hwd.jobs.programs import Programs
 from hwd.jobs.rack_health import RackHealth
 from hwd.jobs.training.training_reader import TrainingReader
 from hwd.jobs.verification.job_verifier import JobVerifier
-from hwd.model.documents.daemon import DaemonStarted, DaemonStopped, JournalDamaged
+from hwd.model.documents.daemon import (
+    DaemonStarted,
+    DaemonStopped,
+    JournalDamaged,
+    RecordsRefused,
+    RecordsWritten,
+)
 from hwd.model.testbed import Testbed
 from hwd.playbook.run_record import RunTemplate
 from hwd.playbook.runner import RunAccess
@@ -125,7 +133,9 @@ class Daemon:
         self._identity = JournalIdentity(self._journal, storage.journal_id or storage.records.journal, machine.clock)
         self._catch_up = RecordsCatchUp(self._journal, storage.records.reconfigurations, machine.clock)
         self._event_log = EventLog(storage.job_events, storage.records.jobs)
-        self._recorder = RecordingSink(storage.records, on_end=self._journal.note_recorded)
+        self._recorder = RecordingSink(
+            storage.records, on_end=self._journal.note_recorded, on_refused=self._note_records
+        )
         self._sink = Fanout([self._recorder, self.metrics, self.hub, *sinks])
         self._emit = Emitter(machine.clock, self._sink)
         self._limits = limits or Limits(machine.clock)
@@ -161,6 +171,12 @@ class Daemon:
         )
         changeboard, daemonboard, alerts = Changeboard(testbed.switches), Daemonboard(), Alerts(clock)
         await changeboard.load(records)
+        await alerts.load(records)
+        await daemonboard.load(records)
+        self._died_wall_ns = daemonboard.died_wall_ns
+        wanted = fabric.routed_of({name: frozenset(ones) for name, ones in desired.crossconnects().items()})
+        alerts.expect(wanted)
+        self.metrics.expect(wanted)
 
         alignments = await records.alignments.read(machine.clock_name)
         self._gateway = gateway = Gateway(
@@ -457,6 +473,7 @@ class Daemon:
                 pid=self._process.pid,
                 testbed=self._testbed.name,
                 data_dir=self._process.data_dir,
+                died_wall_ns=UNSET if self._died_wall_ns is None else self._died_wall_ns,
             )
         )
         if (damage := self._journal.damage) is not None:
@@ -493,6 +510,11 @@ class Daemon:
     def refused_client(self, client_id: str, why: str) -> None:
         """The broker refused a client with this id: an agent without its password, or a stranger."""
         self._gateway.refused(client_id, why)
+
+    def _note_records(self, failure: HwdError | None) -> None:
+        name = self._records.name
+        fact = RecordsWritten(records=name) if failure is None else RecordsRefused(records=name, why=str(failure))
+        self._emit(fact)
 
     async def _close(self) -> None:
         try:

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hwd.model.documents.daemon import DISK_EACH_S, DaemonDisk
+from hwd.model.answers.alerts import LITTLE_FREE_BYTES
+from hwd.model.documents.daemon import DISK_EACH_S, DISK_MOVED, DISK_READ_EACH_S, DaemonDisk
 from hwd_drivers.core.emitter import Emitter
 from hwd_drivers.core.offload import Offload
 from hwd_drivers.core.reason import reason_of
@@ -23,7 +24,9 @@ ReadSpace = Callable[[], Space]
 
 
 class SpaceWatch:
-    """Emits `daemon.disk` at the start and then each minute. `path`: of the folder that `read` reads."""
+    """Reads the disk every few seconds. Emits `daemon.disk` at the start, each minute, and at once where much has
+    changed: little is left or no longer, it cannot be read or can again. `path`: of the folder that `read` reads.
+    """
 
     def __init__(self, path: str, read: ReadSpace, offload: Offload, emit: Emitter) -> None:
         self._path = path
@@ -33,13 +36,26 @@ class SpaceWatch:
 
     async def run(self) -> None:
         """Until cancelled."""
+        last: DaemonDisk | None = None
+        last_s = 0.0
         while True:
-            try:
-                space = await self._offload(self._read)
-            except OSError as error:
-                self._emit(DaemonDisk(path=self._path, free_bytes=None, total_bytes=None, why=reason_of(error)))
-            else:
-                self._emit(
-                    DaemonDisk(path=self._path, free_bytes=space.free_bytes, total_bytes=space.total_bytes, why="")
-                )
-            await asyncio.sleep(DISK_EACH_S)
+            now, now_s = await self._read_now(), asyncio.get_running_loop().time()
+            if last is None or now_s - last_s >= DISK_EACH_S or _is_much(last, now):
+                self._emit(now)
+                last, last_s = now, now_s
+            await asyncio.sleep(DISK_READ_EACH_S)
+
+    async def _read_now(self) -> DaemonDisk:
+        try:
+            space = await self._offload(self._read)
+        except OSError as error:
+            return DaemonDisk(path=self._path, free_bytes=None, total_bytes=None, why=reason_of(error))
+        return DaemonDisk(path=self._path, free_bytes=space.free_bytes, total_bytes=space.total_bytes, why="")
+
+
+def _is_much(last: DaemonDisk, now: DaemonDisk) -> bool:
+    """Whether the disk has changed so much that it is told at once."""
+    before, after = last.free_bytes, now.free_bytes
+    if before is None or after is None:
+        return before is not after
+    return (before < LITTLE_FREE_BYTES) is not (after < LITTLE_FREE_BYTES) or abs(after - before) > DISK_MOVED * before

@@ -38,6 +38,8 @@ FACTS: Final[Mapping[str, tuple[type[Fact], ...]]] = {
         daemon.DaemonLag,
         daemon.DaemonDisk,
         daemon.RecordsDropped,
+        daemon.RecordsRefused,
+        daemon.RecordsWritten,
         daemon.LimitReached,
         daemon.JournalOpen,
         daemon.JournalGivenUp,

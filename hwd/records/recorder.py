@@ -58,7 +58,8 @@ class RecordingSink:
     While several runs are under way, a document that names none of them belongs to none. `run()` writes. `flush()`
     returns when all earlier documents are on the disk, and raises the cause where they cannot be. Documents are only
     dropped beyond `buffered_max`, never events of an agent; a run that lost documents fails. `on_end` is called with
-    each end of a reconfiguration that the database has committed.
+    each end of a reconfiguration that the database has committed; `on_refused` with the reason when documents cannot be
+    written, and with None when they can again.
     """
 
     def __init__(
@@ -67,9 +68,11 @@ class RecordingSink:
         *,
         buffered_max: int = BUFFERED_MAX,
         on_end: Callable[[EndFact], None] = lambda fact: None,
+        on_refused: Callable[[HwdError | None], None] = lambda failure: None,
     ) -> None:
         self._records = records
         self._on_end = on_end
+        self._on_refused = on_refused
         self._buffered_max = buffered_max
         self._buffer: deque[Entry] = deque()
         self._runs: dict[str, None] = {}
@@ -288,12 +291,15 @@ class RecordingSink:
         if self._documents_failure is None:
             self._failing_since_s = asyncio.get_running_loop().time()
             log.warning("%s. %d documents wait", error, len(self._buffer))
+            self._documents_failure = error
+            self._on_refused(error)
         self._documents_failure = error
 
     def _worked(self) -> None:
         if self._failing_since_s is not None:
             seconds = asyncio.get_running_loop().time() - self._failing_since_s
             log.info("%s: can be written again after %.1f s", self._records.name, seconds)
+            self._on_refused(None)
         self._documents_failure, self._failing_since_s = None, None
         self._failing.clear()
         self._writable.set()

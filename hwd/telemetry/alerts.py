@@ -4,12 +4,12 @@ alerts = Alerts(clock)      # a sink
 alerts.in_force()           # the worst first
 """
 
-from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from datetime import UTC, datetime
+from typing import ClassVar, Final
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from hwd.model.answers.alerts import Alert
 from hwd.model.documents.daemon import (
@@ -18,11 +18,14 @@ from hwd.model.documents.daemon import (
     DaemonDisk,
     DaemonLag,
     DaemonRecovered,
+    DaemonStarted,
     JournalGivenUp,
     JournalOpen,
     JournalRefused,
     JournalWritten,
     LimitReached,
+    RecordsRefused,
+    RecordsWritten,
     TestbedReloaded,
 )
 from hwd.model.documents.hosts import (
@@ -45,34 +48,40 @@ from hwd.model.documents.reconfigurations import (
     ReconfigurationState,
 )
 from hwd.model.documents.runs import RunEnded
-from hwd.model.documents.switches import SwitchDrift, SwitchOverrun, SwitchUnknown
+from hwd.model.documents.switches import SwitchAdopted, SwitchDrift, SwitchOverrun, SwitchUnknown
+from hwd.model.link import RoutedLink
 from hwd.model.plural import plural
 from hwd.model.run import RunState, RunStatus
 from hwd.model.timeline import Timeline
+from hwd.records.records import Records, Stored
 from hwd.telemetry.alert_rules import RULES, WORST_FIRST
+from hwd.telemetry.carrier_flaps import WITHIN_NS as FLAPS_WITHIN_NS
+from hwd.telemetry.carrier_flaps import CarrierFlaps
 from hwd.telemetry.links import Links
+from hwd.telemetry.past_events import Key, PastEvents, Times
+from hwd.telemetry.switch_mends import SwitchMends
 from hwd_agents.wire.events import CarrierData, InterfaceData, RdmaData, ReadyData
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Fact
 from hwd_drivers.devices.facts import SwitchCommand, SwitchDown, SwitchFact, SwitchRead, SwitchRestarted, SwitchUp
 
-FLAPS = "CarrierFlaps"
-FLAPS_MORE_THAN = int(RULES[FLAPS].limit)
-PAST_MOST = 256
-"""Past events that are remembered; beyond it those that count no more are deleted."""
 DAEMON = "the daemon"
-
-Key = tuple[str, str]
-"""An alert and its subject."""
+EVENTS: Final = (
+    *(DaemonStarted, DaemonRecovered, LimitReached, SwitchRestarted, SwitchRead, SwitchCommand, SwitchOverrun),
+    *(SwitchAdopted, HostEvent, HostLost, HostGarbage, ClockStepped, ReconfigurationEnded, RunEnded),
+    *(JobGranted, JobSwitched, JobEnded),
+)
+"""Facts that alerts about events are made from, or mended by."""
+READ_MOST: Final = 1000
+"""Documents of each kind that a start reads; what is older than the newest of them is not known again."""
+LONGEST_S: Final = max(rule.within_s or 0.0 for rule in RULES.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Condition:
-    """A state that lasts, or the last of some events, and when the first of them came; on the daemon's clock."""
+    """A state that lasts, and when it began."""
 
-    began_ns: int
-    began_wall_ns: int
-    last_ns: int
+    began: Times
     summary: str
 
 
@@ -83,7 +92,7 @@ class _Port:
 
 
 class Alerts:
-    """A `Sink`. It begins empty: of events before the daemon started only Prometheus knows.
+    """A `Sink`. `load` takes the events of the last minutes that earlier processes of the daemon recorded.
 
     An alert about a state is in force when that has lasted for its hold time, an alert about events for some minutes
     after the last of them. Where Prometheus adds up (reconfigurations under way, paused runs), here each has its own
@@ -91,9 +100,20 @@ class Alerts:
     """
 
     TAKES: ClassVar = (
-        *(BusUp, BusDown, DaemonDisk, DaemonLag, DaemonRecovered, LimitReached, TestbedReloaded),
+        *(BusUp, BusDown, DaemonDisk, DaemonLag, DaemonRecovered, DaemonStarted, LimitReached, TestbedReloaded),
+        *(RecordsRefused, RecordsWritten),
         *(JournalGivenUp, JournalOpen, JournalRefused, JournalWritten),
-        *(SwitchUp, SwitchDown, SwitchUnknown, SwitchRestarted, SwitchRead, SwitchCommand, SwitchOverrun, SwitchDrift),
+        *(
+            SwitchUp,
+            SwitchDown,
+            SwitchUnknown,
+            SwitchRestarted,
+            SwitchRead,
+            SwitchCommand,
+            SwitchOverrun,
+            SwitchDrift,
+            SwitchAdopted,
+        ),
         *(HostBirth, HostUp, HostDown, HostEvent, HostLost, HostGarbage, HostTrouble, ClockAligned, ClockStepped),
         *(ReconfigurationStarted, ReconfigurationState, ReconfigurationEnded, Timeline),
         *(RunStatus, RunEnded, JobGranted, JobSwitched, JobEnded),
@@ -101,18 +121,16 @@ class Alerts:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._now: tuple[int, int] = (0, 0)
-        """The times of the document at hand: the daemon's clock, and unix time."""
+        self._now: Times = (0, 0)
+        """Of the document at hand."""
         self._states: dict[Key, _Condition] = {}
-        self._events: dict[Key, _Condition] = {}
+        self._events = PastEvents()
+        self._mends = SwitchMends()
         self._ports: dict[str, dict[str, _Port]] = {}
-        self._changes: dict[str, dict[str, int]] = {}
-        """By host and port: how many changes of the carrier the kernel has counted."""
-        self._flaps: dict[Key, deque[tuple[int, int]]] = {}
-        """By host and port: the times of the last changes."""
-        self._flapping_since: dict[Key, int] = {}
-        """By host and port: when there were too many."""
+        self._flaps = CarrierFlaps()
         self._failing: dict[str, dict[str, str]] = {}
+        self._playbooks: dict[str, str] = {}
+        """By run under way."""
         self._under_way: set[str] = set()
         self._ended_ns: int | None = None
         """When a reconfiguration ended last."""
@@ -122,11 +140,40 @@ class Alerts:
     def in_force(self) -> list[Alert]:
         now_ns = self._clock.monotonic_ns()
         found = [
-            _alert(key, one) for key, one in self._states.items() if now_ns - one.began_ns >= RULES[key[0]].for_s * 1e9
+            _alert(key, one) for key, one in self._states.items() if now_ns - one.began[0] >= RULES[key[0]].for_s * 1e9
         ]
-        found += [_alert(key, one) for key, one in self._events.items() if self._counts(key, one, now_ns)]
-        found += self._flapping(now_ns)
+        found += self._events.in_force(now_ns)
+        if not self._is_changed_lately(now_ns):
+            found += self._flaps.in_force(now_ns)
         return sorted(found, key=lambda one: (WORST_FIRST[one.severity], one.since_wall_ns, one.name, one.subject))
+
+    async def load(self, records: Records) -> None:
+        """Take the recorded events that count still, the newest `READ_MOST` of each kind.
+
+        Their ages are of the wall clock: one that was set back keeps an alert for its whole time, at most.
+        """
+        now_ns, now_wall_ns = self._clock.monotonic_ns(), self._clock.wall_ns()
+        found: list[Stored] = []
+        for fact in EVENTS:
+            newest = await records.newest([fact.KIND], limit=READ_MOST)
+            found += [one for one in newest if now_wall_ns - one.document.wall_ns <= LONGEST_S * 1e9]
+        for stored in sorted(found, key=lambda one: one.id):
+            document = stored.document
+            age_ns = max(0, now_wall_ns - document.wall_ns)
+            self._now = now_ns - age_ns, document.wall_ns
+            match document.fact:
+                case HostEvent(host=host, port=str(port), data=CarrierData(carrier_changes=changes), past=False):
+                    self._flaps.count(host, port, changes, self._now)
+                case HostEvent():
+                    pass  # what else is known of ports comes with the birth of their agents
+                case _:
+                    self(replace(document, at_ns=self._now[0]))
+
+    def expect(self, links: Iterable[RoutedLink]) -> None:
+        """These links are wanted, as earlier processes of the daemon have recorded."""
+        self._now = self._clock.monotonic_ns(), self._clock.wall_ns()
+        self._links.expect(links)
+        self._judge_links()
 
     def __call__(self, document: Document) -> None:
         self._now = document.at_ns, document.wall_ns
@@ -140,11 +187,14 @@ class Alerts:
                 self._take_host(fact)
             case ReconfigurationFact() as fact:
                 self._take_reconfiguration(fact)
-            case RunStatus(run=run, state=state, by=by):
-                self._hold("RunPaused", run, f"is paused{f' by {by}' if by else ''}", state is RunState.PAUSED)
+            case RunStatus() as status:
+                self._take_run(status)
             case RunEnded(run=run, outcome=outcome, why=why):
+                playbook = self._playbooks.pop(run, "")
                 if outcome in ("failed", "crashed"):
-                    self._note("RunFailed", run, f"{outcome}: {why}")
+                    self._note("RunFailed", run, f"{outcome}: {why}", what=playbook)
+                elif outcome == "succeeded":
+                    self._events.succeed("RunFailed", playbook)
             case JobFact() as fact:
                 self._take_job(fact)
             case fact:
@@ -155,9 +205,10 @@ class Alerts:
     def _take_daemon(self, fact: Fact) -> None:
         match fact:
             case TestbedReloaded(former_switches=former):
-                for found in (self._states, self._events):
-                    for key in [key for key in found if key[0].startswith("Switch") and key[1] in former]:
-                        del found[key]
+                for key in [key for key in self._states if key[0].startswith("Switch") and key[1] in former]:
+                    del self._states[key]
+                self._events.forget("Switch", frozenset(former))
+                self._mends.forget(frozenset(former))
             case BusUp(address=address):
                 self._hold("BusDisconnected", address, "", False)
             case BusDown(address=address, cause=cause):
@@ -174,9 +225,22 @@ class Alerts:
             case JournalOpen(reconfiguration=id, what=what, why=why, held=held):
                 self._hold("JournalOpen", id, f"{what} was cut off and is not undone: {why}", True)
                 self._hold("JournalHeld", id, f"{what} waits for a decision: {why}", held)
-            case DaemonRecovered(reconfiguration=id) | JournalGivenUp(reconfiguration=id):
+            case DaemonStarted(died_wall_ns=int(died_wall_ns)):
+                self._note("DaemonDied", DAEMON, f"did not end in order: it was last heard at {_utc(died_wall_ns)}")
+            case DaemonRecovered(reconfiguration=id, outcome=outcome, why=why):
                 self._ended_ns = self._now[0]  # its way back moved carriers
                 self._close(id)
+                said = f"was cut off, and is {outcome}{f': {why}' if why else ''}"
+                self._note("ReconfigurationRecovered", id, said)
+            case JournalGivenUp(reconfiguration=id):
+                self._ended_ns = self._now[0]
+                self._close(id)
+            case RecordsRefused(records=name, why=why):
+                self._hold(
+                    "RecordsUnwritten", name, f"cannot be written, and what happens waits in memory: {why}", True
+                )
+            case RecordsWritten(records=name):
+                self._hold("RecordsUnwritten", name, "", False)
             case JournalRefused(reconfiguration=id, outcome=outcome, why=why):
                 self._hold("JournalUnwritten", id, f"the journal does not take that it is {outcome}: {why}", True)
             case JournalWritten(reconfiguration=id):
@@ -190,7 +254,7 @@ class Alerts:
             case SwitchDown(cause=cause):
                 self._hold("SwitchDown", switch, f"has no session: {cause}", True)
                 self._hold("SwitchDrift", switch, "", False)  # what it carries is not known
-            case SwitchRestarted(lost=lost):
+            case SwitchRestarted(lost=lost) if lost:
                 self._note("SwitchRestarted", switch, _restarted(len(lost)))
             case SwitchRead(ours=False, added=added, removed=removed):
                 pairs = " ".join([*(f"+{one}" for one in added), *(f"-{one}" for one in removed)])
@@ -205,6 +269,8 @@ class Alerts:
                 self._note("SwitchOverrun", switch, gone)
             case SwitchCommand(verb=verb, outcome=outcome, text=text) if outcome != "done":
                 self._note("SwitchCommandsFail", switch, f"{verb} {outcome}{f': {text}' if text else ''}")
+        for name in self._mends.take(fact):
+            self._events.mend(name, switch)
 
     def _take_host(self, fact: HostFact) -> None:
         host = fact.host
@@ -215,12 +281,10 @@ class Alerts:
             case HostBirth(ports=ports):
                 self._hold("AgentDown", host, "", False)
                 self._keep_ports(host, ports)
-                for name in [name for name in self._changes.get(host, {}) if name not in ports]:
-                    del self._changes[host][name]
-                    self._flaps.pop((host, name), None)
+                self._flaps.keep(host, ports)
                 for name, port in ports.items():
                     self._ports.setdefault(host, {})[name] = _Port(port.carrier, port.rdma)
-                    self._count(host, name, port.carrier_changes)
+                    self._flaps.count(host, name, port.carrier_changes, self._now)
                     self._judge_rdma(host, name)
             case HostDown(cause=cause):
                 self._hold("AgentDown", host, f"its agent is away: {cause}", True)
@@ -253,7 +317,7 @@ class Alerts:
         match event.data:
             case CarrierData(carrier=carrier, carrier_changes=changes):
                 port.carrier = carrier
-                self._count(host, name, changes)
+                self._flaps.count(host, name, changes, self._now)
             case InterfaceData(present=False):
                 port.carrier = port.rdma = None
             case RdmaData(active=active):
@@ -267,14 +331,23 @@ class Alerts:
             case ReconfigurationState(state=state):
                 self._under_way.add(id)
                 self._hold("ReconfigurationStands", id, f"is under way: {state}", True)
-            case ReconfigurationEnded(outcome=outcome, why=why):
+            case ReconfigurationEnded(outcome=outcome, why=why, what=what):
                 self._under_way.discard(id)
                 self._ended_ns = self._now[0]
                 self._hold("ReconfigurationStands", id, "", False)
                 if outcome != "failed":  # a switch of a prepared set that a crash cut off ends so
                     self._close(id)
+                tried = "" if what is UNSET else what
                 if outcome == "rolled-back":
-                    self._note("ReconfigurationRolledBack", id, f"went back: {why}")
+                    self._note("ReconfigurationRolledBack", id, f"went back: {why}", what=tried)
+                elif outcome == "confirmed":
+                    self._events.succeed("ReconfigurationRolledBack", tried)
+
+    def _take_run(self, status: RunStatus) -> None:
+        run, by = status.run, status.by
+        self._hold("RunPaused", run, f"is paused{f' by {by}' if by else ''}", status.state is RunState.PAUSED)
+        if status.state is RunState.RUNNING:
+            self._playbooks[run] = status.playbook
 
     def _take_job(self, fact: JobFact) -> None:
         match fact:
@@ -284,8 +357,15 @@ class Alerts:
                     self._note("JobStalled", fact.job, words)
             case JobSwitched(target=target, why=why) if why:
                 self._note("JobNotSwitched", fact.job, f"its light was not brought to {target}: {why}")
-            case JobEnded(outcome="failed", why=why):
-                self._note("JobFailed", fact.job, f"failed: {why}")
+            case JobSwitched():
+                self._events.mend("JobNotSwitched", fact.job)
+            case JobEnded(entry=entry, outcome=outcome, why=why):
+                self._events.mend("JobStalled", fact.job)
+                self._events.mend("JobNotSwitched", fact.job)
+                if outcome == "failed":
+                    self._note("JobFailed", fact.job, f"failed: {why}", what=entry)
+                elif outcome == "succeeded":
+                    self._events.succeed("JobFailed", entry)
 
     # --- conditions
 
@@ -296,6 +376,9 @@ class Alerts:
 
     def _take_links(self, fact: Fact) -> None:
         self._links.take(fact)
+        self._judge_links()
+
+    def _judge_links(self) -> None:
         for link in self._dark.changed():
             dark = self._dark.value(link) == 0
             self._hold("LinkNotReady", link, "is wanted, and an end of it has no carrier", dark)
@@ -308,22 +391,11 @@ class Alerts:
         elif (before := self._states.get(key)) is not None:
             self._states[key] = replace(before, summary=summary)
         else:
-            at_ns, wall_ns = self._now
-            self._states[key] = _Condition(began_ns=at_ns, began_wall_ns=wall_ns, last_ns=at_ns, summary=summary)
+            self._states[key] = _Condition(began=self._now, summary=summary)
 
-    def _note(self, name: str, subject: str, summary: str) -> None:
-        """An event came; one that came while the last counted goes on with it."""
-        key, (at_ns, wall_ns) = (name, subject), self._now
-        before = self._events.get(key)
-        if before is not None and self._counts(key, before, at_ns):
-            self._events[key] = replace(before, last_ns=at_ns, summary=summary)
-            return
-        if len(self._events) >= PAST_MOST:
-            self._events = {key: one for key, one in self._events.items() if self._counts(key, one, at_ns)}
-        self._events[key] = _Condition(began_ns=at_ns, began_wall_ns=wall_ns, last_ns=at_ns, summary=summary)
-
-    def _counts(self, key: Key, one: _Condition, now_ns: int) -> bool:
-        return now_ns - one.last_ns <= (RULES[key[0]].within_s or 0.0) * 1e9
+    def _note(self, name: str, subject: str, summary: str, *, what: str = "") -> None:
+        """An event came; `what`: what had been tried, which may succeed when it is tried again."""
+        self._events.note(name, subject, summary, self._now, what=what)
 
     def _keep_ports(self, host: str, names: Collection[str]) -> None:
         """Forget its other ports."""
@@ -331,45 +403,14 @@ class Alerts:
             del self._ports[host][name]
             self._hold("RdmaDown", f"{host}.{name}", "", False)
 
+    def _is_changed_lately(self, now_ns: int) -> bool:
+        """Whether reconfigurations may have made carriers come and go."""
+        return bool(self._under_way) or (self._ended_ns is not None and now_ns - self._ended_ns <= FLAPS_WITHIN_NS)
+
     def _judge_rdma(self, host: str, name: str) -> None:
         port = self._ports[host][name]
         words = "has a carrier, and its RDMA port is not active"
         self._hold("RdmaDown", f"{host}.{name}", words, port.carrier is True and port.rdma is False)
-
-    def _count(self, host: str, name: str, changes: int | UnsetType | None) -> None:
-        """Take the kernel's count of carrier changes; where it begins anew nothing is known of the time before."""
-        if changes is UNSET or changes is None:
-            return
-        counts = self._changes.setdefault(host, {})
-        more, counts[name] = changes - counts.get(name, changes), changes
-        if more > 0:
-            last = self._flaps.setdefault((host, name), deque(maxlen=FLAPS_MORE_THAN + 1))
-            if not self._flaps_now(last, self._now[0]):
-                self._flapping_since.pop((host, name), None)
-            last.extend([self._now] * min(more, FLAPS_MORE_THAN + 1))
-            if self._flaps_now(last, self._now[0]):
-                self._flapping_since.setdefault((host, name), self._now[1])
-
-    def _flaps_now(self, times: Sequence[tuple[int, int]], now_ns: int) -> bool:
-        within_ns = (RULES[FLAPS].within_s or 0.0) * 1e9
-        return len(times) > FLAPS_MORE_THAN and now_ns - times[0][0] <= within_ns
-
-    def _flapping(self, now_ns: int) -> list[Alert]:
-        """Ports whose carriers came and went by themselves; none while reconfigurations may have done that."""
-        within_ns = (RULES[FLAPS].within_s or 0.0) * 1e9
-        if self._under_way or (self._ended_ns is not None and now_ns - self._ended_ns <= within_ns):
-            return []
-        return [
-            Alert(
-                name=FLAPS,
-                severity=RULES[FLAPS].severity,
-                subject=f"{host}.{name}",
-                since_wall_ns=self._flapping_since[host, name],
-                summary=f"its carrier changed more than {FLAPS_MORE_THAN} times in {within_ns / 60e9:.0f} minutes",
-            )
-            for (host, name), times in self._flaps.items()
-            if self._flaps_now(times, now_ns)
-        ]
 
 
 class _Dark:
@@ -398,8 +439,6 @@ class _Dark:
 
 def _restarted(lost: int) -> str:
     """What a restart took. What of it is still missing changes after that: `hwd status` has it."""
-    if not lost:
-        return "has restarted and lost nothing"
     return f"has restarted and lost {plural(lost, 'crossconnect')}; `hwd status` shows which are still missing"
 
 
@@ -409,6 +448,10 @@ def _alert(key: Key, one: _Condition) -> Alert:
         name=name,
         severity=RULES[name].severity,
         subject=subject,
-        since_wall_ns=one.began_wall_ns,
+        since_wall_ns=one.began[1],
         summary=one.summary,
     )
+
+
+def _utc(wall_ns: int) -> str:
+    return f"{datetime.fromtimestamp(wall_ns / 1e9, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -7,6 +7,7 @@ from typing import Protocol
 from hwd.model.documents.hosts import HostBirth, HostDown, HostEvent
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
 from hwd.model.instant import InstantName, Knowledge
+from hwd.model.link import RoutedLink
 from hwd.model.timeline import Timeline
 from hwd_agents.wire.events import CarrierData, InterfaceData, ReadyData
 from hwd_drivers.core.documents import Fact
@@ -78,6 +79,11 @@ class Links:
                     ready = {one.knowledge for one in timed_link.instants if one.name is InstantName.READY}
                     # a timeline of another version may have no instant `ready`: then its link is not ready
                     self.timed(timed_link.link, ready=bool(ready) and ready.issubset(READY))
+
+    def expect(self, links: Iterable[RoutedLink]) -> None:
+        """These are wanted, as earlier processes of the daemon have recorded."""
+        for routed in links:
+            self._make(str(routed.link), frozenset(map(str, routed.crossconnects)))
 
     # --- what reconfigurations do
 

@@ -5,9 +5,10 @@ exposition = metrics.render(accept)
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
+from msgspec import UNSET
 from prometheus_client.core import CollectorRegistry, Metric
 from prometheus_client.registry import Collector
 
@@ -25,6 +26,8 @@ from hwd.model.documents.daemon import (
     JournalWritten,
     LimitReached,
     RecordsDropped,
+    RecordsRefused,
+    RecordsWritten,
     TestbedReloaded,
 )
 from hwd.model.documents.hosts import HostEvent, HostFact
@@ -48,6 +51,7 @@ from hwd.model.documents.transfers import (
 from hwd.model.interlock import InterlockName
 from hwd.model.job import JobState
 from hwd.model.limit import Limit
+from hwd.model.link import RoutedLink
 from hwd.model.run import RunState, RunStatus
 from hwd.model.stage import StageName
 from hwd.model.timeline import Timeline
@@ -114,6 +118,15 @@ class Metrics(Collector):
         )
         self._journal_unwritten = Series(
             "hwd_journal_unwritten", "Reconfigurations that have ended, which the journal does not take yet", limit=1
+        )
+        self._records_unwritten = Series(
+            "hwd_records_unwritten", "1 while the records cannot be written, and documents wait in memory", limit=1
+        )
+        self._died = Series(
+            "hwd_daemon_died_total",
+            "1 where the process of the daemon before this one did not end in order, else 0",
+            limit=1,
+            counter=True,
         )
         self._recoveries = Series(
             "hwd_recoveries_total",
@@ -248,6 +261,10 @@ class Metrics(Collector):
     def __iter__(self) -> Iterator[Series | Buckets]:
         return iter(self._all)
 
+    def expect(self, links: Iterable[RoutedLink]) -> None:
+        """These links are wanted, as earlier processes of the daemon have recorded."""
+        self._links.expect(links)
+
     def __call__(self, document: Document) -> None:
         match document.fact:
             case HostEvent() as event:  # thousands a second
@@ -287,6 +304,8 @@ class Metrics(Collector):
         for topo_outcome in TOPO_WRITES:
             self._topo_writes.add(0, topo_outcome)
         self._jobs_under_way.set(0)
+        self._records_unwritten.set(0)
+        self._died.add(0)
         self._job_stall_seconds.begin()
         for group in ("documents", "history"):
             self._dropped.add(0, group)
@@ -374,7 +393,8 @@ class Metrics(Collector):
 
     def _take_daemon(self, fact: Fact) -> None:
         match fact:
-            case DaemonStarted(version=version):
+            case DaemonStarted(version=version, died_wall_ns=died_wall_ns):
+                self._died.add(float(died_wall_ns is not UNSET))
                 self._build_info.drop()
                 self._build_info.set(1, version)
             case TestbedReloaded(former_switches=former):
@@ -391,6 +411,10 @@ class Metrics(Collector):
             case RecordsDropped(documents=of_documents, history=of_history):
                 self._dropped.add(of_documents, "documents")
                 self._dropped.add(of_history, "history")
+            case RecordsRefused():
+                self._records_unwritten.set(1)
+            case RecordsWritten():
+                self._records_unwritten.set(0)
             case LimitReached(limit=limit, count=count):
                 self._limits.add(count, limit)
             case DaemonRecovered(reconfiguration=id, outcome=outcome):

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import product
 
+from hwd.model.answers.switches import still_missing
 from hwd.model.documents.switches import SwitchDrift, SwitchOverrun, SwitchUnknown
 from hwd.telemetry.buckets import SERIES, Buckets
 from hwd.telemetry.budget import VERBS
@@ -66,6 +67,13 @@ class Switches:
             limit=switches,
             counter=True,
         )
+        self._restart_missing = Series(
+            "hwd_switch_restart_missing",
+            "Crossconnects that a switch lost by its last restart and that were not made again or replaced since",
+            "switch",
+            limit=switches,
+        )
+        self._missing: dict[str, list[str]] = {}
         self._drift = Series(
             "hwd_switch_drift",
             "Crossconnects of a switch that are desired and missing, or there where something else is desired",
@@ -106,6 +114,7 @@ class Switches:
         for series in self:
             series.drop(switch)
         self._blocked_ends.pop(switch, None)
+        self._missing.pop(switch, None)
 
     def unguarded(self, switch: str, seconds: float) -> None:
         """From our last read of it to our first byte."""
@@ -121,6 +130,7 @@ class Switches:
                 self._overruns.add(0, switch)
                 self._drift.set(0, switch)
                 self._restarts.add(0, switch)
+                self._restart_missing.add(0, switch)
                 self._blocked_ends[switch] = set()  # documents of ends that are still blocked follow
                 self._blocked.set(0, switch)
                 for verb, outcome in product(COMMAND_VERBS, COMMAND_OUTCOMES):
@@ -138,15 +148,20 @@ class Switches:
                 self._blocked_ends.pop(switch, None)
             case SwitchDrift(missing=missing, stale=stale):
                 self._drift.set(len(missing) + len(stale), switch)
-            case SwitchRestarted():
+            case SwitchRestarted(lost=lost):
                 self._restarts.add(1, switch)
+                self._missing[switch] = lost
+                self._restart_missing.set(len(lost), switch)
             case SwitchOverrun():
                 self._overruns.add(1, switch)
             case SwitchOverride(ends=ends, to=to):
                 blocked = self._blocked_ends.setdefault(switch, set())
                 (blocked.update if to is PortOverride.FORCE_BLOCKED else blocked.difference_update)(ends)
                 self._blocked.set(len(blocked), switch)
-            case SwitchRead(crossconnects=crossconnects, ours=ours):
+            case SwitchRead(crossconnects=crossconnects, added=added, ours=ours):
+                if lacking := self._missing.get(switch):
+                    self._missing[switch] = still_missing(lacking, added)
+                    self._restart_missing.set(len(self._missing[switch]), switch)
                 self._foreign.add(float(not ours), switch)
                 self._crossconnects.drop(switch)
                 for state, count in Counter(one.state for one in crossconnects).items():

@@ -1,16 +1,17 @@
 """The last reports of the switches, from documents, for the status screen."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from msgspec.structs import replace
 
 from hwd.fabric.fabric import Fabric
 from hwd.model.answers import OverrunReport, RestartReport, SwitchStatus
+from hwd.model.answers.switches import still_missing
 from hwd.model.documents.switches import SwitchOverrun, SwitchUnknown
 from hwd.model.testbed import Switch
 from hwd_drivers.core.documents import Document
-from hwd_drivers.core.values import Crossconnect, PortOverride, PortSide, natural_key
+from hwd_drivers.core.values import PortOverride, natural_key
 from hwd_drivers.devices.facts import (
     SwitchDown,
     SwitchFact,
@@ -119,9 +120,7 @@ def _after(report: SwitchStatus, fact: SwitchFact, wall_ns: int) -> SwitchStatus
         case SwitchRead(crossconnects=crossconnects, added=added):
             found = report.restart
             if found is not None:
-                taken = _ends(added)
-                missing = [one for one in found.missing if taken.isdisjoint(_ends([one]))]
-                found = replace(found, missing=missing)
+                found = replace(found, missing=still_missing(found.missing, added))
             return replace(report, readings=crossconnects, restart=found)
         case SwitchOverride(ends=ends, to=to):
             held = {*report.blocked, *ends} if to is PortOverride.FORCE_BLOCKED else {*report.blocked}.difference(ends)
@@ -132,7 +131,3 @@ def _after(report: SwitchStatus, fact: SwitchFact, wall_ns: int) -> SwitchStatus
         case SwitchPower(power_dbm=power_dbm):
             return replace(report, power_dbm={**report.power_dbm, **power_dbm})
     return report
-
-
-def _ends(crossconnects: Iterable[str]) -> frozenset[PortSide]:
-    return frozenset(end for one in crossconnects for end in Crossconnect.parse(one).ends)

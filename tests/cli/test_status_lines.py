@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from hwd.cli.status_lines import SHOWN_ALERTS, alert_lines, change_lines, disk_line, since
-from hwd.model.answers import Alert, DiskSpace, RestartReport, SwitchChange, SwitchStatus
+from hwd.cli.status_lines import SHOWN_ALERTS, alert_lines, change_lines, disk_line, since, storage_lines
+from hwd.model.answers import Alert, DiskSpace, RestartReport, StorageStatus, SwitchChange, SwitchStatus
 
 NOON_NS = 1_700_049_600_000_000_000
 """2023-11-15 12:00:00 UTC"""
@@ -74,6 +74,35 @@ def test_alert_is_one_line_and_many_are_cut() -> None:
     lines = alert_lines([alert(f"ocs{number}") for number in range(SHOWN_ALERTS + 2)], NOON_NS)
     assert len(lines) == SHOWN_ALERTS + 1
     assert text(lines[-1]) == "and 2 alerts more: hwd status --json"
+
+
+SECOND_NS = 1_000_000_000
+
+
+def test_event_has_the_time_when_it_was_and_no_state_that_lasts() -> None:
+    once = replace(alert("ocs1"), last_wall_ns=NOON_NS)
+    often = replace(alert("ocs1"), last_wall_ns=NOON_NS + 90 * SECOND_NS)
+    ends = [text(line).rpartition("; ")[2] for line in alert_lines([once, often], NOON_NS)]
+    assert ends == ["at 12:00:00", "12:00:00 to 12:01:30"]
+
+
+def test_reason_that_several_alerts_have_is_said_once_and_a_long_one_is_cut() -> None:
+    why = f"not ready within 2 s: {', '.join(f'h{one}.eth0<->h{one + 1}.eth0 hangs' for one in range(20))}"
+    back = replace(alert("r1"), name="ReconfigurationRolledBack", summary=f"went back: {why}")
+    failed = replace(alert("k3v9"), name="RunFailed", summary=f"failed: steps[2]: apply: {why}; at rest")
+    lines = [text(line) for line in alert_lines([back, failed], NOON_NS)]
+    assert "went back: not ready within 2 s: h0.eth0<->h1.eth0 hangs" in lines[0]
+    assert "... (whole: hwd status --json); since 12:00:00" in lines[0]
+    assert lines[1] == "alert RunFailed (critical) k3v9: failed: steps[2]: apply: see r1; at rest; since 12:00:00"
+    assert max(map(len, lines)) < 350
+
+
+def test_journal_and_records_that_cannot_be_written_are_said_under_the_alerts() -> None:
+    well = StorageStatus(writable=True, why=None)
+    assert storage_lines(well, well) == []
+    bad = StorageStatus(writable=False, why="No space left on device")
+    said = [text(line) for line in storage_lines(bad, bad)]
+    assert said == ["failed: No space left on device", "records failed: No space left on device"]
 
 
 def switch(name: str, change: SwitchChange | None) -> SwitchStatus:

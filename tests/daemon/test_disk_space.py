@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -37,32 +38,49 @@ def test_folder_that_is_gone_cannot_be_read(tmp_path: Path) -> None:
             data.space()
 
 
-def test_it_is_reported_at_the_start_and_each_minute_and_a_failure_says_why() -> None:
-    answers: list[Space | OSError] = [
-        Space(free_bytes=5, total_bytes=9),
-        OSError(errno.EIO, os.strerror(errno.EIO)),
-        Space(free_bytes=4, total_bytes=9),
-    ]
-    told: list[tuple[int | None, int | None, str]] = []
-
-    def read() -> Space:
-        answer = answers[len(told)]
-        if isinstance(answer, OSError):
-            raise answer
-        return answer
-
-    def keep(document: Document) -> None:
-        assert isinstance(document.fact, DaemonDisk)
-        assert document.fact.path == "/data"
-        told.append((document.fact.free_bytes, document.fact.total_bytes, document.fact.why))
+def test_disk_that_does_not_change_is_told_at_the_start_and_each_minute() -> None:
+    times: list[float] = []
 
     async def main() -> None:
-        task = asyncio.create_task(SpaceWatch("/data", read, InlineOffload(), Emitter(SystemClock(), keep)).run())
-        await asyncio.sleep(DISK_EACH_S / 2)
-        assert len(told) == 1
-        await asyncio.sleep(2 * DISK_EACH_S)
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        read = partial(Space, free_bytes=5 * 10**9, total_bytes=9 * 10**9)
+        watch = SpaceWatch("/data", read, InlineOffload(), Emitter(SystemClock(), lambda _: times.append(loop.time())))
+        task = asyncio.create_task(watch.run())
+        await asyncio.sleep(2.5 * DISK_EACH_S)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        times[:] = [at_s - began_s for at_s in times]
+
+    run_virtual(main(), seed=1)
+    assert times == pytest.approx([0.0, DISK_EACH_S, 2 * DISK_EACH_S], abs=0.1)
+
+
+def test_disk_that_fills_up_or_cannot_be_read_is_told_within_seconds() -> None:
+    gigabyte = 10**9
+    steps: list[int | None] = [9 * gigabyte, 9 * gigabyte - 1, 2 * gigabyte, gigabyte - 1, None, None, 2 * gigabyte]
+    told: list[tuple[float, int | None]] = []
+
+    async def main() -> None:
+        loop, left = asyncio.get_running_loop(), iter(steps)
+
+        def read() -> Space:
+            free = next(left, steps[-1])
+            if free is None:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return Space(free_bytes=free, total_bytes=10 * gigabyte)
+
+        def note(document: Document) -> None:
+            assert isinstance(document.fact, DaemonDisk)
+            assert document.fact.why == ("Input/output error" if document.fact.free_bytes is None else "")
+            told.append((loop.time() - began_s, document.fact.free_bytes))
+
+        began_s = loop.time()
+        task = asyncio.create_task(SpaceWatch("/data", read, InlineOffload(), Emitter(SystemClock(), note)).run())
+        await asyncio.sleep(DISK_EACH_S)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
     run_virtual(main(), seed=1)
-    assert told == [(5, 9, ""), (None, None, "Input/output error"), (4, 9, "")]
+    assert [free for _, free in told] == [9 * gigabyte, 2 * gigabyte, gigabyte - 1, None, 2 * gigabyte]
+    assert [at_s for at_s, _ in told] == pytest.approx([0.0, 10.0, 15.0, 20.0, 30.0], abs=0.1)

@@ -126,6 +126,12 @@ def test_legends_name_labels_of_their_query(path: Path, folder: Path) -> None:
 
 
 @boards
+def test_panel_without_series_says_why(path: Path) -> None:
+    silent = [panel["title"] for panel in read(path)["panels"] if not panel["fieldConfig"]["defaults"].get("noValue")]
+    assert silent == []
+
+
+@boards
 def test_unit_of_a_panel_is_that_of_its_metrics(path: Path) -> None:
     for panel in read(path)["panels"]:
         unit = panel["fieldConfig"]["defaults"]["unit"]

@@ -1,12 +1,15 @@
 """Alerts in force, by documents and time."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from hwd.daemon.fanout import Fanout
+from hwd.daemon.installed_drivers import load
+from hwd.fabric.fabric import Fabric
 from hwd.model.answers import Alert
 from hwd.model.documents.daemon import (
     BusDown,
@@ -14,11 +17,14 @@ from hwd.model.documents.daemon import (
     DaemonDisk,
     DaemonLag,
     DaemonRecovered,
+    DaemonStarted,
     JournalGivenUp,
     JournalOpen,
     JournalRefused,
     JournalWritten,
     LimitReached,
+    RecordsRefused,
+    RecordsWritten,
 )
 from hwd.model.documents.hosts import (
     ClockAligned,
@@ -39,18 +45,23 @@ from hwd.model.documents.reconfigurations import (
     StartedLink,
 )
 from hwd.model.documents.runs import RunEnded
-from hwd.model.documents.switches import SwitchDrift, SwitchOverrun, SwitchUnknown
+from hwd.model.documents.switches import SwitchAdopted, SwitchDrift, SwitchOverrun, SwitchUnknown
 from hwd.model.run import RunState, RunStatus
+from hwd.records.records import Records
 from hwd.telemetry.alert_rules import RULES
-from hwd.telemetry.alerts import PAST_MOST, Alerts
+from hwd.telemetry.alerts import Alerts
+from hwd.telemetry.past_events import PAST_MOST
 from hwd_agents.wire.events import CarrierData, InterfaceData, RdmaData
 from hwd_drivers.core.documents import Document, Fact
+from hwd_drivers.core.offload import InlineOffload
+from hwd_drivers.core.values import Crossconnect
 from hwd_drivers.devices.facts import SwitchCommand, SwitchDown, SwitchRead, SwitchRestarted, SwitchUp
 
 from .conftest import port_state
 
 WALL_NS = 1_700_000_000_000_000_000
 LINK = "h0.eth0<->h1.eth0"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
 
 
 class Time:
@@ -58,12 +69,13 @@ class Time:
 
     def __init__(self) -> None:
         self.now_s = 0.0
+        self.wall_zero_ns = WALL_NS
 
     def monotonic_ns(self) -> int:
         return round(self.now_s * 1e9)
 
     def wall_ns(self) -> int:
-        return WALL_NS + self.monotonic_ns()
+        return self.wall_zero_ns + self.monotonic_ns()
 
     def kernel_bounds_ns(self, stamp_ns: int) -> tuple[int, int]:
         return stamp_ns, stamp_ns
@@ -78,7 +90,8 @@ class Rack:
     def __init__(self) -> None:
         self.time = Time()
         self.alerts = Alerts(self.time)
-        self._sink = Fanout()
+        self.documents: list[Document] = []
+        self._sink = Fanout([self.documents.append])
         self._sink.subscribe(self.alerts)
 
     def tell(self, *facts: Fact, after_s: float = 0.0) -> None:
@@ -99,9 +112,9 @@ def rack() -> Rack:
     return Rack()
 
 
-def event(data: msgspec.Struct, *, host: str = "h0", past: bool = False) -> HostEvent:
+def event(data: msgspec.Struct, *, host: str = "h0", past: bool = False, kind: str = "") -> HostEvent:
     stamps: dict[str, Any] = {"earliest_ns": 0, "best_ns": 0, "latest_ns": 0, "agent_ns": 0}
-    where: dict[str, Any] = {"host": host, "boot": "b", "seq": 1, "type": "", "port": "eth0"}
+    where: dict[str, Any] = {"host": host, "boot": "b", "seq": 1, "type": kind, "port": "eth0"}
     return HostEvent(**where, **stamps, origin="kernel", source="netlink", past=past, data=data)
 
 
@@ -182,6 +195,13 @@ STATES = (
         begin=(JournalRefused(reconfiguration="r1", outcome="confirmed", why="No space left"),),
         end=(JournalWritten(reconfiguration="r1", outcome="confirmed"),),
         says="the journal does not take that it is confirmed: No space left",
+    ),
+    State(
+        name="RecordsUnwritten",
+        subject="records.db",
+        begin=(RecordsRefused(records="records.db", why="No space left on device"),),
+        end=(RecordsWritten(records="records.db"),),
+        says="cannot be written, and what happens waits in memory: No space left on device",
     ),
     State(
         name="DiskSpaceLow",
@@ -284,6 +304,12 @@ EVENTS: dict[str, tuple[Fact, str, str]] = {
         "http-body",
         "what came in was refused: 9 MB",
     ),
+    "DaemonDied": (
+        DaemonStarted(version="1", pid=7, testbed="t", data_dir="/data", died_wall_ns=WALL_NS),
+        "the daemon",
+        "did not end in order: it was last heard at 2023-11-14 22:13:20 UTC",
+    ),
+    "ReconfigurationRecovered": (RECOVERED, "r1", "was cut off, and is rolled-back"),
     "SwitchCommandsFail": (DENIED, "ocs1", "connect denied: SROF"),
     "SwitchRestarted": (
         SwitchRestarted(switch="ocs1", sign="at-rest", lost=["1A-2B"], uptime_s=None, unheard_s=2.0),
@@ -344,6 +370,7 @@ def test_state_is_in_force_after_its_hold_time_until_it_is_over(rack: Rack, case
     (found,) = [one for one in rack.after(1.0) if one.name == case.name]
     assert (found.subject, found.summary, found.severity) == (case.subject, case.says, RULES[case.name].severity)
     assert found.since_wall_ns == WALL_NS + 5_000_000_000
+    assert found.last_wall_ns is None
     rack.tell(*case.end)
     assert case.name not in rack.names(hold_s)
     rack.tell(*case.begin, after_s=1.0)
@@ -362,6 +389,7 @@ def test_event_is_in_force_at_once_and_for_its_window_after_the_last(rack: Rack,
     rack.tell(fact, after_s=within_s - 1.0)
     (later,) = rack.after(within_s)
     assert later.since_wall_ns == found.since_wall_ns == WALL_NS + 5_000_000_000
+    assert later.last_wall_ns == rack.time.wall_ns() - round(within_s * 1e9)
     assert rack.names(1.0) == []
     rack.tell(fact)
     assert rack.after(0.0)[0].since_wall_ns == rack.time.wall_ns(), "another one, after a quiet time"
@@ -379,6 +407,8 @@ def test_event_is_in_force_at_once_and_for_its_window_after_the_last(rack: Rack,
         birth(carrier=False, rdma=False),
         birth(carrier=True, rdma=None),
         HostLost(host="h0", boot="b", count=0, why=""),
+        DaemonStarted(version="1", pid=7, testbed="t", data_dir="/data"),
+        SwitchRestarted(switch="ocs1", sign="uptime", lost=[], uptime_s=1.0, unheard_s=2.0),
     ],
     ids=lambda fact: type(fact).__name__,
 )
@@ -426,7 +456,7 @@ def test_late_events_of_an_earlier_boot_say_nothing_of_the_present(rack: Rack) -
 
 def flap(rack: Rack, *counts: int) -> None:
     for count in counts:
-        rack.tell(event(CarrierData(carrier=bool(count % 2), carrier_changes=count)), after_s=10.0)
+        rack.tell(event(CarrierData(carrier=bool(count % 2), carrier_changes=count), kind="carrier"), after_s=10.0)
 
 
 def test_carrier_that_changed_more_than_twice_within_five_minutes_flaps(rack: Rack) -> None:
@@ -438,7 +468,9 @@ def test_carrier_that_changed_more_than_twice_within_five_minutes_flaps(rack: Ra
     assert (found.name, found.subject, found.since_wall_ns) == ("CarrierFlaps", "h0.eth0", rack.time.wall_ns())
     assert found.summary == "its carrier changed more than 2 times in 5 minutes"
     flap(rack, 11)
-    assert rack.after(0.0) == [found], "it has flapped since then"
+    (later,) = rack.after(0.0)
+    assert later.since_wall_ns == found.since_wall_ns, "it has flapped since then"
+    assert later.last_wall_ns == rack.time.wall_ns()
     assert rack.names(280.0) == ["CarrierFlaps"]
     assert rack.names(1.0) == []
 
@@ -493,4 +525,117 @@ def test_events_that_count_no_more_are_not_remembered(rack: Rack) -> None:
     assert len(rack.after(600.0)) == PAST_MOST
     rack.tell(RunEnded(run="last", outcome="failed", why="", safe_state=None), after_s=1.0)
     assert [one.subject for one in rack.after(0.0)] == ["last"]
-    assert len(rack.alerts._events) == 1
+
+
+def read(*, added: tuple[str, ...] = (), removed: tuple[str, ...] = (), ours: bool = True) -> SwitchRead:
+    return SwitchRead(switch="ocs1", crossconnects=[], added=[*added], removed=[*removed], ours=ours)
+
+
+LOST_TWO = SwitchRestarted(switch="ocs1", sign="at-rest", lost=["1A-2B", "3A-4B"], uptime_s=None, unheard_s=2.0)
+WAY_BACK = read(added=("3A-4B",), removed=("1A-2B",), ours=False)
+ADOPTED = SwitchAdopted(switch="ocs1", crossconnects=["1A-2B"], free=[], by="drift")
+AGAIN = {
+    "RunFailed": (
+        (run(RunState.RUNNING), EVENTS["RunFailed"][0]),
+        (run(RunState.RUNNING), RunEnded(run="k3v9", outcome="succeeded", why="", safe_state=None)),
+    ),
+    "JobFailed": (
+        (EVENTS["JobFailed"][0],),
+        (JobEnded(job="k3w0", entry="trains", outcome="succeeded", why="", seconds=9.0),),
+    ),
+    "JobNotSwitched": (
+        (EVENTS["JobNotSwitched"][0],),
+        (JobSwitched(job="k3v9", entry="trains", target="ring", reconfiguration="r2", why="", seconds=1.0),),
+    ),
+    "JobStalled": (
+        (EVENTS["JobStalled"][0],),
+        (JobEnded(job="k3v9", entry="trains", outcome="stopped", why="by ada", seconds=9.0),),
+    ),
+    "ReconfigurationRolledBack": (
+        (msgspec.structs.replace(ended("rolled-back"), what="ring"),),
+        (msgspec.structs.replace(ended("confirmed"), reconfiguration="r2", what="ring"),),
+    ),
+    "SwitchCommandsFail": ((DENIED,), (msgspec.structs.replace(DENIED, outcome="done"),)),
+    "SwitchRestarted": ((LOST_TWO,), (read(added=("1A-2B",)), read(added=("3A-7B",)))),
+    "SwitchOverrun": ((EVENTS["SwitchOverrun"][0],), (read(added=("1A-7B",)),)),
+    "SwitchChangedBehindOurBack": ((READ,), (read(removed=("1A-2B",)), read(added=("3A-4B",)))),
+    "changed back by them": ((READ,), (WAY_BACK,)),
+    "adopted": ((READ,), (ADOPTED,)),
+}
+
+
+@pytest.mark.parametrize("name", AGAIN)
+def test_event_that_is_mended_is_no_alert_any_more(rack: Rack, name: str) -> None:
+    broken, mended = AGAIN[name]
+    rack.tell(*broken)
+    assert len(rack.names()) == 1
+    rack.tell(*mended, after_s=1.0)
+    assert rack.names() == []
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        (LOST_TWO, read(added=("1A-2B",))),
+        (LOST_TWO, read(added=("5A-6B",), removed=("7A-8B",))),
+        (READ, read(removed=("1A-2B",))),
+        (READ, read(added=("3A-4B",))),
+        (DENIED, msgspec.structs.replace(DENIED, verb="disconnect", outcome="done")),
+        (ended("rolled-back"), ended("confirmed")),
+        (EVENTS["JobFailed"][0], JobEnded(job="a", entry="other", outcome="succeeded", why="", seconds=9.0)),
+        (EVENTS["SwitchRestarted"][0], msgspec.structs.replace(read(added=("1A-2B",)), switch="ocs2")),
+    ],
+    ids=range(8),
+)
+def test_event_that_is_mended_in_part_or_elsewhere_stays(rack: Rack, facts: tuple[Fact, Fact]) -> None:
+    rack.tell(facts[0])
+    rack.tell(facts[1], after_s=1.0)
+    assert len(rack.names()) == 1
+
+
+# --- a new process of the daemon
+
+
+async def again(rack: Rack, *, after_s: float) -> Alerts:
+    """The alerts of a daemon that starts on the records of this one."""
+    records = Records("sqlite://", InlineOffload())
+    await records.open()
+    await records.add_documents(rack.documents)
+    time = Time()
+    time.wall_zero_ns = rack.time.wall_ns() + round(after_s * 1e9)
+    alerts = Alerts(time)
+    await alerts.load(records)
+    records.close()
+    return alerts
+
+
+@pytest.mark.parametrize("name", EVENTS)
+async def test_alert_about_an_event_outlives_the_daemon_with_its_time(rack: Rack, name: str) -> None:
+    within_s = RULES[name].within_s
+    assert within_s is not None
+    rack.tell(EVENTS[name][0], after_s=5.0)
+    (before,) = rack.after(0.0)
+    assert (await again(rack, after_s=within_s - 1.0)).in_force() == [before]
+    assert (await again(rack, after_s=within_s + 1.0)).in_force() == []
+
+
+async def test_what_was_mended_before_the_daemon_ended_stays_so(rack: Rack) -> None:
+    rack.tell(LOST_TWO, read(added=("1A-2B", "3A-4B")), DENIED)
+    assert [one.name for one in (await again(rack, after_s=1.0)).in_force()] == ["SwitchCommandsFail"]
+
+
+async def test_carrier_that_flapped_before_the_daemon_ended_is_still_said_to(rack: Rack) -> None:
+    rack.tell(birth(carrier=True, carrier_changes=7))
+    flap(rack, 7, 8, 9, 10, 11)
+    assert rack.names() == ["CarrierFlaps"]
+    assert [one.name for one in (await again(rack, after_s=100.0)).in_force()] == ["CarrierFlaps"]
+    assert (await again(rack, after_s=300.0)).in_force() == []
+
+
+def test_link_that_was_wanted_before_the_daemon_started_is_missed_when_it_is_dark(rack: Rack) -> None:
+    fabric = Fabric(load(EXAMPLE).require())
+    pairs = frozenset(map(Crossconnect.parse, ("1A-3B", "3A-1B")))
+    rack.alerts.expect(fabric.routed_of({"ocs1": pairs}))
+    rack.tell(birth(carrier=False), birth("h1", carrier=True))
+    (found,) = rack.after(60.0)
+    assert (found.name, found.subject) == ("LinkNotReady", LINK)

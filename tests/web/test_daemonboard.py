@@ -1,9 +1,13 @@
-"""The broker and the disk, as the daemon last reported them."""
+"""The broker and the disk, as the daemon last reported them, and how the process before it ended."""
+
+import pytest
 
 from hwd.model.answers import DiskSpace
-from hwd.model.documents.daemon import BusDown, BusUp, DaemonDisk
+from hwd.model.documents.daemon import BusDown, BusUp, DaemonDisk, DaemonLag, DaemonStarted, DaemonStopped
+from hwd.records.records import Records
 from hwd.web.daemonboard import Daemonboard
 from hwd_drivers.core.documents import Document, Fact
+from hwd_drivers.core.offload import InlineOffload
 
 UP, DOWN = BusUp(address="mqtt://b"), BusDown(address="mqtt://b", cause="refused")
 
@@ -41,3 +45,32 @@ def test_disk_that_cannot_be_read_is_unknown_and_not_little() -> None:
     assert gone is not None
     assert str(gone) == "free space of /data is unknown: Input/output error"
     assert not gone.is_little
+
+
+STARTED, STOPPED = (
+    DaemonStarted(version="1", pid=7, testbed="t", data_dir="/data"),
+    DaemonStopped(reason="asked to end"),
+)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "died_wall_ns"),
+    [
+        ((), None),
+        ((STARTED, STOPPED), None),
+        ((STARTED, DaemonLag(seconds=0.1)), 2),
+        ((STARTED, STOPPED, STARTED), 3),
+        ((STARTED, STARTED, STOPPED, DaemonLag(seconds=0.1)), None),
+    ],
+    ids=["first", "in order", "killed", "killed again", "in order after a kill"],
+)
+async def test_process_that_did_not_end_in_order_is_known_to_the_next(
+    recorded: tuple[Fact, ...], died_wall_ns: int | None
+) -> None:
+    records = Records("sqlite://", InlineOffload())
+    await records.open()
+    await records.add_documents(Document(at_ns=0, wall_ns=at, fact=fact) for at, fact in enumerate(recorded, 1))
+    board = Daemonboard()
+    await board.load(records)
+    records.close()
+    assert board.died_wall_ns == died_wall_ns

@@ -11,7 +11,7 @@ from hwd.cli.commands.sets import show_sets
 from hwd.cli.options import READY_WITHIN_S, Json, JsonLines, Url
 from hwd.cli.output import Output, Styled, coloured, seconds, words
 from hwd.cli.run_steps import pause_reason
-from hwd.cli.status_lines import alert_lines, change_lines, disk_line, since
+from hwd.cli.status_lines import alert_lines, change_lines, disk_line, since, storage_lines
 from hwd.cli.times import begin_at
 from hwd.model.plural import plural
 from hwd_drivers.core.clock import SystemClock
@@ -68,7 +68,7 @@ def status(url: Url = None, json: Json = False) -> None:
     at = now.wall_ns
     began = f" since {since(now.bus.since_wall_ns, at)}" if now.bus.since_wall_ns is not None else ""
     output.say(f"testbed {now.testbed}, hwd {now.version}, broker {now.bus.address} ", coloured(bus), began)
-    for parts in (*alert_lines(now.alerts, at), disk_line(now.disk, at)):
+    for parts in (*alert_lines(now.alerts, at), *storage_lines(now.journal, now.records), disk_line(now.disk, at)):
         if parts:
             output.say(*parts)
     output.say()
@@ -134,10 +134,6 @@ def status(url: Url = None, json: Json = False) -> None:
         output.say(run_line(run))
     if now.queue:
         output.say(f"{plural(len(now.queue), 'run')} in the queue: hwd queue")
-    if not now.journal.writable:
-        output.say(coloured("failed"), f": {now.journal.why}")
-    if not now.records.writable:
-        output.say("records ", coloured("failed"), f": {now.records.why}")
     output.data(now)
 
 

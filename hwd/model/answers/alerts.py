@@ -15,13 +15,15 @@ class Alert(Answer, frozen=True, kw_only=True):
     """An alert of `dashboards/prometheus/alerts.yml` that is in force by what the daemon knows.
 
     `subject`: the switch, host, port, link, run, job or limit that it is about. `since_wall_ns`: when its condition
-    began, from which its hold time counts, or when the first of its recent events came.
+    began, from which its hold time counts, or when the first of its recent events came. `last_wall_ns`: when the last
+    of these events came; None for a condition, which lasts.
     """
 
     name: str
     severity: Literal["critical", "warning", "info"]
     subject: str
     since_wall_ns: int
+    last_wall_ns: int | None = None
     summary: str
 
     @override

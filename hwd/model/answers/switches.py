@@ -1,6 +1,6 @@
 """Switches, composites and links in the answers of the API."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import field
 from typing_extensions import override
@@ -10,6 +10,7 @@ from hwd.model.answers.changes import SwitchChange
 from hwd.model.answers.leases import SwitchLease
 from hwd.model.hang import Hang
 from hwd.model.plural import plural
+from hwd_drivers.core.values import Crossconnect, PortSide
 from hwd_drivers.devices.facts import CrossconnectReport
 
 
@@ -141,3 +142,13 @@ class LinkStatus(Answer, frozen=True, kw_only=True):
 
 def _ids(readings: Sequence[CrossconnectReport]) -> tuple[str, ...]:
     return tuple(one.id for one in readings)
+
+
+def still_missing(missing: Iterable[str], added: Iterable[str]) -> list[str]:
+    """Those of the crossconnects that a switch lost whose ends are still free, after it has made others."""
+    taken = _ends(added)
+    return [one for one in missing if taken.isdisjoint(_ends([one]))]
+
+
+def _ends(crossconnects: Iterable[str]) -> frozenset[PortSide]:
+    return frozenset(end for one in crossconnects for end in Crossconnect.parse(one).ends)

@@ -10,13 +10,16 @@ from hwd_drivers.core.documents import Fact
 
 
 class DaemonStarted(Fact, frozen=True, kw_only=True):
-    """The daemon began."""
+    """The daemon began. `died_wall_ns`: when the process before it was last heard, where that one did not end in order:
+    it was killed, or its machine went down. Left out where it ended in order, and of the first one.
+    """
 
     KIND: ClassVar = "daemon.started"
     version: str
     pid: int
     testbed: str
     data_dir: str
+    died_wall_ns: int | UnsetType = UNSET
 
 
 class DaemonStopped(Fact, frozen=True, kw_only=True):
@@ -52,7 +55,11 @@ class TestbedReloaded(Fact, frozen=True, kw_only=True):
 
 
 DISK_EACH_S = 60.0
-"""Between two reads of the disk: time enough to see it fill up before it is full, and few documents in a day."""
+"""Between two documents of the disk where nothing much changes: few documents in a day."""
+DISK_READ_EACH_S = 5.0
+"""Between two reads of the disk: what fills it does so within seconds."""
+DISK_MOVED = 0.1
+"""A change of the free space by this part of it is told at once."""
 
 
 class DaemonDisk(Fact, frozen=True, kw_only=True):
@@ -80,6 +87,21 @@ class RecordsDropped(Fact, frozen=True, kw_only=True):
     history: int
     documents_days: int | None
     history_days: int | None
+
+
+class RecordsRefused(Fact, frozen=True, kw_only=True):
+    """The records cannot be written; what is to be written waits in memory. `records.written` ends that."""
+
+    KIND: ClassVar = "records.refused"
+    records: str
+    why: str
+
+
+class RecordsWritten(Fact, frozen=True, kw_only=True):
+    """The records can be written again, and what waited is written."""
+
+    KIND: ClassVar = "records.written"
+    records: str
 
 
 class LimitReached(Fact, frozen=True, kw_only=True):
