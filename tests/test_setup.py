@@ -1,11 +1,12 @@
 """What each level of the set-up brings: a newcomer's demo asks little of a machine."""
 
+import os
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, packages_distributions, requires
+from importlib.metadata import PackageNotFoundError, metadata, packages_distributions, requires
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,87 @@ def test_each_target_sets_up_what_it_needs_and_no_more(target: str, level: set[s
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=True).stdout
     assert set(re.findall(r"\.ci/system-packages (\w+)", said)) == level
     assert re.findall(r"-e ./agents -e '(.+?)'", said) == [extra]
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """What `make` reads of a clone, with the Pythons 3.11 to 3.14, which know their version and no more."""
+    for name in ("Makefile", ".ci", "constraints.txt", "pyproject.toml", "drivers", "agents"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    for version in ("3.11", "3.12", "3.13", "3.14"):
+        put_python(tmp_path / f"pyenv/versions/{version}.9/bin/python3", version)
+    return tmp_path
+
+
+def put_python(path: Path, version: str) -> None:
+    path.parent.mkdir(parents=True)
+    path.write_text(f"#!/bin/sh\necho {version}\n")
+    path.chmod(0o755)
+
+
+def put_environment(clone: Path, version: str, *, made_with: str) -> None:
+    put_python(clone / ".venv/bin/python", version)
+    (clone / f".venv/lib/python{made_with}").mkdir(parents=True)
+    (clone / ".venv/.set-up").touch()
+
+
+def made(clone: Path, *asked: str) -> str:
+    """What `make check` would do there."""
+    command = ["make", "--dry-run", *asked, "check"]
+    environment = {"PATH": os.environ["PATH"]}
+    done = subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True, timeout=30, check=True)
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("has", "asked", "folder"),
+    [
+        (None, "3.13", ".venv"),
+        ("3.11", "3.11", ".venv"),
+        ("3.13", "3.13", ".venv"),
+        ("3.11", "3.13", ".venv-3.13"),
+        ("3.13", "3.11", ".venv-3.11"),
+        ("3.13", None, ".venv"),
+    ],
+)
+def test_a_python_that_is_asked_for_has_an_environment_of_its_own(
+    clone: Path, has: str | None, asked: str | None, folder: str
+) -> None:
+    if has is not None:
+        put_environment(clone, has, made_with=has)
+    python = clone / f"pyenv/versions/{asked}.9/bin/python3"
+    said = made(clone, *([] if asked is None else [f"PYTHON={python}"]))
+    assert f"; {folder}/bin/ruff check" in said
+    assert (f"{python} -m venv --clear {folder};" in said) is (has is None or folder != ".venv")
+
+
+def test_an_environment_whose_python_was_replaced_is_made_anew(clone: Path) -> None:
+    """As by a new release of Debian: its packages are in the folder of the old one."""
+    put_environment(clone, "3.13", made_with="3.11")
+    said = made(clone)
+    assert "python3 -m venv --clear .venv;" in said
+    assert "-e ./agents -e '.[dev]'" in said
+
+
+@pytest.mark.parametrize(("than", "found"), [("3.11", "3.13"), ("3.12", "3.13"), ("3.13", None), ("3.14", None)])
+def test_the_newest_python_that_hwd_supports_is_found(clone: Path, than: str, found: str | None) -> None:
+    programs = clone / "bin"
+    programs.mkdir()
+    for name in ("bash", "env", "dirname", "grep", "sort", "tail"):
+        (programs / name).symlink_to(shutil.which(name) or name)
+    environment = {"PATH": str(programs), "PYENV_ROOT": str(clone / "pyenv")}
+    command = [clone / ".ci/newest-python", than]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout.strip() == ("" if found is None else str(clone / f"pyenv/versions/{found}.9/bin/python3"))
+
+
+def test_the_three_distributions_support_the_same_pythons() -> None:
+    known = {name: metadata(name) for name in ("hwd-drivers", "hwd-agents", "hwd-daemon")}
+    versions = {name: tuple(found.get_all("Classifier") or ()) for name, found in known.items()}
+    assert len({*versions.values()}) == 1, versions
+    assert (
+        f"Programming Language :: Python :: {sys.version_info.major}.{sys.version_info.minor}" in versions["hwd-daemon"]
+    )
 
 
 def test_what_the_demo_runs_imports_no_package_of_an_extra() -> None:

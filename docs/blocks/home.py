@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-LINKED = (".venv", "dashboards", "docs", "drivers", "agents", "examples", "playbooks")
+LINKED = ("dashboards", "docs", "drivers", "agents", "examples", "playbooks")
 
 
 @contextmanager
@@ -21,9 +21,9 @@ def home(folder: Path) -> Iterator[tuple[Path, Mapping[str, str]]]:
     """
     here = folder / "checkout"
     here.mkdir()
+    (here / ".venv").symlink_to(sys.prefix)
     for name in LINKED:
-        if (ROOT / name).exists():
-            (here / name).symlink_to(ROOT / name)
+        (here / name).symlink_to(ROOT / name)
     with tempfile.TemporaryDirectory(prefix="hwd-") as run:
         keep = {name: value for name, value in os.environ.items() if name in ("LANG", "TMPDIR", "USER", "LOGNAME")}
         environment = {

@@ -5,6 +5,7 @@ They cover shapes, words and limits. Rules over a whole file (names that must ex
 sweeps) are only checked by `hwd check`.
 """
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -105,8 +106,19 @@ def json_schema(kind: str) -> dict[str, Any]:
     return {"$schema": DIALECT, **schema, "$defs": dict(sorted((definitions | faults).items()))}
 
 
+def struct_schemas(types: Sequence[Any], *, ref_template: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The schemas of these types, and those of the structs in them by name. Docstrings have no indentation of ours, as
+    from Python 3.13 on.
+    """
+    schemas, components = msgspec.json.schema_components(types, ref_template=ref_template)
+    for component in components.values():
+        if "description" in component:
+            component["description"] = inspect.cleandoc(component["description"])
+    return list(schemas), components
+
+
 def _faults() -> dict[str, Any]:
-    _, made = msgspec.json.schema_components([Fault], ref_template="#/$defs/Fault{name}")
+    _, made = struct_schemas([Fault], ref_template="#/$defs/Fault{name}")
     components: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(made))  # defaults of tuples are lists in JSON
     _drop_titles(components)
     return {f"Fault{name}": definition for name, definition in components.items()}
@@ -140,7 +152,7 @@ def _document() -> dict[str, Any]:
 
 
 def _structs(types: Sequence[Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    made = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
+    made = struct_schemas(types, ref_template="#/$defs/{name}")
     schemas, components = msgspec.json.decode(msgspec.json.encode(made))
     _drop_titles(components)
     return schemas, dict(sorted(components.items()))

@@ -1,6 +1,5 @@
 """The address at which a host reaches the broker."""
 
-import ipaddress
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from typing import Any, Final
 from hwd.bus.broker import Logins
 from hwd_agents.bus.mqtt import BrokerUrl
 from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.ip_address import ip_address_of, is_loopback
 
 BROKER_VARIABLE: Final = "HWD_BROKER"
 
@@ -71,7 +71,7 @@ class Brokers:
         broker = BrokerUrl.parse(url)
         if same_machine(facts):
             return url
-        if broker.transport == "unix" or _only_here(broker.host):
+        if broker.transport == "unix" or is_loopback(broker.host):
             raise ConfigError(
                 f"{name}: it cannot reach the broker at {broker}: on that host the address means the host itself. "
                 "Let the daemon's broker listen for other machines "
@@ -105,18 +105,6 @@ def same_machine(facts: Mapping[str, Any]) -> bool:
     return bool(facts["boot"] == boot and facts["network"] == os.stat("/proc/self/ns/net").st_ino)
 
 
-def _only_here(host: str) -> bool:
-    address = _address(host)
-    return host == "localhost" or (address is not None and address.is_loopback)
-
-
 def _everywhere(host: str) -> bool:
-    address = _address(host)
+    address = ip_address_of(host)
     return address is not None and address.is_unspecified
-
-
-def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        return ipaddress.ip_address(host)
-    except ValueError:
-        return None

@@ -9,6 +9,7 @@ import msgspec
 from fastapi import Depends, FastAPI, Request, Response
 from typing_extensions import override
 
+from hwd.config.json_schema import struct_schemas
 from hwd.model.answers import (
     AbortedRun,
     AcceptedRun,
@@ -184,10 +185,10 @@ class Api(FastAPI):
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
             components = super().openapi().setdefault("components", {}).setdefault("schemas", {})
-            components |= msgspec.json.schema_components((*BODIES, *ANSWERS), ref_template=REFERENCE)[1]
+            components |= struct_schemas((*BODIES, *ANSWERS), ref_template=REFERENCE)[1]
         return super().openapi()
 
 
 def content_of(kind: Any, media_type: str = JSON) -> dict[str, Any]:
     """The content of a body or an answer, for the OpenAPI document."""
-    return {media_type: {"schema": msgspec.json.schema_components((kind,), ref_template=REFERENCE)[0][0]}}
+    return {media_type: {"schema": struct_schemas((kind,), ref_template=REFERENCE)[0][0]}}

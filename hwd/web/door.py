@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from hwd.model.request import Caller
 from hwd.web.problem import problem_of_kind, problem_response
 from hwd_drivers.core.errors import ConfigError, RefusedError
+from hwd_drivers.core.ip_address import is_loopback
 from hwd_drivers.core.reason import reason_of
 
 OPEN = frozenset({"/healthz", "/readyz", "/metrics"})
@@ -181,15 +182,6 @@ def host_of(header: str) -> str | None:
         return str(ipaddress.IPv6Address(match[1]))
     except ValueError:
         return None
-
-
-def is_loopback(host: str) -> bool:
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _is_open(scope: Scope) -> bool:

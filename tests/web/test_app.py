@@ -489,6 +489,7 @@ async def test_the_api_describes_itself(desk: Any) -> None:
             continue
         taken = content["application/json"]["schema"]["$ref"].rpartition("/")[2]
         assert schemas[taken]["description"]
+    assert not [name for name, one in schemas.items() if "\n    " in one.get("description", "")], "the source's indent"
 
 
 async def test_every_answer_has_a_type_in_the_openapi_document(desk: Any) -> None:

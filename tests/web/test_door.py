@@ -15,8 +15,9 @@ from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from hwd.model.request import Caller
-from hwd.web.door import Door, caller_of, check_listen, host_of, is_loopback, read_tokens
+from hwd.web.door import Door, caller_of, check_listen, host_of, read_tokens
 from hwd_drivers.core.errors import ConfigError, RefusedError
+from hwd_drivers.core.ip_address import is_loopback
 
 TOKEN, SESSION = "a-long-enough-token", "the-session-of-this-life"
 URL = "http://127.0.0.1:8642"

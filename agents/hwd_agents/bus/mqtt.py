@@ -21,6 +21,7 @@ from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import ConfigError, LinkError
 from hwd_drivers.core.ids import Draws
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.tls_context import client_context
 
 log = logging.getLogger(__name__)
 
@@ -245,7 +246,7 @@ class MqttBus:
             transport=url.transport,
             timeout=CONNECT_S,
             keepalive=KEEPALIVE_S,
-            tls_context=(self._tls or ssl.create_default_context()) if url.tls else None,
+            tls_context=(self._tls or client_context()) if url.tls else None,
             socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)] if url.transport == "tcp" else None,
             will=None
             if self._will is None

@@ -9,7 +9,7 @@ from hwd_drivers.conformance.bench import Bench, bench_of
 from hwd_drivers.conformance.driver_files import beside
 from hwd_drivers.conformance.quality import Outcome, Quality, Result, cases, needed_for
 from hwd_drivers.conformance.twin_choice import Simulated
-from hwd_drivers.conformance.uncaught_errors import overhear
+from hwd_drivers.conformance.uncaught_errors import overhear, what_and_where
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.ids import Draws
 from hwd_drivers.devices.registry import DriverSpec
@@ -119,7 +119,10 @@ async def _result(
             why = await work()
             outcome, text = (Outcome.PASSED, "") if why is None else (Outcome.NOT_APPLICABLE, why)
         except Exception as error:  # noqa: BLE001 - a driver that is checked may raise anything: that is the finding
-            words = str(error) if isinstance(error, ConformanceError) else f"{type(error).__name__}: {error}"
+            if isinstance(error, ConformanceError):
+                words = str(error)
+            else:
+                words = f"{type(error).__name__}: {error}" if str(error) else what_and_where(error)
             outcome, text = Outcome.FAILED, words.removeprefix("conformance: ")
     if overheard.counts:
         outcome, text = Outcome.FAILED, f"{text}; {overheard}" if text else str(overheard)

@@ -71,10 +71,11 @@ def overhear(told: set[str] | None = None) -> Iterator[Overheard]:
 
 
 def what_and_where(error: BaseException) -> str:
-    """`ValueError: not a number at protocol.py:41`"""
+    """`ValueError: not a number at protocol.py:41`; of one without words its line of the source, as of `assert`."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:WORDS]}{where}"
+    words = str(error) or (frames[-1].line or "" if frames else "")
+    return f"{type(error).__name__}: {' '.join(words.split())[:WORDS]}{where}"
 
 
 WORDS: Final = 200

@@ -4,7 +4,7 @@ Deadlines are times of `loop.time()` and come from the caller; an exchange that 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from hwd_drivers.core.values import (
     Attenuation,
@@ -94,3 +94,11 @@ class Attenuators(Protocol):
     async def attenuate(self, wanted: Sequence[Attenuation], *, deadline_s: float) -> None:
         """Raises DeviceError where the switch refuses."""
         ...
+
+
+ABILITIES: Final = (Device, CrossConnects, PowerReadings, PortOverrides, Attenuators)
+
+
+def methods(ability: type) -> tuple[str, ...]:
+    """The names of an ability's methods."""
+    return tuple(name for name in vars(ability) if not name.startswith("_"))

@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.tls_context import client_context
 from hwd_drivers.transports.dial import Dialer, Listener
 from hwd_drivers.transports.masked_dialer import mask_of
 
@@ -29,7 +30,7 @@ class TlsOptions(BaseModel):
     tls: bool = Field(default=False, description="speak TLS (HTTPS)")
     tls_ca_file: str | None = Field(
         default=None,
-        description="PEM file of the authority of the device's certificate, or that certificate if it is self-signed",
+        description="PEM file of the authority of the device's certificate, or that certificate itself",
     )
     tls_verify: bool = Field(
         default=True, description="false: accept any certificate. Anybody on the network can then pose as the device"
@@ -40,7 +41,7 @@ class TlsOptions(BaseModel):
         if not self.tls:
             return dialer
         try:
-            context = ssl.create_default_context(cafile=self.tls_ca_file)
+            context = client_context(self.tls_ca_file)
         except (OSError, ValueError) as error:
             raise ConfigError(f"tls_ca_file {self.tls_ca_file}: cannot be read: {reason_of(error)}") from error
         if not self.tls_verify:

@@ -1,7 +1,6 @@
 """EmbeddedBroker: an MQTT 3.1.1 broker (amqtt) in the daemon's own loop, for racks without another broker."""
 
 import asyncio
-import ipaddress
 import logging
 import socket
 from collections.abc import Mapping
@@ -21,6 +20,7 @@ from hwd.bus.broker.send_rate import SendRate
 from hwd.bus.broker.user_rights import UserRights
 from hwd.model.limit import Limit, Reached
 from hwd_drivers.core.errors import ConfigError, ProtocolError
+from hwd_drivers.core.ip_address import is_loopback
 from hwd_drivers.core.reason import reason_of
 from hwd_drivers.transports.accept_loop import AcceptLoop
 
@@ -98,7 +98,7 @@ class EmbeddedBroker:
         self._host = host.strip("[]")
         if not self._host or not port.isdigit() or int(port) > 65535:
             raise ConfigError(f"broker {address!r}: cannot listen: write HOST:PORT, such as 127.0.0.1:0")
-        if not users and not _is_loopback(self._host):
+        if not users and not is_loopback(self._host):
             raise ConfigError(
                 f"broker {address}: cannot listen where other machines can connect without a password. "
                 "Give it users, or listen on 127.0.0.1."
@@ -264,15 +264,6 @@ async def _streams(connection: socket.socket) -> tuple[asyncio.StreamReader, asy
 
 def _peer(writer: asyncio.StreamWriter) -> str:
     return str(writer.get_extra_info("peername", ("",))[0])
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _set_keepalive(sock: socket.socket) -> None:

@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from hwd_drivers import conformance
 from hwd_drivers.conformance import Check
 from hwd_drivers.conformance.examine import examine, examine_one
 from hwd_drivers.conformance.quality import Outcome, Quality, Result
-from hwd_drivers.core.values import Capabilities, Crossconnect, Exchange
+from hwd_drivers.core.values import Capabilities, Crossconnect, Exchange, Identity
 from hwd_drivers.devices.abilities import CrossConnects, Device
 from hwd_drivers.devices.registry import DriverSpec, OpenContext
 from hwd_drivers.scaffold import lumen
@@ -85,6 +86,51 @@ def test_a_list_that_is_done_in_part_is_not_atomic() -> None:
     assert re.search(
         r"atomic_batches=True; .*5A-5B is not of this switch|atomic_batches=True; .* it made 1A-1B", found.text
     )
+
+
+class Around:
+    """Answers for another device by `__getattr__`, as a tracer does; its own check has no words."""
+
+    def __init__(self, inner: Device, *, most: int) -> None:
+        self._inner = inner
+        self._most = most
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def identify(self, *, deadline_s: float) -> Identity:
+        found = await self._inner.identify(deadline_s=deadline_s)
+        if len(found.model) > self._most:
+            raise LookupError
+        return found
+
+
+@pytest.mark.parametrize(
+    ("most", "text"), [(99, ""), (1, "LookupError: raise LookupError at test_conformance_bytes.py:")]
+)
+def test_a_device_around_another_has_its_abilities_and_a_check_of_its_own_is_found_with_its_line(
+    most: int, text: str
+) -> None:
+    async def open_around(context: OpenContext) -> Device:
+        return Around(await SPEC.open(context), most=most)  # type: ignore[return-value]
+
+    found = checked(conformance.check_identity, replace(SPEC, open=open_around))
+    assert found.outcome is (Outcome.FAILED if text else Outcome.PASSED), found.text
+    assert found.text.startswith(text)
+
+
+def test_what_a_driver_makes_without_all_of_a_device_is_named_with_what_it_lacks() -> None:
+    class Deaf:
+        name = "ocs1"
+
+        async def close(self) -> None: ...
+
+    async def open_deaf(context: OpenContext) -> Device:
+        return Deaf()  # type: ignore[return-value]
+
+    found = checked(conformance.check_identity, replace(SPEC, open=open_deaf))
+    assert found.outcome is Outcome.FAILED
+    assert found.text == "BugError: ocs1: its driver made a Deaf, which has no identify, capabilities, lost"
 
 
 def test_a_foreign_exception_of_a_codec_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

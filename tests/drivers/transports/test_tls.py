@@ -2,9 +2,15 @@
 
 import asyncio
 import ssl
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from typing_extensions import override
 
 from hwd_drivers.core.clock import SystemClock
@@ -87,6 +93,50 @@ async def test_the_certificate_of_the_device_is_held_against_its_address(pem: Pa
     context = ssl.create_default_context(cafile=str(pem))
     with pytest.raises(OSError, match="not valid for 'other'"):
         await TlsDialer(TcpDialer(), context, server_name="other").connect(Caller, address)
+    await listener.close()
+
+
+def of_a_lab(folder: Path) -> tuple[Path, Path]:
+    """The certificate of a laboratory's authority, and behind its key one that it has signed for 127.0.0.1: without key
+    identifiers and usages, as devices have them.
+    """
+    begin = datetime(2020, 1, 1, tzinfo=UTC)
+    lab, device = (x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]) for name in ("lab", "ocs1"))
+    lab_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    made = x509.CertificateBuilder(issuer_name=lab, not_valid_before=begin, not_valid_after=begin + timedelta(36500))
+    authority = (
+        made.subject_name(lab)
+        .public_key(lab_key.public_key())
+        .serial_number(1)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(lab_key, hashes.SHA256())
+    )
+    signed = (
+        made.subject_name(device)
+        .public_key(key.public_key())
+        .serial_number(2)
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .sign(lab_key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (trusted := folder / "lab.pem").write_bytes(authority.public_bytes(pem))
+    (own := folder / "device.pem").write_bytes(secret + signed.public_bytes(pem))
+    return trusted, own
+
+
+async def test_a_certificate_of_a_laboratory_is_trusted_by_its_authority_or_by_itself(tmp_path: Path) -> None:
+    trusted, own = of_a_lab(tmp_path)
+    listener = await TlsDialer(TcpDialer(), server_of(own)).listen(Echo, "127.0.0.1:0")
+    address = listener.address
+    for file in (trusted, own):
+        dialer = TlsOptions(tls=True, tls_ca_file=str(file)).around(TcpDialer(), address)
+        transport, caller = await dialer.connect(Caller, address)
+        transport.write(b"bye")
+        await caller.ended
+        assert caller.heard == b"bye"
+    with pytest.raises(OSError, match=r"TLS: unable to get local issuer certificate"):
+        await TlsOptions(tls=True).around(TcpDialer(), address).connect(Caller, address)
     await listener.close()
 
 

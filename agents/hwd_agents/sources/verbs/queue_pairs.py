@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from hwd_agents.sources.verbs.gid import long_form
 from hwd_agents.sources.verbs.library import Verbs
 from hwd_agents.sources.verbs.verbs import OnDatagram, OnSent, Retries
 from hwd_agents.wire import VerbsAddress
@@ -263,9 +264,7 @@ def _queue_pair(verbs: Verbs, place: Place, kind: int, sends: int, receives: int
 
 
 def _way(verbs: Verbs, place: Place, gid: str) -> Any:
-    route = verbs.addr.GlobalRoute(
-        dgid=verbs.addr.GID(ipaddress.IPv6Address(gid).exploded), sgid_index=place.gid_index, hop_limit=HOPS
-    )
+    route = verbs.addr.GlobalRoute(dgid=verbs.addr.GID(long_form(gid)), sgid_index=place.gid_index, hop_limit=HOPS)
     return verbs.addr.AHAttr(gr=route, is_global=1, port_num=place.port)
 
 

@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import io
-import ipaddress
 import random
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.ip_address import is_loopback
 from hwd_drivers.transports.ssh.known_hosts import KnownHosts, authority_words
 
 DEFAULT_PORT: Final = 22
@@ -102,11 +102,7 @@ def is_local(address: str) -> bool:
     """Whether the address is on this machine: a loopback address, a Unix socket, a memory net."""
     if address.startswith(("unix:", "mem:")):
         return True
-    host = address.rpartition(":")[0].strip("[]")
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return is_loopback(address.rpartition(":")[0].strip("[]"))
 
 
 def _known_as(address: str) -> str:
