@@ -120,7 +120,7 @@ class Connection:
             if not response.is_success:
                 await response.aread()
             raise_for_problem(response)
-            lines = Lines()
+            lines = Lines(listening.beat)
             async for line in response.aiter_lines():
                 if (event := lines.feed(line)) is not None:
                     yield event
