@@ -20,6 +20,9 @@ HEARTBEAT_S = 10.0
 """From what was sent last to a heartbeat. What a listener did not ask for is not sent, so it delays no heartbeat. A
 listener that hears nothing for much longer is cut off, and knows it."""
 
+DIGITS_MAX = 18
+"""Of the number in an id: as many documents as there may ever be."""
+
 LAST_S = 0.05
 """After `stop`, for documents that are on their way to the listener: the end of its run is among them."""
 
@@ -47,7 +50,7 @@ class EventStream:
         if not last_event_id:
             return None
         boot, _, number = last_event_id.rpartition(".")
-        if not boot or not number.isascii() or not number.isdigit():
+        if not boot or not number.isascii() or not number.isdigit() or len(number) > DIGITS_MAX:
             raise ConfigError(f"Last-Event-ID {last_event_id!r}: not an id of this stream, such as {self.last_id}")
         return int(number) if boot == self._boot else 0
 
