@@ -167,7 +167,7 @@ ROWS: Final[Mapping[Reason, Row]] = {
     ),
     Reason.CUT_OFF: Row(
         says="reconfiguration {id} ({what}) was cut off and is not undone yet: {why}",
-        remedy="Wait: it is tried again and again. To leave it as it is is up to {owner}: `hwd give-up {id}`",
+        remedy="Wait: it is tried again and again; `hwd give-up {id}` leaves it as it is, which is up to {owner}",
         bars={**_NOT_UNDONE, PortAction.TRANSFER: _ALL},
     ),
     Reason.IN_DOUBT: Row(says="{id} ({what}): {why}", bars=_NOT_UNDONE),

@@ -639,7 +639,7 @@ def _owner(run: str | None, caller: Caller | None) -> str:
     """Whose a reconfiguration is, for others who want its ports."""
     if run is not None:
         return holder_of(run)
-    return "somebody who gave no name" if caller is None else caller.name
+    return "an unnamed caller" if caller is None else caller.name
 
 
 def _difference(planned: Plan, now: Plan) -> str:

@@ -62,7 +62,7 @@ TEXTS = {
     Reason.CUT_OFF: (
         claim(Reason.CUT_OFF, what="one pair", why="ocs1: no answer"),
         "h0.eth0: reconfiguration x1 (one pair) was cut off and is not undone yet: ocs1: no answer. "
-        "Wait: it is tried again and again. To leave it as it is is up to ben: `hwd give-up x1`",
+        "Wait: it is tried again and again; `hwd give-up x1` leaves it as it is, which is up to ben",
     ),
     Reason.IN_DOUBT: (
         claim(Reason.IN_DOUBT, what="one pair", why="the journal was damaged"),

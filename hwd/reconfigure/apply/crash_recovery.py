@@ -297,7 +297,9 @@ class CrashRecovery:
         entry = next((entry for entry in left if entry.reconfiguration == id), None)
         if entry is None:
             under_way = self._ledger.get(Reason.RECONFIGURATION, id)
-            way = "it is not left open" if under_way is None else under_way.says(self._clock.wall_ns())
+            way = "it is not left open"
+            if under_way is not None:
+                way = f"it is under way, asked for by {under_way.owner}; {under_way.why}. `hwd rollback {id}` ends it"
             names = ", ".join(other.reconfiguration for other in left) or "none"
             raise RefusedError(f"reconfiguration {id}: cannot be given up, {way}. Left open: {names}")
         why, carried = entry.doubt or self._why(entry), self._carried_now(entry)

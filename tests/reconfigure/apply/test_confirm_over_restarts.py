@@ -346,7 +346,7 @@ def test_its_ports_stay_its_own_after_the_restart(run_lab: RunLab) -> None:
             await restart(lab)
         assert refusals[0] == refusals[1]
         assert (
-            f"reconfiguration {id} is under way on it: {CROSSED}, asked for by somebody who gave no name; it goes "
+            f"reconfiguration {id} is under way on it: {CROSSED}, asked for by an unnamed caller; it goes "
             "back by itself in N s unless it is confirmed before. Wait for its end" in refusals[1][0]
         )
         await lab.service.take_lease(holder="ada", ports=["ocs1.7"], for_s=60)
