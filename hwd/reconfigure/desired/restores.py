@@ -47,7 +47,7 @@ class Restores:
             ),
             *(
                 f"reconfiguration {one.id} ({one.what}) is under way, asked for by {one.owner}, and its ports are left "
-                f"out: {one.why}. Restore them when it is over"
+                "out. `hwd status` shows how long it lasts; restore them when it is over"
                 for one in self._desired.on_their_way(Reason.RECONFIGURATION, ports)
             ),
         )
