@@ -71,6 +71,8 @@ def switches_left(safe_state: str | None, documents: Iterable[Document]) -> str:
         match document.fact:
             case JournalOpen(reconfiguration=id, why=why):
                 left[id] = why
+            case DaemonRecovered(outcome="crashed"):
+                pass
             case DaemonRecovered(reconfiguration=id, outcome=outcome):
                 left.pop(id, None)
                 way = "brought back" if outcome == "rolled-back" else "brought on"

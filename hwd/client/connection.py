@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, TypeVar
@@ -29,8 +30,8 @@ BYTES = {"Content-Type": "application/octet-stream"}
 
 
 class Connection:
-    """Belongs to one event loop. A daemon that was found in the run directory is looked up again where nothing listens
-    at its address.
+    """Belongs to one event loop; a forked process has one of its own. A daemon that was found in the run directory is
+    looked up again where nothing listens at its address.
 
     `within_s` limits every answer, whatever its call allows.
     """
@@ -39,10 +40,7 @@ class Connection:
         self._daemon = daemon if isinstance(daemon, Whereabouts) else Whereabouts(daemon)
         self._token = token
         self._within_s = within_s
-        # No proxy and no .netrc: a daemon is near, and its token must reach nobody else.
-        self._http = httpx.AsyncClient(
-            base_url=self.url, headers=self._authorization(), trust_env=False, verify=tls(self.url)
-        )
+        self._of_process = {os.getpid(): self._client()}
 
     @property
     def url(self) -> str:
@@ -120,7 +118,7 @@ class Connection:
             if not response.is_success:
                 await response.aread()
             raise_for_problem(response)
-            lines = Lines()
+            lines = Lines(listening.beat)
             async for line in response.aiter_lines():
                 if (event := lines.feed(line)) is not None:
                     yield event
@@ -153,6 +151,20 @@ class Connection:
             if not self._look_again():
                 raise
             return await self._http.request(method, path, **request)
+
+    @property
+    def _http(self) -> httpx.AsyncClient:
+        """The client of this process. That of a process from which it was forked is let be: they share sockets."""
+        process = os.getpid()
+        if process not in self._of_process:
+            self._of_process[process] = self._client()
+        return self._of_process[process]
+
+    def _client(self) -> httpx.AsyncClient:
+        # No proxy and no .netrc: a daemon is near, and its token must reach nobody else.
+        return httpx.AsyncClient(
+            base_url=self.url, headers=self._authorization(), trust_env=False, verify=tls(self.url)
+        )
 
     def _authorization(self) -> dict[str, str]:
         token = self._token or self._daemon.token

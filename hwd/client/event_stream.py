@@ -15,7 +15,7 @@ from hwd_drivers.core.errors import LinkError, ProtocolError
 from hwd_drivers.core.reason import reason_of
 
 SILENT_S = 30.0
-"""The daemon sends something every 10 s; a connection that was silent for so long is lost."""
+"""The daemon sends something every 10 s, whatever was asked for; a connection that was silent for so long is lost."""
 PAUSES_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 5.0, 5.0, 5.0, 5.0)
 """Between attempts to reconnect, half a minute in all: a restart of the daemon takes seconds."""
 SAID_AT = 2
@@ -64,11 +64,15 @@ class Listening:
 
     def take(self, event: Event) -> Event:
         """Record that an event arrived: after a lost connection the stream continues behind it."""
+        self.beat(event.id)
+        return event
+
+    def beat(self, id: str | None) -> None:
+        """Record a sign of life, and the id to continue after: the daemon has sent all before it that was asked for."""
         if self._failures >= SAID_AT:
             self._say("the daemon answers again")
         self._failures = 0
-        self._after = event.id
-        return event
+        self._after = id or self._after
 
     def lost(self, url: str, cause: BaseException | None) -> float:
         """Seconds to wait before the next attempt; raises LinkError after the last one. `cause` None: the daemon ended
@@ -86,9 +90,13 @@ class Listening:
 
 
 class Lines:
-    """Parses the lines of a stream into events. Comments are skipped, and so is an event that was cut off."""
+    """Parses the lines of a stream into events. An event that was cut off is skipped.
 
-    def __init__(self) -> None:
+    `beat` gets each sign of life that is no event: the id in it, None where it has none.
+    """
+
+    def __init__(self, beat: Callable[[str | None], None]) -> None:
+        self._beat = beat
         self._fields: dict[str, str] = {}
 
     def feed(self, line: str) -> Event | None:
@@ -99,12 +107,15 @@ class Lines:
                 self._fields[name] = value.removeprefix(" ")
             return None
         fields, self._fields = self._fields, {}
-        return _event(fields) if "data" in fields else None
+        if "data" in fields:
+            return _event(fields)
+        self._beat(fields.get("id"))
+        return None
 
 
 def parse(lines: Iterable[str]) -> Generator[Event, None, None]:
     """Parse all events of some lines."""
-    reader = Lines()
+    reader = Lines(beat=lambda id: None)
     for line in lines:
         if (event := reader.feed(line)) is not None:
             yield event

@@ -1,9 +1,13 @@
-"""LoopThread: an event loop in a thread of its own, for callers that wait. It works beside a running loop too."""
+"""LoopThread: an event loop in a thread of its own, for callers that wait. It works beside a running loop too, and in
+processes that were forked from the one that made it.
+"""
 
 import asyncio
+import os
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from concurrent.futures import Future, wait
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from hwd_drivers.core.errors import BugError, LinkError
@@ -14,14 +18,25 @@ SIGNALS_EVERY_S = 0.2
 """How late a call may be interrupted."""
 
 
+@dataclass(slots=True)
+class _Serving:
+    """The loop of one process, and the thread that it runs in."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    thread: threading.Thread | None = None
+    loop: asyncio.AbstractEventLoop | None = None
+
+
 class LoopThread:
-    """The thread starts with the first coroutine and ends with `close`. Any thread may call."""
+    """The thread starts with the first coroutine and ends with `close`. Any thread may call.
+
+    A forked process has no thread but the one that forked: it gets a loop of its own. What it has of its parent's loop
+    is let be, since they share descriptors.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._of_process: dict[int, _Serving] = {}
         self._closed = False
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -65,41 +80,53 @@ class LoopThread:
         return task.result()
 
     def step(self, items: AsyncGenerator[T, None]) -> Generator[T, None, None]:
-        """Step an asynchronous generator, which yields no None, and close it in its loop."""
+        """Step an asynchronous generator, which yields no None, and close it in its loop. Raises BugError in a process
+        that was forked meanwhile.
+        """
+        process = os.getpid()
         try:
             while (item := self.run(_next(items))) is not None:
                 yield item
+                if os.getpid() != process:
+                    raise BugError(f"these items come to process {process}; ask for them anew in this one")
         finally:
-            if not self._closed:  # else the end of the loop has closed it
+            # `close` has closed it with its loop; in a forked process that loop does not run
+            if not self._closed and os.getpid() == process:
                 self.run(_close(items))
 
     def close(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run `last`, then end the loop and its thread. Does nothing where no loop was started, or a second time."""
+        serving = self._serving()
         try:
-            if self._thread is not None and not self._closed:
+            if serving.thread is not None and not self._closed:
                 self.run(last())
         finally:
-            with self._lock:
-                self._closed, loop, self._loop = True, self._loop, None
-            if loop is not None and self._thread is not None:
+            with serving.lock:
+                self._closed, loop, serving.loop = True, serving.loop, None
+            if loop is not None and serving.thread is not None:
                 loop.call_soon_threadsafe(loop.stop)
-                self._thread.join()
+                serving.thread.join()
 
     def _schedule(self, callback: Callable[[], object]) -> None:
-        with self._lock:  # so that what is scheduled before `close` is begun before it
+        serving = self._serving()
+        with serving.lock:  # so that what is scheduled before `close` is begun before it
             if self._closed:
                 raise BugError("the client is closed")
-            if threading.current_thread() is self._thread:
+            if threading.current_thread() is serving.thread:
                 raise BugError("the client was called from its own thread, which would wait for itself")
-            if self._loop is None:
-                self._loop = self._start()
-            self._loop.call_soon_threadsafe(callback)
+            if serving.loop is None:
+                serving.loop = self._start(serving)
+            serving.loop.call_soon_threadsafe(callback)
 
-    def _start(self) -> asyncio.AbstractEventLoop:
+    def _start(self, serving: _Serving) -> asyncio.AbstractEventLoop:
         started: Future[asyncio.AbstractEventLoop] = Future()
-        self._thread = threading.Thread(target=_serve, args=(started,), name=self._name, daemon=True)
-        self._thread.start()
+        serving.thread = threading.Thread(target=_serve, args=(started,), name=self._name, daemon=True)
+        serving.thread.start()
         return started.result()
+
+    def _serving(self) -> _Serving:
+        process = os.getpid()
+        return self._of_process.get(process) or self._of_process.setdefault(process, _Serving())
 
 
 def _waited_for(ended: Future[T]) -> T:

@@ -190,7 +190,7 @@ class Reload:
             if left_s <= 0:
                 raise RefusedError(
                     f"{self._name}: not taken within {within_s:g} s, and nothing was changed: {'; '.join(held)}. "
-                    "End these, or wait for longer: `hwd reload --drain-within S`"
+                    "Wait for longer: `hwd reload --drain-within S`. To end one of these is up to whose it is"
                 )
             await asyncio.sleep(min(LOOK_S, left_s))
         return loop.time() - began_s
@@ -208,7 +208,10 @@ class Reload:
             if taken := run.ports & ports:
                 named = in_order(taken)
                 some = f"{', '.join(named[:4])}{', ...' if len(named) > 4 else ''}"
-                yield f"{some}: queued run {run.id} wants them. `hwd abort {run.id}` takes it out of the queue"
+                yield (
+                    f"{some}: queued run {run.id} ({run.queued.playbook}) wants them. It goes on once that is over; "
+                    f"who queued it may take it out: `hwd abort {run.id}`"
+                )
 
     # --- the swap
 

@@ -6,6 +6,7 @@ await jobs.stop(status.id)
 
 import asyncio
 import logging
+import os
 import shutil
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -243,6 +244,8 @@ class Jobs:
         def read() -> bytes:
             try:
                 with (self._folder / id / f"rank{rank}.log").open("rb") as file:
+                    if first >= file.seek(0, os.SEEK_END):  # how far a system can seek at all differs
+                        return b""
                     file.seek(first)
                     return file.read(LOG_BYTES)
             except FileNotFoundError:

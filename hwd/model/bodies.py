@@ -2,7 +2,7 @@
 limit is not ignored.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct, field
 
@@ -14,10 +14,13 @@ from hwd_drivers.switching.moves import ApplyMode
 TEXT_MAX = 1_000_000
 """Characters of a file that is sent; the longest sensible playbook has some thousand."""
 DAY_S = 86_400.0
+WHOLE_MAX: Final = (1 << 63) - 1
+"""Of whole numbers: more fits neither into the records nor into most programs that read them."""
 
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 FileName = Annotated[str, Meta(min_length=1, max_length=4096)]
 Text = Annotated[str, Meta(max_length=TEXT_MAX)]
+Epoch = Annotated[int, Meta(ge=0, le=WHOLE_MAX)]
 Seconds = Annotated[float, Meta(gt=0, le=DAY_S)]
 
 
@@ -48,7 +51,7 @@ class PlanBody(Body, frozen=True, kw_only=True):
     before: Name | None = None
     mode: ApplyMode = ApplyMode.UPDATE
     lease: str | None = None
-    epoch: int | None = None
+    epoch: Epoch | None = None
     ready_within_s: Seconds | None = None
     confirm_within_s: Seconds | None = None
     steps: bool = False
@@ -91,7 +94,7 @@ class PrepareBody(Body, frozen=True, kw_only=True):
 
     targets: dict[str, TargetBody]
     lease: Name
-    epoch: int | None = None
+    epoch: Epoch | None = None
     after_crash: Name = "finish"
     for_s: Annotated[float, Meta(gt=0, le=7 * DAY_S)] | None = None
     mode: ApplyMode = ApplyMode.UPDATE
@@ -104,7 +107,7 @@ class SwitchBody(Body, frozen=True, kw_only=True):
     """To which target. `epoch`: of the set's lease, refused where another is in force. `id`, `by`: as of an apply."""
 
     target: Name
-    epoch: int | None = None
+    epoch: Epoch | None = None
     id: Annotated[str, Meta(pattern="^[0-9a-z]{8}$")] | None = None
     by: Name | None = None
 
@@ -118,9 +121,7 @@ class RunBody(Body, frozen=True, kw_only=True):
     text: Text
     file: FileName
     parameters: dict[str, str] = field(default_factory=dict)
-    due_wall_ns: Annotated[int, Meta(description="unix time; it starts no earlier", ge=0, le=(1 << 63) - 1)] | None = (
-        None
-    )
+    due_wall_ns: Annotated[int, Meta(description="unix time; it starts no earlier", ge=0, le=WHOLE_MAX)] | None = None
     trial: TrialRun | None = None
 
 
@@ -167,14 +168,14 @@ class LeaseBody(Body, frozen=True, kw_only=True):
     for_s: float
     queue: bool = False
     priority: Annotated[int, Meta(ge=-100, le=100)] = 0
-    at_wall_ns: Annotated[int, Meta(description="unix time", ge=0, le=(1 << 63) - 1)] | None = None
+    at_wall_ns: Annotated[int, Meta(description="unix time", ge=0, le=WHOLE_MAX)] | None = None
     heartbeat_s: float | None = None
 
 
 class EpochBody(Body, frozen=True, kw_only=True):
     """`epoch`: of the lease, refused where another is in force."""
 
-    epoch: int | None = None
+    epoch: Epoch | None = None
 
 
 class RenewBody(EpochBody, frozen=True, kw_only=True):
@@ -198,7 +199,7 @@ class OverrideBody(ByBody, frozen=True, kw_only=True):
     ]
     to: Literal["force-blocked", "normal"]
     lease: str | None = None
-    epoch: int | None = None
+    epoch: Epoch | None = None
     why: Annotated[str, Meta(max_length=1000)] = ""
 
 
@@ -206,7 +207,7 @@ class FaultBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=False):
     """A fault of a twin, as `hwd.model.fault` has them, and the lease that the caller acts under."""
 
     lease: str | None = None
-    epoch: int | None = None
+    epoch: Epoch | None = None
 
 
 class ReloadBody(Body, frozen=True, kw_only=True):

@@ -84,7 +84,8 @@ class Queue(Generic[W]):
         """Raises RefusedError where more wait than may."""
         if len(self._waiting) > QUEUED_MAX:
             raise RefusedError(
-                f"queue: {QUEUED_MAX} runs wait already. Start it later, or take some out: hwd queue, hwd abort RUN"
+                f"queue: {QUEUED_MAX} runs wait already, which `hwd queue` lists. Start it when one of them has begun; "
+                "who queued one may take it out: `hwd abort RUN`"
             )
 
     def get(self, id: str) -> W | None:
@@ -155,6 +156,7 @@ class WaitingRun:
             owner=holder_of(self.id),
             ports=self.ports,
             run=self.id,
+            what=self.queued.playbook,
             since_wall_ns=self.queued.due_wall_ns,
             expires_wall_ns=self.queued.due_wall_ns + round(self.span_s * 1e9),
         )

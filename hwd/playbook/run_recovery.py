@@ -56,6 +56,8 @@ class RunRecovery:
     def __call__(self, document: Document) -> None:
         """Sink: learns where the switches of ended runs are, from recoveries and from confirms after the end."""
         match document.fact:
+            case DaemonRecovered(outcome="crashed"):
+                pass  # that says nothing of its switches
             case DaemonRecovered(run=str(run), outcome=outcome):
                 self._learn(run, outcome)
             case ReconfigurationEnded(run=str(run), outcome=outcome):

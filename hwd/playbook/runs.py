@@ -105,6 +105,7 @@ class Runs:
             on_change=self._changed.set,
         )
         ledger.on_release(self._take_release)
+        ledger.report_why(Reason.RUN, self._left_of)
 
     def use_testbed(self, fabric: Fabric) -> None:
         """Go on with the testbed of this fabric."""
@@ -397,8 +398,16 @@ class Runs:
         self._ended.setdefault(runner.id, asyncio.Event())
         self.board.put(waiting.status(RunState.RUNNING, started_wall_ns=record.started_wall_ns))
         self._active[runner.id] = runner
-        owner = holder_of(runner.id)
-        self._ledger.claim(Claim(id=runner.id, reason=Reason.RUN, owner=owner, ports=runner.ports, run=runner.id))
+        self._ledger.claim(
+            Claim(
+                id=runner.id,
+                reason=Reason.RUN,
+                owner=holder_of(runner.id),
+                ports=runner.ports,
+                run=runner.id,
+                what=runner.playbook.name,
+            )
+        )
         self._tasks[runner.id] = asyncio.create_task(self._go(waiting), name=f"hwd:run/{runner.id}/main")
         return self._lookup.known(runner.id)
 
@@ -441,6 +450,12 @@ class Runs:
         """A queued run may be able to start. After an active run it may when the end of that one is recorded."""
         if claim.reason is not Reason.RUN and PortAction.START in ROWS[claim.reason].bars:
             self._changed.set()
+
+    def _left_of(self, claim: Claim) -> str:
+        """How long a run still lasts, for others who want its ports."""
+        runner = self._active.get(claim.id)
+        left_s = None if runner is None else runner.progress["expected_s"]
+        return f"about another {left_s:.0f} s" if left_s else "for how long is not known"
 
     def _run_of(self, reconfiguration: str) -> str | None:
         """The run of a reconfiguration in progress."""

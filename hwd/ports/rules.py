@@ -139,7 +139,8 @@ ROWS: Final[Mapping[Reason, Row]] = {
     Reason.LEASE: Row(
         says="leased to {owner} ({id}) for another {left_s:.0f} s",
         remedy="Wait, ask {owner} to release it, or act under it with --lease {id} if it is yours",
-        ending="`hwd lease release {id}` ends it, or `hwd lease kick {id}` if it is not yours",
+        ending="It ends then; before, {owner} may release it: `hwd lease release {id}`. `hwd lease kick {id}` is for a "
+        "lease whose owner is gone",
         bars={
             PortAction.LEASE: _ALL,
             PortAction.RESERVE: Rule(spans=True),
@@ -151,8 +152,9 @@ ROWS: Final[Mapping[Reason, Row]] = {
         },
     ),
     Reason.RECONFIGURATION: Row(
-        says="reconfiguration {id} is under way on it",
-        remedy="`hwd rollback {id}` ends it, or `hwd confirm {id}` where it awaits that",
+        says="reconfiguration {id} is under way on it: {what}, asked for by {owner}; {why}",
+        remedy="Wait for its end, which `hwd watch --kind reconfiguration.ended` shows. To end it before is up to "
+        "{owner}: `hwd rollback {id}`, or `hwd confirm {id}` where it awaits that",
         bars={
             PortAction.LEASE: _ALL,
             PortAction.RELY: Rule(passes=Pass.ITSELF, whole=True),
@@ -165,13 +167,13 @@ ROWS: Final[Mapping[Reason, Row]] = {
     ),
     Reason.CUT_OFF: Row(
         says="reconfiguration {id} ({what}) was cut off and is not undone yet: {why}",
-        remedy="It is tried again and again; `hwd give-up {id}` leaves it as it is",
+        remedy="Wait: it is tried again and again; `hwd give-up {id}` leaves it as it is, which is up to {owner}",
         bars={**_NOT_UNDONE, PortAction.TRANSFER: _ALL},
     ),
     Reason.IN_DOUBT: Row(says="{id} ({what}): {why}", bars=_NOT_UNDONE),
     Reason.PREPARED_SET: Row(
-        says="held by prepared set {id} of {owner}",
-        remedy="Wait, or end it with `hwd release {id}`",
+        says="held by prepared set {id} of {owner}, {why}",
+        remedy="Wait for that. To end it before is up to {owner}: `hwd release {id}`",
         bars={
             PortAction.LEASE: _ALL,
             PortAction.RELY: Rule(passes=Pass.ITSELF, whole=True),
@@ -204,14 +206,15 @@ ROWS: Final[Mapping[Reason, Row]] = {
         },
     ),
     Reason.RUN: Row(
-        says="run {run} is under way",
-        remedy="Wait, or end it with `hwd abort {run}`",
+        says="run {run} ({what}) is under way, {why}",
+        remedy="Wait for its end. To end it before is up to who started it: `hwd abort {run}`",
         bars={PortAction.START: _ALL},
     ),
     Reason.RESERVATION: Row(
         says="reserved by {owner} ({id}) from {begins} to {ends}",
         remedy="Be done before that, come after it, or ask {owner} to release it",
-        ending="`hwd lease release {id}` withdraws it, or `hwd lease kick {id}` if it is not yours",
+        ending="It ends then; before, {owner} may withdraw it: `hwd lease release {id}`. `hwd lease kick {id}` is for "
+        "a reservation whose owner is gone",
         dated=True,
         bars={
             PortAction.LEASE: Rule(passes=Pass.ITSELF, spans=True),
@@ -224,13 +227,13 @@ ROWS: Final[Mapping[Reason, Row]] = {
     Reason.WAIT: Row(
         says="{owner} ({id}) waits for it in the queue",
         remedy="Wait behind with `hwd lease take --queue`",
-        ending="`hwd lease release {id}` leaves the queue, or `hwd lease kick {id}` if it is not yours",
+        ending="It goes on once its lease is over; before, {owner} may leave the queue: `hwd lease release {id}`",
         bars={PortAction.LEASE: Rule(passes=Pass.ITSELF)},
     ),
     Reason.DUE_RUN: Row(
-        says="run {run} is due there from {begins} to {ends}",
-        remedy="Reserve another time, or end it with `hwd abort {run}`",
-        ending="`hwd abort {run}` takes it out of the queue",
+        says="run {run} ({what}) is due there from {begins} to {ends}",
+        remedy="Reserve another time. To take it out of the queue is up to who queued it: `hwd abort {run}`",
+        ending="It ends then; before, who queued it may take it out of the queue: `hwd abort {run}`",
         dated=True,
         bars={PortAction.RESERVE: Rule(spans=True)},
     ),
@@ -247,9 +250,9 @@ ROWS: Final[Mapping[Reason, Row]] = {
         bars=_IN_FLIGHT,
     ),
     Reason.DRAIN: Row(
-        says="reconfiguration {id} ({what}) waits for the end of the transfers on it, and moves it then",
+        says="reconfiguration {id} ({what}) of {owner} waits for the end of the transfers on it, and moves it then",
         remedy="Ask again when it is done, or send another way meanwhile",
-        ending="`hwd rollback {id}` ends it",
+        ending="It ends with them; to end it before is up to {owner}: `hwd rollback {id}`",
         bars={PortAction.TRANSFER: _ALL},
     ),
     Reason.RELOAD: Row(

@@ -115,6 +115,7 @@ class Reconfigurer:
             emit=self._emitter,
         )
         transfers.light_of_ways_back(self._recovery.light)
+        ledger.report_why(Reason.RECONFIGURATION, self._left_of)
         agent_watch = AgentWatch(agents)
         self._readiness = Readiness(switches, agent_watch, hangs)
         self._drive = Drive(
@@ -284,7 +285,7 @@ class Reconfigurer:
         else:
             routed = await self._planner.route(request)
         id = id or self._ids.token(length=8)
-        self._claim(id, routed, run=run, relies_on=routed.ports, is_way_back=request.is_way_back)
+        self._claim(id, routed, run=run, caller=caller, relies_on=routed.ports, is_way_back=request.is_way_back)
         reconfiguration: Reconfiguration | None = None
         try:
             drain = self._drain(request)
@@ -296,7 +297,7 @@ class Reconfigurer:
                         )
                         await self._drive.run(reconfiguration)
                 except InFlightError as error:
-                    self._transfers.hold_off(id, error.ports, request.wanted.name)
+                    self._transfers.hold_off(id, error.ports, request.wanted.name, by=_owner(run, caller))
                     await self._transfers.ended(error.ports, by_s=drain.by_s)
         except BaseException as error:
             self._transfers.let_on(id)
@@ -450,6 +451,7 @@ class Reconfigurer:
             id,
             routed,
             run=run,
+            caller=caller,
             relies_on=routed.ports | relied_ports(plan),
             changes=plan.touches,
             cuts=cuts,
@@ -552,6 +554,7 @@ class Reconfigurer:
         routed: Routed,
         *,
         run: str | None,
+        caller: Caller | None,
         relies_on: frozenset[str],
         changes: frozenset[str] = frozenset(),
         cuts: bool = False,
@@ -582,7 +585,7 @@ class Reconfigurer:
             Claim(
                 id=id,
                 reason=Reason.RECONFIGURATION,
-                owner="an apply" if run is None else holder_of(run),
+                owner=_owner(run, caller),
                 ports=changes,
                 run=run,
                 relies_on=relies_on,
@@ -601,6 +604,12 @@ class Reconfigurer:
             lease=body.lease, epoch=body.epoch, run=run, reconfiguration=id, cuts=True, is_way_back=is_way_back
         )
         self._ledger.check(asker, ports, PortAction.CHANGE, now_wall_ns=now)
+
+    def _left_of(self, claim: Claim) -> str:
+        one = self._under_way.get(claim.id)
+        if one is None:
+            return "it is being planned, which takes some seconds at most"
+        return one.left_text(now_ns=self._clock.monotonic_ns(), now_s=asyncio.get_running_loop().time())
 
     def _ports_of_others(self, id: str) -> frozenset[str]:
         """Ports that other reconfigurations in progress change or rely on, and those that prepared sets may switch."""
@@ -624,6 +633,13 @@ class _Drain:
     @property
     def waited_s(self) -> float:
         return asyncio.get_running_loop().time() - self.since_s
+
+
+def _owner(run: str | None, caller: Caller | None) -> str:
+    """Whose a reconfiguration is, for others who want its ports."""
+    if run is not None:
+        return holder_of(run)
+    return "an unnamed caller" if caller is None else caller.name
 
 
 def _difference(planned: Plan, now: Plan) -> str:

@@ -243,9 +243,9 @@ class Transfers:
                 found[claim.id] = claim.text(now, shared)
         return found
 
-    def hold_off(self, reconfiguration: str, ports: frozenset[str], what: str) -> None:
+    def hold_off(self, reconfiguration: str, ports: frozenset[str], what: str, *, by: str) -> None:
         """Let no new transfer onto these ports until `let_on`."""
-        self._ledger.claim(Claim(id=reconfiguration, reason=Reason.DRAIN, owner="an apply", ports=ports, what=what))
+        self._ledger.claim(Claim(id=reconfiguration, reason=Reason.DRAIN, owner=by, ports=ports, what=what))
 
     def let_on(self, reconfiguration: str) -> None:
         """The end of `hold_off`; no error where there was none."""

@@ -5,6 +5,8 @@ from typing import Final
 import msgspec
 import sqlalchemy as sa
 
+from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
 from hwd.records.fact_reader import FactReader
 from hwd.records.gaps import DocumentGroup, read_gap
 from hwd.records.store_access import Access
@@ -13,6 +15,9 @@ from hwd_drivers.core.documents import Fact
 
 LOOKED_AT: Final = 16
 """The newest documents of one kind that name a reconfiguration: it has one or two of them."""
+BEGINS_LOOKED_AT: Final = 200
+"""The newest begins to read: those under way when a daemon died are among its last."""
+ENDS: Final = (ReconfigurationEnded, DaemonRecovered, JournalGivenUp)
 
 
 class ReconfigurationDocuments:
@@ -26,6 +31,10 @@ class ReconfigurationDocuments:
     async def of(self, id: str, kind: str) -> tuple[Fact, ...]:
         """The documents of one kind of a reconfiguration, newest first."""
         return await self._access.read(self._of, id, kind)
+
+    async def unended(self) -> tuple[ReconfigurationStarted, ...]:
+        """The first documents of the newest reconfigurations of the daemon that have no end, oldest first."""
+        return await self._access.read(self._unended)
 
     async def unowned_since_wall_ns(self) -> int | None:
         """The unix time since when the records have all of the history outside of runs: older ones may be deleted. None
@@ -42,6 +51,19 @@ class ReconfigurationDocuments:
             rows = connection.scalars(query.order_by(documents.c.id.desc()).limit(LOOKED_AT))
             facts = [self._read_fact(kind, text) for text in rows]
         return tuple(fact for fact in facts if getattr(fact, "reconfiguration", None) == id)
+
+    def _unended(self) -> tuple[ReconfigurationStarted, ...]:
+        columns, newest = sa.select(documents.c.id, documents.c.kind, documents.c.data), documents.c.id.desc()
+        begins = columns.where(documents.c.kind == ReconfigurationStarted.KIND).order_by(newest)
+        with self._store.transaction("read reconfigurations without an end") as connection:
+            found = connection.execute(begins.limit(BEGINS_LOOKED_AT)).all()[::-1]
+            if not found:
+                return ()
+            ends = columns.where(documents.c.kind.in_([kind.KIND for kind in ENDS]), documents.c.id > found[0].id)
+            facts = [self._read_fact(row.kind, row.data) for row in (*found, *connection.execute(ends))]
+        ended = {fact.reconfiguration for fact in facts if isinstance(fact, ENDS)}
+        begun = [one for one in facts if isinstance(one, ReconfigurationStarted) and not one.host]
+        return tuple(one for one in begun if one.reconfiguration not in ended)
 
     def _unowned_since(self) -> int | None:
         query = sa.select(documents.c.wall_ns).where(documents.c.run.is_(None)).order_by(documents.c.id).limit(1)

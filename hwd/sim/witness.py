@@ -416,6 +416,8 @@ class Witness:
             case ReconfigurationEnded(reconfiguration=id, outcome=outcome) if id in self.seen and outcome != "failed":
                 self.end(id, outcome, EVENT_STREAM)
                 self.check_optics(self.seen[id], outcome, "success-read-back")
+            case DaemonRecovered(outcome="crashed"):
+                pass  # it moved nothing, and its end may have been told and not recorded
             case DaemonRecovered(reconfiguration=id, outcome=outcome) if id in self.seen:
                 self.end(id, outcome, EVENT_STREAM)
                 self.check_optics(self.seen[id], outcome, "success-read-back")

@@ -407,8 +407,8 @@ def _jobs(service: Service) -> APIRouter:
     @router.get("/jobs/{id}/demand", openapi_extra=described(answer=list[JobDemand]))
     async def demand(
         id: str,
-        iteration: Annotated[int | None, Query(ge=0, description="only those of this one")] = None,
-        layer: Annotated[int | None, Query(ge=0, description="only those of this one")] = None,
+        iteration: Annotated[int | None, Query(ge=0, le=bodies.WHOLE_MAX, description="only those of this one")] = None,
+        layer: Annotated[int | None, Query(ge=0, le=bodies.WHOLE_MAX, description="only those of this one")] = None,
     ) -> Response:
         """What the hosts of a job, or of all jobs of a run, had for each other in its all-to-alls."""
         return encoded(await service.job_demand(id, iteration=iteration, layer=layer))
@@ -419,7 +419,7 @@ def _jobs(service: Service) -> APIRouter:
         return encoded(service.stop_job(id, body, caller_of(request)))
 
     @router.get("/jobs/{id}/ranks/{rank}/output", openapi_extra=described(answer=JobOutput))
-    async def output(id: str, rank: int, first: Annotated[int, Query(ge=0)] = 0) -> Response:
+    async def output(id: str, rank: int, first: Annotated[int, Query(ge=0, le=bodies.WHOLE_MAX)] = 0) -> Response:
         """What a rank has written, from byte `first` on, at most 1 MiB."""
         return encoded(await service.job_output(id, rank, first))
 

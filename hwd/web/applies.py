@@ -183,7 +183,10 @@ class Applies:
             reconfiguration, or_else=f"`hwd rollback --to {to}` goes back to the state before it{listed}"
         )
         if one.run is not None:
-            raise RefusedError(f"reconfiguration {one.id}: belongs to run {one.run}; `hwd abort {one.run}` ends both")
+            raise RefusedError(
+                f"reconfiguration {one.id}: belongs to run {one.run}, which goes on with it. Wait for its end; to end "
+                f"both is up to who started it: `hwd abort {one.run}`"
+            )
         if (task := self._under_way.get(one.id)) is not None:
             task.cancel()
             await asyncio.wait([task], timeout=STOPPED_WITHIN_S)  # what hangs in it does nothing more when it goes on

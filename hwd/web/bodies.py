@@ -67,6 +67,7 @@ from hwd_drivers.core.reason import reason_of
 B = TypeVar("B", bound=Body)
 
 JSON: Final = "application/json"
+NUMBER_MAX: Final = "1.8e308"
 REFERENCE: Final = "#/components/schemas/{name}"
 BODIES: Final = (
     ByBody,
@@ -147,6 +148,8 @@ def json_of(request: Request, text: bytes) -> dict[str, Any]:
     try:
         data = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if "out of range" in str(error):
+            raise ConfigError(f"the body: {error}: a number lies between -{NUMBER_MAX} and {NUMBER_MAX}") from error
         raise ConfigError(f"the body is not JSON: {error}") from error
     if not isinstance(data, dict):
         raise ConfigError("the body: must be an object")

@@ -3,6 +3,8 @@
 An id is `<boot>.<number>`. A listener that reconnects with a `Last-Event-ID` of this boot of the daemon gets the
 events after it; with an id of another boot it gets all events in memory, since all are new to it. An `event: missed`
 states how many events are not in memory any more.
+
+The greeting and each heartbeat have an id without data: a listener continues there, whatever was left out for it.
 """
 
 import asyncio
@@ -15,7 +17,11 @@ from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ConfigError
 
 HEARTBEAT_S = 10.0
-"""A comment after so long a silence: a listener that hears nothing for much longer is cut off, and knows it."""
+"""From what was sent last to a heartbeat. What a listener did not ask for is not sent, so it delays no heartbeat. A
+listener that hears nothing for much longer is cut off, and knows it."""
+
+DIGITS_MAX = 18
+"""Of the number in an id: as many documents as there may ever be."""
 
 LAST_S = 0.05
 """After `stop`, for documents that are on their way to the listener: the end of its run is among them."""
@@ -44,7 +50,7 @@ class EventStream:
         if not last_event_id:
             return None
         boot, _, number = last_event_id.rpartition(".")
-        if not boot or not number.isascii() or not number.isdigit():
+        if not boot or not number.isascii() or not number.isdigit() or len(number) > DIGITS_MAX:
             raise ConfigError(f"Last-Event-ID {last_event_id!r}: not an id of this stream, such as {self.last_id}")
         return int(number) if boot == self._boot else 0
 
@@ -58,34 +64,46 @@ class EventStream:
 
     async def follow(self, after: int | None, kinds: tuple[str, ...] = ()) -> AsyncGenerator[bytes, None]:
         """Events with heartbeats, until `stop`. `kinds`: names, or prefixes with a dot (`run.`); none: all."""
-        documents = self._hub.follow(after)
+        loop = asyncio.get_running_loop()
+        seen = self._hub.last if after is None else after
+        documents = self._hub.follow(seen)
         stopping = asyncio.ensure_future(self._stopping.wait())
         coming = asyncio.ensure_future(anext(documents))
-        seen = self._hub.last if after is None else after
         try:
-            yield b": events of hwd\n\n"
+            yield self._comment("events of hwd", seen)
+            beat_s = loop.time() + HEARTBEAT_S
             while True:
                 if stopping.done():
                     await asyncio.wait([coming], timeout=LAST_S)
                 else:
-                    await asyncio.wait([coming, stopping], timeout=HEARTBEAT_S, return_when=asyncio.FIRST_COMPLETED)
-                if not coming.done():
-                    if stopping.done():
-                        return
-                    yield b": still here\n\n"
-                    continue
-                number, document = coming.result()
-                coming = asyncio.ensure_future(anext(documents))
-                if number > seen + 1:
-                    yield _event("missed", self.id_of(number - 1), {"count": number - seen - 1})
-                seen = number
-                if not kinds or _is_one_of(document, kinds):
-                    yield _event("document", self.id_of(number), document.to_data())
+                    left_s = max(0.0, beat_s - loop.time())
+                    await asyncio.wait([coming, stopping], timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+                if coming.done():
+                    number, document = coming.result()
+                    coming = asyncio.ensure_future(anext(documents))
+                    if number > seen + 1:
+                        yield _event("missed", self.id_of(number - 1), {"count": number - seen - 1})
+                    seen = number
+                    if not kinds or _is_one_of(document, kinds):
+                        yield _event("document", self.id_of(number), document.to_data())
+                    elif loop.time() < beat_s:
+                        continue
+                    else:
+                        yield self._comment("still here", seen)
+                elif stopping.done():
+                    return
+                else:
+                    yield self._comment("still here", seen)
+                beat_s = loop.time() + HEARTBEAT_S
         finally:
             stopping.cancel()
             coming.cancel()
             await asyncio.wait([coming, stopping])
             await documents.aclose()
+
+    def _comment(self, text: str, seen: int) -> bytes:
+        """A sign of life, and the id to continue after."""
+        return f": {text}\nid: {self.id_of(seen)}\n\n".encode()
 
 
 def _is_one_of(document: Document, kinds: tuple[str, ...]) -> bool:

@@ -70,6 +70,24 @@ def test_watch_since_leaves_out_what_happened_before(hwd, daemon: int) -> None: 
         assert json.loads(process.stdout.read())["wall_ns"] > begin_ns
 
 
+@pytest.mark.timeout(60)
+def test_watch_ends_after_so_many_events_those_of_the_past_counted(hwd, daemon: int) -> None:  # type: ignore[no-untyped-def]
+    assert hwd("apply", "ocs1:1A-2B", "--no-ready").status == 0
+    now_ns = SystemClock().wall_ns()
+    said = hwd("watch", "--since", "1m", "--count", "3", "--json")
+    assert said.status == 0
+    walls_ns = [json.loads(line)["wall_ns"] for line in said.out.splitlines()]
+    assert len(walls_ns) == 3
+    assert max(walls_ns) < now_ns
+    words = ["watch", "--kind", "reconfiguration.ended", "--since", "1m", "--count", "50", "--json"]
+    with subprocess.Popen([sys.executable, "-m", "hwd.cli", *words], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["kind"] == "reconfiguration.ended"
+        assert process.poll() is None, "there are fewer yet, and it waits for the rest"
+        process.kill()
+    assert hwd("watch", "--count", "0").status == 2
+
+
 def test_watch_since_and_after_are_not_both_taken(hwd) -> None:  # type: ignore[no-untyped-def]
     said = hwd("watch", "--since", "1m", "--after", "0")
     assert (said.status, said.err) == (2, "hwd: bad input: --after, --since: name one of them\n")

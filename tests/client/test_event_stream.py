@@ -78,6 +78,16 @@ async def test_a_daemon_that_does_not_come_back_is_given_up(kind: Any, server: S
 
 
 @both
+async def test_a_daemon_that_has_nothing_of_the_kinds_is_not_given_up_and_is_asked_for_what_it_has_not_said(
+    kind: Any, server: Script
+) -> None:
+    beats = [f": still here\nid: b.{number}\n\n" for number in range(1, 9)]
+    server.answers = [*beats, event("b.9")]
+    assert [one.id for one in await read(kind, server.url, 1)] == ["b.9"]
+    assert server.asked_after[:9] == [None, *(f"b.{number}" for number in range(1, 9))]
+
+
+@both
 async def test_a_refusal_is_raised_and_not_tried_again(kind: Any, server: Script) -> None:
     server.answers = ["problem"]
     with pytest.raises(ConfigError, match="no such id"):

@@ -450,7 +450,7 @@ def test_what_holds_a_reload_is_told_with_what_ends_it() -> None:
         lease = await desk.service.take_lease(ports=["ocs1.1"], for_s=60.0, holder="ada")
         desk.text = TEXT.replace("loss_db: 0.4", "loss_db: 0.9")
         why = await desk.refused()
-        assert f"ocs1.1: leased to ada ({lease.id}) for another 60 s. `hwd lease release {lease.id}` ends it" in why
+        assert f"ocs1.1: leased to ada ({lease.id}) for another 60 s. It ends then; before, ada may release it" in why
         assert [*re.findall(r"--[a-z-]+", why)] == ["--drain-within"], "reload has no other option that helps"
 
     run_desk(test)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from itertools import permutations
+from pathlib import Path
 
 import pytest
 from msgspec import UNSET
@@ -45,6 +46,20 @@ def test_job_ends_over_the_light_of_its_plane_and_holds_nothing(run_lab: RunLab)
         assert lab.service.status().leases == []
         assert lab.service.sets() == []
         assert lab.world.processes.running == []
+
+    run_lab(test)
+
+
+def test_output_from_far_behind_its_end_is_empty_wherever_that_is(run_lab: RunLab, tmp_path: Path) -> None:
+    async def test(lab: Lab) -> None:
+        job = await start(lab)
+        log = tmp_path / "jobs" / job / "rank0.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_bytes(b"step 1\n")
+        for first in (0, 5, 7, 8, 1 << 31, 1 << 53, (1 << 63) - 1):
+            found = await lab.service.job_output(job, 0, first)
+            data = b"step 1\n"[first:]
+            assert (found.data, found.first, found.next) == (data, first, first + len(data))
 
     run_lab(test)
 

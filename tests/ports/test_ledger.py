@@ -1,5 +1,6 @@
 """The one question of the ledger: who may do what on which ports, and what the refusal says."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -53,22 +54,24 @@ TEXTS = {
         "or act under it with --lease l1 if it is yours",
     ),
     Reason.RECONFIGURATION: (
-        claim(Reason.RECONFIGURATION),
-        "h0.eth0: reconfiguration x1 is under way on it. "
-        "`hwd rollback x1` ends it, or `hwd confirm x1` where it awaits that",
+        claim(Reason.RECONFIGURATION, what="one pair", why="about another 3.2 s"),
+        "h0.eth0: reconfiguration x1 is under way on it: one pair, asked for by ben; about another 3.2 s. Wait for its "
+        "end, which `hwd watch --kind reconfiguration.ended` shows. To end it before is up to ben: `hwd rollback x1`, "
+        "or `hwd confirm x1` where it awaits that",
     ),
     Reason.CUT_OFF: (
         claim(Reason.CUT_OFF, what="one pair", why="ocs1: no answer"),
         "h0.eth0: reconfiguration x1 (one pair) was cut off and is not undone yet: ocs1: no answer. "
-        "It is tried again and again; `hwd give-up x1` leaves it as it is",
+        "Wait: it is tried again and again; `hwd give-up x1` leaves it as it is, which is up to ben",
     ),
     Reason.IN_DOUBT: (
         claim(Reason.IN_DOUBT, what="one pair", why="the journal was damaged"),
         "h0.eth0: x1 (one pair): the journal was damaged",
     ),
     Reason.PREPARED_SET: (
-        claim(Reason.PREPARED_SET),
-        "h0.eth0: held by prepared set x1 of ben. Wait, or end it with `hwd release x1`",
+        claim(Reason.PREPARED_SET, why="for another 60 s"),
+        "h0.eth0: held by prepared set x1 of ben, for another 60 s. Wait for that. To end it before is up to ben: "
+        "`hwd release x1`",
     ),
     Reason.DELEGATION: (
         claim(Reason.DELEGATION, "sel"),
@@ -80,8 +83,9 @@ TEXTS = {
         "as that is possible; where it never will be, `hwd lease kick settings-r9-h0` frees the ports as they are",
     ),
     Reason.RUN: (
-        claim(Reason.RUN, "r9", run="r9"),
-        "h0.eth0: run r9 is under way. Wait, or end it with `hwd abort r9`",
+        claim(Reason.RUN, "r9", run="r9", what="smoke", why="about another 60 s"),
+        "h0.eth0: run r9 (smoke) is under way, about another 60 s. Wait for its end. To end it before is up to who "
+        "started it: `hwd abort r9`",
     ),
     Reason.RESERVATION: (
         claim(Reason.RESERVATION, since_wall_ns=NOW, expires_wall_ns=NOW + 60 * S),
@@ -93,9 +97,9 @@ TEXTS = {
         "h0.eth0: ben (x1) waits for it in the queue. Wait behind with `hwd lease take --queue`",
     ),
     Reason.DUE_RUN: (
-        claim(Reason.DUE_RUN, "r9", run="r9", since_wall_ns=NOW, expires_wall_ns=NOW + 60 * S),
-        "h0.eth0: run r9 is due there from 1970-01-01 00:16:40 UTC to 1970-01-01 00:17:40 UTC. "
-        "Reserve another time, or end it with `hwd abort r9`",
+        claim(Reason.DUE_RUN, "r9", run="r9", what="smoke", since_wall_ns=NOW, expires_wall_ns=NOW + 60 * S),
+        "h0.eth0: run r9 (smoke) is due there from 1970-01-01 00:16:40 UTC to 1970-01-01 00:17:40 UTC. "
+        "Reserve another time. To take it out of the queue is up to who queued it: `hwd abort r9`",
     ),
     Reason.TRANSFER: (
         claim(Reason.TRANSFER, "h0/8f14-1", since_wall_ns=NOW, what="all-reduce 7", why="for another 4.0 s at most"),
@@ -109,8 +113,8 @@ TEXTS = {
     ),
     Reason.DRAIN: (
         claim(Reason.DRAIN, what="one pair"),
-        "h0.eth0: reconfiguration x1 (one pair) waits for the end of the transfers on it, and moves it then. Ask again "
-        "when it is done, or send another way meanwhile",
+        "h0.eth0: reconfiguration x1 (one pair) of ben waits for the end of the transfers on it, and moves it then. "
+        "Ask again when it is done, or send another way meanwhile",
     ),
     Reason.RELOAD: (
         claim(Reason.RELOAD, what="lab.yaml", expires_wall_ns=NOW + 60 * S),
@@ -131,6 +135,25 @@ ASKED = {
     Reason.DRAIN: PortAction.TRANSFER,
 }
 """What each reason bars, where it is not a lease."""
+
+
+ENDS_IT = re.compile("`hwd (rollback|confirm|abort|release|give-up|lease release|lease kick) ")
+TO_WAIT = ("ait", "Reserve another", "It ends ", "It goes on", "come after it", "by themselves")
+ITS_OWNERS = ("up to ben", "up to who", " may ", "whose owner is gone", "never will be")
+
+
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("reason", TEXTS)
+def test_who_is_refused_is_to_wait_first_and_to_end_the_work_of_another_is_up_to_its_owner(
+    reason: Reason, waits: bool
+) -> None:
+    found, _ = TEXTS[reason]
+    text = found.text(NOW, waits=waits)
+    for ends in ENDS_IT.finditer(text):
+        before = text[: ends.start()]
+        assert any(words in before for words in TO_WAIT), text
+        assert any(words in before.rpartition(". ")[2] or words in text[ends.end() :] for words in ITS_OWNERS), text
+    assert reason is Reason.IN_DOUBT or found.owner in text or str(found.run) in text
 
 
 @pytest.mark.parametrize("reason", Reason)

@@ -93,9 +93,7 @@ async def test_apply_that_awaits_its_confirm_stands_over_a_killed_and_a_terminat
         assert f"reconfiguration {id} " in text.out
         assert f"then it goes back, unless: hwd confirm {id}" in text.out
         refused = await lab.hwd("apply", f"ocs1:{','.join(sorted(STRAIGHT))}", "--no-ready", "--yes")
-        assert (refused.status, f"`hwd rollback {id}` ends it, or `hwd confirm {id}`" in refused.err) == (3, True), (
-            refused
-        )
+        assert (refused.status, f"`hwd rollback {id}`, or `hwd confirm {id}`" in refused.err) == (3, True), refused
     confirmed = await lab.hwd("confirm", id, "--json")
     assert (confirmed.status, confirmed.json["outcome"]) == (0, "confirmed"), confirmed
     await daemon.end(signal.SIGKILL)

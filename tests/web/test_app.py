@@ -355,7 +355,7 @@ async def test_runs_and_reservations_share_one_calendar(desk: Any, client: Clien
         return str(lease.id)
 
     due = await desk.call(client.start_run, text=text, file="/one.yaml", due_wall_ns=now_ns + hour_ns)
-    with pytest.raises(RefusedError, match=rf"ocs1\.1: run {due.run} is due there from"):
+    with pytest.raises(RefusedError, match=rf"ocs1\.1: run {due.run} \(one\) is due there from"):
         await reserve(now_ns + hour_ns + hour_ns // 4)
     reserved = await reserve(now_ns + hour_ns + hour_ns // 2 + 10**9)
     with pytest.raises(RefusedError, match=rf"ocs1\.1: reserved by eva \({reserved}\) from .*come after it"):

@@ -13,6 +13,7 @@ from hwd.web.stream import EventStream
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.devices.facts import SwitchDown
+from hwd_drivers.twins.virtual_time import run_virtual
 
 
 def document(kind: str) -> Document:
@@ -100,8 +101,45 @@ async def test_what_was_forgotten_is_counted(monkeypatch: pytest.MonkeyPatch) ->
 async def test_silence_is_broken_by_a_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "HEARTBEAT_S", 0.001)
     events = EventStream(Hub(), boot="b").follow(None)
-    assert [await anext(events), await anext(events)] == [b": events of hwd\n\n", b": still here\n\n"]
+    said = [await anext(events), await anext(events)]
+    assert said == [b": events of hwd\nid: b.0\n\n", b": still here\nid: b.0\n\n"]
     await events.aclose()
+
+
+def test_heartbeats_come_by_time_whatever_is_left_out_and_say_where_to_go_on() -> None:
+    async def main() -> list[tuple[float, bytes]]:
+        hub, loop = Hub(), asyncio.get_running_loop()
+        events = EventStream(hub, boot="b").follow(None, ("run.",))
+        began_s = loop.time()
+
+        async def others() -> None:
+            while True:
+                await asyncio.sleep(1.0)
+                hub(document("switch.power"))
+
+        busy = asyncio.create_task(others())
+        try:
+            return [(round(loop.time() - began_s), await anext(events)) for _ in range(4)]
+        finally:
+            busy.cancel()
+            await asyncio.wait([busy])
+            await events.aclose()
+
+    said = run_virtual(main())
+    assert [at_s for at_s, _ in said] == [0, 0, 10, 20]
+    ids = [int(one.decode().strip().rpartition("b.")[2]) for _, one in said]
+    assert ids[0] == 0
+    assert all(abs(id - at_s) <= 1 for id, at_s in zip(ids, (0, 10, 20, 30), strict=True))
+
+
+async def test_a_listener_from_now_on_misses_nothing_that_comes_with_its_greeting() -> None:
+    hub = Hub()
+    events = EventStream(hub, boot="b").follow(None)
+    greeting = await anext(events)
+    hub(document("switch.up"))
+    [event] = await read(events, 1)
+    await events.aclose()
+    assert (greeting, event["event"], event["id"]) == (b": events of hwd\nid: b.0\n\n", "document", "b.1")
 
 
 async def test_stop_ends_every_stream() -> None:

@@ -6,6 +6,7 @@ that shift around a ring, or exchange, do not wait for each other for ever.
 """
 
 import logging
+import os
 import queue
 import threading
 from collections.abc import Callable
@@ -71,11 +72,15 @@ class Worker:
         self._broken = ""
         self._last: Submitted | None = None
         self._is_closed = False
+        self._process = os.getpid()
         self._thread = threading.Thread(target=self._work, name="hwd-operations", daemon=True)
         self._thread.start()
 
     def submit(self, one: Submitted) -> None:
-        """Behind all that was called before."""
+        """Behind all that was called before. Raises RefusedError in a process that was forked from the rank's, as a
+        worker of a data loader is: the thread is not in it.
+        """
+        self._check_process(str(one))
         with self._lock:
             if self._is_closed:
                 raise RefusedError(f"{one}: the process is ending")
@@ -91,6 +96,7 @@ class Worker:
         """
         if one.is_over:
             return True
+        self._check_process(str(one))
         if threading.current_thread() is self._thread:
             raise RefusedError(f"{one}: is waited for in a callback of another operation, which holds it up")
         self.begin(one)
@@ -104,6 +110,7 @@ class Worker:
 
     def drain(self) -> None:
         """Return when all that was called is over."""
+        self._check_process("what was called")
         with self._lock:
             self._flush()
             last = self._last
@@ -118,6 +125,10 @@ class Worker:
             self._queue.put(None)
         self._thread.join(CLOSE_S)
         self._rank.close()
+
+    def _check_process(self, what: str) -> None:
+        if self._process != os.getpid():
+            raise RefusedError(f"{what}: this process was forked from that of the rank, which alone may send")
 
     def _flush(self) -> None:
         for one in sorted(self._pairs, key=self._order):

@@ -12,6 +12,7 @@ packet switches; one inside a host over its loopback. All ranks of the job call 
 import fcntl
 import hashlib
 import logging
+import os
 import socket
 import struct
 import threading
@@ -26,7 +27,7 @@ from typing import Final, Self, TypeVar
 from hwd_agents.mfabric import Circuit, Medium, Move, NicPort, Phase, Servers, Slice, Step, VectorMove
 from hwd_agents.wire import RankPlace
 from hwd_drivers.core.clock import SystemClock
-from hwd_drivers.core.errors import ConfigError, DeadlineError, LinkError, ProtocolError
+from hwd_drivers.core.errors import ConfigError, DeadlineError, LinkError, ProtocolError, RefusedError
 from hwd_drivers.core.reason import reason_of
 
 PORT: Final = 29_600
@@ -103,6 +104,7 @@ class Exchange:
         self._job = hashlib.sha256(job).digest()
         self._collective = self._steps = 0
         self._is_closed = False
+        self._process = os.getpid()
         self._came: dict[_Key, bytes] = {}
         self._changed = threading.Condition()
         try:
@@ -122,8 +124,9 @@ class Exchange:
 
     def close(self) -> None:
         self._is_closed = True
-        with suppress(OSError):  # it is closed already
-            self._listener.shutdown(socket.SHUT_RDWR)
+        if self._process == os.getpid():  # else it would end the listener of the process from which it was forked
+            with suppress(OSError):  # it is closed already
+                self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._thread.join()
 
@@ -144,7 +147,7 @@ class Exchange:
 
         `sent`: what this rank has for each, its own part too. Raises DeadlineError, which names who did not send;
         LinkError where a receiver cannot be reached, with both addresses; ConfigError for moves that need more than
-        was given.
+        was given; RefusedError in a process that was forked from the rank's.
         """
         own = self._number
         by_s = self._begun(within_s)
@@ -207,6 +210,10 @@ class Exchange:
 
     def _begun(self, within_s: float) -> float:
         """A collective begins; returns until when it may take. What came for earlier ones, which failed, is dropped."""
+        if self._process != os.getpid():
+            raise RefusedError(
+                f"rank {self._number}: this process was forked from that of the rank, which alone has what comes to it"
+            )
         with self._changed:
             self._collective += 1
             self._steps = 0

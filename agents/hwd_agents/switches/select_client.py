@@ -5,9 +5,11 @@ with Selector() as selector:
     print(answer.ports["eth0"].at_ns - answer.requested_ns)
 """
 
+import os
 import socket
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -27,11 +29,14 @@ SHOW_WITHIN_S: Final = 5.0
 
 
 class Selector:
-    """One connection. It blocks, because a job waits for it; use one thread each to run several selections at once."""
+    """One connection. It blocks, because a job waits for it; use one thread each to run several selections at once.
+    A process that is forked from this one gets a connection of its own.
+    """
 
     def __init__(self, path: str = SOCKET) -> None:
         self._path = path.removeprefix("unix:")
         self._socket: socket.socket | None = None
+        self._process_id = os.getpid()
         self._buffer = b""
         self._number = 0
 
@@ -46,6 +51,10 @@ class Selector:
     def close(self) -> None:
         """Disconnect; a selection that has begun goes on to its end."""
         if self._socket is not None:
+            if self._process_id == os.getpid():
+                with suppress(OSError):  # the agent has hung up
+                    # a process that was forked from this one may have it open
+                    self._socket.shutdown(socket.SHUT_RDWR)
             self._socket.close()
             self._socket = None
         self._buffer = b""
@@ -121,6 +130,9 @@ class Selector:
         return bytes(answer[:end])
 
     def _connected(self) -> socket.socket:
+        if self._process_id != os.getpid():  # forked: that connection is its parent's
+            self.close()
+            self._process_id = os.getpid()
         if self._socket is None:
             fresh = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:

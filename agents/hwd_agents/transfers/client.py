@@ -12,7 +12,7 @@ with Transfers(process="rank 3") as transfers:   # one connection for many phase
 import os
 import socket
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
@@ -45,7 +45,8 @@ A = TypeVar("A", AnswerLine, SwitchAnswerLine, JoinAnswerLine)
 
 
 class Transfers:
-    """One connection to the agent of this host; its transfers end with it. Not for several threads at once.
+    """One connection to the agent of this host; its transfers end with it. Not for several threads at once. A process
+    that is forked from this one, as workers of a data loader are, gets a connection of its own.
 
     `path`: by default that in HWD_TRANSFER_SOCKET, else `SOCKET`. `process`: a name for refusals and `hwd status`.
     """
@@ -54,6 +55,7 @@ class Transfers:
         self._path = (path or os.environ.get(SOCKET_VARIABLE) or SOCKET).removeprefix("unix:")
         self._process = process
         self._socket: socket.socket | None = None
+        self._process_id = os.getpid()
         self._buffer = b""
         self._number = 0
         self._over: dict[str, str] = {}
@@ -69,6 +71,10 @@ class Transfers:
     def close(self) -> None:
         """Disconnect: all transfers of this connection end."""
         if self._socket is not None:
+            if self._process_id == os.getpid():
+                with suppress(OSError):  # the agent has hung up
+                    # a process that was forked from this one may have it open
+                    self._socket.shutdown(socket.SHUT_RDWR)
             self._socket.close()
             self._socket = None
         self._buffer = b""
@@ -223,6 +229,9 @@ class Transfers:
         return line
 
     def _connected(self) -> socket.socket:
+        if self._process_id != os.getpid():  # forked: that connection is its parent's
+            self.close()
+            self._process_id = os.getpid()
         if self._socket is None:
             fresh = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:

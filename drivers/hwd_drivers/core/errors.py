@@ -20,14 +20,21 @@ A message says subject, attempt, finding, limit with unit, and remedy.
 """
 
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import Any, ClassVar
+
+from typing_extensions import override
 
 
 class HwdError(Exception):
-    """Any error that hwd raises on purpose."""
+    """Any error that hwd raises on purpose. It is pickled with all its attributes, as pools of processes need it."""
 
     exit_status: ClassVar[int] = 1
     title: ClassVar[str] = "error"
+
+    @override
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By its message, not by the arguments of its constructor, which Python does not know."""
+        return _unpickled, (type(self), self.args), self.__dict__
 
 
 class ConfigError(HwdError):
@@ -126,3 +133,7 @@ class BugError(HwdError):
     """One of our assumptions does not hold."""
 
     title = "bug"
+
+
+def _unpickled(kind: type[HwdError], message: tuple[Any, ...]) -> HwdError:
+    return kind.__new__(kind, *message)

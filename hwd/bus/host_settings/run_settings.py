@@ -102,7 +102,10 @@ class HostSettings:
         if claim is None:
             return None
         if self._ledger.is_active(claim.run):
-            raise RefusedError(f"{id}: run {claim.run} is under way. End it with `hwd abort {claim.run}`")
+            raise RefusedError(
+                f"{id}: run {claim.run} is under way, and puts them back at its end. Wait for that. To end it before "
+                f"is up to who started it: `hwd abort {claim.run}`"
+            )
         log.warning("%s; kicked, so others can take them", claim.text(self._clock.wall_ns()))
         self._claims.kick(id)
         holder, ports = f"settings of run {claim.run}", sorted(claim.ports, key=natural_key)

@@ -162,14 +162,22 @@ def watch(
             help="Begin with what happened since then: 5m (so long ago), 22:30, or 2027-01-10 22:30, here.",
         ),
     ] = None,
-    count: Annotated[int | None, typer.Option("--count", metavar="N", help="End after so many.")] = None,
+    count: Annotated[
+        int | None,
+        typer.Option(
+            "--count",
+            metavar="N",
+            min=1,
+            help="End after so many, with those of --since or --after; where they are fewer, it waits for the rest.",
+        ),
+    ] = None,
     url: Url = None,
     json: JsonLines = False,
 ) -> None:
     """Live events and timelines, until Ctrl-C. After a lost connection it continues without a gap.
 
     It begins with what happens next, or, with --since or --after, with what has happened: the daemon keeps its last
-    10000 events, until it ends.
+    10000 events, until it ends. Then it goes on with what happens next.
     """
     from hwd.client import Client
     from hwd.client.async_client import OLDEST

@@ -192,7 +192,7 @@ def _explain(error: yaml.MarkedYAMLError, text: str, line: int) -> str:
 
 class _Limit(Exception):
     def __init__(self, line: int, text: str) -> None:
-        super().__init__(text)
+        super().__init__(line, text)
         self.line = line
         self.text = text
 

@@ -184,7 +184,11 @@ class JournalDamaged(Fact, frozen=True, kw_only=True):
 
 
 class DaemonRecovered(Fact, frozen=True, kw_only=True):
-    """The daemon finished or rolled back what the journal left open. `from_journal`: see `reconfiguration.ended`."""
+    """The daemon finished or rolled back what the journal left open, or what an earlier process left without an end.
+
+    `outcome`: confirmed, rolled-back; crashed where it just ended with that process: nothing was brought anywhere.
+    `from_journal`: see `reconfiguration.ended`.
+    """
 
     KIND: ClassVar = "daemon.recovered"
     reconfiguration: str

@@ -92,20 +92,21 @@ class Completion:
         within_s = reconfiguration.plan.confirm_within_s
         if within_s is None:
             raise BugError(f"reconfiguration {reconfiguration.id}: its plan awaits no confirm")
-        if reconfiguration.journaled:
-            now, passed_ns = self._clock.wall_ns(), self._clock.monotonic_ns() - reconfiguration.started_ns
-            wait = ConfirmWait(
-                started_wall_ns=now - passed_ns, until_wall_ns=now + round(within_s * 1e9), within_s=within_s
-            )
-            try:
-                self._recovery.await_confirm(reconfiguration.id, wait)
-            except OSError as error:
-                why = f"journal: that it awaits its confirm cannot be written: {reason_of(error)}"
-                await self.roll_back(reconfiguration, why)
-                raise FailedError(
-                    f"reconfiguration {reconfiguration.id}: {why}. Outcome: {reconfiguration.outcome}. "
-                    "Look at the disk of the data directory, and ask again"
-                ) from error
+        if not reconfiguration.journaled:
+            raise BugError(f"reconfiguration {reconfiguration.id}: is to await a confirm and is not in the journal")
+        now, passed_ns = self._clock.wall_ns(), self._clock.monotonic_ns() - reconfiguration.started_ns
+        wait = ConfirmWait(
+            started_wall_ns=now - passed_ns, until_wall_ns=now + round(within_s * 1e9), within_s=within_s
+        )
+        try:
+            self._recovery.await_confirm(reconfiguration.id, wait)
+        except OSError as error:
+            why = f"journal: that it awaits its confirm cannot be written: {reason_of(error)}"
+            await self.roll_back(reconfiguration, why)
+            raise FailedError(
+                f"reconfiguration {reconfiguration.id}: {why}. Outcome: {reconfiguration.outcome}. "
+                "Look at the disk of the data directory, and ask again"
+            ) from error
         reconfiguration.confirm_by_s = asyncio.get_running_loop().time() + within_s
         self._start_timer(reconfiguration)
 

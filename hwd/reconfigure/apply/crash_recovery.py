@@ -23,7 +23,7 @@ from hwd.model.documents.reconfiguration_end import EndFact, outcome_of
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted, WantedSwitch
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.plan import Plan
-from hwd.ports.claim import Claim
+from hwd.ports.claim import Claim, holder_of
 from hwd.ports.ledger import Ledger
 from hwd.ports.rules import Reason
 from hwd.reconfigure.apply.confirm_wait import ConfirmTerms, ConfirmWait
@@ -109,7 +109,7 @@ class CrashRecovery:
             Claim(
                 id=id,
                 reason=_reason(entry),
-                owner=f"reconfiguration {id}",
+                owner=_owner(entry),
                 ports=ports,
                 run=entry.run,
                 switches=frozenset(name for name in switches if entry.concerns(name)),
@@ -296,11 +296,10 @@ class CrashRecovery:
         left = [entry for entry in self._journal.open if self._is_left_open(entry)]
         entry = next((entry for entry in left if entry.reconfiguration == id), None)
         if entry is None:
-            way = (
-                "it is under way, `hwd rollback` ends it"
-                if self._ledger.get(Reason.RECONFIGURATION, id)
-                else "it is not left open"
-            )
+            under_way = self._ledger.get(Reason.RECONFIGURATION, id)
+            way = "it is not left open"
+            if under_way is not None:
+                way = f"it is under way, asked for by {under_way.owner}; {under_way.why}. `hwd rollback {id}` ends it"
             names = ", ".join(other.reconfiguration for other in left) or "none"
             raise RefusedError(f"reconfiguration {id}: cannot be given up, {way}. Left open: {names}")
         why, carried = entry.doubt or self._why(entry), self._carried_now(entry)
@@ -518,3 +517,10 @@ def _unconfirmed(wait: ConfirmWait) -> str:
 
 def _reason(entry: OpenEntry) -> Reason:
     return Reason.IN_DOUBT if entry.doubt else Reason.CUT_OFF
+
+
+def _owner(entry: OpenEntry) -> str:
+    """Whose a reconfiguration is that was cut off."""
+    if entry.run is not None:
+        return holder_of(entry.run)
+    return "who asked for it" if entry.started is None else entry.started.fact.by or "who asked for it"

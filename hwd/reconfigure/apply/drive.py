@@ -90,7 +90,7 @@ class Drive:
         def begin() -> None:
             self._check_lease(reconfiguration)
             if number == 1:
-                self._begin(reconfiguration, is_journaled=bool(moves))
+                self._begin(reconfiguration, is_journaled=bool(moves) or plan.confirm_within_s is not None)
             else:
                 self._emitter.change_state(reconfiguration, State.DRIVING)
             if plan.order is not None:

@@ -239,6 +239,23 @@ class Reconfiguration:
         """Ends whose own transfers succeeded."""
         return frozenset(self._ready)
 
+    def left_text(self, *, now_ns: int, now_s: float) -> str:
+        """How long it still lasts, for who waits for it; `now_s` is `loop.time()`."""
+        match self.state:
+            case State.AWAITING_CONFIRM if self.confirm_by_s is not None:
+                left_s = max(0.0, self.confirm_by_s - now_s)
+                return f"it goes back by itself in {left_s:.0f} s unless it is confirmed before"
+            case State.CONFIRMING | State.ROLLING_BACK | State.ENDED:
+                return "it is about to end, which takes some seconds at most"
+        plan = self.plan
+        left_s = plan.expected_s - (now_ns - self.started_ns) / 1e9
+        text = f"about another {left_s:.1f} s" if left_s > 0 else f"longer than the {plan.expected_s:.1f} s expected"
+        if plan.ready_within_s is not None:
+            text += f", for its links have {plan.ready_within_s:g} s to be ready"
+        if plan.confirm_within_s is not None:
+            text += f", and then {plan.confirm_within_s:g} s at most until it is confirmed or goes back"
+        return text
+
     @property
     def steps_text(self) -> str:
         """Which of its steps were begun, as text; empty where its plan has no order of several steps."""

@@ -21,6 +21,7 @@ from hwd.model.documents.switches import SwitchAdopted
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.state import Observed
 from hwd.model.testbed import Testbed
+from hwd.ports.claim import Claim
 from hwd.ports.ledger import Ledger
 from hwd.ports.rules import Reason
 from hwd.records.records import Records
@@ -113,12 +114,12 @@ class Desired:
         claims = self._ledger.all(Reason.RECONFIGURATION)
         return next((claim.id for claim in claims if not claim.ports.isdisjoint(ports)), None)
 
-    def on_their_way(self, reason: Reason, ports: frozenset[str] | None) -> list[str]:
-        """Prepared sets, or reconfigurations, that decide what is desired of some of these ports, of any where it is
-        None.
+    def on_their_way(self, reason: Reason, ports: frozenset[str] | None) -> list[Claim]:
+        """The claims of prepared sets, or of reconfigurations, that decide what is desired of some of these ports, of
+        any where it is None.
         """
         claims = self._ledger.all(reason)
-        return [claim.id for claim in claims if ports is None or not claim.ports.isdisjoint(ports)]
+        return [claim for claim in claims if ports is None or not claim.ports.isdisjoint(ports)]
 
     def difference(self, switch: str, observed: Observed) -> SwitchDifference | None:
         """How a switch differs from what is wanted; None where it was not read."""

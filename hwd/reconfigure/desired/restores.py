@@ -41,14 +41,14 @@ class Restores:
         name = f"desired state of {', '.join(names)}" if names else "desired state"
         warnings = (
             *(
-                f"prepared set {id} says what is desired of its ports, and they are left out: "
-                f"`hwd switch {id} TARGET`, or `hwd release {id}`"
-                for id in self._desired.on_their_way(Reason.PREPARED_SET, ports)
+                f"prepared set {one.id} of {one.owner} says what is desired of its ports, and they are left out. "
+                f"It is up to {one.owner}: `hwd switch {one.id} TARGET`, or `hwd release {one.id}`"
+                for one in self._desired.on_their_way(Reason.PREPARED_SET, ports)
             ),
             *(
-                f"reconfiguration {id} is under way, and its ports are left out: "
-                f"`hwd rollback {id}` ends it, or `hwd confirm {id}` where it awaits that"
-                for id in self._desired.on_their_way(Reason.RECONFIGURATION, ports)
+                f"reconfiguration {one.id} ({one.what}) is under way, asked for by {one.owner}, and its ports are left "
+                "out. `hwd status` shows how long it lasts; restore them when it is over"
+                for one in self._desired.on_their_way(Reason.RECONFIGURATION, ports)
             ),
         )
         concerned = [one for one in self._desired.switches if self._concerns(one, ports)]

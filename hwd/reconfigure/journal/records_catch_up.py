@@ -2,6 +2,8 @@
 
 The records write in batches, some 50 ms behind the journal. A daemon that dies in between has answered, and moved
 light, and its records say nothing of it. The journal is the truth, so the next start tells it, once.
+
+What the records have begun and the journal does not have can end no more: the next start says so too.
 """
 
 import logging
@@ -9,6 +11,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from hwd.model.documents.daemon import DaemonRecovered
 from hwd.model.documents.reconfiguration_end import EndFact, outcome_of
 from hwd.model.documents.reconfigurations import ReconfigurationStarted
 from hwd.reconfigure.journal.facts import DatedFact
@@ -16,6 +19,9 @@ from hwd.reconfigure.journal.journal import Journal
 from hwd.records.reconfiguration_documents import ReconfigurationDocuments
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Document, Sink
+
+CRASHED = "crashed"
+"""The outcome of what ended with its daemon, and in no other way."""
 
 log = logging.getLogger(__name__)
 
@@ -39,10 +45,13 @@ class RecordsCatchUp:
         self._documents = documents
         self._clock = clock
         self._missing: list[_Missing] = []
+        self._cut_off: list[DaemonRecovered] = []
 
     async def read(self) -> None:
         """Compare the journal with the records. Touches neither."""
         since_wall_ns = await self._documents.unowned_since_wall_ns()
+        of_journal = {entry.reconfiguration for entry in self._journal.open}
+        of_journal.update(ended.begun.entry.reconfiguration for ended in self._journal.ended)
         for ended in self._journal.ended:
             entry, told = ended.begun.entry, ended.told
             recorded = await self._documents.of(entry.reconfiguration, told.fact.KIND)
@@ -55,17 +64,33 @@ class RecordsCatchUp:
                 self._missing.append(_Missing(reconfiguration=entry.reconfiguration, dated=told))
         for entry in self._journal.open:
             await self._add_start(entry.reconfiguration, entry.started)
+        unended = await self._documents.unended()
+        self._cut_off = [_cut_off(started) for started in unended if started.reconfiguration not in of_journal]
 
     def tell(self, sink: Sink) -> None:
-        """Emit what the records lack, each with the time of its entry in the journal."""
+        """Emit what the records lack, each with the time of its entry in the journal, and the ends of what was cut off
+        without one.
+        """
         now_ns, now_wall_ns = self._clock.monotonic_ns(), self._clock.wall_ns()
         for one in self._missing:
             fact, wall_ns = one.dated.fact, one.dated.wall_ns
             log.info("journal: %s: the records lack that it is %s; it is told now", one.reconfiguration, fact.KIND)
             at_ns = now_ns - max(0, now_wall_ns - wall_ns)
             sink(Document(at_ns=at_ns, wall_ns=wall_ns, fact=replace(fact, from_journal=True)))
+        for recovered in self._cut_off:
+            log.info("%s: is %s: %s", recovered.reconfiguration, recovered.outcome, recovered.why)
+            sink(Document(at_ns=now_ns, wall_ns=now_wall_ns, fact=recovered))
         self._missing.clear()
+        self._cut_off.clear()
 
     async def _add_start(self, id: str, started: DatedFact[ReconfigurationStarted] | None) -> None:
         if started is not None and not await self._documents.of(id, started.fact.KIND):
             self._missing.append(_Missing(reconfiguration=id, dated=started))
+
+
+def _cut_off(started: ReconfigurationStarted) -> DaemonRecovered:
+    """The end of one that the journal does not have: what moves something is there before its first command."""
+    moves = any(move.add or move.remove for move in started.moves)
+    found = "The journal that had it is gone: look at its switches" if moves else "It had moved nothing"
+    why = f"the daemon ended before the records had its end. {found}"
+    return DaemonRecovered(reconfiguration=started.reconfiguration, run=started.run, outcome=CRASHED, why=why)

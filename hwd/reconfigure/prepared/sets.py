@@ -104,6 +104,7 @@ class PreparedSets:
         self._planner = planner
         self._switches = switches
         self._ledger = ledger
+        ledger.report_why(Reason.PREPARED_SET, self._left_of)
         self._agent_watch = agent_watch
         self._drive = drive
         self._completion = completion
@@ -333,7 +334,7 @@ class PreparedSets:
             Claim(
                 id=id,
                 reason=Reason.RECONFIGURATION,
-                owner=f"prepared set {live.id}",
+                owner=live.prepared.holder,
                 ports=ports,
                 run=run,
                 switches=frozenset(live.switches),
@@ -688,6 +689,19 @@ class PreparedSets:
             )
         )
         return lease
+
+    def _left_of(self, claim: Claim) -> str:
+        """How long a set still lasts, for others who want its ports."""
+        live, now = self._sets.get(claim.id), self._clock.wall_ns()
+        if live is None:
+            return "which is being prepared"
+        lease = self._ledger.get(Reason.LEASE, live.prepared.lease)
+        if lease is None:
+            return (
+                f"whose lease {live.prepared.lease} is over, until its switches have been brought where its rule says"
+            )
+        left_s = min(claim.left_s(now), lease.left_s(now))
+        return f"for another {left_s:.0f} s, or longer where lease {lease.id} is renewed"
 
     def _check_covered(self, lease: Claim, ports: frozenset[str]) -> None:
         """Raises RefusedError where a set would hold ports that its lease does not cover: it would pass those who wait

@@ -56,7 +56,7 @@ class Answers:
     outcomes: dict[str, str] = field(default_factory=dict)
     """By reconfiguration, its last answer: confirmed, rolled-back, or a state that is none yet.
 
-    One that moves nothing is not journaled, and nothing of it is promised over a crash.
+    One that moves nothing and awaits no confirm is not journaled, and nothing of it is promised over a crash.
     """
     leases: set[str] = field(default_factory=set)
     released: set[str] = field(default_factory=set)
@@ -251,7 +251,7 @@ class Campaign:
                     await self._lease(client, ask)
                 terms = {} if ask.confirm_within_s is None else {"confirm_within_s": ask.confirm_within_s}
                 applied = await client.apply(what=ask.what, id=ask.id, **terms)  # type: ignore[arg-type]
-                if applied.plan is not None and not applied.plan.empty:
+                if applied.plan is not None and (terms or not applied.plan.empty):
                     self._answers.outcomes[ask.id] = ""
                 self._note(applied)
                 if applied.outcome == "confirmed" and applied.plan is not None and alone:

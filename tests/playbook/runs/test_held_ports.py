@@ -156,7 +156,7 @@ def test_hold_of_a_run_under_way_is_not_kicked(in_lab: InLab) -> None:
     async def test(lab: Lab) -> None:
         run = await lab.start(*SET)
         await until(lab, RunHost, action="autoneg")
-        with pytest.raises(RefusedError, match=f"End it with `hwd abort {run}`"):
+        with pytest.raises(RefusedError, match=f"Wait for that.*`hwd abort {run}`"):
             await lab.service.release_lease(f"settings-{run}-h0", kick=True)
         lab.world.kill(DAEMON)
         lab.world.start_daemon()

@@ -1,6 +1,7 @@
 """Reconfigurations at once on one switch: each on ports of its own, and none disturbs the other."""
 
 import asyncio
+import re
 
 import pytest
 
@@ -70,6 +71,32 @@ def test_ports_that_another_has_are_refused_at_once_by_name(run_lab: RunLab) -> 
         assert not one.done()
         await lab.reconfigurer.confirm(await one)
         assert pairs(lab.light()) == pairs(ONE)
+
+    run_lab(test)
+
+
+def test_refusal_says_whose_reconfiguration_has_the_ports_what_it_is_and_how_long_it_lasts(run_lab: RunLab) -> None:
+    async def test(lab: Lab) -> None:
+        async def refused() -> str:
+            with pytest.raises(RefusedError) as raised:
+                await lab.service.apply(lab.request("ocs1:1A-4B", by="ben"))
+            return str(raised.value)
+
+        await lab.reconfigurer.confirm(await lab.begin(OTHER))
+        asking = lab.service.apply(lab.request(ONE, by="ada", ready_within_s=15, confirm_within_s=60))
+        one = asyncio.create_task(asking)
+        named = r"ocs1\.1: reconfiguration \w+ is under way on it: ocs1:1A-3B,3A-1B, asked for by ada; "
+        await lab.until(ReconfigurationState, state="waiting")
+        assert re.match(
+            named
+            + r"longer than the [\d.]+ s expected, for its links have 15 s to be ready, and then 60 s at most until "
+            r"it is confirmed or goes back\. Wait for its end, .* is up to ada: `hwd rollback",
+            await refused(),
+        )
+        await one
+        await asyncio.sleep(20.0)
+        assert re.match(named + r"it goes back by itself in (39|40) s unless it is confirmed before\.", await refused())
+        await lab.service.roll_back(None)
 
     run_lab(test)
 

@@ -1,6 +1,7 @@
 """The way back to the desired state, planned, leased and journaled as any other."""
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -62,10 +63,13 @@ def test_restore_names_the_reconfiguration_whose_ports_it_leaves_out(run_lab: Ru
     async def test(lab: Lab) -> None:
         await apply(lab, STRAIGHT)
         await panel(lab, remove=["1A-3B"])
-        under_way = await apply(lab, "ocs1:1A-4B", confirm_within_s=60.0)
-        said = f"reconfiguration {under_way.id} is under way, and its ports are left out: `hwd rollback {under_way.id}`"
+        under_way = await apply(lab, "ocs1:1A-4B", confirm_within_s=60.0, by="ada")
+        said = (
+            f"reconfiguration {under_way.id} (ocs1:1A-4B) is under way, asked for by ada, and its ports are left out. "
+            "`hwd status` shows how long it lasts; restore them when it is over"
+        )
         assert any(said in warning for warning in (await plan(lab)).warnings)
-        with pytest.raises(RefusedError, match=f"nothing to do, .*; {said}"):
+        with pytest.raises(RefusedError, match=f"nothing to do, .*; {re.escape(said)}"):
             await restore(lab)
 
     run_lab(test)

@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from hwd.model.documents.daemon import DaemonRecovered, DaemonStopped, JournalGivenUp
-from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
+from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted, StartedMove
 from hwd.model.plan import Plan
 from hwd.reconfigure.journal.facts import DatedFact
 from hwd.reconfigure.journal.journal import Journal
 from hwd.reconfigure.journal.records_catch_up import RecordsCatchUp
 from hwd.records import store
+from hwd.records.reconfiguration_log import ReconfigurationLog
 from hwd.records.records import Records
 from hwd.sim.world import DAEMON
 from hwd_drivers.core.clock import SystemClock
@@ -166,4 +168,64 @@ async def test_end_that_is_older_than_all_documents_that_are_held_is_not_told_ag
     catch_up.tell(told.append)
     assert [(one.fact, one.wall_ns) for one in told] == [(replace(fact, from_journal=True), WALL_NS)] * is_told
     assert bool(journal.ended) is is_told
+    records.close()
+
+
+def started(id: str, *moves: StartedMove, host: str | UnsetType = UNSET) -> Document:
+    fact = ReconfigurationStarted(
+        reconfiguration=id, run=None, hash="0" * 12, what="ring", links=[], moves=[*moves], host=host
+    )
+    return Document(at_ns=0, wall_ns=WALL_NS, fact=fact)
+
+
+async def test_begin_whose_end_can_come_no_more_is_closed_once_as_crashed_at_the_next_start() -> None:
+    records, journal = Records("sqlite://", InlineOffload()), Journal(MemoryDisk())
+    await records.open()
+    ended = ReconfigurationEnded(reconfiguration="r1", run=None, what="ring", outcome="confirmed", why="", seconds=1.0)
+    journal.begin(PLAN, reconfiguration="r2", run=None)
+    journal.begin(PLAN, reconfiguration="r3", run=None)
+    told_later = replace(ended, reconfiguration="r3")
+    journal.end("r3", outcome="confirmed", told=DatedFact(wall_ns=WALL_NS, fact=told_later))
+    move = StartedMove(switch="ocs1", remove=[], add=["1A-2B"])
+    await records.add_documents(
+        [
+            started("r1", move),
+            Document(at_ns=1, wall_ns=WALL_NS + 1, fact=ended),
+            started("r2", move),  # open in the journal
+            started("r3", move),  # whose end the journal has
+            started("r4"),
+            started("r5", move),
+            started("r6", move, host="h0"),  # whose end its host tells
+        ]
+    )
+    told: list[Document] = []
+    for _ in range(2):
+        catch_up = RecordsCatchUp(journal, records.reconfigurations, SystemClock())
+        await catch_up.read()
+        catch_up.tell(told.append)
+        await records.add_documents(told)
+    crashed, why = "crashed", "the daemon ended before the records had its end."
+    assert [one.fact for one in told] == [
+        replace(told_later, from_journal=True),
+        DaemonRecovered(reconfiguration="r4", run=None, outcome=crashed, why=f"{why} It had moved nothing"),
+        DaemonRecovered(
+            reconfiguration="r5",
+            run=None,
+            outcome=crashed,
+            why=f"{why} The journal that had it is gone: look at its switches",
+        ),
+    ]
+
+    async def flush() -> None:
+        pass
+
+    history = await ReconfigurationLog(records, flush).newest(limit=9)
+    assert {one.reconfiguration: one.outcome for one in history} == {
+        "r1": "confirmed",
+        "r2": None,
+        "r3": "confirmed",
+        "r4": crashed,
+        "r5": crashed,
+        "r6": None,
+    }
     records.close()

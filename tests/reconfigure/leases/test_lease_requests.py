@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TypeVar
 
 import pytest
@@ -251,7 +252,12 @@ def test_reservation_waits_for_a_reconfiguration_and_nobody_overtakes_it() -> No
     async def main() -> None:
         async with desk() as one:
             ledger = one.leases.ledger
-            ledger.claim(Claim(id="x1", reason=Reason.RECONFIGURATION, owner="an apply", ports=frozenset({"ocs1.1"})))
+            ledger.report_why(Reason.RECONFIGURATION, lambda claim: "about another 3.2 s")
+            ledger.report_why(Reason.PREPARED_SET, lambda claim: "for another 60 s")
+            under_way = Claim(
+                id="x1", reason=Reason.RECONFIGURATION, owner="ada", ports=frozenset({"ocs1.1"}), what="one pair"
+            )
+            ledger.claim(under_way)
             eva = await one.requests.reserve(holder="eva", ports=["ocs1.1"], for_s=100, at_wall_ns=one.in_s(10))
             ben = await one.requests.enqueue(holder="ben", ports=["ocs1.1"], for_s=5)
             await one.live(20, ben.id)
@@ -284,15 +290,20 @@ def test_reservation_that_cannot_begin_says_who_has_its_ports_and_is_told_anew_f
     async def main() -> None:
         async with desk() as one:
             ledger = one.leases.ledger
-            ledger.claim(Claim(id="x1", reason=Reason.RECONFIGURATION, owner="an apply", ports=frozenset({"ocs1.1"})))
+            ledger.report_why(Reason.RECONFIGURATION, lambda claim: "about another 3.2 s")
+            ledger.report_why(Reason.PREPARED_SET, lambda claim: "for another 60 s")
+            under_way = Claim(
+                id="x1", reason=Reason.RECONFIGURATION, owner="ada", ports=frozenset({"ocs1.1"}), what="one pair"
+            )
+            ledger.claim(under_way)
             eva = await one.requests.reserve(
                 holder="eva", ports=["ocs1.1", "ocs1.2"], for_s=900, at_wall_ns=one.in_s(10)
             )
             await one.live(9)
             assert (one.requests.delay(eva), facts(one, LeaseDelayed)) == (None, [])
             await one.live(2)
-            ends = "`hwd rollback x1` ends it, or `hwd confirm x1` where it awaits that"
-            why = f"ocs1.1: reconfiguration x1 is under way on it. {ends}"
+            why = replace(under_way, why="about another 3.2 s").text(one.clock.wall_ns())
+            assert "reconfiguration x1 is under way on it: one pair, asked for by ada; about another 3.2 s" in why
             assert one.requests.delay(eva) == (why,)
             await one.live(60)
             (told,) = facts(one, LeaseDelayed)

@@ -35,7 +35,7 @@ class RefusedRpc(Exception):
     """An operation that is refused by an rpc-error."""
 
     def __init__(self, error: RpcError) -> None:
-        super().__init__(str(error))
+        super().__init__(error)
         self.error = error
 
 
