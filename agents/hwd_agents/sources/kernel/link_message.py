@@ -29,7 +29,7 @@ def reading_of(
         present=True,
         admin_up=bool(flags & IFF_UP),
         carrier=bool(flags & IFF_LOWER_UP),
-        operstate=_operstate(attribute),
+        operstate=OperState(attribute("IFLA_OPERSTATE", "UNKNOWN").lower()),
         carrier_changes=attribute("IFLA_CARRIER_CHANGES", 0),
         carrier_ups=attribute("IFLA_CARRIER_UP_COUNT", 0),
         carrier_downs=attribute("IFLA_CARRIER_DOWN_COUNT", 0),
@@ -38,14 +38,6 @@ def reading_of(
         at_ns=at_ns,
         earliest_ns=earliest_ns,
     )
-
-
-def _operstate(attribute: Attributes) -> OperState:
-    """What the kernel says, `unknown` where it is a number that is known neither here nor to pyroute2."""
-    try:
-        return OperState(str(attribute("IFLA_OPERSTATE", "UNKNOWN")).lower())
-    except (KeyError, ValueError):
-        return OperState.UNKNOWN
 
 
 def _text(name: str | bytes) -> str:
