@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from bench.agents import asks, clock, event, idle, light, operations, sync
+from bench.agents import asks, bounds, clock, event, idle, light, operations, sync
 from bench.broker import MosquittoMissingError
 from bench.daemon import fleet, intake, memory, recovery, render, report, size, startup, status
 from bench.measure import Bar
@@ -19,6 +19,8 @@ from hwd.twin.kernel import NamespacesUnavailableError
 
 RESULTS, README = (Path(__file__).with_name(name) for name in ("results.json", "README.md"))
 MEASURE_WITHIN_S = 300.0
+LONGER_S = {"bounds": 660.0}
+"""Those that take longer: on a busy machine each of many steps waits for a time slice."""
 
 
 class Measure(Protocol):
@@ -38,6 +40,7 @@ MEASURES: Mapping[str, Measure] = {
     "event": event.measure,
     "asks": asks.measure,
     "operations": operations.measure,
+    "bounds": bounds.measure,
     "clock": clock.measure,
     "light": light.measure,
     "intake": intake.measure,
@@ -70,7 +73,8 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="hwd-bench-") as folder:
             try:
                 here = machine()
-                bars = asyncio.run(_run(MEASURES[name], Path(folder), progress, quick=options.quick))
+                within_s = LONGER_S.get(name, MEASURE_WITHIN_S)
+                bars = asyncio.run(_run(MEASURES[name], Path(folder), progress, within_s, quick=options.quick))
             except (NamespacesUnavailableError, MosquittoMissingError) as error:
                 progress.say(f"{name}: left out: {error}")
                 continue
@@ -82,8 +86,8 @@ def main() -> int:
     return 0 if met else 1
 
 
-async def _run(measure: Measure, folder: Path, progress: Progress, *, quick: bool) -> list[Bar]:
-    async with asyncio.timeout(MEASURE_WITHIN_S):
+async def _run(measure: Measure, folder: Path, progress: Progress, within_s: float, *, quick: bool) -> list[Bar]:
+    async with asyncio.timeout(within_s):
         return await measure(folder, progress, quick=quick)
 
 

@@ -4,7 +4,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NoReturn, Protocol
 
 from hwd.bus.asks import AskedBy
@@ -12,6 +12,7 @@ from hwd.jobs.agreement import Agreement, DisagreeError
 from hwd.jobs.job_status import named
 from hwd.jobs.operation_sent import sent_of
 from hwd.jobs.played_plane import Told
+from hwd.jobs.verification.recorded_operations import in_time
 from hwd.model.documents.jobs import JobGranted, JobRankRefused
 from hwd.model.job import JobRecord, OperationSent
 from hwd.model.link import Link
@@ -27,6 +28,7 @@ from hwd_agents.wire import (
     Operation,
     OperationGranted,
 )
+from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.documents import Fact
 from hwd_drivers.core.errors import DeadlineError, RefusedError
 from hwd_drivers.core.reason import reason_of
@@ -42,15 +44,25 @@ class Emit(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """The first ask of a boot of an agent for an operation, and when the daemon had it: it had counted before."""
+
+    boot: str
+    at_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Sending:
     """What a rank was let go for, over these `links` of its group where it says its parts. `by` and `transfer` None:
-    it did not get the answer yet.
+    it did not get the answer yet. `asked`: before it was let go; None: of an earlier process of the daemon.
     """
 
     operation: Operation
     links: tuple[str, ...] = ()
     by: AskedBy | None = None
     transfer: str | None = None
+    asked: _Asked | None = None
+    let_go_ns: int | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,6 +71,7 @@ class _Waiting:
 
     operation: Operation
     since_s: float
+    asked: _Asked | None
     answered: "asyncio.Future[str]"
     """Empty: it may go; else why not."""
 
@@ -74,6 +87,7 @@ class JobOperations:
         self,
         record: JobRecord,
         *,
+        clock: Clock,
         transfers: Transfers,
         tell: Callable[[Told], None],
         links: Callable[[], Iterable[Link]],
@@ -86,6 +100,7 @@ class JobOperations:
         """Why each rank was refused last."""
         self._record = record
         self._job = record.job
+        self._clock = clock
         self._transfers = transfers
         self._tell = tell
         self._lit_links = links
@@ -133,12 +148,13 @@ class JobOperations:
 
     def answer(self, ranks: Iterable[int], why: str) -> None:
         """Their plane lets these go, or (`why`) refuses them."""
+        now_ns = self._clock.monotonic_ns()
         for rank in ranks:
             waiting = self._waiting.pop(rank)
             if not why:
                 operation = waiting.operation
                 links = self._links(self._view, operation, self._lit_links()) if self._view is not None else ()
-                self._sending[rank] = _Sending(operation=operation, links=links)
+                self._sending[rank] = _Sending(operation=operation, links=links, asked=waiting.asked, let_go_ns=now_ns)
             waiting.answered.set_result(why)
 
     async def all_ended(self, *, within_s: float) -> None:
@@ -207,7 +223,7 @@ class JobOperations:
             raise DeadlineError(f"{self._record}: it is not running yet. Tell it again")
         one = self._sending.get(ended.rank)
         if one is not None and one.operation == ended.operation and self._record.ranks[ended.rank].host == by.host:
-            self._done(ended.rank, sent_of(by, ended))
+            self._done(ended.rank, self._sent(by, ended))
 
     async def end(self, by: AskedBy, asked: EndOperation) -> None:
         """A rank whose agent was started anew has ended its operation."""
@@ -239,7 +255,7 @@ class JobOperations:
         except RefusedError as error:  # its plane has let it go; what is in the way of that passes
             raise DeadlineError(f"{self._record}: {reason_of(error)}. Ask again") from error
         links = self._sending[rank].links
-        self._sending[rank] = _Sending(operation=asked.operation, links=links, by=by, transfer=asked.transfer)
+        self._sending[rank] = replace(self._sending[rank], by=by, transfer=asked.transfer)
         waited_s = asyncio.get_running_loop().time() - began_s
         self._announce(JobGranted, rank=rank, operation=str(asked.operation), stall_s=waited_s)
         return OperationGranted(within_s=asked.within_s, waited_s=waited_s, ports=ports, links=[*links])
@@ -253,8 +269,8 @@ class JobOperations:
                 await self._end_transfer(rank)
                 before = asked.ended
                 is_known = before is not None and before.operation == sending.operation
-                self._done(rank, sent_of(by, before) if before and is_known else None)
-            waiting = self._wait(rank, asked.operation)
+                self._done(rank, self._sent(by, before) if before and is_known else None)
+            waiting = self._wait(rank, asked.operation, by)
             self._tell(Told(event=Intent(rank=rank, operation=asked.operation)))
         elif waiting.operation != asked.operation:
             why = (
@@ -263,6 +279,8 @@ class JobOperations:
                 "was told since then. Start the job again"
             )
             self._refuse(by, rank, why)
+        elif waiting.asked is None or waiting.asked.boot != by.boot:
+            waiting.asked = _Asked(boot=by.boot, at_ns=self._clock.monotonic_ns())
         if not waiting.answered.done():
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(by.by_s):
@@ -273,9 +291,10 @@ class JobOperations:
             self.refused[rank] = why
             raise RefusedError(f"{asked.operation}: {why}")
 
-    def _wait(self, rank: int, operation: Operation) -> _Waiting:
+    def _wait(self, rank: int, operation: Operation, by: AskedBy | None = None) -> _Waiting:
         loop = asyncio.get_running_loop()
-        waiting = _Waiting(operation=operation, since_s=loop.time(), answered=loop.create_future())
+        asked = None if by is None else _Asked(boot=by.boot, at_ns=self._clock.monotonic_ns())
+        waiting = _Waiting(operation=operation, since_s=loop.time(), asked=asked, answered=loop.create_future())
         self._waiting[rank] = waiting
         return waiting
 
@@ -310,7 +329,7 @@ class JobOperations:
     async def _end_transfer(self, rank: int) -> None:
         """End the transfer of a rank in the ledger, where it has one."""
         if (one := self._sending.get(rank)) is not None and one.by is not None and one.transfer is not None:
-            self._sending[rank] = _Sending(operation=one.operation, links=one.links)
+            self._sending[rank] = replace(one, by=None, transfer=None)
             await self._transfers.end(one.by, EndTransfers(transfers=[one.transfer]))
 
     def _links(self, view: View, operation: Operation, lit: Iterable[Link]) -> tuple[str, ...]:
@@ -321,11 +340,15 @@ class JobOperations:
         own = frozenset[NicPortId]().union(*map(view.ports_of, ranks))
         return tuple(str(link) for link in lit if own.issuperset(link.ends))
 
+    def _sent(self, by: AskedBy, ended: EndedOperation) -> OperationSent | None:
+        asked = self._sending[ended.rank].asked
+        return sent_of(by, ended, asked_ns=asked.at_ns if asked is not None and asked.boot == by.boot else None)
+
     def _done(self, rank: int, sent: OperationSent | None) -> None:
         if (one := self._sending.pop(rank, None)) is None:
             return  # it was said twice
         if sent is not None:
-            self._took(rank, one.operation, sent)
+            self._took(rank, one.operation, sent if one.let_go_ns is None else in_time(sent, one.let_go_ns))
         self._tell(Told(event=Done(rank=rank), sent=sent))
         if not self._sending:
             self._all_ended.set()

@@ -123,6 +123,7 @@ class JobRun:
         self._efficiency = LiveEfficiency(self._with_rates, clock=clock, offload=offload, tell=self._tell_efficiency)
         self.operations = JobOperations(
             record,
+            clock=clock,
             transfers=transfers,
             tell=self._tell_plane,
             fail=lambda why: self._come_to(JobState.FAILED, why),

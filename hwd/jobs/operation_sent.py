@@ -5,17 +5,22 @@ from hwd.model.job import OperationSent
 from hwd_agents.wire import EndedOperation, EndOperation
 
 
-def sent_of(by: AskedBy, ended: EndedOperation | EndOperation) -> OperationSent | None:
-    """None where the agent did not measure its end, or its clock is not known."""
+def sent_of(by: AskedBy, ended: EndedOperation | EndOperation, *, asked_ns: int | None = None) -> OperationSent | None:
+    """None where the agent did not measure its end, or its clock is not known. `asked_ns`: when the daemon had the ask
+    of this boot of the agent, before which it counts.
+    """
     if ended.after is None or by.alignment is None:
         return None
     ended_ns, error_ns = by.alignment.to_daemon(ended.after.at_ns)
-    began_ns, before = None, None
+    began_ns, before, counted_ns = None, None, None
     if isinstance(ended, EndedOperation):
         before = ended.before
         if ended.began_ns is not None:
             began_ns, began_error_ns = by.alignment.to_daemon(ended.began_ns)
             error_ns = max(error_ns, began_error_ns)
+        if before is not None:
+            counted_ns = sum(by.alignment.to_daemon(before.at_ns))
+            counted_ns = counted_ns if asked_ns is None else min(counted_ns, asked_ns)
     return OperationSent(
         began_ns=began_ns,
         ended_ns=ended_ns,
@@ -24,4 +29,5 @@ def sent_of(by: AskedBy, ended: EndedOperation | EndOperation) -> OperationSent 
         after=ended.after.ports,
         datagrams_before=None if before is None else before.datagrams,
         datagrams_after=ended.after.datagrams,
+        counted_ns=counted_ns,
     )

@@ -128,7 +128,8 @@ class JobRecord(Struct, frozen=True, kw_only=True):
 class OperationSent(Struct, frozen=True, kw_only=True):
     """How an operation went on its host: when, on the daemon's clock within `error_ns`, and what the NIC ports of the
     host had counted when its rank asked for it and after it, {port: bytes}, with its IP datagrams, where its agent
-    counts these. `began_ns` None: its agent was started anew under it.
+    counts these. `began_ns` None: its agent was started anew under it. `counted_ns`: `before` was read by then; None
+    from an earlier version.
     """
 
     began_ns: int | None
@@ -138,6 +139,7 @@ class OperationSent(Struct, frozen=True, kw_only=True):
     after: dict[str, PortBytes] = {}
     datagrams_before: IpDatagrams | None = None
     datagrams_after: IpDatagrams | None = None
+    counted_ns: int | None = None
 
 
 class JobEvent(Struct, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ import getpass
 import os
 import signal
 import sys
+from typing import Any
 
 import pytest
 
@@ -84,6 +85,41 @@ with Rank.from_environment() as rank:
     until("end")
 """
 """Each rank sends when the other one does not; files in a folder say when it goes on."""
+EXCHANGES = """
+import socket, sys, threading
+from pathlib import Path
+from hwd_agents.shim import Rank, meet
+
+SIZE, STEPS, BEFORE_GO, BEFORE_END, OTHER_WAY = 65536, 5, 1, 2, 4
+
+def until(name):
+    while not Path(sys.argv[1], name).exists():
+        threading.Event().wait(0.01)
+
+def exchange(rank, way):
+    own, peer = (next(iter(getattr(rank.places[n], way).values())) for n in (rank.number, 1 - rank.number))
+    with socket.create_connection((peer, 29_500), source_address=(own, 0)) as to:
+        to.sendall(bytes(SIZE))
+        with listener.accept()[0] as one:
+            got = 0
+            while got < SIZE:
+                got += len(one.recv(65536))
+
+with Rank.from_environment() as rank, socket.create_server(("", 29_500)) as listener:
+    meet(rank)
+    for step in range(STEPS):
+        if step == BEFORE_GO and rank.number == 0:
+            until("asked")
+        with rank.operation("world", "all-reduce", size_bytes=SIZE, within_s=30):
+            print("step", step, flush=True)
+            exchange(rank, "electrical" if step == OTHER_WAY else "optical")
+            if step == BEFORE_END:
+                until("leave")
+    meet(rank)
+"""
+"""Two ranks send each other their tensors, the last ones another way. Rank 0 waits for a file before operation 1, and
+both wait for one before the end of operation 2.
+"""
 
 
 async def test_end_of_an_operation_reaches_its_plane_over_a_killed_daemon(lab: Lab, planes: str) -> None:
@@ -240,3 +276,34 @@ async def light_at(lab: Lab, job: str, target: str) -> None:
         return True if now is not None and (now["at"], now["moving"]) == (target, "") else None
 
     await lab.found(f"the light is at {target}", look, 60)
+
+
+async def test_agent_that_was_killed_before_a_go_and_before_an_end_is_no_breach_and_one_of_the_same_run_is_found(
+    lab: Lab,
+) -> None:
+    """What the peer sent comes before the next agent counts first."""
+    rank = lab.folder / "rank.py"
+    rank.write_text(EXCHANGES)
+    more = f"user: {getpass.getuser()}, hosts: [h0, h1], plane: static topology=ring"
+    jobs = f"  goes: {{command: [{sys.executable}, {rank}, {lab.folder}], {more}}}\n"
+    await lab.up(text=rack_of(2, jobs, electrical=True))
+    job = await start(lab, "goes")
+
+    def waits(now: dict[str, Any]) -> bool:
+        states = [(one["state"], one["operation"]) for job in now["jobs"] for one in job["ranks"]]
+        return states[1:] == [("waiting", "all-reduce 1 of world, 65.536 kB")]
+
+    await lab.until("rank 1 waits for rank 0", waits)
+    agent = lab.rack["hosts"]["h1"]["agent"]
+    os.kill(agent, signal.SIGSTOP)
+    (lab.folder / "asked").touch()
+    await at_step(lab, job, 1)
+    os.kill(agent, signal.SIGKILL)
+    await at_step(lab, job, 2)
+    os.kill(lab.rack["hosts"]["h1"]["agent"], signal.SIGKILL)
+    (lab.folder / "leave").touch()
+    assert (await ended(lab, job))["state"] == "succeeded"
+    said = await lab.hwd("job", "verify", job, "--json")
+    (found,) = said.json
+    found = {(one["kind"], one["rank"], one["operation"].partition(" of ")[0]) for one in found["breaches"]}
+    assert found == {("bytes", rank, "all-reduce 4") for rank in (0, 1)}, said.out

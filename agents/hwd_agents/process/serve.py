@@ -188,6 +188,7 @@ def open_sources(
         phy=ToolPhys(interfaces, drivers, clock, config.sampling, tool=find_tool(), origin=config.origin),
         walls=(Chrony(), PtpForLinux()),
         modules=KernelModules(sockets, clock, i2c, origin=config.origin),
+        late_ns=links.late_ns,
     )
     if twins is None:
         return real

@@ -24,7 +24,8 @@ class Sources:
 
     `link_note` and `datagrams_note` describe those two sources. `life` identifies one run of the link counters: when it
     changes, they have restarted. `background` keeps the sources running as long as the agent runs, and calls back
-    whenever a note or `life` has changed.
+    whenever a note or `life` has changed. `late_ns`: how late, at most, what the kernel says of a device is, of the
+    event that the loop handles now.
     """
 
     link: LinkSource
@@ -44,4 +45,5 @@ class Sources:
     ip_counters: IpCounterSource | None = None
     verbs: VerbsSource | None = None
     walls: Sequence[WallSource] = ()
+    late_ns: Callable[[], int] = lambda: 0
     background: Callable[[Callable[[], None]], Coroutine[Any, Any, None]] | None = None

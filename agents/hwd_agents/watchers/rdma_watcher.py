@@ -41,6 +41,7 @@ class RdmaWatcher:
     """Events `rdma`, for the ports that have an RDMA device.
 
     Files are polled, fast while an observed port's carrier and RDMA state differ; device events need no poll.
+    `late_ns`: how late an event of a device may be that is handled now.
     """
 
     def __init__(
@@ -53,10 +54,13 @@ class RdmaWatcher:
         carrier: Callable[[str], bool | None],
         sampling: SamplingConfig,
         verbs: VerbsPorts | None = None,
+        late_ns: Callable[[], int] = lambda: 0,
     ) -> None:
         self.on_active: list[Callable[[str], None]] = []
         self._ports = {
-            name: _Port(name, port.rdma, port.ip_address, source, clock, emit, carrier, sampling, self.on_active, verbs)
+            name: _Port(
+                name, port.rdma, port.ip_address, source, clock, emit, carrier, sampling, self.on_active, verbs, late_ns
+            )
             for name, port in ports.items()
             if port.rdma is not None
         }
@@ -121,9 +125,11 @@ class _Port:
         sampling: SamplingConfig,
         on_active: list[Callable[[str], None]],
         verbs: VerbsPorts | None,
+        late_ns: Callable[[], int],
     ) -> None:
         self._on_active = on_active
         self._verbs = verbs
+        self._late_ns = late_ns
         self._name = name
         one, _, number = device.partition("/")
         self._folder = f"class/infiniband/{one}/ports/{number or 1}"
@@ -179,12 +185,16 @@ class _Port:
             self._poll_timer.hurry()
 
     def take(self, event: PortEvent, at_ns: int) -> None:
-        """Process an event of the device. A fall is reported at once; a port that is up again needs its GID too."""
+        """Process an event of the device. A fall is reported at once; a port that is up again needs its GID too.
+
+        The poll before it may have found the port active after the fall of which the event comes only now.
+        """
         if event is PortEvent.ERROR:
             late = self._fell_s is not None and asyncio.get_running_loop().time() - self._fell_s < LATE_S
             self._fell_s = None
             if self._known and not late:
-                self._change(False, self._last_ns, at_ns, VERBS)
+                earliest_ns = None if self._last_ns is None else min(self._last_ns, at_ns - self._late_ns())
+                self._change(False, earliest_ns, at_ns, VERBS)
         self._poll_timer.hurry()
 
     def observation(self) -> Observation:

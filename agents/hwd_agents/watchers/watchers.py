@@ -112,7 +112,14 @@ class Watchers:
             None
             if files is None or not has_rdma
             else RdmaWatcher(
-                ports, files, clock, outbox.emit, carrier=self.link.carrier, sampling=sampling, verbs=self.verbs
+                ports,
+                files,
+                clock,
+                outbox.emit,
+                carrier=self.link.carrier,
+                sampling=sampling,
+                verbs=self.verbs,
+                late_ns=sources.late_ns,
             )
         )
         self.probe = Probe(

@@ -60,10 +60,14 @@ class OperationGranted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PortBytes(msgspec.Struct, frozen=True, kw_only=True):
-    """What a NIC port has received and sent since its interface was made, as the kernel counts it: whole frames."""
+    """What a NIC port has received and sent since its interface was made, as the kernel counts it: whole frames.
+
+    `interface`: the index of the interface, which one that is made anew has not; None from an agent that does not say.
+    """
 
     rx: Number
     tx: Number
+    interface: Number | None = None
 
 
 class IpDatagrams(msgspec.Struct, frozen=True, kw_only=True):

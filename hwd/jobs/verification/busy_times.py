@@ -30,7 +30,32 @@ class BusyTime:
                 return {}
             for port, counted in one.sent.before.items():
                 known = found.setdefault(port, counted)
-                found[port] = PortBytes(rx=min(known.rx, counted.rx), tx=min(known.tx, counted.tx))
+                found[port] = PortBytes(
+                    rx=min(known.rx, counted.rx), tx=min(known.tx, counted.tx), interface=known.interface
+                )
+        return found
+
+    @property
+    def has_start_times(self) -> bool:
+        """Whether it is recorded by when that was counted."""
+        return all(one.sent is not None and one.sent.counted_ns is not None for one in self.operations)
+
+    @property
+    def anew(self) -> set[str]:
+        """NIC ports whose counters began anew while it lasted, as far as its readings show."""
+        found: set[str] = set()
+        interfaces: dict[str, int] = {}
+        for one in self.operations:
+            if one.sent is None:
+                continue
+            before, after = one.sent.before, one.sent.after
+            found |= (before.keys() & after.keys()) - counted_of_each(before, after).keys()
+            for port, counted in (*before.items(), *after.items()):
+                if (
+                    counted.interface is not None
+                    and interfaces.setdefault(port, counted.interface) != counted.interface
+                ):
+                    found.add(port)
         return found
 
     @property
@@ -62,20 +87,33 @@ def _begin(same: Iterable[RecordedOperation]) -> int:
 
 
 def latest(one: Mapping[str, PortBytes], other: Mapping[str, PortBytes]) -> dict[str, PortBytes]:
-    """The later of two readings: a rank may ask while others of its host still send."""
+    """The later of two readings, `one` where the interface was made anew between them: a rank may ask while others of
+    its host still send.
+    """
     found = {**other, **one}
     for port in one.keys() & other.keys():
-        found[port] = PortBytes(rx=max(one[port].rx, other[port].rx), tx=max(one[port].tx, other[port].tx))
+        near, far = one[port], other[port]
+        if _is_one(near, far):
+            found[port] = PortBytes(rx=max(near.rx, far.rx), tx=max(near.tx, far.tx), interface=near.interface)
+    return found
+
+
+def counted_of_each(before: Mapping[str, PortBytes], after: Mapping[str, PortBytes]) -> dict[str, PortBytes]:
+    """What was counted between two readings, without ports whose interface or whose counters began anew."""
+    found = {}
+    for port in before.keys() & after.keys():
+        start, end = before[port], after[port]
+        if end.rx >= start.rx and end.tx >= start.tx and _is_one(start, end):
+            found[port] = PortBytes(rx=end.rx - start.rx, tx=end.tx - start.tx)
     return found
 
 
 def counted_between(before: Mapping[str, PortBytes], after: Mapping[str, PortBytes]) -> dict[str, PortBytes] | None:
-    """What was counted between two readings; None where an interface was made anew."""
-    found = {}
-    for port, end in after.items():
-        if (start := before.get(port)) is None:
-            continue
-        if end.rx < start.rx or end.tx < start.tx:
-            return None
-        found[port] = PortBytes(rx=end.rx - start.rx, tx=end.tx - start.tx)
-    return found
+    """The same of all ports; None where some of them began anew."""
+    found = counted_of_each(before, after)
+    return found if found.keys() == before.keys() & after.keys() else None
+
+
+def _is_one(one: PortBytes, other: PortBytes) -> bool:
+    """Whether they may be of one interface."""
+    return None in (one.interface, other.interface) or one.interface == other.interface

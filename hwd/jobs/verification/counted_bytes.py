@@ -1,11 +1,11 @@
 """What the NIC ports of a host counted during operations, and between them, against what was said."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
-from hwd.jobs.verification.busy_times import BusyTime, busy_times, counted_between, latest
+from hwd.jobs.verification.busy_times import BusyTime, busy_times, counted_of_each, latest
 from hwd.jobs.verification.recorded_operations import RecordedOperation
 from hwd_agents.wire import OperationKind, PortBytes
 
@@ -16,6 +16,8 @@ VOLUMES: Final = 4
 much.
 """
 
+WRAP_BYTES: Final = 1 << 32
+"""Counters of 32 bits, as some NICs have them, begin anew there."""
 
 Key = tuple[str | int, ...]
 """`Operation.shared`."""
@@ -36,6 +38,17 @@ class Finding:
     what: str
     operation: RecordedOperation
     is_known: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Span:
+    """What a host counted in a busy time, by NIC port. `most`: from a time on that is surely before anything of it can
+    have come, where one is known. `anew`: ports whose counters began anew meanwhile.
+    """
+
+    counted: Mapping[str, PortBytes]
+    most: Mapping[str, PortBytes]
+    anew: Set[str]
 
 
 def least_received(kind: OperationKind, size_bytes: int, ranks: int, here: int) -> int:
@@ -66,38 +79,68 @@ def judge(
     needs: Mapping[Key, Sequence[Need]],
     optical: frozenset[str],
     others: Sequence[RecordedOperation],
+    resumed: Callable[[int, int], bool],
 ) -> Iterator[Finding]:
     """`operations`: of the ranks of a host that have ended. `ways`: the NIC ports that each may use, without the host;
     `needs`: what the host must receive, by `Operation.shared`: once for all its ranks. `optical`: of the host.
-    `others`: all of the job.
+    `others`: all of the job. `resumed`: whether a daemon went on with the job between two times: a power cut may have
+    taken what the one before it let go.
     """
     before: BusyTime | None = None
     in_order = sorted(others, key=lambda one: one.began_ns)
     for busy in busy_times(operations):
         last = busy.last
-        earlier = before.last.sent.after if before is not None and before.last.sent is not None else {}
-        start = latest(busy.start, earlier)
         end = last.sent.after if last.sent is not None else {}
+        start = latest(busy.start, _end(before))
         if not start or not end:
             yield Finding(what=f"the bytes of {host} were not counted", operation=last, is_known=False)
-        elif (counted := counted_between(start, end)) is None:
-            yield Finding(what=f"the counters of {host} began anew", operation=last, is_known=False)
         else:
-            yield from _judge_busy(host, busy, counted, ways, needs, optical)
+            counted = counted_of_each(start, end)
+            span = _Span(
+                counted=counted,
+                most=counted_of_each(_start_in_time(busy, before, resumed), end),
+                anew=(start.keys() & end.keys()) - counted.keys() | busy.anew,
+            )
+            yield from _judge_busy(host, busy, span, ways, needs, optical)
         if before is not None:
             yield from _judge_between(host, before, busy, optical, in_order)
         before = busy
 
 
+def _end(busy: BusyTime | None) -> Mapping[str, PortBytes]:
+    return busy.last.sent.after if busy is not None and busy.last.sent is not None else {}
+
+
+def _start_in_time(
+    busy: BusyTime, before: BusyTime | None, resumed: Callable[[int, int], bool]
+) -> Mapping[str, PortBytes]:
+    """The latest reading before anything of a busy time can have come; empty where none is known to be. What an agent
+    counted that was started anew may be later, and that of the busy time before may be of a rank that ended late.
+    """
+    let_go = [one.let_go_ns for one in busy.operations if one.let_go_ns is not None]
+    let_go_ns = min(let_go, default=0)
+    ended_ns = before.last.ended_ns if before is not None else None
+    if resumed(ended_ns or 0, let_go_ns):
+        return {}
+    earlier = _end(before) if ended_ns is not None and ended_ns <= let_go_ns else {}
+    if busy.has_start_times:
+        return latest(busy.start, earlier)
+    return earlier or busy.start  # as an earlier version of hwd recorded it
+
+
 def _judge_busy(
     host: str,
     busy: BusyTime,
-    counted: Mapping[str, PortBytes],
+    span: _Span,
     ways: Mapping[RecordedOperation, frozenset[str]],
     needs: Mapping[Key, Sequence[Need]],
     optical: frozenset[str],
 ) -> Iterator[Finding]:
+    counted, most = span.counted, span.most
     way = frozenset[str]().union(*(ways[one] for one in busy.operations))
+    if way & span.anew:
+        yield Finding(what=f"the counters of {host} began anew", operation=busy.last, is_known=False)
+        return
     if missing := way - counted.keys():
         what = f"the bytes of {', '.join(f'{host}.{port}' for port in sorted(missing))} were not counted"
         yield Finding(what=what, operation=busy.last, is_known=False)
@@ -105,9 +148,17 @@ def _judge_busy(
     all_needs = [one for shared in dict.fromkeys(map(_shared, busy.operations)) for one in needs[shared]]
     for ports in dict.fromkeys(one.ports for one in all_needs):
         need = sum(one.least_bytes for one in all_needs if one.ports <= ports)
-        got = sum(counted[port].rx for port in ports)
-        if got < need:
-            elsewhere = {port: one.rx for port, one in counted.items() if port not in ports and one.rx > 0}
+        if sum(counted[port].rx for port in ports) >= need:
+            continue
+        if not most.keys() >= ports:
+            what = f"whether all bytes came that operations bring: {host} was first counted when some may have come"
+            yield Finding(what=what, operation=busy.last, is_known=False)
+        elif (got := sum(most[port].rx for port in ports)) < need:
+            elsewhere = {port: one.rx for port, one in most.items() if port not in ports and one.rx > 0}
+            if _may_have_wrapped(busy, ports, need - got - sum(elsewhere.values())):
+                what = f"the counters of {host} may have begun anew at {WRAP_BYTES} bytes"
+                yield Finding(what=what, operation=busy.last, is_known=False)
+                continue
             words = ", ".join(f"{host}.{port} {rx}" for port, rx in sorted(elsewhere.items())) or "none"
             names = ", ".join(f"{host}.{port}" for port in sorted(ports)) or "no port"
             what = (
@@ -115,10 +166,24 @@ def _judge_busy(
                 f"over others: {words}"
             )
             yield Finding(what=what, operation=busy.last)
-    for port in sorted((optical & counted.keys()) - way):
+    for port in sorted((optical & counted.keys()) - way - span.anew):
         if (stray := counted[port].rx + counted[port].tx) > STRAY_BYTES:
-            what = f"{stray} bytes went over {host}.{port}, which is on no light of its target"
-            yield Finding(what=what, operation=busy.last)
+            if busy.start:
+                what = f"{stray} bytes went over {host}.{port}, which is on no light of its target"
+            else:
+                what = f"whether bytes went over {host}.{port}, which is on no light of its target, or did so before"
+            yield Finding(what=what, operation=busy.last, is_known=bool(busy.start))
+
+
+def _may_have_wrapped(busy: BusyTime, ports: Iterable[str], lacking_bytes: int) -> bool:
+    """Whether counters of 32 bits explain what lacks: operations may bring as much as these count, and no port has
+    ever counted more.
+    """
+    sent = busy.last.sent
+    brought = sum(one.operation.size_bytes for one in busy.operations)
+    if sent is None or lacking_bytes <= 0 or VOLUMES * brought < WRAP_BYTES:
+        return False
+    return any(port in sent.after and sent.after[port].rx < WRAP_BYTES for port in ports)
 
 
 def _shared(one: RecordedOperation) -> Key:
@@ -134,9 +199,7 @@ def _judge_between(
     end, start = before.last.sent, after.start
     if end is None or not start:
         return
-    counted = counted_between(end.after, latest(start, end.after))
-    if counted is None:
-        return  # said where it is in an operation
+    counted = counted_of_each(end.after, latest(start, end.after))
     from_ns, upto_ns = before.first.began_ns, after.first.began_ns
     first = bisect_left(others, from_ns, key=lambda one: one.began_ns)
     last = bisect_right(others, upto_ns, key=lambda one: one.began_ns)

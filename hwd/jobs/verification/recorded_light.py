@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from msgspec import UNSET
 
 from hwd.jobs.verification.recorded_operations import TargetLight
-from hwd.model.documents.hosts import HostEvent
+from hwd.model.documents.hosts import HostEvent, HostLost
 from hwd.model.documents.jobs import JobEnded, JobResumed
 from hwd.model.documents.reconfigurations import (
     ReconfigurationCommanded,
@@ -26,6 +26,7 @@ KINDS = tuple(
     fact.KIND
     for fact in (
         HostEvent,
+        HostLost,
         ReconfigurationStarted,
         ReconfigurationCommanded,
         ReconfigurationEnded,
@@ -62,11 +63,15 @@ class Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Carrier:
-    """A change of the carrier of a NIC port, between two times."""
+    """A change of the carrier of a NIC port, between two times. `unseen`: changes beside it that nobody saw one by one.
+    `lost`: how often events of its host had been lost before it.
+    """
 
     earliest_ns: int
     latest_ns: int
     up: bool
+    unseen: int = 0
+    lost: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,29 +88,40 @@ class LitPorts:
 @dataclass(slots=True, kw_only=True)
 class RecordedLight:
     """`reads` and `moves` by switch, in the order of their times once all is taken; `carriers` by NIC port; `ready`: by
-    NIC port and reconfiguration, the first time that its link was seen ready.
+    NIC port and reconfiguration, the first time that its link was seen ready; `unsure` are those of them before which
+    events of the host were lost. `lost`: by host, how often some were.
     """
 
     reads: dict[str, list[Read]] = field(default_factory=lambda: defaultdict(list))
     moves: dict[str, list[Move]] = field(default_factory=lambda: defaultdict(list))
     carriers: dict[str, list[Carrier]] = field(default_factory=lambda: defaultdict(list))
     ready: dict[tuple[str, str], int] = field(default_factory=dict)
+    unsure: set[tuple[str, str]] = field(default_factory=set)
+    lost: dict[str, int] = field(default_factory=dict)
     cuts: list[tuple[int, TransferCut]] = field(default_factory=list)
     job_ends: dict[str, int] = field(default_factory=dict)
     resumed: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     """By job: when a daemon that was started anew went on with it."""
     _started: dict[str, ReconfigurationStarted] = field(default_factory=dict)
     _wanted: dict[str, list[WantedSwitch]] = field(default_factory=dict)
+    _lost_at: dict[str, dict[str, int]] = field(default_factory=dict)
+    """By reconfiguration: `lost` when it started."""
+    _flaps: int = 0
+    """That the last document was about, and the next one counts among the losses."""
 
     def take(self, documents: Iterable[Document]) -> None:
         """In the order of recording."""
         for document in documents:
-            at_ns = document.at_ns
+            at_ns, flaps = document.at_ns, self._flaps
+            self._flaps = 0
             match document.fact:
                 case HostEvent() as event:
                     self._take_event(event)
+                case HostLost(host=host, count=count) if count != flaps:
+                    self.lost[host] = self.lost.get(host, 0) + 1
                 case ReconfigurationStarted() as started:
                     self._started[started.reconfiguration] = started
+                    self._lost_at[started.reconfiguration] = {**self.lost}
                 case ReconfigurationCommanded() as commanded:
                     self._take_commanded(commanded)
                 case ReconfigurationEnded(reconfiguration=id, outcome="confirmed", wanted=wanted):
@@ -132,6 +148,20 @@ class RecordedLight:
             moves.sort(key=lambda move: move.ended_ns)
         for carriers in self.carriers.values():
             carriers.sort(key=lambda carrier: carrier.latest_ns)
+
+    def had_carrier(self, port: str, at_ns: int) -> bool | None:
+        """Whether a NIC port had a carrier at a time, as far as it was seen; None where that is not known: its agent
+        was away when it changed, or events of its host were lost after the last change that is known.
+        """
+        changes = self.carriers.get(port, [])
+        number = bisect_right(changes, at_ns, key=lambda change: change.latest_ns)
+        if not number:
+            return None
+        last, later = changes[number - 1], changes[number:]
+        lost = later[0].lost if later else self.lost.get(port.partition(".")[0], 0)
+        if lost > last.lost or any(change.earliest_ns <= at_ns for change in later):
+            return None
+        return last.up
 
     def moved(self, switch: str, ends: Set[str], from_ns: int, upto_ns: int) -> Iterator[Move]:
         """Moves of these ends of a switch that were under way between two times."""
@@ -218,10 +248,18 @@ class RecordedLight:
     def _take_event(self, event: HostEvent) -> None:
         port = f"{event.host}.{event.port}"
         match event.data:
-            case CarrierData(carrier=up):
-                self.carriers[port].append(Carrier(earliest_ns=event.earliest_ns, latest_ns=event.latest_ns, up=up))
+            case CarrierData(carrier=up, unseen=unseen):
+                self._flaps, lost = unseen or 0, self.lost.get(event.host, 0)
+                self.carriers[port].append(
+                    Carrier(
+                        earliest_ns=event.earliest_ns, latest_ns=event.latest_ns, up=up, unseen=unseen or 0, lost=lost
+                    )
+                )
             case ReadyData(reconfiguration=str(reconfiguration)):
                 key = port, reconfiguration
+                lost = self.lost.get(event.host, 0)
+                if key not in self.ready and lost > self._lost_at.get(reconfiguration, {}).get(event.host, 0):
+                    self.unsure.add(key)
                 self.ready[key] = min(self.ready.get(key, event.earliest_ns), event.earliest_ns)
 
     def _take_commanded(self, commanded: ReconfigurationCommanded) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from msgspec import structs
+
 from hwd.model.job import JobEvent, OperationSent
 from hwd.model.plane import Applied, Done, Intent, NotReady
 from hwd_agents.wire import Operation
@@ -25,7 +27,8 @@ class RecordedOperation:
 
     `light`: where the light was when its plane let it go: a later one counts for its ports, before the ones before it.
     `ended_ns` None: it had not ended when the job did. `sent`: what its agent measured; None where that did not see its
-    end.
+    end. `before` of it is what was counted in time: see `in_time`. `let_go_ns`: when the first of its ranks was let go,
+    before which nothing of it can have come; None where that is not known.
     """
 
     rank: int
@@ -33,6 +36,7 @@ class RecordedOperation:
     granted_ns: int
     light: tuple[TargetLight, ...] = ()
     ended_ns: int | None = None
+    let_go_ns: int | None = None
     sent: OperationSent | None = field(default=None, hash=False)
 
     @property
@@ -77,6 +81,7 @@ class RecordedOperations:
 def operations_of(events: Iterable[JobEvent]) -> RecordedOperations:
     """Follow what the plane was told and what it answered."""
     waiting: dict[int, Operation] = {}
+    let_go_ns: dict[tuple[str | int, ...], int] = {}
     sending: dict[int, RecordedOperation] = {}
     found: list[RecordedOperation] = []
     applied: list[str] = []
@@ -105,6 +110,7 @@ def operations_of(events: Iterable[JobEvent]) -> RecordedOperations:
                 asked = waiting.pop(rank, None)
                 gaps |= asked is None
                 if name == "grant" and asked is not None:
+                    let_go_ns.setdefault(asked.shared(rank), one.at_ns)
                     sending[rank] = RecordedOperation(
                         rank=rank,
                         operation=asked,
@@ -112,8 +118,24 @@ def operations_of(events: Iterable[JobEvent]) -> RecordedOperations:
                         light=light,
                     )
     return RecordedOperations(
-        all=(*found, *sending.values()), reconfigurations=tuple(applied), clock_broke=clock_broke, gaps=gaps
+        all=(*(_in_time(one, let_go_ns[one.operation.shared(one.rank)]) for one in found), *sending.values()),
+        reconfigurations=tuple(applied),
+        clock_broke=clock_broke,
+        gaps=gaps,
     )
+
+
+def in_time(sent: OperationSent, let_go_ns: int) -> OperationSent:
+    """How it went without what was counted before it, where that may have been read after its first rank was let go: an
+    agent that was started anew counts first when the rank asks again, and what others sent may have come.
+    """
+    if sent.counted_ns is None or sent.counted_ns <= let_go_ns:
+        return sent
+    return structs.replace(sent, before={}, datagrams_before=None, counted_ns=None)
+
+
+def _in_time(one: RecordedOperation, let_go_ns: int) -> RecordedOperation:
+    return replace(one, let_go_ns=let_go_ns, sent=None if one.sent is None else in_time(one.sent, let_go_ns))
 
 
 def _without(light: Iterable[TargetLight], ports: frozenset[str]) -> tuple[TargetLight, ...]:

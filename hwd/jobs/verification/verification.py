@@ -126,14 +126,22 @@ class _Verifier:
         changes = light.carriers.get(port, ())
         before = [change for change in changes if change.latest_ns <= from_ns]
         if before and not before[-1].up:
-            yield self._made(DARK, one, f"{port} had no carrier", before[-1].latest_ns)
+            if light.had_carrier(port, from_ns) is None:
+                self._lacks(f"whether {port} had a carrier, which its agent did not see then, is not known", one)
+            else:
+                yield self._made(DARK, one, f"{port} had no carrier", before[-1].latest_ns)
         for change in changes:
-            if from_ns < change.earliest_ns and change.latest_ns < upto_ns and not change.up:
+            is_fall = not change.up or change.unseen > 0
+            if is_fall and from_ns < change.earliest_ns and change.latest_ns < upto_ns:
                 yield self._made(DARK, one, f"{port} lost its carrier", change.latest_ns)
+            elif change.unseen and not one.is_measured and change.earliest_ns < upto_ns and from_ns < change.latest_ns:
+                self._lacks(f"whether {port}, whose agent was away, lost its carrier under operations", one)
         for end in filter(None, (port, lit.links.get(port))):
             ready_ns = light.ready.get((end, lit.by[port]))
             if ready_ns is None:
                 self._lacks(f"when {end} was ready after reconfiguration {lit.by[port]} is not in the records", one)
+            elif ready_ns > one.granted_ns and (end, lit.by[port]) in light.unsure:
+                self._lacks(f"when {end} was ready first is not in the records, which lack events of its host", one)
             elif ready_ns > one.granted_ns:
                 what = f"its plane let it go {(ready_ns - one.granted_ns) / 1e6:.3f} ms before {end} was seen ready"
                 yield self._made(UNREADY, one, what, one.granted_ns)
@@ -160,6 +168,7 @@ class _Verifier:
                 },
                 optical=frozenset(_port(port) for port in self._record.fibres if port.startswith(f"{host}.")),
                 others=self._operations.all,
+                resumed=self._is_resumed,
             )
             for finding in found:
                 if finding.is_known:

@@ -31,6 +31,7 @@ class Watched:
         ip: str | None = None,
         sampling: SamplingConfig | None = None,
         verbs: PlayedVerbs | None = None,
+        late_ns: int = 0,
     ) -> None:
         files = one.sources["h0"].files
         assert files is not None
@@ -51,6 +52,7 @@ class Watched:
             carrier=lambda port: self.carrier,
             sampling=sampling or SamplingConfig(),
             verbs=self.ports,
+            late_ns=lambda: late_ns,
         )
         self.rdma.on_active.append(self.active.append)
         one.run(self.rdma)
@@ -271,10 +273,10 @@ def test_a_port_without_a_device_is_not_looked_at() -> None:
     run_virtual(main())
 
 
-async def steady(one: Stage, verbs: PlayedVerbs | None) -> Watched:
+async def steady(one: Stage, verbs: PlayedVerbs | None, *, late_ns: int = 0) -> Watched:
     """A port that is up, and observed."""
     one.hosts["h0"].rdma("mlx5_0", active=True)
-    seen = Watched(one, verbs=verbs)
+    seen = Watched(one, verbs=verbs, late_ns=late_ns)
     seen.set_carrier(True)
     await asyncio.sleep(2.5)
     await seen.rdma.begin("eth0")
@@ -300,6 +302,25 @@ def test_a_flap_that_no_file_showed_is_told_by_its_events() -> None:
             assert down.earliest_ns <= up.earliest_ns <= fell_ns <= up.at_ns <= fell_ns + 5 * MS
             kept = seen.rdma.observation("eth0")
             assert (kept.lost, kept.latched, kept.longest_gap_ns) == (1, True, 0)
+
+    run_virtual(main())
+
+
+def test_fall_whose_event_waited_for_a_busy_processor_was_before_the_poll_that_found_the_port_active() -> None:
+    async def main() -> None:
+        async with stage("h0") as one:
+            verbs = PlayedVerbs(one.clock, "mlx5_0")
+            seen = await steady(one, verbs, late_ns=30 * MS)
+            await asyncio.sleep(0.05)
+            fell_ns = one.now_ns()
+            await asyncio.sleep(0.005)
+            seen.rdma.hurry()  # it is up again
+            await asyncio.sleep(0.02)
+            verbs.ports["mlx5_0"].happen(PortEvent.ERROR)
+            await asyncio.sleep(0.1)
+            down = seen.ear.told[0]
+            assert down.data == {"active": False}
+            assert down.at_ns - 30 * MS <= down.earliest_ns <= fell_ns
 
     run_virtual(main())
 

@@ -22,6 +22,7 @@ from hwd_drivers.core.reason import reason_of
 
 from .interface_drivers import DriverSource
 from .tool import output_of
+from .unknown_words import UnknownWords
 
 TOOLS: Final = ("mlxlink", "mstlink")
 DRIVER: Final = "mlx5_core"
@@ -29,8 +30,26 @@ ANSWER_WITHIN_S: Final = 10.0
 """Longest run of the tool: it maps the NIC's registers and asks its firmware for a page of them."""
 
 UP: Final = frozenset({"Active", "Physical LinkUp"})
-DOWN: Final = frozenset({"Disable", "Disabled", "Polling", "Port PLL Down", "Close port", "Sleep", "Rx disable"})
-"""States of the PHY manager as the tool spells them. Any other word is an error."""
+DOWN: Final = frozenset(
+    {
+        "Disable",
+        "Disabled",
+        "Polling",
+        "Port PLL Down",
+        "Close port",
+        "Sleep",
+        "Rx disable",
+        "Signal detect",
+        "Receiver detect",
+        "Sync peer",
+        "Negotiation",
+        "Training",
+        "SubFSM active",
+    }
+)
+"""States of the PHY manager as the tool spells them (mlxlink_maps.cpp of mstflint: 14, and an older spelling). A PHY in
+any other state is not up: it trains, or does what is not known here.
+"""
 
 
 class ToolPhys:
@@ -59,6 +78,7 @@ class ToolPhys:
         self._tool = tool
         self._why_not = dict.fromkeys(interfaces, "its PHY was not read yet")
         self._held_ns: dict[str, int] = {}
+        self._unknown_words = UnknownWords("the state of a PHY, as the vendor's tool says it,")
         self._observed: dict[str, asyncio.Event] = {interface: asyncio.Event() for interface in interfaces}
         missing = (
             f"neither {' nor '.join(TOOLS)} is installed, and nothing else reports a NIC's own PHY. "
@@ -117,7 +137,8 @@ class ToolPhys:
             raise RefusedError(
                 f"{interface}: its driver is {driver.name}, and {tool} reads the PHY of {DRIVER} NICs only"
             )
-        return parse_state(interface, await output_of(tool, "-d", driver.bus, "--json", within_s=ANSWER_WITHIN_S))
+        answer = await output_of(tool, "-d", driver.bus, "--json", within_s=ANSWER_WITHIN_S)
+        return parse_state(interface, answer, lambda word: self._unknown_words.take(word, "not up"))
 
 
 def find_tool() -> str | None:
@@ -125,8 +146,10 @@ def find_tool() -> str | None:
     return next((path for name in TOOLS if (path := shutil.which(name)) is not None), None)
 
 
-def parse_state(interface: str, answer: bytes) -> bool:
-    """Whether the PHY is up, from the tool's `--json` output. Raises ProtocolError when it does not say."""
+def parse_state(interface: str, answer: bytes, unknown: Callable[[str], None] = lambda word: None) -> bool:
+    """Whether the PHY is up, from the tool's `--json` output: not where `unknown` is told of the state. Raises
+    ProtocolError when it does not say one.
+    """
     try:
         found: Mapping[str, Any] = msgspec.json.decode(answer, type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -139,9 +162,7 @@ def parse_state(interface: str, answer: bytes) -> bool:
     state = found.get("State")
     if not isinstance(state, str):
         raise ProtocolError(f"{interface}: the state of its PHY is {state!r}, which is no text")
-    if state in UP:
-        return True
-    if state in DOWN:
-        return False
-    known = ", ".join(sorted(UP | DOWN))
-    raise ProtocolError(f"{interface}: the state of its PHY is {state!r}, which is not one of {known}")
+    word = state.strip()
+    if word not in UP | DOWN:
+        unknown(word)
+    return word in UP

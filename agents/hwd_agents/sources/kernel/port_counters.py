@@ -59,11 +59,19 @@ class CounterSource(Protocol):
         ...
 
 
+class InterfaceBytes(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes that an interface has received and sent since it was created. `ifindex`: a new one counts from 0 on."""
+
+    ifindex: int
+    rx: int
+    tx: int
+
+
 class ByteSource(Protocol):
     """Bytes that interfaces of one host have received and sent, read at once."""
 
-    def read_bytes(self, interfaces: Collection[str]) -> dict[str, tuple[int, int]]:
-        """Received and sent, by interface; one that does not exist is not there. Takes 0.1 ms, and does not wait.
+    def read_bytes(self, interfaces: Collection[str]) -> dict[str, InterfaceBytes]:
+        """By interface; one that does not exist is not there. Takes 0.1 ms, and does not wait.
 
         Raises LinkError.
         """
@@ -84,7 +92,7 @@ class KernelBytes:
         self._netlink: NetlinkRequests | None = None
         self._index: dict[str, int] = {}
 
-    def read_bytes(self, interfaces: Collection[str]) -> dict[str, tuple[int, int]]:
+    def read_bytes(self, interfaces: Collection[str]) -> dict[str, InterfaceBytes]:
         try:
             found = self._read(interfaces)
             if absent := {*interfaces} - found.keys():  # new ones, or made anew with another index
@@ -100,7 +108,7 @@ class KernelBytes:
         if netlink is not None:
             netlink.close()
 
-    def _read(self, interfaces: Collection[str]) -> dict[str, tuple[int, int]]:
+    def _read(self, interfaces: Collection[str]) -> dict[str, InterfaceBytes]:
         names = {index: name for name, index in self._index.items() if name in interfaces}
         requests = [
             Request(says=f"read the bytes of {name}", data=encode(_of_index(index), RTM_GETSTATS), accepted=_ABSENT)
@@ -109,8 +117,9 @@ class KernelBytes:
         found = {}
         for answer in self._kernel().do(requests):
             stats = answer.get_attr("IFLA_STATS_LINK_64")
-            if stats is not None and answer["ifindex"] in names:
-                found[names[answer["ifindex"]]] = stats["rx_bytes"], stats["tx_bytes"]
+            index = answer["ifindex"]
+            if stats is not None and index in names:
+                found[names[index]] = InterfaceBytes(ifindex=index, rx=stats["rx_bytes"], tx=stats["tx_bytes"])
         return found
 
     def _find(self, interfaces: Collection[str]) -> None:

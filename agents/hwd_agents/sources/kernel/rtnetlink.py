@@ -25,12 +25,12 @@ from hwd_drivers.core.reason import reason_of
 from .link_message import Attributes, reading_of
 from .netlink_requests import error_of
 from .sockets import Sockets
-from .timed_selector import TimedSelector
+from .timed_selector import PRESSED_MOST_NS, TimedSelector
 
-DELIVERY_NS: Final = 4_500_000
-"""From the end of a carrier change until its notice is in our socket: 0.03 ms median, p99 0.1 to 1.9 ms as two cores
-are idle or busy. On busy cores the kernel's worker waits for time slices of others, 3 to 4 ms. In 3 of 1,000 cases it
-waits up to 10 ms, beyond this bound. How long the notice waited in the socket is measured.
+DELIVERY_NS: Final = 2_500_000
+"""From the end of a carrier change until its notice is in our socket, where no task waits for a processor: 0.03 ms
+median, p99 0.1 ms; a host under it, or who holds the lock of all interfaces, may add some. How long the kernel's worker
+may have waited for a processor is measured (`TimedSelector.pressed_ns`), and how long the notice waited in the socket.
 """
 
 HELD_BACK_NS: Final = 1_125_000_000
@@ -118,6 +118,11 @@ class RtnetlinkLinks:
     def overruns(self) -> int:
         """How often the kernel dropped notices because we did not read fast enough; a dump followed each time."""
         return self._overruns
+
+    def late_ns(self) -> int:
+        """How long ago, at most, that happened of which the kernel's notice is read now, where none was delayed."""
+        delay_ns = 0 if self._selector is None else self._selector.delay_ns()
+        return delay_ns + self._delivery_ns()
 
     async def open(self, on_reading: Callable[[LinkReading], None]) -> None:
         """Listen, and report the reading of each interface that exists."""
@@ -238,9 +243,13 @@ class RtnetlinkLinks:
             self._recover_soon()
 
     def _changed_since_ns(self) -> int:
-        if self._selector is None:
-            return self._empty_ns - DELIVERY_NS
-        return max(self._empty_ns, self._clock.monotonic_ns() - self._selector.delay_ns()) - DELIVERY_NS
+        came_ns = self._empty_ns
+        if self._selector is not None:
+            came_ns = max(came_ns, self._clock.monotonic_ns() - self._selector.delay_ns())
+        return came_ns - self._delivery_ns()
+
+    def _delivery_ns(self) -> int:
+        return DELIVERY_NS + (PRESSED_MOST_NS if self._selector is None else self._selector.pressed_ns())
 
     def _receive(self, opened: socket.socket) -> None:
         """Take the datagrams out of the socket, each with the time of its receipt."""

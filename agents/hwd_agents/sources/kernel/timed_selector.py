@@ -8,6 +8,8 @@ from typing_extensions import override
 
 from hwd_drivers.core.clock import Clock
 
+from .processor_pressure import ProcessorPressure
+
 SCHEDSTAT: Final = "/proc/thread-self/schedstat"
 """The second number in it is how long this thread has waited for a processor so far, in ns
 (Documentation/scheduler/sched-stats.rst in the kernel's tree).
@@ -18,6 +20,14 @@ socket; but a load that kept this thread busy or waiting has also kept the kerne
 """
 UNKNOWN_WAIT_NS: Final = 10_000_000
 """How long a woken thread may wait for a processor, if the kernel does not count it: three time slices of others."""
+PRESSED_EVERY_NS: Final = 15_000_000
+"""Between two marks of the processors' pressure; the one before the last one counts."""
+PRESSED_ROUNDS: Final = 1
+"""A worker of the kernel waits so many rounds of the tasks that are ready, but in rare cases: for its own turn, or for
+that of who holds the lock that it needs. With some ten tasks on two processors 2 of 6,500 changes were later.
+"""
+PRESSED_MOST_NS: Final = 60_000_000
+"""What is allowed for where nothing counts these."""
 
 
 class TimedSelector(selectors.EpollSelector):
@@ -32,11 +42,14 @@ class TimedSelector(selectors.EpollSelector):
     not slept in a `select` since then: the thread was working, was blocked elsewhere (such as in a write to a slow
     disk), or waited for a processor. The wait for the interpreter's lock at the end of a `select` is not counted: other
     threads of an agent hold it for less than a millisecond.
+
+    What made it ready may be the work of a thread of the kernel, which has waited for a processor before: `pressed_ns`.
     """
 
-    def __init__(self, clock: Clock, *, path: str = SCHEDSTAT) -> None:
+    def __init__(self, clock: Clock, *, path: str = SCHEDSTAT, pressure: ProcessorPressure | None = None) -> None:
         super().__init__()
         self._clock = clock
+        self._pressure = ProcessorPressure() if pressure is None else pressure
         try:
             self._schedstat: int | None = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -45,6 +58,8 @@ class TimedSelector(selectors.EpollSelector):
         self._waited_ns = self._read_waited()  # at that start
         self._slept_ns = 0  # in all earlier selects
         self._marks = ((self._began_ns, 0), (self._began_ns, 0))  # times, and the sum of sleep until then
+        pressed = self._began_ns, self._pressure.waited_ns()
+        self._pressed = (pressed, pressed)  # times, and the sum of waits for a processor until then
 
     @override
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
@@ -53,6 +68,8 @@ class TimedSelector(selectors.EpollSelector):
         self._began_ns, self._waited_ns = self._clock.monotonic_ns(), waited_ns
         if self._began_ns - self._marks[1][0] >= MARK_EVERY_NS:
             self._marks = (self._marks[1], (self._began_ns, self._slept_ns))
+            if self._began_ns - self._pressed[1][0] >= PRESSED_EVERY_NS:
+                self._pressed = (self._pressed[1], (self._began_ns, self._pressure.waited_ns()))
         found = super().select(timeout)
         self._returned_ns = self._clock.monotonic_ns()
         return found
@@ -62,9 +79,21 @@ class TimedSelector(selectors.EpollSelector):
         since_ns, slept_ns = self._marks[0]
         return self._clock.monotonic_ns() - since_ns - (self._slept_until(self._read_waited()) - slept_ns)
 
+    def pressed_ns(self) -> int:
+        """How long, at most, a thread of the kernel that made an event of this turn ready has waited for a processor:
+        as long as some task did since the mark before the last one, and some rounds of those that are ready now.
+        """
+        since_ns, before_ns = self._pressed[0]
+        now_ns, round_ns = self._pressure.waited_ns(), self._pressure.round_ns()
+        most_ns = PRESSED_MOST_NS if round_ns is None else PRESSED_ROUNDS * round_ns
+        if before_ns is None or now_ns is None:
+            return most_ns
+        return min(now_ns - before_ns, self._clock.monotonic_ns() - since_ns, most_ns)
+
     @override
     def close(self) -> None:
         super().close()
+        self._pressure.close()
         if self._schedstat is not None:
             os.close(self._schedstat)
             self._schedstat = None

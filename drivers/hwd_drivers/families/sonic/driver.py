@@ -171,7 +171,16 @@ class SonicSwitch:
         found = self._read(protocol.SHOW_PORT_CONFIG, output, protocol.read_overrides)
         if missing := [str(end) for end in ends if end not in found]:
             raise ProtocolError(f"{self.name}: {protocol.SHOW_PORT_CONFIG}: no {', '.join(missing)} in the table")
-        return {end: found[end] for end in ends}
+        overrides: dict[PortSide, PortOverride] = {}
+        for end in ends:
+            state = found[end]
+            if not isinstance(state, PortOverride):
+                raise FailedError(
+                    f"{self.name}: port {end} is {state!r}, which is not known here: neither "
+                    f"{' nor '.join(protocol.OVERRIDES)}. Look it up in the manual of its firmware"
+                )
+            overrides[end] = state
+        return overrides
 
     async def override(self, ends: Sequence[PortSide], to: PortOverride, *, deadline_s: float) -> None:
         """Set the state of ports, one command each on one command line."""

@@ -6,7 +6,7 @@ for such switches (README.md names them).
 
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -37,6 +37,16 @@ PORT_CONFIG_COLUMNS: Final = ("id", "label", "state")
 PORT_STATUS_COLUMNS: Final = ("id", "connector_type", "connector_pin", "target_simplex_port_id", "status")
 LOSS_COLUMNS: Final = ("id", "frequency_THz", "temperature_C", "loss_dB", "accuracy_dB")
 
+STATES: Final[Mapping[str, CrossconnectState]] = {
+    state.value: state
+    for state in (
+        CrossconnectState.BLOCKED,
+        CrossconnectState.TUNING,
+        CrossconnectState.TUNED,
+        CrossconnectState.FAILED,
+    )
+}
+"""The states of a side of a crossconnect."""
 OVERRIDES: Final = {"normal": PortOverride.NORMAL, "force_blocked": PortOverride.FORCE_BLOCKED}
 _PORT = re.compile(r"([1-9][0-9]{0,4})([AB])")
 _UPTIME = re.compile(r"\bup +(?:([0-9]{1,5}) days?, +)?(?:([0-9]{1,2}):([0-9]{2})|([0-9]{1,2}) min)\b")
@@ -67,11 +77,14 @@ class Version:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A crossconnect in the table of states."""
+    """A crossconnect in the table of states. `unknown`: a word for one of them that is not known here: that side is
+    taken to be tuning, so that its light is never relied on.
+    """
 
     pair: Crossconnect
     a_state: CrossconnectState
     b_state: CrossconnectState
+    unknown: str = ""
 
     @property
     def state(self) -> CrossconnectState:
@@ -206,18 +219,13 @@ def read_config(lines: Sequence[str]) -> tuple[list[Crossconnect], Sequence[str]
 def read_status(lines: Sequence[str]) -> tuple[list[Row], Sequence[str]]:
     """show ocs cross-connect status: crossconnects in the optics, configured or not, and the lines after the table."""
     rows, rest = read_table(lines, STATUS_COLUMNS)
-    return [Row(pair=_read_pair(row), a_state=_read_state(row[3]), b_state=_read_state(row[4])) for row in rows], rest
+    return [_read_row(row) for row in rows], rest
 
 
-def read_overrides(lines: Sequence[str]) -> dict[PortSide, PortOverride]:
-    """show ocs port config"""
+def read_overrides(lines: Sequence[str]) -> dict[PortSide, PortOverride | str]:
+    """show ocs port config. A text: a state that is not known here."""
     rows, _ = read_table(lines, PORT_CONFIG_COLUMNS)
-    overrides = {}
-    for port, _, state in rows:
-        if state not in OVERRIDES:
-            raise ProtocolError(f"port {port} is {state[:80]!r}, neither normal nor force_blocked")
-        overrides[_read_port(port)] = OVERRIDES[state]
-    return overrides
+    return {_read_port(port): OVERRIDES.get(state, state[:80]) for port, _, state in rows}
 
 
 def read_version(text: str) -> Version:
@@ -281,16 +289,15 @@ def _read_port(text: str) -> PortSide:
     return PortSide(port=found[1], side=Side(found[2]))
 
 
-def _read_state(text: str) -> CrossconnectState:
-    words = {
-        state.value: state
-        for state in (
-            CrossconnectState.BLOCKED,
-            CrossconnectState.TUNING,
-            CrossconnectState.TUNED,
-            CrossconnectState.FAILED,
-        )
-    }
-    if text not in words:
-        raise ProtocolError(f"state {text[:80]!r} is none of {', '.join(words)}")
-    return words[text]
+def _read_row(row: Sequence[str]) -> Row:
+    one, other = row[3], row[4]
+    for word in (one, other):
+        if word not in STATES and any(state.startswith(word) for state in STATES):  # an answer that was cut off
+            raise ProtocolError(f"state {word[:80]!r} is none of {', '.join(STATES)}")
+    unknown = next((word for word in (one, other) if word not in STATES), None)
+    return Row(
+        pair=_read_pair(row),
+        a_state=STATES.get(one, CrossconnectState.TUNING),
+        b_state=STATES.get(other, CrossconnectState.TUNING),
+        unknown="" if unknown is None else repr(unknown[:80]),
+    )

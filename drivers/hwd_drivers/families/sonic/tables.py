@@ -64,7 +64,8 @@ class Tables:
         """The finding for a crossconnect that is not as wanted: `not there`, `tuned, and in no configuration`."""
         if pair not in self.rows:
             return "not there"
-        state = str(self.rows[pair].state)
+        row = self.rows[pair]
+        state = f"{row.unknown}, which is not known here" if row.unknown else str(row.state)
         if pair not in self.configured:
             return f"{state}, and in no configuration"
         if beside := self._others_at(pair):
@@ -72,9 +73,14 @@ class Tables:
         return state
 
     def remarks(self) -> tuple[str, ...]:
-        """A remark on each crossconnect that is in one table only, or shares a port with another."""
+        """A remark on each crossconnect that is in one table only, shares a port with another, or whose state is not
+        known.
+        """
         reported = {reading.crossconnect for reading in self.readings()}
-        odd = [pair for pair in self._by_weight() if pair not in reported or pair not in self.configured]
+        unknown = {pair for pair, row in self.rows.items() if row.unknown}
+        odd = [
+            pair for pair in self._by_weight() if pair not in reported or pair not in self.configured or pair in unknown
+        ]
         return tuple(
             f"{pair} is {self.finding(pair)}"
             if pair in self.rows

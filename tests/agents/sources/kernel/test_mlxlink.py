@@ -48,11 +48,44 @@ def tool(folder: Path, script: str) -> str:
     return str(path)
 
 
-def test_states_are_up_down_or_not_known() -> None:
-    assert all(parse_state("eth0", written(state)) for state in UP)
-    assert not any(parse_state("eth0", written(state)) for state in DOWN)
-    with pytest.raises(ProtocolError, match="eth0: the state of its PHY is 'Dreaming', which is not one of Active, "):
-        parse_state("eth0", written("Dreaming"))
+STATES = (
+    *("Disable", "Port PLL Down", "Polling", "Active", "Close port", "Physical LinkUp", "Sleep", "Rx disable"),
+    *("Signal detect", "Receiver detect", "Sync peer", "Negotiation", "Training", "SubFSM active"),
+)
+"""Of `mlxlink_maps.cpp` of mstflint, in its order."""
+
+
+def test_every_state_of_the_tool_is_known_and_two_of_them_are_up() -> None:
+    assert {state for state in STATES if parse_state("eth0", written(state), pytest.fail)} == UP
+    assert {*STATES} - UP == DOWN - {"Disabled"}
+    assert parse_state("eth0", written("Active "), pytest.fail)
+
+
+@pytest.mark.parametrize("word", ["Dreaming", "ACTIVE", "N/A", "", "Active (degraded)"])
+def test_state_that_is_not_known_is_not_up_and_is_remarked_on(word: str) -> None:
+    words: list[str] = []
+    assert not parse_state("eth0", written(word), words.append)
+    assert words == [word]
+
+
+async def test_fall_by_a_state_that_is_not_known_is_seen_and_remarked_on_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    state, new = tmp_path / "state", tmp_path / "new"
+    state.write_bytes(written("Active"))
+    phys = ToolPhys(["eth0"], Mlx5(), SystemClock(), FAST, tool=tool(tmp_path, f"cat {state}"))
+    reports: asyncio.Queue[bool] = asyncio.Queue()
+    task = asyncio.create_task(phys.open_phy(lambda interface, up, *times: reports.put_nowait(up), lambda: None))
+    async with asyncio.timeout(20):
+        for word, up in (("Active", True), ("Dreaming", False), ("Active", True), ("Dreaming", False)):
+            new.write_bytes(written(word))
+            new.rename(state)
+            while await reports.get() is not up:
+                pass
+            assert phys.why_not("eth0") == ""
+    await stop(task)
+    (remark,) = (one.getMessage() for one in caplog.records if "Dreaming" in one.getMessage())
+    assert remark.endswith("is 'Dreaming', which is not known here, and is read as not up")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import random
 import select
 import selectors
@@ -14,12 +15,22 @@ from typing import TypeVar
 import pytest
 from typing_extensions import override
 
-from hwd_agents.sources.kernel.timed_selector import MARK_EVERY_NS, SCHEDSTAT, UNKNOWN_WAIT_NS, TimedSelector
+from hwd_agents.sources.kernel.processor_pressure import SLICE_NS, ProcessorPressure
+from hwd_agents.sources.kernel.timed_selector import (
+    MARK_EVERY_NS,
+    PRESSED_EVERY_NS,
+    PRESSED_MOST_NS,
+    PRESSED_ROUNDS,
+    SCHEDSTAT,
+    UNKNOWN_WAIT_NS,
+    TimedSelector,
+)
 from hwd_drivers.core.clock import SystemClock
 
 T = TypeVar("T")
 MS = 1_000_000
 BUSY_NS = 50 * MS
+PROCESSORS = os.cpu_count() or 1
 ROUNDS = 5
 """On a machine that others use too, the shortest of some is what the code does."""
 DATAGRAMS = 100
@@ -178,3 +189,66 @@ def test_nothing_that_such_a_loop_reads_came_earlier_than_it_says(path: str) -> 
     assert len(early) <= DATAGRAMS // 50, "the kernel's own work may come between"
     shortest_ns = sorted(at_ns - since_ns for since_ns, at_ns in read.values())[DATAGRAMS // 10]
     assert shortest_ns < BUSY_NS, "what it says is of some use"
+
+
+# --- waits of the kernel's own threads
+
+
+def pressed_ns(folder: Path, *, waited_us: int | None, ready: int | None, quiet_s: float = 0.1) -> int:
+    """What a selector says after a time in which tasks of the machine waited so long, where so many are ready."""
+    pressure, load = folder / "pressure", folder / "load"
+
+    def some(total_us: int) -> str:
+        return f"some avg10=1.00 avg60=0.50 avg300=0.10 total={total_us}\nfull avg10=0.00 total=7\n"
+
+    if waited_us is not None:
+        pressure.write_text(some(5))
+    if ready is not None:
+        load.write_text(f"1.00 2.00 3.00 {ready}/400 4711\n")
+    selector = TimedSelector(SystemClock(), pressure=ProcessorPressure(path=str(pressure), load=str(load)))
+
+    async def main() -> int:
+        for _ in range(3):
+            await asyncio.sleep(PRESSED_EVERY_NS / 1e9)
+        await asyncio.sleep(quiet_s)
+        if waited_us is not None:
+            pressure.write_text(some(5 + waited_us))
+        return selector.pressed_ns()
+
+    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
+        return runner.run(main())
+
+
+@pytest.mark.parametrize(
+    ("waited_us", "ready", "expected_ns"),
+    [
+        (0, 40, 0),
+        (120, 40, 120_000 * PROCESSORS),
+        (10_000_000, 3 * PROCESSORS, PRESSED_ROUNDS * 3 * SLICE_NS),
+        (None, 3 * PROCESSORS, PRESSED_ROUNDS * 3 * SLICE_NS),
+        (10_000_000, None, PRESSED_MOST_NS),
+        (None, None, PRESSED_MOST_NS),
+        (300, None, 300_000 * PROCESSORS),
+    ],
+    ids=["nobody-waited", "some-did", "all-the-time", "no-pressure", "no-load", "neither", "no-load-and-some-did"],
+)
+def test_thread_of_the_kernel_waited_as_long_as_tasks_did_and_some_rounds_of_them_at_most(
+    tmp_path: Path, waited_us: int | None, ready: int | None, expected_ns: int
+) -> None:
+    assert pressed_ns(tmp_path, waited_us=waited_us, ready=ready) == expected_ns
+
+
+def test_tasks_cannot_have_waited_longer_than_since_the_mark(tmp_path: Path) -> None:
+    found = min(pressed_ns(tmp_path, waited_us=10_000_000, ready=4000 * PROCESSORS, quiet_s=0) for _ in range(ROUNDS))
+    assert PRESSED_EVERY_NS <= found < 20 * PRESSED_EVERY_NS
+
+
+def test_files_of_this_kernel_are_read_where_it_has_them() -> None:
+    pressure = ProcessorPressure()
+    if not Path("/proc/pressure/cpu").exists():
+        assert pressure.waited_ns() is None
+    round_ns = pressure.round_ns()
+    assert round_ns is not None
+    assert round_ns >= SLICE_NS // PROCESSORS, "this test is ready at least"
+    pressure.close()
+    assert (pressure.waited_ns(), pressure.round_ns()) == (None, None)

@@ -8,6 +8,7 @@ from hwd_drivers.core.errors import ConfigError, ProtocolError
 from hwd_drivers.core.values import Crossconnect, CrossconnectState, PortOverride, PortSide
 from hwd_drivers.families.sonic import protocol
 from hwd_drivers.families.sonic.protocol import LIST_LIMIT, TABLE_BYTES, Mode, Row
+from hwd_drivers.families.sonic.tables import Tables
 
 ports = st.integers(1, 320)
 pairs = st.builds(lambda one, other: Crossconnect.parse(f"{one}A-{other}B"), ports, ports)
@@ -135,3 +136,31 @@ def test_an_answer_has_a_limit() -> None:
 def test_a_version_without_a_serial_number_is_an_error() -> None:
     with pytest.raises(ProtocolError, match="Serial Number"):
         protocol.read_version("SONiC Software Version: SONiC.1\nHwSKU: x\n")
+
+
+@pytest.mark.parametrize(("one", "other"), [("degraded", "tuned"), ("tuned", "locked"), ("aging", "odd")])
+def test_state_of_a_newer_firmware_is_never_tuned_and_is_named(one: str, other: str) -> None:
+    text = protocol.write_table(protocol.STATUS_COLUMNS, [("1A-2B", "1A", "2B", one, other)])
+    ((row,), _) = protocol.read_status(protocol.lines_of(text.encode()))
+    assert row.state is CrossconnectState.TUNING
+    word = one if one != "tuned" else other
+    assert row.unknown == repr(word)
+    look = Tables(configured=frozenset({row.pair}), rows={row.pair: row}, received_ns=0)
+    assert look.finding(row.pair) == f"{word!r}, which is not known here"
+    assert look.remarks() == (f"1A-2B is {word!r}, which is not known here",)
+    assert [reading.state for reading in look.readings()] == [CrossconnectState.TUNING]
+
+
+@pytest.mark.parametrize("word", ["", "t", "tune", "block"])
+def test_state_that_was_cut_off_is_an_error(word: str) -> None:
+    table = protocol.write_table(protocol.STATUS_COLUMNS, [("1A-2B", "1A", "2B", "tuned", "tuned")]).splitlines()
+    with pytest.raises(ProtocolError):
+        protocol.read_status([*table[:2], table[2].removesuffix("tuned") + word])
+
+
+def test_state_of_a_port_that_is_not_known_is_returned_as_it_is() -> None:
+    rows = [("1A", "x", "normal"), ("1B", "x", "degraded")]
+    text = protocol.write_table(protocol.PORT_CONFIG_COLUMNS, rows)
+    found = protocol.read_overrides(protocol.lines_of(text.encode()))
+    assert {str(end): state for end, state in found.items()} == {"1A": PortOverride.NORMAL, "1B": "degraded"}
+    assert [isinstance(state, PortOverride) for state in found.values()] == [True, False]

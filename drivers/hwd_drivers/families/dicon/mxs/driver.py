@@ -90,7 +90,8 @@ class MxsSwitch:
 
     async def read_crossconnects(self, *, deadline_s: float) -> tuple[CrossconnectReading, ...]:
         (status,) = await self._read([protocol.STATUS], protocol.read_status, deadline_s)
-        state = CrossconnectState.TUNING if status is Status.BUSY else CrossconnectState.UNSTATED
+        is_known = isinstance(status, Status) and status is not Status.BUSY
+        state = CrossconnectState.UNSTATED if is_known else CrossconnectState.TUNING
         pairs = await self._pairs(deadline_s)
         return tuple(CrossconnectReading(crossconnect=pair, state=state) for pair in pairs)
 

@@ -90,11 +90,10 @@ def read_output(answer: str, outputs: int) -> int:
     return int(answer)
 
 
-def read_status(answer: str) -> Status:
-    try:
-        return Status(answer.upper())
-    except ValueError:
-        raise ProtocolError(f"STATus?: {shorten(answer)} is not one of {', '.join(Status)}") from None
+def read_status(answer: str) -> Status | str:
+    """A text: one that is not known here, and is not ready."""
+    word = answer.upper()
+    return Status(word) if word in {*Status} else f"in the state {shorten(answer)}, which is not known here"
 
 
 def read_identity(answer: str) -> UnitIdentity:

@@ -9,7 +9,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from hwd_drivers.codecs.scpi import NO_ERROR, format_channels
-from hwd_drivers.core.errors import BugError, ConfigError, DeviceError, ProtocolError
+from hwd_drivers.core.errors import BugError, ConfigError, DeviceError, FailedError, ProtocolError
 from hwd_drivers.core.values import (
     Capabilities,
     Crossconnect,
@@ -170,7 +170,7 @@ class PolatisScpiSwitch:
         )
 
     async def read_overrides(self, ends: Sequence[PortSide], *, deadline_s: float) -> Mapping[PortSide, PortOverride]:
-        """A disabled port is blocked; a failed one is not."""
+        """A disabled port is blocked; a failed one is not. Raises FailedError for a state that is not known here."""
         if not ends:
             return {}
         states = await self._states("", ends, deadline_s)
@@ -200,7 +200,14 @@ class PolatisScpiSwitch:
     async def _states(self, command: str, ends: Sequence[PortSide], deadline_s: float) -> dict[int, str]:
         ports = [self._numbering.number(end) for end in ends]
         line = f"{command}{protocol.PORT_STATES} {format_channels(ports)}"
-        return await self._read(line, partial(protocol.read_states, ports=ports), deadline_s)
+        states = await self._read(line, partial(protocol.read_states, ports=ports), deadline_s)
+        for port, state in states.items():
+            if state not in protocol.KNOWN_STATES:
+                raise FailedError(
+                    f"{self.name}: port {port} is in the state {state!r}, which is not known here: "
+                    f"{', '.join(protocol.KNOWN_STATES)} are. Look it up in the manual of its firmware"
+                )
+        return states
 
     async def _read(self, line: str, reader: Callable[[str], ReadT], deadline_s: float) -> ReadT:
         answered = await self._client.ask(line, answers=1, deadline_s=deadline_s)

@@ -26,6 +26,8 @@ CONNECTIONS: Final = ":oxc:swit:conn:stat?"
 ENABLE: Final = ":oxc:swit:port:enab"
 DISABLE: Final = ":oxc:swit:port:dis"
 PORT_STATES: Final = ":oxc:swit:port:stat?"
+KNOWN_STATES: Final = ("E", "D", "F")
+"""Enabled, disabled, failed."""
 SIZE: Final = ":oxc:swit:size?"
 POWER: Final = ":pmon:pow?"
 IDENTITY: Final = "*IDN?"
@@ -68,10 +70,10 @@ def read_powers(answer: str, ports: Sequence[int]) -> dict[int, float]:
 
 
 def read_states(answer: str, ports: Sequence[int]) -> dict[int, str]:
-    """E, D or F by port, from `(E,D,F)`."""
+    """E, D or F by port, from `(E,D,F)`; another firmware may have more words."""
     states = [state.upper() for state in _members(answer, PORT_STATES)]
-    if len(states) != len(ports) or not set(states) <= {"E", "D", "F"}:
-        raise ProtocolError(f"{PORT_STATES}: {shorten(answer)} is not {len(ports)} of E, D and F")
+    if len(states) != len(ports) or not all(map(_WORD.fullmatch, states)):
+        raise ProtocolError(f"{PORT_STATES}: {shorten(answer)} is not {len(ports)} words such as E, D and F")
     return dict(zip(ports, states, strict=True))
 
 
@@ -96,6 +98,7 @@ def write_powers(powers_dbm: Iterable[tuple[int, float | None]], *, dark_dbm: fl
 
 
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,4}(?:\.[0-9]{1,9})?")
+_WORD = re.compile(r"[A-Z]{1,16}")
 _SIZE = re.compile(r"\s*([0-9]{1,5})\s*,\s*([0-9]{1,5})\s*")
 
 

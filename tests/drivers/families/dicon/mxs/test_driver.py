@@ -201,6 +201,17 @@ async def test_a_unit_that_stays_busy_passes_the_deadline(world: World) -> None:
     await switch.close()
 
 
+@in_world
+async def test_status_that_is_not_known_is_not_ready_and_the_session_goes_on(world: World) -> None:
+    await world.scripted(*OPENED, "CALIBRATING", "1;0;0;0", "0;0;0;0", *["CALIBRATING"] * 1000)
+    switch = await world.open()
+    (reading,) = await switch.read_crossconnects(deadline_s=world.soon)
+    assert reading.state is CrossconnectState.TUNING
+    with pytest.raises(DeadlineError, match="mx1: still in the state CALIBRATING, which is not known here"):
+        await switch.change_crossconnects(remove=(), add=pairs("1A-2B"), deadline_s=world.loop.time() + 0.5)
+    await switch.close()
+
+
 @pytest.mark.parametrize(
     ("answer", "finding"),
     [("1;1;0;0", "two inputs go to one output"), ("5;0;0;0", "5 is not 0 to 4"), ("a;0;0;0", "a is")],

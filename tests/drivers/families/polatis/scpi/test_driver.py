@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from typing_extensions import override
 
 from hwd_drivers.core.documents import Json
-from hwd_drivers.core.errors import BugError, ConfigError, DeviceError, ProtocolError
+from hwd_drivers.core.errors import BugError, ConfigError, DeviceError, FailedError, ProtocolError
 from hwd_drivers.core.ids import Draws
 from hwd_drivers.core.values import Crossconnect, PortOverride, PortSide
 from hwd_drivers.devices.abilities import Attenuators, CrossConnects, Device, PortOverrides, PowerReadings
@@ -243,6 +243,18 @@ async def test_ports_that_are_switched_off_are_blocked(world: World) -> None:
     assert await switch.read_overrides([], deadline_s=world.soon) == {}
     await switch.close()
     await twin.close()
+
+
+@in_world
+async def test_port_state_that_is_not_known_is_neither_blocked_nor_open_and_the_session_goes_on(world: World) -> None:
+    _, switch = await world.scripted("(E,S)", "(S)", "(@1),(@9)")
+    one, other = PortSide.parse("1A"), PortSide.parse("2B")
+    with pytest.raises(FailedError, match="is in the state 'S', which is not known here: E, D, F are"):
+        await switch.read_overrides([one, other], deadline_s=world.soon)
+    with pytest.raises(FailedError, match="is in the state 'S'"):
+        await switch.override([one], PortOverride.NORMAL, deadline_s=world.soon)
+    assert len(await switch.read_crossconnects(deadline_s=world.soon)) == 1
+    await switch.close()
 
 
 @pytest.mark.parametrize(
