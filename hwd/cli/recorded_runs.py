@@ -3,13 +3,13 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
 from hwd.config.run_files.places import records_path
+from hwd.model.local_time import date_and_time
 from hwd.model.recorded_run import Run, RunSummary
 from hwd_drivers.core.documents import Document
 from hwd_drivers.core.errors import ConfigError
@@ -78,7 +78,7 @@ def short(run: Run) -> dict[str, Any]:
 
 def started_at(wall_ns: int, *, virtual: bool = False) -> str:
     """In the time zone of this machine. A run in virtual time has no real date, and the text says so."""
-    text = f"{datetime.fromtimestamp(wall_ns / 1e9, UTC).astimezone():%Y-%m-%d %H:%M:%S}"
+    text = date_and_time(wall_ns)
     return f"{text} (virtual)" if virtual else text
 
 

@@ -4,10 +4,10 @@ state of the switches.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp, JournalOpen
 from hwd.model.documents.runs import RunEnded, RunStep
+from hwd.model.local_time import time_of_day
 from hwd_drivers.core.documents import Document
 
 NOT_ENDED = "not ended"
@@ -76,7 +76,7 @@ def switches_left(safe_state: str | None, documents: Iterable[Document]) -> str:
             case DaemonRecovered(reconfiguration=id, outcome=outcome):
                 left.pop(id, None)
                 way = "brought back" if outcome == "rolled-back" else "brought on"
-                back = f"{way} at {datetime.fromtimestamp(document.wall_ns / 1e9, UTC).astimezone():%H:%M:%S}"
+                back = f"{way} at {time_of_day(document.wall_ns)}"
             case JournalGivenUp(reconfiguration=id, left=as_they_were):
                 left.pop(id, None)
                 given_up += as_they_were

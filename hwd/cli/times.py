@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Final
 
+from hwd.model.local_time import date_and_time
 from hwd_drivers.core.errors import ConfigError
 
 TIMES: Final = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M")
@@ -27,54 +28,78 @@ def in_seconds(text: str, *, option: str, least_s: float = 0.0, most_s: float = 
 
 
 def due_at(text: str, now_ns: int) -> int:
-    """Unix time of a local time; a time of day is the next one. Raises ConfigError for other texts,
-    and for the past.
+    """Unix time of a local time; a time of day is the next one, and so is a time that clocks show twice.
+    Raises ConfigError for other texts, for a time that clocks leave out, for the past, and beyond a year.
     """
-    now = _local(now_ns)
-    due = _read(text, now, next_day=True)
-    if due is None:
+    found = _read(text, now_ns, option="--at", later=True)
+    if found is None:
         raise ConfigError(f"--at {text}: write it as 22:30 or 2027-01-10 22:30")
-    if due <= now:
-        raise ConfigError(f"--at {text}: is in the past; it is {now:%Y-%m-%d %H:%M:%S} now")
-    return round(due.timestamp() * 1e9)
+    due_ns = next((at_ns for at_ns in found if at_ns > now_ns), None)
+    if due_ns is None:
+        raise ConfigError(f"--at {text}: is in the past; it is {date_and_time(now_ns)} now")
+    if due_ns - now_ns > IN_MOST_S * 1e9:
+        raise ConfigError(
+            f"--at {text}: is more than {IN_MOST_S / 86_400:g} days away; it is {date_and_time(now_ns)} now"
+        )
+    return due_ns
 
 
 def begin_at(text: str, now_ns: int) -> int:
-    """Unix time of --since: a duration before now, or a local time; a time of day is the last one. Raises ConfigError
-    for other texts, and for the future.
+    """Unix time of --since: a duration before now, or a local time; a time of day is the last one, and so is a time
+    that clocks show twice. Raises ConfigError for other texts, for a time that clocks leave out, and for
+    the future.
     """
     if text[-1:] in UNITS_S or text.isdigit():
         return now_ns - round(in_seconds(text, option="--since") * 1e9)
-    now = _local(now_ns)
-    begin = _read(text, now, next_day=False)
-    if begin is None:
+    found = _read(text, now_ns, option="--since", later=False)
+    if found is None:
         raise ConfigError(f"--since {text}: write it as 5m (so long ago), 22:30 or 2027-01-10 22:30")
-    if begin > now:
-        raise ConfigError(f"--since {text}: is in the future; it is {now:%Y-%m-%d %H:%M:%S} now")
-    return round(begin.timestamp() * 1e9)
+    begin_ns = next((at_ns for at_ns in reversed(found) if at_ns <= now_ns), None)
+    if begin_ns is None:
+        raise ConfigError(f"--since {text}: is in the future; it is {date_and_time(now_ns)} now")
+    return begin_ns
 
 
-def _read(text: str, now: datetime, *, next_day: bool) -> datetime | None:
-    """The local time in a text; a time of day is the next one, or else the last one. None for other texts."""
+def _read(text: str, now_ns: int, *, option: str, later: bool) -> list[int] | None:
+    """The unix times at which clocks show what a text says, two where they are set back between. A time of day is one
+    of the day at which it is next, or else was last. None for other texts.
+    """
     for form in TIMES + DAY_TIMES:
         try:
-            read = datetime.strptime(text, form)  # noqa: DTZ007 - a local time; its zone is added below
+            read = datetime.strptime(text, form)  # noqa: DTZ007 - a local time: what it is in unix time follows
         except ValueError:
             continue
         if form not in DAY_TIMES:
-            return read.astimezone()
-        day = now.date()
-        found = datetime.combine(day, read.time()).astimezone()
-        if next_day and found <= now:
-            day += timedelta(days=1)
-        elif not next_day and found > now:
-            day -= timedelta(days=1)
-        return datetime.combine(day, read.time()).astimezone()
+            return _unix_times(read, option, text)
+        now = datetime.fromtimestamp(now_ns / 1e9)  # noqa: DTZ006 - what clocks show now
+        day = datetime.combine(now.date(), read.time())
+        if day > now if later else day <= now:
+            return _unix_times(day, option, text)  # clocks have not shown it before today, or have by now
+        today = _unix_times(day, option, text, left_out=True)
+        if any(at_ns > now_ns if later else at_ns <= now_ns for at_ns in today):
+            return today
+        return _unix_times(day + timedelta(days=1 if later else -1), option, text)
     return None
 
 
-def _local(at_ns: int) -> datetime:
-    return datetime.fromtimestamp(at_ns / 1e9).astimezone()
+def _unix_times(shown: datetime, option: str, text: str, *, left_out: bool = False) -> list[int]:
+    """When clocks of this machine show this: once, or twice where they are set back (PEP 495). Raises ConfigError for a
+    time that they leave out, but with `left_out`, and for one that this machine cannot count.
+    """
+    try:
+        at_s = sorted({shown.replace(fold=fold).timestamp() for fold in (0, 1)})
+        found = [one for one in at_s if datetime.fromtimestamp(one).replace(fold=0) == shown]  # noqa: DTZ006 - as shown
+    except (ValueError, OverflowError, OSError):
+        raise ConfigError(
+            f"{option} {text}: this machine cannot count so far: name a year nearer to this one"
+        ) from None
+    if not found and not left_out:
+        before, after = (datetime.fromtimestamp(one).astimezone() for one in at_s)
+        raise ConfigError(
+            f"{option} {text}: clocks leave out {shown:%H:%M:%S} on {shown:%Y-%m-%d}: they are set forward from "
+            f"{before:%z} to {after:%z} then. Name another time, such as {after:%Y-%m-%d %H:%M:%S}"
+        )
+    return [round(one * 1e9) for one in found]
 
 
 def _plain(seconds: float) -> str:

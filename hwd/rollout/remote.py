@@ -14,7 +14,8 @@ from typing import Any, Final, Self, TypeVar
 from hwd.model.testbed import Host
 from hwd.rollout.host_program import make_program
 from hwd.rollout.layout import Layout
-from hwd.rollout.ssh.session import Ran, Ssh
+from hwd.rollout.ssh.program import Ran
+from hwd.rollout.ssh.session import Ssh
 from hwd_drivers.core.clock import Clock, SystemClock
 from hwd_drivers.core.errors import ConfigError, FailedError, HwdError, ProtocolError, RefusedError
 from hwd_drivers.core.offload import ThreadOffload
@@ -232,6 +233,6 @@ class RemoteHost:
 
     async def _run(self, command: str) -> Ran:
         def run() -> Ran:
-            return self._ssh.run(f"sh -c {shlex.quote(command)}", within_s=LOOK_S)
+            return self._ssh.run(command, within_s=LOOK_S)
 
         return await self._call(run)

@@ -18,7 +18,6 @@ from ..machines.fixtures import machine_image, machines, pytest_runtest_makerepo
 __all__ = ["machine_image", "machines", "pytest_runtest_makereport"]
 
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin")
-SFTP = "internal-sftp"
 
 
 @dataclass(slots=True)
@@ -109,9 +108,7 @@ def make_sshd(tmp_path: Path) -> Iterator[Callable[..., OpenSsh]]:
         )
         listener = socket.create_server(("127.0.0.1", 0))
         kind, key, *_ = (folder / "host.pub").read_text().split()
-        server = OpenSsh(
-            folder=folder, listener=listener, host_key=f"{kind} {key}", options=options or (f"Subsystem=sftp {SFTP}",)
-        )
+        server = OpenSsh(folder=folder, listener=listener, host_key=f"{kind} {key}", options=options)
         if known:
             with (ssh / "known_hosts").open("a") as file:
                 file.write(server.known)

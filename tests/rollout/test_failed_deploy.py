@@ -90,7 +90,7 @@ def place(tmp_path: Path, make_sshd: Callable[..., Any], monkeypatch: pytest.Mon
         program.chmod(0o755)
     python = Path(shutil.which("python3") or "/usr/bin/python3").parent
     return Place(
-        server=make_sshd("Subsystem=sftp internal-sftp", f"SetEnv=PATH={programs}:{python}:/usr/bin:/bin {NO_PROFILE}"),
+        server=make_sshd(f"SetEnv=PATH={programs}:{python}:/usr/bin:/bin {NO_PROFILE}"),
         layout=layout,
         log=log,
         rollout=Rollout(

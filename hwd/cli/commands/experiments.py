@@ -11,6 +11,7 @@ from hwd.cli.options import Data, Json, RunId, Url, duration
 from hwd.cli.output import Output, coloured, seconds
 from hwd.cli.recorded_runs import recorded, started_at
 from hwd.cli.times import IN_MOST_S, due_at
+from hwd.model.local_time import date_and_time
 from hwd.model.plural import plural
 from hwd_drivers.core.errors import ConfigError
 
@@ -62,7 +63,8 @@ def run_(
     file, text = playbook_text(playbook, parameters)
     with Client.find(url) as hwd:
         started = hwd.start_run(text=text, file=file, parameters=parameters, due_wall_ns=due_wall_ns)
-        output.note(f"run {started.run}: {started.playbook}, {plural(started.steps, 'step')}")
+        due = "" if due_wall_ns is None else f", not before {date_and_time(due_wall_ns, offset=True)}"
+        output.note(f"run {started.run}: {started.playbook}, {plural(started.steps, 'step')}{due}")
         if detach:
             output.say(f"run {started.run} {started.state}. See: hwd queue, hwd runs")
             output.data(started)
@@ -123,7 +125,7 @@ def queue(url: Url = None, json: Json = False) -> None:
             one.run,
             one.playbook,
             plural(one.steps, "step"),
-            "" if one.due_wall_ns is None else started_at(one.due_wall_ns),
+            "" if one.due_wall_ns is None else date_and_time(one.due_wall_ns, offset=True),
             ", ".join(one.waits_for),
         )
         for one in waiting

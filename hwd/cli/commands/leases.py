@@ -13,6 +13,7 @@ from hwd.cli.options import Json, Url, duration
 from hwd.cli.output import Output, seconds
 from hwd.cli.recorded_runs import started_at
 from hwd.cli.times import IN_MOST_S, due_at
+from hwd.model.local_time import date_and_time
 from hwd.model.plural import plural
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError
@@ -224,7 +225,7 @@ def waits_line(lease: "HeldLease") -> str:
 
 def span(lease: "HeldLease") -> str:
     """When a reserved lease begins, and for how long."""
-    return f"from {started_at(lease.at_wall_ns or 0)} for {seconds(lease.for_s or 0.0)}"
+    return f"from {date_and_time(lease.at_wall_ns or 0, offset=True)} for {seconds(lease.for_s or 0.0)}"
 
 
 def claim_line(lease: "HeldLease") -> str:

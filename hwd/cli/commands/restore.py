@@ -1,6 +1,5 @@
 """`hwd restore` and `hwd history`: the way back to the desired state, and who applied what."""
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,6 +21,7 @@ from hwd.cli.options import (
     Yes,
 )
 from hwd.cli.output import Output, coloured
+from hwd.model.local_time import date_and_time
 
 if TYPE_CHECKING:
     from hwd.model.answers import HistoryEntry
@@ -111,6 +111,5 @@ def history(
 
 def history_row(one: "HistoryEntry") -> tuple[object, ...]:
     """A reconfiguration in the table of `hwd history`."""
-    at = datetime.fromtimestamp(one.wall_ns / 1e9, UTC).astimezone()
     outcome = coloured(one.outcome_or_state)
-    return f"{at:%Y-%m-%d %H:%M:%S}", one.id or "", one.what, one.who, outcome
+    return date_and_time(one.wall_ns), one.id or "", one.what, one.who, outcome

@@ -13,6 +13,7 @@ from hwd.cli.output import Output, Styled, coloured, seconds, words
 from hwd.cli.run_steps import pause_reason
 from hwd.cli.status_lines import alert_lines, change_lines, disk_line, since, storage_lines
 from hwd.cli.times import begin_at
+from hwd.model.local_time import time_of_day
 from hwd.model.plural import plural
 from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.documents import Document
@@ -349,7 +350,7 @@ def confirm_words(one: "ReconfigurationStatus", now_wall_ns: int | None) -> str:
     """` until 12:04:05, for another 58.2 s; then it goes back, unless: hwd confirm k3v9`; empty without a wait."""
     if one.confirm_in_s is None:
         return ""
-    until = "" if now_wall_ns is None else f" until {_time_of_day(now_wall_ns + round(one.confirm_in_s * 1e9))}"
+    until = "" if now_wall_ns is None else f" until {time_of_day(now_wall_ns + round(one.confirm_in_s * 1e9))}"
     return f"{until}, for another {seconds(one.confirm_in_s)}; then it goes back, unless: hwd confirm {one.id}"
 
 
@@ -430,7 +431,7 @@ def overrun_lines(switch: "SwitchStatus") -> list[tuple[str | Styled, ...]]:
         (
             f"{switch.switch} ",
             coloured("overrun"),
-            f" at {_time_of_day(one.wall_ns)}: {', '.join(one.lost)} of another client was lost to "
+            f" at {time_of_day(one.wall_ns)}: {', '.join(one.lost)} of another client was lost to "
             f"reconfiguration {one.reconfiguration}; "
             f"it was made in the {seconds(one.window_s)} between our read and our write",
         )
@@ -452,7 +453,7 @@ def restart_line(switch: "SwitchStatus", sets: "Sequence[PreparedSetStatus]" = (
         if any(port.startswith(f"{switch.switch}.") for port in one.ports):
             back += f"; `hwd switch {one.id} TARGET` what set {one.id} has there"
     return (
-        f"{switch.switch} {how} at {_time_of_day(restart.wall_ns)}, "
+        f"{switch.switch} {how} at {time_of_day(restart.wall_ns)}, "
         f"no contact for {seconds(restart.unheard_s)} before. "
         f"It lost {_many(gone)}{back}"
     )
@@ -465,7 +466,7 @@ def left_open(one: "LeftOpen") -> str:
     if one.is_held:
         held = f"; {ports} held" if one.ports else ""  # without ports it holds every switch, and the reason says so
         return f"{one.reconfiguration} ({one.what}){run} {coloured('held')}: {one.why}{held}"
-    tried = "" if one.tried_wall_ns is None else f" (last tried at {_time_of_day(one.tried_wall_ns)})"
+    tried = "" if one.tried_wall_ns is None else f" (last tried at {time_of_day(one.tried_wall_ns)})"
     name = f"reconfiguration {one.reconfiguration} ({one.what}){run}"
     return f"{name} open: {one.why}{tried}; goes {one.goes} by itself when that is over; {ports} held"
 
@@ -474,7 +475,7 @@ def host_row(host: "HostStatus", *, connected: bool) -> tuple[object, ...]:
     """A host in the table of `hwd status`. `connected`: whether there is a broker; without it hosts are unknown."""
     if not host.up:
         heard_ns = host.heard_wall_ns
-        why = host.cause if heard_ns is None else f"not heard since {_time_of_day(heard_ns)}: {host.cause}"
+        why = host.cause if heard_ns is None else f"not heard since {time_of_day(heard_ns)}: {host.cause}"
         return host.name, "down" if connected else "unknown", why, "unknown"
     clock = host.clock
     aligned = "" if clock is None else f"{clock.offset_ns / 1e9:+.6f} s ± {clock.error_ns / 1e3:.0f} µs"
@@ -531,11 +532,6 @@ def _why_away(port: "HostPort") -> str:
     """Why its agent does not find its interface, where that is known."""
     link = port.sources.get("link")
     return "" if link is None else link.why_not
-
-
-def _time_of_day(wall_ns: int) -> str:
-    """A time of day in the time zone of this machine."""
-    return f"{datetime.fromtimestamp(wall_ns / 1e9, UTC).astimezone():%H:%M:%S}"
 
 
 def _many(names: Sequence[str]) -> str:

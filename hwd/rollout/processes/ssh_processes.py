@@ -9,7 +9,8 @@ from typing import Final, TypeVar
 from hwd.model.ssh import SshPlace
 from hwd.rollout.processes.running import SupervisedProgram, boot, socket_name, wanted, wanted_attach
 from hwd.rollout.remote import PYTHON_LEAST, PYTHONS
-from hwd.rollout.ssh.session import Ssh, SshProgram
+from hwd.rollout.ssh.program import SshProgram
+from hwd.rollout.ssh.session import Ssh
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.offload import ThreadOffload
 
@@ -107,9 +108,9 @@ class _SshPipe:
 
 
 def _command(asked: str, user: str) -> str:
-    """A line for any login shell, which runs a supervisor or a relay with the host's own Python."""
+    """A script that runs a supervisor or a relay with the host's own Python."""
     least = ".".join(map(str, PYTHON_LEAST))
-    script = f"""
+    return f"""
 [ "$(id -un)" = {shlex.quote(user)} ] || [ "$(id -u)" = 0 ] || s='sudo -n'
 for p in {" ".join(PYTHONS)}; do
     if $p -c 'import sys; sys.exit(sys.version_info < {PYTHON_LEAST})' 2>/dev/null; then
@@ -118,4 +119,3 @@ for p in {" ".join(PYTHONS)}; do
 done
 echo '{{"failed": "a program there: it has no python3 of version {least} or newer"}}'
 """
-    return f"sh -c {shlex.quote(script)}"

@@ -18,8 +18,6 @@ from hwd_drivers.core.clock import SystemClock
 from hwd_drivers.core.errors import ConfigError, DeadlineError, FailedError, LinkError, LoginError
 
 Make = Callable[..., Any]
-SFTP_SERVER = Path("/usr/lib/openssh/sftp-server")
-"""Where Debian has it."""
 
 
 @contextmanager
@@ -154,7 +152,7 @@ def test_a_key_that_is_not_authorized_is_refused_with_the_remedy(sshd: Any, tmp_
     with (
         pytest.raises(
             LoginError,
-            match=rf"it does not take {tmp_path}/other .* ssh-copy-id -p {sshd.port} {sshd.place.user}@127\.0\.0\.1",
+            match=rf"it does not take {tmp_path}/other\. .* ssh-copy-id -p {sshd.port} {sshd.place.user}@127\.0\.0\.1",
         ),
         opened(sshd, key=str(tmp_path / "other")),
     ):
@@ -211,18 +209,19 @@ def test_the_users_own_ssh_config_is_read(make_sshd: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "way"),
+    ("config", "words"),
     [
-        ("Host *\n  ProxyJump gate\n", r"{h0} -> gate -> gate\. .*Host \* !gate"),
-        ("Host *\n  ProxyJump me@gate:2222\n", r"{h0} -> me@gate:2222 -> me@gate:2222\. .*Host \* !gate"),
-        ("Host a\n  ProxyJump b\nHost b\n  ProxyJump a\nHost *\n  ProxyJump a\n", r"{h0} -> a -> b -> a\."),
+        ("Host *\n  ProxyJump gate\n", r"for gate: jumphost loop via gate\. .*Host \* !gate"),
+        (
+            "Host a\n  ProxyJump b\nHost b\n  ProxyJump a\nHost *\n  ProxyJump a\n",
+            r"ProxyJump leads in a circle: {h0} -> a -> b -> a\.",
+        ),
     ],
 )
-def test_jump_hosts_that_lead_in_a_circle_are_named(sshd: Any, config: str, way: str) -> None:
+def test_jump_hosts_that_lead_in_a_circle_are_named(sshd: Any, config: str, words: str) -> None:
     path = sshd.home / ".ssh" / "config"
     path.write_text(config)
-    words = rf"{path}: ProxyJump leads in a circle: {way.format(h0=re.escape(str(sshd.place)))}"
-    with pytest.raises(ConfigError, match=words), opened(sshd):
+    with pytest.raises(ConfigError, match=rf"{path}: .*{words.format(h0=re.escape(str(sshd.place)))}"), opened(sshd):
         pass
     assert sshd.children == [], "nobody was connected to"
 
@@ -260,8 +259,8 @@ def test_nobody_there_is_said_with_the_remedy(sshd: Any) -> None:
 
 
 def test_a_program_that_hangs_is_given_up_at_its_deadline(sshd: Any) -> None:
-    with opened(sshd) as ssh, pytest.raises(DeadlineError, match=r"h0: sleep 60: did not end within 0.4 s"):
-        ssh.run("sleep 60", within_s=0.4)
+    with opened(sshd) as ssh, pytest.raises(DeadlineError, match=r"h0: sleep 60: did not end within 2 s"):
+        ssh.run("sleep 60", within_s=2)
 
 
 def test_a_host_that_goes_away_in_the_middle_is_a_broken_connection(sshd: Any) -> None:
@@ -271,28 +270,19 @@ def test_a_host_that_goes_away_in_the_middle_is_a_broken_connection(sshd: Any) -
             ssh.run("echo begun; sleep 60", within_s=20)
 
 
-def test_a_server_without_sftp_is_said_with_the_remedy(make_sshd: Make, tmp_path: Path) -> None:
-    server = make_sshd("PrintMotd=no")
-    with opened(server) as ssh, pytest.raises(FailedError, match="openssh-sftp-server"):
-        ssh.put(str(tmp_path), {"a": b"b"}, on_bytes=lambda _: None)
-
-
 def test_a_folder_that_cannot_be_written_to_is_named(sshd: Any) -> None:
     with opened(sshd) as ssh, pytest.raises(FailedError, match=r"h0: /nowhere/a: cannot be written"):
         ssh.put("/nowhere", {"a": b"b"}, on_bytes=lambda _: None)
 
 
 def test_a_disk_that_gets_full_on_the_way_is_said(make_sshd: Make, tmp_path: Path) -> None:
-    if not SFTP_SERVER.exists():
-        pytest.skip(f"needs {SFTP_SERVER}. As root: apt-get install openssh-sftp-server")
-    server = make_sshd(f"Subsystem=sftp {tmp_path}/small")
-    (tmp_path / "small").write_text(f"#!/bin/sh\nulimit -f 100\ntrap '' XFSZ\nexec {SFTP_SERVER}\n")
-    (tmp_path / "small").chmod(0o755)
+    server = make_sshd("ForceCommand=ulimit -f 100; trap '' XFSZ; eval \"$SSH_ORIGINAL_COMMAND\"")
+    (tmp_path / "big").write_bytes(bytes(8_000_000))
     with (
         opened(server) as ssh,
-        pytest.raises(FailedError, match=r"/wheel: cannot be written: \d+ of 400000 bytes arrived"),
+        pytest.raises(FailedError, match=r"/wheel: cannot be written: cat: .*File too large\. Is the disk of the host"),
     ):
-        ssh.put(str(tmp_path), {"wheel": bytes(400_000)}, on_bytes=lambda _: None)
+        ssh.put(str(tmp_path), {"wheel": tmp_path / "big"}, on_bytes=lambda _: None)
 
 
 def _fingerprint(server: Any) -> str:

@@ -56,8 +56,7 @@ class HostTrust:
             return () if kind.startswith("SHA256:") else (kind,)
         if self.known_hosts is None or not self.known_hosts.exists():
             return ()
-        known = KnownHosts([self.known_hosts]).keys.lookup(_known_as(address))
-        return () if known is None else tuple(known.keys())
+        return KnownHosts([self.known_hosts]).kinds_of(_known_as(address))
 
     def _check_file(self, path: Path, address: str, key: paramiko.PKey, shown: str) -> None:
         if not path.exists() and not self.trust_first:
@@ -65,9 +64,9 @@ class HostTrust:
         hosts = KnownHosts([path])
         known_as = _known_as(address)
         hosts.check_revoked(known_as, key, shown)
-        if hosts.keys.check(known_as, key):
+        if hosts.knows(known_as, key):
             return
-        if hosts.keys.lookup(known_as) is not None:
+        if hosts.keys_of(known_as):
             raise ConfigError(
                 f"{shown}, and {path} has another key for {known_as}. If it is the right device, correct the file"
             )
