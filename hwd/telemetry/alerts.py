@@ -230,8 +230,9 @@ class Alerts:
             case DaemonRecovered(reconfiguration=id, outcome=outcome, why=why):
                 self._ended_ns = self._now[0]  # its way back moved carriers
                 self._close(id)
-                said = f"was cut off, and is {outcome}{f': {why}' if why else ''}"
-                self._note("ReconfigurationRecovered", id, said)
+                if outcome != "crashed":  # it ended with its daemon and moved nothing
+                    said = f"was cut off, and is {outcome}{f': {why}' if why else ''}"
+                    self._note("ReconfigurationRecovered", id, said)
             case JournalGivenUp(reconfiguration=id):
                 self._ended_ns = self._now[0]
                 self._close(id)
