@@ -11,7 +11,6 @@ from hwd.report.grouping import by_dwell_words, dwell_of, swept
 from hwd.report.papers import origin_of
 from hwd.report.quantity import MISSING, bound, duration, is_resolved, resolved
 from hwd.report.run_report import RunReport
-from hwd.report.stages import SEED
 from hwd.timeline import Difference, Sample, StageName, difference, samples
 from hwd.timeline.difference import RECONFIGURATIONS_NEEDED
 from hwd.timeline.dwell import UNLIKE
@@ -51,7 +50,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[ComparisonRow, ...]
 
 
-def compare(first: RunReport, second: RunReport, *, seed: int = SEED) -> Comparison:
+def compare(first: RunReport, second: RunReport) -> Comparison:
     """Compare each topology that both ran, each sweep value, and the dwells between which durations differ; where they
     have no topology in common, all their links together.
 
@@ -81,7 +80,7 @@ def compare(first: RunReport, second: RunReport, *, seed: int = SEED) -> Compari
         apart += parts
         remarks += words
     timings = (first.lab.named, second.lab.named)
-    rows = tuple(row for part in apart for row in _rows(*part, timings=timings, seed=seed))
+    rows = tuple(row for part in apart for row in _rows(*part, timings=timings))
     few = min([min(row.reconfigurations) for row in rows], default=RECONFIGURATIONS_NEEDED)
     if few < RECONFIGURATIONS_NEEDED:
         remarks.append(
@@ -192,11 +191,10 @@ def _rows(
     second: Sequence[Sample],
     *,
     timings: tuple[frozenset[str], frozenset[str]],
-    seed: int,
 ) -> Iterator[ComparisonRow]:
     for name in StageName:
         a, b = ([one for one in side if one.stage.name is name] for side in (first, second))
-        if (found := difference(a, b, stage=name, seed=seed)) is not None:
+        if (found := difference(a, b)) is not None:
             of_first, of_second = (
                 origin_of(_weakest(side), name, drawn) for side, drawn in zip((a, b), timings, strict=True)
             )
