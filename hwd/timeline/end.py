@@ -2,8 +2,8 @@
 
 The rules:
 - `dark` is the first loss of light after the command, `ready` the first transfer;
-- `light`, `firmware`, `carrier`, `rdma` are the last rise after the command that is not after `ready`; a later fall
-  does not belong to this reconfiguration and is reported separately;
+- `light`, `firmware`, `carrier`, `rdma` are the last rise after the command that may not be after `ready`; a fall that
+  may be after `ready` does not belong to this reconfiguration, and one that surely is gets reported separately;
 - of several sources that saw one instant, the one of the best origin is chosen, then the narrowest interval, then the
   earliest;
 - a state whose source says that it is down at the end is unknown, and so is one that no source watched;
@@ -109,22 +109,26 @@ def _observations(changes: list[Change]) -> Iterable[Instant]:
     for _, darks in _by_source(change for change in changes if change.name is InstantName.LIGHT and not change.up):
         yield darks[0].instant(InstantName.DARK)
     readies = [change for change in changes if change.name is InstantName.READY]
-    ready_ns = min((change.latest_ns for change in readies), default=None)
+    ready = min(readies, key=lambda change: change.latest_ns, default=None)
     for name in _UPS:
         for _, seen in _by_source(change for change in changes if change.name is name):
-            up = _last_up(seen, ready_ns)
+            up = _last_up(seen, ready)
             if up is not None:
                 yield up.instant(name)
     for _, transfers in _by_source(readies):
         yield transfers[0].instant(InstantName.READY)
 
 
-def _last_up(changes: list[Change], ready_ns: int | None) -> Change | None:
-    before = [change for change in changes if ready_ns is None or change.earliest_ns <= ready_ns]
-    if before and before[-1].up:
-        return before[-1]
-    later_ups = [change for change in changes[len(before) :] if change.up]
-    return later_ups[0] if later_ups else None
+def _last_up(changes: Sequence[Change], ready: Change | None) -> Change | None:
+    """The rise that was followed by `ready`; else the first one after it. None where the state was down at the end."""
+    latest_ns = None if ready is None else ready.latest_ns
+    ups = [index for index, change in enumerate(changes) if change.up]
+    before = [index for index in ups if latest_ns is None or changes[index].earliest_ns <= latest_ns]
+    if before:
+        fall = next((change for change in changes[before[-1] :] if not change.up), None)
+        if fall is None or (ready is not None and fall.latest_ns >= ready.earliest_ns):
+            return changes[before[-1]]
+    return next((changes[index] for index in ups if index not in before), None)
 
 
 def _unseen(name: InstantName, port: PortObserved, changes: list[Change]) -> Instant:
