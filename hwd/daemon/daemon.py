@@ -39,6 +39,7 @@ from hwd.jobs.training.training_reader import TrainingReader
 from hwd.jobs.verification.job_verifier import JobVerifier
 from hwd.model.documents.daemon import DaemonStarted, DaemonStopped, JournalDamaged
 from hwd.model.testbed import Testbed
+from hwd.playbook.light_of_jobs import LightOfJobs
 from hwd.playbook.run_record import RunTemplate
 from hwd.playbook.runner import RunAccess
 from hwd.playbook.runs import Runs
@@ -324,6 +325,7 @@ class Daemon:
             recorder=self._recorder,
         )
 
+        light_of_jobs = LightOfJobs()
         runs = Runs(
             template=RunTemplate(
                 testbed=testbed,
@@ -340,6 +342,7 @@ class Daemon:
                 all_ports=all_ports(testbed),
                 history=history,
                 jobs=jobs,
+                light=light_of_jobs,
                 faults=faults,
                 host_settings=settings,
                 clock=clock,
@@ -414,7 +417,7 @@ class Daemon:
         sink.subscribe(delegations)  # an agent may claim what no host owns
         if has_host_switches:
             sink.subscribe(host_switches, selections)
-        sink.subscribe(reconfigurer, reconfigurer.sets, drift, recovery, runs.recovery, board, topics)
+        sink.subscribe(reconfigurer, reconfigurer.sets, drift, recovery, runs.recovery, board, topics, light_of_jobs)
         self._tasks: dict[str, Callable[[], Coroutine[None, None, None]]] = {
             "switches/supervisors": driven.run,
             "bus/gateway": gateway.run,
