@@ -17,6 +17,7 @@ from msgspec import UNSET
 
 from hwd.model.instant import Instant, InstantName, Knowledge, Origin
 from hwd.model.link import Link
+from hwd.model.plural import plural
 from hwd.model.timeline import END_INSTANTS, EndTimeline
 from hwd.timeline.host_action import HostAction, taken_down_by
 from hwd.timeline.port_observation import Change, PortObserved
@@ -68,7 +69,8 @@ def falls_after_ready(end: EndTimeline, port: PortObserved, actions: Sequence[Ho
 
             def words(falls: Sequence[Change], name: InstantName = name, source: str = source) -> str:
                 after_ms = (falls[0].instant(name).at_ns - ready.at_ns) / _NS_IN_MS
-                return f"{end.end}: {name} fell again {after_ms:.3f} ms after ready ({source}, {len(falls)} times)"
+                count = plural(len(falls), "time")
+                return f"{end.end}: {name} fell again {after_ms:.3f} ms after ready ({source}, {count})"
 
             found.append(_told(falls, Link.parse(end.link), actions, words))
     return Falls(
@@ -133,7 +135,7 @@ def _last_up(changes: Sequence[Change], ready: Change | None) -> Change | None:
 
 def _unseen(name: InstantName, port: PortObserved, changes: list[Change]) -> Instant:
     state = InstantName.LIGHT if name is InstantName.DARK else name
-    lost = f"; {port.lost} events of {port.id.host} were lost" if port.lost else ""
+    lost = f"; {plural(port.lost, 'event')} of {port.id.host} lost" if port.lost else ""
     if name is InstantName.READY and port.wrong_peer:
         return Instant.unknown(name, port.wrong_peer)
     own = [change for change in changes if change.name is state]
@@ -149,9 +151,9 @@ def _unseen(name: InstantName, port: PortObserved, changes: list[Change]) -> Ins
         return Instant.unknown(name, f"{silence}{lost}")
     if watch.why_not and state is not InstantName.READY:
         return Instant.unknown(name, f"{watch.why_not}{lost}")
-    how = f"{watch.samples} samples, longest gap {watch.longest_gap_ns / _NS_IN_MS:.3f} ms"
+    how = f"{plural(watch.samples, 'sample')}, longest gap {watch.longest_gap_ns / _NS_IN_MS:.3f} ms"
     if state is InstantName.READY:
-        return Instant.unknown(name, f"{NO_TRANSFER} in {watch.samples} tries{lost}")
+        return Instant.unknown(name, f"{NO_TRANSFER} in {plural(watch.samples, 'try', many='tries')}{lost}")
     if watch.never_lost and not port.lost:
         return Instant.never_left(name, f"never away in {how}")
     return Instant.unknown(name, f"{NO_EVENT} ({how}){lost}")

@@ -261,7 +261,8 @@ def show_timeline(output: Output, timeline: "Timeline") -> None:
 def _recovery(rc: "RcRecovery") -> str:
     after = "" if rc.after_carrier_s is None else f" {seconds(rc.after_carrier_s)} after its carrier"
     why = f" ({rc.why})" if rc.why else ""
-    return f"rc {rc.outcome}{after}, ACK timeout {seconds(rc.ack_timeout_s)}, {rc.retries} retries{why}"
+    retries = plural(rc.retries, "retry", many="retries")
+    return f"rc {rc.outcome}{after}, ACK timeout {seconds(rc.ack_timeout_s)}, {retries}{why}"
 
 
 def _stage(stage: "Stage | None") -> str:
