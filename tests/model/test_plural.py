@@ -68,7 +68,7 @@ def unpaired(tree: ast.AST) -> Iterator[tuple[int, str]]:
             ):
                 continue
             if found[1] in NOUNS or (found[1] in ALSO_VERBS and re.match(r"(len|sum)\(|count$|more$", value)):
-                yield figure.lineno, f"{{{value}}}{text.value}"
+                yield figure.lineno, f"{{{value}}}{text.value!s}"
 
 
 def test_search_finds_a_count_before_a_plural() -> None:
