@@ -144,7 +144,8 @@ def _limits(schema: dict[str, Any]) -> str:
         "description": "{}",
     }
     shapes = [schema, *(one for one in schema.get("anyOf", []))]
-    return ", ".join(words[key].format(shape[key]) for shape in shapes for key in words if key in shape)
+    found = [words[key].format(shape[key]) for shape in shapes for key in words if key in shape]
+    return ", ".join("at least 1 item" if one == "at least 1 items" else one for one in found)
 
 
 def _json(value: object) -> str:

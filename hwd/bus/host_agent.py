@@ -10,6 +10,7 @@ from hwd.bus.birth_data import troubles, wall_clock
 from hwd.bus.clocks.clock_exchange import ClockExchange
 from hwd.bus.intake import Intake, Losses
 from hwd.bus.rival import Rival
+from hwd.model.answers.hosts import BUS_BACK, NEVER_HEARD
 from hwd.model.documents.hosts import HostBirth, HostDown, HostPort, HostUp
 from hwd_agents.wire import Birth, Event, PortNote, State, encode
 from hwd_drivers.core.documents import Fact
@@ -17,11 +18,9 @@ from hwd_drivers.core.documents import Fact
 Emit = Callable[[Fact], None]
 """`emit(fact)` emits a document."""
 CAUSES = {"down": "it stopped in order", "lost": "its connection to the broker was lost"}
-NEVER_HEARD = "no agent of it was heard since the daemon started"
 BUS_AWAY = "the broker is not connected"
 PAST_MOST = 4096
 """Past boots that are remembered: an hour of the fastest that new ones may come."""
-BUS_BACK = "nothing was heard of it since the broker is back"
 
 log = logging.getLogger(__name__)
 

@@ -15,6 +15,7 @@ from hwd.bus.gaps import Gaps
 from hwd.bus.host_agent import Emit, HostAgent
 from hwd.bus.intake import Intake
 from hwd.model.documents.hosts import HostLost
+from hwd.model.plural import plural
 from hwd.timeline.alignment import Alignment
 from hwd_agents.wire import Birth, Event, Events, Reply, Resent
 from hwd_drivers.core.errors import ProtocolError
@@ -156,7 +157,7 @@ class HostEvents:
         unaligned = [each for each in (*host.intakes, boot) if each != host.boot and each not in self._alignments]
         most = SAME_CLOCK_BOOTS_MOST if host.has_clock(clock) else UNALIGNED_BOOTS_MOST
         if boot in unaligned and len(unaligned) > most:
-            raise ProtocolError(f"events of more than {most} boots whose clock was never aligned")
+            raise ProtocolError(f"events of more than {plural(most, 'boot')} whose clock was never aligned")
         heard_of = boot in self._alignments or boot in self._positions[host.name] or not host.is_new(boot)
         return heard_of or host.allowance.unknown_boot()
 

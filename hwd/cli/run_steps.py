@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hwd.model.documents.daemon import DaemonRecovered, JournalGivenUp, JournalOpen
 from hwd.model.documents.runs import RunEnded, RunStep
 from hwd.model.local_time import time_of_day
+from hwd.model.plural import plural
 from hwd_drivers.core.documents import Document
 
 NOT_ENDED = "not ended"
@@ -49,7 +50,7 @@ def folded(steps: Sequence[Step]) -> list[tuple[str, str, str, str]]:
             if rounds == 1:
                 rows.append((str(step.number), step.what, step.state, ""))
             else:
-                rows.append((span, step.what, step.state, f"{rounds} times"))
+                rows.append((span, step.what, step.state, plural(rounds, "time")))
         at += length * rounds
     return rows
 

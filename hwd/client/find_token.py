@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hwd.config.run_files.places import DaemonPlace
+from hwd.model.plural import plural
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.reason import reason_of
 
@@ -29,5 +30,5 @@ def _read(path: Path, what: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{what}: cannot be read: {reason_of(error)}") from error
     if len(words) != 1:
-        raise ConfigError(f"{what}: holds {len(words)} words; one token is expected")
+        raise ConfigError(f"{what}: holds {plural(len(words), 'word')}; one token is expected")
     return words[0]

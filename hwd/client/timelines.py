@@ -242,7 +242,8 @@ class RunComparison:
 
     @override
     def __str__(self) -> str:
-        return "\n".join([*self.comparison.remarks, *map(str, self.comparison.rows)])
+        nothing = [self.comparison.nothing] if self.comparison.nothing else []
+        return "\n".join([*nothing, *self.comparison.remarks, *map(str, self.comparison.rows)])
 
     @override
     def __repr__(self) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from hwd.model.plural import plural
 from hwd_agents.bus.mqtt import BrokerUrl
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.reason import reason_of
@@ -53,7 +54,9 @@ def _read(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{FILE_VARIABLE} {path}: cannot be read: {reason_of(error)}") from error
     if not text or len(text.split()) != 1:
-        raise ConfigError(f"{FILE_VARIABLE} {path}: holds {len(text.split())} words, and one URL of a broker is wanted")
+        raise ConfigError(
+            f"{FILE_VARIABLE} {path}: holds {plural(len(text.split()), 'word')}, and one URL of a broker is wanted"
+        )
     if not _is_embedded(text) and BrokerUrl.parse(text).password is not None and mode & (stat.S_IRGRP | stat.S_IROTH):
         raise ConfigError(
             f"{FILE_VARIABLE} {path}: others can read it (mode {stat.S_IMODE(mode):o}), and a password is in it: "

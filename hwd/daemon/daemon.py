@@ -47,6 +47,7 @@ from hwd.model.documents.daemon import (
     RecordsWritten,
 )
 from hwd.model.testbed import Testbed
+from hwd.playbook.light_of_jobs import LightOfJobs
 from hwd.playbook.run_record import RunTemplate
 from hwd.playbook.runner import RunAccess
 from hwd.playbook.runs import Runs
@@ -346,6 +347,7 @@ class Daemon:
             recorder=self._recorder,
         )
 
+        light_of_jobs = LightOfJobs()
         runs = Runs(
             template=RunTemplate(
                 testbed=testbed,
@@ -362,6 +364,7 @@ class Daemon:
                 all_ports=all_ports(testbed),
                 history=history,
                 jobs=jobs,
+                light=light_of_jobs,
                 faults=faults,
                 host_settings=settings,
                 clock=clock,
@@ -436,7 +439,7 @@ class Daemon:
         sink.subscribe(delegations)  # an agent may claim what no host owns
         if has_host_switches:
             sink.subscribe(host_switches, selections)
-        sink.subscribe(reconfigurer, reconfigurer.sets, drift, recovery, runs.recovery, board, topics)
+        sink.subscribe(reconfigurer, reconfigurer.sets, drift, recovery, runs.recovery, board, topics, light_of_jobs)
         self._tasks: dict[str, Callable[[], Coroutine[None, None, None]]] = {
             "switches/supervisors": driven.run,
             "bus/gateway": gateway.run,

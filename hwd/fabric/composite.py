@@ -21,6 +21,7 @@ from hwd.fabric.partial_paths import Effort, ExhaustedError, PathProblem, Way, W
 from hwd.fabric.search import Search
 from hwd.fabric.state import DARK, State
 from hwd.model.link import SwitchCrossconnect
+from hwd.model.plural import plural
 from hwd.model.testbed import Composite
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.values import (
@@ -235,12 +236,12 @@ class CompositeSwitch:
             ways = search.feasible()
         except ExhaustedError:
             raise RefusedError(
-                f"{self.name}: cannot decide whether its {len(wanted)} demands can be met at once: "
+                f"{self.name}: cannot decide whether its {plural(len(wanted), 'demand')} can be met at once: "
                 f"{effort:,} steps of the search were not enough. "
                 "Ask for fewer at once, or name crossconnects of the elements themselves"
             ) from None
         if ways is None and not explain:
-            raise ConflictError(f"{self.name}: its {len(wanted)} demands cannot be met at once", wanted)
+            raise ConflictError(f"{self.name}: its {plural(len(wanted), 'demand')} cannot be met at once", wanted)
         if ways is None:
             raise conflict_of(given, wanted, Effort(effort))
         return ways

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from hwd.model.interlock import Interlock, InterlockName, InterlockState
+from hwd.model.plural import plural
 
 
 def transfers_in_flight(found: Mapping[str, str], ports: int) -> Iterator[Interlock]:
@@ -22,7 +23,7 @@ def transfers_in_flight(found: Mapping[str, str], ports: int) -> Iterator[Interl
     if not found and ports:
         yield Interlock(
             name=InterlockName.TRANSFER_IN_FLIGHT,
-            subject=f"{ports} ports",
+            subject=plural(ports, "port"),
             figure=0,
             limit=0,
             unit="transfers",

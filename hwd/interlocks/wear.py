@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from hwd.interlocks.proposal import Motion
 from hwd.model.interlock import Interlock, InterlockName, InterlockRules, InterlockState
+from hwd.model.plural import plural
 from hwd.model.testbed import Testbed
 from hwd_drivers.core.values import natural_key
 from hwd_drivers.switching.moves import SwitchMoves
@@ -37,7 +38,7 @@ def rate(moves: Iterable[SwitchMoves], motion: Motion, rules: InterlockRules) ->
             limit=limit,
             unit=f"changes in {rules.rate_s:g} s",
             state=InterlockState.REFUSED if over else InterlockState.HOLDS,
-            why=f"it was changed {before} times in the last {rules.rate_s:g} s, and {limit} are allowed. Wait"
+            why=f"it was changed {plural(before, 'time')} in the last {rules.rate_s:g} s, and {limit} are allowed. Wait"
             if over
             else "",
         )

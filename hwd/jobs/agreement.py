@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from hwd.model.plane import CommunicationGroup
+from hwd.model.plural import plural
 from hwd_agents.wire import Operation, OperationKind
 from hwd_drivers.core.errors import FailedError
 
@@ -47,7 +48,7 @@ def _wrong_parts(operation: Operation, ranks: int) -> str:
     if operation.kind is not OperationKind.ALL_TO_ALL:
         return "only an all-to-all has parts"
     if len(operation.parts) != ranks:
-        return f"it has {len(operation.parts)} parts, and its group {ranks} ranks"
+        return f"it has {plural(len(operation.parts), 'part')}, and its group {plural(ranks, 'rank')}"
     if sum(operation.parts) != operation.size_bytes:
         return f"its parts are {sum(operation.parts)} bytes, and it says {operation.size_bytes}"
     return ""

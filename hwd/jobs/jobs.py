@@ -153,16 +153,18 @@ class Jobs:
             raise UnknownError(f"job {id}: there is none of this id. `hwd job list` names those that there are")
         return status_of(record)
 
-    async def carry(self, name: str, arguments: Sequence[str], *, run: str, sweep: Mapping[str, Json]) -> str:
-        """Run a job for a run, to its end: see `hwd.playbook.effects.RunJobs`."""
-        by = holder_of(run)
-        job = (await self.start(name, arguments, Caller(name=by, is_verified=True), run=run)).id
+    async def start_of(self, run: str, name: str, arguments: Sequence[str]) -> str:
+        """Start a job of a run: see `hwd.playbook.effects.RunJobs`."""
+        return (await self.start(name, arguments, Caller(name=holder_of(run), is_verified=True), run=run)).id
+
+    async def carry(self, job: str, arguments: Sequence[str], *, run: str, sweep: Mapping[str, Json]) -> None:
+        """Wait for the end of a job of a run: see `hwd.playbook.effects.RunJobs`."""
         task = self._tasks[job]
         try:
             await asyncio.wait((task,))
         except asyncio.CancelledError:
             if (under_way := self._runs.get(job)) is not None:
-                under_way.stop(f"{by} was ended")
+                under_way.stop(f"{holder_of(run)} was ended")
                 await asyncio.wait((task,), timeout=STOP_WITHIN_S)
             raise
         status = await self.get(job)
@@ -172,7 +174,6 @@ class Jobs:
             await self._tell_run(run, job, arguments, sweep)
         except HwdError as error:  # it has succeeded all the same
             log.warning("job %s: its iterations are not in the report of run %s: %s", job, run, reason_of(error))
-        return job
 
     async def _tell_run(self, run: str, job: str, arguments: Sequence[str], sweep: Mapping[str, Json]) -> None:
         if (record := await self._store.get(job)) is None:

@@ -28,6 +28,8 @@ MOST: Final = 256
 BEAT_S: Final = 10.0
 """So often a silent program says that it still runs, to whoever waits for its output."""
 ID_LENGTH: Final = 8
+OVER_REMEMBERED: Final = 1000
+"""Ids of programs that have ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,7 @@ class Programs:
         self._ids = ids
         self._emit = Emitter(clock, sink)
         self._runs: dict[str, ProgramRun] = {}
+        self._over: dict[str, None] = {}
         self._starting: set[asyncio.Task[RunningProgram]] = set()
         self._is_closing = False
 
@@ -110,7 +113,8 @@ class Programs:
     async def signal(self, id: str, name: Signal) -> ProgramStatus:
         """Send a signal to a program. Raises UnknownError where none of this id runs."""
         if (run := self._runs.get(id)) is None:
-            raise UnknownError(f"program {id}: there is none of this id, or it has ended")
+            what = "it has ended" if id in self._over else "none of this id is known"
+            raise UnknownError(f"program {id}: {what}. `hwd status` lists those that run")
         await run.running.signal(name)
         return run.status()
 
@@ -135,6 +139,9 @@ class Programs:
 
     def _ended(self, run: "ProgramRun", end: ProgramEnd, seconds: float) -> None:
         if self._runs.pop(run.told.id, None) is not None:
+            self._over[run.told.id] = None
+            if len(self._over) > OVER_REMEMBERED:
+                del self._over[next(iter(self._over))]
             self._emit(
                 HostProgramEnded(
                     **_fields(run.told), status=end.status, signal=end.signal, why=end.why, seconds=round(seconds, 3)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from hwd.mfabric.demand import checked_fold
 from hwd.mfabric.reconfigure_ocs import Links, reconfigure_ocs
+from hwd.model.plural import plural
 from hwd_drivers.core.errors import ConfigError, FailedError
 
 _BITS = 8e-6
@@ -36,7 +37,9 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
         if not 0 < self.link_mbit_s < math.inf:
             raise ConfigError(f"link_mbit_s: is {self.link_mbit_s:g}, and has to be above 0")
         if len(self.eps_mbit_s) != len(self.degrees):
-            raise ConfigError(f"eps_mbit_s of {len(self.eps_mbit_s)} servers, and degrees of {len(self.degrees)}")
+            raise ConfigError(
+                f"eps_mbit_s of {plural(len(self.eps_mbit_s), 'server')}, and degrees of {len(self.degrees)}"
+            )
         for name, values in (("degrees", self.degrees), ("eps_mbit_s", self.eps_mbit_s)):
             for server, value in enumerate(values):
                 if not 0 <= value < math.inf:
@@ -62,7 +65,7 @@ def completion_s(demand: NDArray[np.float64], links: Links, capacity: Capacity) 
     demand = capacity.check(demand)
     for server, degree in enumerate(capacity.degrees):
         if (used := sum(count for pair, count in links.items() if server in pair)) > degree:
-            raise ConfigError(f"server {server}: {used} links, and it has {degree} optical NIC ports")
+            raise ConfigError(f"server {server}: {plural(used, 'link')}, and it has {degree} optical NIC ports")
     over_eps = [0.0] * len(capacity.degrees)
     longest_s = 0.0
     for one, other, size in _pairs(demand):

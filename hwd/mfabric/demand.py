@@ -9,6 +9,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hwd.model.plural import plural
 from hwd_drivers.core.errors import ConfigError
 
 
@@ -39,7 +40,7 @@ def checked_fold(demand: ArrayLike, servers: int) -> NDArray[np.float64]:
     """Demand of pairs of servers, as `folded` makes it. Raises ConfigError where it is not so, or of other servers."""
     found = checked(demand)
     if found.shape[0] != servers:
-        raise ConfigError(f"demand of {found.shape[0]} servers, and ports of {servers}")
+        raise ConfigError(f"demand of {plural(found.shape[0], 'server')}, and ports of {servers}")
     if np.tril(found).any():
         row, column = np.argwhere(np.tril(found))[0]
         raise ConfigError(f"demand: [{row}][{column}] is not above the diagonal: fold it first, both directions in one")
@@ -61,8 +62,8 @@ def server_demand(sent: ArrayLike, *, experts_per_gpu: int, gpus_per_server: int
     servers, left = divmod(found.shape[0], each)
     if left or not servers:
         raise ConfigError(
-            f"demand of experts: {found.shape[0]} experts do not fill servers of {each} ({gpus_per_server} GPUs with "
-            f"{experts_per_gpu} each)"
+            f"demand of experts: {plural(found.shape[0], 'expert')} cannot fill servers of {each} "
+            f"({gpus_per_server} GPUs with {experts_per_gpu} each)"
         )
     by_sender = found.reshape(servers, each, servers * each).sum(axis=1)
     between: NDArray[np.float64] = (by_sender.reshape(-1, each) @ np.ones(each)).reshape(servers, servers)

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwd.model.demand import AMOUNT_MAX, CELLS_MAX, CSV_BYTES_MAX, EXPERTS_MAX, MATRICES_MAX, NUMBER_MAX
+from hwd.model.plural import plural
 from hwd_drivers.core.errors import ConfigError
 
 LIST: Final = frozenset({"from", "to", "bytes"})
@@ -77,7 +78,8 @@ def _table(first: int, header: Sequence[str], rows: Iterator[_Row]) -> CsvDemand
         _check_new(name, first, column)
     if not 1 < len(names) <= EXPERTS_MAX:
         raise ConfigError(
-            f"CSV, line {first}: the header has {len(names)} names, and may have 2 to {EXPERTS_MAX}, with commas"
+            f"CSV, line {first}: the header has {plural(len(names), 'name')}, and may have 2 to {EXPERTS_MAX}, "
+            "with commas"
         )
     place = {name: number for number, name in enumerate(names)}
     if len(place) < len(names):
@@ -87,7 +89,7 @@ def _table(first: int, header: Sequence[str], rows: Iterator[_Row]) -> CsvDemand
     seen: dict[int, int] = {}
     for line, cells in rows:
         if len(cells) != len(header):
-            raise ConfigError(f"CSV, line {line}: has {len(cells)} columns, and the header has {len(header)}")
+            raise ConfigError(f"CSV, line {line}: has {plural(len(cells), 'column')}, and the header has {len(header)}")
         if is_led and cells[0] not in place:
             raise ConfigError(f"CSV, line {line}, column 1: {_shown(cells[0])} is not in the header")
         row = place[cells[0]] if is_led else len(seen)
@@ -100,7 +102,9 @@ def _table(first: int, header: Sequence[str], rows: Iterator[_Row]) -> CsvDemand
         found[row] = [_amount(cell, line, column) for column, cell in enumerate(amounts, 1 + is_led)]
     if len(seen) < len(names):
         missing = next(name for number, name in enumerate(names) if number not in seen)
-        raise ConfigError(f"CSV: ends after {len(seen)} senders of {len(names)}; the row of {missing} is missing")
+        raise ConfigError(
+            f"CSV: ends after {plural(len(seen), 'sender')} of {len(names)}; the row of {missing} is missing"
+        )
     return CsvDemand(names=names, is_list=False, matrices={(0, 0): found})
 
 
@@ -124,7 +128,7 @@ def _list(first: int, words: Sequence[str], rows: Iterator[_Row]) -> CsvDemand:
     pairs, numbers = _Pairs(), dict[tuple[int, int], int]()
     for line, cells in rows:
         if len(cells) != len(words):
-            raise ConfigError(f"CSV, line {line}: has {len(cells)} columns, and the header has {len(words)}")
+            raise ConfigError(f"CSV, line {line}: has {plural(len(cells), 'column')}, and the header has {len(words)}")
         layer, microbatch = (
             _number(cells[column[word]], word, line) if word in column else 0 for word in ("layer", "microbatch")
         )
@@ -148,7 +152,10 @@ def _list(first: int, words: Sequence[str], rows: Iterator[_Row]) -> CsvDemand:
 def _matrices(pairs: _Pairs, keys: tuple[tuple[int, int], ...], names: tuple[str, ...]) -> Matrices:
     size = len(names)
     if len(keys) * size**2 > CELLS_MAX:
-        raise ConfigError(f"CSV: {len(keys)} matrices of {size} x {size} are over the {CELLS_MAX} numbers of one file")
+        raise ConfigError(
+            f"CSV: {plural(len(keys), 'matrix', many='matrices')} of {size} x {size}: more than the {CELLS_MAX} "
+            "numbers of one file"
+        )
     matrix, sender, receiver = (np.asarray(one) for one in (pairs.matrix, pairs.sender, pairs.receiver))
     place = (matrix * size + sender) * size + receiver
     order = np.argsort(place, kind="stable")

@@ -145,7 +145,7 @@ def _check_known(hosts: Iterable[str], known: Collection[str]) -> None:
 
 def _said(hosts: Sequence[str], terms: DemandTerms) -> str:
     if not terms.is_of_experts:
-        return "1 host is named" if len(hosts) == 1 else f"{len(hosts)} hosts are named"
+        return "1 host is named" if len(hosts) == 1 else f"{plural(len(hosts), 'host')} are named"
     return (
         f"{plural(len(hosts), 'host')} of {plural(terms.gpus_per_server or 1, 'GPU')} with "
         f"{plural(terms.experts_per_gpu or 1, 'expert')} each have {plural(len(hosts) * terms.each, 'expert')}"

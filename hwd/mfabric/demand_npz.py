@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from hwd.mfabric.demand import checked
 from hwd.model.demand import AMOUNT_MAX, MATRICES_MAX, NUMBER_MAX, UNPACKED_BYTES_MAX
+from hwd.model.plural import plural
 from hwd_drivers.core.errors import ConfigError
 
 WHOLE: Final = "demand"
@@ -89,7 +90,9 @@ def _entries(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
             raise ConfigError(f"NPZ: {name} is encrypted, or packed in another way than numpy.savez_compressed does")
         found[name] = entry
     if not found or (WHOLE in found and len(found) > 1):
-        raise ConfigError(f"NPZ: has {len(found)} arrays; a demand has arrays layer0, layer1, ..., or {WHOLE} alone")
+        raise ConfigError(
+            f"NPZ: has {plural(len(found), 'array')}; a demand has arrays layer0, layer1, ..., or {WHOLE} alone"
+        )
     if (size := sum(entry.file_size for entry in found.values())) > UNPACKED_BYTES_MAX:
         raise ConfigError(f"NPZ: unpacks to {size} bytes, over the {UNPACKED_BYTES_MAX} of one demand; add it in parts")
     return found
@@ -120,7 +123,8 @@ def _matrices(name: str, array: NDArray[np.generic]) -> Iterator[tuple[tuple[int
         return
     if array.ndim != 4:
         raise ConfigError(
-            f"NPZ, {name}: has {array.ndim} dimensions, and needs 4: layers, micro-batches, senders, receivers"
+            f"NPZ, {name}: has {plural(array.ndim, 'dimension')}, and needs 4: layers, micro-batches, "
+            "senders, receivers"
         )
     if max(array.shape[:2]) > NUMBER_MAX + 1 or array.shape[0] * array.shape[1] > MATRICES_MAX:
         raise ConfigError(

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hwd.mfabric.demand import checked
+from hwd.model.plural import plural
 from hwd_drivers.core.errors import ConfigError
 
 
@@ -31,9 +32,9 @@ def checked_loads(loads: ArrayLike, experts: int | None = None, what: str = "loa
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{what}: not a vector of numbers: {error}") from error
     if found.ndim != 1:
-        raise ConfigError(f"{what}: has {found.ndim} dimensions, and has to be a vector")
+        raise ConfigError(f"{what}: has {plural(found.ndim, 'dimension')}, and has to be a vector")
     if experts is not None and len(found) != experts:
-        raise ConfigError(f"{what}: has {len(found)} entries, and has to have {experts}")
+        raise ConfigError(f"{what}: has {plural(len(found), 'entry', many='entries')}, and has to have {experts}")
     wrong = np.flatnonzero(~(np.isfinite(found) & (found >= 0)))
     if len(wrong):
         raise ConfigError(f"{what}: [{wrong[0]}] is {found[wrong[0]]:g}, and has to be finite and at least 0")
@@ -69,7 +70,7 @@ def top_k_accuracy(predicted: ArrayLike, actual: ArrayLike, k: int) -> float:
     found = checked_loads(actual, what="actual loads")
     expected = checked_loads(predicted, len(found), "predicted loads")
     if not 1 <= k <= len(found):
-        raise ConfigError(f"k: is {k}, and has to be from 1 to the {len(found)} experts")
+        raise ConfigError(f"k: is {k}, and has to be from 1 to the {plural(len(found), 'expert')}")
     return len({*_top(expected, k)} & {*_top(found, k)}) / k
 
 

@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from hwd.mfabric.reconfigure_ocs import Links
+from hwd.model.plural import plural
 from hwd_drivers.core.errors import ConfigError
 
 P = TypeVar("P", bound=Hashable)
@@ -105,7 +106,9 @@ class _Dealer(Generic[P]):
         """
         wanted = self.wanted
         if (links := sum(wanted.values())) > len(self._ports):
-            raise ConfigError(f"server {self.server}: {links} links, and it has {len(self._ports)} optical NIC ports")
+            raise ConfigError(
+                f"server {self.server}: {plural(links, 'link')}, and it has {len(self._ports)} optical NIC ports"
+            )
         several = sorted((peer for peer in wanted if wanted[peer] > 1), key=lambda peer: (-wanted[peer], peer))
         for once in (True, False):
             for peer in several:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hwd.mfabric.loads import load_shares
+from hwd.model.plural import plural
 from hwd_drivers.core.errors import ConfigError, FailedError
 
 GAP = 1e-6
@@ -68,7 +69,7 @@ def fit_transition(
     before = _columns(previous_loads, len(root), "previous loads")
     after = _columns(loads, len(root), "loads")
     if before.shape != after.shape:
-        raise ConfigError(f"previous loads of {before.shape[0]} experts, and loads of {after.shape[0]}")
+        raise ConfigError(f"previous loads of {plural(before.shape[0], 'expert')}, and loads of {after.shape[0]}")
     before, after = before * root, after * root
     unit = float(np.linalg.norm(after))
     solve = _interior_point if Solver(solver) is Solver.INTERIOR_POINT else _slsqp
@@ -78,7 +79,9 @@ def fit_transition(
     objective, gap = _certificate(found, before, after)
     gap /= unit**2
     if solver == Solver.INTERIOR_POINT and not gap <= GAP:
-        raise FailedError(f"transition of {len(found)} experts: the gap is {gap:.2g} at the end, and the limit {GAP:g}")
+        raise FailedError(
+            f"transition of {plural(len(found), 'expert')}: the gap is {gap:.2g} at the end, and the limit {GAP:g}"
+        )
     return Fit(transition=found, objective=objective, gap=gap)
 
 
@@ -196,7 +199,7 @@ def _slsqp(before: NDArray[np.float64], after: NDArray[np.float64]) -> NDArray[n
         options={"ftol": 1e-12, "maxiter": _SLSQP_ITERATIONS},
     )
     if not found.success:
-        raise FailedError(f"transition of {experts} experts by slsqp: {found.message}. Use interior-point")
+        raise FailedError(f"transition of {plural(experts, 'expert')} by slsqp: {found.message}. Use interior-point")
     transition: NDArray[np.float64] = found.x.reshape(experts, experts)
     return transition
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from hwd.model.interlock import InterlockRules
 from hwd.model.nic_port import NicPortId
+from hwd.model.plural import plural
 from hwd.model.ranks import CommunicationGroup, Rank
 from hwd.model.ssh import SshPlace
 from hwd_drivers.core.documents import Json
@@ -364,7 +365,9 @@ class JobEntry:
     def __str__(self) -> str:
         """`train: 4 ranks of /usr/bin/python3 train.py as lab, plane rotor period_s=0.5`."""
         words = " ".join((self.plane, *(f"{key}={value}" for key, value in self.plane_arguments.items())))
-        return f"{self.name}: {len(self.ranks)} ranks of {' '.join(self.command)} as {self.user}, plane {words}"
+        return (
+            f"{self.name}: {plural(len(self.ranks), 'rank')} of {' '.join(self.command)} as {self.user}, plane {words}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from hwd.model.action import Action
 from hwd.model.fault import Fault
+from hwd.playbook.light_of_jobs import LightOfJobs
 from hwd_drivers.core.documents import Json
 
 
@@ -42,11 +43,13 @@ class HostActions(Protocol):
 class RunJobs(Protocol):
     """Jobs of the testbed file, each under a lease of its own."""
 
-    async def carry(self, name: str, arguments: Sequence[str], *, run: str, sweep: Mapping[str, Json]) -> str:
-        """Run one to its end; returns its id. Cancelled, it stops the job and waits for its end. `sweep`: values in
-        force, for the record.
+    async def start_of(self, run: str, name: str, arguments: Sequence[str]) -> str:
+        """Start one; returns its id before anything of it moves. Raises RefusedError where it may not be started."""
+        ...
 
-        Raises RefusedError where it may not be started, FailedError where it did not succeed.
+    async def carry(self, job: str, arguments: Sequence[str], *, run: str, sweep: Mapping[str, Json]) -> None:
+        """Wait for the end of one. Cancelled, it stops the job and waits for its end. `arguments` and `sweep`: values
+        in force, for the record. Raises FailedError where it did not succeed.
         """
         ...
 
@@ -56,6 +59,6 @@ class Effects:
     """The effects that one run may have."""
 
     jobs: RunJobs
-
+    light: LightOfJobs
     faults: Faults
     host_settings: HostActions

@@ -81,6 +81,8 @@ class Lane:
         self.outer = outer
         self.has_applied = False
         """Whether ended branches of it applied something that is still in place."""
+        self.jobs: list[str] = []
+        """Those that it, or ended branches of it, carried."""
         self._shared = shared
         self._open: Reconfiguration | None = None
         self._last: Tally | None = outer._last if outer else None
@@ -159,8 +161,7 @@ class Lane:
                 await self._harm(step)
             case JobStep():
                 await self._confirm()
-                jobs = self._shared.effects.jobs
-                await jobs.carry(step.name, step.arguments, run=self._shared.run, sweep=self._swept)
+                await self._carry(step)
             case AssertStep():
                 await self._confirm()
                 self._assert(step)
@@ -185,6 +186,7 @@ class Lane:
         applied = self._shared.reconfigurer.last_by_branch(self._shared.run)
         for lane in lanes:
             self.has_applied |= lane.name in applied or lane.has_applied
+            self.jobs += lane.jobs
             self._shared.reconfigurer.forget(self._shared.run, lane.name)
 
     async def _take(self, step: LeaseStep) -> None:
@@ -212,6 +214,13 @@ class Lane:
                     after=found.get("after"),
                 )
             )
+
+    async def _carry(self, step: JobStep) -> None:
+        effects, run = self._shared.effects, self._shared.run
+        job = await effects.jobs.start_of(run, step.name, step.arguments)
+        effects.light.follow(job)
+        self.jobs.append(job)
+        await effects.jobs.carry(job, step.arguments, run=run, sweep=self._swept)
 
     async def _harm(self, step: FaultStep) -> None:
         self._check(harmed(step.fault, self._shared.all_ports), PortAction.FAULT)

@@ -49,8 +49,10 @@ class RunRecovery:
         """By run, the safe states of its recovered reconfigurations."""
 
     async def take_crashed(self, run: str) -> None:
-        """A crashed run that left nothing open: as applied, if all its reconfigurations were confirmed."""
-        if await self._is_all_confirmed(run):
+        """A crashed run that left nothing open: as applied, if all its reconfigurations were confirmed and it had no
+        jobs, whose moves are not among these.
+        """
+        if not await self._records.jobs.of_run(run) and await self._is_all_confirmed(run):
             self._recovered[run] = {SafeState.AS_APPLIED}
 
     def __call__(self, document: Document) -> None:

@@ -19,6 +19,7 @@ from hwd.model.recorded_run import RunOutcome
 from hwd.model.stage import StageName
 from hwd.playbook.effects import Effects, HostActions, RunJobs
 from hwd.playbook.lane import Lane, Shared
+from hwd.playbook.light_of_jobs import LightOfJobs
 from hwd.playbook.measures import Tally
 from hwd.playbook.pause import Brake
 from hwd.playbook.safe_state import Left, SafeState, left_by
@@ -70,6 +71,7 @@ class RunAccess:
     all_ports: frozenset[str]
     history: History
     jobs: RunJobs
+    light: LightOfJobs
     faults: TwinFaults
     host_settings: HostActions
     clock: Clock
@@ -94,7 +96,12 @@ class Runner:
             reconfigurer=access.reconfigurer,
             leases=access.leases,
             all_ports=access.all_ports,
-            effects=Effects(jobs=access.jobs, faults=access.faults.of(id), host_settings=access.host_settings),
+            effects=Effects(
+                jobs=access.jobs,
+                light=access.light,
+                faults=access.faults.of(id),
+                host_settings=access.host_settings,
+            ),
             clock=access.clock,
             tally=Tally(_asked_of_run(playbook)),
             brake=self._brake,
@@ -271,7 +278,12 @@ class Runner:
         }
         by_s = max(by_s, asyncio.get_running_loop().time() + RELEASED_WITHIN_S)  # drains may have taken the time
         left += [text for what, task in releases.items() if (text := await self._end_of(what, task, by_s))]
-        switches = left_by(self._shared.lanes, self._reconfigurer.last_by_branch(self.id))
+        light, jobs = self._shared.effects.light, [job for lane in self._shared.lanes for job in lane.jobs]
+        if self._task is not None and any(move.outcome is None for move in light.last_moves(jobs)):
+            await asyncio.wait([self._task], timeout=max(0.0, by_s - asyncio.get_running_loop().time()))
+        left += [f"job {move.job}: it still moves light" for move in light.last_moves(jobs) if move.outcome is None]
+        switches = left_by(self._shared.lanes, self._reconfigurer.last_by_branch(self.id), light)
+        light.forget(jobs)
         unreadable = self._reconfigurer.unreadable(self.id)
         self._reconfigurer.forget(self.id)
         self.waits_for = "the records to take its end"

@@ -14,10 +14,7 @@ from hwd.ports.rules import ROWS, Pass, PortAction, Reason, Row, Rule
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.values import natural_key
 
-NOT_IN_FORCE: Final = (
-    "not in force; it expired or was released. "
-    "See those in force with `hwd lease list`, or take a new one with `hwd lease take`"
-)
+AGAIN: Final = "See those in force with `hwd lease list`, or take a new one with `hwd lease take`"
 
 LEASE_REQUIRED: Final = (
     "this testbed wants a lease for every change. Take one with `hwd lease take`, and act under it with --lease"
@@ -143,7 +140,10 @@ class Ledger:
             if (request := self._claims[reason].get(lease)) is not None:
                 when = "waits in the queue" if reason is Reason.WAIT else f"begins {utc(request.since_wall_ns)}"
                 return f"lease {lease}: is not granted yet, it {when}. See `hwd lease list`"
-        return f"lease {lease}: {self._ends.get(lease, NOT_IN_FORCE)}"
+        if (over := self._claims[Reason.LEASE].get(lease)) is not None and over.expires_wall_ns is not None:
+            return f"lease {lease}: not in force; it expired at {utc(over.expires_wall_ns)}. {AGAIN}"
+        unknown = f"no lease of this id is known: none is in force, nor among the last {ENDS_REMEMBERED} that ended"
+        return f"lease {lease}: {self._ends.get(lease, f'{unknown}. {AGAIN}')}"
 
     # --- the question
 

@@ -12,6 +12,7 @@ from hwd.model.documents.hosts import HostEvent, HostLost
 from hwd.model.documents.reconfiguration_end import EndFact
 from hwd.model.documents.reconfigurations import ReconfigurationEnded, ReconfigurationStarted
 from hwd.model.documents.runs import RunEnded, RunStarted
+from hwd.model.plural import plural
 from hwd.model.recorded_run import Run, RunOutcome
 from hwd.records.entry import Entry, entry
 from hwd.records.finish import to_its_end
@@ -105,7 +106,9 @@ class RecordingSink:
     def __call__(self, document: Document) -> None:
         run = self._owner(document)
         if not isinstance(document.fact, NEVER_DROPPED) and self.full():
-            self._drop(run, f"{self._buffered_max} documents wait for {self._records.name}, and it cannot be written")
+            self._drop(
+                run, f"{plural(self._buffered_max, 'document')} wait for {self._records.name}, and it cannot be written"
+            )
             return
         try:
             self._buffer.append(entry(document, run=run))
@@ -144,7 +147,7 @@ class RecordingSink:
         except HwdError as error:
             return error
         dropped = self._dropped.get(run)
-        return FailedError(f"run {run}: {dropped} documents of it were lost; see the log") if dropped else None
+        return FailedError(f"run {run}: it has lost {plural(dropped, 'document')}; see the log") if dropped else None
 
     async def end_run(
         self, id: str, *, outcome: RunOutcome, why: str, ended_wall_ns: int, safe_state: str | None = None

@@ -11,6 +11,7 @@ from msgspec import UNSET
 from msgspec.structs import asdict, replace
 
 from hwd.model.documents.hosts import ClockAligned
+from hwd.model.plural import plural
 from hwd.model.recorded_run import Run, RunOutcome, RunSummary
 from hwd.model.trial import TrialRun
 from hwd.records.alignments import AlignmentTable
@@ -297,7 +298,7 @@ class Records:
                 aligned[one.boot] = one
             else:
                 held[one.boot] = max(held.get(one.boot, (0, 0)), (one.seq, one.wall_ns))
-        with self._store.transaction(f"write {len(entries)} documents") as connection:
+        with self._store.transaction(f"write {plural(len(entries), 'document')}") as connection:
             insert_rows(
                 connection,
                 "INSERT INTO documents (run, kind, at_ns, wall_ns, data)",
@@ -327,7 +328,7 @@ class Records:
         oldest_kept = connection.execute(newest.offset(max(0, self._unowned_kept - 1)).limit(1)).first()
         if oldest_kept is None:
             return
-        why = f"older than the newest {self._unowned_kept} documents outside of runs"
+        why = f"older than the newest {plural(self._unowned_kept, 'document')} outside of runs"
         gap = Gap(upto=oldest_kept.id - 1, wall_ns=oldest_kept.wall_ns, why=why)
         for group in DocumentGroup:
             older = sa.delete(documents).where(unowned, documents.c.id <= gap.upto, group.has)

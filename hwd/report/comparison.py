@@ -1,17 +1,17 @@
 """Comparison of two runs: the difference of each stage, with an interval."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 from msgspec.structs import asdict
 
 from hwd.model.instant import Origin
-from hwd.model.recorded_run import Run
+from hwd.model.plural import plural
+from hwd.model.recorded_run import Run, RunOutcome
 from hwd.report.grouping import by_dwell_words, dwell_of, swept
 from hwd.report.papers import origin_of
 from hwd.report.quantity import MISSING, bound, duration, is_resolved, resolved
 from hwd.report.run_report import RunReport
-from hwd.report.stages import SEED
 from hwd.timeline import Difference, Sample, StageName, difference, samples
 from hwd.timeline.difference import RECONFIGURATIONS_NEEDED
 from hwd.timeline.dwell import UNLIKE
@@ -42,16 +42,17 @@ class ComparisonRow(Difference, frozen=True, kw_only=True):
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """Two runs, the second against the first; times in seconds. `remarks`: differences that make the two hard to
-    compare.
+    compare. `nothing`: why they have no stage in common; empty where there are `rows`.
     """
 
     runs: tuple[str, str]
     note: str = NOTE
     remarks: tuple[str, ...]
     rows: tuple[ComparisonRow, ...]
+    nothing: str = ""
 
 
-def compare(first: RunReport, second: RunReport, *, seed: int = SEED) -> Comparison:
+def compare(first: RunReport, second: RunReport) -> Comparison:
     """Compare each topology that both ran, each sweep value, and the dwells between which durations differ; where they
     have no topology in common, all their links together.
 
@@ -62,8 +63,8 @@ def compare(first: RunReport, second: RunReport, *, seed: int = SEED) -> Compari
     shared = [topology for topology in a if topology in b]
     remarks = [*_remarks(first, second)]
     if not swept_apart:
-        told = [", ".join(sorted(_sweeps(report))) or "nothing" for report in (first, second)]
-        remarks.append(f"the sweep values differ: {' and '.join(told)}")
+        values = [f"{', '.join(_sweeps(one)) or 'none'} in run {one.run.id}" for one in (first, second)]
+        remarks.append(f"the sweep values differ: {' and '.join(values)}")
     if shared:
         remarks += [
             f"only in run {report.run.id}: {topology or 'a reconfiguration without a name'}"
@@ -81,8 +82,11 @@ def compare(first: RunReport, second: RunReport, *, seed: int = SEED) -> Compari
         apart += parts
         remarks += words
     timings = (first.lab.named, second.lab.named)
-    rows = tuple(row for part in apart for row in _rows(*part, timings=timings, seed=seed))
-    few = min([min(row.reconfigurations) for row in rows], default=RECONFIGURATIONS_NEEDED)
+    rows = tuple(row for part in apart for row in _rows(*part, timings=timings))
+    if not rows:
+        nothing = _nothing_in_common(first, second, shared)
+        return Comparison(runs=(first.run.id, second.run.id), rows=(), remarks=(), nothing=nothing)
+    few = min(min(row.reconfigurations) for row in rows)
     if few < RECONFIGURATIONS_NEEDED:
         remarks.append(
             f"no interval where a run has fewer than {RECONFIGURATIONS_NEEDED} reconfigurations of a topology"
@@ -133,6 +137,36 @@ def verdict(one: Difference) -> str:
         case True:
             return "longer" if one.shift_s > 0 else "shorter"
     return "no difference shown"
+
+
+def _nothing_in_common(first: RunReport, second: RunReport, shared: Collection[str]) -> str:
+    """Why no stage of the two is compared. `shared`: topologies that both moved, where there are any."""
+    of = f" of {', '.join(shared)}" if shared else ""
+    found = [_seen_words(report, shared) for report in (first, second)]
+    return f"runs {first.run.id} and {second.run.id} have nothing in common to compare{of}: {'; '.join(found)}"
+
+
+def _seen_words(report: RunReport, shared: Collection[str]) -> str:
+    """`run k3v9 moved no link, and its 2 jobs cannot be compared yet`."""
+    run = report.run
+    ended = "" if run.outcome is RunOutcome.SUCCEEDED else f", which {_outcome(run)},"
+    parts = _by_topology(report, swept_apart=True)
+    if not parts:
+        jobs = f", and its {plural(len(report.jobs), 'job')} cannot be compared yet" if report.jobs else ""
+        return f"run {run.id}{ended} moved no link{jobs}"
+    taken = [one for name, part in parts.items() for one in part if not shared or name in shared]
+    seen = {one.stage.name for one in taken if one.stage.seconds is not None}
+    stages = ", ".join(stage for stage in StageName if stage in seen)
+    return f"run {run.id}{ended} saw {stages or 'no stage of the links that it moved'}"
+
+
+def _outcome(run: Run) -> str:
+    match run.outcome:
+        case None:
+            return "is under way"
+        case RunOutcome.ABORTED:
+            return "was aborted"
+    return str(run.outcome)
 
 
 def _sweeps(report: RunReport) -> set[str]:
@@ -192,11 +226,10 @@ def _rows(
     second: Sequence[Sample],
     *,
     timings: tuple[frozenset[str], frozenset[str]],
-    seed: int,
 ) -> Iterator[ComparisonRow]:
     for name in StageName:
         a, b = ([one for one in side if one.stage.name is name] for side in (first, second))
-        if (found := difference(a, b, stage=name, seed=seed)) is not None:
+        if (found := difference(a, b)) is not None:
             of_first, of_second = (
                 origin_of(_weakest(side), name, drawn) for side, drawn in zip((a, b), timings, strict=True)
             )
@@ -210,6 +243,11 @@ def _weakest(taken: Sequence[Sample]) -> Origin | None:
 
 def _remarks(first: RunReport, second: RunReport) -> Iterator[str]:
     a, b = first.run, second.run
+    if a.id == b.id:
+        yield f"both are run {a.id}"
+    for run in (a, b):
+        if run.outcome is not RunOutcome.SUCCEEDED:
+            yield f"run {run.id} {_outcome(run)}: what it did until then is compared"
     times = [f"{run.id} in {'virtual' if run.virtual_time else 'real'} time" for run in (a, b)]
     if a.virtual_time is not b.virtual_time:
         yield f"the clocks differ: {' and '.join(times)}"

@@ -10,8 +10,6 @@ from hwd.report.grouping import swept
 from hwd.report.quantity import MISSING, duration
 from hwd.timeline.resampling import median_interval
 
-RESAMPLES = 2000
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRow:
@@ -77,7 +75,7 @@ def _row(name: str, plane: str, jobs: Sequence[RunJob]) -> JobRow:
         jobs=len(jobs),
         n=len(seconds),
         median_s=float(np.median(seconds)) if len(seconds) else None,
-        interval=median_interval(seconds, range(len(seconds)), np.random.default_rng(0), RESAMPLES),
+        interval=median_interval(seconds, range(len(seconds))),
         moves=sum(one.moves for one in jobs),
         links=None if None in links else sum(one or 0 for one in links),
         hidden=1 - min(1.0, sum(one.held_s for one in jobs) / moving_s) if moving_s else None,

@@ -14,9 +14,6 @@ from hwd.report.run_report import RunReport
 from hwd.report.switch_commands import Commanded, PairsRow, pairs_table
 from hwd.timeline import StageName, StageStatistics, summarise
 
-SEED = 20270110
-"""Of the bootstrap: the same record gives the same report."""
-
 FITTED = "[fitted to it]"
 """Behind a figure of a paper to which the timing of the twin was fitted."""
 
@@ -44,13 +41,12 @@ def stage_table(
     *,
     by: Sequence[str] = USUAL,
     compare_with: str | None = None,
-    seed: int = SEED,
 ) -> tuple[StageRow, ...]:
     """`by`: parts of `Cut`; stages are always separate, and so are virtual and real time. Empty `by`: all together.
     Raises ConfigError for other parts.
     """
     taken = group_samples(reports, by)
-    return tuple(_row(row, taken.conditions[row.group], compare_with) for row in summarise(taken.samples, seed=seed))
+    return tuple(_row(row, taken.conditions[row.group], compare_with) for row in summarise(taken.samples))
 
 
 def turnaround_rows(reports: Sequence[RunReport]) -> tuple[StageStatistics, ...]:
@@ -59,7 +55,7 @@ def turnaround_rows(reports: Sequence[RunReport]) -> tuple[StageStatistics, ...]
     """
     cuts = (Cut.RUN, Cut.SWEEP, Cut.TOPOLOGY) if len(reports) > 1 else (Cut.SWEEP, Cut.TOPOLOGY)
     taken = group_samples(reports, cuts).samples
-    rows = summarise([one for one in taken if one.stage.name is StageName.TURNAROUND], seed=SEED)
+    rows = summarise([one for one in taken if one.stage.name is StageName.TURNAROUND])
     return tuple(row for row in rows if row.n)
 
 
@@ -78,7 +74,7 @@ def pairs_rows(reports: Sequence[RunReport]) -> tuple[PairsRow, ...]:
             parts = {"": [*report.commands]}
         for words, commands in parts.items():
             of = ", ".join(filter(None, (report.run.id if len(reports) > 1 else "", words)))
-            rows += pairs_table(((command, report.run.virtual_time) for command in commands), seed=SEED, of=of)
+            rows += pairs_table(((command, report.run.virtual_time) for command in commands), of=of)
     return tuple(rows)
 
 

@@ -1,6 +1,6 @@
 """Control times of switch commands, by the number of pairs of a command."""
 
-import zlib
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -9,8 +9,7 @@ from msgspec import UNSET
 
 from hwd.model.instant import Knowledge, Origin
 from hwd.report.reconfigurations import RecordedReconfiguration
-from hwd.timeline import StageName
-from hwd.timeline.resampling import mean_interval, numbered
+from hwd.timeline.resampling import RESAMPLES, mean_interval
 from hwd.timeline.statistics import P99_NEEDS
 
 _NS_IN_S = 1e9
@@ -78,7 +77,7 @@ def commanded(one: RecordedReconfiguration) -> tuple[Commanded, ...]:
 
 
 def pairs_table(
-    taken: Iterable[tuple[Commanded, bool]], *, seed: int, resamples: int = 2000, of: str = ""
+    taken: Iterable[tuple[Commanded, bool]], *, resamples: int = RESAMPLES, of: str = ""
 ) -> tuple[PairsRow, ...]:
     """A row for each number of pairs in each kind of time; the bool of each command says whether its time was virtual.
 
@@ -89,22 +88,21 @@ def pairs_table(
     for command, virtual_time in taken:
         if command.control_s is not None and command.commands == 1 and command.pairs:
             cells.setdefault((virtual_time, command.pairs), []).append(command)
-    return tuple(replace(_row(*key, cells[key], seed, resamples), of=of) for key in sorted(cells))
+    return tuple(replace(_row(*key, cells[key], resamples), of=of) for key in sorted(cells))
 
 
-def _row(virtual_time: bool, pairs: int, cell: Sequence[Commanded], seed: int, resamples: int) -> PairsRow:
+def _row(virtual_time: bool, pairs: int, cell: Sequence[Commanded], resamples: int) -> PairsRow:
     seconds = np.array([one.control_s for one in cell], dtype=float)
     origin = cell[0].origin
     for one in cell[1:]:
         origin = origin.weakest(one.origin)
-    clusters = numbered(one.reconfiguration for one in cell)
-    generator = np.random.default_rng([seed, zlib.crc32(f"{StageName.CONTROL} {virtual_time} {pairs}".encode())])
+    clusters = [one.reconfiguration for one in cell]
     return PairsRow(
         virtual_time=virtual_time,
         pairs=pairs,
         n=len(cell),
-        mean_s=float(seconds.mean()),
-        mean_within_s=mean_interval(seconds, clusters, generator, resamples),
+        mean_s=math.fsum(seconds) / len(cell),
+        mean_within_s=mean_interval(seconds, clusters, resamples=resamples),
         p99_s=float(np.percentile(seconds, 99)) if len(cell) >= P99_NEEDS else None,
         max_s=float(seconds.max()),
         error_s=float(np.median([one.error_s or 0.0 for one in cell])),

@@ -101,7 +101,7 @@ def of_unit(host: str, facts: Mapping[str, Any]) -> list[Finding]:
         return [red("unit", f"it was stopped. Start it: systemctl start hwd-agent, or hwd agent deploy {host}")]
     if state != "active":
         words = "\n".join(["its last words:", *log[-8:]]) if log else "it said nothing"
-        again = f", started again {restarts} times" if restarts else ""
+        again = f", started again {plural(restarts, 'time')}" if restarts else ""
         reason = {
             "watchdog": "its event loop hung, and the watchdog ended it",
             "oom-kill": "the host had no memory left",
@@ -116,7 +116,7 @@ def of_unit(host: str, facts: Mapping[str, Any]) -> list[Finding]:
                 "unit",
                 "\n".join(
                     [
-                        f"it ended and was started again, {restarts} times since the roll-out; "
+                        f"it ended and was started again, {plural(restarts, 'time')} since the roll-out; "
                         "the end of its log before that:",
                         *facts["ended"][-8:],
                     ]
@@ -233,12 +233,12 @@ def _spool(birth: Birth) -> Sequence[Finding]:
     if spool.why:
         return [red("spool", f"events cannot be stored under /var/lib/hwd-agent: {spool.why}")]
     limit = "" if spool.limit_bytes is None else f" of {spool.limit_bytes / 1e6:.1f}"
-    size = f"{(spool.bytes or 0) / 1e6:.1f}{limit} MB, {waiting} events waited at its birth"
+    size = f"{(spool.bytes or 0) / 1e6:.1f}{limit} MB, {plural(waiting, 'event')} waiting at its birth"
     if birth.spool_lost:
         return [
             yellow(
                 "spool",
-                f"{birth.spool_lost} events were dropped, as it was full: {size}. "
+                f"{plural(birth.spool_lost, 'event')} dropped, as it was full: {size}. "
                 "Let the daemon run, or give it more room (spool.limit_bytes)",
             )
         ]

@@ -1,6 +1,5 @@
 """Comparison of two samples of one stage: the difference of their medians and Cliff's delta, each with an interval."""
 
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,9 +7,19 @@ from typing import Self
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from hwd.model.stage import StageName
-from hwd.timeline.resampling import CLUSTERS_NEEDED, Floats, draw, in_parts, numbered, percentiles, weighted_medians
+from hwd.timeline.resampling import (
+    CLUSTERS_NEEDED,
+    RESAMPLES,
+    Floats,
+    by_content,
+    draw,
+    generator,
+    in_parts,
+    percentiles,
+    weighted_medians,
+)
 from hwd.timeline.statistics import Sample
 
 RECONFIGURATIONS_NEEDED = CLUSTERS_NEEDED
@@ -43,30 +52,37 @@ class Size(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Values:
-    """The values of one side: most likely, shortest and longest possible, and the reconfiguration of each, numbered
-    from 0 on.
+    """The values of one side: most likely, shortest and longest possible, and the number of the reconfiguration of
+    each, from 0 on; in the order of `by_content`.
     """
 
     best_s: Floats
     least_s: Floats
     most_s: Floats
-    reconfiguration: tuple[int, ...]
+    reconfiguration: NDArray[np.int64]
 
     @classmethod
     def of(cls, taken: Sequence[Sample]) -> Self:
         seen = [sample for sample in taken if sample.stage.seconds is not None]
         best_s = [sample.stage.seconds or 0.0 for sample in seen]
         within_s = [sample.within_s or (value, value) for sample, value in zip(seen, best_s, strict=True)]
-        return cls(
-            best_s=np.array(best_s, dtype=float),
-            least_s=np.array([least_s for least_s, _ in within_s], dtype=float),
-            most_s=np.array([most_s for _, most_s in within_s], dtype=float),
-            reconfiguration=numbered(sample.reconfiguration for sample in seen),
+        reconfiguration, (best, least, most) = by_content(
+            [sample.reconfiguration for sample in seen],
+            np.array(best_s, dtype=float),
+            np.array([least_s for least_s, _ in within_s], dtype=float),
+            np.array([most_s for _, most_s in within_s], dtype=float),
         )
+        return cls(best_s=best, least_s=least, most_s=most, reconfiguration=reconfiguration)
 
     @property
     def reconfigurations(self) -> int:
-        return len(set(self.reconfiguration))
+        return len(np.unique(self.reconfiguration))
+
+    @property
+    def place(self) -> tuple[list[float], ...]:
+        """Which of two sides is drawn first: the same one, whichever is compared with the other."""
+        columns = (self.best_s, self.least_s, self.most_s, self.reconfiguration)
+        return tuple(column.tolist() for column in columns)
 
     @property
     def error_s(self) -> float:
@@ -98,18 +114,16 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     excludes_zero: bool | None
 
 
-def difference(
-    first: Sequence[Sample], second: Sequence[Sample], *, stage: StageName, seed: int, resamples: int = 2000
-) -> Difference | None:
-    """Of the samples that have a value; None where a side has none. The same samples and seed give the
-    same intervals.
+def difference(first: Sequence[Sample], second: Sequence[Sample], *, resamples: int = RESAMPLES) -> Difference | None:
+    """Of the samples that have a value; None where a side has none. The same values give the same intervals, and their
+    mirror the other way round.
     """
     a, b = Values.of(first), Values.of(second)
     if not (len(a.best_s) and len(b.best_s)):
         return None
     shift_within_s = delta_within = None
     if min(a.reconfigurations, b.reconfigurations) >= RECONFIGURATIONS_NEEDED:
-        shift_within_s, delta_within = _intervals(a, b, seed ^ zlib.crc32(stage.encode()), resamples)
+        shift_within_s, delta_within = _intervals(a, b, resamples)
     medians_s = float(np.median(a.best_s)), float(np.median(b.best_s))
     shift_s = medians_s[1] - medians_s[0]
     delta = cliffs_delta(a.best_s, b.best_s)
@@ -133,13 +147,13 @@ def cliffs_delta(first: Floats, second: Floats) -> float:
     return float(_deltas(first, second, np.ones((1, len(first))), np.ones((1, len(second))))[0])
 
 
-def _intervals(a: Values, b: Values, seed: int, resamples: int) -> tuple[tuple[float, float], tuple[float, float]]:
-    generator = np.random.default_rng(seed)
+def _intervals(a: Values, b: Values, resamples: int) -> tuple[tuple[float, float], tuple[float, float]]:
+    draws, is_first = generator(), a.place <= b.place
     shifts: tuple[list[Floats], list[Floats]] = ([], [])
     deltas: tuple[list[Floats], list[Floats]] = ([], [])
     for rows in in_parts(resamples, of=max(len(a.best_s), len(b.best_s))):
-        weights_a = draw(a.reconfiguration, generator, rows)
-        weights_b = draw(b.reconfiguration, generator, rows)
+        drawn = [draw(side.reconfiguration, draws, rows) for side in ((a, b) if is_first else (b, a))]
+        weights_a, weights_b = drawn if is_first else reversed(drawn)
         for edge, (values_a, values_b) in enumerate(((a.most_s, b.least_s), (a.least_s, b.most_s))):
             shifts[edge].append(weighted_medians(values_b, weights_b) - weighted_medians(values_a, weights_a))
             deltas[edge].append(_deltas(values_a, values_b, weights_a, weights_b))

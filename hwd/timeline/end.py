@@ -2,8 +2,8 @@
 
 The rules:
 - `dark` is the first loss of light after the command, `ready` the first transfer;
-- `light`, `firmware`, `carrier`, `rdma` are the last rise after the command that is not after `ready`; a later fall
-  does not belong to this reconfiguration and is reported separately;
+- `light`, `firmware`, `carrier`, `rdma` are the last rise after the command that may not be after `ready`; a fall that
+  may be after `ready` does not belong to this reconfiguration, and one that surely is gets reported separately;
 - of several sources that saw one instant, the one of the best origin is chosen, then the narrowest interval, then the
   earliest;
 - a state whose source says that it is down at the end is unknown, and so is one that no source watched;
@@ -17,6 +17,7 @@ from msgspec import UNSET
 
 from hwd.model.instant import Instant, InstantName, Knowledge, Origin
 from hwd.model.link import Link
+from hwd.model.plural import plural
 from hwd.model.timeline import END_INSTANTS, EndTimeline
 from hwd.timeline.host_action import HostAction, taken_down_by
 from hwd.timeline.port_observation import Change, PortObserved
@@ -68,7 +69,8 @@ def falls_after_ready(end: EndTimeline, port: PortObserved, actions: Sequence[Ho
 
             def words(falls: Sequence[Change], name: InstantName = name, source: str = source) -> str:
                 after_ms = (falls[0].instant(name).at_ns - ready.at_ns) / _NS_IN_MS
-                return f"{end.end}: {name} fell again {after_ms:.3f} ms after ready ({source}, {len(falls)} times)"
+                count = plural(len(falls), "time")
+                return f"{end.end}: {name} fell again {after_ms:.3f} ms after ready ({source}, {count})"
 
             found.append(_told(falls, Link.parse(end.link), actions, words))
     return Falls(
@@ -109,27 +111,31 @@ def _observations(changes: list[Change]) -> Iterable[Instant]:
     for _, darks in _by_source(change for change in changes if change.name is InstantName.LIGHT and not change.up):
         yield darks[0].instant(InstantName.DARK)
     readies = [change for change in changes if change.name is InstantName.READY]
-    ready_ns = min((change.latest_ns for change in readies), default=None)
+    ready = min(readies, key=lambda change: change.latest_ns, default=None)
     for name in _UPS:
         for _, seen in _by_source(change for change in changes if change.name is name):
-            up = _last_up(seen, ready_ns)
+            up = _last_up(seen, ready)
             if up is not None:
                 yield up.instant(name)
     for _, transfers in _by_source(readies):
         yield transfers[0].instant(InstantName.READY)
 
 
-def _last_up(changes: list[Change], ready_ns: int | None) -> Change | None:
-    before = [change for change in changes if ready_ns is None or change.earliest_ns <= ready_ns]
-    if before and before[-1].up:
-        return before[-1]
-    later_ups = [change for change in changes[len(before) :] if change.up]
-    return later_ups[0] if later_ups else None
+def _last_up(changes: Sequence[Change], ready: Change | None) -> Change | None:
+    """The rise that was followed by `ready`; else the first one after it. None where the state was down at the end."""
+    latest_ns = None if ready is None else ready.latest_ns
+    ups = [index for index, change in enumerate(changes) if change.up]
+    before = [index for index in ups if latest_ns is None or changes[index].earliest_ns <= latest_ns]
+    if before:
+        fall = next((change for change in changes[before[-1] :] if not change.up), None)
+        if fall is None or (ready is not None and fall.latest_ns >= ready.earliest_ns):
+            return changes[before[-1]]
+    return next((changes[index] for index in ups if index not in before), None)
 
 
 def _unseen(name: InstantName, port: PortObserved, changes: list[Change]) -> Instant:
     state = InstantName.LIGHT if name is InstantName.DARK else name
-    lost = f"; {port.lost} events of {port.id.host} were lost" if port.lost else ""
+    lost = f"; {plural(port.lost, 'event')} of {port.id.host} lost" if port.lost else ""
     if name is InstantName.READY and port.wrong_peer:
         return Instant.unknown(name, port.wrong_peer)
     own = [change for change in changes if change.name is state]
@@ -145,9 +151,9 @@ def _unseen(name: InstantName, port: PortObserved, changes: list[Change]) -> Ins
         return Instant.unknown(name, f"{silence}{lost}")
     if watch.why_not and state is not InstantName.READY:
         return Instant.unknown(name, f"{watch.why_not}{lost}")
-    how = f"{watch.samples} samples, longest gap {watch.longest_gap_ns / _NS_IN_MS:.3f} ms"
+    how = f"{plural(watch.samples, 'sample')}, longest gap {watch.longest_gap_ns / _NS_IN_MS:.3f} ms"
     if state is InstantName.READY:
-        return Instant.unknown(name, f"{NO_TRANSFER} in {watch.samples} tries{lost}")
+        return Instant.unknown(name, f"{NO_TRANSFER} in {plural(watch.samples, 'try', many='tries')}{lost}")
     if watch.never_lost and not port.lost:
         return Instant.never_left(name, f"never away in {how}")
     return Instant.unknown(name, f"{NO_EVENT} ({how}){lost}")

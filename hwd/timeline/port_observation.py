@@ -11,6 +11,7 @@ from msgspec import UNSET
 from hwd.model.documents.hosts import HostEvent
 from hwd.model.instant import Instant, InstantName, Origin
 from hwd.model.nic_port import NicPortId
+from hwd.model.plural import plural
 from hwd.model.rc_recovery import RcRecovery
 from hwd_agents.wire import Observation
 from hwd_agents.wire.events import (
@@ -172,7 +173,7 @@ class Observed:
             return
         match event.data:
             case CarrierData(unseen=int(unseen)) | RdmaData(missed=int(unseen)) if unseen:
-                remark = f"{unseen} flaps before it were counted, not seen"
+                remark = f"{plural(unseen, 'flap')} before it counted, not seen"
         change = Change(
             name=name,
             up=up,

@@ -1,8 +1,10 @@
-"""Bootstrap over clusters: values that were measured together are drawn together. Seeded, so that one record gives one
-interval.
+"""Bootstrap over clusters: values that were measured together are drawn together.
 
 A cluster is a whole reconfiguration: its links were commanded at the same time under the same load, so they are not
 independent.
+
+What is drawn depends on the values alone: the same values give the same interval on every page, in every process, in
+whatever order they come. So clusters are numbered by their values, and each interval is drawn from `SEED`.
 """
 
 import math
@@ -18,6 +20,8 @@ _DRAWN_AT_ONCE = 1 << 20
 """Values drawn in one step: limits the memory to some 10 MB."""
 _WINDOW_USUAL = 8192
 """Values around the middle that the medians of resamples hardly ever leave."""
+SEED = 20270110
+RESAMPLES = 2000
 CONFIDENCE = 0.95
 CLUSTERS_NEEDED = 6
 """For any interval. With fewer independent values even their whole range does not contain the median with 95 % (1 - 2 /
@@ -35,18 +39,40 @@ def numbered(names: Iterable[Hashable]) -> tuple[int, ...]:
     return tuple(numbers.setdefault(name, len(numbers)) for name in names)
 
 
+def by_content(clusters: Iterable[Hashable], *columns: Floats) -> tuple[NDArray[np.int64], tuple[Floats, ...]]:
+    """Rows of values in an order of their own: the number of the cluster of each, from 0 on, and the columns.
+
+    Clusters are ordered by their rows, and so are the rows of each: what was measured decides, not when or under which
+    name.
+    """
+    number, rows = np.asarray(numbered(clusters), dtype=np.int64), np.column_stack(columns)
+    order = np.lexsort((*rows.T[::-1], number))
+    starts = np.flatnonzero(np.diff(number[order], prepend=-1))
+    parts = [part for part in np.split(rows[order], starts[1:]) if len(part)]
+    parts.sort(key=lambda part: (len(part), part.tolist()))
+    sizes = [len(part) for part in parts]
+    ordered = np.concatenate(parts) if parts else rows
+    return np.repeat(np.arange(len(parts)), sizes), tuple(ordered.T)
+
+
+def generator() -> np.random.Generator:
+    """The draws of one interval."""
+    return np.random.default_rng(SEED)
+
+
 def median_interval(
-    values: Floats, clusters: Sequence[int], generator: np.random.Generator, resamples: int
+    values: Floats, clusters: Sequence[Hashable], *, resamples: int = RESAMPLES
 ) -> tuple[float, float] | None:
-    """Bootstrap of the median, 95 %. `clusters`: for each value the number of its cluster, from 0 on. None
-    below `CLUSTERS_NEEDED`.
+    """Bootstrap of the median, 95 %. `clusters`: for each value that which it belongs to. None below
+    `CLUSTERS_NEEDED`.
     """
     if (count := len(set(clusters))) < CLUSTERS_NEEDED:
         return None
-    number, order = np.asarray(clusters), np.argsort(values, kind="stable")
+    number, (values,) = by_content(clusters, values)
+    order, draws = np.argsort(values, kind="stable"), generator()
     ascending, number = values[order], number[order]
     parts = in_parts(resamples, of=count + min(len(values), _WINDOW_USUAL))
-    medians = [_medians(ascending, number, _drawn(count, generator, rows)) for rows in parts]
+    medians = [_medians(ascending, number, _drawn(count, draws, rows)) for rows in parts]
     return percentiles(np.concatenate(medians), clusters=count)
 
 
@@ -70,13 +96,14 @@ def _medians(ascending: Floats, number: NDArray[np.int64], drawn: Floats) -> Flo
 
 
 def mean_interval(
-    values: Floats, clusters: Sequence[int], generator: np.random.Generator, resamples: int
+    values: Floats, clusters: Sequence[Hashable], *, resamples: int = RESAMPLES
 ) -> tuple[float, float] | None:
     """The same of the mean of all values. None below `CLUSTERS_NEEDED_BY_MEAN`."""
     if (count := len(set(clusters))) < CLUSTERS_NEEDED_BY_MEAN:
         return None
-    sums, sizes = np.bincount(clusters, values), np.bincount(clusters)
-    drawn = [_drawn(count, generator, rows) for rows in in_parts(resamples, of=count)]
+    number, (values,) = by_content(clusters, values)
+    sums, sizes, draws = np.bincount(number, values), np.bincount(number), generator()
+    drawn = [_drawn(count, draws, rows) for rows in in_parts(resamples, of=count)]
     return percentiles(np.concatenate([one @ sums / (one @ sizes) for one in drawn]), clusters=count)
 
 
@@ -114,15 +141,14 @@ def in_parts(resamples: int, *, of: int) -> Iterator[int]:
         yield min(at_once, resamples - start)
 
 
-def draw(clusters: Sequence[int], generator: np.random.Generator, rows: int) -> Floats:
-    """How often each value is in each resample: a row for each."""
-    number = np.asarray(clusters)
-    return _drawn(int(number.max()) + 1, generator, rows)[:, number]
+def draw(number: NDArray[np.int64], draws: np.random.Generator, rows: int) -> Floats:
+    """How often each value is in each resample: a row for each. `number`: the cluster of each value, from 0 on."""
+    return _drawn(int(number.max()) + 1, draws, rows)[:, number]
 
 
-def _drawn(count: int, generator: np.random.Generator, rows: int) -> Floats:
+def _drawn(count: int, draws: np.random.Generator, rows: int) -> Floats:
     """How often each cluster is in each resample."""
-    return generator.multinomial(count, np.full(count, 1 / count), size=rows).astype(np.float64)
+    return draws.multinomial(count, np.full(count, 1 / count), size=rows).astype(np.float64)
 
 
 def weighted_medians(values: Floats, weights: Floats) -> Floats:

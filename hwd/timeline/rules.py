@@ -53,5 +53,7 @@ def _text(subject: str, first: Instant, second: Instant, zero_ns: int) -> str:
 
 
 def _stamp(instant: Instant, zero_ns: int) -> str:
-    at_ms, error_ms = (instant.at_ns - zero_ns) / _NS_IN_MS, instant.error_ns / _NS_IN_MS
-    return f"{instant.name} at {at_ms:.3f} +- {error_ms:.3f} ms" + (f" ({instant.source})" if instant.source else "")
+    """Its bounds as they are judged, and not its best estimate: that may lie anywhere between them."""
+    low_ms, high_ms = ((at_ns - zero_ns) / _NS_IN_MS for at_ns in (instant.earliest_ns, instant.latest_ns))
+    within = f"{low_ms:.3f}" if low_ms == high_ms else f"{low_ms:.3f} to {high_ms:.3f}"
+    return f"{instant.name} at {within} ms" + (f" ({instant.source})" if instant.source else "")

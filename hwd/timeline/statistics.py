@@ -1,6 +1,6 @@
 """Statistics of stages over many timelines. Virtual and real time are never mixed."""
 
-import zlib
+import math
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -9,7 +9,7 @@ import numpy as np
 from hwd.model.instant import Instant, Knowledge, Origin
 from hwd.model.stage import Stage, StageName, limits, within_s
 from hwd.model.timeline import Timeline
-from hwd.timeline.resampling import median_interval, numbered
+from hwd.timeline.resampling import RESAMPLES, median_interval, numbered
 
 P99_NEEDS = 100
 """With fewer measurements there is no 99th percentile."""
@@ -107,17 +107,17 @@ def measurements(taken: Iterable[Sample]) -> tuple[int, ...]:
     return numbered(index if sample.measurement is None else sample.measurement for index, sample in enumerate(taken))
 
 
-def summarise(taken: Iterable[Sample], *, seed: int, resamples: int = 2000) -> tuple[StageStatistics, ...]:
+def summarise(taken: Iterable[Sample], *, resamples: int = RESAMPLES) -> tuple[StageStatistics, ...]:
     """One row for each group, stage and kind of time, groups in the order of their first sample, stages in their own.
 
-    A row depends on its own values and `seed` only, not on the other rows.
+    A row depends on its own values only: not on the other rows, its own name, or the order of the values.
     """
     cells: dict[tuple[tuple[str, ...], bool, StageName], list[Sample]] = {}
     for sample in taken:
         cells.setdefault((sample.group, sample.virtual_time, sample.stage.name), []).append(sample)
     groups = list(dict.fromkeys(key[:2] for key in cells))
     return tuple(
-        _row(group, virtual_time, name, cells[group, virtual_time, name], seed, resamples)
+        _row(group, virtual_time, name, cells[group, virtual_time, name], resamples)
         for group, virtual_time in groups
         for name in StageName
         if (group, virtual_time, name) in cells
@@ -125,12 +125,12 @@ def summarise(taken: Iterable[Sample], *, seed: int, resamples: int = 2000) -> t
 
 
 def _row(
-    group: tuple[str, ...], virtual_time: bool, name: StageName, cell: list[Sample], seed: int, resamples: int
+    group: tuple[str, ...], virtual_time: bool, name: StageName, cell: list[Sample], resamples: int
 ) -> StageStatistics:
     found = [sample.stage for sample in cell]
     seen = [sample for sample in cell if sample.stage.seconds is not None]
     measured = len(set(measurements(seen)))
-    clusters = numbered(sample.reconfiguration for sample in seen)
+    clusters = [sample.reconfiguration for sample in seen]
     seconds = np.array([sample.stage.seconds for sample in seen], dtype=float)
     errors = [stage.error_s for stage in found if stage.error_s is not None]
     n = len(seconds)
@@ -138,9 +138,7 @@ def _row(
     for stage in found:
         if stage.origin is not None:
             origin = stage.origin if origin is None else origin.weakest(stage.origin)
-    key = zlib.crc32("\n".join([*group, name, str(virtual_time)]).encode())
-    generator = np.random.default_rng([seed, key])
-    low_s, high_s = median_interval(seconds, clusters, generator, resamples) or (None, None)
+    low_s, high_s = median_interval(seconds, clusters, resamples=resamples) or (None, None)
     return StageStatistics(
         group=group,
         stage=name,
@@ -154,7 +152,7 @@ def _row(
         median_s=float(np.median(seconds)) if n else None,
         median_low_s=low_s,
         median_high_s=high_s,
-        mean_s=float(seconds.mean()) if n else None,
+        mean_s=math.fsum(seconds) / n if n else None,
         p95_s=float(np.percentile(seconds, 95)) if measured >= P95_NEEDS else None,
         p99_s=float(np.percentile(seconds, 99)) if measured >= P99_NEEDS else None,
         max_s=float(seconds.max()) if n else None,

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from hwd.fabric.fabric import Fabric
 from hwd.model.link import Link, Topology
 from hwd.model.nic_port import NicPortId
+from hwd.model.plural import plural
 from hwd.model.testbed import NicPort, Testbed
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import natural_key
@@ -97,7 +98,9 @@ def topology_of(name: str, arguments: Mapping[str, str], links: Iterable[Link]) 
 def need_hosts(what: str, party: Party, *, least: int) -> None:
     """Raises ConfigError where the party has fewer hosts."""
     if len(party.hosts) < least:
-        raise ConfigError(f"{what}: needs {least} hosts at least; there are {', '.join(party.hosts)} {party.place}")
+        raise ConfigError(
+            f"{what}: needs {plural(least, 'host')} at least; there are {', '.join(party.hosts)} {party.place}"
+        )
 
 
 def need_ports(what: str, party: Party, *, least: int) -> None:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from hwd.model.link import Link
+from hwd.model.plural import plural
 from hwd.topology.choice import Party, need_ports
 from hwd.topology.kind import Given, TopologyKind
 from hwd.topology.matchings import rounds
@@ -44,7 +45,7 @@ def splittable(party: Party, given: Given) -> Iterator[Link]:
     if count % 4 or degree % 2:
         raise ConfigError(
             f"{given.name}: needs a multiple of 4 hosts and an even degree, so that the halves are joined two by two; "
-            f"there are {count} hosts {party.place}, and degree {degree}"
+            f"there are {plural(count, 'host')} {party.place}, and degree {degree}"
         )
     stream = given.draws.stream(f"splittable {party.label} {party.rail}")
     stays: list[tuple[str, str]] = []
@@ -66,7 +67,9 @@ def splittable(party: Party, given: Given) -> Iterator[Link]:
 def _degree(party: Party, given: Given, *, most: int) -> int:
     degree = given.number("degree", default=min(party.least_ports, most), least=1)
     if degree > most:
-        raise ConfigError(f"{given.name}: degree {degree} is more than {len(party.hosts)} hosts can have {party.place}")
+        raise ConfigError(
+            f"{given.name}: degree {degree} is more than {plural(len(party.hosts), 'host')} can have {party.place}"
+        )
     need_ports(given.name, party, least=degree)
     return degree
 

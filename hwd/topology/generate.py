@@ -5,6 +5,7 @@ from typing import Any
 
 from hwd.model.answers import DemandMatrix
 from hwd.model.link import Link, Topology
+from hwd.model.plural import plural
 from hwd.model.testbed import Testbed
 from hwd.topology.choice import Party, parties, topology_of
 from hwd.topology.demand import demand_of
@@ -42,7 +43,9 @@ def _links(kind: TopologyKind, party: Party, given: Given) -> list[Link]:
     except HwdError:
         raise
     except Exception as error:
-        raise ConfigError(f"topology {given.name}: a bug in it, {error!r}, for {len(party.hosts)} hosts") from error
+        raise ConfigError(
+            f"topology {given.name}: a bug in it, {error!r}, for {plural(len(party.hosts), 'host')}"
+        ) from error
     own = {port.id for ports in party.ports.values() for port in ports}
     for link in links:
         if not isinstance(link, Link) or not own.issuperset(link.ends):

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from hwd.model.link import Link
+from hwd.model.plural import plural
 from hwd.topology.choice import Party, need_hosts, need_ports
 from hwd.topology.kind import Given, TopologyKind
 from hwd_drivers.core.errors import ConfigError
@@ -40,7 +41,8 @@ def _sizes(party: Party, given: Given) -> list[int]:
         raise ConfigError(f"{given.name}: dims={text}: a dimension of one host is no ring; leave it out")
     if math.prod(sizes) != len(party.hosts):
         raise ConfigError(
-            f"{given.name}: dims={text} is {math.prod(sizes)} hosts; there are {len(party.hosts)} {party.place}"
+            f"{given.name}: dims={text} is {plural(math.prod(sizes), 'host')}; "
+            f"there are {len(party.hosts)} {party.place}"
         )
     return sizes
 

@@ -24,6 +24,7 @@ from hwd.cli.commands.status import (
     spool_lines,
     switch_row,
     unlit_words,
+    with_joint_advice,
 )
 from hwd.model.answers import (
     HostStatus,
@@ -248,13 +249,25 @@ def test_a_host_that_is_not_heard_is_not_up_and_nothing_old_is_said_of_it(connec
     name, said, why, carriers = host_row(host(away), connected=connected)
     assert (name, said, carriers) == ("h0", state, "unknown")
     assert re.fullmatch(r"not heard since \d\d:\d\d:20: the broker is not connected", str(why))
-    never = {**away, "heard_wall_ns": None, "cause": "no agent of it was heard since the daemon started"}
-    assert host_row(host(never), connected=connected) == (
-        "h0",
-        state,
-        "no agent of it was heard since the daemon started",
-        "unknown",
-    )
+
+
+@pytest.mark.parametrize(
+    "why", ["no agent of it was heard since the daemon started", "nothing was heard of it since the broker is back"]
+)
+def test_host_of_which_nothing_was_heard_yet_is_unknown_and_not_down(why: str) -> None:
+    never = {**HOST, "up": False, "heard_wall_ns": None, "cause": why}
+    assert host_row(host(never), connected=True) == ("h0", "unknown", why, "unknown")
+    assert str(host(never)) == f"h0 unknown: {why}"
+
+
+def test_hosts_that_are_down_alike_have_one_command_for_all_of_them() -> None:
+    def refused(name: str, why: str = "bad password") -> HostStatus:
+        cause = f"the broker refuses its agent: {why}. `hwd agent deploy {name}` brings it its password"
+        return host({**HOST, "host": name, "up": False, "heard_wall_ns": None, "cause": cause})
+
+    causes = [one.cause for one in with_joint_advice([refused("h0"), refused("h1"), refused("h2", "no such user")])]
+    assert ["`hwd agent deploy h0 h1` brings" in cause for cause in causes] == [True, True, False]
+    assert "`hwd agent deploy h2` brings" in causes[2]
 
 
 def test_what_stays_open_says_whose_it_is_and_that_it_goes_by_itself() -> None:

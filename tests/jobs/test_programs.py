@@ -172,8 +172,10 @@ async def test_running_program_is_in_the_status_and_takes_signals(desk: Desk) ->
         assert (status.id, status.host, status.pid) == (started.id, "h0", started.pid)
         *_, end = [one async for one in news]
     assert end == ProgramEnd(status=5)
-    with pytest.raises(ConfigError, match=f"program {started.id}: there is none of this id, or it has ended"):
+    with pytest.raises(ConfigError, match=f"program {started.id}: it has ended. "):
         await desk.hwd.signal_program(started.id, "USR1")
+    with pytest.raises(ConfigError, match=r"program nosuch: none of this id is known\. "):
+        await desk.hwd.signal_program("nosuch", "USR1")
 
 
 REFUSALS = {

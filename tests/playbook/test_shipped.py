@@ -100,9 +100,9 @@ def test_turnaround_by_pairs_moves_as_many_as_it_says_on_ports_without_light(sho
     assert len(control_s) == 18
     assert 0.02 < statistics.median(control_s) < 0.08  # mFabric, figure 10: 41 to 47 ms
     assert [note.text.partition(":")[0] for note in of_type(documents, RunNote)] == [
-        "1 pairs",
-        "4 pairs",
-        "16 pairs",
+        "pairs 1",
+        "pairs 4",
+        "pairs 16",
         "18 changes",
     ]
 

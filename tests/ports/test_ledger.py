@@ -234,9 +234,10 @@ def test_person_with_the_name_of_a_run_is_not_that_run() -> None:
 def test_lease_that_is_over_bars_nobody_and_nobody_acts_under_it() -> None:
     ledger = ledger_of(leased(expires_s=1_000))
     assert not refused(ledger, SOMEBODY, PortAction.LEASE)
-    gone = "lease l1: not in force; it expired or was released. "
+    gone = "lease l1: not in force; it expired at "
     assert refused(ledger, Asker(lease="l1"), PortAction.CHANGE).startswith(gone)
-    assert refused(Ledger(), Asker(lease="l7"), PortAction.CHANGE, "x.1").startswith("lease l7: not in force")
+    never = "lease l7: no lease of this id is known: none is in force, nor among the last 1000 that ended. See "
+    assert refused(Ledger(), Asker(lease="l7"), PortAction.CHANGE, "x.1").startswith(never)
 
 
 def test_oldest_lease_is_named_first_and_leases_before_other_reasons() -> None:

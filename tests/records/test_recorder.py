@@ -166,7 +166,7 @@ async def test_beyond_the_buffer_documents_are_counted_and_fail_their_run(memory
     for n in range(5):
         sink(power(n))
     assert sink.dropped == 3
-    with pytest.raises(FailedError, match="3 documents of it were lost"):
+    with pytest.raises(FailedError, match="it has lost 3 documents"):
         await sink.end_run(started.id, outcome=RunOutcome.SUCCEEDED, why="", ended_wall_ns=5)
     assert (await memory.run(started.id)).outcome is RunOutcome.FAILED
 

@@ -8,11 +8,14 @@ from xml.etree import ElementTree
 import msgspec
 from msgspec.structs import replace
 
+from hwd.model.documents.runs import RunJob
+from hwd.model.instant import Knowledge
+from hwd.model.recorded_run import RunOutcome
 from hwd.report import RunReport, compare
 from hwd.report.figures.comparison import comparison_figure
 from hwd.report.figures.render import specification, svg
 from hwd.report.page.html import html
-from hwd.timeline import StageName, Timeline
+from hwd.timeline import Stage, StageName, Timeline
 
 MakeRun = Callable[..., RunReport]
 MakeTimeline = Callable[..., Timeline]
@@ -99,3 +102,67 @@ def test_figure_has_a_row_for_each_stage_and_survives_hostile_ids(make_run: Make
         ElementTree.fromstring(svg(figure, width))
     drawn = [row for values in specification(figure, 900)["datasets"].values() for row in values if "delta" in row]
     assert {(row["stage"], row["delta"]) for row in drawn} == {(row.stage, row.delta) for row in found.rows}
+
+
+def test_runs_without_a_stage_in_common_say_why_and_nothing_else(
+    make_run: MakeRun, make_timeline: MakeTimeline
+) -> None:
+    moved, still = make_run("a"), make_run("b", timelines=())
+    job = RunJob(
+        run="b",
+        job="j1",
+        entry="moe",
+        arguments=[],
+        plane="mfabric",
+        seconds=[1.0],
+        moves=0,
+        links=0,
+        moving_s=0,
+        held_s=0,
+    )
+    jobs = dataclasses.replace(still, jobs=(job, job))
+    aborted = dataclasses.replace(still, run=replace(still.run, id="c", outcome=RunOutcome.ABORTED))
+    ends = frozenset((f"h{host}.eth{port}") for host in range(4) for port in range(4))
+    kinds = ("dark", "light", "firmware", "carrier", "rdma", "ready")
+    blind = make_run("d", timelines=(make_timeline(hide=frozenset((end, kind) for end in ends for kind in kinds)),))
+    for first, second, words in (
+        (moved, jobs, "run a saw control, optical, firmware, carrier, rdma, ready, turnaround, activation; "
+                      "run b moved no link, and its 2 jobs cannot be compared yet"),
+        (jobs, jobs, "run b moved no link, and its 2 jobs cannot be compared yet; run b moved no link"),
+        (still, moved, "run b moved no link; run a saw control"),
+        (aborted, still, "run c, which was aborted, moved no link; run b moved no link"),
+        (blind, still, "run d saw control; run b moved no link"),
+    ):  # fmt: skip
+        found = compare(first, second)
+        assert (found.rows, found.remarks) == ((), ())
+        start = f"runs {first.run.id} and {second.run.id} have nothing in common to compare: "
+        assert found.nothing.startswith(f"{start}{words}")
+    page = html([moved, jobs])
+    assert f"R{compare(moved, jobs).nothing[1:]}." in page
+    assert "2 runs compared" not in page
+
+
+def test_topology_that_both_moved_and_of_which_they_saw_other_stages_is_named(
+    make_run: MakeRun, make_timeline: MakeTimeline
+) -> None:
+    timeline = make_timeline()
+    unseen = tuple(Stage(name=name, knowledge=Knowledge.UNKNOWN, why="no source") for name in StageName)
+    silent = replace(timeline, links=[replace(link, stages=unseen) for link in timeline.links])
+    found = compare(make_run("a", timelines=(timeline,)), make_run("b", timelines=(silent,)))
+    assert found.nothing.endswith("run b saw no stage of the links that it moved")
+    assert "have nothing in common to compare of ring: run a saw" in found.nothing
+
+
+def test_run_that_did_not_succeed_is_compared_and_said_to_be_part_of_one(make_run: MakeRun) -> None:
+    whole, part = make_run("a"), make_run("b")
+    part = dataclasses.replace(part, run=replace(part.run, outcome=RunOutcome.ABORTED))
+    found = compare(whole, part)
+    assert found.rows
+    assert found.nothing == ""
+    assert found.remarks[0] == "run b was aborted: what it did until then is compared"
+    assert compare(whole, whole).remarks[0] == "both are run a"
+
+
+def test_sweep_of_one_run_only_is_said_to_be_none_of_the_other(make_run: MakeRun, make_timeline: MakeTimeline) -> None:
+    swept = make_run("b", timelines=(make_timeline(sweep={"nics": "ideal"}),))
+    assert "the sweep values differ: none in run a and nics=ideal in run b" in compare(make_run("a"), swept).remarks

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from hwd.model.instant import Origin
 from hwd.report import RunReport, StageRow, stage_table, stage_text
 from hwd.report.conditions import RunTimings
+from hwd.report.stages import turnaround_rows
 from hwd.timeline import StageName, Timeline
 
 MakeTimeline = Callable[..., Timeline]
@@ -66,6 +68,20 @@ def test_table_is_split_by_what_is_asked_for(make_run: MakeRun) -> None:
     assert {one.group for one in stage_table(runs, by=("run", "topology", "stage"))} == {
         ("a", "ring"), ("a", "pairs"), ("b", "ring"), ("b", "pairs"),
     }  # fmt: skip
+
+
+def test_run_has_the_same_figures_alone_and_beside_others_in_whatever_order(make_run: MakeRun) -> None:
+    a, b = make_run("a7", repeats=24), make_run("b7", repeats=14)
+
+    def figures(reports: list[RunReport]) -> list[StageRow]:
+        rows = stage_table(reports, by=("run", "topology"))
+        return [replace(row, group=row.group[1:]) for row in rows if row.group[0] == "a7"]
+
+    alone = [*stage_table([a], by=("topology",))]
+    assert all(row.median_low_s is not None for row in alone if row.n)
+    assert figures([a, b]) == figures([b, a]) == figures([a]) == alone
+    turnarounds = [replace(row, group=row.group[1:]) for row in turnaround_rows([b, a]) if row.group[0] == "a7"]
+    assert turnarounds == [*turnaround_rows([a])]
 
 
 def test_stage_that_nobody_saw_has_a_row_without_figures(make_run: MakeRun, make_timeline: MakeTimeline) -> None:

@@ -117,7 +117,7 @@ def test_a_well_agent_has_nothing_but_green() -> None:
             birth(spool_lost=5),
             "yellow",
             "spool",
-            "5 events were dropped, as it was full: 0.0 of 16.0 MB, 0 events waited at its birth. Let the daemon run, "
+            "5 events dropped, as it was full: 0.0 of 16.0 MB, 0 events waiting at its birth. Let the daemon run, "
             "or give it more room (spool.limit_bytes)",
         ),
         (

@@ -102,7 +102,7 @@ def test_lost_events_forbid_to_say_never_left(story: Story) -> None:
     story.event("h0", "lost", 50, count=3, why="spool full")
     ends = story.tell().ends
     assert ends[0].instant(InstantName.CARRIER).knowledge is Knowledge.UNKNOWN
-    assert ends[0].instant(InstantName.CARRIER).why.endswith("3 events of h0 were lost")
+    assert ends[0].instant(InstantName.CARRIER).why.endswith("3 events of h0 lost")
     assert ends[1].instant(InstantName.CARRIER).knowledge is Knowledge.NEVER_LEFT
 
 
@@ -117,12 +117,29 @@ def test_last_carrier_before_ready_and_first_dark_count(story: Story) -> None:
     assert ms(end.instant(InstantName.CARRIER).at_ns) == 6101
 
 
+def test_fall_that_may_be_after_the_first_transfer_does_not_make_the_rise_before_it_a_later_one(story: Story) -> None:
+    """A poll that had to wait: the light fell, and came back, at some time after the poll before."""
+    story.event("h0.eth0", "dark", 6300, error_ms=60, source="module")
+    story.event("h0.eth0", "light", 6400, source="module")
+    timeline = story.tell()
+    assert ms(timeline.ends[0].instant(InstantName.LIGHT).at_ns) == 100
+    assert timeline.breaches == []
+
+
+def test_rise_after_a_transfer_before_which_the_state_surely_fell_breaks_the_order(story: Story) -> None:
+    story.event("h0.eth0", "dark", 6200, source="module")
+    story.event("h0.eth0", "light", 6400, source="module")
+    timeline = story.tell()
+    assert ms(timeline.ends[0].instant(InstantName.LIGHT).at_ns) == 6400
+    assert any("light at 6399.900 to 6400.100 ms" in text for text in timeline.breaches)
+
+
 def test_flap_after_ready_is_told_and_does_not_move_the_carrier(story: Story) -> None:
     story.event("h0.eth0", "carrier", 8250, source="netlink", carrier=False)
     story.event("h0.eth0", "carrier", 9000, source="netlink", carrier=True)
     timeline = story.tell()
     assert ms(timeline.ends[0].instant(InstantName.CARRIER).at_ns) == 6101
-    assert timeline.breaches == ["h0.eth0: carrier fell again 2000.000 ms after ready (netlink, 1 times)"]
+    assert timeline.breaches == ["h0.eth0: carrier fell again 2000.000 ms after ready (netlink, 1 time)"]
 
 
 def test_link_that_stays_down_is_unknown_and_says_who_saw_it_last(story: Story) -> None:

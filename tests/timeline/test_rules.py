@@ -1,7 +1,9 @@
 """The order of instants."""
 
+import re
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,12 +26,31 @@ def test_breach_names_both_instants_and_by_how_much(story: Story) -> None:
     story.without("h0.eth0", "firmware")
     story.event("h0.eth0", "firmware", 6103, source="phy", up=True)
     assert story.tell().breaches == [
-        "h0.eth0: firmware at 6103.000 +- 0.100 ms (phy) should not be after carrier at 6101.000 +- 0.100 ms "
-        "(netlink), "
-        "and is by 1.800 ms beyond both bounds",
-        "h0.eth0: firmware at 6103.000 +- 0.100 ms (phy) should not be after rdma at 6102.000 +- 0.100 ms (sysfs), "
-        "and is by 0.800 ms beyond both bounds",
+        "h0.eth0: firmware at 6102.900 to 6103.100 ms (phy) should not be after carrier at 6100.900 to 6101.100 ms "
+        "(netlink), and is by 1.800 ms beyond both bounds",
+        "h0.eth0: firmware at 6102.900 to 6103.100 ms (phy) should not be after rdma at 6101.900 to 6102.100 ms "
+        "(sysfs), and is by 0.800 ms beyond both bounds",
     ]
+
+
+SPANS = st.lists(st.tuples(*[st.integers(0, 10**9)] * 3).map(sorted), min_size=8, max_size=8)
+
+
+@given(SPANS)
+def test_breach_follows_from_the_bounds_that_it_prints_wherever_the_best_estimates_lie(spans: list[list[int]]) -> None:
+    found = {
+        name: Instant.seen(name, earliest_ns=earliest, latest_ns=latest, best_ns=best)
+        for name, (earliest, best, latest) in zip(InstantName, spans, strict=True)
+    }
+    for text in breaches("x", found):
+        printed = re.fullmatch(
+            r"x: \w+ at (\S+)(?: to \S+)? ms should not be after \w+ at (?:\S+ to )?(\S+) ms, "
+            r"and is by (\S+) ms beyond both bounds",
+            text,
+        )
+        assert printed is not None, text
+        earliest_ms, latest_ms, by_ms = map(float, printed.groups())
+        assert earliest_ms - latest_ms == pytest.approx(by_ms, abs=0.0021)
 
 
 def test_disorder_within_the_bounds_is_no_breach(story: Story) -> None:

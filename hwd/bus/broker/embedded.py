@@ -19,6 +19,7 @@ from hwd.bus.broker.refusals import Refusals
 from hwd.bus.broker.send_rate import SendRate
 from hwd.bus.broker.user_rights import UserRights
 from hwd.model.limit import Limit, Reached
+from hwd.model.plural import plural
 from hwd_drivers.core.errors import ConfigError, ProtocolError
 from hwd_drivers.core.ip_address import is_loopback
 from hwd_drivers.core.reason import reason_of
@@ -234,7 +235,9 @@ class EmbeddedBroker:
         if self._admission.rights is None or there < USER_MOST:
             return None
         self._reached(Limit.MQTT_CONNECTIONS, f"{there + 1} of user {user}, at most {USER_MOST}")
-        return Refusal(code=SERVER_UNAVAILABLE, why=f"user {user} has {there} connections, and {USER_MOST} are allowed")
+        return Refusal(
+            code=SERVER_UNAVAILABLE, why=f"user {user} has {plural(there, 'connection')}, and {USER_MOST} are allowed"
+        )
 
     async def _replace_same_id(self, client: _Client) -> None:
         """Disconnect another client of its id (MQTT 3.1.1, 3.1.4-2); the will of that one is published first."""

@@ -5,6 +5,8 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from hwd.model.plural import plural
+
 log = logging.getLogger(__name__)
 
 EVERY_S: Final = 60.0
@@ -39,7 +41,7 @@ class Refusals:
         if now_s - logged_s >= EVERY_S:
             who = f"client {key[0]}" if key[0] else "a client"
             at = f" at {_plain(peer)}" if peer else ""
-            times = f" ({count} times since it was last said)" if count > 1 else ""
+            times = f" ({plural(count, 'time')} since it was last said)" if count > 1 else ""
             log.warning("broker: %s%s: %s%s", who, at, key[1], times)
             logged_s, count = now_s, 0
         self._tallies[key] = (logged_s, count)

@@ -13,7 +13,7 @@ from hwd.cli.recorded_runs import recorded, run_reports, short, started_at
 from hwd.cli.run_steps import folded, steps_of, switches_left
 from hwd.cli.write_target import LOADING, STANDARD, busy, counted, standard
 from hwd.model.plural import plural
-from hwd_drivers.core.errors import ConfigError
+from hwd_drivers.core.errors import ConfigError, FailedError
 from hwd_drivers.core.output_file import output_file, write_file
 
 if TYPE_CHECKING:
@@ -208,7 +208,9 @@ def compare(
     data: Data = None,
     json: Json = False,
 ) -> None:
-    """Compare two runs stage by stage: the difference with its interval, and the size of the effect."""
+    """Compare two runs stage by stage: the difference with its interval, and the size of the effect. Exit status 1:
+    they have no stage in common.
+    """
     output = Output(json=json)
     with busy(output, LOADING):
         from hwd.report.comparison import NOTE, delta, medians, shift, verdict
@@ -219,6 +221,8 @@ def compare(
     if len(loaded) == 1:
         raise ConfigError(f"{first}, {second}: both are run {loaded[0].run.id}. Name two runs; `hwd runs` lists them")
     found = compared(*loaded)
+    if found.nothing:
+        raise FailedError(found.nothing)
     output.say(f"run {found.runs[1]} against run {found.runs[0]}: {NOTE}")
     for remark in found.remarks:
         output.say(f"note: {remark}")
@@ -250,8 +254,6 @@ def compare(
                 "origin",
             )
             output.table(headings, rows)
-    if not found.rows:
-        output.say("no stage was seen in both")
     output.data(found)
 
 

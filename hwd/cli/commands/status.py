@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec.structs import replace
 
 from hwd.cli.commands.leases import show_leases
 from hwd.cli.commands.sets import show_sets
@@ -97,7 +98,9 @@ def status(url: Url = None, json: Json = False) -> None:
         output.table(("composite", "state", "crossconnects"), [composite_row(one) for one in now.composites])
     output.say()
     connected = now.bus.connected
-    rows = [(*host_row(host, connected=connected), since(host.since_wall_ns, at)) for host in now.hosts]
+    rows = [
+        (*host_row(host, connected=connected), since(host.since_wall_ns, at)) for host in with_joint_advice(now.hosts)
+    ]
     output.table(("host", "state", "clock", "ports with carrier", "since"), rows)
     for host in now.hosts:
         for line in (*skew_lines(host), *port_lines(host), *spool_lines(host), *trouble_lines(host)):
@@ -266,7 +269,8 @@ def show_timeline(output: Output, timeline: "Timeline") -> None:
 def _recovery(rc: "RcRecovery") -> str:
     after = "" if rc.after_carrier_s is None else f" {seconds(rc.after_carrier_s)} after its carrier"
     why = f" ({rc.why})" if rc.why else ""
-    return f"rc {rc.outcome}{after}, ACK timeout {seconds(rc.ack_timeout_s)}, {rc.retries} retries{why}"
+    retries = plural(rc.retries, "retry", many="retries")
+    return f"rc {rc.outcome}{after}, ACK timeout {seconds(rc.ack_timeout_s)}, {retries}{why}"
 
 
 def _stage(stage: "Stage | None") -> str:
@@ -476,7 +480,7 @@ def host_row(host: "HostStatus", *, connected: bool) -> tuple[object, ...]:
     if not host.up:
         heard_ns = host.heard_wall_ns
         why = host.cause if heard_ns is None else f"not heard since {time_of_day(heard_ns)}: {host.cause}"
-        return host.name, "down" if connected else "unknown", why, "unknown"
+        return host.name, "down" if connected and host.is_known else "unknown", why, "unknown"
     clock = host.clock
     aligned = "" if clock is None else f"{clock.offset_ns / 1e9:+.6f} s ± {clock.error_ns / 1e3:.0f} µs"
     if clock is not None and (step := clock.step) is not None:
@@ -484,6 +488,20 @@ def host_row(host: "HostStatus", *, connected: bool) -> tuple[object, ...]:
     carriers = [port.carrier for port in host.ports.values()]
     unknown = f", {carriers.count(None)} unknown" if None in carriers else ""
     return host.name, "up", aligned, f"{carriers.count(True)} of {len(carriers)}{unknown}"
+
+
+def with_joint_advice(hosts: "Sequence[HostStatus]") -> "list[HostStatus]":
+    """Hosts whose agents are down alike: one command for all of them in place of one for each."""
+    alike: dict[str, list[str]] = {}
+    for host in hosts:
+        alike.setdefault(_deployed(host, "HOST"), []).append(host.name)
+    joined = {key: " ".join(names) for key, names in alike.items()}
+    return [replace(host, cause=_deployed(host, joined[_deployed(host, "HOST")])) for host in hosts]
+
+
+def _deployed(host: "HostStatus", names: str) -> str:
+    """Its cause, with other names in the advice to roll its agent out."""
+    return host.cause.replace(f"`hwd agent deploy {host.name}`", f"`hwd agent deploy {names}`")
 
 
 def skew_lines(host: "HostStatus") -> list[str]:

@@ -10,6 +10,7 @@ from hwd.cli.commands.experiments import playbook_text
 from hwd.cli.options import Data, Json, Url
 from hwd.cli.output import Output
 from hwd.cli.recorded_runs import Recorded, recorded, run_reports
+from hwd.model.plural import plural
 from hwd_drivers.core.errors import ConfigError, FailedError
 from hwd_drivers.core.ids import Draws, RandomIds
 
@@ -126,7 +127,7 @@ class _Trial:
 
     def go_on(self, treatments: Treatments, pairs: int, *, is_decided_enough: bool) -> "TrialTable":
         output = self._output
-        output.note(f"trial {self._id}: {self._metric}, at most {pairs} pairs. Ctrl-C ends it")
+        output.note(f"trial {self._id}: {self._metric}, at most {plural(pairs, 'pair')}. Ctrl-C ends it")
         table: TrialTable | None = None
         without = 0
         for number in range(self._done + 1, self._done + pairs + 1):
@@ -139,7 +140,7 @@ class _Trial:
             output.note(f"pair {number}: {table.line}{f'; this pair: {last.why}' if last.why else ''}")
             without = without + 1 if last.why else 0
             if without == NO_FIGURE_MOST:
-                raise FailedError(f"trial {self._id}: {without} pairs in a row have no figure: {last.why}")
+                raise FailedError(f"trial {self._id}: {plural(without, 'pair')} in a row without a figure: {last.why}")
             if is_decided_enough and table.judgement.is_decided:
                 break
         assert table is not None

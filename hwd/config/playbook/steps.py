@@ -129,7 +129,7 @@ class RepeatStep:
     steps: "tuple[Step, ...]"
 
     def __str__(self) -> str:
-        return f"repeat {self.times} times"
+        return f"repeat {plural(self.times, 'time')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

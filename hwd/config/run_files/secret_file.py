@@ -6,6 +6,7 @@ import os
 import stat
 from pathlib import Path
 
+from hwd.model.plural import plural
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.ids import Ids
 
@@ -40,7 +41,7 @@ def draw_once(path: Path, ids: Ids, *, what: str, group: str | None = None, owne
     words = text.decode("ascii", "replace").split()
     if len(words) != 1 or not words[0].isascii() or len(text) == BYTES_MAX:
         raise ConfigError(
-            f"{what} {path}: one word of ASCII text is expected, and it has {len(words)} words. "
+            f"{what} {path}: one word of ASCII text is expected, and it has {plural(len(words), 'word')}. "
             "Remove it, and a new one is drawn"
         )
     return words[0]

@@ -15,6 +15,7 @@ from hwd.config.yaml.tree import Reading
 from hwd.config.yaml.validate import validate
 from hwd.fabric.composite_parts import CompositeParts
 from hwd.fabric.graph import Graph
+from hwd.model.plural import plural
 from hwd.model.testbed import Composite, Switch
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import FibreEnd, PortSide, Side
@@ -115,5 +116,7 @@ def _written_out(key: str, text: str) -> list[tuple[PortSide, str]]:
     owner, dot, port = text.partition(".")
     places = [f"{owner}{dot}{one}" for one in ports_in(port)] if ".." in port else [text]
     if len(names) != len(places):
-        raise ConfigError(f"{key}: {text}: {len(names)} names for {len(places)} ends; the numbers must be equal")
+        raise ConfigError(
+            f"{key}: {text}: {plural(len(names), 'name')} for {plural(len(places), 'end')}; the numbers must be equal"
+        )
     return list(zip(names, places, strict=True))

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hwd.config.yaml.file_problem import nearest
+from hwd.model.plural import plural
 from hwd.model.testbed import Composite, Module, PacketSwitch, Passive, PassiveKind, Strand, Switch
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.values import FibreEnd, PortSide, Side
@@ -146,7 +147,7 @@ class Sockets:
             return Plug(text=text, sends=tx, receives=rx)
         chosen = tx if side is Side.TX else rx
         if len(chosen) > 1:
-            raise ConfigError(f"{text}: {len(chosen)} fibres, one a lane; name the lane, such as {chosen[0]}")
+            raise ConfigError(f"{text}: {plural(len(chosen), 'fibre')}, one a lane; name the lane, such as {chosen[0]}")
         return Plug(text=text, single=chosen[0])
 
     def _switch(self, text: str, switch: Switch, port: str) -> Plug:
@@ -165,7 +166,7 @@ class Sockets:
             raise ConfigError(
                 f"{text}: port {port} has one side only; write {owner_port(switch.name, a if a in ends else b)}"
             )
-        span = f"{len(here)} ends from {here[0]} to {here[-1]}" if here else "no ends"
+        span = f"{plural(len(here), 'end')} from {here[0]} to {here[-1]}" if here else "no ends"
         raise ConfigError(f"{text}: switch {switch.name} ({switch.model}) has no port {port}; it has {span}")
 
     def _passive(self, text: str, passive: Passive, port: str) -> Plug:
@@ -232,7 +233,7 @@ def join(one: Plug, other: Plug, *, directed: bool) -> tuple[tuple[FibreEnd, Fib
     if len(one.sends) != len(other.sends):
         many = one if len(one.sends) > len(other.sends) else other
         raise ConfigError(
-            f"{many.text} has {lanes} fibres each way: write one entry a lane, such as {many.text}/1 <-> ..."
+            f"{many.text} has {plural(lanes, 'fibre')} each way: write one entry a lane, such as {many.text}/1 <-> ..."
         )
     return (*zip(one.sends, other.receives, strict=True), *zip(other.sends, one.receives, strict=True))
 
@@ -268,7 +269,9 @@ def strands_of(
     source: str,
 ) -> tuple[Strand, ...]:
     if via and len(ends) > 1:
-        raise ConfigError(f"{len(ends)} strands cannot pass through the same panel port: write one entry for each")
+        raise ConfigError(
+            f"{plural(len(ends), 'strand')} cannot pass through the same panel port: write one entry for each"
+        )
     return tuple(
         Strand(ends=pair, via=via, length_m=length_m, loss_db=loss_db, label=label, source=source) for pair in ends
     )

@@ -22,6 +22,7 @@ from hwd.model.answers import DemandMatrix
 from hwd.model.demand import DemandKey
 from hwd.model.link import Link, SwitchCrossconnect, SwitchEnd
 from hwd.model.nic_port import NicPortId
+from hwd.model.plural import plural
 from hwd.model.request import WantedState
 from hwd.model.testbed import Testbed
 from hwd.topology.demand import demand_key
@@ -185,7 +186,9 @@ def _written_out(text: str) -> Iterator[tuple[Crossconnect | None, tuple[PortSid
         return
     others = ports_in(right)
     if len(ones) != len(others):
-        raise ConfigError(f"{text}: {left} are {len(ones)} ports and {right} are {len(others)}; both must be as many")
+        raise ConfigError(
+            f"{text}: {left} are {plural(len(ones), 'port')} and {right} are {len(others)}; both must be as many"
+        )
     for one, other in zip(ones, others, strict=True):
         crossconnect = Crossconnect.of(one, other)
         yield crossconnect, crossconnect.ends

@@ -61,8 +61,8 @@ class DemandMatrix(Answer, frozen=True, kw_only=True):
     @override
     def __str__(self) -> str:
         return (
-            f"demand {self.name}, layer {self.layer}, micro-batch {self.microbatch}: {len(self.hosts)} hosts, "
-            f"{self.total_bytes:.6g} bytes"
+            f"demand {self.name}, layer {self.layer}, micro-batch {self.microbatch}: "
+            f"{plural(len(self.hosts), 'host')}, {self.total_bytes:.6g} bytes"
         )
 
 

@@ -45,6 +45,10 @@ class HostSpool(Answer, frozen=True, kw_only=True):
     trouble: str
 
 
+NEVER_HEARD = "no agent of it was heard since the daemon started"
+BUS_BACK = "nothing was heard of it since the broker is back"
+
+
 class HostStatus(Answer, frozen=True, kw_only=True):
     """A host, as its agent reports it.
 
@@ -80,6 +84,11 @@ class HostStatus(Answer, frozen=True, kw_only=True):
         return self.host
 
     @property
+    def is_known(self) -> bool:
+        """Whether it is known that it is up or down: nothing was heard of it yet where this is False."""
+        return self.up or self.cause not in (NEVER_HEARD, BUS_BACK)
+
+    @property
     def aligned(self) -> bool:
         """Whether its clock is aligned with the daemon's."""
         return self.clock is not None
@@ -88,5 +97,5 @@ class HostStatus(Answer, frozen=True, kw_only=True):
     def __str__(self) -> str:
         lit = sum(bool(port.carrier) for port in self.ports.values())
         if not self.up:
-            return f"{self.name} down: {self.cause}"
+            return f"{self.name} {'down' if self.is_known else 'unknown'}: {self.cause}"
         return f"{self.name} up, {lit} of {len(self.ports)} ports with carrier"

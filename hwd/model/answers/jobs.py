@@ -104,7 +104,8 @@ class JobVerification(Answer, frozen=True, kw_only=True):
 
     @override
     def __str__(self) -> str:
-        counts = f"{self.operations} operations ({self.measured} measured), {self.reconfigurations} times light"
+        light = f"{plural(self.reconfigurations, 'time')} light"
+        counts = f"{plural(self.operations, 'operation')} ({self.measured} measured), {light}"
         return f"job {self.job} ({self.entry}), {self.state}: {counts}: {'holds' if self.holds else 'does not hold'}"
 
 

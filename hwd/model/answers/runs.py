@@ -5,6 +5,7 @@ from typing import Self
 from typing_extensions import override
 
 from hwd.model.answers.answer import Answer
+from hwd.model.plural import plural
 from hwd.model.run import RunState, RunStatus
 
 
@@ -41,7 +42,7 @@ class AcceptedRun(Answer, frozen=True, kw_only=True):
 
     @override
     def __str__(self) -> str:
-        return f"run {self.id} of {self.playbook}, {self.steps} steps"
+        return f"run {self.id} of {self.playbook}, {plural(self.steps, 'step')}"
 
 
 class AbortedRun(Answer, frozen=True, kw_only=True):

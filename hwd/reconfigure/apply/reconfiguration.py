@@ -19,6 +19,7 @@ from hwd.model.hang import Hang
 from hwd.model.link import Link
 from hwd.model.nic_port import NicPortId
 from hwd.model.plan import Plan
+from hwd.model.plural import plural
 from hwd.model.request import Caller
 from hwd.model.timeline import Timeline
 from hwd.reconfigure.desired.desired import Leftovers
@@ -263,7 +264,7 @@ class Reconfiguration:
         if count < 2 or not self.step:
             return ""
         if self.step == count:
-            return f"all of its {count} steps had begun"
+            return f"all of its {plural(count, 'step')} had begun"
         begun = "step 1" if self.step == 1 else f"steps 1 to {self.step}"
         return f"{begun} of {count} had begun, the others not"
 

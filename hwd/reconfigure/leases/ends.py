@@ -8,12 +8,11 @@ from msgspec import UNSET, UnsetType
 
 from hwd.model.documents.leases import LeaseReleased, LeaseWithdrawn
 from hwd.ports.claim import utc
-from hwd.ports.ledger import ENDS_REMEMBERED, Ledger
+from hwd.ports.ledger import AGAIN, ENDS_REMEMBERED, Ledger
 from hwd.reconfigure.leases.requests import CLAIM_WITHIN_S
 from hwd.records.records import Records
 from hwd_drivers.core.documents import Document
 
-AGAIN = "See those in force with `hwd lease list`, or take a new one with `hwd lease take`"
 WORDS = {
     "expired": "it expired",
     "silent": "its holder was not heard in time, and it ended",

@@ -8,6 +8,7 @@ from hwd.fabric.conflict import ConflictError
 from hwd.fabric.state import State
 from hwd.model.link import SwitchCrossconnect
 from hwd.model.plan import CompositeMoves
+from hwd.model.plural import plural
 from hwd_drivers.core.errors import RefusedError
 from hwd_drivers.core.values import Crossconnect, CrossconnectState, PortSide, natural_key
 from hwd_drivers.switching.moves import ApplyMode
@@ -75,8 +76,8 @@ def lead(composite: CompositeSwitch, asked: CompositeDemand, present: State) -> 
     warnings += [f"{composite.name}: {one.demand} carries no light and gives way" for one in lost]
     if not compiled.proven:
         warnings.append(
-            f"{composite.name}: {compiled.moves} elements move; at least {compiled.moves_at_least} must, and that "
-            f"fewer than {compiled.moves} would do is not ruled out"
+            f"{composite.name}: its path moves {plural(compiled.moves, 'element')}; at least "
+            f"{compiled.moves_at_least} must, and that fewer than {compiled.moves} would do is not ruled out"
         )
     cut = [one for one in to_remove if asked.emptied or asked.freed.intersection(one.demand.ends)]
     gone = set[SwitchCrossconnect]()

@@ -124,7 +124,7 @@ class DeviceTimes:
             draw = random.Random(0)  # the same plan from the same records says the same
             sums = [0.0] * DRAWS
             for step in steps:
-                drawn = [draw.choices(self._times[device].ascending, k=DRAWS) for device in step]
+                drawn = [draw.choices(self._times[device].ascending, k=DRAWS) for device in sorted(step)]
                 sums = [
                     before + largest for before, largest in zip(sums, map(max, zip(*drawn, strict=True)), strict=True)
                 ]

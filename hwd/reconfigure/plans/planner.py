@@ -9,6 +9,7 @@ from hwd.interlocks import NO_MOTION, Interlocks, Motion, Proposal
 from hwd.model.interlock import Interlock, InterlockName, InterlockState
 from hwd.model.link import Link, RoutedLink, SwitchCrossconnect, SwitchEnd
 from hwd.model.plan import Plan, PlannedLink, PlanSteps
+from hwd.model.plural import plural
 from hwd.model.request import Request
 from hwd.model.state import Observed
 from hwd.model.testbed import Testbed
@@ -193,7 +194,7 @@ class Planner:
         if not waits:  # the links of all steps come up after the last one
             found[-1] = self._expect([move.switch for move in steps[-1].moves], links_come)
         sources = "; ".join(dict.fromkeys(source for _, source in found))
-        return sum(seconds for seconds, _ in found), f"sum of {len(steps)} steps; {sources}"
+        return sum(seconds for seconds, _ in found), f"sum of {plural(len(steps), 'step')}; {sources}"
 
     def _order(self, moves: tuple[SwitchMoves, ...], observed: Observed, then: State) -> PlanSteps:
         return steps_of(

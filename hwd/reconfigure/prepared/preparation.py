@@ -9,6 +9,7 @@ from hwd.fabric.state import crossconnect_ports
 from hwd.model.interlock import refusal
 from hwd.model.link import RoutedLink, SwitchCrossconnect
 from hwd.model.plan import Plan
+from hwd.model.plural import plural
 from hwd.model.prepared import BEFORE, FINISH, TARGETS_MOST, PreparedLink, PreparedTarget
 from hwd.model.request import Caller, Request
 from hwd.model.state import Observed
@@ -50,7 +51,7 @@ def check_targets(requests: Mapping[str, Request], terms: SetTerms) -> None:
     """Raises ConfigError, all findings at once, where these can be no targets of one set."""
     problems = []
     if not 1 <= len(requests) <= TARGETS_MOST:
-        problems.append(f"{len(requests)} targets: a set has 1 to {TARGETS_MOST}")
+        problems.append(f"{plural(len(requests), 'target')}: a set has 1 to {TARGETS_MOST}")
     for name, request in requests.items():
         if name in (BEFORE, FINISH):
             problems.append(f"target {name}: the word has a meaning of its own; choose another name")

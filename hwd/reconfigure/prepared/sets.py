@@ -726,7 +726,7 @@ class PreparedSets:
             if (ended := self.ends.get(id)) is not None:
                 raise RefusedError(f"{ended}. Prepare it again with `hwd prepare`")
             names = ", ".join(self._sets) or "none"
-            raise RefusedError(f"prepared set {id}: there is none of that id, or it is over. There are: {names}")
+            raise RefusedError(f"prepared set {id}: none of that id is known. There are: {names}")
         return live
 
     def _stored(self, live: LiveSet) -> StoredSet:

@@ -15,6 +15,7 @@ from typing import IO, Any, BinaryIO
 
 import msgspec
 
+from hwd.model.plural import plural
 from hwd.report.bundle.manifest import (
     FORMAT,
     FORMAT_VERSION,
@@ -151,7 +152,7 @@ def _check_end(path: Path, file: BinaryIO) -> int:
 
 def _check_members(path: Path, entries: list[zipfile.ZipInfo], size: int) -> None:
     if len(entries) > MEMBERS_MAX:
-        raise ConfigError(f"{path}: has {len(entries)} members; a bundle has at most {MEMBERS_MAX}")
+        raise ConfigError(f"{path}: has {plural(len(entries), 'member')}; a bundle has at most {MEMBERS_MAX}")
     names: set[str] = set()
     for entry in entries:
         name = entry.filename
@@ -213,7 +214,7 @@ def _manifest(path: Path, archive: zipfile.ZipFile) -> Manifest:
 
 def _parsed(data: bytes, where: str) -> Any:
     if (values := sum(map(data.count, (b",", b"[", b"{")))) > VALUES_MAX:
-        raise ConfigError(f"{where}: has some {values} values; at most {VALUES_MAX} may be")
+        raise ConfigError(f"{where}: has some {plural(values, 'value')}; at most {VALUES_MAX} may be")
     try:
         value = json.loads(data, parse_float=_float, parse_constant=_float)
     except (ValueError, RecursionError) as error:

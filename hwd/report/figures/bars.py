@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from hwd.model.instant import InstantName, Knowledge
-from hwd.report.quantity import bound, resolved
+from hwd.report.quantity import bound, duration, resolved
 from hwd.timeline import LinkTimeline, StageName
 
 _NS_IN_S = 1e9
@@ -20,47 +20,64 @@ CHAIN: tuple[tuple[InstantName, StageName], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """A bar, in seconds after the command. `stage` None: what happened in it is unknown; its end is infinite where that
-    is unknown too.
+    """A bar, in seconds after the command; its end lies between `least_s` and `most_s`. `ends`: the stage whose end it
+    has. `stage` None: what happened in it is unknown. Its end is infinite, and `ends` None, where that is unknown too.
     """
 
     start_s: float
     end_s: float
-    error_s: float
+    least_s: float
+    most_s: float
+    ends: StageName | None
     stage: StageName | None
     title: str
 
+    @property
+    def error_s(self) -> float:
+        return max(self.end_s - self.least_s, self.most_s - self.end_s)
+
 
 def bars(link: LinkTimeline) -> list[Bar]:
-    """Between two instants that are seen lies the stage of the later one, unless an unknown one lies between. None
-    where no command was seen.
+    """Between two instants that were seen is the stage of the later one, unless an unknown one lies between. `ready` is
+    counted from the carrier where rdma is unknown. No bars where no command was seen.
     """
     commanded = link.instant(InstantName.COMMANDED)
     if commanded.knowledge is not Knowledge.SEEN:
         return []
     found: list[Bar] = []
-    at_s, at_error_ns = 0.0, commanded.error_ns
-    unknown: list[str] = []
+    at_s, at_error_ns, at_name = 0.0, commanded.error_ns, commanded.name
+    unknown: dict[InstantName, str] = {}
     for name, stage in CHAIN:
         instant = link.instant(name)
         if instant.knowledge is Knowledge.UNKNOWN:
-            unknown.append(f"{name} unknown: {instant.why}")
+            unknown[name] = f"{name} unknown: {instant.why}"
         if instant.knowledge is not Knowledge.SEEN:
             continue
         end_s = max(at_s, (instant.at_ns - commanded.at_ns) / _NS_IN_S)
+        within_s = (
+            (instant.earliest_ns - commanded.latest_ns) / _NS_IN_S,
+            (instant.latest_ns - commanded.earliest_ns) / _NS_IN_S,
+        )
         error_s = (instant.error_ns + commanded.error_ns) / _NS_IN_S
+        is_counted = {*unknown} <= ({InstantName.RDMA} if at_name is InstantName.CARRIER else set())
         length = resolved(end_s - at_s, (instant.error_ns + at_error_ns) / _NS_IN_S)
+        seen = (
+            f"{instant.name} {duration(end_s)} after the command, {bound(error_s)} ({instant.origin}, {instant.source})"
+        )
         known = f"{stage} {length}, {instant.name} {bound(error_s)} ({instant.origin}, {instant.source})"
         found.append(
             Bar(
                 start_s=at_s,
                 end_s=end_s,
-                error_s=error_s,
-                stage=None if unknown else stage,
-                title="; ".join([*unknown, known]),
+                least_s=min(end_s, within_s[0]),
+                most_s=max(end_s, within_s[1]),
+                ends=stage,
+                stage=stage if is_counted else None,
+                title="; ".join([*unknown.values(), known if is_counted else seen]),
             )
         )
-        at_s, at_error_ns, unknown = end_s, instant.error_ns, []
+        at_s, at_error_ns, at_name, unknown = end_s, instant.error_ns, name, {}
     if unknown:
-        found.append(Bar(start_s=at_s, end_s=float("inf"), error_s=0, stage=None, title="; ".join(unknown)))
+        open_s, words = float("inf"), "; ".join(unknown.values())
+        found.append(Bar(start_s=at_s, end_s=open_s, least_s=open_s, most_s=open_s, ends=None, stage=None, title=words))
     return found

@@ -5,6 +5,7 @@ from functools import partial
 
 import altair as alt
 
+from hwd.model.plural import plural
 from hwd.report.figures.figure import MARGIN, Chart, Datasets, Figure, Row, along, coloured, heading, unit_of
 from hwd.report.papers import PaperFigure, Statistic
 from hwd.report.quantity import duration, interval, stated
@@ -103,7 +104,7 @@ def _note(rows: Sequence[PairsRow], beside: bool, fitted: bool) -> str:
 
 
 def _describe(row: PairsRow) -> str:
-    words = f"{row.pairs} pairs, {row.group}: mean {duration(row.mean_s)}"
+    words = f"{plural(row.pairs, 'pair')}, {row.group}: mean {duration(row.mean_s)}"
     if row.mean_within_s is not None:
         words += f" ({interval(*row.mean_within_s)})"
     return f"{words}, p99 {duration(row.p99_s)}, n = {row.n} ({row.origin})"

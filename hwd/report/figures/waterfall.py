@@ -1,7 +1,8 @@
 """The waterfall: one reconfiguration as a figure, a row for each link, with three scales.
 
 Its first panel shows the whole way; next to it are the switch's part right after the command and the host's part after
-the NIC's firmware, which would be too thin in the whole. Unknown parts are outlined, never left out.
+the NIC's firmware (the carrier where that is unknown), which would be too thin in the whole. Unknown parts are
+outlined, never left out; an instant that was seen after one is a tick at its end.
 """
 
 import statistics
@@ -50,19 +51,25 @@ _TOTAL = 78
 _GAP = 22
 _ZOOM_FROM = 430.0
 """In a narrower figure there is room for the whole only."""
+_HOST = (
+    (InstantName.FIRMWARE, "host, after NIC firmware"),
+    (InstantName.CARRIER, "host, after carrier"),
+)
+_WHOLE, _ZOOMED = 0.52, 0.24
+"""Shares of the width of the panels."""
 _STAGES = (StageName.CONTROL, *(stage for _, stage in CHAIN))
 _OF_SWITCH = (StageName.CONTROL, StageName.OPTICAL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scale:
-    """The scale of a panel, in seconds. `since_firmware`: zero is the firmware of each link, else the command."""
+    """The scale of a panel, in seconds. `since`: the instant of each link that is zero, in place of the command."""
 
     name: str
     title: str
     low_s: float
     high_s: float
-    since_firmware: bool = False
+    since: InstantName | None = None
 
 
 def typical(timelines: Sequence[Timeline]) -> Timeline | None:
@@ -113,15 +120,15 @@ def _chart(timeline: Timeline, compared: Sequence[Timeline], virtual_time: bool,
     room = width - 2 * MARGIN - labels - _TOTAL
     scales = [_whole(scaled)]
     if room - 2 * _GAP >= _ZOOM_FROM:
-        scales += [_switch(scaled), _host(scaled)]
-        parts = [(room - 2 * _GAP) * share for share in (0.52, 0.24, 0.24)]
-    else:
-        parts = [room]
+        scales += [scale for scale in (_switch(scaled), _host(scaled)) if scale is not None]
+    shares = [_WHOLE, *[_ZOOMED] * (len(scales) - 1)]
+    parts = [(room - (len(scales) - 1) * _GAP) * share / sum(shares) for share in shares]
     panels = [
         _panel(data, timeline, scale, part, across=width, labels=index == 0, totals=index == len(scales) - 1)
         for index, (scale, part) in enumerate(zip(scales, parts, strict=True))
     ]
-    notes = [*_heading(timeline), *_origins(timeline, virtual_time), *_signs(timeline, len(scales) > 1)]
+    signs = _signs(timeline, is_zoomed=any(scale.name == "switch" for scale in scales))
+    notes = [*_heading(timeline), *_origins(timeline, virtual_time), *signs]
     title = heading(timeline.what or timeline.reconfiguration, notes, width)
     return in_rows([panels], _GAP, title)
 
@@ -144,7 +151,7 @@ def _panel(
     columns = max(2, int((across - 2 * MARGIN) / (max(map(len, names)) * CHARACTER + 26)))
     colours = [STAGE_COLOURS[stage] for stage in _STAGES]
     colour = coloured("stage", names, colours, columns=columns, columnPadding=10, offset=10)
-    known, unknown, whiskers = _bars(links, names, scale, factor)
+    known, unknown, ends, whiskers = _bars(links, names, scale, factor)
     tip = alt.Tooltip("words:N", title="link")
     on = (x, alt.X2("end:Q"), y, tip)
     answer = alt.MarkDef("bar", height=_ANSWER, clip=True, yOffset=_BAR / 2 + 3)
@@ -153,6 +160,9 @@ def _panel(
         data.marks(known, alt.MarkDef("bar", height=_BAR, clip=True, minBandSize=1.6), *on, colour, zoomed=scale.name),
         data.marks(_answers(links, names[0], scale, factor), answer, *on, colour),
     ]
+    if ends:
+        end = alt.MarkDef("tick", thickness=3, height=_BAR, opacity=1, clip=True)
+        layers.append(data.marks(ends, end, moved(x, "end:Q"), y, tip, colour))
     if scale.name == "switch":
         dark = alt.MarkDef("tick", thickness=2, height=_BAR + 6, clip=True, color=STAGE_COLOURS[StageName.CONTROL])
         layers.append(data.marks(_darks(links, factor), dark, x, y, tip))
@@ -165,44 +175,59 @@ def _panel(
 
 
 def _whole(moved: Sequence[LinkTimeline]) -> _Scale:
-    ends_s = [bar.end_s + bar.error_s for link in moved for bar in bars(link) if bar.stage is not None]
-    return _Scale(
-        name="whole", title="whole way, after command", low_s=0, high_s=(max(ends_s, default=1.0) or 1.0) * 1.02
-    )
+    """To the last instant that was seen of any link, whatever is known of the stages before it. There is some more room
+    where the rest of a link is unknown.
+    """
+    all_bars = [bar for link in moved for bar in bars(link)]
+    ends_s = [bar.most_s for bar in all_bars if bar.ends is not None] + _of_switch_s(moved)
+    more = 1.02 if all(bar.ends is not None for bar in all_bars) else 1.12
+    high_s = (max(ends_s, default=1.0) or 1.0) * more
+    return _Scale(name="whole", title="whole way, after command", low_s=0, high_s=high_s)
 
 
-def _switch(moved: Sequence[LinkTimeline]) -> _Scale:
-    """To the last light or answer."""
-    seconds = [stage.seconds for link in moved for stage in link.stages if stage.name in _OF_SWITCH and stage.seconds]
-    return _Scale(name="switch", title="switch, after command", low_s=0, high_s=max(seconds, default=1.0) * 1.12)
+def _switch(moved: Sequence[LinkTimeline]) -> _Scale | None:
+    """To the last dark, light or answer; None where none was seen."""
+    longest_s = max(_of_switch_s(moved), default=0.0)
+    return _Scale(name="switch", title="switch, after command", low_s=0, high_s=longest_s * 1.12) if longest_s else None
 
 
-def _host(moved: Sequence[LinkTimeline]) -> _Scale:
-    """From the firmware to the last instant that was seen."""
-    lengths_s = []
-    for link in moved:
-        ends = [link.instant(name) for name in (InstantName.CARRIER, InstantName.RDMA, InstantName.READY)]
-        if (start := link.instant(InstantName.FIRMWARE)).knowledge is Knowledge.SEEN:
-            lengths_s += [(end.at_ns - start.at_ns) / _NS_IN_S for end in ends if end.knowledge is Knowledge.SEEN]
-    longest_s = max([length_s for length_s in lengths_s if length_s > 0], default=1.0)
-    return _Scale(
-        name="host",
-        title="host, after NIC firmware",
-        low_s=-0.06 * longest_s,
-        high_s=1.06 * longest_s,
-        since_firmware=True,
-    )
+def _of_switch_s(moved: Sequence[LinkTimeline]) -> list[float]:
+    """When the last parts of the switch's work were seen, after the command."""
+    stages = [stage for link in moved for stage in link.stages if stage.name in _OF_SWITCH]
+    darks_s = [_after_command_s(link, InstantName.DARK) for link in moved]
+    return [seconds for seconds in (*(stage.seconds for stage in stages), *darks_s) if seconds is not None]
+
+
+def _host(moved: Sequence[LinkTimeline]) -> _Scale | None:
+    """From the firmware to the last instant that was seen, or from the carrier where nobody saw the firmware of any
+    link; None where there are none.
+    """
+    for since, title in _HOST:
+        longest_s = max((length_s for link in moved for length_s in _after(link, since)), default=0.0)
+        if longest_s > 0:
+            return _Scale(name="host", title=title, low_s=-0.06 * longest_s, high_s=1.06 * longest_s, since=since)
+    return None
+
+
+def _after(link: LinkTimeline, since: InstantName) -> Iterator[float]:
+    """How long after that instant the later ones were seen, in seconds."""
+    start = link.instant(since)
+    for name in (InstantName.CARRIER, InstantName.RDMA, InstantName.READY):
+        end = link.instant(name)
+        if Knowledge.SEEN is start.knowledge is end.knowledge:
+            yield (end.at_ns - start.at_ns) / _NS_IN_S
 
 
 def _bars(
     links: Sequence[LinkTimeline], names: Sequence[str], scale: _Scale, factor: float
-) -> tuple[list[Row], list[Row], list[Row]]:
-    """The bars of known stages, those of unknown ones, and the bound of each end. The later ones come first, so that a
-    thin bar lies on the long one that follows it.
+) -> tuple[list[Row], list[Row], list[Row], list[Row]]:
+    """The bars of known stages, those of unknown ones, the ends of these that were seen, and the bounds of each end.
+    The later ones come first, so that a thin bar lies on the long one that follows it.
     """
     known: list[Row] = []
     unknown: list[Row] = []
-    ends: list[Row] = []
+    seen: list[Row] = []
+    bounds: list[Row] = []
     legend = dict(zip(_STAGES, names, strict=True))
     for link in links:
         zero_s = _zero_s(link, scale)
@@ -217,16 +242,20 @@ def _bars(
             }  # fmt: skip
             if bar.stage is None:
                 unknown.append(one)
+            else:
+                known.append({**one, "stage": legend[bar.stage]})
+            if bar.ends is None:
                 continue
-            known.append({**one, "stage": legend[bar.stage]})
-            least, most = (end_s - bar.error_s) * factor, (end_s + bar.error_s) * factor
-            ends.append({"link": arrow(link.link), "least": least, "most": most})
-    return known, unknown, ends
+            if bar.stage is None:
+                seen.append({**one, "stage": legend[bar.ends]})
+            least, most = ((limit_s - zero_s) * factor for limit_s in (bar.least_s, bar.most_s))
+            bounds.append({"link": arrow(link.link), "least": least, "most": most})
+    return known, unknown, seen, bounds
 
 
 def _zero_s(link: LinkTimeline, scale: _Scale) -> float | None:
     """Where the scale begins, in seconds after the command; None where that was not seen."""
-    return _after_command_s(link, InstantName.FIRMWARE) if scale.since_firmware else 0.0
+    return 0.0 if scale.since is None else _after_command_s(link, scale.since)
 
 
 def _after_command_s(link: LinkTimeline, name: InstantName) -> float | None:
@@ -239,7 +268,7 @@ def _after_command_s(link: LinkTimeline, name: InstantName) -> float | None:
 
 def _answers(links: Sequence[LinkTimeline], label: str, scale: _Scale, factor: float) -> list[Row]:
     """The switch's answer: a thin bar under the light's, since the two have no order."""
-    if scale.since_firmware:
+    if scale.since is not None:
         return []
     return [
         {"link": arrow(link.link), "start": 0, "end": control.seconds * factor, "stage": label, "words": str(control)}
@@ -276,8 +305,8 @@ def _words(links: Sequence[LinkTimeline], scale: _Scale, width: float) -> list[R
         says = why = ""
         if link.kept:
             says = "kept: none of its crossconnects moved" if scale.name == "whole" else ""
-        elif scale.since_firmware and (firmware := link.instant(InstantName.FIRMWARE)).knowledge is not Knowledge.SEEN:
-            says, why = f"firmware {firmware.knowledge}", firmware.why
+        elif scale.since is not None and (zero := link.instant(scale.since)).knowledge is not Knowledge.SEEN:
+            says, why = f"{zero.name} {zero.knowledge}", zero.why
         elif scale.name == "whole" and not bars(link):
             says, why = "command unknown", link.instant(InstantName.COMMANDED).why
         if says:
@@ -341,8 +370,11 @@ def _origins(timeline: Timeline, virtual_time: bool) -> Iterator[str]:
     yield f"{time} time · where figures come from: {', '.join(words) or 'nothing seen'}"
 
 
-def _signs(timeline: Timeline, zoomed: bool) -> Iterator[str]:
-    signs = ["grey bar under the light: the switch's answer", "grey tick: dark"] if zoomed else []
+def _signs(timeline: Timeline, *, is_zoomed: bool) -> Iterator[str]:
+    signs = ["grey bar under the light: the switch's answer"]
+    signs += ["grey tick: dark"] if is_zoomed else []
+    if any(bar.stage is None and bar.ends is not None for link in timeline.moved for bar in bars(link)):
+        signs.append("coloured tick: seen, at the end of an unknown stage")
     breaches = f"{plural(len(timeline.breaches), 'breach', many='breaches')} of the order" if timeline.breaches else ""
     yield " · ".join(filter(None, (*signs, "dashed outline: unknown", _more(timeline), breaches)))
 

@@ -10,6 +10,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from hwd.model.plural import plural
 from hwd.report import comparison as compared
 from hwd.report import jobs, predictions, quantity, rc_recovery, stages
 from hwd.report.comparison import Comparison
@@ -69,7 +70,7 @@ def html(
         explained=_some(
             f"{one.reconfiguration}: {text}" for report in reports for one in report.timelines for text in one.explained
         ),
-        unknown=_some(f"{words} ({count} times)" for words, count in _unknown(reports).items()),
+        unknown=_some(f"{words} ({plural(count, 'time')})" for words, count in _unknown(reports).items()),
         style=_text("page.css"),
         script=_text("report.js"),
         vega=script(),
@@ -122,7 +123,9 @@ def _facts(reports: Sequence[RunReport]) -> Iterator[tuple[str, str]]:
     if len(timed) > FACTS_MAX:
         yield str(len(timed)), "treatments: the table of stages has the times of each"
     for row in timed if len(timed) <= FACTS_MAX else ():
-        words = f"from command to first transfer, median of {row.n} in {row.reconfigurations} reconfigurations"
+        words = (
+            f"from command to first transfer, median of {row.n} in {plural(row.reconfigurations, 'reconfiguration')}"
+        )
         yield quantity.resolved(row.median_s, row.error_s), ", ".join([words, *row.group])
     endings = [ending for report in reports for ending in report.endings]
     confirmed = sum(ending.outcome == "confirmed" for ending in endings)
@@ -142,7 +145,7 @@ def _others(reports: Sequence[RunReport]) -> Iterator[tuple[str, Sequence[Figure
             rest = f", {len(others) - len(some)} more not drawn" if len(some) < len(others) else ""
             waterfalls = [waterfall_figure(one, virtual_time=report.run.virtual_time) for one in some]
             yield (
-                f"{len(some)} reconfigurations of run {report.run.id}, one by one{rest}",
+                f"{plural(len(some), 'reconfiguration')} of run {report.run.id}, one by one{rest}",
                 [
                     named(figure, f"{report.run.id} {one.reconfiguration}")
                     for figure, one in zip(waterfalls, some, strict=True)

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from hwd.model.documents.hosts import HostEvent
 from hwd.model.documents.reconfigurations import (
@@ -16,7 +17,7 @@ from hwd.model.documents.reconfigurations import (
     StartedLink,
     StartedMove,
 )
-from hwd.model.instant import InstantName, Origin
+from hwd.model.instant import InstantName, Knowledge, Origin
 from hwd.model.kinds import read_fact
 from hwd.report.figures.cdf import cdf_figure
 from hwd.report.figures.render import specification
@@ -89,6 +90,72 @@ def test_unknown_is_outlined_and_known_is_not(make_timeline: MakeTimeline, marks
     assert [row["words"].split(";")[0] for row in whole[1]] == [
         "firmware unknown: h0.eth0: the agent of h0 did not say what it watched"
     ]
+
+
+ENDS = [f"h{host}.eth{port}" for host in range(4) for port in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("unseen", "ticks"),
+    [
+        ((), set()),
+        (("firmware",), {"carrier"}),
+        (("light",), {"firmware"}),
+        (("light", "firmware", "carrier", "rdma"), {"ready"}),
+        (("firmware", "carrier", "rdma"), {"ready"}),
+        (("firmware", "carrier", "rdma", "ready"), set()),
+        (("dark", "light", "firmware", "carrier", "rdma", "ready"), set()),
+        (("rdma",), set()),
+        (("ready",), set()),
+    ],
+    ids=lambda words: "+".join(words) or "none",
+)
+def test_axis_spans_all_that_was_seen_and_what_was_seen_after_an_unknown_stage_is_a_tick(
+    make_timeline: MakeTimeline, marks_of: Callable[..., Any], unseen: tuple[str, ...], ticks: set[str]
+) -> None:
+    timeline = make_timeline(links=2, hide=frozenset((end, kind) for end in ENDS for kind in unseen))
+    seen_s = [
+        (instant.latest_ns - link.instant(InstantName.COMMANDED).at_ns) / 1e9
+        for link in timeline.links
+        for instant in link.instants
+        if instant.knowledge is Knowledge.SEEN
+    ]
+    figure = waterfall_figure(timeline, virtual_time=False)
+    for width in (1160.0, 336.0):
+        layers = marks_of(figure, width)
+        (whole,) = [layer for layer, _ in layers if layer.get("name") == "whole"]
+        factor = 1e3 if whole["encoding"]["x"]["title"].endswith(", ms") else 1.0
+        assert whole["encoding"]["x"]["scale"]["domain"][1] > max(seen_s) * factor
+        found = [rows for layer, rows in layers if layer["mark"]["type"] == "tick" and "opacity" in layer["mark"]]
+        assert {row["stage"].split()[0] for rows in found for row in rows} == ticks
+        words = {row["words"].split(" unknown: ")[0] for layer, rows in layers for row in rows if "says" not in row
+                 and layer["mark"].get("style") == "unknown"}  # fmt: skip
+        assert words == ({unseen[0] if unseen[0] != "dark" else "light"} if unseen and unseen != ("rdma",) else set())
+
+
+def test_ready_is_drawn_from_the_carrier_where_rdma_is_unknown(
+    make_timeline: MakeTimeline, marks_of: Callable[..., Any]
+) -> None:
+    timeline = make_timeline(links=1, hide=frozenset((end, "rdma") for end in ENDS))
+    (link,) = timeline.links
+    named = {layer["name"]: rows for layer, rows in marks_of(waterfall_figure(timeline, virtual_time=False))
+             if "name" in layer}  # fmt: skip
+    (ready,) = [row for row in named["host"] if row["stage"].startswith("ready")]
+    assert ready["end"] - ready["start"] == pytest.approx((link.stage(StageName.READY).seconds or 0) * 1e3)
+    assert ready["words"].startswith("rdma unknown: ")
+
+
+def test_whiskers_end_at_the_bounds_of_their_instant(make_timeline: MakeTimeline, marks_of: Callable[..., Any]) -> None:
+    timeline = make_timeline(links=1)
+    (link,) = timeline.links
+    light = link.instant(InstantName.LIGHT)
+    late = replace(light, earliest_ns=light.at_ns - 20_000_000, latest_ns=light.at_ns)
+    links = [replace(link, instants=tuple(late if one is light else one for one in link.instants))]
+    figure = waterfall_figure(replace(timeline, links=links), virtual_time=False)
+    whiskers = [row for layer, rows in marks_of(figure) if layer["mark"].get("style") == "whisker" for row in rows]
+    sent_ns = link.instant(InstantName.COMMANDED).at_ns
+    [(least, most)] = [(row["least"], row["most"]) for row in whiskers if row["most"] < 200]
+    assert (least, most) == pytest.approx(((late.earliest_ns - sent_ns) / 1e6, (late.latest_ns - sent_ns) / 1e6))
 
 
 def test_it_is_described_for_those_who_do_not_see_it(make_timeline: MakeTimeline) -> None:

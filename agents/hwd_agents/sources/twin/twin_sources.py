@@ -213,7 +213,11 @@ class TwinSources:
 
 
 class TwinLinks:
-    """LinkSource. A change lies between the twin's stamp and our receipt, or after the last known state."""
+    """LinkSource. A change lies between the twin's stamp and our receipt, or after the last known state.
+
+    What a report says was certain when the twin stamped it. Its receipt may be much later, and the next change before
+    that: an agent that had to wait for its turn reads both at once.
+    """
 
     note: SourceNote
 
@@ -248,13 +252,13 @@ class TwinLinks:
         at_ns = self._clock.monotonic_ns()
         interface = frame.link.interface
         held_ns = self._held_ns.get(interface)
+        stamp_ns = min(at_ns, self._clock.kernel_bounds_ns(frame.stamp_ns)[0])
         if frame.snapshot:
             self._snapshot[interface] = True
             earliest_ns = held_ns
         else:
-            stamp_ns = min(at_ns, self._clock.kernel_bounds_ns(frame.stamp_ns)[0])
-            earliest_ns = stamp_ns if held_ns is None else min(at_ns, max(held_ns, stamp_ns))
-        self._held_ns[interface] = at_ns
+            earliest_ns = stamp_ns if held_ns is None else max(held_ns, stamp_ns)
+        self._held_ns[interface] = stamp_ns if held_ns is None else max(held_ns, stamp_ns)
         origin = Origin.DUMP if frame.snapshot else Origin.NOTICE
         self._tell(_reading(frame.link, frame.present, origin, at_ns, earliest_ns))
 
@@ -274,7 +278,6 @@ class TwinLinks:
                     earliest_ns=self._held_ns[interface],
                 )
                 self._tell(gone)
-                self._held_ns[interface] = at_ns
         self._snapshot.clear()
         self._have_snapshot.set()
 
@@ -308,7 +311,7 @@ class _AfterWelcome:
 
 
 class TwinPhys:
-    """PhySource."""
+    """PhySource; the bounds of a change are those of `TwinLinks`."""
 
     note: SourceNote
     polled = False
@@ -335,12 +338,10 @@ class TwinPhys:
     def take(self, frame: hostwire.PhyReport) -> None:
         """Take the twin's report of a PHY."""
         at_ns = self._clock.monotonic_ns()
-        held_ns = self._held_ns.get(frame.interface, at_ns)
-        self._held_ns[frame.interface] = at_ns
-        earliest_ns = held_ns
-        if not frame.snapshot:
-            stamp_ns = min(at_ns, self._clock.kernel_bounds_ns(frame.stamp_ns)[0])
-            earliest_ns = stamp_ns if frame.interface not in self._known else min(at_ns, max(held_ns, stamp_ns))
+        stamp_ns = min(at_ns, self._clock.kernel_bounds_ns(frame.stamp_ns)[0])
+        held_ns = self._held_ns.get(frame.interface, stamp_ns)
+        earliest_ns = held_ns if frame.snapshot else max(held_ns, stamp_ns)
+        self._held_ns[frame.interface] = max(held_ns, stamp_ns)
         self._known[frame.interface] = (frame.up, earliest_ns, at_ns)
         if self._on_change is not None:
             self._on_change(frame.interface, frame.up, earliest_ns, at_ns)

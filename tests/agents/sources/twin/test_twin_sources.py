@@ -93,7 +93,29 @@ def test_a_refresh_finds_what_was_not_told_since_the_reading_before() -> None:
             await one.twin.links.refresh()
             reading = one.readings[-1]
             assert (reading.carrier_changes, reading.origin) == (5, Origin.DUMP)
-            assert reading.earliest_ns == before_ns
+            assert reading.earliest_ns == before_ns - round(LATENCY_S * 1e9)  # when the twin stamped that reading
+
+    run_virtual(main())
+
+
+def test_change_that_came_before_the_report_of_the_one_before_it_was_read_is_within_its_bounds() -> None:
+    async def main() -> None:
+        async with world() as one:
+            phys: list[tuple[bool, int, int]] = []
+            await one.twin.phys.open_phy(lambda _interface, *change: phys.append(change), lambda: None)
+            changed_ns = []
+            for up in (True, False, True):
+                changed_ns.append(one.machine.monotonic_ns() + OFFSET_NS)
+                one.host.carrier("eth0", up=up)
+                one.host.phy("eth0", up=up)
+                await asyncio.sleep(LATENCY_S / 10)
+            await asyncio.sleep(1)
+            links = [(one.carrier, one.earliest_ns, one.at_ns) for one in one.readings]
+            for found in (links[1:], phys[1:]):
+                assert [up for up, _, _ in found] == [True, False, True]
+                for at_ns, (_, earliest_ns, latest_ns) in zip(changed_ns, found, strict=True):
+                    assert earliest_ns is not None
+                    assert earliest_ns <= at_ns <= latest_ns
 
     run_virtual(main())
 
@@ -171,7 +193,7 @@ def test_what_happened_while_the_rack_was_away_began_after_we_knew_last() -> Non
             await asyncio.sleep(2)
             reading = one.readings[-1]
             assert reading.carrier
-            assert reading.earliest_ns == known_ns
+            assert reading.earliest_ns == known_ns - round(LATENCY_S * 1e9)  # when the twin stamped it
 
     run_virtual(main())
 
