@@ -5,12 +5,14 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
 import socket
 import sqlite3
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -214,6 +216,34 @@ def test_a_rack_that_is_killed_is_named_in_one_line_with_the_signal(
     again = f"`hwd twin up {tmp_path / 'desk.yaml'}` starts it again. The end of "
     assert f"twin rack (pid {rack.pid}) was killed by SIGKILL; {again}" in line
     assert "\\n" not in line
+
+
+def test_daemon_and_rack_outlive_a_clean_up_of_their_run_directory_and_the_daemon_the_end_of_that_rack(
+    serve: Serve, environment: dict[str, str]
+) -> None:
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # as some supervisors of containers start their programs
+    try:
+        process = serve("--http", "127.0.0.1:0")
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    said_until(process, "ocs1: up")
+    place, rack = daemon_of("desk", environment), rack_of("desk", environment)
+    assert place is not None
+    assert rack is not None
+    shutil.rmtree(environment["HWD_RUN_DIR"])
+    assert daemon_of("desk", environment) is None
+    deadline_s = time.monotonic() + 20  # noqa: TID251 - of a process of its own
+    while daemon_of("desk", environment) != place or rack_of("desk", environment) != rack:
+        assert time.monotonic() < deadline_s  # noqa: TID251
+        assert process.poll() is None
+        time.sleep(0.05)  # noqa: TID251
+    os.kill(rack.pid, signal.SIGKILL)
+    line = said_until(process, "was killed by").splitlines()[-1]
+    assert "rack.log, a file that was removed: " in line
+    assert "twin rack desk: 1 switches, 0 hosts" in line, "its words are had all the same"
+    assert httpx.get(f"{place.http}/healthz", trust_env=False).status_code == 200
+    status, said = end(process)
+    assert (status, "Traceback" in said) == (0, False)
 
 
 @pytest.fixture

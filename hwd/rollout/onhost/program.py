@@ -42,7 +42,7 @@ from hwd.rollout.onhost.facts import (
     runs,
     service,
 )
-from hwd.rollout.onhost.lock import hold
+from hwd.rollout.onhost.lock import WITHOUT_LOCKS, hold
 from hwd.rollout.onhost.programs import Failure, last, run, say
 from hwd.rollout.onhost.staging import clear_staging, stage, unstage
 
@@ -153,6 +153,8 @@ def held(root: Path) -> Iterator[None]:
                 f"{root}: another roll-out is in progress on this host, or an interrupted one is completing its step. "
                 "Try again in a minute"
             ) from None
+        except OSError as error:
+            raise Failure(f"{root}: cannot be locked: {error.strerror}. {WITHOUT_LOCKS}") from None
         yield
     finally:
         os.close(fd)

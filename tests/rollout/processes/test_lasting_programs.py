@@ -320,6 +320,23 @@ async def test_reader_that_is_cancelled_does_not_keep_the_program_from_its_end(p
     assert place.sockets == []
 
 
+async def test_socket_of_a_program_that_a_clean_up_has_removed_comes_again(twin: Place) -> None:
+    program = await twin.start(UNTIL_TERM)
+    await until(program, b"ready\n")
+    await program.leave()
+    (socket_file,) = twin.sockets
+    socket_file.unlink()
+    async with asyncio.timeout(WITHIN_S):
+        while not twin.sockets:  # noqa: ASYNC110 - another process makes it
+            await asyncio.sleep(0.02)
+    again = await twin.attach()
+    assert again.pid == program.pid
+    await again.signal("TERM")
+    assert (await again.wait()).status == 5
+    await again.close()
+    assert not twin.sockets
+
+
 async def test_longest_time_ends_a_program_to_which_nobody_is_attached(twin: Place) -> None:
     program = await twin.start("exec sleep 1000", within_s=0.3)
     await program.leave()
