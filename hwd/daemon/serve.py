@@ -56,6 +56,8 @@ HTTP_PORT = 8642
 """The default port, where it is free: bookmarks and Prometheus find a restarted daemon."""
 THREADS = 4
 """One to write records, since SQLite has one writer; one to read them; one to load playbooks; one to search paths."""
+SPAWNING_THREADS = 2
+"""They start programs on twin hosts, and wait for the keeper of the rack."""
 
 log = logging.getLogger(__name__)
 
@@ -111,8 +113,9 @@ async def serve(
             stack.push_async_callback(embedded.close)
         mqtt_url = logins.for_daemon(broker)
         agents = {host: logins.for_host(host, broker) for host in testbed.hosts}
-        offload = ThreadOffload(THREADS)
+        offload, spawning = ThreadOffload(THREADS), ThreadOffload(SPAWNING_THREADS)
         stack.callback(offload.close)
+        stack.callback(spawning.close)
         version = version_of("hwd-daemon")
 
         testbed_file = shlex.quote(str(options.testbed.absolute()))  # for commands that a message names
@@ -166,7 +169,7 @@ async def serve(
                     testbed_file=testbed_file,
                 ),
                 set_fault=set_fault,
-                processes=HostProcesses(find_rack, clock),
+                processes=HostProcesses(find_rack, clock, spawning),
             ),
             process=Process(
                 version=version,
