@@ -14,7 +14,7 @@ from hwd_drivers.core.errors import BugError, ConfigError, DeviceError, HwdError
 
 
 def main() -> None:
-    """The entry point."""
+    """Run the command in sys.argv, and exit with its status."""
     sys.exit(run(sys.argv[1:]))
 
 

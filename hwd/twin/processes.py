@@ -4,13 +4,13 @@ import asyncio
 import logging
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from hwd.twin import parent_death
 from hwd_drivers.core.child_process import end_of
+from hwd_drivers.core.own_python import own_python
 
 AGAIN_AFTER_S: Final = 1.0
 """As systemd's `RestartSec=1` for a real host's agent."""
@@ -106,14 +106,7 @@ class AgentProcess:
 
     def _start(self) -> "tuple[subprocess.Popen[bytes], asyncio.Future[int]]":
         """Start it in a session of its own: Ctrl-C is the rack's to handle. Raises OSError."""
-        command = [
-            sys.executable,
-            "-P",
-            os.fspath(parent_death.__file__),
-            str(os.getpid()),
-            "--config",
-            str(self._config()),
-        ]
+        command = own_python(os.fspath(parent_death.__file__), str(os.getpid()), "--config", str(self._config()))
         with self._open_log() as words:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=words, stderr=words, start_new_session=True

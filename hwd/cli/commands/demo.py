@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import json
 import os
-import sys
 import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from hwd.report.page.html import html
 from hwd_drivers.core.errors import FailedError, LinkError
 from hwd_drivers.core.offload import ThreadOffload
 from hwd_drivers.core.output_file import write_file
+from hwd_drivers.core.own_python import own_python
 
 UP_WITHIN_S = 60.0
 """For daemon, twin rack and agents to connect and align their clocks; 4 s on two idle cores, over 25 s on two that five
@@ -123,7 +123,7 @@ async def _virtual(folder: Path, output: Output, up: asyncio.Event) -> str:
     await up.wait()
     output.note(f"demo: {VIRTUAL_REPEATS * 2} reconfigurations in virtual time, meanwhile")
     process = await asyncio.create_subprocess_exec(
-        "nice", "-n", "19", sys.executable, "-m", "hwd.sim", str(testbed), str(playbook),
+        "nice", "-n", "19", *own_python("-m", "hwd.sim"), str(testbed), str(playbook),
         "--records", str(records_path(folder / "virtual")),
         "-D", f"repeats={VIRTUAL_REPEATS}", "--today", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
@@ -181,7 +181,7 @@ async def _process(log: Path, environment: dict[str, str], *arguments: str) -> A
     """An `hwd` process, stopped with the block."""
     with log.open("wb") as file:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "hwd.cli", *arguments, stdout=file, stderr=file, env=environment
+            *own_python("-m", "hwd.cli", *arguments), stdout=file, stderr=file, env=environment
         )
     try:
         yield _Process(process, log)
