@@ -1,4 +1,4 @@
-"""The entry point of `hwd`: it leaves the working folder alone before it imports anything else."""
+"""The entry point of `hwd`: what holds for all commands, before any of them is imported."""
 
 from hwd_drivers.core.own_python import leave_working_folder
 
@@ -7,5 +7,7 @@ def main() -> None:
     """Run the command line."""
     leave_working_folder()
     from hwd.cli.run_command import main as run
+    from hwd_drivers.core.user import name_user
 
+    name_user()
     run()

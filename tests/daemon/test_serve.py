@@ -487,3 +487,43 @@ def test_a_service_manager_hears_of_start_reloads_and_stop(serve: Serve, tmp_pat
         heard("STOPPING=1")
         process.communicate(timeout=20)
         assert process.returncode == 0
+
+
+NAMELESS = """
+set -u
+hwd="$1 -P -m hwd.cli"
+$hwd serve "$2" --no-twin --http 127.0.0.1:0 --data "$3" 2>"$3.log" &
+daemon=$!
+until $hwd status --json >"$3.status" 2>&1; do kill -0 $daemon || exit 9; sleep 0.1; done
+$hwd lease take ocs1.1 --for 60
+$hwd lease list
+kill $daemon; wait $daemon
+"""
+
+
+@pytest.mark.slow
+def test_user_without_an_entry_in_passwd_and_without_a_home_has_a_daemon_and_leases(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """As in a container that runs with a user id of its own."""
+    (tmp_path / "desk.yaml").write_text(TESTBED)
+    names = ("HOME", "USER", "LOGNAME", "LNAME", "USERNAME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
+    bare = {name: value for name, value in environment.items() if name not in names}
+    command = ["unshare", "--user", "--map-user=54321", "--map-group=54321"]
+    if subprocess.run([*command, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("needs user namespaces")
+    arguments = [sys.executable, str(tmp_path / "desk.yaml"), str(tmp_path / "data")]
+    done = subprocess.run(
+        [*command, "sh", "-c", NAMELESS, "sh", *arguments], env=bare, capture_output=True, text=True, timeout=50
+    )
+    said = done.stdout + done.stderr + (tmp_path / "data.log").read_text()
+    assert "Traceback" not in said
+    assert f"uid54321@{socket.gethostname()}" in said
+    assert done.returncode == 0
+    refused = subprocess.run(
+        [*command, sys.executable, "-P", "-m", "hwd.cli", "serve", arguments[1], "--no-twin"],
+        env=bare, capture_output=True, text=True, timeout=50,
+    )  # fmt: skip
+    (line,) = refused.stderr.splitlines()
+    assert "Set HOME or XDG_STATE_HOME, or name the data directory with --data" in line
+    assert refused.returncode == 2

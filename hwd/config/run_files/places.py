@@ -18,6 +18,7 @@ import msgspec
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.file_lock import take_lock
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.user import home
 
 OTHER_RUN_DIR: Final = "Name another with HWD_RUN_DIR"
 _REMEDY: Final = "Another version may have written it: stop that process, or use --url and HWD_URL"
@@ -71,15 +72,18 @@ def run_dir(testbed: str, environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def data_dir(testbed: str, environment: Mapping[str, str] = os.environ) -> Path:
-    """The default data directory of a testbed's daemon; not created here."""
-    state = environment.get("XDG_STATE_HOME")
-    return (Path(state) if state else Path.home() / ".local" / "state") / "hwd" / testbed
+    """The default data directory of a testbed's daemon; not created here. Raises ConfigError where there is no home."""
+    if state := environment.get("XDG_STATE_HOME"):
+        return Path(state) / "hwd" / testbed
+    remedy = " or XDG_STATE_HOME, or name the data directory with --data"
+    return home(environment, remedy=remedy) / ".local" / "state" / "hwd" / testbed
 
 
 def cache_dir(environment: Mapping[str, str] = os.environ) -> Path:
     """The directory for files that can be fetched again; not created here."""
-    cache = environment.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "hwd"
+    if cache := environment.get("XDG_CACHE_HOME"):
+        return Path(cache) / "hwd"
+    return home(environment, remedy=" or XDG_CACHE_HOME") / ".cache" / "hwd"
 
 
 def records_path(data: Path) -> Path:

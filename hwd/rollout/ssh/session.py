@@ -20,6 +20,7 @@ from hwd.rollout.ssh.ssh_settings import SshSettings
 from hwd_drivers.core.clock import Clock
 from hwd_drivers.core.errors import DeadlineError, FailedError, LinkError
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.user import home as home_of_user
 
 CONNECT_S: Final = 10.0
 SILENT_S: Final = 30.0
@@ -68,7 +69,9 @@ class Ssh:
         Raises LinkError where nothing answers, DeadlineError where the server stops answering, ConfigError for a host
         with an unknown or another key, LoginError where it refuses the login.
         """
-        settings = SshSettings.of(place, (home or Path.home()) / ".ssh", way)
+        settings = SshSettings.of(
+            place, (home or home_of_user(remedy=": keys and known hosts are in its .ssh")) / ".ssh", way
+        )
         jump: Ssh | None = None
         if settings.jump is not None:
             named = f"{name}: jump host"

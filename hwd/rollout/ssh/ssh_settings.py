@@ -1,7 +1,5 @@
 """SshSettings: the settings for reaching a host, from the testbed file and `~/.ssh/config`."""
 
-import getpass
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +10,7 @@ import paramiko
 from hwd.model.ssh import SshPlace
 from hwd_drivers.core.errors import ConfigError
 from hwd_drivers.core.reason import reason_of
+from hwd_drivers.core.user import in_home, user_name
 
 KEY_NAMES: Final = ("id_ed25519", "id_ecdsa", "id_rsa")
 """As OpenSSH looks for them (ssh(1), -i)."""
@@ -64,9 +63,9 @@ class SshSettings:
         return cls(
             address=str(found.get("hostname", place.address)),
             port=place.port or int(str(found.get("port", 22))),
-            user=place.user or str(found.get("user", "")) or getpass.getuser(),
+            user=place.user or str(found.get("user", "")) or user_name(),
             keys=_keys(place, found.get("identityfile", []), folder),
-            known_hosts=(*(Path(one).expanduser() for one in files), SYSTEM_KNOWN_HOSTS),
+            known_hosts=(*map(in_home, files), SYSTEM_KNOWN_HOSTS),
             jump=jump,
         )
 
@@ -89,7 +88,7 @@ def _keys(place: SshPlace, named: str | list[str], folder: Path) -> tuple[str, .
     if place.key is None:
         candidates = [named] if isinstance(named, str) else named or [str(folder / name) for name in KEY_NAMES]
         return tuple(key for key in candidates if Path(key).exists())
-    key = os.path.expanduser(place.key)
+    key = str(in_home(place.key))
     if not Path(key).exists():
         raise ConfigError(f"{place}: there is no key file {key}. Correct `key` in the testbed file")
     return (key,)

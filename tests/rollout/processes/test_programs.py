@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import tempfile
-from asyncio.subprocess import PIPE
+from asyncio.subprocess import PIPE, STDOUT
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
@@ -467,6 +467,27 @@ async def test_keeper_that_does_not_answer_holds_up_no_loop_and_who_does_not_wai
 
 def children() -> set[int]:
     return {int(pid) for file in Path("/proc/self/task").glob("*/children") for pid in file.read_text().split()}
+
+
+NAMELESS = """
+import os, sys
+from hwd.rollout.onhost.supervisor import start
+child = start({"command": ["/bin/sh", "-c", "id -u; echo $USER $HOME"], "user": sys.argv[1], "environment": {}})
+os.waitpid(child.pid, 0)
+for pipe in child.pipes:
+    os.set_blocking(pipe, True)
+    print(os.read(pipe, 4096).decode())
+"""
+
+
+@pytest.mark.parametrize(("user", "said"), [("uid54321", "54321 uid54321 /"), ("daemon", "and this is uid54321")])
+async def test_user_without_an_entry_in_passwd_is_named_by_its_number(user: str, said: str) -> None:
+    command = ["unshare", "--user", "--map-user=54321", "--map-group=54321", sys.executable, "-P", "-c", NAMELESS, user]
+    process = await asyncio.create_subprocess_exec(*command, env={}, stdout=PIPE, stderr=STDOUT)
+    words, _ = await process.communicate()
+    if b"unshare" in words:
+        pytest.skip("needs user namespaces")
+    assert said in " ".join(words.decode().split())
 
 
 async def test_lost_keeper_is_named(tmp_path: Path) -> None:
