@@ -246,6 +246,21 @@ def test_daemon_and_rack_outlive_a_clean_up_of_their_run_directory_and_the_daemo
     assert (status, "Traceback" in said) == (0, False)
 
 
+def test_daemon_without_any_standard_stream_runs_and_ends_in_order(tmp_path: Path, environment: dict[str, str]) -> None:
+    (tmp_path / "desk.yaml").write_text(TESTBED)
+    command = [sys.executable, "-P", "-m", "hwd.cli", "serve", str(tmp_path / "desk.yaml"), "--no-twin"]
+    with subprocess.Popen(["bash", "-c", 'exec "$@" <&- >&- 2>&-', "bash", *command], env=environment) as process:
+        try:
+            while (place := daemon_of("desk", environment)) is None:
+                assert process.poll() is None
+                time.sleep(0.05)  # noqa: TID251 - of a process of its own
+            assert httpx.get(f"{place.http}/healthz", trust_env=False).status_code == 200
+            process.terminate()
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
+
+
 @pytest.fixture
 def hangup() -> Iterator[None]:
     """What is started heeds SIGHUP, where these tests run under `nohup` too."""

@@ -7,9 +7,10 @@ from collections.abc import MutableMapping
 
 def own_python(*arguments: str) -> list[str]:
     """The command that runs our interpreter with these arguments, such as `-m hwd.cli`. Without `-P` Python would look
-    for modules in the working folder first.
+    for modules in the working folder first. Syntax warnings of libraries, which come when those are compiled at their
+    first import, are for their authors.
     """
-    return [sys.executable, "-P", *arguments]
+    return [sys.executable, "-P", "-W", "ignore::SyntaxWarning", *arguments]
 
 
 def leave_working_folder(environment: MutableMapping[str, str] = os.environ) -> None:
